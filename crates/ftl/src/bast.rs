@@ -1,0 +1,248 @@
+//! BAST: block-associative log blocks.
+//!
+//! Data blocks are mapped as blocks, their pages lie at their home offsets. Up to k log blocks take
+//! overwrites; each belongs to one logical block and is filled in order. A full log block, or the
+//! least recently written one when another block needs a log, is merged: by a *switch* if it holds
+//! all pages in order, by a *partial* merge if it holds a prefix in order, else by a *full* merge
+//! into a fresh block.
+//!
+//! When to expect what: sequential overwrites cost one erase a block; random writes over more than
+//! k blocks merge log blocks that hold a page or two each (thrashing).
+//!
+//! Source: Kim, Kim, Noh, Min, Cho, "A space-efficient flash translation layer for CompactFlash
+//! systems", IEEE Trans. Consumer Electronics 48(2), 2002. The paper keeps its map in map blocks on
+//! flash; here it is in RAM and rebuilt from spare areas. The partial merge is later taxonomy.
+
+use crate::merge::gather;
+use crate::recovery::sort_blocks;
+use crate::registry::{Features, Ftl, FtlEntry, Table};
+use crate::settings::{Kind, Parameter};
+use crate::{Flash, FtlError, Locations, Settings};
+use nand::{Chip, PageAddress, Role};
+
+pub(crate) const ENTRY: FtlEntry = FtlEntry {
+    name: "bast",
+    summary: "BAST: data blocks and k log blocks, each log for one data block",
+    source: "Kim et al., IEEE Trans. Consumer Electronics 48(2), 2002",
+    features: Features {
+        mapping: "block; pages within log blocks",
+        first_write: "in place",
+        overwrite: "out of place, in the block's own log block",
+        block_kinds: "data, log",
+    },
+    parameters: &[
+        Parameter {
+            name: "log_blocks",
+            kind: Kind::Integer { min: 1, max: 1_000_000 },
+            default: "16",
+            summary: "log blocks (k)",
+        },
+        Parameter {
+            name: "log_victim",
+            kind: Kind::Choice(&["lru", "fifo"]),
+            default: "lru",
+            summary: "log block to merge when all are in use: least recently written, or oldest",
+        },
+        Parameter {
+            name: "partial_merge",
+            kind: Kind::Switch,
+            default: "true",
+            summary: "complete a log block that holds a prefix in order instead of a full merge",
+        },
+    ],
+    blocks_required: |geometry, logical_pages, settings| {
+        logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("log_blocks") + 1
+    },
+    check: |_, _| Ok(()),
+    build: |flash, logical_pages, settings| Box::new(Bast::new(flash, logical_pages, settings)),
+};
+
+#[derive(Clone, Copy)]
+struct Log {
+    logical_block: u32,
+    block: u32,
+}
+
+#[derive(Clone)]
+struct Bast {
+    flash: Flash,
+    locations: Locations,
+    /// Logical block to data block.
+    data: Vec<Option<u32>>,
+    /// In the order in which they would be merged.
+    logs: Vec<Log>,
+    log_blocks_max: usize,
+    victim_is_lru: bool,
+    partial_merge: bool,
+}
+
+impl Bast {
+    fn new(flash: Flash, logical_pages: u32, settings: &Settings) -> Self {
+        let logical_blocks = logical_pages.div_ceil(flash.pages_per_block());
+        Self {
+            locations: Locations::new(logical_pages),
+            data: vec![None; logical_blocks as usize],
+            logs: Vec::new(),
+            log_blocks_max: settings.integer("log_blocks") as usize,
+            victim_is_lru: settings.word("log_victim") == "lru",
+            partial_merge: settings.switch("partial_merge"),
+            flash,
+        }
+    }
+
+    fn program(&mut self, at: PageAddress, lpn: u32, role: Role, data: Option<&[u8]>) -> Result<(), FtlError> {
+        self.flash.program(at, lpn, role, data)?;
+        self.locations.set(lpn, at);
+        Ok(())
+    }
+
+    /// The log block with room for a page of `logical_block`, merging where there is none.
+    fn log_with_room(&mut self, logical_block: u32) -> Result<u32, FtlError> {
+        let pages = self.flash.pages_per_block();
+        if let Some(index) = self.logs.iter().position(|log| log.logical_block == logical_block) {
+            let log = self.logs[index];
+            if self.flash.next_page(log.block) < pages {
+                if self.victim_is_lru {
+                    self.logs[index..].rotate_left(1);
+                }
+                return Ok(log.block);
+            }
+            self.merge(index)?;
+        } else if self.logs.len() >= self.log_blocks_max {
+            self.merge(0)?;
+        }
+        let block = self.flash.allocate()?;
+        self.logs.push(Log { logical_block, block });
+        Ok(block)
+    }
+
+    /// Merges a log block with its data block by the cheapest of the three merges.
+    fn merge(&mut self, index: usize) -> Result<(), FtlError> {
+        let Log { logical_block, block } = self.logs[index];
+        let pages = self.flash.pages_per_block();
+        let first = logical_block * pages;
+        let used = self.flash.next_page(block);
+        let in_order = !self.flash.is_sealed(block)
+            && (0..used).all(|page| self.flash.peek(PageAddress::new(block, page)).lpn() == first + page);
+        let old = self.data[logical_block as usize];
+        if in_order && (used == pages || self.partial_merge) {
+            gather(&mut self.flash, &mut self.locations, first, pages, block, used, None)?;
+            self.data[logical_block as usize] = Some(block);
+            self.logs.remove(index);
+            if used == pages {
+                self.flash.merges.switch += 1;
+            } else {
+                self.flash.merges.partial += 1;
+            }
+        } else {
+            self.merge_fully(logical_block)?;
+            self.logs.remove(index);
+            self.flash.release(block)?;
+        }
+        old.map_or(Ok(()), |old| self.flash.release(old))
+    }
+
+    fn merge_fully(&mut self, logical_block: u32) -> Result<(), FtlError> {
+        let pages = self.flash.pages_per_block();
+        let target = self.flash.allocate()?;
+        gather(&mut self.flash, &mut self.locations, logical_block * pages, pages, target, 0, None)?;
+        self.data[logical_block as usize] = Some(target);
+        self.flash.merges.full += 1;
+        Ok(())
+    }
+}
+
+impl Ftl for Bast {
+    fn logical_pages(&self) -> u32 {
+        self.locations.logical_pages()
+    }
+
+    fn read(&mut self, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError> {
+        self.locations.read(&mut self.flash, lpn, data)
+    }
+
+    fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
+        self.locations.check(lpn)?;
+        let pages = self.flash.pages_per_block();
+        let (logical_block, offset) = (lpn / pages, lpn % pages);
+        let home = match self.data[logical_block as usize] {
+            Some(block) => block,
+            None => {
+                let block = self.flash.allocate()?;
+                self.data[logical_block as usize] = Some(block);
+                block
+            }
+        };
+        let in_place = PageAddress::new(home, offset);
+        if self.flash.is_programmable(in_place) {
+            return self.program(in_place, lpn, Role::Data, data);
+        }
+        let log = self.log_with_room(logical_block)?;
+        let at = PageAddress::new(log, self.flash.next_page(log));
+        self.program(at, lpn, Role::Log, data)
+    }
+
+    fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
+        self.locations.check(lpn)?;
+        let pages = self.flash.pages_per_block();
+        let logical_block = lpn / pages;
+        self.locations.clear(lpn);
+        if !self.locations.all_clear(logical_block * pages, pages) {
+            return Ok(());
+        }
+        if let Some(index) = self.logs.iter().position(|log| log.logical_block == logical_block) {
+            let log = self.logs.remove(index);
+            self.flash.release(log.block)?;
+        }
+        self.data[logical_block as usize].take().map_or(Ok(()), |block| self.flash.release(block))
+    }
+
+    fn rebuild(&mut self) -> Result<(), FtlError> {
+        let scan = self.flash.scan()?;
+        let pages = self.flash.pages_per_block();
+        self.locations.rebuild(&scan);
+        self.data.fill(None);
+        self.logs.clear();
+        for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)? {
+            let found = |index: usize| &scan.blocks[blocks[index] as usize];
+            match blocks.as_slice() {
+                [data] if found(0).is_in_place(pages) => self.data[logical_block as usize] = Some(*data),
+                [data, log] if found(0).is_in_place(pages) && found(1).role() == Some(Role::Log) => {
+                    self.data[logical_block as usize] = Some(*data);
+                    self.logs.push(Log { logical_block, block: *log });
+                }
+                _ => {
+                    // An interrupted merge left the pages over several blocks.
+                    self.merge_fully(logical_block)?;
+                    blocks.iter().try_for_each(|block| self.flash.release(*block))?;
+                }
+            }
+        }
+        self.logs.sort_by_key(|log| scan.blocks[log.block as usize].oldest_sequence());
+        while self.logs.len() > self.log_blocks_max {
+            self.merge(0)?;
+        }
+        Ok(())
+    }
+
+    fn locate(&self, lpn: u32) -> Option<PageAddress> {
+        self.locations.get(lpn)
+    }
+
+    /// Two bytes a logical block, and two bytes for each page of the log blocks.
+    fn ram_bytes(&self) -> u64 {
+        let log_entries = self.log_blocks_max as u64 * u64::from(self.flash.pages_per_block());
+        2 * self.data.len() as u64 + 2 * log_entries
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let log_of = |logical_block| self.logs.iter().find(|log| log.logical_block == logical_block);
+        let rows = self.data.iter().zip(0..).filter_map(|(data, logical_block)| {
+            let log = log_of(logical_block).map_or(String::new(), |log| log.block.to_string());
+            data.map(|block| vec![logical_block.to_string(), block.to_string(), log])
+        });
+        vec![Table { title: "block map", columns: vec!["logical block", "data block", "log block"], rows: rows.collect() }]
+    }
+
+    crate::registry::flash_accessors!();
+}

@@ -1,0 +1,470 @@
+//! Blocks as the layers use them: numbered virtually, taken from a free pool, replaced when they
+//! go bad, exchanged to level wear. None of this changes a virtual block number a layer holds.
+//!
+//! The replacement of a failing block copies its pages with their tags to a fresh block and swaps
+//! the two in the table, so that a layer never sees a program fail. Static wear levelling is the
+//! same exchange, done to the least-worn block in use when counts drift apart. A rebuild meets the
+//! two copies an interruption may leave, and keeps the complete one (see [`crate::recovery`]).
+
+use crate::free::FreePool;
+use crate::recovery::{Scan, scan_chip};
+use crate::{FtlError, Settings};
+use fixedbitset::FixedBitSet;
+use nand::{Chip, Geometry, NandError, PageAddress, PageOrder, Role, Tag};
+
+/// Erases between two looks at the spread of erase counts.
+const WEAR_CHECK_ERASES: u64 = 16;
+
+/// Merges by kind, and victims that a page-mapped layer cleaned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MergeCounts {
+    /// A log block became the data block without a copy.
+    pub switch: u64,
+    /// A log block was completed by copies and became the data block.
+    pub partial: u64,
+    /// Pages were gathered in a fresh block.
+    pub full: u64,
+    /// Blocks cleaned by a page-mapped layer.
+    pub cleaned: u64,
+}
+
+/// The blocks of a chip under a translation layer.
+#[derive(Clone, Debug)]
+pub struct Flash {
+    chip: Chip,
+    physical: Vec<u32>,
+    free: FreePool,
+    is_free: FixedBitSet,
+    /// Blocks partly programmed before a power cut: a torn page may look erased, so none of their
+    /// pages is programmed again.
+    sealed: FixedBitSet,
+    /// Free blocks whose last erase may have been interrupted.
+    needs_erase: FixedBitSet,
+    reserve: Vec<u32>,
+    sequence: u64,
+    least_worn_first: bool,
+    wear_threshold: Option<u32>,
+    reserve_blocks: u32,
+    erases_to_wear_check: u64,
+    /// Merges so far; the layers count them here.
+    pub merges: MergeCounts,
+    /// Blocks taken out of service since the layer was made.
+    pub retired_blocks: u32,
+    /// Blocks exchanged to level wear.
+    pub leveled_blocks: u64,
+}
+
+impl Flash {
+    /// All good blocks of a chip, free and erased, in ascending order.
+    pub fn new(chip: Chip, settings: &Settings) -> Self {
+        let blocks = chip.geometry().blocks;
+        let leveling = settings.word("wear_leveling");
+        let mut flash = Self {
+            physical: (0..blocks).collect(),
+            free: FreePool::new(leveling != "none"),
+            is_free: FixedBitSet::with_capacity(blocks as usize),
+            sealed: FixedBitSet::with_capacity(blocks as usize),
+            needs_erase: FixedBitSet::with_capacity(blocks as usize),
+            reserve: Vec::new(),
+            sequence: 0,
+            least_worn_first: leveling != "none",
+            wear_threshold: (leveling == "static").then(|| settings.integer("wear_threshold")),
+            reserve_blocks: settings.integer("reserve_blocks"),
+            erases_to_wear_check: WEAR_CHECK_ERASES,
+            merges: MergeCounts::default(),
+            retired_blocks: 0,
+            leveled_blocks: 0,
+            chip,
+        };
+        for block in 0..blocks {
+            if !flash.chip.is_bad(block) {
+                flash.add_free(block);
+            }
+        }
+        flash
+    }
+
+    /// The chip, for its counters and state.
+    pub fn chip(&self) -> &Chip {
+        &self.chip
+    }
+
+    /// The chip, for faults and power cuts.
+    pub fn chip_mut(&mut self) -> &mut Chip {
+        &mut self.chip
+    }
+
+    /// Gives the chip back.
+    pub fn into_chip(self) -> Chip {
+        self.chip
+    }
+
+    /// Shape and rules of the chip.
+    pub fn geometry(&self) -> &Geometry {
+        self.chip.geometry()
+    }
+
+    /// Pages per block, N.
+    #[inline]
+    pub fn pages_per_block(&self) -> u32 {
+        self.chip.geometry().pages_per_block
+    }
+
+    /// Physical block behind a virtual one.
+    pub fn physical_block(&self, block: u32) -> u32 {
+        self.physical[block as usize]
+    }
+
+    /// Number of the next program.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Free blocks a layer may allocate.
+    #[inline]
+    pub fn free_blocks(&self) -> usize {
+        self.free.len()
+    }
+
+    /// The free blocks, in the order in which they will be taken.
+    pub fn free_list(&self) -> Vec<u32> {
+        self.free.blocks()
+    }
+
+    /// Takes an erased block from the free pool.
+    ///
+    /// # Errors
+    /// [`FtlError::NoFreeBlock`]; power loss.
+    pub fn allocate(&mut self) -> Result<u32, FtlError> {
+        loop {
+            let block = self.free.pop().ok_or(FtlError::NoFreeBlock)?;
+            self.is_free.remove(block as usize);
+            if !self.needs_erase.contains(block as usize) || self.erase(block)? {
+                return Ok(block);
+            }
+        }
+    }
+
+    /// Erases a block and returns it to the free pool; a block whose erase fails is retired.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub fn release(&mut self, block: u32) -> Result<(), FtlError> {
+        if self.erase(block)? {
+            self.add_free(block);
+        }
+        if self.wear_threshold.is_some() {
+            self.erases_to_wear_check -= 1;
+            if self.erases_to_wear_check == 0 {
+                self.erases_to_wear_check = WEAR_CHECK_ERASES;
+                self.level_wear()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Programs logical page `lpn` at `at`, in a block that plays `role`.
+    ///
+    /// A block in which the program fails is replaced first, so this fails only for want of power
+    /// or of blocks.
+    ///
+    /// # Errors
+    /// [`FtlError::NoFreeBlock`]; power loss.
+    #[inline]
+    pub fn program(&mut self, at: PageAddress, lpn: u32, role: Role, data: Option<&[u8]>) -> Result<(), FtlError> {
+        self.pad(at)?;
+        let tag = self.next_tag(lpn, role);
+        match self.chip.program(self.on_chip(at), tag, data) {
+            Ok(()) => Ok(()),
+            Err(NandError::ProgramFailed { .. }) => self.retry(at, |chip, at| chip.program(at, tag, data)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Copies logical page `lpn` from `from` to `to`: one page read, one page program.
+    ///
+    /// # Errors
+    /// As [`Flash::program`].
+    #[inline]
+    pub fn copy(&mut self, from: PageAddress, to: PageAddress, lpn: u32, role: Role) -> Result<(), FtlError> {
+        self.pad(to)?;
+        let tag = self.next_tag(lpn, role);
+        let from = self.on_chip(from);
+        match self.chip.copy(from, self.on_chip(to), tag) {
+            Ok(()) => Ok(()),
+            Err(NandError::ProgramFailed { .. }) => self.retry(to, |chip, to| chip.copy(from, to, tag)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads logical page `lpn` at `at`; `data` receives its bytes on a chip that stores them.
+    ///
+    /// # Errors
+    /// [`FtlError::Lost`] if it cannot be read; power loss.
+    #[inline]
+    pub fn read(&mut self, at: PageAddress, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError> {
+        let at = self.on_chip(at);
+        let tag = match data {
+            Some(data) if self.chip.stores_bytes() => self.chip.read_data(at, data),
+            _ => self.chip.read(at),
+        };
+        match tag {
+            Ok(tag) if !tag.is_lost() => {
+                debug_assert_eq!(tag.lpn(), lpn, "{at:?} holds another page");
+                Ok(())
+            }
+            Ok(_) | Err(NandError::Uncorrectable { .. }) => Err(FtlError::Lost { lpn }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads the spare area of a page, for layers that keep the state of pages there.
+    ///
+    /// # Errors
+    /// Power loss. An unreadable spare area is a used one.
+    pub fn probe(&mut self, at: PageAddress) -> Result<(), FtlError> {
+        match self.chip.read_spare(self.on_chip(at)) {
+            Ok(_) | Err(NandError::Uncorrectable { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Marks a block as having a successor: one spare program of its first page.
+    ///
+    /// # Errors
+    /// Power loss; the part's NOP.
+    pub fn link(&mut self, block: u32) -> Result<(), FtlError> {
+        Ok(self.chip.program_spare(self.on_chip(PageAddress::new(block, 0)), Tag::link())?)
+    }
+
+    /// True if the page can be programmed now: erased, in the part's order, in a block not sealed.
+    ///
+    /// Costs nothing: it stands for state the layer holds in RAM. Layers that look in the spare
+    /// area instead call [`Flash::probe`] as well.
+    #[inline]
+    pub fn is_programmable(&self, at: PageAddress) -> bool {
+        if self.sealed.contains(at.block as usize) {
+            return false;
+        }
+        let on_chip = self.on_chip(at);
+        match self.geometry().page_order {
+            PageOrder::Any => !self.chip.is_programmed(on_chip),
+            PageOrder::Ascending | PageOrder::Sequential => at.page >= self.chip.next_page(on_chip.block),
+        }
+    }
+
+    /// Lowest page above all programmed ones; N for a sealed or full block.
+    #[inline]
+    pub fn next_page(&self, block: u32) -> u32 {
+        if self.sealed.contains(block as usize) {
+            return self.pages_per_block();
+        }
+        self.chip.next_page(self.physical[block as usize])
+    }
+
+    /// True if the page was programmed since the last erase, readable or not.
+    #[inline]
+    pub fn is_programmed(&self, at: PageAddress) -> bool {
+        self.chip.is_programmed(self.on_chip(at))
+    }
+
+    /// True if the block was partly programmed before a power cut and must not be programmed on.
+    pub fn is_sealed(&self, block: u32) -> bool {
+        self.sealed.contains(block as usize)
+    }
+
+    /// Tag of a page without an operation: for tables that a layer holds in RAM, and for displays.
+    #[inline]
+    pub fn peek(&self, at: PageAddress) -> Tag {
+        self.chip.peek(self.on_chip(at))
+    }
+
+    /// Reads every spare area, drops the incomplete half of interrupted exchanges and starts over:
+    /// empty blocks are free (and will be erased before use), all others are in use and sealed
+    /// unless full.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub fn scan(&mut self) -> Result<Scan, FtlError> {
+        let mut scan = scan_chip(&mut self.chip)?;
+        scan.drop_incomplete_copies();
+        let blocks = self.geometry().blocks;
+        self.physical = (0..blocks).collect();
+        self.free = FreePool::new(self.least_worn_first);
+        self.is_free.clear();
+        self.sealed.clear();
+        self.needs_erase.clear();
+        self.reserve.clear();
+        self.sequence = scan.next_sequence();
+        for block in 0..blocks {
+            if self.chip.is_bad(block) {
+                continue;
+            }
+            if scan.blocks[block as usize].is_empty() {
+                self.needs_erase.insert(block as usize);
+                self.add_free(block);
+            } else if self.chip.next_page(block) < self.pages_per_block()
+                || self.geometry().page_order == PageOrder::Any
+            {
+                self.sealed.insert(block as usize);
+            }
+        }
+        Ok(scan)
+    }
+
+    #[inline]
+    fn on_chip(&self, at: PageAddress) -> PageAddress {
+        PageAddress { block: self.physical[at.block as usize], page: at.page }
+    }
+
+    #[inline]
+    fn next_tag(&mut self, lpn: u32, role: Role) -> Tag {
+        let tag = Tag::new(lpn, self.sequence, role);
+        self.sequence += 1;
+        tag
+    }
+
+    /// Fills the gap before `at` on parts that do not allow one.
+    #[inline]
+    fn pad(&mut self, at: PageAddress) -> Result<(), FtlError> {
+        if self.geometry().page_order != PageOrder::Sequential {
+            return Ok(());
+        }
+        let mut next = self.chip.next_page(self.physical[at.block as usize]);
+        while next < at.page {
+            let gap = PageAddress::new(at.block, next);
+            let tag = self.next_tag(u32::MAX, Role::Padding);
+            match self.chip.program(self.on_chip(gap), tag, None) {
+                Ok(()) => {}
+                Err(NandError::ProgramFailed { .. }) => self.retry(gap, |chip, at| chip.program(at, tag, None))?,
+                Err(error) => return Err(error.into()),
+            }
+            next += 1;
+        }
+        Ok(())
+    }
+
+    /// Replaces the block of `at` until `program` succeeds there.
+    #[cold]
+    fn retry(
+        &mut self,
+        at: PageAddress,
+        mut program: impl FnMut(&mut Chip, PageAddress) -> Result<(), NandError>,
+    ) -> Result<(), FtlError> {
+        loop {
+            let spare = self.spare_block()?;
+            if self.exchange(at.block, spare, at.page)? {
+                let on_chip = self.on_chip(at);
+                match program(&mut self.chip, on_chip) {
+                    Ok(()) => {
+                        self.retire(spare)?;
+                        return Ok(());
+                    }
+                    Err(NandError::ProgramFailed { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            self.retire(spare)?;
+        }
+    }
+
+    /// Copies the pages below `pages` of `block` into `spare` with their tags and swaps the two.
+    ///
+    /// Returns false if a program failed: then `spare` is the one to retire and nothing changed.
+    fn exchange(&mut self, block: u32, spare: u32, pages: u32) -> Result<bool, FtlError> {
+        let (source, target) = (self.physical[block as usize], self.physical[spare as usize]);
+        for page in 0..pages.max(self.chip.next_page(source)) {
+            let from = PageAddress::new(source, page);
+            let tag = self.chip.peek(from);
+            if !self.chip.is_programmed(from) || tag.is_erased() {
+                if page < pages && self.geometry().page_order == PageOrder::Sequential {
+                    self.chip.program(PageAddress::new(target, page), Tag::new(u32::MAX, self.sequence, Role::Padding), None)?;
+                    self.sequence += 1;
+                }
+                continue;
+            }
+            match self.chip.copy(from, PageAddress::new(target, page), tag) {
+                Ok(()) => {}
+                Err(NandError::ProgramFailed { .. }) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.physical.swap(block as usize, spare as usize);
+        Ok(true)
+    }
+
+    /// Takes a block for a replacement: from the reserve, else from the free pool.
+    fn spare_block(&mut self) -> Result<u32, FtlError> {
+        match self.reserve.pop() {
+            Some(block) if self.needs_erase.contains(block as usize) && !self.erase(block)? => self.spare_block(),
+            Some(block) => Ok(block),
+            None => self.allocate(),
+        }
+    }
+
+    fn retire(&mut self, block: u32) -> Result<(), FtlError> {
+        self.retired_blocks += 1;
+        Ok(self.chip.mark_bad(self.physical[block as usize])?)
+    }
+
+    /// Erases a block; false if that failed and the block was retired.
+    fn erase(&mut self, block: u32) -> Result<bool, FtlError> {
+        match self.chip.erase(self.physical[block as usize]) {
+            Ok(()) => {
+                self.sealed.remove(block as usize);
+                self.needs_erase.remove(block as usize);
+                Ok(true)
+            }
+            Err(NandError::EraseFailed { .. }) => {
+                self.retire(block)?;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn add_free(&mut self, block: u32) {
+        if self.reserve.len() < self.reserve_blocks as usize {
+            self.reserve.push(block);
+        } else {
+            self.is_free.insert(block as usize);
+            self.free.push(block, self.chip.erase_counts()[self.physical[block as usize] as usize]);
+        }
+    }
+
+    /// Moves the data of the least-worn block in use to the most-worn free block if their erase
+    /// counts lie further apart than the threshold.
+    fn level_wear(&mut self) -> Result<(), FtlError> {
+        let Some(threshold) = self.wear_threshold else { return Ok(()) };
+        let counts = self.chip.erase_counts();
+        let in_use = |block: &u32| {
+            let physical = self.physical[*block as usize];
+            !self.is_free.contains(*block as usize)
+                && !self.reserve.contains(block)
+                && !self.chip.is_bad(physical)
+                && self.chip.next_page(physical) > 0
+        };
+        let count_of = |block: &u32| counts[self.physical[*block as usize] as usize];
+        let Some(coldest) = (0..self.geometry().blocks).filter(in_use).min_by_key(count_of) else { return Ok(()) };
+        let coldest_count = count_of(&coldest);
+        // One free block stays for the layer that is in the middle of its own work.
+        if self.free.len() < 2 {
+            return Ok(());
+        }
+        let Some(worn) = self.free.pop_most_worn() else { return Ok(()) };
+        self.is_free.remove(worn as usize);
+        let apart = self.chip.erase_counts()[self.physical[worn as usize] as usize].saturating_sub(coldest_count);
+        if apart <= threshold || self.needs_erase.contains(worn as usize) {
+            self.add_free(worn);
+            return Ok(());
+        }
+        self.leveled_blocks += 1;
+        if !self.exchange(coldest, worn, 0)? {
+            return self.retire(worn);
+        }
+        if self.erase(worn)? {
+            self.add_free(worn);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! The pool of free blocks: in order of release, or least worn first.
+
+use std::collections::{BTreeSet, VecDeque};
+
+/// Free blocks, erased or known to need an erase.
+#[derive(Clone, Debug)]
+pub(crate) enum FreePool {
+    /// First released, first used.
+    Fifo(VecDeque<u32>),
+    /// Lowest erase count first, then first released: (erase count, ticket, block).
+    LeastWorn(BTreeSet<(u32, u64, u32)>, u64),
+}
+
+impl FreePool {
+    pub(crate) fn new(least_worn_first: bool) -> Self {
+        if least_worn_first { Self::LeastWorn(BTreeSet::new(), 0) } else { Self::Fifo(VecDeque::new()) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Fifo(queue) => queue.len(),
+            Self::LeastWorn(set, _) => set.len(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, block: u32, erase_count: u32) {
+        match self {
+            Self::Fifo(queue) => queue.push_back(block),
+            Self::LeastWorn(set, ticket) => {
+                set.insert((erase_count, *ticket, block));
+                *ticket += 1;
+            }
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<u32> {
+        match self {
+            Self::Fifo(queue) => queue.pop_front(),
+            Self::LeastWorn(set, _) => set.pop_first().map(|(_, _, block)| block),
+        }
+    }
+
+    /// Takes the most worn free block.
+    pub(crate) fn pop_most_worn(&mut self) -> Option<u32> {
+        match self {
+            Self::Fifo(queue) => queue.pop_back(),
+            Self::LeastWorn(set, _) => set.pop_last().map(|(_, _, block)| block),
+        }
+    }
+
+    pub(crate) fn blocks(&self) -> Vec<u32> {
+        match self {
+            Self::Fifo(queue) => queue.iter().copied().collect(),
+            Self::LeastWorn(set, _) => set.iter().map(|(_, _, block)| *block).collect(),
+        }
+    }
+}

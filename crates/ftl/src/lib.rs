@@ -1,0 +1,23 @@
+//! Flash translation layers over a NAND chip.
+//!
+//! Every layer is one file that exports one [`FtlEntry`]; [`FTLS`] is the sorted table of them and
+//! the only other place a new layer is named. Cleaning policies of the page-mapped layers work the
+//! same way (`cleaning::POLICIES`). All layers work on a [`Flash`]: virtual blocks over the chip,
+//! with a free pool, wear levelling and bad-block replacement that the layers need not know.
+
+mod bast;
+mod error;
+mod flash;
+mod free;
+mod locations;
+mod merge;
+mod recovery;
+mod registry;
+mod settings;
+
+pub use error::FtlError;
+pub use flash::{Flash, MergeCounts};
+pub use locations::Locations;
+pub use recovery::{BlockScan, PageScan, Scan};
+pub use registry::{FTLS, Features, Ftl, FtlEntry, Table, build, find_ftl};
+pub use settings::{COMMON_PARAMETERS, Kind, Parameter, SettingError, Settings, Value};

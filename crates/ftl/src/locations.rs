@@ -1,0 +1,108 @@
+//! Where the newest copy of every logical page lies.
+//!
+//! Block-mapped layers find the newest copy by their tables and by probing spare areas. The
+//! simulation keeps the answer here and performs the probes for their cost; [`crate::Ftl::ram_bytes`]
+//! counts the tables of the algorithm, not this one.
+
+use crate::recovery::Scan;
+use crate::{Flash, FtlError};
+use nand::{PageAddress, Role};
+
+const NOWHERE: PageAddress = PageAddress::new(u32::MAX, u32::MAX);
+
+/// Newest copy of every logical page, by virtual block.
+#[derive(Clone, Debug)]
+pub struct Locations {
+    pages: Vec<PageAddress>,
+}
+
+impl Locations {
+    /// No page written.
+    pub fn new(logical_pages: u32) -> Self {
+        Self { pages: vec![NOWHERE; logical_pages as usize] }
+    }
+
+    /// Takes the newest copy of every page found; mapping and padding pages are passed over.
+    pub fn rebuild(&mut self, scan: &Scan) {
+        self.pages.fill(NOWHERE);
+        let mut newest = vec![0; self.pages.len()];
+        for (block, found) in scan.blocks.iter().enumerate() {
+            for (page, tag) in found.tags() {
+                let lpn = tag.lpn() as usize;
+                if tag.role() == Role::Translation || lpn >= newest.len() || newest[lpn] > tag.sequence() {
+                    continue;
+                }
+                newest[lpn] = tag.sequence();
+                self.pages[lpn] = PageAddress::new(block as u32, page);
+            }
+        }
+    }
+
+    /// Number of logical pages.
+    pub fn logical_pages(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    /// True if the page exists on the device.
+    #[inline]
+    pub fn contains(&self, lpn: u32) -> bool {
+        (lpn as usize) < self.pages.len()
+    }
+
+    /// Refuses a page that does not exist.
+    #[inline]
+    pub(crate) fn check(&self, lpn: u32) -> Result<(), FtlError> {
+        if self.contains(lpn) {
+            return Ok(());
+        }
+        Err(FtlError::OutOfRange { lpn, logical_pages: self.logical_pages() })
+    }
+
+    /// Reads the newest copy by one page read; zeros, without an operation, if there is none.
+    #[inline]
+    pub(crate) fn read(&self, flash: &mut Flash, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError> {
+        self.check(lpn)?;
+        match (self.get(lpn), data) {
+            (Some(at), data) => flash.read(at, lpn, data),
+            (None, Some(data)) => {
+                data.fill(0);
+                Ok(())
+            }
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// The newest copy, or `None` if the page reads zeros.
+    #[inline]
+    pub fn get(&self, lpn: u32) -> Option<PageAddress> {
+        self.pages.get(lpn as usize).copied().filter(|at| *at != NOWHERE)
+    }
+
+    /// The page was programmed at `at`.
+    #[inline]
+    pub fn set(&mut self, lpn: u32, at: PageAddress) {
+        self.pages[lpn as usize] = at;
+    }
+
+    /// The page was trimmed.
+    #[inline]
+    pub fn clear(&mut self, lpn: u32) {
+        self.pages[lpn as usize] = NOWHERE;
+    }
+
+    /// True if `at` holds the newest copy of `lpn`.
+    #[inline]
+    pub fn is_newest(&self, lpn: u32, at: PageAddress) -> bool {
+        self.pages.get(lpn as usize) == Some(&at)
+    }
+
+    /// True if no page of `first..first + count` is written.
+    pub fn all_clear(&self, first: u32, count: u32) -> bool {
+        (first..first + count).all(|lpn| self.get(lpn).is_none())
+    }
+
+    /// True if `block` holds the newest copy of any page in `first..first + count`.
+    pub fn any_in_block(&self, first: u32, count: u32, block: u32) -> bool {
+        (first..first + count).any(|lpn| self.get(lpn).is_some_and(|at| at.block == block))
+    }
+}

@@ -1,0 +1,144 @@
+//! What the spare areas say after a power cut.
+//!
+//! A rebuild starts from a [`Scan`]: the tag of every page of every good block. Blocks that hold
+//! the same pages twice are left over from an interrupted exchange (see [`crate::flash`]): tags
+//! are copied unchanged there, so an equal sequence number proves it.
+
+use crate::{Flash, FtlError, Locations};
+use nand::{Chip, NandError, PageAddress, Role, Tag};
+use std::collections::BTreeMap;
+
+/// A page as its spare area shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageScan {
+    /// Not programmed, as far as can be seen.
+    Erased,
+    /// Programmed, but neither data nor tag can be read.
+    Unreadable,
+    /// Programmed with this tag.
+    Tagged(Tag),
+}
+
+/// All pages of a block.
+#[derive(Clone, Debug, Default)]
+pub struct BlockScan {
+    /// Pages in order; empty for a bad block.
+    pub pages: Vec<PageScan>,
+}
+
+/// All blocks of a chip, by physical number.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// Blocks in order.
+    pub blocks: Vec<BlockScan>,
+}
+
+impl BlockScan {
+    /// True if no page holds a tag or traces of one.
+    pub fn is_empty(&self) -> bool {
+        self.pages.iter().all(|page| *page == PageScan::Erased)
+    }
+
+    /// Page number and tag of every page that holds data.
+    pub fn tags(&self) -> impl Iterator<Item = (u32, Tag)> + '_ {
+        self.pages.iter().enumerate().filter_map(|(page, scan)| match scan {
+            PageScan::Tagged(tag) if !tag.is_erased() && tag.role() != Role::Padding => Some((page as u32, *tag)),
+            _ => None,
+        })
+    }
+
+    /// Sequence number of the oldest page with data.
+    pub fn oldest_sequence(&self) -> Option<u64> {
+        self.tags().map(|(_, tag)| tag.sequence()).min()
+    }
+
+    /// Role that the first page with data states.
+    pub fn role(&self) -> Option<Role> {
+        self.tags().next().map(|(_, tag)| tag.role())
+    }
+
+    /// True if every page with data lies at its home offset and all belong to one logical block.
+    pub fn is_in_place(&self, pages_per_logical_block: u32) -> bool {
+        let mut blocks = self.tags().map(|(_, tag)| tag.lpn() / pages_per_logical_block);
+        let first = blocks.next();
+        blocks.all(|block| Some(block) == first)
+            && self.tags().all(|(page, tag)| tag.lpn() % pages_per_logical_block == page)
+    }
+}
+
+impl Scan {
+    /// A sequence number above all found.
+    pub fn next_sequence(&self) -> u64 {
+        let all = self.blocks.iter().flat_map(|block| &block.pages).filter_map(|page| match page {
+            PageScan::Tagged(tag) if !tag.is_erased() => Some(tag.sequence() + 1),
+            _ => None,
+        });
+        all.max().unwrap_or(0)
+    }
+
+    /// Empties the half of every interrupted exchange that holds fewer pages, the later block of equals.
+    pub(crate) fn drop_incomplete_copies(&mut self) {
+        let mut holder: BTreeMap<u64, usize> = BTreeMap::new();
+        for block in 0..self.blocks.len() {
+            let sequences: Vec<u64> = self.blocks[block].tags().map(|(_, tag)| tag.sequence()).collect();
+            let twin = sequences.iter().find_map(|sequence| holder.get(sequence).copied());
+            let loser = match twin {
+                Some(twin) if self.blocks[twin].tags().count() < sequences.len() => Some(twin),
+                Some(_) => Some(block),
+                None => None,
+            };
+            if let Some(loser) = loser {
+                // Erased before its next use like every block found empty.
+                self.blocks[loser].pages.fill(PageScan::Erased);
+            }
+            if loser != Some(block) {
+                holder.extend(sequences.into_iter().map(|sequence| (sequence, block)));
+            }
+        }
+    }
+}
+
+/// Reads the spare area of every page of every good block.
+pub(crate) fn scan_chip(chip: &mut Chip) -> Result<Scan, FtlError> {
+    let geometry = chip.geometry().clone();
+    let mut blocks = Vec::with_capacity(geometry.blocks as usize);
+    for block in 0..geometry.blocks {
+        let mut pages = Vec::new();
+        if !chip.is_bad(block) {
+            for page in 0..geometry.pages_per_block {
+                pages.push(match chip.read_spare(PageAddress::new(block, page)) {
+                    Ok(Tag::ERASED) => PageScan::Erased,
+                    Ok(tag) => PageScan::Tagged(tag),
+                    Err(NandError::Uncorrectable { .. }) => PageScan::Unreadable,
+                    Err(error) => return Err(error.into()),
+                });
+            }
+        }
+        blocks.push(BlockScan { pages });
+    }
+    Ok(Scan { blocks })
+}
+
+/// Erases blocks that hold no newest page and sorts the others by logical block, oldest first.
+///
+/// For layers whose blocks hold pages of one logical block each.
+pub(crate) fn sort_blocks(
+    flash: &mut Flash,
+    scan: &Scan,
+    locations: &Locations,
+    pages_per_logical_block: u32,
+) -> Result<BTreeMap<u32, Vec<u32>>, FtlError> {
+    let mut sorted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (found, block) in scan.blocks.iter().zip(0..) {
+        let newest = found.tags().find(|(page, tag)| locations.is_newest(tag.lpn(), PageAddress::new(block, *page)));
+        match newest {
+            Some((_, tag)) => sorted.entry(tag.lpn() / pages_per_logical_block).or_default().push(block),
+            None if found.is_empty() => {}
+            None => flash.release(block)?,
+        }
+    }
+    for blocks in sorted.values_mut() {
+        blocks.sort_by_key(|block| scan.blocks[*block as usize].oldest_sequence());
+    }
+    Ok(sorted)
+}

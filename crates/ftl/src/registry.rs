@@ -1,0 +1,197 @@
+//! The contract of a translation layer and the table of all of them.
+
+use crate::settings::{Parameter, SettingError, Settings};
+use crate::{Flash, FtlError, bast};
+use nand::{Chip, Geometry, PageAddress};
+
+/// A translation layer at work on a chip.
+///
+/// A logical page is as large as a physical one. Reading a page never written, or trimmed, gives
+/// zeros and costs no operation of its own. Data bytes are moved only on a chip that stores them.
+pub trait Ftl: Send {
+    /// Logical pages of the device.
+    fn logical_pages(&self) -> u32;
+
+    /// Reads a page; `data` receives its bytes on a chip that stores them.
+    ///
+    /// # Errors
+    /// [`FtlError::Lost`] if the data cannot be read; [`FtlError::OutOfRange`]; power loss.
+    fn read(&mut self, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError>;
+
+    /// Writes a page. When this returns, the page survives a power cut.
+    ///
+    /// # Errors
+    /// [`FtlError::NoFreeBlock`] at the end of life; [`FtlError::OutOfRange`]; power loss.
+    fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError>;
+
+    /// Forgets a page: it reads zeros from now on. After a power cut it reads zeros or its old data.
+    ///
+    /// # Errors
+    /// As [`Ftl::write`].
+    fn trim(&mut self, lpn: u32) -> Result<(), FtlError>;
+
+    /// Makes everything durable that is not. Layers that hold nothing back do nothing.
+    ///
+    /// # Errors
+    /// As [`Ftl::write`].
+    fn flush(&mut self) -> Result<(), FtlError> {
+        Ok(())
+    }
+
+    /// Builds all tables anew from the spare areas of the chip, as after a power cut.
+    ///
+    /// May be called again after it failed for want of power.
+    ///
+    /// # Errors
+    /// Power loss; [`FtlError::NoFreeBlock`].
+    fn rebuild(&mut self) -> Result<(), FtlError>;
+
+    /// Where the newest copy of a page lies, by virtual block; `None` if it reads zeros.
+    fn locate(&self, lpn: u32) -> Option<PageAddress>;
+
+    /// Bytes of RAM that the algorithm needs for its tables (not what this simulation spends).
+    fn ram_bytes(&self) -> u64;
+
+    /// The tables in RAM, for people who want to see them.
+    fn tables(&self) -> Vec<Table>;
+
+    /// The blocks it works on.
+    fn flash(&self) -> &Flash;
+
+    /// The blocks it works on, for faults and power cuts.
+    fn flash_mut(&mut self) -> &mut Flash;
+
+    /// Gives the chip back, as it is.
+    fn into_chip(self: Box<Self>) -> Chip;
+
+    /// A copy with the whole state, chip included.
+    fn clone_box(&self) -> Box<dyn Ftl>;
+
+    /// Writes `count` consecutive pages without data.
+    ///
+    /// # Errors
+    /// As [`Ftl::write`].
+    fn write_pages(&mut self, first: u32, count: u32) -> Result<(), FtlError> {
+        (first..first + count).try_for_each(|lpn| self.write(lpn, None))
+    }
+
+    /// Reads `count` consecutive pages without data.
+    ///
+    /// # Errors
+    /// As [`Ftl::read`].
+    fn read_pages(&mut self, first: u32, count: u32) -> Result<(), FtlError> {
+        (first..first + count).try_for_each(|lpn| self.read(lpn, None))
+    }
+}
+
+/// The four methods of [`Ftl`] that every layer with a field `flash` writes alike.
+macro_rules! flash_accessors {
+    () => {
+        fn flash(&self) -> &Flash {
+            &self.flash
+        }
+
+        fn flash_mut(&mut self) -> &mut Flash {
+            &mut self.flash
+        }
+
+        fn into_chip(self: Box<Self>) -> Chip {
+            self.flash.into_chip()
+        }
+
+        fn clone_box(&self) -> Box<dyn Ftl> {
+            Box::new(self.clone())
+        }
+    };
+}
+pub(crate) use flash_accessors;
+
+/// One of a layer's tables in RAM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// What it maps to what.
+    pub title: &'static str,
+    /// Column heads.
+    pub columns: Vec<&'static str>,
+    /// Cells.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// How a layer works, in the words of the feature table.
+#[derive(Clone, Copy, Debug)]
+pub struct Features {
+    /// What the mapping table maps.
+    pub mapping: &'static str,
+    /// Where the first write of a page goes.
+    pub first_write: &'static str,
+    /// Where an overwrite goes.
+    pub overwrite: &'static str,
+    /// Kinds of block beside free ones.
+    pub block_kinds: &'static str,
+}
+
+/// A row of the table of layers.
+pub struct FtlEntry {
+    /// Name on the command line and in studies.
+    pub name: &'static str,
+    /// One line: what it is.
+    pub summary: &'static str,
+    /// Paper, patent or driver that describes it.
+    pub source: &'static str,
+    /// Feature table row.
+    pub features: Features,
+    /// Its own parameters, beside the common ones.
+    pub parameters: &'static [Parameter],
+    /// Physical blocks it needs for so many logical pages; fewer are refused with a message.
+    pub blocks_required: fn(&Geometry, u32, &Settings) -> u32,
+    /// Checks what only the layer can know of part and settings.
+    pub check: fn(&Geometry, &Settings) -> Result<(), SettingError>,
+    /// Makes the layer over erased blocks.
+    pub build: fn(Flash, u32, &Settings) -> Box<dyn Ftl>,
+}
+
+/// All translation layers, sorted by name.
+pub const FTLS: &[&FtlEntry] = &[
+    &bast::ENTRY,
+];
+
+/// The layer called `name`.
+pub fn find_ftl(name: &str) -> Option<&'static FtlEntry> {
+    FTLS.iter().copied().find(|entry| entry.name == name)
+}
+
+/// Makes a layer of `logical_pages` pages over `chip`, whose contents it takes for erased.
+///
+/// Call [`Ftl::rebuild`] next if the chip holds the data of an earlier life.
+///
+/// # Errors
+/// [`SettingError::Impossible`] if the chip is too small or the part's rules forbid the algorithm.
+pub fn build(
+    entry: &FtlEntry,
+    chip: Chip,
+    logical_pages: u32,
+    settings: &Settings,
+) -> Result<Box<dyn Ftl>, SettingError> {
+    (entry.check)(chip.geometry(), settings)?;
+    let required = (entry.blocks_required)(chip.geometry(), logical_pages, settings)
+        + settings.integer("reserve_blocks");
+    let usable = (0..chip.geometry().blocks).filter(|block| !chip.is_bad(*block)).count() as u32;
+    if logical_pages == 0 || usable < required {
+        return Err(SettingError::Impossible(format!(
+            "{} needs {required} good blocks for {logical_pages} logical pages, but the chip has {usable}; \
+             give it more blocks, or fewer logical pages",
+            entry.name
+        )));
+    }
+    Ok((entry.build)(Flash::new(chip, settings), logical_pages, settings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FTLS;
+
+    #[test]
+    fn the_table_is_sorted_and_its_names_are_unique() {
+        assert!(FTLS.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+}

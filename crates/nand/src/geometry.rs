@@ -1,0 +1,112 @@
+//! Shape of a part and the programming rules that its data sheet states.
+
+use serde::{Deserialize, Serialize};
+
+/// Bits a cell stores; it decides page order, pairing of pages and endurance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cell {
+    /// One bit.
+    Slc,
+    /// Two bits: pages of a word line are paired.
+    Mlc,
+    /// Three bits.
+    Tlc,
+    /// Four bits.
+    Qlc,
+}
+
+impl Cell {
+    /// Bits per cell, which is the number of pages that share a word line.
+    pub fn bits(self) -> u32 {
+        match self {
+            Self::Slc => 1,
+            Self::Mlc => 2,
+            Self::Tlc => 3,
+            Self::Qlc => 4,
+        }
+    }
+}
+
+/// Order in which the pages of a block may be programmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PageOrder {
+    /// Any order (small-block SLC).
+    Any,
+    /// Ascending; pages may be left out.
+    Ascending,
+    /// Ascending without gaps.
+    Sequential,
+}
+
+/// Shape and rules of a chip.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Geometry {
+    /// Bytes of the data area of a page.
+    pub page_data_bytes: u32,
+    /// Bytes of the spare (OOB) area of a page.
+    pub page_oob_bytes: u32,
+    /// Pages in an erase block.
+    pub pages_per_block: u32,
+    /// Erase blocks in the chip.
+    pub blocks: u32,
+    /// Planes; block `b` lies in plane `b mod planes`.
+    pub planes: u32,
+    /// Bits per cell.
+    pub cell: Cell,
+    /// Order in which pages of a block may be programmed.
+    pub page_order: PageOrder,
+    /// Programs of the data area of a page between erases (NOP, main array).
+    pub data_programs_max: u8,
+    /// Programs of the spare area of a page between erases (NOP, spare array).
+    pub oob_programs_max: u8,
+    /// Byte of the spare area that holds the factory bad-block mark.
+    pub bad_mark_oob_offset: u32,
+}
+
+impl Geometry {
+    /// Pages of the whole chip.
+    pub fn pages(&self) -> u32 {
+        self.blocks * self.pages_per_block
+    }
+
+    /// Bytes of all data areas.
+    pub fn capacity_bytes(&self) -> u64 {
+        u64::from(self.pages()) * u64::from(self.page_data_bytes)
+    }
+
+    /// Bytes of one erase block, data areas only.
+    pub fn block_bytes(&self) -> u64 {
+        u64::from(self.pages_per_block) * u64::from(self.page_data_bytes)
+    }
+
+    /// The same shape with another number of blocks.
+    #[must_use]
+    pub fn with_blocks(mut self, blocks: u32) -> Self {
+        self.blocks = blocks;
+        self
+    }
+
+    /// Says in one sentence what is wrong with these numbers, if anything.
+    ///
+    /// # Errors
+    /// The sentence names the key and the permitted values.
+    pub fn check(&self) -> Result<(), String> {
+        let rules: [(bool, &str); 8] = [
+            (self.page_data_bytes >= 256 && self.page_data_bytes <= 1 << 20, "geometry.page_data_bytes must be 256 to 1048576"),
+            (self.page_oob_bytes >= 8, "geometry.page_oob_bytes must be at least 8"),
+            (self.pages_per_block >= 2 && self.pages_per_block <= 1 << 14, "geometry.pages_per_block must be 2 to 16384"),
+            (self.blocks >= 2, "geometry.blocks must be at least 2"),
+            (u64::from(self.blocks) * u64::from(self.pages_per_block) < 1 << 31, "geometry.blocks × pages_per_block must stay below 2^31 pages"),
+            (self.planes >= 1 && self.planes <= self.blocks, "geometry.planes must be 1 to geometry.blocks"),
+            (self.data_programs_max >= 1 && self.data_programs_max <= 15 && self.oob_programs_max >= 1 && self.oob_programs_max <= 15, "geometry.data_programs_max and oob_programs_max must be 1 to 15"),
+            (self.bad_mark_oob_offset < self.page_oob_bytes, "geometry.bad_mark_oob_offset must lie inside the spare area"),
+        ];
+        match rules.iter().find(|(holds, _)| !holds) {
+            Some((_, sentence)) => Err((*sentence).to_owned()),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Flat images of a chip, as `nanddump` writes and `nandwrite` reads them.
+//!
+//! With OOB a page is its data followed by its spare bytes (`nanddump --oob`); without, pages are
+//! data only. Erased pages are 0xFF. A bad block shows as a mark byte other than 0xFF in the spare
+//! area of its first page.
+
+use crate::{Chip, FaultSettings, NandError, PageAddress, Part, Storage};
+use std::io::{Read, Write};
+use thiserror::Error;
+
+/// Whether an image holds spare areas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageLayout {
+    /// Data and spare bytes of every page.
+    WithOob,
+    /// Data bytes only.
+    DataOnly,
+}
+
+/// Why an image could not be saved or loaded.
+#[derive(Debug, Error)]
+pub enum ImageError {
+    /// Reading or writing failed.
+    #[error("image: {0}")]
+    Io(#[from] std::io::Error),
+    /// The chip stores no bytes.
+    #[error("image: {0}")]
+    Chip(#[from] NandError),
+    /// The length does not fit the part.
+    #[error("image: {length_bytes} bytes are not a whole number of {page_bytes}-byte pages, or more than the chip's {pages} pages; is the part or the OOB option right?")]
+    Length {
+        /// Bytes found.
+        length_bytes: u64,
+        /// Bytes of one page in this layout.
+        page_bytes: u32,
+        /// Pages of the chip.
+        pages: u32,
+    },
+}
+
+impl Chip {
+    /// Writes the whole chip as a flat image.
+    ///
+    /// # Errors
+    /// [`ImageError::Chip`] on a chip without byte storage; [`ImageError::Io`].
+    pub fn save_image(&self, writer: &mut dyn Write, layout: ImageLayout) -> Result<(), ImageError> {
+        if !self.stores_bytes() {
+            return Err(NandError::NoStorage.into());
+        }
+        let geometry = self.geometry();
+        let data_bytes = geometry.page_data_bytes as usize;
+        let page_bytes = data_bytes + geometry.page_oob_bytes as usize;
+        let erased = vec![0xff; page_bytes * geometry.pages_per_block as usize];
+        let mut marked = Vec::new();
+        for block in 0..geometry.blocks {
+            let mut bytes = self.block_bytes(block).unwrap_or(&erased);
+            if self.is_bad(block) {
+                marked.clear();
+                marked.extend_from_slice(bytes);
+                marked[data_bytes + geometry.bad_mark_oob_offset as usize] = 0;
+                bytes = &marked;
+            }
+            match layout {
+                ImageLayout::WithOob => writer.write_all(bytes)?,
+                ImageLayout::DataOnly => {
+                    for page in bytes.chunks_exact(page_bytes) {
+                        writer.write_all(&page[..data_bytes])?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a chip of `part` that holds a flat image; a shorter image leaves the rest erased.
+    ///
+    /// # Errors
+    /// [`ImageError::Length`] if the image does not fit the part; [`ImageError::Io`].
+    pub fn load_image(part: &Part, reader: &mut dyn Read, layout: ImageLayout) -> Result<Self, ImageError> {
+        let mut chip = Self::new(part, Storage::Bytes, &FaultSettings::default());
+        let geometry = part.geometry.clone();
+        let data_bytes = geometry.page_data_bytes as usize;
+        let oob_bytes = if layout == ImageLayout::WithOob { geometry.page_oob_bytes as usize } else { 0 };
+        let mut page_bytes = vec![0; data_bytes + oob_bytes];
+        let mut pages = 0;
+        loop {
+            let filled = fill(reader, &mut page_bytes)?;
+            if filled == 0 {
+                return Ok(chip);
+            }
+            if filled < page_bytes.len() || pages == geometry.pages() {
+                let length_bytes = u64::from(pages) * page_bytes.len() as u64 + filled as u64;
+                let page_bytes = page_bytes.len() as u32;
+                return Err(ImageError::Length { length_bytes, page_bytes, pages: geometry.pages() });
+            }
+            let at = PageAddress::new(pages / geometry.pages_per_block, pages % geometry.pages_per_block);
+            let (data, oob) = page_bytes.split_at(data_bytes);
+            if page_bytes.iter().any(|byte| *byte != 0xff) {
+                let marked = oob.get(geometry.bad_mark_oob_offset as usize).is_some_and(|byte| *byte != 0xff);
+                if marked && at.page == 0 {
+                    chip.load_bad(at.block);
+                }
+                chip.load_page(at, data, oob);
+            }
+            pages += 1;
+        }
+    }
+}
+
+/// Reads until the buffer is full or the input ends; the bytes read.
+fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match reader.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,30 @@
+//! NAND flash chips as a host controller meets them.
+//!
+//! A [`Chip`] holds what the silicon holds: which pages are programmed, what their spare areas
+//! say, how often each block was erased, which blocks are bad. It enforces the rules of the part
+//! as errors, counts every operation, and can be made to fail: bit errors, failed programs and
+//! erases, power cuts at any operation. Data bytes are kept only when asked for.
+//!
+//! What is left out: analogue effects below the bit, and multi-plane commands (a device above the
+//! chip schedules dies and planes in time).
+
+mod chip;
+mod counters;
+mod error;
+mod fault;
+mod geometry;
+mod image;
+mod part;
+pub mod random;
+mod tag;
+mod timing;
+
+pub use chip::{Chip, ChipOperation, CutPoint, PageAddress, Storage};
+pub use counters::{Counters, Cost};
+pub use error::NandError;
+pub use fault::{EccCounters, ErrorModel, FaultSettings};
+pub use geometry::{Cell, Geometry, PageOrder};
+pub use image::{ImageError, ImageLayout};
+pub use part::{DEFAULT_PART, Part, PartError, catalogue, find_part, load_part};
+pub use tag::{Role, Tag};
+pub use timing::{BUS_MODES, BusMode, Timing};

@@ -1,0 +1,133 @@
+//! The catalogue of parts, and parts of a user's own, as TOML.
+//!
+//! Every value of a catalogue part stands beside its source: a test refuses a key without one.
+
+use crate::{ErrorModel, Geometry, Timing};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use thiserror::Error;
+
+/// The part that commands use when none is named.
+pub const DEFAULT_PART: &str = "k9f2g08u0c";
+
+/// A NAND part as its data sheet (or a publication) describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Name used on the command line and in studies.
+    pub name: String,
+    /// One line: vendor, density, technology.
+    pub summary: String,
+    /// Shape and programming rules.
+    pub geometry: Geometry,
+    /// Array and bus times.
+    pub timing: Timing,
+    /// Endurance, ECC and error constants.
+    pub errors: ErrorModel,
+    /// Where the values stand: a key (`timing.read_ns`) or a section (`geometry`) to its source.
+    #[serde(default)]
+    pub sources: BTreeMap<String, String>,
+}
+
+/// Why a part could not be had.
+#[derive(Debug, Error)]
+pub enum PartError {
+    /// The file cannot be read.
+    #[error("{path}: {reason}")]
+    File {
+        /// Path as given.
+        path: String,
+        /// What the system said.
+        reason: std::io::Error,
+    },
+    /// The text is not a part.
+    #[error("{path}: {message}")]
+    Text {
+        /// Path or catalogue name.
+        path: String,
+        /// Line, key and reason.
+        message: String,
+    },
+}
+
+impl Part {
+    /// Parses a part; `path` names the text in messages.
+    ///
+    /// # Errors
+    /// Names the line and key that is wrong, unknown or missing.
+    pub fn parse(path: &str, text: &str) -> Result<Self, PartError> {
+        let wrong = |message: String| PartError::Text { path: path.to_owned(), message };
+        let part: Self = toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
+        part.geometry.check().and_then(|()| part.timing.check()).and_then(|()| part.errors.check()).map_err(wrong)?;
+        Ok(part)
+    }
+}
+
+macro_rules! embedded {
+    ($($file:literal),* $(,)?) => {
+        &[$(($file, include_str!(concat!("../../../parts/", $file, ".toml")))),*]
+    };
+}
+
+/// Name and text of every catalogue part, sorted by name.
+const TEXTS: &[(&str, &str)] = embedded!(
+    "generic-mlc-2x",
+    "generic-qlc-3d",
+    "generic-tlc-3d",
+    "k9f1g08u0a",
+    "k9f2g08u0c",
+    "k9f5608u0d",
+    "k9gag08u0m",
+    "mt29f2g08aab",
+    "published-small-block",
+);
+
+/// All catalogue parts, sorted by name.
+pub fn catalogue() -> Vec<Part> {
+    TEXTS.iter().map(|(name, text)| Part::parse(name, text).expect("the catalogue is tested")).collect()
+}
+
+/// The catalogue part called `name`.
+pub fn find_part(name: &str) -> Option<Part> {
+    let (name, text) = TEXTS.iter().find(|(known, _)| *known == name)?;
+    Some(Part::parse(name, text).expect("the catalogue is tested"))
+}
+
+/// Reads a user's part file.
+///
+/// # Errors
+/// See [`PartError`].
+pub fn load_part(path: &Path) -> Result<Part, PartError> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|reason| PartError::File { path: shown.clone(), reason })?;
+    Part::parse(&shown, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEFAULT_PART, TEXTS, catalogue, find_part};
+
+    #[test]
+    fn the_catalogue_is_sorted_named_as_its_files_and_holds_the_default() {
+        assert!(TEXTS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        for (part, (file, _)) in catalogue().iter().zip(TEXTS) {
+            assert_eq!(part.name, *file);
+        }
+        assert!(find_part(DEFAULT_PART).is_some());
+    }
+
+    #[test]
+    fn every_value_of_the_catalogue_has_a_source() {
+        for (file, text) in TEXTS {
+            let table: toml::Table = text.parse().expect("parsed before");
+            let sources = table["sources"].as_table().expect("sources");
+            for section in ["geometry", "timing", "errors"] {
+                for key in table[section].as_table().expect("a table").keys() {
+                    let named = sources.contains_key(&format!("{section}.{key}")) || sources.contains_key(section);
+                    assert!(named, "{file}: {section}.{key} has no source");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Saved log of Sysinternals DiskMon.
+//!
+//! `index time duration disk request sector length`, separated by tabs, without a header; sector
+//! and length in units of 512 bytes. Whether the duration is in seconds or milliseconds depends on
+//! an option that the file does not tell, so it is left out. Times shown as a clock are refused.
+
+use crate::error::Fault;
+use crate::format::{Head, Match, Opening};
+use crate::lines::{Line, LineParser, Lines, exactly};
+use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_address, sector_length};
+use crate::reader::{Notes, Source};
+use crate::record::{Operation, Record};
+
+/// Seven fields between tabs, the fifth of which is spelled out.
+pub(crate) fn detect(head: &Head) -> Match {
+    head.certain_if_most(|line| {
+        fields(line).is_ok_and(|fields| operation(fields[4]).is_ok())
+    })
+}
+
+/// Opens a log.
+pub(crate) fn open(opening: Opening) -> Result<Box<dyn Source>, Fault> {
+    Ok(Box::new(Lines::new(opening.input.into_bytes(), Parser, opening.options.skip_bad_lines)))
+}
+
+struct Parser;
+
+impl LineParser for Parser {
+    fn parse(
+        &mut self,
+        line: &str,
+        records: &mut Vec<Record>,
+        _notes: &mut Notes,
+    ) -> Result<Line, Fault> {
+        let [index, time, duration, disk, request, sector, length] = fields(line)?;
+        integer::<u64>("index", index)?;
+        if time.contains(':') {
+            return Err(Fault::malformed("the time is a clock, not seconds from the start")
+                .suggest("switch off clock times in DiskMon and save the log again"));
+        }
+        let arrival_ns = decimal_ns("time", time, SECOND_DIGITS)?;
+        decimal_ns("duration", duration, SECOND_DIGITS)?;
+        records.push(Record {
+            device: integer("disk", disk)?,
+            ..Record::new(
+                arrival_ns,
+                operation(request)?,
+                sector_address("sector", sector)?,
+                sector_length("length", length)?,
+            )
+        });
+        Ok(Line::Parsed)
+    }
+}
+
+/// A trailing tab may leave an eighth, empty field.
+fn fields(line: &str) -> Result<[&str; 7], Fault> {
+    exactly(line.strip_suffix('\t').unwrap_or(line).split('\t').map(str::trim))
+}
+
+fn operation(request: &str) -> Result<Operation, Fault> {
+    match request {
+        "Read" => Ok(Operation::Read),
+        "Write" => Ok(Operation::Write),
+        _ => Err(Fault::malformed("the request is neither Read nor Write")),
+    }
+}

@@ -1,0 +1,66 @@
+//! ASCII traces of DiskSim.
+//!
+//! `arrival_ms device block size_blocks flags`, separated by spaces: the time is a decimal number
+//! of milliseconds, blocks have 512 bytes and the flags are hexadecimal. Bit 0 set is a read, which
+//! is the reverse of most formats; the layout is that of DiskSim's manual, `ascii` trace format.
+//! The time-critical and time-limited bits are left out.
+
+use crate::error::Fault;
+use crate::format::{Head, Match, Opening};
+use crate::lines::{Line, LineParser, Lines, exactly};
+use crate::number::{
+    MILLISECOND_DIGITS, decimal_ns, hexadecimal, integer, sector_address, sector_length,
+};
+use crate::reader::{Notes, Source};
+use crate::record::{Flags, Operation, Record};
+
+const READ_BIT: u32 = 0x1;
+const SYNCHRONOUS_BIT: u32 = 0x80;
+
+/// A decimal point in a time, or flags above 1, is the mark of DiskSim; other lines of five whole
+/// numbers fit MQSim and SSDsim as well.
+pub(crate) fn detect(head: &Head) -> Match {
+    if head.certain_if_most(|line| parse(line).is_ok()) == Match::No {
+        return Match::No;
+    }
+    let is_marked = |line: &str| {
+        let [time, .., flags] = exactly::<5>(line.split_whitespace()).unwrap_or_default();
+        time.contains('.') || !matches!(flags, "0" | "1")
+    };
+    if head.lines().any(is_marked) { Match::Certain } else { Match::Possible }
+}
+
+/// Opens a trace.
+pub(crate) fn open(opening: Opening) -> Result<Box<dyn Source>, Fault> {
+    Ok(Box::new(Lines::new(opening.input.into_bytes(), Parser, opening.options.skip_bad_lines)))
+}
+
+struct Parser;
+
+impl LineParser for Parser {
+    fn parse(
+        &mut self,
+        line: &str,
+        records: &mut Vec<Record>,
+        _notes: &mut Notes,
+    ) -> Result<Line, Fault> {
+        records.push(parse(line)?);
+        Ok(Line::Parsed)
+    }
+}
+
+fn parse(line: &str) -> Result<Record, Fault> {
+    let [time, device, block, size, flags] = exactly(line.split_whitespace())?;
+    let flags: u32 = hexadecimal("flags field", flags)?;
+    let operation = if flags & READ_BIT == 0 { Operation::Write } else { Operation::Read };
+    Ok(Record {
+        device: integer("device", device)?,
+        flags: Flags::SYNC.when(flags & SYNCHRONOUS_BIT != 0),
+        ..Record::new(
+            decimal_ns("arrival time", time, MILLISECOND_DIGITS)?,
+            operation,
+            sector_address("block number", block)?,
+            sector_length("size", size)?,
+        )
+    })
+}

@@ -1,0 +1,123 @@
+//! The loop shared by every text format: lines in, records out, each fault with its line.
+//!
+//! A format supplies a [`LineParser`]. Blank lines are passed over; a bad line ends the reading
+//! unless the caller asked to count and skip such lines.
+
+use std::io::{BufRead, Read};
+
+use crate::error::{Fault, Kind, Place};
+use crate::input::Bytes;
+use crate::reader::{BATCH_RECORDS, Notes, Source};
+use crate::record::Record;
+
+/// No trace format has lines this long; such input is not a text trace.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+
+/// What a line was.
+pub(crate) enum Line {
+    /// Understood, with or without records.
+    Parsed,
+    /// The first line after the trace.
+    End,
+}
+
+/// The meaning of the lines of one format.
+pub(crate) trait LineParser: Send {
+    /// Appends the records of one line. After a fault, the parser is as if the line were absent.
+    fn parse(
+        &mut self,
+        line: &str,
+        records: &mut Vec<Record>,
+        notes: &mut Notes,
+    ) -> Result<Line, Fault>;
+
+    /// Appends what was held back, after the last line.
+    fn finish(&mut self, _records: &mut Vec<Record>) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// A text trace.
+pub(crate) struct Lines<P> {
+    input: Bytes,
+    parser: P,
+    buffer: Vec<u8>,
+    line_number: u64,
+    skip_bad_lines: bool,
+    ended: bool,
+}
+
+impl<P: LineParser> Lines<P> {
+    pub(crate) fn new(input: Bytes, parser: P, skip_bad_lines: bool) -> Self {
+        Self { input, parser, buffer: Vec::new(), line_number: 0, skip_bad_lines, ended: false }
+    }
+
+    /// Reads the next line into the buffer; false at the end of the file.
+    fn advance(&mut self) -> Result<bool, Fault> {
+        self.buffer.clear();
+        self.line_number += 1;
+        let place = Place::Line(self.line_number);
+        let mut limited = self.input.by_ref().take(LINE_BYTES_MAX);
+        limited
+            .read_until(b'\n', &mut self.buffer)
+            .map_err(|error| Fault::io(&error).at(place))?;
+        if self.buffer.len() as u64 == LINE_BYTES_MAX {
+            let text = String::from_utf8_lossy(&self.buffer);
+            return Err(Fault::new(Kind::WrongFormat, "the line is too long for a text trace")
+                .at(place)
+                .quoting(&text));
+        }
+        Ok(!self.buffer.is_empty())
+    }
+
+    fn parse_line(&mut self, records: &mut Vec<Record>, notes: &mut Notes) -> Result<Line, Fault> {
+        let text = String::from_utf8_lossy(&self.buffer);
+        let line = text.trim_start_matches('\u{feff}').trim_end_matches(['\n', '\r']);
+        if line.trim().is_empty() {
+            return Ok(Line::Parsed);
+        }
+        let before = records.len();
+        let parsed = self.parser.parse(line, records, notes).and_then(|outcome| {
+            records.iter().skip(before).try_for_each(check_range).map(|()| outcome)
+        });
+        parsed.or_else(|fault| {
+            records.truncate(before);
+            let fault = fault.at(Place::Line(self.line_number)).quoting(line);
+            if self.skip_bad_lines && fault.kind == Kind::Malformed {
+                notes.skip_line(&fault);
+                return Ok(Line::Parsed);
+            }
+            Err(fault)
+        })
+    }
+}
+
+impl<P: LineParser> Source for Lines<P> {
+    fn fill(&mut self, records: &mut Vec<Record>, notes: &mut Notes) -> Result<bool, Fault> {
+        while !self.ended && records.len() < BATCH_RECORDS {
+            let more = self.advance()?;
+            if !more || matches!(self.parse_line(records, notes)?, Line::End) {
+                self.ended = true;
+                self.parser.finish(records)?;
+            }
+        }
+        Ok(!self.ended)
+    }
+}
+
+/// The end of the range must be addressable.
+pub(crate) fn check_range(record: &Record) -> Result<(), Fault> {
+    let end = record.offset_bytes.checked_add(u64::from(record.length_bytes));
+    end.map(|_| ()).ok_or_else(|| Fault::malformed("the end of the range is too large"))
+}
+
+/// Exactly `N` fields.
+pub(crate) fn exactly<'a, const N: usize>(
+    fields: impl Iterator<Item = &'a str>,
+) -> Result<[&'a str; N], Fault> {
+    let found: Vec<&str> = fields.collect();
+    let count = found.len();
+    found
+        .try_into()
+        .map_err(|_| Fault::malformed(format!("expected {N} fields and found {count}")))
+}

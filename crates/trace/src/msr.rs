@@ -1,0 +1,70 @@
+//! MSR Cambridge CSV (2007): one week of 36 volumes of 13 servers.
+//!
+//! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, usually without that header line.
+//! Times are Windows FILETIME (100 ns since 1601), offset and size are bytes; the layout is that
+//! of the data set's README. The host name is left out: a file holds one host. The files are not
+//! strictly sorted by time.
+
+use crate::error::Fault;
+use crate::format::{Head, Match, Opening};
+use crate::lines::{Line, LineParser, Lines, exactly};
+use crate::number::{integer, scaled};
+use crate::reader::{Notes, Source};
+use crate::record::{Operation, Record};
+
+const TICK_NS: u64 = 100;
+
+/// Seven fields, the fourth of which is spelled out.
+pub(crate) fn detect(head: &Head) -> Match {
+    head.certain_if_most(|line| {
+        let fields = exactly::<7>(line.split(','));
+        fields.is_ok_and(|fields| is_header(line) || operation(fields[3]).is_ok())
+    })
+}
+
+/// Opens a trace.
+pub(crate) fn open(opening: Opening) -> Result<Box<dyn Source>, Fault> {
+    Ok(Box::new(Lines::new(opening.input.into_bytes(), Parser, opening.options.skip_bad_lines)))
+}
+
+struct Parser;
+
+impl LineParser for Parser {
+    fn parse(
+        &mut self,
+        line: &str,
+        records: &mut Vec<Record>,
+        _notes: &mut Notes,
+    ) -> Result<Line, Fault> {
+        if is_header(line) {
+            return Ok(Line::Parsed);
+        }
+        let [time, _host, disk, kind, offset, size, response] =
+            exactly(line.split(',').map(str::trim))?;
+        let arrival_ns = scaled("timestamp", integer("timestamp", time)?, TICK_NS)?;
+        let latency_ns = scaled("response time", integer("response time", response)?, TICK_NS)?;
+        records.push(Record {
+            device: integer("disk number", disk)?,
+            latency_ns: Some(latency_ns),
+            ..Record::new(
+                arrival_ns,
+                operation(kind)?,
+                integer("offset", offset)?,
+                integer("size", size)?,
+            )
+        });
+        Ok(Line::Parsed)
+    }
+}
+
+fn is_header(line: &str) -> bool {
+    line.starts_with("Timestamp,")
+}
+
+fn operation(kind: &str) -> Result<Operation, Fault> {
+    match kind.trim() {
+        "Read" => Ok(Operation::Read),
+        "Write" => Ok(Operation::Write),
+        _ => Err(Fault::malformed("the type is neither Read nor Write")),
+    }
+}

@@ -1,0 +1,68 @@
+//! SPC trace files, as of the UMass repository (`Financial1.spc`, `WebSearch1.spc`).
+//!
+//! `ASU,LBA,Size,Opcode,Timestamp` and any number of optional fields, which are left out. The
+//! layout is that of the format specification, revision 1.0.1. The address counts blocks of 512
+//! bytes, but the size counts bytes. Every ASU (application storage unit) has addresses of its
+//! own, so it becomes the device.
+
+use crate::error::Fault;
+use crate::format::{Head, Match, Opening};
+use crate::lines::{Line, LineParser, Lines};
+use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_address};
+use crate::reader::{Notes, Source};
+use crate::record::{Operation, Record};
+
+const REQUIRED_FIELDS: usize = 5;
+
+/// Five fields or more, of which the fourth is a letter and the fifth a time.
+pub(crate) fn detect(head: &Head) -> Match {
+    head.certain_if_most(|line| {
+        fields(line).is_ok_and(|[_, _, _, kind, time]| {
+            operation(kind).is_ok() && decimal_ns("time", time, SECOND_DIGITS).is_ok()
+        })
+    })
+}
+
+/// Opens a trace.
+pub(crate) fn open(opening: Opening) -> Result<Box<dyn Source>, Fault> {
+    Ok(Box::new(Lines::new(opening.input.into_bytes(), Parser, opening.options.skip_bad_lines)))
+}
+
+struct Parser;
+
+impl LineParser for Parser {
+    fn parse(
+        &mut self,
+        line: &str,
+        records: &mut Vec<Record>,
+        _notes: &mut Notes,
+    ) -> Result<Line, Fault> {
+        let [unit, block, size, kind, time] = fields(line)?;
+        records.push(Record {
+            device: integer("ASU", unit)?,
+            ..Record::new(
+                decimal_ns("timestamp", time, SECOND_DIGITS)?,
+                operation(kind)?,
+                sector_address("LBA", block)?,
+                integer("size", size)?,
+            )
+        });
+        Ok(Line::Parsed)
+    }
+}
+
+fn fields(line: &str) -> Result<[&str; REQUIRED_FIELDS], Fault> {
+    let fields: Vec<&str> = line.split(',').take(REQUIRED_FIELDS).map(str::trim).collect();
+    let count = fields.len();
+    fields.try_into().map_err(|_| {
+        Fault::malformed(format!("expected at least {REQUIRED_FIELDS} fields and found {count}"))
+    })
+}
+
+fn operation(kind: &str) -> Result<Operation, Fault> {
+    match kind {
+        "R" | "r" => Ok(Operation::Read),
+        "W" | "w" => Ok(Operation::Write),
+        _ => Err(Fault::malformed("the opcode is neither R nor W")),
+    }
+}

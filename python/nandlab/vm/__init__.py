@@ -1,0 +1,27 @@
+"""Boots stock Debian kernels in an emulated machine and runs scripts in them.
+
+No root is needed: the kernel is unpacked, not installed, and the processor is emulated.
+
+- `kernels` finds, downloads and unpacks a kernel of a wanted series.
+- `initramfs` packs modules, programs and files into the first root file system.
+- `machine` boots it with drives, runs a script against a deadline and brings files back.
+- `programs` finds the programs of the host that all this needs.
+"""
+
+from nandlab.vm.initramfs import Contents
+from nandlab.vm.kernels import Kernel, find_kernel
+from nandlab.vm.machine import Drive, Machine, MachineResult, VmFailed, run_machine
+from nandlab.vm.programs import VmUnavailable, require_programs
+
+__all__ = [
+    "Contents",
+    "Drive",
+    "Kernel",
+    "Machine",
+    "MachineResult",
+    "VmFailed",
+    "VmUnavailable",
+    "find_kernel",
+    "require_programs",
+    "run_machine",
+]

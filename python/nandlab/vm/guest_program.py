@@ -1,0 +1,59 @@
+"""Finds, and where needed builds, the workload program that runs inside the machine."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from nandlab.vm.kernels import cache_directory
+from nandlab.vm.programs import VmUnavailable, find_program
+
+GUEST_PROGRAM_VARIABLE = "NANDLAB_GUEST"
+"""Environment variable that names a ready program, instead of building one."""
+
+_TARGET = "x86_64-unknown-linux-gnu"
+
+
+def find_guest_program() -> Path:
+    """Return the statically linked `nandlab-guest`.
+
+    It is the file the environment variable `NANDLAB_GUEST` names, or else is built by cargo from
+    the source tree this package lies in.
+
+    Raises `VmUnavailable` when there is neither, or when the build fails.
+    """
+    named = os.environ.get(GUEST_PROGRAM_VARIABLE)
+    if named:
+        if not Path(named).is_file():
+            raise VmUnavailable(f"{GUEST_PROGRAM_VARIABLE} names {named}, which is not a file")
+        return Path(named)
+    source = Path(__file__).resolve().parents[3]
+    cargo = find_program("cargo")
+    if cargo is None or not (source / "crates" / "guest" / "Cargo.toml").is_file():
+        raise VmUnavailable(
+            "the guest program is not built: work in a source tree with cargo installed, "
+            f"or set {GUEST_PROGRAM_VARIABLE} to a statically linked nandlab-guest"
+        )
+    return _build(cargo, source)
+
+
+def _build(cargo: Path, source: Path) -> Path:
+    # A directory of its own: other flags in the shared one would rebuild everything there.
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or cache_directory().parent) / "guest-target"
+    environment = os.environ | {
+        "CARGO_TARGET_DIR": str(target),
+        "RUSTFLAGS": "-C target-feature=+crt-static",
+    }
+    command = [str(cargo), "build", "--quiet", "--release", "--package", "guest"]
+    done = subprocess.run(
+        [*command, "--target", _TARGET],
+        cwd=source,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["cargo gave no reason"]
+        reason = next((line for line in lines if line.startswith("error")), lines[-1])
+        raise VmUnavailable(f"the guest program does not build: {reason}")
+    return target / _TARGET / "release" / "nandlab-guest"

@@ -1,0 +1,169 @@
+"""Tests of trace capture: parsing and checks without a boot, and one capture in the machine."""
+
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nandlab.capture import (
+    CaptureFailed,
+    capture_device,
+    capture_workload,
+    compare_figures,
+    guest_script,
+    parse_marker,
+    summarise_trace,
+    verify,
+)
+from nandlab.vm import VmUnavailable, find_kernel, require_programs
+from nandlab.vm.file_systems import FILE_SYSTEMS
+from nandlab.vm.guest_program import find_guest_program
+from nandlab.vm.programs import MACHINE_PROGRAMS
+
+READ, WRITE, FLUSH, NOTIFY, DISCARD = 1 << 16, 1 << 17, 1 << 18, 1 << 26, 1 << 29
+ISSUE, COMPLETE, MESSAGE, IN_CONTROL_GROUP = 7, 8, 2, 0x100
+
+SMALL_CAPTURE = {
+    "file_system": "fat",
+    "file_set": "mp3",
+    "processes": 1,
+    "seed": 1,
+    "operations": 60,
+    "versions": {"kernel": "6.12.117+deb12-amd64"},
+    "counts": {"requests": 3759, "written_sectors": 432269, "distinct_written_sectors": 204740},
+}
+"""Figures of a stored capture of this workload."""
+
+
+def record(action: int, sector: int = 0, length_sectors: int = 0, pdu: bytes = b"") -> bytes:
+    """Return one binary record of a trace."""
+    numbers = (0x65617407, 0, 0, sector, length_sectors * 512, action, 1, 0, 0, 0, len(pdu))
+    return struct.pack("<IIQQIIIIIHH", *numbers) + pdu
+
+
+def marker(operation: int) -> bytes:
+    """Return the record of a marker as a 6.12 kernel writes it."""
+    text = f"nandlab operation {operation}".encode()
+    return record(NOTIFY | MESSAGE | IN_CONTROL_GROUP, pdu=struct.pack("<Q", 1) + text)
+
+
+@pytest.mark.parametrize(
+    ("message", "operation"),
+    [
+        (b"nandlab operation 0", 0),
+        (b"nandlab operation 28500\n\0", 28500),
+        (b"nandlab operation", None),
+        (b"nandlab operation -1", None),
+        (b"cfq operation 3", None),
+        (b"\xff\xfe", None),
+    ],
+)
+def test_marker_is_parsed(message: bytes, operation: int | None) -> None:
+    assert parse_marker(message) == operation
+
+
+def test_summary_counts_only_what_the_driver_was_given(tmp_path: Path) -> None:
+    trace = tmp_path / "t.blktrace.0"
+    trace.write_bytes(
+        marker(0)
+        + record(ISSUE | WRITE, 0, 8)
+        + record(COMPLETE | WRITE, 0, 8)
+        + record(ISSUE | READ, 100, 16)
+        + record(ISSUE | READ | FLUSH)
+        + marker(1)
+        + record(ISSUE | WRITE | FLUSH, 4, 128)
+        + record(ISSUE | WRITE | DISCARD, 0, 1000)
+        + record(NOTIFY, pdu=b"mount\0\0\0")
+    )
+    counts = summarise_trace(trace)
+    assert (counts.requests, counts.reads, counts.writes) == (3, 1, 2)
+    assert (counts.flushes, counts.discards) == (1, 1)
+    assert (counts.read_sectors, counts.written_sectors) == (16, 136)
+    assert counts.distinct_written_sectors == 132
+    assert counts.largest_request_sectors == 128
+    assert (counts.last_operation, counts.markers_in_order) == (1, True)
+
+
+def test_markers_out_of_order_are_seen(tmp_path: Path) -> None:
+    trace = tmp_path / "t.blktrace.0"
+    trace.write_bytes(marker(0) + marker(2) + marker(1))
+    assert not summarise_trace(trace).markers_in_order
+
+
+@pytest.mark.parametrize(("data", "reason"), [(b"x" * 48, "byte 0"), (b"x" * 10, "cut off")])
+def test_a_file_that_is_no_trace_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
+    trace = tmp_path / "t.blktrace.0"
+    trace.write_bytes(data)
+    with pytest.raises(CaptureFailed, match=reason):
+        summarise_trace(trace)
+
+
+def test_figures_are_compared_with_a_relative_tolerance() -> None:
+    near, far = compare_figures(
+        {"requests": 100, "reads": 100}, {"requests": 102, "reads": 97}, 0.02
+    )
+    assert near.agrees
+    assert not far.agrees
+    assert far.difference == pytest.approx(0.03)
+
+
+def test_script_limits_requests_and_marks_the_start() -> None:
+    script = guest_script(FILE_SYSTEMS["ntfs"], "jpg", 4, 7, 100)
+    assert "echo 64 > /sys/block/vda/queue/max_sectors_kb" in script
+    assert 'echo -n "nandlab operation 0"' in script
+    assert "--set jpg --seed 7 --operations 100" in script
+    assert "mount -t ntfs3" in script
+
+
+def test_unknown_names_are_refused_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(CaptureFailed, match="unknown file system xfs: use ext4 or fat or ntfs"):
+        capture_workload("xfs", "mp3", 1, 1, tmp_path / "x")
+    with pytest.raises(CaptureFailed, match="unknown file set wav: use jpg or mp3"):
+        capture_workload("fat", "wav", 1, 1, tmp_path / "x")
+    with pytest.raises(CaptureFailed, match="at least 1"):
+        capture_workload("fat", "mp3", 0, 1, tmp_path / "x")
+
+
+def test_recording_a_disk_refuses_what_is_no_disk(tmp_path: Path) -> None:
+    with pytest.raises(CaptureFailed, match="No such file"):
+        capture_device(str(tmp_path / "none"), 1, tmp_path / "out")
+    with pytest.raises(CaptureFailed, match="not a block device"):
+        capture_device(__file__, 1, tmp_path / "out")
+
+
+def test_verify_refuses_metadata_without_settings(tmp_path: Path) -> None:
+    with pytest.raises(CaptureFailed, match="lacks 'operations'"):
+        verify({**dict.fromkeys(("file_system", "file_set", "processes", "seed"))}, tmp_path / "x")
+
+
+def test_file_set_depends_on_its_seed_alone() -> None:
+    try:
+        program = find_guest_program()
+    except VmUnavailable as reason:
+        pytest.skip(str(reason))
+
+    def sizes_bytes(file_set: str, seed: int) -> list[int]:
+        command = [str(program), "sizes", "--set", file_set, "--seed", str(seed)]
+        listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return [int(line) for line in listing.split()]
+
+    assert sizes_bytes("mp3", 1) == sizes_bytes("mp3", 1)
+    assert sizes_bytes("mp3", 1) != sizes_bytes("mp3", 2)
+    assert sum(sizes_bytes("jpg", 1)) == pytest.approx(150 << 20, rel=0.01)
+
+
+def test_a_small_capture_agrees_with_the_stored_one(tmp_path: Path) -> None:
+    try:
+        require_programs((*MACHINE_PROGRAMS, "blktrace", "mkfs.vfat"))
+        find_guest_program()
+        find_kernel("6.12")
+    except VmUnavailable as reason:
+        pytest.skip(str(reason))
+    seen: list[tuple[int, int]] = []
+    found = verify(SMALL_CAPTURE, tmp_path / "fat", progress=lambda *done: seen.append(done))
+    assert found.agrees, found
+    assert seen[-1] == (60, 60)
+    operations = (tmp_path / "fat.operations.tsv").read_text().splitlines()
+    assert operations[0].startswith("operation\tprocess\tkind")
+    assert operations[-1].startswith("60\t0\t")
