@@ -152,6 +152,8 @@ impl Flash {
     pub fn release(&mut self, block: u32) -> Result<(), FtlError> {
         if self.erase(block)? {
             self.add_free(block);
+        } else if let Some(spare) = self.reserve.pop() {
+            self.push_free(spare);
         }
         if self.wear_threshold.is_some() {
             self.erases_to_wear_check -= 1;
@@ -271,6 +273,11 @@ impl Flash {
     /// True if the block was partly programmed before a power cut and must not be programmed on.
     pub fn is_sealed(&self, block: u32) -> bool {
         self.sealed.contains(block as usize)
+    }
+
+    /// Allows a partly filled block to be programmed on, for layers that know it is safe.
+    pub(crate) fn unseal(&mut self, block: u32) {
+        self.sealed.remove(block as usize);
     }
 
     /// Tag of a page without an operation: for tables that a layer holds in RAM, and for displays.
@@ -427,9 +434,13 @@ impl Flash {
         if self.reserve.len() < self.reserve_blocks as usize {
             self.reserve.push(block);
         } else {
-            self.is_free.insert(block as usize);
-            self.free.push(block, self.chip.erase_counts()[self.physical[block as usize] as usize]);
+            self.push_free(block);
         }
+    }
+
+    fn push_free(&mut self, block: u32) {
+        self.is_free.insert(block as usize);
+        self.free.push(block, self.chip.erase_counts()[self.physical[block as usize] as usize]);
     }
 
     /// Moves the data of the least-worn block in use to the most-worn free block if their erase
@@ -447,15 +458,11 @@ impl Flash {
         let count_of = |block: &u32| counts[self.physical[*block as usize] as usize];
         let Some(coldest) = (0..self.geometry().blocks).filter(in_use).min_by_key(count_of) else { return Ok(()) };
         let coldest_count = count_of(&coldest);
-        // One free block stays for the layer that is in the middle of its own work.
-        if self.free.len() < 2 {
-            return Ok(());
-        }
         let Some(worn) = self.free.pop_most_worn() else { return Ok(()) };
         self.is_free.remove(worn as usize);
         let apart = self.chip.erase_counts()[self.physical[worn as usize] as usize].saturating_sub(coldest_count);
         if apart <= threshold || self.needs_erase.contains(worn as usize) {
-            self.add_free(worn);
+            self.push_free(worn);
             return Ok(());
         }
         self.leveled_blocks += 1;
@@ -463,7 +470,7 @@ impl Flash {
             return self.retire(worn);
         }
         if self.erase(worn)? {
-            self.add_free(worn);
+            self.push_free(worn);
         }
         Ok(())
     }

@@ -6,14 +6,25 @@
 //! with a free pool, wear levelling and bad-block replacement that the layers need not know.
 
 mod bast;
+pub mod cleaning;
+mod dftl;
+mod entry_cache;
 mod error;
+mod fast;
 mod flash;
 mod free;
+mod lexar;
 mod locations;
+mod m_systems;
+mod m_systems_anand;
 mod merge;
+mod mitsubishi;
+mod page;
+mod page_log;
 mod recovery;
 mod registry;
 mod settings;
+mod valid;
 
 pub use error::FtlError;
 pub use flash::{Flash, MergeCounts};

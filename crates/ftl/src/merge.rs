@@ -36,3 +36,43 @@ pub(crate) fn gather(
     }
     Ok(())
 }
+
+/// Copies the newest copy of each page `first..first + count`, or the incoming page, to its offset
+/// in a fresh block; returns that block.
+///
+/// Only the last page is programmed as [`Role::Data`], those before it as `unfinished`: after a
+/// power cut [`crate::recovery::drop_unfinished`] finds the blocks whose last page is missing.
+/// Their originals are all in place, so that no rebuild needs a free block to go on. A rewrite that
+/// fails for want of blocks leaves everything as it was.
+pub(crate) fn rewrite(
+    flash: &mut Flash,
+    locations: &mut Locations,
+    first: u32,
+    count: u32,
+    unfinished: Role,
+    incoming: Option<Incoming>,
+) -> Result<u32, FtlError> {
+    let target = flash.allocate()?;
+    let is_incoming = |lpn| incoming.is_some_and(|page| page.lpn == lpn);
+    let is_valid = |locations: &Locations, lpn| is_incoming(lpn) || locations.get(lpn).is_some();
+    let last = (first..first + count).rev().find(|lpn| is_valid(locations, *lpn));
+    for lpn in (first..first + count).filter(|lpn| is_valid(locations, *lpn)) {
+        let to = PageAddress::new(target, lpn - first);
+        let role = if Some(lpn) == last { Role::Data } else { unfinished };
+        let outcome = match (incoming, locations.get(lpn)) {
+            (Some(page), _) if page.lpn == lpn => flash.program(to, lpn, role, page.data),
+            (_, Some(from)) => flash.copy(from, to, lpn, role),
+            (_, None) => Ok(()),
+        };
+        if let Err(error) = outcome {
+            flash.release(target)?;
+            return Err(error);
+        }
+    }
+    for lpn in first..first + count {
+        if is_valid(locations, lpn) {
+            locations.set(lpn, PageAddress::new(target, lpn - first));
+        }
+    }
+    Ok(target)
+}

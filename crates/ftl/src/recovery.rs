@@ -57,6 +57,11 @@ impl BlockScan {
         self.tags().next().map(|(_, tag)| tag.role())
     }
 
+    /// True if a page with data states this role.
+    pub fn has_role(&self, role: Role) -> bool {
+        self.tags().any(|(_, tag)| tag.role() == role)
+    }
+
     /// True if every page with data lies at its home offset and all belong to one logical block.
     pub fn is_in_place(&self, pages_per_logical_block: u32) -> bool {
         let mut blocks = self.tags().map(|(_, tag)| tag.lpn() / pages_per_logical_block);
@@ -117,6 +122,41 @@ pub(crate) fn scan_chip(chip: &mut Chip) -> Result<Scan, FtlError> {
         blocks.push(BlockScan { pages });
     }
     Ok(Scan { blocks })
+}
+
+/// Erases blocks that a power cut left as the target of an unfinished [`crate::merge::rewrite`]:
+/// in place, with nothing but pages of the role `unfinished`.
+pub(crate) fn drop_unfinished(
+    flash: &mut Flash,
+    scan: &mut Scan,
+    unfinished: Role,
+    pages_per_logical_block: u32,
+) -> Result<(), FtlError> {
+    for (found, block) in scan.blocks.iter_mut().zip(0..) {
+        let drops = found.has_role(unfinished)
+            && found.tags().all(|(_, tag)| tag.role() == unfinished)
+            && found.is_in_place(pages_per_logical_block);
+        if drops {
+            flash.release(block)?;
+            found.pages.fill(PageScan::Erased);
+        }
+    }
+    Ok(())
+}
+
+/// Erases a block whose newest pages, if any, are trimmed ones that a later merge left behind.
+pub(crate) fn discard(
+    flash: &mut Flash,
+    scan: &Scan,
+    locations: &mut Locations,
+    block: u32,
+) -> Result<(), FtlError> {
+    for (page, tag) in scan.blocks[block as usize].tags() {
+        if locations.is_newest(tag.lpn(), PageAddress::new(block, page)) {
+            locations.clear(tag.lpn());
+        }
+    }
+    flash.release(block)
 }
 
 /// Erases blocks that hold no newest page and sorts the others by logical block, oldest first.

@@ -1,7 +1,7 @@
 //! The contract of a translation layer and the table of all of them.
 
 use crate::settings::{Parameter, SettingError, Settings};
-use crate::{Flash, FtlError, bast};
+use crate::{Flash, FtlError, bast, dftl, fast, lexar, m_systems, m_systems_anand, mitsubishi, page};
 use nand::{Chip, Geometry, PageAddress};
 
 /// A translation layer at work on a chip.
@@ -153,6 +153,13 @@ pub struct FtlEntry {
 /// All translation layers, sorted by name.
 pub const FTLS: &[&FtlEntry] = &[
     &bast::ENTRY,
+    &dftl::ENTRY,
+    &fast::ENTRY,
+    &lexar::ENTRY,
+    &m_systems::ENTRY,
+    &m_systems_anand::ENTRY,
+    &mitsubishi::ENTRY,
+    &page::ENTRY,
 ];
 
 /// The layer called `name`.

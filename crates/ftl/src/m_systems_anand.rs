@@ -1,0 +1,283 @@
+//! M-Systems ANAND (NFTL): a chain of units for each virtual unit, every page at its home offset.
+//!
+//! A write walks the chain of its virtual unit (logical block) and takes the first unit whose slot
+//! is free; if there is none, a free unit is appended and its predecessor marked as linked. So the
+//! newest copy lies in the deepest unit whose slot is used. A chain is folded into its last unit in
+//! place, where the missing pages are copied to; the other units are erased. It is folded when it
+//! is as long as allowed, or as the longest one when free units run out.
+//!
+//! The tables of units are in RAM, the state of pages is read from spare areas (`probe`): one look
+//! for each unit on the walk; none to read from a chain of one unit; none for a fold.
+//!
+//! When to expect what: sequential overwrites cost one erase a block, a hot page folds its whole
+//! block on every second write (with chains of two).
+//!
+//! Parts that program in ascending order, and units found after a power cut: a slot that cannot be
+//! programmed any more counts as used; a last unit that lacks such a page is not folded into, but
+//! all go to a fresh unit. Parts with one program of a spare area (NOP 1) cannot store the link:
+//! sequence numbers alone give the order of the chain there, as they do in every rebuild.
+//!
+//! Source: Ban, US patent 5,937,425, as known from the Linux driver `nftl`. Default chains of two
+//! make it comparable with FMAX.
+
+use crate::m_systems::{FREE_BLOCKS_KEPT, FoldCandidates, UNFINISHED};
+use crate::merge::{gather, rewrite};
+use crate::recovery::{drop_unfinished, sort_blocks};
+use crate::registry::{Features, Ftl, FtlEntry, Table};
+use crate::settings::{Kind, Parameter};
+use crate::{Flash, FtlError, Locations, Settings};
+use nand::{Chip, NandError, PageAddress, PageOrder, Role};
+
+pub(crate) const ENTRY: FtlEntry = FtlEntry {
+    name: "m-systems-anand",
+    summary: "M-Systems ANAND (NFTL): chains of units, every page in place",
+    source: "Ban, US 5,937,425 (1999); Linux nftl",
+    features: Features {
+        mapping: "block, with a chain of blocks",
+        first_write: "in place",
+        overwrite: "in place, in the next unit of the chain",
+        block_kinds: "units: head, replacement",
+    },
+    parameters: &[
+        Parameter {
+            name: "chain_length_max",
+            kind: Kind::Integer { min: 2, max: 1_000_000 },
+            default: "2",
+            summary: "units in a chain before it is folded",
+        },
+        Parameter {
+            name: "probe",
+            kind: Kind::Choice(&["flash", "ram"]),
+            default: "flash",
+            summary: "state of pages: read from spare areas (counted as RS), or known in RAM",
+        },
+    ],
+    blocks_required: |geometry, logical_pages, _| {
+        logical_pages.div_ceil(geometry.pages_per_block) + 1 + FREE_BLOCKS_KEPT
+    },
+    check: |_, _| Ok(()),
+    build: |flash, logical_pages, settings| Box::new(Anand::new(flash, logical_pages, settings)),
+};
+
+#[derive(Clone)]
+struct Anand {
+    flash: Flash,
+    locations: Locations,
+    /// Virtual unit to the first unit of its chain.
+    heads: Vec<Option<u32>>,
+    /// Unit to the next one of its chain.
+    next: Vec<Option<u32>>,
+    /// Virtual units with a chain of at least two units, by its length.
+    candidates: FoldCandidates,
+    chain_length_max: u32,
+    probes: bool,
+}
+
+impl Anand {
+    fn new(flash: Flash, logical_pages: u32, settings: &Settings) -> Self {
+        let virtual_units = logical_pages.div_ceil(flash.pages_per_block());
+        Self {
+            locations: Locations::new(logical_pages),
+            heads: vec![None; virtual_units as usize],
+            next: vec![None; flash.geometry().blocks as usize],
+            candidates: FoldCandidates::new(virtual_units),
+            chain_length_max: settings.integer("chain_length_max"),
+            probes: settings.word("probe") == "flash",
+            flash,
+        }
+    }
+
+    fn chain_length(&self, virtual_unit: u32) -> u32 {
+        let shortest = u32::from(self.heads[virtual_unit as usize].is_some());
+        self.candidates.weight(virtual_unit).max(shortest)
+    }
+
+    fn last_unit(&self, virtual_unit: u32) -> Option<u32> {
+        std::iter::successors(self.heads[virtual_unit as usize], |unit| self.next[*unit as usize]).last()
+    }
+
+    /// Walks the chain to the first free slot at `offset`.
+    fn free_slot(&mut self, virtual_unit: u32, offset: u32, probes: bool) -> Result<Option<PageAddress>, FtlError> {
+        let mut walk = self.heads[virtual_unit as usize];
+        while let Some(unit) = walk {
+            let at = PageAddress::new(unit, offset);
+            if probes {
+                self.flash.probe(at)?;
+            }
+            if self.flash.is_programmable(at) {
+                return Ok(Some(at));
+            }
+            walk = self.next[unit as usize];
+        }
+        Ok(None)
+    }
+
+    /// Appends a free unit to a chain, or starts one.
+    fn append(&mut self, virtual_unit: u32) -> Result<u32, FtlError> {
+        let unit = self.flash.allocate()?;
+        self.next[unit as usize] = None;
+        let Some(last) = self.last_unit(virtual_unit) else {
+            self.heads[virtual_unit as usize] = Some(unit);
+            return Ok(unit);
+        };
+        self.link(last)?;
+        self.next[last as usize] = Some(unit);
+        self.candidates.set(virtual_unit, self.candidates.weight(virtual_unit).max(1) + 1);
+        Ok(unit)
+    }
+
+    /// Marks a unit as having a successor where the part allows it.
+    fn link(&mut self, unit: u32) -> Result<(), FtlError> {
+        let first = PageAddress::new(unit, 0);
+        let geometry = self.flash.geometry();
+        let takes_mark = geometry.oob_programs_max >= 2
+            && (geometry.page_order == PageOrder::Any || self.flash.is_programmed(first))
+            && !self.flash.is_sealed(unit)
+            && !self.flash.peek(first).is_linked();
+        if !takes_mark {
+            return Ok(());
+        }
+        match self.flash.link(unit) {
+            // The erase of a full unit was cut short without a trace; nothing is programmed there.
+            Err(FtlError::Nand(NandError::Unstable { .. })) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Folds a chain into its last unit if that takes all missing pages, else into a fresh unit.
+    fn fold(&mut self, virtual_unit: u32) -> Result<(), FtlError> {
+        let Some(last) = self.last_unit(virtual_unit) else { return Ok(()) };
+        let pages = self.flash.pages_per_block();
+        let first = virtual_unit * pages;
+        let is_missing = |lpn: &u32| self.locations.get(*lpn).is_some_and(|at| at.block != last);
+        let missing = (first..first + pages).filter(is_missing).count();
+        let has_room = |lpn: u32| self.flash.is_programmable(PageAddress::new(last, lpn - first));
+        let target = if (first..first + pages).filter(is_missing).all(has_room) {
+            gather(&mut self.flash, &mut self.locations, first, pages, last, 0, None)?;
+            let merges = &mut self.flash.merges;
+            *(if missing == 0 { &mut merges.switch } else { &mut merges.partial }) += 1;
+            last
+        } else {
+            let target = rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, None)?;
+            self.flash.merges.full += 1;
+            target
+        };
+        let old = self.heads[virtual_unit as usize].replace(target);
+        self.candidates.remove(virtual_unit);
+        self.release_chain(old, target)
+    }
+
+    /// Releases the units of a chain, oldest first, but not `kept`.
+    fn release_chain(&mut self, head: Option<u32>, kept: u32) -> Result<(), FtlError> {
+        let mut walk = head;
+        while let Some(unit) = walk.filter(|unit| *unit != kept) {
+            walk = self.next[unit as usize].take();
+            self.flash.release(unit)?;
+        }
+        Ok(())
+    }
+
+    /// Finds or makes room for a page whose slot is used in every unit of the chain.
+    fn make_slot(&mut self, virtual_unit: u32, offset: u32) -> Result<PageAddress, FtlError> {
+        loop {
+            if self.chain_length(virtual_unit) >= self.chain_length_max {
+                self.fold(virtual_unit)?;
+            } else if self.flash.free_blocks() > FREE_BLOCKS_KEPT as usize {
+                return Ok(PageAddress::new(self.append(virtual_unit)?, offset));
+            } else if let Some(longest) = self.candidates.heaviest() {
+                self.fold(longest)?;
+            } else {
+                return Ok(PageAddress::new(self.append(virtual_unit)?, offset));
+            }
+            // A fold to a fresh unit leaves the slot of a page free that was never written.
+            if let Some(at) = self.free_slot(virtual_unit, offset, false)? {
+                return Ok(at);
+            }
+        }
+    }
+}
+
+impl Ftl for Anand {
+    fn logical_pages(&self) -> u32 {
+        self.locations.logical_pages()
+    }
+
+    fn read(&mut self, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError> {
+        let pages = self.flash.pages_per_block();
+        if self.probes && self.locations.get(lpn).is_some() && self.chain_length(lpn / pages) > 1 {
+            self.free_slot(lpn / pages, lpn % pages, true)?;
+        }
+        self.locations.read(&mut self.flash, lpn, data)
+    }
+
+    fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
+        self.locations.check(lpn)?;
+        let pages = self.flash.pages_per_block();
+        let (virtual_unit, offset) = (lpn / pages, lpn % pages);
+        let at = match self.free_slot(virtual_unit, offset, self.probes)? {
+            Some(at) => at,
+            None => self.make_slot(virtual_unit, offset)?,
+        };
+        let is_head = self.heads[virtual_unit as usize] == Some(at.block);
+        self.flash.program(at, lpn, if is_head { Role::Data } else { Role::Log }, data)?;
+        self.locations.set(lpn, at);
+        Ok(())
+    }
+
+    fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
+        self.locations.check(lpn)?;
+        let pages = self.flash.pages_per_block();
+        let virtual_unit = lpn / pages;
+        self.locations.clear(lpn);
+        if !self.locations.all_clear(virtual_unit * pages, pages) {
+            return Ok(());
+        }
+        self.candidates.remove(virtual_unit);
+        let head = self.heads[virtual_unit as usize].take();
+        self.release_chain(head, u32::MAX)
+    }
+
+    fn rebuild(&mut self) -> Result<(), FtlError> {
+        let mut scan = self.flash.scan()?;
+        let pages = self.flash.pages_per_block();
+        drop_unfinished(&mut self.flash, &mut scan, UNFINISHED, pages)?;
+        self.locations.rebuild(&scan);
+        self.heads.fill(None);
+        self.next.fill(None);
+        self.candidates.clear();
+        let mut chains = Vec::new();
+        // Every unit holds its pages in place, so that whatever a cut leaves is a chain.
+        for (virtual_unit, units) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)? {
+            self.heads[virtual_unit as usize] = units.first().copied();
+            units.windows(2).for_each(|pair| self.next[pair[0] as usize] = Some(pair[1]));
+            if let Some(second) = units.get(1) {
+                chains.push((scan.blocks[*second as usize].oldest_sequence(), virtual_unit, units.len() as u32));
+            }
+        }
+        chains.sort_unstable();
+        chains.iter().for_each(|(_, virtual_unit, length)| self.candidates.set(*virtual_unit, *length));
+        Ok(())
+    }
+
+    fn locate(&self, lpn: u32) -> Option<PageAddress> {
+        self.locations.get(lpn)
+    }
+
+    /// Two bytes for each virtual unit and two for each unit.
+    fn ram_bytes(&self) -> u64 {
+        2 * (self.heads.len() + self.next.len()) as u64
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let heads = self.heads.iter().zip(0_u32..);
+        let chains = heads.filter_map(|(head, unit)| head.map(|head| vec![unit.to_string(), head.to_string()]));
+        let next = self.next.iter().zip(0_u32..);
+        let links = next.filter_map(|(next, unit)| next.map(|next| vec![unit.to_string(), next.to_string()]));
+        vec![
+            Table { title: "virtual units", columns: vec!["virtual unit", "first unit"], rows: chains.collect() },
+            Table { title: "replacement units", columns: vec!["unit", "next unit"], rows: links.collect() },
+        ]
+    }
+
+    crate::registry::flash_accessors!();
+}
