@@ -13,8 +13,8 @@
 //! systems", IEEE Trans. Consumer Electronics 48(2), 2002. The paper keeps its map in map blocks on
 //! flash; here it is in RAM and rebuilt from spare areas. The partial merge is later taxonomy.
 
-use crate::merge::gather;
-use crate::recovery::sort_blocks;
+use crate::merge::{gather, rewrite};
+use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings};
@@ -56,6 +56,9 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
     check: |_, _| Ok(()),
     build: |flash, logical_pages, settings| Box::new(Bast::new(flash, logical_pages, settings)),
 };
+
+/// Role of the pages of a full merge that is not complete.
+const UNFINISHED: Role = Role::SequentialLog;
 
 #[derive(Clone, Copy)]
 struct Log {
@@ -122,8 +125,12 @@ impl Bast {
         let pages = self.flash.pages_per_block();
         let first = logical_block * pages;
         let used = self.flash.next_page(block);
+        // A page written in place after the log was opened, its home slot being free, is newer than
+        // its copy in the log.
+        let is_newest_in_log = |lpn| self.locations.get(lpn).is_none_or(|at| at.block == block);
+        let is_home = |page| self.flash.peek(PageAddress::new(block, page)).lpn() == first + page;
         let in_order = !self.flash.is_sealed(block)
-            && (0..used).all(|page| self.flash.peek(PageAddress::new(block, page)).lpn() == first + page);
+            && (0..used).all(|page| is_home(page) && is_newest_in_log(first + page));
         let old = self.data[logical_block as usize];
         if in_order && (used == pages || self.partial_merge) {
             gather(&mut self.flash, &mut self.locations, first, pages, block, used, None)?;
@@ -144,10 +151,36 @@ impl Bast {
 
     fn merge_fully(&mut self, logical_block: u32) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
-        let target = self.flash.allocate()?;
-        gather(&mut self.flash, &mut self.locations, logical_block * pages, pages, target, 0, None)?;
+        let first = logical_block * pages;
+        let target = rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, None)?;
         self.data[logical_block as usize] = Some(target);
         self.flash.merges.full += 1;
+        Ok(())
+    }
+
+    /// Takes over the blocks that a scan found of a logical block, oldest first.
+    fn adopt(&mut self, logical_block: u32, blocks: &[u32], scan: &Scan) -> Result<(), FtlError> {
+        let pages = self.flash.pages_per_block();
+        let found = |block: u32| &scan.blocks[block as usize];
+        let data = &mut self.data[logical_block as usize];
+        match *blocks {
+            [block] if found(block).is_in_place(pages) => *data = Some(block),
+            [block, log] if found(block).is_in_place(pages) && found(log).has_role(Role::Log) => {
+                *data = Some(block);
+                self.logs.push(Log { logical_block, block: log });
+            }
+            [ref older @ .., target] if !found(target).has_role(Role::Log) && found(target).is_in_place(pages) => {
+                // A finished full merge; the older blocks hold at most trimmed pages.
+                *data = Some(target);
+                for block in older {
+                    discard(&mut self.flash, scan, &mut self.locations, *block)?;
+                }
+            }
+            _ => {
+                self.merge_fully(logical_block)?;
+                blocks.iter().try_for_each(|block| self.flash.release(*block))?;
+            }
+        }
         Ok(())
     }
 }
@@ -175,7 +208,10 @@ impl Ftl for Bast {
         };
         let in_place = PageAddress::new(home, offset);
         if self.flash.is_programmable(in_place) {
-            return self.program(in_place, lpn, Role::Data, data);
+            // Tagged as log beside a log, so that the remnant of a half-erased data block is never
+            // taken for the finished target of a merge.
+            let has_log = self.logs.iter().any(|log| log.logical_block == logical_block);
+            return self.program(in_place, lpn, if has_log { Role::Log } else { Role::Data }, data);
         }
         let log = self.log_with_room(logical_block)?;
         let at = PageAddress::new(log, self.flash.next_page(log));
@@ -190,33 +226,28 @@ impl Ftl for Bast {
         if !self.locations.all_clear(logical_block * pages, pages) {
             return Ok(());
         }
-        if let Some(index) = self.logs.iter().position(|log| log.logical_block == logical_block) {
-            let log = self.logs.remove(index);
-            self.flash.release(log.block)?;
+        // The data block, with the older copies, goes first.
+        if let Some(block) = self.data[logical_block as usize].take() {
+            self.flash.release(block)?;
         }
-        self.data[logical_block as usize].take().map_or(Ok(()), |block| self.flash.release(block))
+        match self.logs.iter().position(|log| log.logical_block == logical_block) {
+            Some(index) => {
+                let log = self.logs.remove(index);
+                self.flash.release(log.block)
+            }
+            None => Ok(()),
+        }
     }
 
     fn rebuild(&mut self) -> Result<(), FtlError> {
-        let scan = self.flash.scan()?;
+        let mut scan = self.flash.scan()?;
         let pages = self.flash.pages_per_block();
+        drop_unfinished(&mut self.flash, &mut scan, UNFINISHED, pages)?;
         self.locations.rebuild(&scan);
         self.data.fill(None);
         self.logs.clear();
         for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)? {
-            let found = |index: usize| &scan.blocks[blocks[index] as usize];
-            match blocks.as_slice() {
-                [data] if found(0).is_in_place(pages) => self.data[logical_block as usize] = Some(*data),
-                [data, log] if found(0).is_in_place(pages) && found(1).role() == Some(Role::Log) => {
-                    self.data[logical_block as usize] = Some(*data);
-                    self.logs.push(Log { logical_block, block: *log });
-                }
-                _ => {
-                    // An interrupted merge left the pages over several blocks.
-                    self.merge_fully(logical_block)?;
-                    blocks.iter().try_for_each(|block| self.flash.release(*block))?;
-                }
-            }
+            self.adopt(logical_block, &blocks, &scan)?;
         }
         self.logs.sort_by_key(|log| scan.blocks[log.block as usize].oldest_sequence());
         while self.logs.len() > self.log_blocks_max {

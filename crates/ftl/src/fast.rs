@@ -84,14 +84,24 @@ impl Fast {
         }
     }
 
-    fn program(&mut self, at: PageAddress, lpn: u32, role: Role, data: Option<&[u8]>) -> Result<(), FtlError> {
+    fn program(
+        &mut self,
+        at: PageAddress,
+        lpn: u32,
+        role: Role,
+        data: Option<&[u8]>,
+    ) -> Result<(), FtlError> {
         self.flash.program(at, lpn, role, data)?;
         self.locations.set(lpn, at);
         Ok(())
     }
 
     /// Where page `offset` of `logical_block` goes if that is the sequential log block.
-    fn place_in_sequential(&mut self, logical_block: u32, offset: u32) -> Result<Option<PageAddress>, FtlError> {
+    fn place_in_sequential(
+        &mut self,
+        logical_block: u32,
+        offset: u32,
+    ) -> Result<Option<PageAddress>, FtlError> {
         let owned = self.sequential.filter(|log| log.logical_block == logical_block);
         match owned {
             _ if offset == 0 => {
@@ -100,7 +110,9 @@ impl Fast {
                 self.sequential = Some(SequentialLog { logical_block, block });
                 Ok(Some(PageAddress::new(block, 0)))
             }
-            Some(log) if self.flash.next_page(log.block) == offset => Ok(Some(PageAddress::new(log.block, offset))),
+            Some(log) if self.flash.next_page(log.block) == offset => {
+                Ok(Some(PageAddress::new(log.block, offset)))
+            }
             Some(_) => self.merge_sequential().map(|()| None),
             None => Ok(None),
         }
@@ -130,7 +142,9 @@ impl Fast {
         let used = self.flash.next_page(block);
         let can_hold_all = (0..pages).all(|offset| {
             let to = PageAddress::new(block, offset);
-            self.locations.get(first + offset).is_none_or(|from| from.block == block || self.flash.is_programmable(to))
+            self.locations
+                .get(first + offset)
+                .is_none_or(|from| from.block == block || self.flash.is_programmable(to))
         });
         if !can_hold_all {
             // Sealed by a power cut, or overtaken by a write to a data block that had room again.
@@ -143,7 +157,9 @@ impl Fast {
             self.flash.merges.partial += 1;
         }
         self.sequential = None;
-        self.data[logical_block as usize].replace(block).map_or(Ok(()), |old| self.flash.release(old))
+        self.data[logical_block as usize]
+            .replace(block)
+            .map_or(Ok(()), |old| self.flash.release(old))
     }
 
     /// Merges every logical block with a newest page in the oldest random log block and erases that.
@@ -173,14 +189,25 @@ impl Fast {
     }
 
     /// Releases a former data block and the sequential log block if `logical_block` owns it.
-    fn release_with_sequential(&mut self, logical_block: u32, data: Option<u32>) -> Result<(), FtlError> {
+    fn release_with_sequential(
+        &mut self,
+        logical_block: u32,
+        data: Option<u32>,
+    ) -> Result<(), FtlError> {
         let log = self.sequential.take_if(|log| log.logical_block == logical_block);
-        data.into_iter().chain(log.map(|log| log.block)).try_for_each(|block| self.flash.release(block))
+        data.into_iter()
+            .chain(log.map(|log| log.block))
+            .try_for_each(|block| self.flash.release(block))
     }
 
     /// Takes over what a scan found of a logical block: `homes`, in place and oldest first. A block
     /// that may be the sequential log block is returned.
-    fn adopt(&mut self, logical_block: u32, homes: &[u32], scan: &Scan) -> Result<Option<u32>, FtlError> {
+    fn adopt(
+        &mut self,
+        logical_block: u32,
+        homes: &[u32],
+        scan: &Scan,
+    ) -> Result<Option<u32>, FtlError> {
         let found = |block: u32| &scan.blocks[block as usize];
         let is_sequential = |block: u32| found(block).role() == Some(Role::SequentialLog);
         let data = &mut self.data[logical_block as usize];
@@ -261,10 +288,12 @@ impl Ftl for Fast {
         self.sequential = None;
         self.random.clear();
         let mut logs = Vec::new();
-        for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)? {
+        for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)?
+        {
             let is_home = |block: &u32| {
                 let found = &scan.blocks[*block as usize];
-                found.is_in_place(pages) && (found.has_role(Role::Data) || found.has_role(Role::SequentialLog))
+                found.is_in_place(pages)
+                    && (found.has_role(Role::Data) || found.has_role(Role::SequentialLog))
             };
             let (homes, random): (Vec<u32>, Vec<u32>) = blocks.into_iter().partition(is_home);
             self.random.extend(random);
@@ -279,7 +308,9 @@ impl Ftl for Fast {
                 discard(&mut self.flash, &scan, &mut self.locations, old)?;
             }
         }
-        self.random.make_contiguous().sort_by_key(|block| scan.blocks[*block as usize].oldest_sequence());
+        self.random
+            .make_contiguous()
+            .sort_by_key(|block| scan.blocks[*block as usize].oldest_sequence());
         while self.random.len() > self.random_blocks_max {
             self.merge_oldest_random()?;
         }
@@ -304,13 +335,23 @@ impl Ftl for Fast {
         let log = |kind: &str, block: u32, owner: String| {
             vec![kind.to_owned(), block.to_string(), owner, self.flash.next_page(block).to_string()]
         };
-        let sequential =
-            self.sequential.iter().map(|found| log("sequential", found.block, found.logical_block.to_string()));
+        let sequential = self
+            .sequential
+            .iter()
+            .map(|found| log("sequential", found.block, found.logical_block.to_string()));
         let random = self.random.iter().map(|block| log("random", *block, String::new()));
         let log_columns = vec!["kind", "block", "logical block", "pages used"];
         vec![
-            Table { title: "block map", columns: vec!["logical block", "data block"], rows: map.collect() },
-            Table { title: "log blocks", columns: log_columns, rows: sequential.chain(random).collect() },
+            Table {
+                title: "block map",
+                columns: vec!["logical block", "data block"],
+                rows: map.collect(),
+            },
+            Table {
+                title: "log blocks",
+                columns: log_columns,
+                rows: sequential.chain(random).collect(),
+            },
         ]
     }
 

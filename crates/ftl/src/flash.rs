@@ -380,17 +380,24 @@ impl Flash {
     /// Returns false if a program failed: then `spare` is the one to retire and nothing changed.
     fn exchange(&mut self, block: u32, spare: u32, pages: u32) -> Result<bool, FtlError> {
         let (source, target) = (self.physical[block as usize], self.physical[spare as usize]);
-        for page in 0..pages.max(self.chip.next_page(source)) {
-            let from = PageAddress::new(source, page);
-            let tag = self.chip.peek(from);
-            if !self.chip.is_programmed(from) || tag.is_erased() {
-                if page < pages && self.geometry().page_order == PageOrder::Sequential {
-                    self.chip.program(PageAddress::new(target, page), Tag::new(u32::MAX, self.sequence, Role::Padding), None)?;
-                    self.sequence += 1;
-                }
-                continue;
-            }
-            match self.chip.copy(from, PageAddress::new(target, page), tag) {
+        let holds_data = |chip: &Chip, page| {
+            let at = PageAddress::new(source, page);
+            chip.is_programmed(at) && !chip.peek(at).is_erased()
+        };
+        // An erase that was cut short may leave gaps that the part does not allow in the copy.
+        let end = (pages..self.chip.next_page(source)).rfind(|page| holds_data(&self.chip, *page));
+        for page in 0..end.map_or(pages, |last| last + 1) {
+            let to = PageAddress::new(target, page);
+            let outcome = if holds_data(&self.chip, page) {
+                let from = PageAddress::new(source, page);
+                self.chip.copy(from, to, self.chip.peek(from))
+            } else if self.geometry().page_order == PageOrder::Sequential {
+                let tag = self.next_tag(u32::MAX, Role::Padding);
+                self.chip.program(to, tag, None)
+            } else {
+                Ok(())
+            };
+            match outcome {
                 Ok(()) => {}
                 Err(NandError::ProgramFailed { .. }) => return Ok(false),
                 Err(error) => return Err(error.into()),

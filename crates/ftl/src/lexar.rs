@@ -60,7 +60,9 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         },
     ],
     blocks_required: |geometry, logical_pages, settings| {
-        logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("moved_blocks").max(1) + 1
+        logical_pages.div_ceil(geometry.pages_per_block)
+            + settings.integer("moved_blocks").max(1)
+            + 1
     },
     check: |_, _| Ok(()),
     build: |flash, logical_pages, settings| Box::new(Lexar::new(flash, logical_pages, settings)),
@@ -111,7 +113,13 @@ impl Lexar {
         }
     }
 
-    fn program(&mut self, at: PageAddress, lpn: u32, role: Role, data: Option<&[u8]>) -> Result<(), FtlError> {
+    fn program(
+        &mut self,
+        at: PageAddress,
+        lpn: u32,
+        role: Role,
+        data: Option<&[u8]>,
+    ) -> Result<(), FtlError> {
         self.flash.program(at, lpn, role, data)?;
         self.locations.set(lpn, at);
         Ok(())
@@ -151,8 +159,15 @@ impl Lexar {
     }
 
     /// Leaves a logical block without a moved block. True if the incoming page was written with it.
-    fn consolidate(&mut self, logical_block: u32, fills: bool, incoming: Option<Incoming>) -> Result<bool, FtlError> {
-        let Some(Moved { block, .. }) = self.moved[logical_block as usize] else { return Ok(false) };
+    fn consolidate(
+        &mut self,
+        logical_block: u32,
+        fills: bool,
+        incoming: Option<Incoming>,
+    ) -> Result<bool, FtlError> {
+        let Some(Moved { block, .. }) = self.moved[logical_block as usize] else {
+            return Ok(false);
+        };
         let pages = self.flash.pages_per_block();
         let first = logical_block * pages;
         let stays_behind = |lpn: &u32| self.locations.get(*lpn).is_some_and(|at| at.block != block);
@@ -180,7 +195,8 @@ impl Lexar {
     fn rewrite(&mut self, logical_block: u32, incoming: Option<Incoming>) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
         let first = logical_block * pages;
-        let target = rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, incoming)?;
+        let target =
+            rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, incoming)?;
         self.flash.merges.full += 1;
         let old = self.original[logical_block as usize].replace(target);
         self.release(old, logical_block)
@@ -246,7 +262,9 @@ impl Ftl for Lexar {
             return self.program(at, lpn, role, data);
         }
         let incoming = Some(Incoming { lpn, data });
-        if moved.is_some() && self.consolidate(logical_block, self.consolidates_by_filling, incoming)? {
+        if moved.is_some()
+            && self.consolidate(logical_block, self.consolidates_by_filling, incoming)?
+        {
             return Ok(());
         }
         let block = self.open_moved(logical_block)?;
@@ -273,7 +291,8 @@ impl Ftl for Lexar {
         self.original.fill(None);
         self.moved.fill(None);
         self.by_age.clear();
-        for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)? {
+        for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)?
+        {
             self.adopt(logical_block, &blocks, &scan)?;
         }
         while self.by_age.len() > self.moved_blocks_max {
@@ -298,10 +317,16 @@ impl Ftl for Lexar {
             let is_used = |page| self.flash.is_programmed(PageAddress::new(block, page));
             (0..pages).map(|page| if is_used(page) { 'T' } else { 'F' }).collect()
         };
-        let rows = self.original.iter().zip(&self.moved).zip(0_u32..).filter_map(|((original, moved), logical_block)| {
-            let (block, status) = moved.map_or_else(Default::default, |moved| (moved.block.to_string(), bits(moved.block)));
-            original.map(|original| vec![logical_block.to_string(), original.to_string(), block, status])
-        });
+        let rows = self.original.iter().zip(&self.moved).zip(0_u32..).filter_map(
+            |((original, moved), logical_block)| {
+                let (block, status) = moved.map_or_else(Default::default, |moved| {
+                    (moved.block.to_string(), bits(moved.block))
+                });
+                original.map(|original| {
+                    vec![logical_block.to_string(), original.to_string(), block, status]
+                })
+            },
+        );
         let columns = vec!["logical block", "original block", "moved block", "moved pages"];
         vec![Table { title: "block map", columns, rows: rows.collect() }]
     }

@@ -95,7 +95,8 @@ impl FoldCandidates {
 
     /// Weight of a logical block, 0 if it is no candidate.
     pub(crate) fn weight(&self, logical_block: u32) -> u32 {
-        self.places[logical_block as usize].map_or(0, |place| self.candidates[place as usize].weight)
+        self.places[logical_block as usize]
+            .map_or(0, |place| self.candidates[place as usize].weight)
     }
 
     /// Sets the weight of a logical block, which becomes the youngest candidate if it is none.
@@ -166,13 +167,24 @@ impl Fmax {
         }
     }
 
-    fn program(&mut self, at: PageAddress, lpn: u32, role: Role, data: Option<&[u8]>) -> Result<(), FtlError> {
+    fn program(
+        &mut self,
+        at: PageAddress,
+        lpn: u32,
+        role: Role,
+        data: Option<&[u8]>,
+    ) -> Result<(), FtlError> {
         self.flash.program(at, lpn, role, data)?;
         self.locations.set(lpn, at);
         Ok(())
     }
 
-    fn program_replacement(&mut self, at: PageAddress, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
+    fn program_replacement(
+        &mut self,
+        at: PageAddress,
+        lpn: u32,
+        data: Option<&[u8]>,
+    ) -> Result<(), FtlError> {
         let logical_block = lpn / self.flash.pages_per_block();
         self.program(at, lpn, Role::Log, data)?;
         self.candidates.set(logical_block, self.candidates.weight(logical_block) + 1);
@@ -209,8 +221,14 @@ impl Fmax {
     }
 
     /// The page of the replacement that takes the page at `offset`, or `None` if it must be folded.
-    fn room_in_replacement(&mut self, logical_block: u32, offset: u32) -> Result<Option<PageAddress>, FtlError> {
-        let Some(Replacement { block, compound }) = self.replacement[logical_block as usize] else { return Ok(None) };
+    fn room_in_replacement(
+        &mut self,
+        logical_block: u32,
+        offset: u32,
+    ) -> Result<Option<PageAddress>, FtlError> {
+        let Some(Replacement { block, compound }) = self.replacement[logical_block as usize] else {
+            return Ok(None);
+        };
         let pages = self.flash.pages_per_block();
         let next = self.flash.next_page(block);
         if !compound {
@@ -232,7 +250,9 @@ impl Fmax {
     fn can_be_completed(&self, logical_block: u32, block: u32) -> bool {
         let pages = self.flash.pages_per_block();
         (0..pages).all(|offset| match self.locations.get(logical_block * pages + offset) {
-            Some(at) => at.block == block || self.flash.is_programmable(PageAddress::new(block, offset)),
+            Some(at) => {
+                at.block == block || self.flash.is_programmable(PageAddress::new(block, offset))
+            }
             None => true,
         })
     }
@@ -266,7 +286,11 @@ impl Fmax {
     }
 
     /// Gathers the newest pages in a fresh block and erases primary and replacement.
-    fn fold_fully(&mut self, logical_block: u32, incoming: Option<Incoming>) -> Result<(), FtlError> {
+    fn fold_fully(
+        &mut self,
+        logical_block: u32,
+        incoming: Option<Incoming>,
+    ) -> Result<(), FtlError> {
         if let Some(Replacement { block, .. }) = self.replacement[logical_block as usize] {
             let mut pages = 0..self.flash.pages_per_block();
             pages.try_for_each(|page| self.probe(PageAddress::new(block, page)))?;
@@ -279,10 +303,15 @@ impl Fmax {
     }
 
     /// Gathers the newest pages in a fresh primary block; returns the old one.
-    fn rewrite(&mut self, logical_block: u32, incoming: Option<Incoming>) -> Result<Option<u32>, FtlError> {
+    fn rewrite(
+        &mut self,
+        logical_block: u32,
+        incoming: Option<Incoming>,
+    ) -> Result<Option<u32>, FtlError> {
         let pages = self.flash.pages_per_block();
         let first = logical_block * pages;
-        let target = rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, incoming)?;
+        let target =
+            rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, incoming)?;
         self.flash.merges.full += 1;
         Ok(self.primary[logical_block as usize].replace(target))
     }
@@ -320,10 +349,16 @@ impl Fmax {
         let mut found = Vec::new();
         for (replacement, logical_block) in self.replacement.iter().zip(0_u32..) {
             let scan = replacement.map(|replacement| &scan.blocks[replacement.block as usize]);
-            found.extend(scan.map(|scan| (scan.oldest_sequence(), logical_block, scan.tags().count() as u32)));
+            found.extend(
+                scan.map(|scan| {
+                    (scan.oldest_sequence(), logical_block, scan.tags().count() as u32)
+                }),
+            );
         }
         found.sort_unstable();
-        found.iter().for_each(|(_, logical_block, used)| self.candidates.set(*logical_block, *used));
+        for (_, logical_block, used) in found {
+            self.candidates.set(logical_block, used);
+        }
     }
 
     /// Writes a page whose slot in the primary block is used.
@@ -339,7 +374,8 @@ impl Fmax {
             }
             self.fold(logical_block)?;
             // Parts with ascending order: a page that the fold had nothing to copy of.
-            let in_primary = self.primary[logical_block as usize].map(|block| PageAddress::new(block, offset));
+            let in_primary =
+                self.primary[logical_block as usize].map(|block| PageAddress::new(block, offset));
             if let Some(at) = in_primary.filter(|at| self.flash.is_programmable(*at)) {
                 return self.program(at, lpn, Role::Data, data);
             }
@@ -365,7 +401,9 @@ impl Ftl for Fmax {
                 Some(Replacement { block, compound: true }) => {
                     self.probe_down_to(block, if at.block == block { at.page } else { 0 })?;
                 }
-                Some(Replacement { block, compound: false }) => self.probe(PageAddress::new(block, lpn % pages))?,
+                Some(Replacement { block, compound: false }) => {
+                    self.probe(PageAddress::new(block, lpn % pages))?;
+                }
                 None => {}
             }
         }
@@ -405,7 +443,8 @@ impl Ftl for Fmax {
         self.locations.rebuild(&scan);
         self.primary.fill(None);
         self.replacement.fill(None);
-        for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)? {
+        for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)?
+        {
             self.adopt(logical_block, &blocks, &scan)?;
         }
         self.find_candidates(&scan);
@@ -429,7 +468,9 @@ impl Ftl for Fmax {
                     Some(Replacement { block, compound: false }) => (block.to_string(), "simple"),
                     None => (String::new(), ""),
                 };
-                primary.map(|primary| vec![logical_block.to_string(), primary.to_string(), block, state.to_owned()])
+                primary.map(|primary| {
+                    vec![logical_block.to_string(), primary.to_string(), block, state.to_owned()]
+                })
             },
         );
         let columns = vec!["logical block", "primary block", "replacement block", "state"];

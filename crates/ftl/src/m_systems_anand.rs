@@ -22,7 +22,7 @@
 
 use crate::m_systems::{FREE_BLOCKS_KEPT, FoldCandidates, UNFINISHED};
 use crate::merge::{gather, rewrite};
-use crate::recovery::{drop_unfinished, sort_blocks};
+use crate::recovery::{Scan, drop_unfinished, sort_blocks};
 use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings};
@@ -93,11 +93,17 @@ impl Anand {
     }
 
     fn last_unit(&self, virtual_unit: u32) -> Option<u32> {
-        std::iter::successors(self.heads[virtual_unit as usize], |unit| self.next[*unit as usize]).last()
+        std::iter::successors(self.heads[virtual_unit as usize], |unit| self.next[*unit as usize])
+            .last()
     }
 
     /// Walks the chain to the first free slot at `offset`.
-    fn free_slot(&mut self, virtual_unit: u32, offset: u32, probes: bool) -> Result<Option<PageAddress>, FtlError> {
+    fn free_slot(
+        &mut self,
+        virtual_unit: u32,
+        offset: u32,
+        probes: bool,
+    ) -> Result<Option<PageAddress>, FtlError> {
         let mut walk = self.heads[virtual_unit as usize];
         while let Some(unit) = walk {
             let at = PageAddress::new(unit, offset);
@@ -158,7 +164,8 @@ impl Anand {
             *(if missing == 0 { &mut merges.switch } else { &mut merges.partial }) += 1;
             last
         } else {
-            let target = rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, None)?;
+            let target =
+                rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, None)?;
             self.flash.merges.full += 1;
             target
         };
@@ -175,6 +182,44 @@ impl Anand {
             self.flash.release(unit)?;
         }
         Ok(())
+    }
+
+    /// Takes over the units that a scan found of a virtual unit, oldest first.
+    fn adopt(&mut self, virtual_unit: u32, units: &[u32], scan: &Scan) -> Result<(), FtlError> {
+        let pages = self.flash.pages_per_block();
+        let head = &mut self.heads[virtual_unit as usize];
+        match units {
+            [older @ .., target] if !scan.blocks[*target as usize].has_role(Role::Log) => {
+                // A finished fold into a fresh unit; the older ones hold at most trimmed pages.
+                *head = Some(*target);
+                self.locations.keep_in_block(virtual_unit * pages, pages, *target);
+                older.iter().try_for_each(|unit| self.flash.release(*unit))
+            }
+            _ => {
+                // Every unit holds its pages in place, so that whatever else a cut leaves is a chain.
+                *head = units.first().copied();
+                for pair in units.windows(2) {
+                    self.next[pair[0] as usize] = Some(pair[1]);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Enters the chains found as candidates, in the order of their age.
+    fn find_candidates(&mut self, scan: &Scan) {
+        self.candidates.clear();
+        let mut found = Vec::new();
+        for (head, virtual_unit) in self.heads.iter().zip(0_u32..) {
+            let second = head.and_then(|head| self.next[head as usize]);
+            let units = std::iter::successors(*head, |unit| self.next[*unit as usize]);
+            let since = second.map(|unit| scan.blocks[unit as usize].oldest_sequence());
+            found.extend(since.map(|since| (since, virtual_unit, units.count() as u32)));
+        }
+        found.sort_unstable();
+        for (_, virtual_unit, length) in found {
+            self.candidates.set(virtual_unit, length);
+        }
     }
 
     /// Finds or makes room for a page whose slot is used in every unit of the chain.
@@ -244,18 +289,10 @@ impl Ftl for Anand {
         self.locations.rebuild(&scan);
         self.heads.fill(None);
         self.next.fill(None);
-        self.candidates.clear();
-        let mut chains = Vec::new();
-        // Every unit holds its pages in place, so that whatever a cut leaves is a chain.
         for (virtual_unit, units) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)? {
-            self.heads[virtual_unit as usize] = units.first().copied();
-            units.windows(2).for_each(|pair| self.next[pair[0] as usize] = Some(pair[1]));
-            if let Some(second) = units.get(1) {
-                chains.push((scan.blocks[*second as usize].oldest_sequence(), virtual_unit, units.len() as u32));
-            }
+            self.adopt(virtual_unit, &units, &scan)?;
         }
-        chains.sort_unstable();
-        chains.iter().for_each(|(_, virtual_unit, length)| self.candidates.set(*virtual_unit, *length));
+        self.find_candidates(&scan);
         Ok(())
     }
 
@@ -270,12 +307,22 @@ impl Ftl for Anand {
 
     fn tables(&self) -> Vec<Table> {
         let heads = self.heads.iter().zip(0_u32..);
-        let chains = heads.filter_map(|(head, unit)| head.map(|head| vec![unit.to_string(), head.to_string()]));
+        let chains = heads
+            .filter_map(|(head, unit)| head.map(|head| vec![unit.to_string(), head.to_string()]));
         let next = self.next.iter().zip(0_u32..);
-        let links = next.filter_map(|(next, unit)| next.map(|next| vec![unit.to_string(), next.to_string()]));
+        let links = next
+            .filter_map(|(next, unit)| next.map(|next| vec![unit.to_string(), next.to_string()]));
         vec![
-            Table { title: "virtual units", columns: vec!["virtual unit", "first unit"], rows: chains.collect() },
-            Table { title: "replacement units", columns: vec!["unit", "next unit"], rows: links.collect() },
+            Table {
+                title: "virtual units",
+                columns: vec!["virtual unit", "first unit"],
+                rows: chains.collect(),
+            },
+            Table {
+                title: "replacement units",
+                columns: vec!["unit", "next unit"],
+                rows: links.collect(),
+            },
         ]
     }
 

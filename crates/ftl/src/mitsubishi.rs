@@ -71,7 +71,9 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             "setting `space_pages` must be below the {pages} pages of a block, to leave one for data"
         )))
     },
-    build: |flash, logical_pages, settings| Box::new(Mitsubishi::new(flash, logical_pages, settings)),
+    build: |flash, logical_pages, settings| {
+        Box::new(Mitsubishi::new(flash, logical_pages, settings))
+    },
 };
 
 fn space_pages(pages_per_block: u32, settings: &Settings) -> u32 {
@@ -127,6 +129,15 @@ impl Mitsubishi {
         Ok(())
     }
 
+    fn home_block(&mut self, logical_block: u32) -> Result<u32, FtlError> {
+        if let Some(block) = self.data[logical_block as usize] {
+            return Ok(block);
+        }
+        let block = self.flash.allocate()?;
+        self.data[logical_block as usize] = Some(block);
+        Ok(block)
+    }
+
     fn probe(&mut self, at: PageAddress) -> Result<(), FtlError> {
         if self.probes { self.flash.probe(at) } else { Ok(()) }
     }
@@ -142,7 +153,11 @@ impl Mitsubishi {
         }
         let pages = self.flash.pages_per_block();
         for step in 0..pages - self.data_pages {
-            let page = if self.order == Order::Backward { pages - 1 - step } else { self.data_pages + step };
+            let page = if self.order == Order::Backward {
+                pages - 1 - step
+            } else {
+                self.data_pages + step
+            };
             let at = PageAddress::new(block, page);
             self.flash.probe(at)?;
             if self.order != Order::All && is_last(&self.flash, at) {
@@ -161,11 +176,18 @@ impl Mitsubishi {
     /// Looks for the newest copy of a page, which lies at `newest`.
     fn probe_for_copy(&mut self, newest: PageAddress) -> Result<(), FtlError> {
         let backward = self.order == Order::Backward;
-        self.probe_space(newest.block, |flash, at| if backward { at == newest } else { !flash.is_programmed(at) })
+        self.probe_space(newest.block, |flash, at| {
+            if backward { at == newest } else { !flash.is_programmed(at) }
+        })
     }
 
     /// Reads the spare areas that the merge needs and the search for room has not read.
-    fn probe_for_merge(&mut self, logical_block: u32, block: u32, incoming: u32) -> Result<(), FtlError> {
+    fn probe_for_merge(
+        &mut self,
+        logical_block: u32,
+        block: u32,
+        incoming: u32,
+    ) -> Result<(), FtlError> {
         if !self.probes {
             return Ok(());
         }
@@ -179,7 +201,8 @@ impl Mitsubishi {
         let first = logical_block * self.data_pages;
         for offset in 0..self.data_pages {
             let lpn = first + offset;
-            if lpn != incoming && self.locations.contains(lpn) && self.locations.get(lpn).is_none() {
+            if lpn != incoming && self.locations.contains(lpn) && self.locations.get(lpn).is_none()
+            {
                 self.flash.probe(PageAddress::new(block, offset))?;
             }
         }
@@ -202,14 +225,7 @@ impl Ftl for Mitsubishi {
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
         self.locations.check(lpn)?;
         let (logical_block, offset) = (lpn / self.data_pages, lpn % self.data_pages);
-        let block = match self.data[logical_block as usize] {
-            Some(block) => block,
-            None => {
-                let block = self.flash.allocate()?;
-                self.data[logical_block as usize] = Some(block);
-                block
-            }
-        };
+        let block = self.home_block(logical_block)?;
         let in_place = PageAddress::new(block, offset);
         self.probe(in_place)?;
         if self.flash.is_programmable(in_place) {
@@ -223,7 +239,8 @@ impl Ftl for Mitsubishi {
         self.probe_for_merge(logical_block, block, lpn)?;
         let (first, count) = (logical_block * self.data_pages, self.data_pages);
         let incoming = Some(Incoming { lpn, data });
-        let target = rewrite(&mut self.flash, &mut self.locations, first, count, UNFINISHED, incoming)?;
+        let target =
+            rewrite(&mut self.flash, &mut self.locations, first, count, UNFINISHED, incoming)?;
         self.flash.merges.full += 1;
         self.data[logical_block as usize] = Some(target);
         self.flash.release(block)
@@ -245,7 +262,8 @@ impl Ftl for Mitsubishi {
         drop_unfinished(&mut self.flash, &mut scan, UNFINISHED, pages)?;
         self.locations.rebuild(&scan);
         self.data.fill(None);
-        for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)? {
+        for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)?
+        {
             // Of two blocks the younger is the target of a merge that was finished, but whose old
             // block was not erased: that holds at most trimmed pages.
             let [older @ .., block] = blocks.as_slice() else { continue };
@@ -266,13 +284,18 @@ impl Ftl for Mitsubishi {
     }
 
     fn tables(&self) -> Vec<Table> {
-        let rows = self.data.iter().zip(0..).filter_map(|(data, logical_block): (&Option<u32>, u32)| {
-            data.map(|block| {
-                let used = self.flash.next_page(block).saturating_sub(self.data_pages);
-                vec![logical_block.to_string(), block.to_string(), used.to_string()]
-            })
-        });
-        vec![Table { title: "block map", columns: vec!["logical block", "block", "space pages used"], rows: rows.collect() }]
+        let rows =
+            self.data.iter().zip(0..).filter_map(|(data, logical_block): (&Option<u32>, u32)| {
+                data.map(|block| {
+                    let used = self.flash.next_page(block).saturating_sub(self.data_pages);
+                    vec![logical_block.to_string(), block.to_string(), used.to_string()]
+                })
+            });
+        vec![Table {
+            title: "block map",
+            columns: vec!["logical block", "block", "space pages used"],
+            rows: rows.collect(),
+        }]
     }
 
     crate::registry::flash_accessors!();

@@ -1,0 +1,77 @@
+//! The one error of studies and replays: place, reason, suggestion in one message.
+
+use ftl::{FtlError, SettingError};
+use nand::PartError;
+use thiserror::Error;
+use trace::TraceError;
+
+/// Why a study or a replay cannot be run.
+#[derive(Debug, Error)]
+pub enum StudyError {
+    /// A file cannot be read.
+    #[error("{path}: {reason}")]
+    File {
+        /// Path as given.
+        path: String,
+        /// What the system said.
+        reason: std::io::Error,
+    },
+    /// The study file or an override is wrong.
+    #[error("{place}: {reason}")]
+    Study {
+        /// File, line, key.
+        place: String,
+        /// Reason and suggestion.
+        reason: String,
+    },
+    /// A name is not in its table.
+    #[error("unknown {kind} `{name}`{}; known: {known}", did_you_mean(.suggestion.as_deref()))]
+    Unknown {
+        /// What was named.
+        kind: &'static str,
+        /// The name given.
+        name: String,
+        /// The nearest known name.
+        suggestion: Option<String>,
+        /// All known names.
+        known: String,
+    },
+    /// The part cannot be used.
+    #[error(transparent)]
+    Part(#[from] PartError),
+    /// A setting of the layer is wrong.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A request cannot be served.
+    #[error("request {number} ({what}): {reason}")]
+    Request {
+        /// Number of the request in the trace, from 1.
+        number: u64,
+        /// Operation, address, length.
+        what: String,
+        /// Reason and suggestion.
+        reason: String,
+    },
+    /// The layer came to its end.
+    #[error("{0}")]
+    Ftl(#[from] FtlError),
+}
+
+impl StudyError {
+    /// An error about a name that `known` does not hold.
+    pub(crate) fn unknown<'a>(kind: &'static str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {
+        Self::Unknown {
+            kind,
+            name: name.to_owned(),
+            suggestion: trace::suggest::nearest(name, known.clone()).map(str::to_owned),
+            known: known.collect::<Vec<_>>().join(", "),
+        }
+    }
+}
+
+fn did_you_mean(suggestion: Option<&str>) -> String {
+    suggestion.map_or(String::new(), |name| format!(" (did you mean `{name}`?)"))
+}

@@ -1,0 +1,74 @@
+//! What there is: layers, parts, policies, workloads and trace formats, from their tables.
+
+use crate::StudyError;
+use crate::workload::WORKLOADS;
+use ftl::cleaning::POLICIES;
+use ftl::{COMMON_PARAMETERS, FTLS, Parameter};
+use serde_json::{Value, json};
+
+const KINDS: [&str; 5] = ["formats", "ftls", "parts", "policies", "workloads"];
+
+/// The rows of one table as JSON objects, each with `name` and `summary`.
+///
+/// # Errors
+/// An unknown kind of thing.
+pub fn listing(kind: &str) -> Result<Value, StudyError> {
+    Ok(match kind {
+        "ftls" => FTLS
+            .iter()
+            .map(|entry| {
+                let parameters: Vec<Value> = entry.parameters.iter().chain(COMMON_PARAMETERS).map(parameter).collect();
+                json!({
+                    "name": entry.name,
+                    "summary": entry.summary,
+                    "source": entry.source,
+                    "features": {
+                        "mapping": entry.features.mapping,
+                        "first_write": entry.features.first_write,
+                        "overwrite": entry.features.overwrite,
+                        "block_kinds": entry.features.block_kinds,
+                    },
+                    "parameters": parameters,
+                })
+            })
+            .collect(),
+        "parts" => {
+            let mut parts = serde_json::to_value(nand::catalogue()).expect("plain data");
+            for part in parts.as_array_mut().expect("a list") {
+                part["is_default"] = json!(part["name"] == nand::DEFAULT_PART);
+            }
+            parts
+        }
+        "policies" => POLICIES
+            .iter()
+            .map(|entry| json!({"name": entry.name, "summary": entry.summary, "source": entry.source}))
+            .collect(),
+        "workloads" => WORKLOADS
+            .iter()
+            .map(|entry| json!({"name": entry.name, "summary": entry.summary, "keys": entry.keys}))
+            .collect(),
+        "formats" => trace::FORMATS
+            .iter()
+            .map(|entry| {
+                json!({
+                    "name": entry.name,
+                    "summary": entry.summary,
+                    "file_names": entry.file_names,
+                    "time": entry.time,
+                    "address": entry.address,
+                    "length": entry.length,
+                })
+            })
+            .collect(),
+        _ => return Err(StudyError::unknown("kind of list", kind, KINDS.into_iter())),
+    })
+}
+
+fn parameter(parameter: &Parameter) -> Value {
+    json!({
+        "name": parameter.name,
+        "takes": parameter.kind.to_string(),
+        "default": parameter.default,
+        "summary": parameter.summary,
+    })
+}

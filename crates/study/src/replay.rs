@@ -1,0 +1,200 @@
+//! Serving block requests by a translation layer, page by page, without time.
+//!
+//! A request that covers part of a page reads that page first if it was ever written, then programs
+//! it. A trim drops the pages it covers whole. Writes of zeroes are writes.
+
+use crate::StudyError;
+use ftl::{Ftl, FtlError};
+use trace::Operation;
+
+/// What to do with an address past the end of the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AddressRule {
+    /// Stop with an error.
+    #[default]
+    Error,
+    /// Wrap around at the end of the device.
+    Modulo,
+    /// Leave out what lies past the end.
+    Clip,
+}
+
+impl AddressRule {
+    /// The rule called `error`, `modulo` or `clip`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "error" => Some(Self::Error),
+            "modulo" => Some(Self::Modulo),
+            "clip" => Some(Self::Clip),
+            _ => None,
+        }
+    }
+}
+
+/// What the host asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostCounters {
+    /// Requests of all kinds.
+    pub requests: u64,
+    /// Pages read, without those read to complete a partial write.
+    pub read_pages: u64,
+    /// Pages written.
+    pub write_pages: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Pages trimmed.
+    pub trim_pages: u64,
+    /// Pages written in part, that had to be read first.
+    pub partial_writes: u64,
+    /// Requests shortened or left out because they lie past the end.
+    pub clipped: u64,
+    /// Reads of data that was lost.
+    pub lost_reads: u64,
+}
+
+/// A device under replay.
+pub struct Replay {
+    ftl: Box<dyn Ftl>,
+    page_bytes: u64,
+    capacity_bytes: u64,
+    address: AddressRule,
+    host: HostCounters,
+}
+
+impl Replay {
+    /// A replay on a device.
+    pub fn new(ftl: Box<dyn Ftl>, address: AddressRule) -> Self {
+        let page_bytes = u64::from(ftl.flash().geometry().page_data_bytes);
+        let capacity_bytes = page_bytes * u64::from(ftl.logical_pages());
+        Self { ftl, page_bytes, capacity_bytes, address, host: HostCounters::default() }
+    }
+
+    /// The device.
+    pub fn ftl(&self) -> &dyn Ftl {
+        self.ftl.as_ref()
+    }
+
+    /// What was asked for since the start or the last reset.
+    pub fn host(&self) -> HostCounters {
+        self.host
+    }
+
+    /// Bytes the device offers.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// Sets all counters to zero; the contents stay.
+    pub fn reset_counters(&mut self) {
+        self.host = HostCounters::default();
+        let flash = self.ftl.flash_mut();
+        flash.chip_mut().reset_counters();
+        flash.merges = ftl::MergeCounts::default();
+    }
+
+    /// Serves one request.
+    ///
+    /// # Errors
+    /// An address past the end under [`AddressRule::Error`]; the end of the device's life.
+    #[inline]
+    pub fn serve(&mut self, operation: Operation, offset_bytes: u64, length_bytes: u32) -> Result<(), StudyError> {
+        self.host.requests += 1;
+        let length_bytes = u64::from(length_bytes);
+        if offset_bytes + length_bytes <= self.capacity_bytes {
+            return self.serve_range(operation, offset_bytes, length_bytes);
+        }
+        self.serve_outside(operation, offset_bytes, length_bytes)
+    }
+
+    #[cold]
+    fn serve_outside(&mut self, operation: Operation, offset_bytes: u64, length_bytes: u64) -> Result<(), StudyError> {
+        let capacity = self.capacity_bytes;
+        match self.address {
+            AddressRule::Error => Err(StudyError::Request {
+                number: self.host.requests,
+                what: format!("{operation:?} of {length_bytes} bytes at byte {offset_bytes}").to_lowercase(),
+                reason: format!(
+                    "past the end of the device of {capacity} bytes; \
+                     use a larger part, or --address modulo or clip"
+                ),
+            }),
+            AddressRule::Clip => {
+                self.host.clipped += 1;
+                let length_bytes = capacity.saturating_sub(offset_bytes).min(length_bytes);
+                if length_bytes == 0 { Ok(()) } else { self.serve_range(operation, offset_bytes, length_bytes) }
+            }
+            AddressRule::Modulo => {
+                let (mut offset_bytes, mut left) = (offset_bytes % capacity, length_bytes);
+                while left > 0 {
+                    let piece = left.min(capacity - offset_bytes);
+                    self.serve_range(operation, offset_bytes, piece)?;
+                    left -= piece;
+                    offset_bytes = 0;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn serve_range(&mut self, operation: Operation, offset_bytes: u64, length_bytes: u64) -> Result<(), StudyError> {
+        let end_bytes = offset_bytes + length_bytes;
+        let first = (offset_bytes / self.page_bytes) as u32;
+        let end = end_bytes.div_ceil(self.page_bytes) as u32;
+        match operation {
+            Operation::Read => {
+                self.host.read_bytes += length_bytes;
+                self.host.read_pages += u64::from(end - first);
+                self.read(first, end - first)
+            }
+            Operation::Write | Operation::WriteZeroes => {
+                self.host.write_bytes += length_bytes;
+                self.host.write_pages += u64::from(end - first);
+                if !offset_bytes.is_multiple_of(self.page_bytes) || !end_bytes.is_multiple_of(self.page_bytes) {
+                    self.read_partly_written(offset_bytes, end_bytes)?;
+                }
+                Ok(self.ftl.write_pages(first, end - first)?)
+            }
+            Operation::Trim => {
+                let first = offset_bytes.div_ceil(self.page_bytes) as u32;
+                let end = (end_bytes / self.page_bytes) as u32;
+                self.host.trim_pages += u64::from(end.saturating_sub(first));
+                Ok((first..end).try_for_each(|lpn| self.ftl.trim(lpn))?)
+            }
+            Operation::Flush => Ok(self.ftl.flush()?),
+        }
+    }
+
+    fn read(&mut self, first: u32, count: u32) -> Result<(), StudyError> {
+        if self.ftl.read_pages(first, count).is_ok() {
+            return Ok(());
+        }
+        // A lost page is a result, not the end of the replay: read the rest one by one.
+        for lpn in first..first + count {
+            match self.ftl.read(lpn, None) {
+                Ok(()) => {}
+                Err(FtlError::Lost { .. }) => self.host.lost_reads += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the first and the last page of a range where it covers them in part.
+    fn read_partly_written(&mut self, offset_bytes: u64, end_bytes: u64) -> Result<(), StudyError> {
+        let first = (offset_bytes / self.page_bytes) as u32;
+        let last = ((end_bytes - 1) / self.page_bytes) as u32;
+        let starts_inside = !offset_bytes.is_multiple_of(self.page_bytes);
+        let ends_inside = !end_bytes.is_multiple_of(self.page_bytes);
+        let pages = [(starts_inside, first), (ends_inside && !(starts_inside && first == last), last)];
+        for (_, lpn) in pages.into_iter().filter(|(partial, _)| *partial) {
+            if self.ftl.locate(lpn).is_some() {
+                self.host.partial_writes += 1;
+                self.read(lpn, 1)?;
+            }
+        }
+        Ok(())
+    }
+}

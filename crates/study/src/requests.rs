@@ -1,0 +1,72 @@
+//! Requests of a trace, held compactly so that many runs can share one copy.
+
+use crate::StudyError;
+use std::path::Path;
+use trace::{Columns, Operation, Options};
+
+/// One request, as a replay needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Bytes.
+    pub length_bytes: u32,
+    /// File operation it belongs to: 0 for set-up and for traces that do not say.
+    pub file_operation: u32,
+    /// What is asked for.
+    pub operation: Operation,
+}
+
+/// A trace in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Requests {
+    /// Requests in order.
+    pub requests: Vec<Request>,
+    /// True if the trace says which file operation caused a request.
+    pub has_file_operations: bool,
+    /// Key-value metadata of the trace file.
+    pub metadata: Vec<(String, String)>,
+}
+
+impl Requests {
+    /// Reads a trace whole, or its first `limit` requests after set-up.
+    ///
+    /// # Errors
+    /// See [`trace::TraceError`].
+    pub fn load(path: &Path, options: &Options, limit: Option<usize>) -> Result<Self, StudyError> {
+        let mut reader = trace::open(path, options)?.into_columns()?;
+        let mut columns = Columns::default();
+        let mut loaded = Self { metadata: reader.reader().metadata().to_vec(), ..Self::default() };
+        let mut measured = 0;
+        'reading: while reader.next_columns(&mut columns)? {
+            for index in 0..columns.len() {
+                let file_operation = columns.file_operation[index];
+                loaded.has_file_operations |= file_operation.is_some();
+                if file_operation != Some(0) {
+                    measured += 1;
+                    if limit.is_some_and(|limit| measured > limit) {
+                        break 'reading;
+                    }
+                }
+                loaded.requests.push(Request {
+                    offset_bytes: columns.offset_bytes[index],
+                    length_bytes: columns.length_bytes[index],
+                    file_operation: file_operation.unwrap_or(0),
+                    operation: columns.operation[index],
+                });
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Requests that are measured: all but the set-up, where the trace tells them apart.
+    pub fn measured(&self) -> impl Iterator<Item = &Request> {
+        let skip_set_up = self.has_file_operations;
+        self.requests.iter().filter(move |request| !skip_set_up || request.file_operation > 0)
+    }
+
+    /// The metadata value `key` as a number.
+    pub fn metadata_number(&self, key: &str) -> Option<u64> {
+        self.metadata.iter().find(|(name, _)| name == key)?.1.parse().ok()
+    }
+}

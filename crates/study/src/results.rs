@@ -1,0 +1,179 @@
+//! Tidy rows: one column an axis, then repeat, metric, value, unit.
+
+use crate::replay::Replay;
+use crate::windows::WEIGHTS;
+use nand::{Counters, Geometry};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// A measured value: counts stay integers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Number {
+    /// A count.
+    Count(u64),
+    /// A mean, share or ratio.
+    Real(f64),
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Real(real) => write!(f, "{real}"),
+        }
+    }
+}
+
+/// One measurement of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Metric {
+    /// Name, unit last where it has one.
+    pub name: String,
+    /// Value.
+    pub value: Number,
+    /// Unit in words.
+    pub unit: &'static str,
+}
+
+impl Metric {
+    pub(crate) fn count(name: impl Into<String>, value: u64, unit: &'static str) -> Self {
+        Self { name: name.into(), value: Number::Count(value), unit }
+    }
+
+    pub(crate) fn number(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self { name: name.into(), value: Number::Real(value), unit }
+    }
+}
+
+/// One row of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Values of the axes, in the order of the columns.
+    pub axes: Vec<String>,
+    /// Repeat number, from 0.
+    pub repeat: u32,
+    /// What was measured.
+    #[serde(flatten)]
+    pub metric: Metric,
+}
+
+/// Everything a study yields.
+#[derive(Clone, Debug, Serialize)]
+pub struct StudyResults {
+    /// Names of the axis columns.
+    pub columns: Vec<String>,
+    /// Rows in the order of the plan.
+    pub rows: Vec<Row>,
+    /// Cumulative counts over the run: axis values, then `io, reads, writes, erases, weighted_time`.
+    pub curves: Vec<(Vec<String>, Vec<[u64; 5]>)>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+    /// True if the study was stopped before all runs were done.
+    pub interrupted: bool,
+}
+
+impl StudyResults {
+    /// The rows as CSV, which is also what the digest is taken over.
+    pub fn to_csv(&self) -> String {
+        let mut text = self.columns.join(",");
+        text.push_str(",repeat,metric,value,unit\n");
+        for row in &self.rows {
+            for axis in &row.axes {
+                text.push_str(axis);
+                text.push(',');
+            }
+            let Metric { name, value, unit } = &row.metric;
+            let _ = writeln!(text, "{},{name},{value},{unit}", row.repeat);
+        }
+        text
+    }
+
+    /// BLAKE3 of the CSV, in hexadecimal.
+    pub fn digest(&self) -> String {
+        blake3::hash(self.to_csv().as_bytes()).to_hex().to_string()
+    }
+}
+
+/// What every replay reports: host, chip, layer, wear, time, lifetime.
+pub fn device_metrics(replay: &Replay) -> Vec<Metric> {
+    let flash = replay.ftl().flash();
+    let chip = flash.chip();
+    let (host, counters, merges) = (replay.host(), chip.counters(), flash.merges);
+    let mut metrics = vec![
+        Metric::count("host_requests", host.requests, "requests"),
+        Metric::count("host_read_pages", host.read_pages, "pages"),
+        Metric::count("host_write_pages", host.write_pages, "pages"),
+        Metric::count("host_trim_pages", host.trim_pages, "pages"),
+        Metric::count("host_read_bytes", host.read_bytes, "bytes"),
+        Metric::count("host_write_bytes", host.write_bytes, "bytes"),
+        Metric::count("partial_writes", host.partial_writes, "pages"),
+        Metric::count("clipped_requests", host.clipped, "requests"),
+        Metric::count("page_reads", counters.page_reads, "operations"),
+        Metric::count("spare_reads", counters.spare_reads, "operations"),
+        Metric::count("page_programs", counters.page_programs, "operations"),
+        Metric::count("spare_programs", counters.spare_programs, "operations"),
+        Metric::count("erases", counters.erases, "operations"),
+        Metric::count("weighted_time", counters.weighted(WEIGHTS), "reads"),
+        Metric::number("waf", ratio(counters.programs(), host.write_pages), "ratio"),
+        Metric::count("merges_switch", merges.switch, "merges"),
+        Metric::count("merges_partial", merges.partial, "merges"),
+        Metric::count("merges_full", merges.full, "merges"),
+        Metric::count("blocks_cleaned", merges.cleaned, "blocks"),
+        Metric::count("pages_copied", counters.page_programs.saturating_sub(host.write_pages), "pages"),
+        Metric::count("ram_bytes", replay.ftl().ram_bytes(), "bytes"),
+    ];
+    metrics.extend(wear_metrics(replay));
+    let busy_ns = chip.busy_ns();
+    for (kind, busy_ns) in ["read", "program", "erase"].iter().zip(busy_ns) {
+        metrics.push(Metric::count(format!("busy_{kind}_ns"), busy_ns, "ns"));
+    }
+    metrics.push(Metric::count("busy_ns", busy_ns.iter().sum(), "ns"));
+    metrics
+}
+
+/// Spread of erase counts, and the life they allow if the work goes on as measured.
+fn wear_metrics(replay: &Replay) -> Vec<Metric> {
+    let chip = replay.ftl().flash().chip();
+    let good: Vec<u64> = (0..chip.geometry().blocks)
+        .filter(|block| !chip.is_bad(*block))
+        .map(|block| u64::from(chip.erase_counts()[block as usize]))
+        .collect();
+    let (sum, squares) = good.iter().fold((0_u64, 0_u128), |(sum, squares), count| {
+        (sum + count, squares + u128::from(*count) * u128::from(*count))
+    });
+    let blocks = good.len() as u64;
+    let max = good.iter().copied().max().unwrap_or(0);
+    let spread = u128::from(blocks) * squares - u128::from(sum) * u128::from(sum);
+    let mut metrics = vec![
+        Metric::count("erase_count_min", good.iter().copied().min().unwrap_or(0), "erases"),
+        Metric::number("erase_count_mean", ratio(sum, blocks), "erases"),
+        Metric::count("erase_count_max", max, "erases"),
+        Metric::number("erase_count_stddev", (spread as f64).sqrt() / blocks.max(1) as f64, "erases"),
+    ];
+    if max > 0 {
+        let cycles = u128::from(chip.errors().erase_cycles_max);
+        let lifetime_bytes = (u128::from(replay.host().write_bytes) * cycles / u128::from(max)) as u64;
+        let five_years_of_capacity = replay.capacity_bytes() as f64 * 5.0 * 365.0;
+        metrics.push(Metric::count("lifetime_host_bytes", lifetime_bytes, "bytes"));
+        metrics.push(Metric::number("dwpd_5_years", lifetime_bytes as f64 / five_years_of_capacity, "writes/day"));
+    }
+    metrics
+}
+
+/// Pages, blocks and sizes of the device, for the head of a report.
+pub(crate) fn shape(geometry: &Geometry) -> String {
+    format!(
+        "{} blocks × {} pages × {} + {} bytes",
+        geometry.blocks, geometry.pages_per_block, geometry.page_data_bytes, geometry.page_oob_bytes
+    )
+}
+
+/// Cumulative reads, writes, erases and weighted time.
+pub(crate) fn cumulative(io: u64, counters: Counters) -> [u64; 5] {
+    [io, counters.reads(), counters.programs(), counters.erases, counters.weighted(WEIGHTS)]
+}
+
+fn ratio(numerator: u64, denominator: u64) -> f64 {
+    if denominator == 0 { 0.0 } else { numerator as f64 / denominator as f64 }
+}

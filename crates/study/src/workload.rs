@@ -1,0 +1,45 @@
+//! Kinds of workload a study can name.
+
+/// A row of the table of workloads.
+pub struct WorkloadEntry {
+    /// Name after `workload.kind`.
+    pub name: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// Keys it takes, beside `kind`.
+    pub keys: &'static [&'static str],
+}
+
+/// All kinds, sorted by name.
+pub const WORKLOADS: &[WorkloadEntry] = &[
+    WorkloadEntry {
+        name: "hot-cold",
+        summary: "single-page writes, `hot_writes_percent` of them to `hot_pages_percent` of the pages",
+        keys: &["hot_pages_percent", "hot_writes_percent", "warm_up_writes", "measured_writes"],
+    },
+    WorkloadEntry {
+        name: "sequential",
+        summary: "single-page writes over the whole device, in order, again and again",
+        keys: &["warm_up_writes", "measured_writes"],
+    },
+    WorkloadEntry {
+        name: "trace",
+        summary: "a block trace; `{axis}` in the file name is replaced by the axis value",
+        keys: &["file", "capacity_bytes", "preconditioning", "requests_quick"],
+    },
+    WorkloadEntry {
+        name: "uniform",
+        summary: "single-page writes, every page as likely as the others",
+        keys: &["warm_up_writes", "measured_writes"],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::WORKLOADS;
+
+    #[test]
+    fn the_table_is_sorted_and_its_names_are_unique() {
+        assert!(WORKLOADS.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+}
