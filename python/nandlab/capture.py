@@ -24,10 +24,9 @@ from typing import Any, TypeVar
 
 from nandlab.vm import (
     Contents,
-    Drive,
     Kernel,
     Machine,
-    VmFailed,
+    VmRunError,
     find_kernel,
     require_programs,
     run_machine,
@@ -51,6 +50,8 @@ COMPARED_FIGURES = ("requests", "written_sectors", "distinct_written_sectors")
 _ICOUNT_SHIFT = 2
 _DEADLINE_S = 1_800.0
 _RESERVED_BYTES = 1 << 20
+_LATENCY_NS = 100_000
+_QUEUE_DEPTH = 32
 
 Value = TypeVar("Value")
 
@@ -58,7 +59,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of file operations done and the number in all."""
 
 
-class CaptureFailed(Exception):
+class CaptureError(Exception):
     """A trace could not be captured; the message says where, why and what to do."""
 
 
@@ -92,7 +93,7 @@ def parse_marker(message: bytes) -> int | None:
 def summarise_trace(path: Path) -> TraceCounts:
     """Count the requests of one binary blktrace file written on a little-endian machine.
 
-    Raises `CaptureFailed` when the file is not such a trace.
+    Raises `CaptureError` when the file is not such a trace.
     """
     counts = dict.fromkeys(("reads", "writes", "flushes", "discards"), 0)
     sectors = dict.fromkeys(("reads", "writes", "discards"), 0)
@@ -104,10 +105,10 @@ def summarise_trace(path: Path) -> TraceCounts:
     header = struct.Struct("<IIQQIIIIIHH")
     while offset < len(data):
         if len(data) - offset < header.size:
-            raise CaptureFailed(f"{path}: the record at byte {offset} is cut off")
+            raise CaptureError(f"{path}: the record at byte {offset} is cut off")
         magic, _, _, sector, length_bytes, action, *_, pdu_bytes = header.unpack_from(data, offset)
         if magic != 0x65617407:
-            raise CaptureFailed(f"{path}: no blktrace record at byte {offset}")
+            raise CaptureError(f"{path}: no blktrace record at byte {offset}")
         start = offset + header.size
         offset = start + pdu_bytes
         event, category = action & 0xFF, action >> 16
@@ -164,40 +165,35 @@ def capture_workload(
     share `operations` file operations, by default the full length of the file set. `out` is the
     stem of the three files that are written (see this module). `deadline_s` is wall-clock time.
 
-    Raises `VmUnavailable` when something is not installed, and `CaptureFailed` when an argument
+    Raises `VmUnavailable` when something is not installed, and `CaptureError` when an argument
     is unknown, the guest fails, or the trace is not whole.
     """
     system = _named(FILE_SYSTEMS, file_system, "file system")
-    total = _named(OPERATIONS, file_set, "file set") if operations is None else operations
-    _named(OPERATIONS, file_set, "file set")
+    full = _named(OPERATIONS, file_set, "file set")
+    total = full if operations is None else operations
     if processes < 1 or total < 1:
-        raise CaptureFailed("processes and operations must be at least 1")
+        raise CaptureError("processes and operations must be at least 1")
     require_programs((system.make_program, "blktrace"))
     guest_program = find_guest_program()
     kernel = find_kernel(kernel_series)
     script = guest_script(system, file_set, processes, seed, total)
     started_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="nandlab-capture-", dir=_fast_directory()) as name:
-        scratch = Path(name)
-        image = scratch / "disk.img"
-        with image.open("wb") as file:
-            file.truncate(DISK_SECTORS * SECTOR_BYTES)
+    with tempfile.TemporaryDirectory(prefix="nandlab-capture-") as scratch:
         machine = Machine(
             kernel=kernel,
             script=script,
             deadline_s=deadline_s,
             contents=Contents(
-                available_modules=system.modules,
+                available_modules=("null_blk", *system.modules),
                 programs=("blktrace", system.make_program),
                 files={"programs/nandlab-guest": guest_program},
             ),
-            drives=(Drive(str(image)),),
             icount_shift=_ICOUNT_SHIFT,
         )
         try:
-            result = run_machine(machine, scratch / "out", _progress_lines(progress, total))
-        except VmFailed as error:
-            raise CaptureFailed(f"capture of {file_set} files on {file_system}: {error}") from error
+            result = run_machine(machine, Path(scratch), _progress_lines(progress, total))
+        except VmRunError as error:
+            raise CaptureError(f"capture of {file_set} files on {file_system}: {error}") from error
         counts = summarise_trace(result.files["trace.blktrace.0"])
         _check_whole(counts, result.files["blktrace.txt"].read_text(), total)
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -227,11 +223,29 @@ def capture_workload(
 def guest_script(
     system: FileSystem, file_set: str, processes: int, seed: int, operations: int
 ) -> str:
-    """Return what the guest runs: trace on, make, mount, fill and work, trace off."""
-    return f"""trace=/sys/kernel/debug/block/vda
-echo {LARGEST_REQUEST_SECTORS * SECTOR_BYTES // 1024} > /sys/block/vda/queue/max_sectors_kb
-echo mq-deadline > /sys/block/vda/queue/scheduler
-blktrace -d /dev/vda -a issue -a notify -b 1024 -n 16 -o trace -D /output > /output/blktrace.txt &
+    """Return what the guest runs: set up the disk, trace on, make, mount, work, trace off.
+
+    The disk lies in the guest's own memory and answers after a fixed time of the guest's clock.
+    A disk outside would answer at times that depend on the load of the host, and with them the
+    number of metadata writes.
+    """
+    return f"""modprobe null_blk nr_devices=0
+mount -t configfs configfs /sys/kernel/config
+disk=/sys/kernel/config/nullb/nullb0
+mkdir $disk
+echo {DISK_SECTORS * SECTOR_BYTES >> 20} > $disk/size
+echo {SECTOR_BYTES} > $disk/blocksize
+echo 1 > $disk/memory_backed
+echo 4 > $disk/cache_size
+echo 2 > $disk/irqmode
+echo {_LATENCY_NS} > $disk/completion_nsec
+echo {_QUEUE_DEPTH} > $disk/hw_queue_depth
+echo 1 > $disk/power
+echo {LARGEST_REQUEST_SECTORS * SECTOR_BYTES // 1024} > /sys/block/nullb0/queue/max_sectors_kb
+echo mq-deadline > /sys/block/nullb0/queue/scheduler
+trace=/sys/kernel/debug/block/nullb0
+blktrace -d /dev/nullb0 -a issue -a notify -b 1024 -n 16 -o trace -D /output \\
+    > /output/blktrace.txt &
 tracer=$!
 tries=0
 until test -e $trace/msg; do sleep 0.1; tries=$((tries + 1)); test $tries -lt 100; done
@@ -259,24 +273,24 @@ def capture_device(device: str, seconds: int, out: Path) -> tuple[Path, ...]:
     `device` is a block device such as /dev/sda, `seconds` how long to record, `out` the stem of
     the files: STEM.blktrace.N, one for each processor that gave requests.
 
-    Raises `CaptureFailed` when the device, the rights, the program or the kernel's debugfs is
+    Raises `CaptureError` when the device, the rights, the program or the kernel's debugfs is
     missing, or when events were lost.
     """
     if seconds < 1:
-        raise CaptureFailed(f"seconds is {seconds}: record for at least 1 second")
+        raise CaptureError(f"seconds is {seconds}: record for at least 1 second")
     try:
         is_block = stat.S_ISBLK(Path(device).stat().st_mode)
     except OSError as error:
-        raise CaptureFailed(f"{device}: {error.strerror}; name a disk such as /dev/sda") from error
+        raise CaptureError(f"{device}: {error.strerror}; name a disk such as /dev/sda") from error
     if not is_block:
-        raise CaptureFailed(f"{device}: not a block device; name a disk such as /dev/sda")
+        raise CaptureError(f"{device}: not a block device; name a disk such as /dev/sda")
     blktrace = find_program("blktrace")
     if blktrace is None:
-        raise CaptureFailed("blktrace is not installed: install the Debian package blktrace")
+        raise CaptureError("blktrace is not installed: install the Debian package blktrace")
     if os.geteuid() != 0:
-        raise CaptureFailed(f"{device}: recording a disk needs root; run this with sudo")
+        raise CaptureError(f"{device}: recording a disk needs root; run this with sudo")
     if not Path("/sys/kernel/debug/block").is_dir():
-        raise CaptureFailed(
+        raise CaptureError(
             "/sys/kernel/debug/block is missing: mount -t debugfs debugfs /sys/kernel/debug, "
             "on a kernel built with CONFIG_BLK_DEV_IO_TRACE"
         )
@@ -287,7 +301,7 @@ def capture_device(device: str, seconds: int, out: Path) -> tuple[Path, ...]:
     report = done.stdout + done.stderr
     if done.returncode != 0 or "Total:" not in report:
         lines = report.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise CaptureFailed(f"{device}: blktrace failed: {lines[-1]}")
+        raise CaptureError(f"{device}: blktrace failed: {lines[-1]}")
     _check_nothing_dropped(report)
     return tuple(sorted(out.parent.glob(f"{out.name}.blktrace.*")))
 
@@ -329,7 +343,7 @@ def verify(
     `stored` is the metadata of the stored trace, `out` the stem of the new one, `tolerance` the
     largest relative difference that still agrees.
 
-    Raises what `capture_workload` raises, and `CaptureFailed` when `stored` lacks a setting.
+    Raises what `capture_workload` raises, and `CaptureError` when `stored` lacks a setting.
     """
     try:
         names = ("file_system", "file_set", "processes", "seed", "operations")
@@ -337,7 +351,7 @@ def verify(
         release = stored["versions"]["kernel"]
         figures = {name: int(stored["counts"][name]) for name in COMPARED_FIGURES}
     except KeyError as error:
-        raise CaptureFailed(f"the metadata of the stored trace lacks {error}") from error
+        raise CaptureError(f"the metadata of the stored trace lacks {error}") from error
     remade = capture_workload(**settings, out=out, kernel_series=kernel_series, progress=progress)
     comparisons = compare_figures(figures, remade["counts"], tolerance)
     return Verification(comparisons, remade["versions"]["kernel"] != release)
@@ -357,16 +371,8 @@ def compare_figures(
 
 def _named(table: Mapping[str, Value], name: str, what: str) -> Value:
     if name not in table:
-        raise CaptureFailed(f"unknown {what} {name}: use {' or '.join(sorted(table))}")
+        raise CaptureError(f"unknown {what} {name}: use {' or '.join(sorted(table))}")
     return table[name]
-
-
-def _fast_directory() -> str | None:
-    """Memory is the fastest place for the disk of the guest and its trace."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < 1 << 30:
-        return None
-    return str(memory)
 
 
 def _progress_lines(progress: Progress | None, total: int) -> Callable[[str], None] | None:
@@ -384,12 +390,12 @@ def _progress_lines(progress: Progress | None, total: int) -> Callable[[str], No
 def _check_whole(counts: TraceCounts, report: str, operations: int) -> None:
     _check_nothing_dropped(report)
     if not counts.markers_in_order or counts.last_operation != operations:
-        raise CaptureFailed(
+        raise CaptureError(
             f"the markers of the trace end at operation {counts.last_operation} of {operations} "
             "or are out of order: the trace is not whole; capture it again"
         )
     if counts.largest_request_sectors > LARGEST_REQUEST_SECTORS:
-        raise CaptureFailed(
+        raise CaptureError(
             f"a request of {counts.largest_request_sectors} sectors is in the trace, more than "
             f"{LARGEST_REQUEST_SECTORS}: this kernel ignores the limit on request size"
         )
@@ -399,7 +405,7 @@ def _check_nothing_dropped(report: str) -> None:
     dropped = re.search(r"Total:.*\(dropped (\d+)\)", report)
     if dropped is None or dropped[1] != "0":
         count = dropped[1] if dropped else "an unknown number of"
-        raise CaptureFailed(f"blktrace lost {count} events: the trace is not whole; try again")
+        raise CaptureError(f"blktrace lost {count} events: the trace is not whole; try again")
 
 
 def _workload_figures(console: str) -> dict[str, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nandlab.capture import (
-    CaptureFailed,
+    CaptureError,
     capture_device,
     capture_workload,
     compare_figures,
@@ -31,7 +31,7 @@ SMALL_CAPTURE = {
     "seed": 1,
     "operations": 60,
     "versions": {"kernel": "6.12.117+deb12-amd64"},
-    "counts": {"requests": 3759, "written_sectors": 432269, "distinct_written_sectors": 204740},
+    "counts": {"requests": 3778, "written_sectors": 432269, "distinct_written_sectors": 204792},
 }
 """Figures of a stored capture of this workload."""
 
@@ -95,7 +95,7 @@ def test_markers_out_of_order_are_seen(tmp_path: Path) -> None:
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
     trace = tmp_path / "t.blktrace.0"
     trace.write_bytes(data)
-    with pytest.raises(CaptureFailed, match=reason):
+    with pytest.raises(CaptureError, match=reason):
         summarise_trace(trace)
 
 
@@ -110,30 +110,30 @@ def test_figures_are_compared_with_a_relative_tolerance() -> None:
 
 def test_script_limits_requests_and_marks_the_start() -> None:
     script = guest_script(FILE_SYSTEMS["ntfs"], "jpg", 4, 7, 100)
-    assert "echo 64 > /sys/block/vda/queue/max_sectors_kb" in script
+    assert "echo 64 > /sys/block/nullb0/queue/max_sectors_kb" in script
     assert 'echo -n "nandlab operation 0"' in script
     assert "--set jpg --seed 7 --operations 100" in script
     assert "mount -t ntfs3" in script
 
 
 def test_unknown_names_are_refused_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(CaptureFailed, match="unknown file system xfs: use ext4 or fat or ntfs"):
+    with pytest.raises(CaptureError, match="unknown file system xfs: use ext4 or fat or ntfs"):
         capture_workload("xfs", "mp3", 1, 1, tmp_path / "x")
-    with pytest.raises(CaptureFailed, match="unknown file set wav: use jpg or mp3"):
+    with pytest.raises(CaptureError, match="unknown file set wav: use jpg or mp3"):
         capture_workload("fat", "wav", 1, 1, tmp_path / "x")
-    with pytest.raises(CaptureFailed, match="at least 1"):
+    with pytest.raises(CaptureError, match="at least 1"):
         capture_workload("fat", "mp3", 0, 1, tmp_path / "x")
 
 
 def test_recording_a_disk_refuses_what_is_no_disk(tmp_path: Path) -> None:
-    with pytest.raises(CaptureFailed, match="No such file"):
+    with pytest.raises(CaptureError, match="No such file"):
         capture_device(str(tmp_path / "none"), 1, tmp_path / "out")
-    with pytest.raises(CaptureFailed, match="not a block device"):
+    with pytest.raises(CaptureError, match="not a block device"):
         capture_device(__file__, 1, tmp_path / "out")
 
 
 def test_verify_refuses_metadata_without_settings(tmp_path: Path) -> None:
-    with pytest.raises(CaptureFailed, match="lacks 'operations'"):
+    with pytest.raises(CaptureError, match="lacks 'operations'"):
         verify({**dict.fromkeys(("file_system", "file_set", "processes", "seed"))}, tmp_path / "x")
 
 

@@ -11,7 +11,7 @@ from nandlab.vm import (
     Drive,
     Kernel,
     Machine,
-    VmFailed,
+    VmRunError,
     VmUnavailable,
     find_kernel,
     require_programs,
@@ -134,11 +134,11 @@ echo -n "from the guest" | dd of=/dev/vda conv=notrunc 2>/dev/null
 
 def test_a_failing_script_and_a_missed_deadline_are_failures(tmp_path: Path) -> None:
     kernel = kernel_or_skip()
-    with pytest.raises(VmFailed, match="failed with 7") as caught:
+    with pytest.raises(VmRunError, match="failed with 7") as caught:
         run_machine(Machine(kernel, "echo before; (exit 7); echo after", 60.0), tmp_path)
     assert "before" in caught.value.console
     assert "after" not in caught.value.console
-    with pytest.raises(VmFailed, match=r"missed its deadline of 0\.5 s"):
+    with pytest.raises(VmRunError, match=r"missed its deadline of 0\.5 s"):
         run_machine(Machine(kernel, "sleep 100", 0.5), tmp_path)
 
 

@@ -96,15 +96,6 @@ impl Locations {
         self.pages.get(lpn as usize) == Some(&at)
     }
 
-    /// Clears the pages of `first..first + count` that do not lie in `block`.
-    pub(crate) fn keep_in_block(&mut self, first: u32, count: u32, block: u32) {
-        for lpn in first..first + count {
-            if self.get(lpn).is_some_and(|at| at.block != block) {
-                self.clear(lpn);
-            }
-        }
-    }
-
     /// True if no page of `first..first + count` is written.
     pub fn all_clear(&self, first: u32, count: u32) -> bool {
         (first..first + count).all(|lpn| self.get(lpn).is_none())

@@ -23,7 +23,7 @@
 //! fold are ours.
 
 use crate::merge::{Incoming, gather, rewrite};
-use crate::recovery::{Scan, drop_unfinished, sort_blocks};
+use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings};
@@ -326,8 +326,9 @@ impl Fmax {
             [ref older @ .., target] if !found(target).has_role(Role::Log) => {
                 // A finished fold into a fresh block; the older ones hold at most trimmed pages.
                 *primary = Some(target);
-                self.locations.keep_in_block(logical_block * pages, pages, target);
-                older.iter().try_for_each(|block| self.flash.release(*block))?;
+                older.iter().try_for_each(|block| {
+                    discard(&mut self.flash, scan, &mut self.locations, *block)
+                })?;
             }
             [first, block] if found(first).is_in_place(pages) => {
                 let compound = !found(block).is_in_place(pages);

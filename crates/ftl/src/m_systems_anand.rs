@@ -22,7 +22,7 @@
 
 use crate::m_systems::{FREE_BLOCKS_KEPT, FoldCandidates, UNFINISHED};
 use crate::merge::{gather, rewrite};
-use crate::recovery::{Scan, drop_unfinished, sort_blocks};
+use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings};
@@ -192,8 +192,9 @@ impl Anand {
             [older @ .., target] if !scan.blocks[*target as usize].has_role(Role::Log) => {
                 // A finished fold into a fresh unit; the older ones hold at most trimmed pages.
                 *head = Some(*target);
-                self.locations.keep_in_block(virtual_unit * pages, pages, *target);
-                older.iter().try_for_each(|unit| self.flash.release(*unit))
+                older
+                    .iter()
+                    .try_for_each(|unit| discard(&mut self.flash, scan, &mut self.locations, *unit))
             }
             _ => {
                 // Every unit holds its pages in place, so that whatever else a cut leaves is a chain.

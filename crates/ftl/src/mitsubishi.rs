@@ -21,7 +21,7 @@
 //! it is in RAM and rebuilt from spare areas.
 
 use crate::merge::{Incoming, rewrite};
-use crate::recovery::{drop_unfinished, sort_blocks};
+use crate::recovery::{discard, drop_unfinished, sort_blocks};
 use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, SettingError, Settings};
@@ -268,8 +268,9 @@ impl Ftl for Mitsubishi {
             // block was not erased: that holds at most trimmed pages.
             let [older @ .., block] = blocks.as_slice() else { continue };
             self.data[logical_block as usize] = Some(*block);
-            self.locations.keep_in_block(logical_block * pages, pages, *block);
-            older.iter().try_for_each(|block| self.flash.release(*block))?;
+            older.iter().try_for_each(|block| {
+                discard(&mut self.flash, &scan, &mut self.locations, *block)
+            })?;
         }
         Ok(())
     }

@@ -1,1 +1,262 @@
-//! To be filled.
+//! The module `nandlab._native`: calls into the engine, JSON text out.
+//!
+//! Every error becomes one `nandlab.NandlabError` with the whole message. Long calls release the
+//! interpreter lock and give Python a chance to stop them.
+
+use ftl::Value;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::{create_exception, wrap_pyfunction};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use study::{AddressRule, DeviceOptions, ExplainOptions, ReplayOptions};
+
+create_exception!(nandlab._native, NandlabError, PyValueError, "Bad input, with place, reason and suggestion.");
+
+fn failed(error: impl std::fmt::Display) -> PyErr {
+    NandlabError::new_err(error.to_string())
+}
+
+/// Options of all calls, as JSON; each call uses its part.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    ftl: String,
+    part: Option<String>,
+    settings: BTreeMap<String, serde_json::Value>,
+    blocks: Option<u32>,
+    logical_bytes: Option<u64>,
+    logical_pages: Option<u32>,
+    pages_per_block: Option<u32>,
+    format: Option<String>,
+    time_unit: Option<String>,
+    event: Option<String>,
+    address: Option<String>,
+    passes: Option<u32>,
+    skip_bad_lines: bool,
+    device: Option<u32>,
+    metadata: BTreeMap<String, String>,
+}
+
+impl Options {
+    fn parse(text: &str) -> PyResult<Self> {
+        serde_json::from_str(text).map_err(failed)
+    }
+
+    fn trace(&self) -> PyResult<trace::Options> {
+        let unknown = |option: &str, value: &str, known: &str| failed(format!("{option}: `{value}` is none of {known}"));
+        let mut options = trace::Options {
+            format: self.format.clone(),
+            skip_bad_lines: self.skip_bad_lines,
+            device: self.device,
+            ..trace::Options::default()
+        };
+        if let Some(unit) = &self.time_unit {
+            let parsed = trace::TimeUnit::from_name(unit);
+            options.time_unit = Some(parsed.ok_or_else(|| unknown("--time-unit", unit, "ps, ns, us"))?);
+        }
+        if let Some(event) = &self.event {
+            options.event = trace::Event::from_name(event).ok_or_else(|| unknown("--event", event, "D, Q"))?;
+        }
+        Ok(options)
+    }
+
+    fn settings(&self) -> PyResult<BTreeMap<String, Value>> {
+        let value = |value: &serde_json::Value| match value {
+            serde_json::Value::Bool(switch) => Ok(Value::Switch(*switch)),
+            serde_json::Value::Number(number) if number.is_i64() => Ok(Value::Integer(number.as_i64().unwrap_or(0))),
+            serde_json::Value::String(text) => Ok(Value::from(text.as_str())),
+            other => Err(failed(format!("{other} is no setting: give a whole number, a word, true or false"))),
+        };
+        self.settings.iter().map(|(name, given)| Ok((name.clone(), value(given)?))).collect()
+    }
+
+    fn device(&self) -> PyResult<DeviceOptions> {
+        Ok(DeviceOptions {
+            ftl: self.ftl.clone(),
+            part: self.part.clone(),
+            settings: self.settings()?,
+            blocks: self.blocks,
+            logical_bytes: self.logical_bytes,
+        })
+    }
+}
+
+/// The rows of the table `kind`: formats, ftls, parts, policies or workloads.
+#[pyfunction]
+fn listing(kind: &str) -> PyResult<String> {
+    Ok(study::listing(kind).map_err(failed)?.to_string())
+}
+
+fn resolved(study: &study::Study) -> PyResult<serde_json::Value> {
+    let mut value = serde_json::to_value(study).map_err(failed)?;
+    value["runs"] = json!(study.runs().map_err(failed)?.len());
+    value["columns"] = json!(study.columns());
+    Ok(value)
+}
+
+/// The resolved study, without running it.
+#[pyfunction]
+fn describe_study(path: PathBuf, sets: Vec<String>, seed: Option<u64>, quick: bool) -> PyResult<String> {
+    let study = study::load(&path, &sets, seed, quick).map_err(failed)?;
+    Ok(resolved(&study)?.to_string())
+}
+
+/// Runs a study; `progress(done, total, label)` may raise to stop it.
+#[pyfunction]
+fn run_study(
+    python: Python<'_>,
+    path: PathBuf,
+    sets: Vec<String>,
+    seed: Option<u64>,
+    quick: bool,
+    jobs: usize,
+    progress: Py<PyAny>,
+) -> PyResult<String> {
+    let study = study::load(&path, &sets, seed, quick).map_err(failed)?;
+    let results = python.detach(|| {
+        study::run_study(&study, jobs, &mut |done, total, label| {
+            Python::attach(|python| {
+                python.check_signals().is_ok() && progress.call1(python, (done, total, label)).is_ok()
+            })
+        })
+    });
+    let results = results.map_err(failed)?;
+    let curves: Vec<serde_json::Value> = results
+        .curves
+        .iter()
+        .flat_map(|(axes, points)| {
+            points.iter().map(move |point| {
+                let mut row: Vec<serde_json::Value> = axes.iter().map(|axis| json!(axis)).collect();
+                row.extend(point.iter().map(|value| json!(value)));
+                json!(row)
+            })
+        })
+        .collect();
+    let rows: Vec<serde_json::Value> = results
+        .rows
+        .iter()
+        .map(|row| {
+            let mut cells: Vec<serde_json::Value> = row.axes.iter().map(|axis| json!(axis)).collect();
+            cells.extend([json!(row.repeat), json!(row.metric.name), json!(row.metric.value), json!(row.metric.unit)]);
+            json!(cells)
+        })
+        .collect();
+    let curve_columns: Vec<&str> = results
+        .columns
+        .iter()
+        .map(String::as_str)
+        .chain(["io", "reads", "writes", "erases", "weighted_time"])
+        .collect();
+    Ok(json!({
+        "study": resolved(&study)?,
+        "columns": results.columns,
+        "rows": rows,
+        "curves": {"columns": curve_columns, "rows": curves},
+        "results_csv": results.to_csv(),
+        "results_digest": results.digest(),
+        "notes": results.notes,
+        "interrupted": results.interrupted,
+    })
+    .to_string())
+}
+
+/// Replays a trace on one device.
+#[pyfunction]
+fn replay(python: Python<'_>, trace_path: PathBuf, options_json: &str) -> PyResult<String> {
+    let options = Options::parse(options_json)?;
+    let address = options.address.as_deref().unwrap_or("error");
+    let replay_options = ReplayOptions {
+        device: options.device()?,
+        trace: options.trace()?,
+        address: AddressRule::from_name(address)
+            .ok_or_else(|| failed(format!("--address: `{address}` is none of error, modulo, clip")))?,
+        warm_up_passes: options.passes.unwrap_or(1).saturating_sub(1),
+    };
+    let results = python.detach(|| study::replay_trace(&trace_path, &replay_options)).map_err(failed)?;
+    Ok(json!({
+        "trace": {"path": trace_path, "format": results.format},
+        "device": {"ftl": options.ftl, "chip": results.chip, "capacity_bytes": results.capacity_bytes},
+        "metrics": results.metrics.iter().map(|metric| {
+            json!({"metric": metric.name, "value": metric.value, "unit": metric.unit})
+        }).collect::<Vec<_>>(),
+        "notes": results.notes,
+    })
+    .to_string())
+}
+
+fn summary_json(summary: &trace::Summary) -> String {
+    json!({
+        "format": summary.format,
+        "records": summary.records,
+        "reads": summary.reads,
+        "writes": summary.writes,
+        "trims": summary.trims,
+        "flushes": summary.flushes,
+        "write_zeroes": summary.write_zeroes,
+        "read_bytes": summary.read_bytes,
+        "written_bytes": summary.written_bytes,
+        "trimmed_bytes": summary.trimmed_bytes,
+        "distinct_sectors_written": summary.distinct_sectors_written,
+        "end_bytes": summary.end_bytes,
+        "last_arrival_ns": summary.last_arrival_ns,
+        "request_sizes": summary.request_sizes.iter().map(|class| {
+            json!({"up_to_bytes": class.up_to_bytes, "requests": class.requests})
+        }).collect::<Vec<_>>(),
+        "digest": summary.digest,
+        "notes": summary.notes.counters().into_iter().filter(|(_, count)| *count > 0)
+            .map(|(what, count)| format!("{what}: {count}"))
+            .chain(summary.notes.first_skipped.iter().cloned()).collect::<Vec<_>>(),
+    })
+    .to_string()
+}
+
+/// Converts a trace to the canonical Parquet form.
+#[pyfunction]
+fn convert(python: Python<'_>, input: PathBuf, output: PathBuf, options_json: &str) -> PyResult<String> {
+    let options = Options::parse(options_json)?;
+    let trace_options = options.trace()?;
+    let summary =
+        python.detach(|| trace::convert(&input, &trace_options, &output, &options.metadata)).map_err(failed)?;
+    Ok(summary_json(&summary))
+}
+
+/// Counts what a trace holds.
+#[pyfunction]
+fn trace_summary(python: Python<'_>, path: PathBuf, options_json: &str) -> PyResult<String> {
+    let options = Options::parse(options_json)?.trace()?;
+    let summary = python.detach(|| summarise(&path, &options)).map_err(failed)?;
+    Ok(summary_json(&summary))
+}
+
+fn summarise(path: &Path, options: &trace::Options) -> Result<trace::Summary, trace::TraceError> {
+    trace::summarise(&mut trace::open(path, options)?)
+}
+
+/// Performs a few operations on a small device and shows everything that happens.
+#[pyfunction]
+fn explain(ftl: &str, operations: &str, options_json: &str) -> PyResult<String> {
+    let options = Options::parse(options_json)?;
+    let explain_options = ExplainOptions {
+        pages_per_block: options.pages_per_block.unwrap_or(4),
+        logical_pages: options.logical_pages,
+        blocks: options.blocks,
+        settings: options.settings()?,
+    };
+    let explanation = study::explain(ftl, operations, &explain_options).map_err(failed)?;
+    serde_json::to_string(&explanation).map_err(failed)
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("NandlabError", module.py().get_type::<NandlabError>())?;
+    module.add_function(wrap_pyfunction!(listing, module)?)?;
+    module.add_function(wrap_pyfunction!(describe_study, module)?)?;
+    module.add_function(wrap_pyfunction!(run_study, module)?)?;
+    module.add_function(wrap_pyfunction!(replay, module)?)?;
+    module.add_function(wrap_pyfunction!(convert, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_summary, module)?)?;
+    module.add_function(wrap_pyfunction!(explain, module)?)
+}

@@ -5,12 +5,12 @@
 //! action (issue) or a kind of request (discard). Messages of blkparse about its input are passed
 //! over, and its summary ends the trace. Formats chosen with `-f` are left out.
 
-use crate::block_events::{BlockEvent, Category, Moment, Tracker};
+use crate::block_events::{BlockEvent, Category, Moment, Tracker, Transfer};
 use crate::error::Fault;
-use crate::format::{Head, Match, Opening};
-use crate::lines::{Line, LineParser, Lines};
+use crate::format::{Head, Match};
+use crate::lines::{Line, LineParser};
 use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_length};
-use crate::reader::{Notes, Source};
+use crate::reader::{Event, Notes};
 use crate::record::{Flags, Record};
 
 /// Minor numbers take the low bits of a device number, as in the binary form.
@@ -30,14 +30,16 @@ pub(crate) fn detect(head: &Head) -> Match {
     head.certain_if_most(|line| columns(line).is_ok_and(|columns| columns.time_ns.is_ok()))
 }
 
-/// Opens a text trace.
-pub(crate) fn open(opening: Opening) -> Result<Box<dyn Source>, Fault> {
-    let parser = Parser { tracker: Tracker::new(opening.options.event) };
-    Ok(Box::new(Lines::new(opening.input.into_bytes(), parser, opening.options.skip_bad_lines)))
+/// The meaning of the lines.
+pub(crate) struct Parser {
+    tracker: Tracker,
 }
 
-struct Parser {
-    tracker: Tracker,
+impl Parser {
+    /// A parser that takes records from the events `wanted`.
+    pub(crate) fn new(wanted: Event) -> Self {
+        Self { tracker: Tracker::new(wanted) }
+    }
 }
 
 impl LineParser for Parser {
@@ -147,10 +149,10 @@ fn category_of(letters: &str) -> Result<Category, Fault> {
     let unknown = || Fault::malformed("the kind of request is unknown");
     let (is_flush, rest) = letters.strip_prefix('F').map_or((false, letters), |rest| (true, rest));
     let mut rest = rest.chars();
-    let (is_write, is_discard) = match rest.next() {
-        Some('D') => (true, true),
-        Some('W') => (true, false),
-        Some('R' | 'N') => (false, false),
+    let transfer = match rest.next() {
+        Some('D') => Transfer::Discard,
+        Some('W') => Transfer::Write,
+        Some('R' | 'N') => Transfer::Read,
         _ => return Err(unknown()),
     };
     let mut flags = Flags::NONE;
@@ -164,17 +166,18 @@ fn category_of(letters: &str) -> Result<Category, Fault> {
                 _ => return Err(unknown()),
             };
     }
-    Ok(Category { is_write, is_discard, is_flush, is_passthrough: false, flags })
+    Ok(Category { transfer, is_flush, is_passthrough: false, flags })
 }
 
 /// Sector and bytes after the category; none for a pass-through command.
 fn range_of(rest: &str, moment: Moment) -> Result<Option<(u64, u32)>, Fault> {
     let (first, after) = first_word(rest);
-    if first.is_empty() || first.starts_with('[') {
-        return Ok(Some((0, 0)));
-    }
     if first.starts_with('(') {
         return Ok(None);
+    }
+    if first.is_empty() || first.starts_with('[') {
+        // The completion of an empty request has a sector; only that of a command has nothing.
+        return Ok((moment != Moment::Complete).then_some((0, 0)));
     }
     let sector = integer("sector", first)?;
     let (sign, after) = first_word(after);
@@ -193,18 +196,18 @@ mod tests {
     #[test]
     fn letters_by_position() {
         let cases = [
-            ("FW", true, true, false, Flags::NONE),
-            ("FN", true, false, false, Flags::NONE),
-            ("WFS", false, true, false, Flags::FUA | Flags::SYNC),
-            ("FWF", true, true, false, Flags::FUA),
-            ("DS", false, true, true, Flags::SYNC),
-            ("RAM", false, false, false, Flags::READAHEAD | Flags::META),
+            ("FW", true, Transfer::Write, Flags::NONE),
+            ("FN", true, Transfer::Read, Flags::NONE),
+            ("WFS", false, Transfer::Write, Flags::FUA | Flags::SYNC),
+            ("FWF", true, Transfer::Write, Flags::FUA),
+            ("DS", false, Transfer::Discard, Flags::SYNC),
+            ("RAM", false, Transfer::Read, Flags::READAHEAD | Flags::META),
         ];
-        for (letters, is_flush, is_write, is_discard, flags) in cases {
+        for (letters, is_flush, transfer, flags) in cases {
             let category = category_of(letters).unwrap_or_else(|fault| panic!("{letters} {fault}"));
             assert_eq!(
-                (category.is_flush, category.is_write, category.is_discard, category.flags),
-                (is_flush, is_write, is_discard, flags),
+                (category.is_flush, category.transfer, category.flags),
+                (is_flush, transfer, flags),
                 "{letters}"
             );
         }

@@ -12,7 +12,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::block_events::{BlockEvent, Category, Moment, Tracker};
+use crate::block_events::{BlockEvent, Category, Moment, Tracker, Transfer};
 use crate::error::{Fault, Kind, Place};
 use crate::format::{Match, Opening};
 use crate::input::{Bytes, Input};
@@ -175,9 +175,8 @@ impl CpuFile {
     /// Reads the next entry and its time.
     fn read_next(&mut self) -> Result<(), Fault> {
         let start = self.offset;
-        self.next = self
-            .read_entry()
-            .map_err(|fault| fault.at(Place::Byte(start)).of_file(&self.name))?;
+        self.next =
+            self.read_entry().map_err(|fault| fault.at(Place::Byte(start)).of_file(&self.name))?;
         Ok(())
     }
 
@@ -258,9 +257,13 @@ fn check_length(found: usize, expected: usize) -> Result<(), Fault> {
 
 fn category_of(bits: u32) -> Category {
     let has = |bit: u32| bits & bit != 0;
+    let transfer = match (has(category::DISCARD), has(category::WRITE)) {
+        (true, _) => Transfer::Discard,
+        (false, true) => Transfer::Write,
+        (false, false) => Transfer::Read,
+    };
     Category {
-        is_write: has(category::WRITE),
-        is_discard: has(category::DISCARD),
+        transfer,
         is_flush: has(category::FLUSH),
         is_passthrough: has(category::PASSTHROUGH),
         flags: Flags::FUA.when(has(category::FUA))

@@ -32,11 +32,19 @@ pub(crate) enum Moment {
     Complete,
 }
 
+/// Direction of the data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    #[default]
+    Read,
+    Write,
+    Discard,
+}
+
 /// What the request is, as far as either form says.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Category {
-    pub(crate) is_write: bool,
-    pub(crate) is_discard: bool,
+    pub(crate) transfer: Transfer,
     pub(crate) is_flush: bool,
     pub(crate) is_passthrough: bool,
     pub(crate) flags: Flags,
@@ -97,8 +105,7 @@ impl Tracker {
 
     /// Takes note of an event.
     pub(crate) fn event(&mut self, event: &BlockEvent, notes: &mut Notes) -> Result<(), Fault> {
-        let (is_issue, is_queue) =
-            (event.moment == Moment::Issue, event.moment == Moment::Queue);
+        let (is_issue, is_queue) = (event.moment == Moment::Issue, event.moment == Moment::Queue);
         let is_wanted = match self.wanted {
             reader::Event::Issue => is_issue,
             reader::Event::Queue => is_queue,
@@ -221,15 +228,11 @@ impl Tracker {
 }
 
 fn operation_of(event: &BlockEvent) -> Operation {
-    let category = event.category;
-    if category.is_discard {
-        Operation::Trim
-    } else if category.is_flush && event.length_bytes == 0 {
-        Operation::Flush
-    } else if category.is_write {
-        Operation::Write
-    } else {
-        Operation::Read
+    match event.category.transfer {
+        Transfer::Discard => Operation::Trim,
+        _ if event.category.is_flush && event.length_bytes == 0 => Operation::Flush,
+        Transfer::Write => Operation::Write,
+        Transfer::Read => Operation::Read,
     }
 }
 
@@ -260,8 +263,7 @@ mod tests {
     }
 
     const WRITE: Category = Category {
-        is_write: true,
-        is_discard: false,
+        transfer: Transfer::Write,
         is_flush: false,
         is_passthrough: false,
         flags: Flags::NONE,
@@ -302,8 +304,7 @@ mod tests {
     #[test]
     fn a_write_with_a_flush_before_it_is_two_records() {
         let category = Category { is_flush: true, flags: Flags::FUA, ..WRITE };
-        let (records, _) =
-            records(reader::Event::Queue, &[event(Moment::Queue, 10, 8, category)]);
+        let (records, _) = records(reader::Event::Queue, &[event(Moment::Queue, 10, 8, category)]);
         let seen: Vec<_> = records.iter().map(|r| (r.operation, r.length_bytes, r.flags)).collect();
         assert_eq!(
             seen,

@@ -5,25 +5,19 @@
 //! an option that the file does not tell, so it is left out. Times shown as a clock are refused.
 
 use crate::error::Fault;
-use crate::format::{Head, Match, Opening};
-use crate::lines::{Line, LineParser, Lines, exactly};
+use crate::format::{Head, Match};
+use crate::lines::{Line, LineParser, exactly};
 use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_address, sector_length};
-use crate::reader::{Notes, Source};
+use crate::reader::Notes;
 use crate::record::{Operation, Record};
 
 /// Seven fields between tabs, the fifth of which is spelled out.
 pub(crate) fn detect(head: &Head) -> Match {
-    head.certain_if_most(|line| {
-        fields(line).is_ok_and(|fields| operation(fields[4]).is_ok())
-    })
+    head.certain_if_most(|line| fields(line).is_ok_and(|fields| operation(fields[4]).is_ok()))
 }
 
-/// Opens a log.
-pub(crate) fn open(opening: Opening) -> Result<Box<dyn Source>, Fault> {
-    Ok(Box::new(Lines::new(opening.input.into_bytes(), Parser, opening.options.skip_bad_lines)))
-}
-
-struct Parser;
+/// The meaning of a line.
+pub(crate) struct Parser;
 
 impl LineParser for Parser {
     fn parse(

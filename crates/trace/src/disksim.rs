@@ -6,12 +6,12 @@
 //! The time-critical and time-limited bits are left out.
 
 use crate::error::Fault;
-use crate::format::{Head, Match, Opening};
-use crate::lines::{Line, LineParser, Lines, exactly};
+use crate::format::{Head, Match};
+use crate::lines::{Line, LineParser, exactly};
 use crate::number::{
     MILLISECOND_DIGITS, decimal_ns, hexadecimal, integer, sector_address, sector_length,
 };
-use crate::reader::{Notes, Source};
+use crate::reader::Notes;
 use crate::record::{Flags, Operation, Record};
 
 const READ_BIT: u32 = 0x1;
@@ -30,12 +30,8 @@ pub(crate) fn detect(head: &Head) -> Match {
     if head.lines().any(is_marked) { Match::Certain } else { Match::Possible }
 }
 
-/// Opens a trace.
-pub(crate) fn open(opening: Opening) -> Result<Box<dyn Source>, Fault> {
-    Ok(Box::new(Lines::new(opening.input.into_bytes(), Parser, opening.options.skip_bad_lines)))
-}
-
-struct Parser;
+/// The meaning of a line.
+pub(crate) struct Parser;
 
 impl LineParser for Parser {
     fn parse(

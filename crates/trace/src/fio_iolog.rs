@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Fault, Kind, Place};
-use crate::format::{Head, Match, Opening};
-use crate::lines::{Line, LineParser, Lines, exactly};
+use crate::format::{Head, Match};
+use crate::lines::{Line, LineParser, exactly};
 use crate::number::{integer, scaled};
-use crate::reader::{Notes, Source};
+use crate::reader::Notes;
 use crate::record::{Operation, Record};
 
 const NS_PER_MICROSECOND: u64 = 1000;
@@ -29,19 +29,6 @@ pub(crate) fn detect(head: &Head) -> Match {
         return Match::Certain;
     }
     head.certain_if_most(is_version_1)
-}
-
-/// Opens a log.
-pub(crate) fn open(opening: Opening) -> Result<Box<dyn Source>, Fault> {
-    let head = Head::new(opening.input.head());
-    let first = head.lines().next().unwrap_or_default().trim_end();
-    let has_times = match first {
-        VERSION_2 => false,
-        VERSION_3 => true,
-        _ => return Err(refusal(first).at(Place::Line(1)).quoting(first)),
-    };
-    let parser = Parser { has_times, waited_ns: 0, files: BTreeMap::new() };
-    Ok(Box::new(Lines::new(opening.input.into_bytes(), parser, opening.options.skip_bad_lines)))
 }
 
 fn is_version_1(line: &str) -> bool {
@@ -64,11 +51,26 @@ fn refusal(first: &str) -> Fault {
     Fault::new(Kind::WrongFormat, format!("the first line is not \"{VERSION_3}\""))
 }
 
-struct Parser {
+/// The meaning of the lines.
+pub(crate) struct Parser {
     has_times: bool,
     waited_ns: u64,
     /// Device number of every file added so far.
     files: BTreeMap<String, u32>,
+}
+
+impl Parser {
+    /// A parser for the version that the first line names.
+    pub(crate) fn new(head: &[u8]) -> Result<Self, Fault> {
+        let head = Head::new(head);
+        let first = head.lines().next().unwrap_or_default().trim_end();
+        let has_times = match first {
+            VERSION_2 => false,
+            VERSION_3 => true,
+            _ => return Err(refusal(first).at(Place::Line(1)).quoting(first)),
+        };
+        Ok(Self { has_times, waited_ns: 0, files: BTreeMap::new() })
+    }
 }
 
 impl LineParser for Parser {

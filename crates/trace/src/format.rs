@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Fault, Kind};
 use crate::input::Input;
+use crate::lines::{LineParser, Lines};
 use crate::reader::{Options, Source};
-use crate::{
-    blkparse, blktrace, diskmon, disksim, fio_iolog, mqsim, msr, parquet, spc, suggest,
-};
+use crate::{blkparse, blktrace, diskmon, disksim, fio_iolog, mqsim, msr, parquet, spc, suggest};
 
 /// Lines that detection looks at.
 const DETECTION_LINES: usize = 16;
@@ -46,7 +45,10 @@ pub static FORMATS: &[FormatEntry] = &[
         operations: "letters R, W, D (trim), N, F (flush, FUA), S, A, M",
         takes_time_unit: false,
         detect: blkparse::detect,
-        open: blkparse::open,
+        open: |opening| {
+            let parser = blkparse::Parser::new(opening.options.event);
+            Ok(opening.lines(parser))
+        },
     },
     FormatEntry {
         name: "blktrace",
@@ -70,7 +72,7 @@ pub static FORMATS: &[FormatEntry] = &[
         operations: "Read, Write",
         takes_time_unit: false,
         detect: diskmon::detect,
-        open: diskmon::open,
+        open: |opening| Ok(opening.lines(diskmon::Parser)),
     },
     FormatEntry {
         name: "disksim",
@@ -82,7 +84,7 @@ pub static FORMATS: &[FormatEntry] = &[
         operations: "hexadecimal flags: bit 0 set is a read, 0x80 is synchronous",
         takes_time_unit: false,
         detect: disksim::detect,
-        open: disksim::open,
+        open: |opening| Ok(opening.lines(disksim::Parser)),
     },
     FormatEntry {
         name: "fio-iolog",
@@ -94,7 +96,10 @@ pub static FORMATS: &[FormatEntry] = &[
         operations: "read, write, trim, sync, datasync",
         takes_time_unit: false,
         detect: fio_iolog::detect,
-        open: fio_iolog::open,
+        open: |opening| {
+            let parser = fio_iolog::Parser::new(opening.input.head())?;
+            Ok(opening.lines(parser))
+        },
     },
     FormatEntry {
         name: "mqsim",
@@ -106,7 +111,10 @@ pub static FORMATS: &[FormatEntry] = &[
         operations: "0 write, 1 read",
         takes_time_unit: true,
         detect: mqsim::detect,
-        open: mqsim::open_mqsim,
+        open: |opening| {
+            let parser = mqsim::Parser::of_mqsim(opening.options.time_unit)?;
+            Ok(opening.lines(parser))
+        },
     },
     FormatEntry {
         name: "msr",
@@ -118,7 +126,7 @@ pub static FORMATS: &[FormatEntry] = &[
         operations: "Read, Write; response time",
         takes_time_unit: false,
         detect: msr::detect,
-        open: msr::open,
+        open: |opening| Ok(opening.lines(msr::Parser)),
     },
     FormatEntry {
         name: "parquet",
@@ -130,7 +138,7 @@ pub static FORMATS: &[FormatEntry] = &[
         operations: "read, write, trim, flush, write_zeroes; flags, latency, file operation",
         takes_time_unit: false,
         detect: |head| parquet::detect(head.bytes),
-        open: parquet::open,
+        open: |opening| parquet::open(&opening),
     },
     FormatEntry {
         name: "spc",
@@ -142,7 +150,7 @@ pub static FORMATS: &[FormatEntry] = &[
         operations: "R, W in either case",
         takes_time_unit: false,
         detect: spc::detect,
-        open: spc::open,
+        open: |opening| Ok(opening.lines(spc::Parser)),
     },
     FormatEntry {
         name: "ssdsim",
@@ -154,7 +162,7 @@ pub static FORMATS: &[FormatEntry] = &[
         operations: "0 write, 1 read",
         takes_time_unit: false,
         detect: mqsim::detect,
-        open: mqsim::open_ssdsim,
+        open: |opening| Ok(opening.lines(mqsim::Parser::of_ssdsim())),
     },
 ];
 
@@ -182,6 +190,12 @@ pub(crate) struct Opening<'a> {
     /// All files of a blktrace, if the path names one; else empty.
     pub(crate) files: &'a [PathBuf],
     pub(crate) options: &'a Options,
+}
+
+impl Opening<'_> {
+    fn lines(self, parser: impl LineParser + 'static) -> Box<dyn Source> {
+        Box::new(Lines::new(self.input.into_bytes(), parser, self.options.skip_bad_lines))
+    }
 }
 
 /// How well content fits a format.
@@ -224,11 +238,10 @@ impl<'a> Head<'a> {
         self.lines.iter().copied()
     }
 
-    /// Certain if more than half of the lines are of the format, so that one bad line does not
-    /// hide it.
+    /// Certain if at least half of the lines are of the format, so that a bad line does not hide it.
     pub(crate) fn certain_if_most(&self, is_of_format: impl Fn(&str) -> bool) -> Match {
         let fitting = self.lines.iter().filter(|line| is_of_format(line)).count();
-        Match::certain_if(fitting * 2 > self.lines.len())
+        Match::certain_if(fitting > 0 && fitting * 2 >= self.lines.len())
     }
 }
 
@@ -265,7 +278,8 @@ fn choose_possible(
     head: &Head,
     path: &Path,
 ) -> Result<&'static FormatEntry, Fault> {
-    let by_name: Vec<_> = possible.iter().filter(|entry| is_named_like(entry, path)).collect();
+    let by_name: Vec<_> =
+        possible.iter().copied().filter(|entry| is_named_like(entry, path)).collect();
     if let ([only], _) | (_, [only]) = (possible, by_name.as_slice()) {
         return Ok(only);
     }

@@ -7,6 +7,8 @@
 //! Every format has one reader file and one row in [`FORMATS`]; listing, choice and detection all
 //! come from that table.
 
+#![allow(clippy::doc_markdown, reason = "MQSim and UMass are names, not code")]
+
 mod blkparse;
 mod blktrace;
 mod block_events;

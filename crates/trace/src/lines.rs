@@ -43,13 +43,13 @@ pub(crate) struct Lines<P> {
     parser: P,
     buffer: Vec<u8>,
     line_number: u64,
-    skip_bad_lines: bool,
+    skips_bad: bool,
     ended: bool,
 }
 
 impl<P: LineParser> Lines<P> {
-    pub(crate) fn new(input: Bytes, parser: P, skip_bad_lines: bool) -> Self {
-        Self { input, parser, buffer: Vec::new(), line_number: 0, skip_bad_lines, ended: false }
+    pub(crate) fn new(input: Bytes, parser: P, skips_bad: bool) -> Self {
+        Self { input, parser, buffer: Vec::new(), line_number: 0, skips_bad, ended: false }
     }
 
     /// Reads the next line into the buffer; false at the end of the file.
@@ -58,9 +58,7 @@ impl<P: LineParser> Lines<P> {
         self.line_number += 1;
         let place = Place::Line(self.line_number);
         let mut limited = self.input.by_ref().take(LINE_BYTES_MAX);
-        limited
-            .read_until(b'\n', &mut self.buffer)
-            .map_err(|error| Fault::io(&error).at(place))?;
+        limited.read_until(b'\n', &mut self.buffer).map_err(|error| Fault::io(&error).at(place))?;
         if self.buffer.len() as u64 == LINE_BYTES_MAX {
             let text = String::from_utf8_lossy(&self.buffer);
             return Err(Fault::new(Kind::WrongFormat, "the line is too long for a text trace")
@@ -83,7 +81,7 @@ impl<P: LineParser> Lines<P> {
         parsed.or_else(|fault| {
             records.truncate(before);
             let fault = fault.at(Place::Line(self.line_number)).quoting(line);
-            if self.skip_bad_lines && fault.kind == Kind::Malformed {
+            if self.skips_bad && fault.kind == Kind::Malformed {
                 notes.skip_line(&fault);
                 return Ok(Line::Parsed);
             }
@@ -117,7 +115,5 @@ pub(crate) fn exactly<'a, const N: usize>(
 ) -> Result<[&'a str; N], Fault> {
     let found: Vec<&str> = fields.collect();
     let count = found.len();
-    found
-        .try_into()
-        .map_err(|_| Fault::malformed(format!("expected {N} fields and found {count}")))
+    found.try_into().map_err(|_| Fault::malformed(format!("expected {N} fields and found {count}")))
 }

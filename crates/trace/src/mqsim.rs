@@ -5,10 +5,10 @@
 //! workload file, so the caller names it. The longer lines of SSDsim's forks are refused.
 
 use crate::error::{Fault, Kind};
-use crate::format::{Head, Match, Opening};
-use crate::lines::{Line, LineParser, Lines, exactly};
+use crate::format::{Head, Match};
+use crate::lines::{Line, LineParser, exactly};
 use crate::number::{integer, scaled, sector_address, sector_length};
-use crate::reader::{Notes, Source, TimeUnit};
+use crate::reader::{Notes, TimeUnit};
 use crate::record::{Operation, Record};
 
 const PICOSECONDS_PER_NS: u64 = 1000;
@@ -22,28 +22,24 @@ pub(crate) fn detect(head: &Head) -> Match {
     }
 }
 
-/// Opens a trace of MQSim.
-pub(crate) fn open_mqsim(opening: Opening) -> Result<Box<dyn Source>, Fault> {
-    match opening.options.time_unit {
-        Some(unit) => Ok(open(opening, unit)),
-        None => Err(Fault::new(Kind::Usage, "an MQSim trace does not tell its unit of time")
-            .suggest("name it with --time-unit ps, ns or us, as in the workload file")),
-    }
-}
-
-/// Opens a trace of SSDsim.
-#[allow(clippy::unnecessary_wraps, reason = "the registry holds one type of function")]
-pub(crate) fn open_ssdsim(opening: Opening) -> Result<Box<dyn Source>, Fault> {
-    Ok(open(opening, TimeUnit::Nanoseconds))
-}
-
-fn open(opening: Opening, unit: TimeUnit) -> Box<dyn Source> {
-    let skip_bad_lines = opening.options.skip_bad_lines;
-    Box::new(Lines::new(opening.input.into_bytes(), Parser { unit }, skip_bad_lines))
-}
-
-struct Parser {
+/// The meaning of a line.
+pub(crate) struct Parser {
     unit: TimeUnit,
+}
+
+impl Parser {
+    /// The parser for MQSim, whose unit the caller must have named.
+    pub(crate) fn of_mqsim(unit: Option<TimeUnit>) -> Result<Self, Fault> {
+        unit.map(|unit| Self { unit }).ok_or_else(|| {
+            Fault::new(Kind::Usage, "an MQSim trace does not tell its unit of time")
+                .suggest("name it with --time-unit ps, ns or us, as in the workload file")
+        })
+    }
+
+    /// The parser for SSDsim.
+    pub(crate) fn of_ssdsim() -> Self {
+        Self { unit: TimeUnit::Nanoseconds }
+    }
 }
 
 impl LineParser for Parser {

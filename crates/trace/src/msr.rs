@@ -6,10 +6,10 @@
 //! strictly sorted by time.
 
 use crate::error::Fault;
-use crate::format::{Head, Match, Opening};
-use crate::lines::{Line, LineParser, Lines, exactly};
+use crate::format::{Head, Match};
+use crate::lines::{Line, LineParser, exactly};
 use crate::number::{integer, scaled};
-use crate::reader::{Notes, Source};
+use crate::reader::Notes;
 use crate::record::{Operation, Record};
 
 const TICK_NS: u64 = 100;
@@ -22,12 +22,8 @@ pub(crate) fn detect(head: &Head) -> Match {
     })
 }
 
-/// Opens a trace.
-pub(crate) fn open(opening: Opening) -> Result<Box<dyn Source>, Fault> {
-    Ok(Box::new(Lines::new(opening.input.into_bytes(), Parser, opening.options.skip_bad_lines)))
-}
-
-struct Parser;
+/// The meaning of a line.
+pub(crate) struct Parser;
 
 impl LineParser for Parser {
     fn parse(

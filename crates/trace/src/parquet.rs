@@ -17,7 +17,7 @@ use ::parquet::arrow::arrow_reader::{
 };
 use ::parquet::arrow::{ArrowWriter, ProjectionMask};
 use ::parquet::basic::{Compression, Encoding, ZstdLevel};
-use ::parquet::file::metadata::KeyValue;
+use ::parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::schema::types::ColumnPath;
 use arrow::array::{
@@ -86,7 +86,7 @@ pub(crate) fn detect(head: &[u8]) -> Match {
 }
 
 /// Opens a trace by rows.
-pub(crate) fn open(opening: Opening) -> Result<Box<dyn Source>, Fault> {
+pub(crate) fn open(opening: &Opening) -> Result<Box<dyn Source>, Fault> {
     if !opening.input.is_plain_file {
         return Err(Fault::new(
             Kind::Unsupported,
@@ -105,8 +105,8 @@ fn guarded<T>(call: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         .unwrap_or_else(|_| Err(damaged("the Parquet decoder gave up")))
 }
 
-fn damaged(reason: impl ToString) -> Fault {
-    Fault::malformed(format!("the Parquet file is damaged: {}", reason.to_string()))
+fn damaged(reason: impl std::fmt::Display) -> Fault {
+    Fault::malformed(format!("the Parquet file is damaged: {reason}"))
 }
 
 /// A Parquet file known to have the columns of a trace.
@@ -165,6 +165,10 @@ fn load(file: &File) -> Result<ArrowReaderMetadata, Fault> {
     for field in &fields() {
         check_column(plain.schema(), field)?;
     }
+    let file_bytes = file.metadata().map_err(|error| Fault::io(&error))?.len();
+    for group in plain.metadata().row_groups() {
+        group.columns().iter().try_for_each(|chunk| check_chunk(chunk, file_bytes))?;
+    }
     let typed: Vec<Field> = plain
         .schema()
         .fields()
@@ -176,6 +180,14 @@ fn load(file: &File) -> Result<ArrowReaderMetadata, Fault> {
         .collect();
     let options = options.with_schema(Arc::new(Schema::new(typed)));
     ArrowReaderMetadata::try_new(plain.metadata().clone(), options).map_err(damaged)
+}
+
+/// The decoder panics on a piece that is not inside the file.
+fn check_chunk(chunk: &ColumnChunkMetaData, file_bytes: u64) -> Result<(), Fault> {
+    let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+    let end = start.checked_add(chunk.compressed_size()).unwrap_or(i64::MAX);
+    let is_inside = start >= 0 && end >= start && end.unsigned_abs() <= file_bytes;
+    if is_inside { Ok(()) } else { Err(damaged("a column is outside the file")) }
 }
 
 fn check_column(schema: &Schema, expected: &Field) -> Result<(), Fault> {
@@ -206,7 +218,10 @@ struct Rows {
 
 impl Rows {
     /// Hands the next batch to `take`; false at the end.
-    fn next(&mut self, take: impl FnOnce(&RecordBatch) -> Result<(), Fault>) -> Result<bool, Fault> {
+    fn next(
+        &mut self,
+        take: impl FnOnce(&RecordBatch) -> Result<(), Fault>,
+    ) -> Result<bool, Fault> {
         let place = Place::Row(self.row);
         let batch = guarded(|| self.reader.next().transpose().map_err(damaged));
         let Some(batch) = batch.map_err(|fault| fault.at(place))? else { return Ok(false) };

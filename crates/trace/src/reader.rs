@@ -328,9 +328,7 @@ impl ColumnReader {
         };
         let mut more = true;
         while more && columns.is_empty() {
-            more = source
-                .fill(columns)
-                .map_err(|fault| fault.into_error(&self.reader.name))?;
+            more = source.fill(columns).map_err(|fault| fault.into_error(&self.reader.name))?;
             self.reader.notes.zero_length += columns.drop_zero_length();
         }
         Ok(!columns.is_empty())

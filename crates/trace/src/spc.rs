@@ -6,10 +6,10 @@
 //! own, so it becomes the device.
 
 use crate::error::Fault;
-use crate::format::{Head, Match, Opening};
-use crate::lines::{Line, LineParser, Lines};
+use crate::format::{Head, Match};
+use crate::lines::{Line, LineParser};
 use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_address};
-use crate::reader::{Notes, Source};
+use crate::reader::Notes;
 use crate::record::{Operation, Record};
 
 const REQUIRED_FIELDS: usize = 5;
@@ -23,12 +23,8 @@ pub(crate) fn detect(head: &Head) -> Match {
     })
 }
 
-/// Opens a trace.
-pub(crate) fn open(opening: Opening) -> Result<Box<dyn Source>, Fault> {
-    Ok(Box::new(Lines::new(opening.input.into_bytes(), Parser, opening.options.skip_bad_lines)))
-}
-
-struct Parser;
+/// The meaning of a line.
+pub(crate) struct Parser;
 
 impl LineParser for Parser {
     fn parse(

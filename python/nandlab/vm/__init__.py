@@ -10,7 +10,7 @@ No root is needed: the kernel is unpacked, not installed, and the processor is e
 
 from nandlab.vm.initramfs import Contents
 from nandlab.vm.kernels import Kernel, find_kernel
-from nandlab.vm.machine import Drive, Machine, MachineResult, VmFailed, run_machine
+from nandlab.vm.machine import Drive, Machine, MachineResult, VmRunError, run_machine
 from nandlab.vm.programs import VmUnavailable, require_programs
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "Kernel",
     "Machine",
     "MachineResult",
-    "VmFailed",
+    "VmRunError",
     "VmUnavailable",
     "find_kernel",
     "require_programs",

@@ -18,7 +18,7 @@ _RESULT = re.compile(r"^nandlab machine result (\d+)$", re.MULTILINE)
 _CONSOLE_TAIL_LINES = 12
 
 
-class VmFailed(Exception):
+class VmRunError(Exception):
     """The machine ran but did not end with success; `console` holds all it printed."""
 
     def __init__(self, message: str, console: str) -> None:
@@ -81,7 +81,7 @@ def run_machine(
     `on_line` is called with every line of the console. Only an explicit result line of the
     guest counts as success.
 
-    Raises `VmUnavailable` when programs are missing and `VmFailed` when the script fails, the
+    Raises `VmUnavailable` when programs are missing and `VmRunError` when the script fails, the
     guest dies, or the deadline passes; in the last case the machine is killed.
     """
     require_programs(MACHINE_PROGRAMS)
@@ -101,9 +101,9 @@ def run_machine(
         console = _run_process(command, machine.deadline_s, on_line)
         found = _RESULT.search(console)
         if found is None:
-            raise VmFailed("the emulated machine stopped without a result", console)
+            raise VmRunError("the emulated machine stopped without a result", console)
         if found[1] != "0":
-            raise VmFailed(f"the script in the emulated machine failed with {found[1]}", console)
+            raise VmRunError(f"the script in the emulated machine failed with {found[1]}", console)
         files = _unpack(output_image, out)
     return MachineResult(console, files, tuple(command))
 
@@ -203,7 +203,7 @@ def _run_process(
             process.kill()
     console = "\n".join(lines) + "\n"
     if late.is_set():
-        raise VmFailed(f"the emulated machine missed its deadline of {deadline_s:g} s", console)
+        raise VmRunError(f"the emulated machine missed its deadline of {deadline_s:g} s", console)
     return console
 
 

@@ -26,7 +26,7 @@ MACHINE_PROGRAMS = ("busybox", "depmod", "ldd", "modprobe", "qemu-system-x86_64"
 """What every boot needs, besides a kernel."""
 
 
-class VmUnavailable(Exception):
+class VmUnavailable(Exception):  # noqa: N818
     """The emulated machine cannot be used here; the message says what is missing."""
 
 

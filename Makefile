@@ -1,0 +1,58 @@
+# nandlab: `make reproduce` runs the shipped studies, `make test` checks everything.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUT ?= out
+
+.DEFAULT_GOAL := help
+.PHONY: help build reproduce reproduce-full test test-long lint format bench clean system-packages
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
+
+$(VENV)/installed: requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	touch $@
+
+build: $(VENV)/installed ## Set everything up; leaves the command at .venv/bin/nandlab
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
+
+reproduce: build ## Run every shipped study in its quick form; writes out/index.html
+	$(BIN)/python -m nandlab.reproduce --out $(OUT)
+
+reproduce-full: build ## Run every shipped study whole, those that need a VM included
+	$(BIN)/python -m nandlab.reproduce --out $(OUT) --full
+
+system-packages: ## Install the optional Debian packages that some tests use (needs root)
+	apt-get update -qq
+	apt-get install -qq -y --no-install-recommends $$(cat system-packages.txt)
+
+lint: $(VENV)/installed ## Formatting, lints and types
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff format --check python
+	$(BIN)/ruff check python
+	$(BIN)/mypy
+
+format: $(VENV)/installed ## Format all sources
+	cargo fmt --all
+	$(BIN)/ruff format python
+	$(BIN)/ruff check --fix --quiet python
+
+test: build lint ## Run all tests; optional system packages are installed where that is possible
+	-@[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory system-packages || echo "optional system packages could not be installed: the tests that need them are counted as skipped below"
+	cargo test --workspace --quiet
+	$(BIN)/python -m pytest -ra python/tests
+
+test-long: test ## Also the long fuzz runs (ten minutes) and the full studies
+	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p trace --test fuzz -- --nocapture
+	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full
+
+bench: build ## Measure speed against bare loops; writes out/bench.json
+	mkdir -p $(OUT)
+	cargo run --release --quiet -p bench -- --out $(OUT)/bench.json
+
+clean: ## Remove everything that was built
+	rm -rf target $(VENV) $(OUT)

@@ -1,0 +1,36 @@
+"""Sizes such as 100MiB, as people write them."""
+
+import re
+
+from nandlab.errors import NandlabError
+
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
+
+
+def parse_bytes(text: str, place: str) -> int:
+    """Bytes in `text`, with a unit from B to GB or GiB. `place` names the option."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    if match is None or match[2] not in _UNITS:
+        units = ", ".join(unit for unit in _UNITS if unit)
+        raise NandlabError(f"{place}: {text!r} is not a size: write 100MiB; units are {units}")
+    size_bytes = float(match[1]) * _UNITS[match[2]]
+    if size_bytes < 1 or size_bytes != int(size_bytes):
+        raise NandlabError(f"{place}: {text!r} is not a whole number of bytes above 0")
+    return int(size_bytes)
+
+
+def format_bytes(size_bytes: float) -> str:
+    """`size_bytes` in the largest binary unit that leaves at least 1."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if size_bytes >= _UNITS[unit]:
+            return f"{size_bytes / _UNITS[unit]:,.1f} {unit}"
+    return f"{size_bytes:,.0f} B"

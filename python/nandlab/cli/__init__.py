@@ -1,0 +1,95 @@
+"""The command line `nandlab`.
+
+Exit codes: 0 fine, 1 `compare` or `capture --verify` found a difference, 2 bad input, 130 stopped
+with Ctrl-C.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nandlab import __version__
+from nandlab.errors import NandlabError
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+EXIT_DIFFERENT = 1
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit code."""
+    from cyclopts import CycloptsError
+
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = application()(tokens, exit_on_error=False, print_error=False, result_action=_code)
+        sys.stdout.flush()
+        return int(code)
+    except CycloptsError as error:
+        return _fail(usage_message(error))
+    except NandlabError as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        print("nandlab: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of the pipe has seen enough; without this Python complains once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{place}{error.strerror or error}")
+
+
+def application() -> "App":
+    """The commands, in the order of the help."""
+    from cyclopts import App
+
+    from nandlab.cli import (
+        capture,
+        compare,
+        convert,
+        explain,
+        index,
+        listing,
+        replay,
+        report,
+        run,
+    )
+
+    app = App(
+        name="nandlab",
+        help="A laboratory for NAND flash storage stacks.\n\n"
+        "Exit codes: 0 fine, 1 a comparison found differences, 2 bad input, 130 interrupted.",
+        version=__version__,
+        help_format="plaintext",
+    )
+    app.command(run.run)
+    app.command(replay.replay)
+    app.command(listing.list_command, name="list")
+    app.command(explain.explain)
+    app.command(convert.convert)
+    app.command(capture.capture)
+    app.command(compare.compare)
+    app.command(report.report)
+    app.command(index.index)
+    return app
+
+
+def usage_message(error: "Exception") -> str:
+    """The message of a wrong command line, on one line and with the way to the help."""
+    text = " ".join(str(error).split())
+    return f"{text} Try `nandlab --help`." if "--help" not in text else text
+
+
+def _code(result: object) -> int:
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str) -> int:
+    print(f"nandlab: error: {message}", file=sys.stderr)
+    return EXIT_BAD_INPUT

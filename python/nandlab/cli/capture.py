@@ -1,0 +1,114 @@
+"""`nandlab capture`."""
+
+from pathlib import Path
+from typing import Any
+
+
+def capture(
+    *,
+    out: Path,
+    file_system: str = "fat",
+    file_set: str = "mp3",
+    processes: int = 1,
+    operations: int | None = None,
+    seed: int = 1,
+    device: str | None = None,
+    seconds: int = 60,
+    verify: Path | None = None,
+) -> int:
+    """Capture a block trace: of a file workload in a virtual machine, or of a disk of this host.
+
+    Parameters
+    ----------
+    out
+        Stem of the files to write: STEM.blktrace.0 and, for file workloads, STEM.json and
+        STEM.operations.tsv.
+    file_system
+        File system of the workload: ext4, fat or ntfs.
+    file_set
+        File set of the workload: jpg (small files) or mp3 (large files).
+    processes
+        Processes that copy and delete at the same time.
+    operations
+        File operations after the disk is filled; the full length of the file set if left out.
+    seed
+        Draws sizes and operations.
+    device
+        Record this disk, such as /dev/sdb, in place of a workload. Needs root.
+    seconds
+        How long to record the disk.
+    verify
+        Make a stored trace again, from its JSON file, and compare; exit code 1 if they differ.
+
+    """
+    from nandlab.capture import CaptureError, capture_device, capture_workload
+    from nandlab.errors import NandlabError
+    from nandlab.terminal.output import print_table, print_text
+    from nandlab.terminal.progress import progress_bar
+    from nandlab.vm import VmRunError, VmUnavailable
+
+    try:
+        if verify is not None:
+            return _verify(verify, out)
+        if device is not None:
+            for path in capture_device(device, seconds, out):
+                print_text(str(path))
+            return 0
+        with progress_bar(f"{file_system} {file_set}") as progress:
+            metadata = capture_workload(
+                file_system,
+                file_set,
+                processes,
+                seed,
+                out,
+                operations=operations,
+                progress=lambda done, total: progress(done, total, ""),
+            )
+    except (CaptureError, VmRunError, VmUnavailable) as error:
+        raise NandlabError(str(error)) from None
+    counts: dict[str, Any] = metadata["counts"]
+    print_table(
+        f"{out}.blktrace.0",
+        ("", ""),
+        [(name.replace("_", " "), str(value)) for name, value in counts.items()],
+    )
+    return 0
+
+
+def _verify(stored: Path, out: Path) -> int:
+    import json
+
+    from nandlab.capture import verify
+    from nandlab.cli import EXIT_DIFFERENT
+    from nandlab.errors import NandlabError
+    from nandlab.terminal.output import print_table, print_text
+    from nandlab.terminal.progress import progress_bar
+
+    try:
+        metadata = json.loads(stored.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise NandlabError(f"{stored}: {error.strerror}; name the JSON file of a trace") from None
+    except ValueError as error:
+        raise NandlabError(f"{stored}: not the JSON file of a trace: {error}") from None
+    with progress_bar(f"verify {stored.name}") as progress:
+        verification = verify(
+            metadata, out, progress=lambda done, total: progress(done, total, "")
+        )
+    print_table(
+        "",
+        ("figure", "stored", "made again", "difference", "agrees"),
+        [
+            (
+                one.figure,
+                f"{one.stored:,}",
+                f"{one.remade:,}",
+                f"{one.difference:.2%}",
+                "yes" if one.agrees else "no",
+            )
+            for one in verification.comparisons
+        ],
+        frozenset({1, 2, 3}),
+    )
+    if verification.kernel_differs:
+        print_text("The kernel is another one than that of the stored trace.")
+    return 0 if verification.agrees else EXIT_DIFFERENT

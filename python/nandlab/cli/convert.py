@@ -1,0 +1,57 @@
+"""`nandlab convert`."""
+
+from typing import Any, Literal
+
+from nandlab.cli.trace_options import TraceOptions
+
+
+def convert(
+    source: str,
+    target: str,
+    /,
+    *,
+    trace_options: TraceOptions | None = None,
+    output_format: Literal["table", "json"] = "table",
+) -> int:
+    """Convert a trace to Parquet, and say what is in it.
+
+    Parameters
+    ----------
+    source
+        Trace file, plain or compressed; - for standard input.
+    target
+        Parquet file to write.
+    trace_options
+        How to read the trace.
+    output_format
+        How to print the summary.
+
+    """
+    from nandlab import engine
+    from nandlab.terminal.output import print_json, print_table, print_text
+
+    summary = engine.convert(source, target, (trace_options or TraceOptions()).for_engine())
+    if output_format == "json":
+        print_json(summary)
+        return 0
+    facts = [
+        (name.replace("_", " "), _shown(value))
+        for name, value in summary.items()
+        if not isinstance(value, list)
+    ]
+    print_table(target, ("", ""), facts)
+    sizes: list[dict[str, Any]] = summary.get("request_sizes", [])
+    if sizes:
+        print_table(
+            "Request sizes",
+            ("up to bytes", "requests"),
+            [(_shown(row["up_to_bytes"]), _shown(row["requests"])) for row in sizes],
+            frozenset({0, 1}),
+        )
+    for note in summary.get("notes", ()):
+        print_text(f"Note: {note}")
+    return 0
+
+
+def _shown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

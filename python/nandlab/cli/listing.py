@@ -1,0 +1,51 @@
+"""`nandlab list`."""
+
+from typing import Any, Literal
+
+from nandlab.terminal.output import OutputFormat
+
+Kind = Literal["formats", "ftls", "parts", "policies", "studies", "workloads"]
+
+
+def list_command(kind: Kind, /, *, output_format: OutputFormat = "table") -> int:
+    """List what there is of one kind, each with its name and what it is.
+
+    Parameters
+    ----------
+    kind
+        What to list.
+    output_format
+        How to print it.
+
+    """
+    from nandlab.terminal.output import print_csv, print_json, print_table
+
+    entries = _studies() if kind == "studies" else _engine_entries(kind)
+    if output_format == "json":
+        print_json(entries)
+        return 0
+    rows = [(str(entry["name"]), str(entry["summary"])) for entry in entries]
+    if output_format == "csv":
+        print_csv(("name", "summary"), rows)
+    else:
+        print_table("", (kind, "what it is"), rows)
+    return 0
+
+
+def _engine_entries(kind: str) -> list[dict[str, Any]]:
+    from nandlab import engine
+
+    return engine.listing(kind)
+
+
+def _studies() -> list[dict[str, Any]]:
+    from nandlab import engine
+    from nandlab.studies import shipped_studies
+
+    entries = []
+    for name, path in shipped_studies().items():
+        study = engine.describe_study(path, [], None, quick=False)
+        entries.append(
+            {**study, "name": name, "summary": study.get("title", ""), "file": str(path)}
+        )
+    return entries

@@ -1,0 +1,128 @@
+"""`nandlab replay`."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from nandlab.cli.trace_options import TraceOptions
+from nandlab.terminal.output import OutputFormat
+
+
+def replay(
+    trace: str,
+    /,
+    *,
+    ftl: str,
+    part: str | None = None,
+    sets: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
+    blocks: int | None = None,
+    logical_size: str | None = None,
+    address: Literal["error", "modulo", "clip"] = "error",
+    passes: int = 1,
+    trace_options: TraceOptions | None = None,
+    out: Path | None = None,
+    output_format: OutputFormat = "table",
+) -> int:
+    """Replay a trace on a translation layer and a chip, and count what the chip did.
+
+    Parameters
+    ----------
+    trace
+        Trace file, plain or compressed; - for standard input.
+    ftl
+        Translation layer (see `nandlab list ftls`).
+    part
+        Chip: a name (see `nandlab list parts`) or a part file.
+    sets
+        name=value, a setting of the layer; may be repeated.
+    blocks
+        Blocks of the chip, in place of the part's own number.
+    logical_size
+        Size the device offers, such as 100MiB; as much as fits if left out.
+    address
+        What to do with addresses past the end: stop, wrap around, or leave them out.
+    passes
+        Times the trace is replayed; only the last one is counted.
+    trace_options
+        How to read the trace.
+    out
+        Folder for the metrics as files.
+    output_format
+        How to print the metrics.
+
+    """
+    from nandlab import engine
+    from nandlab.byte_sizes import parse_bytes
+    from nandlab.cli.settings import parse_settings
+    from nandlab.errors import NandlabError
+    from nandlab.results.run_directory import check_target
+
+    if passes < 1:
+        raise NandlabError(f"--passes {passes}: must be at least 1")
+    if blocks is not None and blocks < 1:
+        raise NandlabError(f"--blocks {blocks}: must be at least 1")
+    if out is not None:
+        check_target(out)
+    options = {
+        "ftl": ftl,
+        "part": part,
+        "settings": parse_settings(sets),
+        "blocks": blocks,
+        "logical_bytes": parse_bytes(logical_size, "--logical-size") if logical_size else None,
+        "address": address,
+        "passes": passes,
+        **(trace_options or TraceOptions()).for_engine(),
+    }
+    answer = engine.replay(trace, options)
+    if out is not None:
+        _write(out, answer)
+    _print(answer, output_format)
+    return 0
+
+
+def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
+    from nandlab.terminal.output import print_csv, print_json, print_table, print_text
+
+    metrics = answer["metrics"]
+    if output_format == "json":
+        print_json(answer)
+    elif output_format == "csv":
+        print_csv(
+            ("metric", "value", "unit"),
+            [(row["metric"], row["value"], row["unit"]) for row in metrics],
+        )
+    else:
+        facts = {**answer.get("trace", {}), **answer.get("device", {})}
+        print_table("", ("replay", ""), [(name, _shown(value)) for name, value in facts.items()])
+        print_table(
+            "",
+            ("metric", "value", "unit"),
+            [(row["metric"], _shown(row["value"]), row["unit"]) for row in metrics],
+            frozenset({1}),
+        )
+        for note in answer.get("notes", ()):
+            print_text(f"Note: {note}")
+
+
+def _write(out: Path, answer: dict[str, Any]) -> None:
+    import csv
+    import json
+
+    from nandlab.results.run_directory import MANIFEST, whole_folder
+
+    with whole_folder(out) as folder:
+        text = json.dumps({"kind": "replay", **answer}, indent=2, ensure_ascii=False)
+        (folder / MANIFEST).write_text(f"{text}\n", encoding="utf-8")
+        with (folder / "metrics.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("metric", "value", "unit"))
+            writer.writerows(
+                (row["metric"], row["value"], row["unit"]) for row in answer["metrics"]
+            )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)

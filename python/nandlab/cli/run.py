@@ -1,0 +1,99 @@
+"""`nandlab run`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def run(
+    study: str,
+    /,
+    *,
+    out: Path | None = None,
+    jobs: int | None = None,
+    sets: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
+    seed: int | None = None,
+    quick: Annotated[bool, Parameter(negative=())] = False,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Run a study: all combinations of its axes, then tables, verdict and report.
+
+    Parameters
+    ----------
+    study
+        Name of a shipped study (see `nandlab list studies`) or path of a study file.
+    out
+        Folder for results and report; out/STUDY if left out. An earlier run there is replaced when
+        the new one is complete.
+    jobs
+        Runs at the same time; as many as there are processors if left out. Does not change results.
+    sets
+        key=value, changes a value of the study file; may be repeated. Dots go down a level.
+    seed
+        Seed of all random streams, in place of the study's own.
+    quick
+        The short form: part of each trace.
+    dry_run
+        Say what would be run, and stop.
+
+    """
+    from nandlab import engine
+    from nandlab.cli import EXIT_INTERRUPTED
+    from nandlab.errors import NandlabError
+    from nandlab.studies import find_study
+    from nandlab.study_runs import RunRequest
+    from nandlab.study_runs import run as run_study
+    from nandlab.terminal.output import print_text
+    from nandlab.terminal.progress import progress_bar
+    from nandlab.terminal.result_tables import print_result
+
+    if jobs is not None and jobs < 1:
+        raise NandlabError(f"--jobs {jobs}: must be at least 1")
+    if seed is not None and not 0 <= seed < 2**64:
+        raise NandlabError(f"--seed {seed}: must be from 0 to 2^64 - 1")
+    path = find_study(study)
+    sets = sets or []
+    resolved = engine.describe_study(path, sets, seed, quick=quick)
+    if dry_run:
+        _print_plan(resolved)
+        return 0
+    request = RunRequest(
+        study=study,
+        path=path,
+        out=out or Path("out") / str(resolved["name"]),
+        sets=sets,
+        seed=seed,
+        quick=quick,
+        jobs=jobs,
+    )
+    with progress_bar(str(resolved["name"])) as progress:
+        finished = run_study(request, progress)
+    print_result(finished.result, finished.verdict)
+    print_text(f"\nReport: {finished.folder / 'report.html'}")
+    print_text(f"Digest: {finished.result.results_digest}")
+    if finished.result.interrupted:
+        print_text("Interrupted: only the runs that finished are in this folder.")
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _print_plan(resolved: dict[str, object]) -> None:
+    from nandlab.terminal.output import print_table, print_text
+
+    print_text(f"{resolved['name']}: {resolved.get('title', '')}")
+    print_text(str(resolved.get("question", "")))
+    axes = resolved.get("axes")
+    if isinstance(axes, dict):
+        order = resolved.get("columns")
+        names = [name for name in order if name in axes] if isinstance(order, list) else list(axes)
+        print_table(
+            "Axes", ("axis", "values"), [(name, ", ".join(map(str, axes[name]))) for name in names]
+        )
+    facts = [
+        (name, str(resolved[name]))
+        for name in ("part", "seed", "repeats", "quick", "reference", "runs")
+        if resolved.get(name) is not None
+    ]
+    print_table("Settings", ("key", "value"), facts)
+    print_text(f"{resolved.get('runs')} runs; nothing was run (--dry-run).")

@@ -1,0 +1,104 @@
+"""The only door to the native engine: JSON in, JSON out, one exception."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from nandlab.errors import NandlabError
+
+Progress = Callable[[int, int, str], None]
+"""Called with the runs done, the runs in all, and what is being worked on."""
+
+LISTING_KINDS = ("formats", "ftls", "parts", "policies", "workloads")
+"""What `listing` knows."""
+
+
+def listing(kind: str) -> list[dict[str, Any]]:
+    """Everything of one kind that the engine has, each with its name and summary."""
+    return _list(_call("listing", kind))
+
+
+def describe_study(
+    study: str | Path, sets: list[str], seed: int | None, *, quick: bool
+) -> dict[str, Any]:
+    """Resolve a study file without running it."""
+    return _object(_call("describe_study", str(study), sets, seed, quick))
+
+
+def run_study(
+    study: str | Path,
+    sets: list[str],
+    seed: int | None,
+    *,
+    quick: bool,
+    jobs: int,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Run all combinations of a study.
+
+    An exception that `progress` raises stops the run; what finished is returned with
+    `interrupted` set.
+    """
+    return _object(_call("run_study", str(study), sets, seed, quick, jobs, progress or _silent))
+
+
+def replay(trace: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Replay one trace on one translation layer and chip."""
+    return _object(_call("replay", trace, json.dumps(_present(options))))
+
+
+def convert(source: str, target: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Rewrite a trace in the canonical form and return its summary."""
+    return _object(_call("convert", source, target, json.dumps(_present(options))))
+
+
+def trace_summary(trace: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Count what is in a trace."""
+    return _object(_call("trace_summary", trace, json.dumps(_present(options))))
+
+
+def explain(ftl: str, operations: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a few operations on a tiny chip and return what each did and left behind."""
+    return _object(_call("explain", ftl, operations, json.dumps(_present(options))))
+
+
+def _silent(done: int, total: int, label: str) -> None:
+    """Progress that nobody watches."""
+
+
+def _native() -> ModuleType:
+    try:
+        from nandlab import _native
+    except ImportError as error:
+        raise NandlabError(
+            f"the native module of nandlab cannot be loaded ({error}); "
+            "build it in the source tree with `maturin develop --release`"
+        ) from None
+    return _native
+
+
+def _call(function: str, *arguments: object) -> Any:
+    native = _native()
+    try:
+        return json.loads(getattr(native, function)(*arguments))
+    except NandlabError:
+        raise
+    except ValueError as error:
+        raise NandlabError(str(error)) from None
+
+
+def _present(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that were given; the engine knows the defaults of the others."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    assert isinstance(value, list)
+    return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    assert isinstance(value, dict)
+    return value

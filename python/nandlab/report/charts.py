@@ -1,0 +1,205 @@
+"""Chart shapes. Colours keep a contrast of 3 on white and on near-black."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+PALETTE = (
+    "#3a7bd5",
+    "#c9661a",
+    "#2b8a4b",
+    "#9b5de5",
+    "#d1495b",
+    "#14889a",
+    "#94704a",
+    "#7d8590",
+)
+
+POINTS_MAX = 5_000
+"""Points of one chart; more is aggregated first."""
+
+_HEIGHT_PX = 260
+_LINE = "#8886"
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def grouped_bars(
+    rows: Rows, *, x: str, y: str, series: str, order: Sequence[str], y_title: str, about: str
+) -> dict[str, Any]:
+    """Bars of `y` side by side for each `series`, in groups of `x`."""
+    import altair
+
+    names = list(dict.fromkeys(row[series] for row in rows))
+    chart = (
+        _chart(rows)
+        .mark_bar()
+        .encode(
+            x=altair.X(f"{x}:N", sort=list(order), title=None, axis=altair.Axis(labelAngle=0)),
+            xOffset=altair.XOffset(f"{series}:N", sort=names),
+            y=altair.Y(f"{y}:Q", title=y_title, axis=altair.Axis(format="~s")),
+            color=_colour(series, names),
+            tooltip=[
+                altair.Tooltip(f"{x}:N"),
+                altair.Tooltip(f"{series}:N"),
+                altair.Tooltip(f"{y}:Q", format=",.4~r"),
+            ],
+        )
+    )
+    return _finished(chart, about)
+
+
+def stacked_bars(
+    rows: Rows, *, x: str, y: str, series: str, order: Sequence[str], y_title: str, about: str
+) -> dict[str, Any]:
+    """Bars of `x`, each made of one piece for each `series`."""
+    import altair
+
+    names = list(dict.fromkeys(row[series] for row in rows))
+    chart = (
+        _chart(rows)
+        .mark_bar()
+        .encode(
+            x=altair.X(f"{x}:N", sort=list(order), title=None, axis=altair.Axis(labelAngle=0)),
+            y=altair.Y(f"{y}:Q", title=y_title, axis=altair.Axis(format="~s")),
+            color=_colour(series, names),
+            tooltip=[
+                altair.Tooltip(f"{x}:N"),
+                altair.Tooltip(f"{series}:N"),
+                altair.Tooltip(f"{y}:Q", format=",.4~r"),
+            ],
+        )
+    )
+    return _finished(chart, about)
+
+
+def plain_bars(
+    rows: Rows, *, x: str, y: str, order: Sequence[str], y_title: str, about: str
+) -> dict[str, Any]:
+    """One horizontal bar for each `x`, with its value written beside it."""
+    import altair
+
+    base = _chart(rows).encode(
+        y=altair.Y(f"{x}:N", sort=list(order), title=None),
+        x=altair.X(f"{y}:Q", title=y_title, axis=altair.Axis(format="~s", tickCount=5)),
+        tooltip=[altair.Tooltip(f"{x}:N"), altair.Tooltip(f"{y}:Q", format=",")],
+    )
+    return _finished(base.mark_bar(color=PALETTE[0]), about)
+
+
+def lines(
+    rows: Rows, *, x: str, y: str, series: str, x_title: str, y_title: str, about: str
+) -> dict[str, Any]:
+    """A line of `y` over `x` for each `series`, told apart by colour and by dashes."""
+    import altair
+
+    names = list(dict.fromkeys(row[series] for row in rows))
+    shown = _thinned(rows, x, series)
+    chart = (
+        _chart(shown)
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=altair.X(f"{x}:Q", title=x_title, axis=altair.Axis(format="~s", tickCount=5)),
+            y=altair.Y(f"{y}:Q", title=y_title, axis=altair.Axis(format="~s")),
+            color=_colour(series, names),
+            strokeDash=altair.StrokeDash(f"{series}:N", sort=names, legend=None),
+            tooltip=[
+                altair.Tooltip(f"{series}:N"),
+                altair.Tooltip(f"{x}:Q", format=","),
+                altair.Tooltip(f"{y}:Q", format=","),
+            ],
+        )
+    )
+    return _finished(chart, about)
+
+
+def ranges(
+    rows: Rows,
+    *,
+    x: str,
+    low: str,
+    middle: str,
+    high: str,
+    spread: str,
+    order: Sequence[str],
+    title: str,
+    about: str,
+) -> dict[str, Any]:
+    """Least to most as a thin line, mean and standard deviation as a thick one with a point."""
+    import altair
+
+    shown = [
+        {
+            **row,
+            "below": max(row[middle] - row[spread], row[low]),
+            "above": min(row[middle] + row[spread], row[high]),
+        }
+        for row in rows
+    ]
+    base = _chart(shown).encode(y=altair.Y(f"{x}:N", sort=list(order), title=None))
+    tips = [altair.Tooltip(f"{x}:N")] + [
+        altair.Tooltip(f"{name}:Q", format=",.4~r") for name in (low, middle, spread, high)
+    ]
+    whole = base.mark_rule(strokeWidth=1.5, color=PALETTE[7]).encode(
+        x=altair.X(f"{low}:Q", title=title), x2=f"{high}:Q", tooltip=tips
+    )
+    inner = base.mark_rule(strokeWidth=7, color=PALETTE[0]).encode(
+        x=altair.X("below:Q"), x2="above:Q", tooltip=tips
+    )
+    point = base.mark_point(filled=True, size=70, color=PALETTE[1]).encode(
+        x=altair.X(f"{middle}:Q"), tooltip=tips
+    )
+    return _finished(altair.layer(whole, inner, point), about)
+
+
+def _chart(rows: Rows) -> Any:
+    import altair
+
+    assert len(rows) <= POINTS_MAX, "aggregate before plotting"
+    data: Any = {"values": [dict(row) for row in rows]}
+    return altair.Chart(data)
+
+
+def _colour(series: str, names: Sequence[str]) -> Any:
+    import altair
+
+    colours = [PALETTE[index % len(PALETTE)] for index in range(len(names))]
+    return altair.Color(
+        f"{series}:N",
+        sort=list(names),
+        title=None,
+        scale=altair.Scale(domain=list(names), range=colours),
+        legend=altair.Legend(orient="top", columns=2, labelLimit=320, symbolType="square"),
+    )
+
+
+def _thinned(rows: Rows, x: str, series: str) -> Rows:
+    """Every n-th point of each series, the last one kept."""
+    step = -(-len(rows) // (POINTS_MAX // 2))
+    if step <= 1:
+        return rows
+    by_series: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_series.setdefault(row[series], []).append(row)
+    return [
+        row
+        for points in by_series.values()
+        for index, row in enumerate(sorted(points, key=lambda point: point[x]))
+        if index % step == 0 or index == len(points) - 1
+    ]
+
+
+def _finished(chart: Any, about: str) -> dict[str, Any]:
+    specification: dict[str, Any] = (
+        chart.properties(width="container", height=_HEIGHT_PX, background="transparent")
+        .configure_view(stroke=None)
+        .configure_axis(
+            gridColor=_LINE, domainColor=_LINE, tickColor=_LINE, labelFontSize=12, titleFontSize=12
+        )
+        .configure_legend(labelFontSize=12)
+        .to_dict(validate=False)
+    )
+    # The page names its engine itself; without the address nothing in it looks like a load.
+    specification.pop("$schema", None)
+    specification["description"] = about
+    specification["autosize"] = {"type": "fit-x", "contains": "padding"}
+    return specification

@@ -1,0 +1,89 @@
+"""Renders the report of a run into one self-contained page."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nandlab import __version__
+from nandlab.report import ftl_windows_sections, generic_sections
+from nandlab.report.parts import Section
+from nandlab.report.pictures import engine_version, write_pictures
+from nandlab.results import StudyResult
+from nandlab.verdicts.model import Verdict
+
+REPORT = "report.html"
+VERDICT = "verdict.json"
+FIGURES = "figures"
+
+_ENTRY = "window.vegaEmbed = vegaEmbed;"
+"""What the bundle of the chart engine offers to the page."""
+
+
+def write_report(
+    folder: Path,
+    result: StudyResult,
+    verdict: Verdict,
+    layers: Sequence[Mapping[str, Any]],
+    command: str,
+) -> None:
+    """Writes page, pictures and verdict of a run into its folder."""
+    sections = sections_of(result, verdict, layers)
+    (folder / REPORT).write_text(render(result, verdict, sections, command), encoding="utf-8")
+    text = json.dumps(verdict.as_dict(), indent=2, ensure_ascii=False)
+    (folder / VERDICT).write_text(f"{text}\n", encoding="utf-8")
+    write_pictures(folder / FIGURES, (figure for section in sections for figure in section.figures))
+
+
+def sections_of(
+    result: StudyResult, verdict: Verdict, layers: Sequence[Mapping[str, Any]]
+) -> list[Section]:
+    """The sections of a study's report."""
+    if verdict.claims:
+        return ftl_windows_sections.sections(result, verdict, layers)
+    return generic_sections.sections(result)
+
+
+def render(result: StudyResult, verdict: Verdict, sections: Sequence[Section], command: str) -> str:
+    """The page as text."""
+    figures = [figure for section in sections for figure in section.figures]
+    template = environment().get_template("report.html.j2")
+    page: str = template.render(
+        study=result.study,
+        result=result,
+        verdict=verdict,
+        sections=sections,
+        command=command,
+        version=__version__,
+        engine=engine() if figures else "",
+        specifications=_script_safe(
+            {figure.identifier: figure.specification for figure in figures}
+        ),
+    )
+    return page
+
+
+def environment() -> Any:
+    """Templates of the package, escaping everything that is put into them."""
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def engine() -> str:
+    """The chart engine, once for all charts of a page."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle(_ENTRY, vl_version=engine_version()))
+
+
+def _script_safe(specifications: Mapping[str, Any]) -> str:
+    """JSON that may stand inside a script element whatever names it holds."""
+    text = json.dumps(specifications, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -1,0 +1,66 @@
+"""Runs every shipped study and writes their reports and a page over them.
+
+`python -m nandlab.reproduce --out out` runs the quick forms, `--full` the whole studies.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from nandlab import engine
+from nandlab.errors import NandlabError
+from nandlab.report.index import write_index
+from nandlab.studies import shipped_studies
+from nandlab.study_runs import RunRequest, run
+from nandlab.terminal.output import print_text
+from nandlab.terminal.progress import progress_bar
+from nandlab.terminal.result_tables import print_result
+
+
+def reproduce(out: Path, *, full: bool, jobs: int | None = None) -> int:
+    """Runs the studies; returns an exit code."""
+    finished = 0
+    left_out: list[str] = []
+    for name, path in shipped_studies().items():
+        study = engine.describe_study(path, [], None, quick=not full)
+        if study.get("needs_vm") and not full:
+            left_out.append(f"{name} (needs a virtual machine; run it with --full)")
+            continue
+        with progress_bar(name) as progress:
+            done = run(RunRequest(name, str(path), out / name, quick=not full, jobs=jobs), progress)
+        print_result(done.result, done.verdict)
+        print_text(f"Report: {done.folder / 'report.html'}\n")
+        if done.result.interrupted:
+            raise KeyboardInterrupt
+        finished += 1
+    if finished:
+        page, _ = write_index(out)
+        print_text(f"All reports: {page}")
+    for reason in left_out:
+        print_text(f"Left out: {reason}")
+    print_text(f"{finished} studies run, {len(left_out)} left out")
+    if not finished and not left_out:
+        raise NandlabError("no study was found; run this in the source tree of nandlab")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line of this module."""
+    parser = argparse.ArgumentParser(prog="nandlab.reproduce", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("out"))
+    parser.add_argument("--full", action="store_true", help="whole studies, not the quick forms")
+    parser.add_argument("--jobs", type=int, default=None)
+    given = parser.parse_args(arguments)
+    try:
+        return reproduce(given.out, full=given.full, jobs=given.jobs)
+    except NandlabError as error:
+        print(f"nandlab: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("nandlab: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

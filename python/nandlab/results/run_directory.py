@@ -1,0 +1,179 @@
+"""Writes and reads the folder of one run. It appears whole or not at all."""
+
+import csv
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nandlab import __version__
+from nandlab.errors import NandlabError
+from nandlab.results.reference import read_reference
+from nandlab.results.study_result import StudyResult, Table
+
+MANIFEST = "manifest.json"
+RESULTS_CSV = "results.csv"
+RESULTS_PARQUET = "results.parquet"
+CURVES_CSV = "curves.csv"
+REFERENCE_CSV = "reference.csv"
+
+
+def check_target(out: Path) -> None:
+    """Refuses a place that holds something other than an earlier run."""
+    if out.is_dir():
+        if any(out.iterdir()) and not (out / MANIFEST).is_file():
+            raise NandlabError(
+                f"{out}: this folder is not empty and not a run of nandlab; name another with --out"
+            )
+    elif out.exists():
+        raise NandlabError(f"{out}: this is a file; name a folder with --out")
+
+
+@contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """A scratch folder that takes the place of `out` when the block ends without an error."""
+    check_target(out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    except OSError as error:
+        raise NandlabError(f"{out}: cannot write here: {error.strerror}") from None
+    try:
+        yield scratch
+        scratch.chmod(0o755)
+        previous = scratch.with_name(scratch.name + "-previous")
+        if out.exists():
+            out.rename(previous)
+        scratch.rename(out)
+        shutil.rmtree(previous, ignore_errors=True)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_results(folder: Path, result: StudyResult, command: str) -> None:
+    """Writes rows, curves, reference and manifest into `folder`."""
+    frame = _frame(result.rows, result.axes)
+    if result.results_csv is not None:
+        (folder / RESULTS_CSV).write_text(result.results_csv, encoding="utf-8")
+    else:
+        _write_csv(folder / RESULTS_CSV, result.rows)
+    frame.write_parquet(folder / RESULTS_PARQUET)
+    _write_csv(folder / CURVES_CSV, result.curves)
+    if result.reference is not None:
+        _write_csv(folder / REFERENCE_CSV, result.reference)
+    manifest = {
+        "nandlab_version": __version__,
+        "git_commit": git_commit(),
+        "command": command,
+        "results_digest": result.results_digest,
+        "seed": result.study.get("seed"),
+        "quick": result.study.get("quick", False),
+        "interrupted": result.interrupted,
+        "axes": list(result.axes),
+        "study": result.study,
+        "notes": list(result.notes),
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_manifest(run: Path) -> dict[str, Any]:
+    """The manifest of a run."""
+    path = run / MANIFEST
+    if not run.is_dir():
+        raise NandlabError(f"{run}: no such folder; name the folder of a run")
+    if not path.is_file():
+        raise NandlabError(f"{run}: this is not a run of nandlab: it holds no {MANIFEST}")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise NandlabError(f"{path}: damaged: {error}; run the study again") from None
+    missing = {"results_digest", "study", "axes"} - set(manifest)
+    if missing:
+        raise NandlabError(f"{path}: lacks {', '.join(sorted(missing))}; run the study again")
+    assert isinstance(manifest, dict)
+    return manifest
+
+
+def read_results(run: Path) -> StudyResult:
+    """Reads a run back."""
+    manifest = read_manifest(run)
+    axes = tuple(manifest["axes"])
+    reference = run / REFERENCE_CSV
+    return StudyResult(
+        study=manifest["study"],
+        axes=axes,
+        rows=_read_csv(run / RESULTS_CSV, {*axes, "metric", "unit"}),
+        curves=_read_csv(run / CURVES_CSV, set(axes)),
+        results_digest=manifest["results_digest"],
+        notes=tuple(manifest.get("notes", ())),
+        interrupted=bool(manifest.get("interrupted", False)),
+        reference=read_reference(reference) if reference.is_file() else None,
+    )
+
+
+def git_commit() -> str | None:
+    """Commit of the source tree nandlab runs from; None for an installed package."""
+    tree = Path(__file__).resolve().parents[3]
+    if not (tree / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(tree), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return None
+    return done.stdout.strip() or None
+
+
+def _frame(table: Table, axes: tuple[str, ...]) -> Any:
+    import polars
+
+    words = {*axes, "metric", "unit"}
+    types = {
+        name: polars.String
+        if name in words
+        else polars.Int64
+        if name == "repeat"
+        else polars.Float64
+        for name in table.columns
+    }
+    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+    return polars.DataFrame(
+        {
+            name: polars.Series(name, cells, dtype=types[name], strict=False)
+            for name, cells in zip(table.columns, columns, strict=True)
+        }
+    )
+
+
+def _write_csv(path: Path, table: Table) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table.columns)
+        writer.writerows(table.rows)
+
+
+def _read_csv(path: Path, words: set[str]) -> Table:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = csv.reader(file)
+            columns = next(lines, [])
+            is_word = [name in words for name in columns]
+            rows = [
+                [cell if word else _number(cell) for cell, word in zip(line, is_word, strict=True)]
+                for line in lines
+            ]
+    except (OSError, ValueError) as error:
+        raise NandlabError(f"{path}: cannot be read: {error}; run the study again") from None
+    return Table.of(columns, rows)
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if cell else None

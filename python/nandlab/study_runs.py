@@ -1,0 +1,88 @@
+"""Runs a study and leaves its folder: the way from a study file to a report."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nandlab import engine
+from nandlab.engine import Progress
+from nandlab.results.reference import find_reference
+from nandlab.results.run_directory import check_target, whole_folder, write_results
+from nandlab.results.study_result import StudyResult
+from nandlab.verdicts import judge
+from nandlab.verdicts.model import Verdict
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What to run and where to put it; `study` is a name or a path as the user gave it."""
+
+    study: str
+    path: str
+    out: Path
+    sets: Sequence[str] = ()
+    seed: int | None = None
+    quick: bool = False
+    jobs: int | None = None
+
+    @property
+    def command(self) -> str:
+        """The command line that does the same."""
+        words = ["nandlab", "run", self.study]
+        for one in self.sets:
+            words += ["--set", one]
+        if self.seed is not None:
+            words += ["--seed", str(self.seed)]
+        if self.quick:
+            words.append("--quick")
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run whose folder is written."""
+
+    result: StudyResult
+    verdict: Verdict
+    folder: Path
+
+
+def processors() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
+    """Runs a study and writes its folder.
+
+    An interrupted study leaves what finished: in `out` if nothing was there, else beside it.
+    """
+    check_target(request.out)
+    answer = engine.run_study(
+        request.path,
+        list(request.sets),
+        request.seed,
+        quick=request.quick,
+        jobs=request.jobs or processors(),
+        progress=progress,
+    )
+    reference = find_reference(answer["study"], Path(request.path))
+    result = StudyResult.from_engine(answer, reference)
+    out = request.out
+    if result.interrupted and out.exists():
+        out = out.with_name(f"{out.name}-interrupted")
+    with whole_folder(out) as folder:
+        write_results(folder, result, request.command)
+        verdict = write_report_of(folder, result, request.command)
+    return FinishedRun(result, verdict, out)
+
+
+def write_report_of(folder: Path, result: StudyResult, command: str) -> Verdict:
+    """Judges `result` and writes page, pictures and verdict into `folder`."""
+    from nandlab.report.page import write_report
+
+    verdict = judge(result)
+    write_report(folder, result, verdict, engine.listing("ftls"), command)
+    return verdict

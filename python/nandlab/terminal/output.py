@@ -1,0 +1,65 @@
+"""Prints tables, CSV and JSON on standard output."""
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, Literal
+
+OutputFormat = Literal["table", "json", "csv"]
+
+_PIPE_WIDTH = 120
+
+
+def console() -> Any:
+    """A rich console on standard output; in a pipe it is plain and of fixed width."""
+    from rich.console import Console
+
+    is_terminal = sys.stdout.isatty()
+    return Console(width=None if is_terminal else _PIPE_WIDTH, highlight=False, markup=False)
+
+
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numeric: frozenset[int] = frozenset(),
+) -> None:
+    """A table with the columns in `numeric` set to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(title, style="bold") if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for index, column in enumerate(columns):
+        table.add_column(
+            Text(column),
+            justify="right" if index in numeric else "left",
+            no_wrap=index == 0,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console().print(table)
+
+
+def print_text(text: str) -> None:
+    """Text, wrapped to the terminal."""
+    console().print(text, soft_wrap=not sys.stdout.isatty())
+
+
+def print_json(value: object) -> None:
+    """JSON, indented."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Comma-separated values with a heading."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)

@@ -1,0 +1,78 @@
+"""The headline table of a run."""
+
+from nandlab.results import Measurements, StudyResult
+from nandlab.terminal.output import print_table, print_text
+from nandlab.verdicts.generic import HEADLINE_METRICS, headline_metric
+from nandlab.verdicts.model import Verdict
+from nandlab.verdicts.published_view import COLUMNS, PUBLISHED_FTLS, View, variants
+from nandlab.verdicts.wording import ftl_name, number
+
+_ROWS_MAX = 40
+
+
+def print_result(result: StudyResult, verdict: Verdict) -> None:
+    """Tables of the results, then the verdict in words."""
+    if verdict.claims:
+        _print_layers(result)
+    else:
+        _print_combinations(result)
+    print_text(verdict.headline)
+    for sentence in verdict.sentences:
+        print_text(sentence)
+
+
+def _print_layers(result: StudyResult) -> None:
+    rows = Measurements(result)
+    present = rows.axis_values("ftl")
+    ftls = [ftl for ftl in PUBLISHED_FTLS if ftl in present]
+    ftls += [ftl for ftl in present if ftl not in ftls]
+    published = {
+        (row["ftl"], row["statistic"]): row
+        for row in (result.reference.dicts() if result.reference else [])
+    }
+    for variant in variants(rows):
+        view = View(rows, variant)
+        lines = []
+        for ftl in ftls:
+            means = [view.window(column, "mean", ftl) for column in COLUMNS]
+            spread = view.window("time_units", "stddev", ftl)
+            at = published.get((ftl, "mean"))
+            time = means[-1]
+            ratio = f"{time / at['time_units']:.2f}" if at and time else "-"
+            paper = number(at["time_units"]) if at else "-"
+            lines.append([ftl_name(ftl), *map(number, means), number(spread), paper, ratio])
+        print_table(
+            f"Per 100 device requests: {variant.label}",
+            ("layer", "reads", "writes", "erases", "time", "± time", "published time", "ratio"),
+            lines,
+            frozenset(range(1, 8)),
+        )
+
+
+def _print_combinations(result: StudyResult) -> None:
+    rows = Measurements(result)
+    metrics = [metric for metric in HEADLINE_METRICS if rows.has(metric)]
+    first = headline_metric(rows)
+    if first is not None and first not in metrics:
+        metrics.insert(0, first)
+    places = list(
+        dict.fromkeys(tuple(row[axis] for axis in result.axes) for row in result.rows.dicts())
+    )
+    lines = [
+        [
+            *place,
+            *(
+                number(rows.mean(metric, **dict(zip(result.axes, place, strict=True))))
+                for metric in metrics
+            ),
+        ]
+        for place in places[:_ROWS_MAX]
+    ]
+    axes = len(result.axes)
+    more = f" (first {_ROWS_MAX} of {len(places)})" if len(places) > _ROWS_MAX else ""
+    print_table(
+        f"{result.study.get('title', result.name)}{more}",
+        (*result.axes, *metrics),
+        lines,
+        frozenset(range(axes, axes + len(metrics))),
+    )
