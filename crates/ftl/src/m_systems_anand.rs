@@ -17,8 +17,8 @@
 //! all go to a fresh unit. Parts with one program of a spare area (NOP 1) cannot store the link:
 //! sequence numbers alone give the order of the chain there, as they do in every rebuild.
 //!
-//! Source: Ban, US patent 5,937,425, as known from the Linux driver `nftl`. Default chains of two
-//! make it comparable with FMAX.
+//! Source: Ban, US patent 5,937,425; the two tables are those of the Linux driver `nftl`. Chains of
+//! two, the default, make it comparable with FMAX.
 
 use crate::m_systems::{FREE_BLOCKS_KEPT, FoldCandidates, UNFINISHED};
 use crate::merge::{gather, rewrite};
@@ -186,7 +186,6 @@ impl Anand {
 
     /// Takes over the units that a scan found of a virtual unit, oldest first.
     fn adopt(&mut self, virtual_unit: u32, units: &[u32], scan: &Scan) -> Result<(), FtlError> {
-        let pages = self.flash.pages_per_block();
         let head = &mut self.heads[virtual_unit as usize];
         match units {
             [older @ .., target] if !scan.blocks[*target as usize].has_role(Role::Log) => {

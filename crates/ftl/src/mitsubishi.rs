@@ -17,8 +17,8 @@
 //! Parts that program in ascending order: a home behind the last programmed page counts as used,
 //! and the page goes to the space. Nothing else is refused: a merge programs upwards.
 //!
-//! Source: Shinohara, US patent 5,905,993. The patent does not fix n. Its map lies on flash; here
-//! it is in RAM and rebuilt from spare areas.
+//! Source: Shinohara, US patent 5,905,993. The sources do not fix n, nor how a power cut within a
+//! merge is found: here the last page of a merge marks it as finished.
 
 use crate::merge::{Incoming, rewrite};
 use crate::recovery::{discard, drop_unfinished, sort_blocks};
