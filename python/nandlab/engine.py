@@ -44,19 +44,19 @@ def run_study(
     return _object(_call("run_study", str(study), sets, seed, quick, jobs, progress or _silent))
 
 
-def replay(trace: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def replay(trace: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Replay one trace on one translation layer and chip."""
-    return _object(_call("replay", trace, json.dumps(_present(options))))
+    return _object(_call("replay", str(trace), json.dumps(_present(options))))
 
 
-def convert(source: str, target: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def convert(source: str | Path, target: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Rewrite a trace in the canonical form and return its summary."""
-    return _object(_call("convert", source, target, json.dumps(_present(options))))
+    return _object(_call("convert", str(source), str(target), json.dumps(_present(options))))
 
 
-def trace_summary(trace: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def trace_summary(trace: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Count what is in a trace."""
-    return _object(_call("trace_summary", trace, json.dumps(_present(options))))
+    return _object(_call("trace_summary", str(trace), json.dumps(_present(options))))
 
 
 def explain(ftl: str, operations: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,9 +101,7 @@ def _metrics(
             extra = 1 if charging and charged else 0
             at = [(reads + 2 * extra) * pages, (writes + extra) * pages, erases * pages]
             at.append(at[0] + 7 * at[1] + 63 * at[2])
-            for name, value in zip(
-                ("reads", "writes", "erases", "weighted_time"), at, strict=True
-            ):
+            for name, value in zip(("reads", "writes", "erases", "weighted_time"), at, strict=True):
                 spread = 0.16 if ftl != "fast" else 0.18
                 found.append((f"{window}{charging}{name}_mean", value * scale, "operations"))
                 found.append(

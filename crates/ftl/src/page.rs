@@ -98,6 +98,8 @@ struct PageMap {
     page_bits: u32,
     frontier: Frontier,
     hot_window: u64,
+    /// Valid pages of the block being cleaned: page and logical page.
+    victim_pages: Vec<(u32, u32)>,
 }
 
 impl PageMap {
@@ -116,6 +118,7 @@ impl PageMap {
                 _ => Frontier::HotCold,
             },
             hot_window: u64::from(hot_window),
+            victim_pages: Vec::with_capacity(flash.pages_per_block() as usize),
             log: PageLog::new(
                 flash,
                 (policy.build)(settings),
@@ -171,19 +174,36 @@ impl PageMap {
         self.log.wrote(stream, at);
     }
 
+    /// Lists the valid pages of a block.
+    ///
+    /// Without a branch on what is found, the map entries come from memory side by side; with one,
+    /// a wrong guess waits for each.
+    fn find_valid(&mut self, block: u32) {
+        let pages = self.log.flash.pages_per_block();
+        self.victim_pages.resize(pages as usize, (0, 0));
+        let mut found = 0;
+        for page in 0..pages {
+            let at = PageAddress::new(block, page);
+            let lpn = self.log.flash.peek(at).lpn();
+            // A page without a logical number looks up another one's entry, which lies elsewhere.
+            let packed = self.map[(lpn as usize).min(self.map.len() - 1)];
+            self.victim_pages[found] = (page, lpn);
+            found += usize::from(packed == self.pack(at));
+        }
+        self.victim_pages.truncate(found);
+    }
+
     #[cold]
     fn clean(&mut self) -> Result<(), FtlError> {
         while self.log.must_clean() {
             let victim = self.log.take_victim()?;
             let stream = self.copy_stream();
-            for page in 0..self.log.flash.pages_per_block() {
-                let from = PageAddress::new(victim, page);
-                let lpn = self.log.flash.peek(from).lpn();
-                if self.map.get(lpn as usize) == Some(&self.pack(from)) {
-                    let to = self.log.next_or_open(stream)?;
-                    self.log.flash.copy(from, to, lpn, Role::Data)?;
-                    self.settle(lpn, to, stream);
-                }
+            self.find_valid(victim);
+            for index in 0..self.victim_pages.len() {
+                let (page, lpn) = self.victim_pages[index];
+                let to = self.log.next_or_open(stream)?;
+                self.log.flash.copy(PageAddress::new(victim, page), to, lpn, Role::Data)?;
+                self.settle(lpn, to, stream);
             }
             self.log.release(victim)?;
         }

@@ -84,6 +84,7 @@ impl PageLog {
         let view = View { flash: &self.flash, valid: &self.valid, ages: &self.ages };
         let victim = self.policy.choose(&view).ok_or(FtlError::NoFreeBlock)?;
         self.ages.remove(victim);
+        self.valid.take(victim);
         self.flash.merges.cleaned += 1;
         Ok(victim)
     }
@@ -91,7 +92,6 @@ impl PageLog {
     /// Erases a victim whose valid pages were all moved.
     pub(crate) fn release(&mut self, victim: u32) -> Result<(), FtlError> {
         debug_assert_eq!(self.valid.count(victim), 0, "valid pages are never erased");
-        self.valid.forget(victim);
         self.flash.release(victim)
     }
 

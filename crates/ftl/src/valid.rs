@@ -80,16 +80,15 @@ impl ValidIndex {
         }
     }
 
-    /// The block is about to be erased; its pages are no longer counted.
-    pub(crate) fn forget(&mut self, block: u32) {
-        if self.indexed && self.closed[block as usize] {
+    /// The block is being cleaned: it may not be chosen again, and its pages are moved one by one.
+    pub(crate) fn take(&mut self, block: u32) {
+        self.closed[block as usize] = false;
+        if self.indexed {
             self.take_out(block, self.counts[block as usize] as usize);
             while self.population.get(self.fewest_bound) == Some(&0) {
                 self.fewest_bound += 1;
             }
         }
-        self.closed[block as usize] = false;
-        self.counts[block as usize] = 0;
     }
 
     /// The closed block with the fewest valid pages, the lowest number of equals.

@@ -1,13 +1,23 @@
 //! The chip: state of every page and block, the part's rules, counters, faults and power cuts.
 //!
 //! Layout of the state is chosen for the counting loops: eleven bytes a page in four flat arrays,
-//! no allocation in an operation, and one flag (`watched`) in front of everything unusual.
+//! no allocation in an operation, and one flag (`watched`) in front of everything unusual (see
+//! `chip/watched.rs`). Left out: multi-plane and cache commands, bit errors in the bytes themselves
+//! (an ECC is taken to correct a read or to give it up).
+
+mod bytes;
+mod watched;
 
 use crate::fault::Faults;
 use crate::random::Stream;
-use crate::{Counters, EccCounters, ErrorModel, FaultSettings, Geometry, NandError, PageOrder, Part, Tag, Timing};
+use crate::{
+    Counters, EccCounters, ErrorModel, FaultSettings, Geometry, NandError, PageOrder, Part, Tag,
+    Timing,
+};
+use bytes::PageBytes;
 use rustc_hash::FxHashSet;
-use std::sync::Arc;
+use std::ops::Range;
+use watched::Cut;
 
 /// A page by its block and its number within the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,12 +70,6 @@ pub enum ChipOperation {
     Erase(u32),
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Cut {
-    operations_left: u64,
-    point: CutPoint,
-}
-
 const DATA_PROGRAMS: u8 = 0x0f;
 const SPARE_PROGRAM: u8 = 0x10;
 const NEXT_PAGE: u32 = 0xffff;
@@ -86,10 +90,14 @@ pub struct Chip {
     /// Low half: lowest page above all programmed ones; then the flags `BAD` and `UNSTABLE`.
     blocks: Vec<u32>,
     erase_counts: Vec<u32>,
+    /// Erases before the counters were last set to zero: wear that they no longer show.
+    cycles_before: Vec<u32>,
     counters: Counters,
     programs_by_position: [u64; 4],
-    /// Data and spare bytes by block, shared between clones until written.
-    bytes: Option<Vec<Option<Arc<[u8]>>>>,
+    ecc: EccCounters,
+    program_failures: u64,
+    erase_failures: u64,
+    bytes: Option<PageBytes>,
     /// True if any of the fields below needs a look on every operation.
     watched: bool,
     unreadable: FxHashSet<u32>,
@@ -114,9 +122,13 @@ impl Chip {
             meta: vec![Tag::ERASED.meta; pages],
             blocks: vec![0; blocks as usize],
             erase_counts: vec![0; blocks as usize],
+            cycles_before: vec![0; blocks as usize],
             counters: Counters::default(),
             programs_by_position: [0; 4],
-            bytes: (storage == Storage::Bytes).then(|| vec![None; blocks as usize]),
+            ecc: EccCounters::default(),
+            program_failures: 0,
+            erase_failures: 0,
+            bytes: (storage == Storage::Bytes).then(|| PageBytes::new(&part.geometry)),
             watched: false,
             unreadable: FxHashSet::default(),
             faults: None,
@@ -124,20 +136,24 @@ impl Chip {
             powered: true,
             log: None,
         };
-        if faults.bit_errors || faults.draws_failures() {
-            chip.faults = Some(Box::new(Faults::new(faults.clone(), &part.errors, blocks)));
+        if faults.needs_state() {
+            chip.faults = Some(Box::new(Faults::new(faults.clone(), &part.errors, &part.geometry)));
         }
         if faults.factory_bad_blocks {
-            let mut stream = Stream::new(faults.seed, "factory bad blocks");
-            // Data sheets guarantee block 0.
-            for block in 1..blocks as usize {
-                if stream.unit() < part.errors.factory_bad_probability {
-                    chip.blocks[block] |= BAD;
-                }
-            }
+            chip.mark_factory_bad_blocks(faults.seed);
         }
         chip.watch();
         chip
+    }
+
+    fn mark_factory_bad_blocks(&mut self, seed: u64) {
+        let mut stream = Stream::new(seed, "factory bad blocks");
+        // Data sheets guarantee block 0.
+        for block in 1..self.blocks.len() {
+            if stream.unit() < self.errors.factory_bad_probability {
+                self.blocks[block] |= BAD;
+            }
+        }
     }
 
     /// Shape and rules.
@@ -160,38 +176,56 @@ impl Chip {
         self.bytes.is_some()
     }
 
-    /// Operations carried out so far.
+    /// Operations begun so far: complete, failed and torn ones.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
     /// What the ECC saw so far.
     pub fn ecc_counters(&self) -> EccCounters {
-        self.faults.as_ref().map_or_else(EccCounters::default, |faults| faults.ecc)
+        self.ecc
     }
 
     /// Failed programs and failed erases so far.
     pub fn failures(&self) -> (u64, u64) {
-        self.faults.as_ref().map_or((0, 0), |faults| (faults.program_failures, faults.erase_failures))
+        (self.program_failures, self.erase_failures)
     }
 
-    /// Erases of every block so far.
+    /// Erases of every block since the counters were last set to zero.
     pub fn erase_counts(&self) -> &[u32] {
         &self.erase_counts
     }
 
-    /// Sets all counters to zero, erase counts included; the contents stay.
+    /// Erases of a block in its whole life: what wears it out.
+    pub fn erase_cycles(&self, block: u32) -> u32 {
+        self.cycles_before[block as usize].saturating_add(self.erase_counts[block as usize])
+    }
+
+    /// Sets all counters to zero, erase counts included; contents and wear stay.
     pub fn reset_counters(&mut self) {
+        for (before, count) in self.cycles_before.iter_mut().zip(&mut self.erase_counts) {
+            *before = before.saturating_add(std::mem::take(count));
+        }
         self.counters = Counters::default();
         self.programs_by_position = [0; 4];
-        self.erase_counts.fill(0);
+        self.ecc = EccCounters::default();
+        self.program_failures = 0;
+        self.erase_failures = 0;
+    }
+
+    /// Sets the erase count of every block, as after a life of use.
+    pub fn set_erase_counts(&mut self, erases: u32) {
+        self.erase_counts.fill(erases);
+        self.cycles_before.fill(0);
     }
 
     /// Time spent in reads, programs and erases, nanoseconds, one operation after the other.
     pub fn busy_ns(&self) -> [u64; 3] {
-        let mut busy_ns = self.timing.busy_ns(&self.geometry, &Counters { page_programs: 0, ..self.counters });
+        let mut busy_ns =
+            self.timing.busy_ns(&self.geometry, &Counters { page_programs: 0, ..self.counters });
         if self.timing.program_ns.len() == 1 {
-            busy_ns[1] += self.counters.page_programs * self.timing.page_program_ns(&self.geometry, 0);
+            busy_ns[1] +=
+                self.counters.page_programs * self.timing.page_program_ns(&self.geometry, 0);
         } else {
             for (position, count) in self.programs_by_position.iter().enumerate() {
                 busy_ns[1] += count * self.timing.page_program_ns(&self.geometry, position);
@@ -246,13 +280,40 @@ impl Chip {
     /// # Errors
     /// As [`Chip::read`]; [`NandError::NoStorage`] on a chip without bytes.
     pub fn read_data(&mut self, at: PageAddress, data: &mut [u8]) -> Result<Tag, NandError> {
+        self.check_storage()?;
         let tag = self.read(at)?;
-        let start = self.page_start(at.page);
-        match self.bytes.as_ref().ok_or(NandError::NoStorage)?[at.block as usize].as_ref() {
-            Some(block) => data.copy_from_slice(&block[start..start + data.len()]),
-            None => data.fill(0xff),
+        if let Some(bytes) = &self.bytes {
+            bytes.read(at, data, &mut []);
         }
         Ok(tag)
+    }
+
+    /// Reads data and spare bytes as a raw NAND driver does; a spare-only read if `data` is empty.
+    ///
+    /// Either may be shorter than its area. The first page of a bad block shows its mark.
+    ///
+    /// # Errors
+    /// As [`Chip::read_data`].
+    pub fn read_raw(
+        &mut self,
+        at: PageAddress,
+        data: &mut [u8],
+        oob: &mut [u8],
+    ) -> Result<(), NandError> {
+        self.check_storage()?;
+        if data.is_empty() {
+            self.read_spare(at)?
+        } else {
+            self.read(at)?
+        };
+        if let Some(bytes) = &self.bytes {
+            bytes.read(at, data, oob);
+        }
+        let mark = self.geometry.bad_mark_oob_offset as usize;
+        if at.page == 0 && self.is_bad(at.block) && mark < oob.len() {
+            oob[mark] = 0;
+        }
+        Ok(())
     }
 
     /// Reads the spare area of a page alone.
@@ -278,78 +339,82 @@ impl Chip {
     /// The rules of the part; [`NandError::ProgramFailed`], after which the page is used up and
     /// unreadable; [`NandError::PowerLost`].
     #[inline]
-    pub fn program(&mut self, at: PageAddress, tag: Tag, data: Option<&[u8]>) -> Result<(), NandError> {
+    pub fn program(
+        &mut self,
+        at: PageAddress,
+        tag: Tag,
+        data: Option<&[u8]>,
+    ) -> Result<(), NandError> {
         let index = self.checked_index(at)?;
-        self.check_program(at, index)?;
+        self.check_program(at, index).map_err(|error| self.refuse(error))?;
         let completes_before_cut = !self.watched || self.enter_program(at, index, tag)?;
         self.set_tag(index, self.tag(index).and(tag));
         self.programs[index] += 1 + SPARE_PROGRAM;
-        let block = &mut self.blocks[at.block as usize];
-        *block = (*block & !NEXT_PAGE) | (*block & NEXT_PAGE).max(at.page + 1);
+        self.raise_next_page(at);
         self.count_program(at.page);
         if self.bytes.is_some() {
-            self.store(at, tag, data.unwrap_or(&[]), &[]);
+            self.store(at, tag, data.unwrap_or(&[]));
         }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
 
-    /// Programs data and spare bytes as a raw NAND driver does, without a tag.
+    /// Programs data and spare bytes as a raw NAND driver does; a spare-only program if `data` is
+    /// empty.
     ///
-    /// `oob` is the whole spare area or empty. Partial programs up to the part's NOP are allowed:
-    /// the stored page is the bitwise AND of all programs.
+    /// Either may be shorter than its area. Partial programs up to the part's NOP are allowed: the
+    /// stored page is the bitwise AND of all programs. Where pages have an order, a page can be
+    /// programmed again only while none after it is; the spare area of any page at any time. A
+    /// partial program counts, and takes as long, as a whole one.
     ///
     /// # Errors
     /// As [`Chip::program`], and [`NandError::NoStorage`].
-    pub fn program_raw(&mut self, at: PageAddress, data: &[u8], oob: &[u8]) -> Result<(), NandError> {
+    pub fn program_raw(
+        &mut self,
+        at: PageAddress,
+        data: &[u8],
+        oob: &[u8],
+    ) -> Result<(), NandError> {
         let index = self.checked_index(at)?;
-        if self.bytes.is_none() {
-            return Err(NandError::NoStorage);
-        }
-        let partial = !data.is_empty() && self.programs[index] & DATA_PROGRAMS > 0;
-        if partial && self.programs[index] & DATA_PROGRAMS >= self.geometry.data_programs_max {
-            return Err(NandError::ProgramLimit { block: at.block, page: at.page });
-        }
-        if !partial {
-            self.check_program(at, index)?;
-        }
-        let completes_before_cut = !self.watched || self.enter_program(at, index, Tag::ERASED)?;
-        self.programs[index] += u8::from(!data.is_empty()) + if oob.is_empty() { 0 } else { SPARE_PROGRAM };
-        let block = &mut self.blocks[at.block as usize];
-        *block = (*block & !NEXT_PAGE) | (*block & NEXT_PAGE).max(at.page + 1);
+        self.check_storage()?;
+        let writes_spare = data.is_empty() || !oob.is_empty();
+        self.check_raw(at, index, !data.is_empty(), writes_spare)
+            .map_err(|error| self.refuse(error))?;
+        let tag = Tag::from_oob(oob, self.geometry.bad_mark_oob_offset);
+        let completes_before_cut = !self.watched
+            || if data.is_empty() {
+                self.enter_spare_program(at)?
+            } else {
+                self.enter_program(at, index, tag)?
+            };
+        self.set_tag(index, self.tag(index).and(tag));
+        self.programs[index] += u8::from(!data.is_empty()) + u8::from(writes_spare) * SPARE_PROGRAM;
         if data.is_empty() {
             self.counters.spare_programs += 1;
         } else {
+            self.raise_next_page(at);
             self.count_program(at.page);
         }
-        self.store(at, Tag::ERASED, data, oob);
+        if let Some(bytes) = &mut self.bytes {
+            bytes.program(at, data, oob);
+        }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
 
     /// Programs marks into the spare area of a page without touching its data.
     ///
+    /// The part's page order does not apply to it.
+    ///
     /// # Errors
     /// [`NandError::ProgramLimit`] where the part's NOP does not allow it; as [`Chip::program`] otherwise.
     pub fn program_spare(&mut self, at: PageAddress, tag: Tag) -> Result<(), NandError> {
         let index = self.checked_index(at)?;
-        self.check_block(at.block)?;
-        if self.programs[index] / SPARE_PROGRAM >= self.geometry.oob_programs_max {
-            return Err(NandError::ProgramLimit { block: at.block, page: at.page });
-        }
-        let mut completes_before_cut = true;
-        if self.watched {
-            self.enter(ChipOperation::SpareProgram(at))?;
-            // A mark is a few bits of one byte: torn, it is either there or not.
-            match self.take_cut() {
-                Some(CutPoint::Inside) => return Err(NandError::PowerLost),
-                Some(_) => completes_before_cut = false,
-                None => {}
-            }
-        }
+        self.check_raw(at, index, false, true).map_err(|error| self.refuse(error))?;
+        let completes_before_cut = !self.watched || self.enter_spare_program(at)?;
         self.set_tag(index, self.tag(index).and(tag));
         self.programs[index] += SPARE_PROGRAM;
         self.counters.spare_programs += 1;
         if self.bytes.is_some() {
-            self.store(at, tag, &[], &[]);
+            self.store(at, tag, &[]);
         }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
@@ -369,103 +434,56 @@ impl Chip {
             Err(error) => return Err(error),
         };
         let Some(bytes) = &self.bytes else { return self.program(to, tag, None) };
-        let source = bytes[from.block as usize].clone();
-        let start = self.page_start(from.page);
-        let data = source.as_ref().map(|block| &block[start..start + self.geometry.page_data_bytes as usize]);
+        let source = bytes.block(from.block).cloned();
+        let data_range = bytes.data_range(from.page);
+        let data = source.as_ref().map(|block| &block[data_range]);
         self.program(to, tag, data)
     }
 
     /// Erases a block.
     ///
     /// # Errors
-    /// [`NandError::BadBlock`]; [`NandError::EraseFailed`], after which the block should be marked
-    /// bad; [`NandError::PowerLost`].
+    /// [`NandError::BadBlock`]; [`NandError::EraseFailed`], after which the block is as after an
+    /// interrupted erase and should be marked bad; [`NandError::PowerLost`].
     #[inline]
     pub fn erase(&mut self, block: u32) -> Result<(), NandError> {
-        if block >= self.geometry.blocks {
-            return Err(NandError::OutOfRange { block, page: 0 });
-        }
+        self.checked_index(PageAddress::new(block, 0))?;
         if self.is_bad(block) {
-            return Err(NandError::BadBlock { block });
+            return Err(self.refuse(NandError::BadBlock { block }));
         }
         let completes_before_cut = !self.watched || self.enter_erase(block)?;
         self.wipe(block);
         self.blocks[block as usize] = 0;
-        self.erase_counts[block as usize] += 1;
-        self.counters.erases += 1;
+        self.count_erase(block);
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
 
     /// Marks a block bad for good, by one spare program.
     ///
     /// # Errors
-    /// [`NandError::PowerLost`]; the mark is then not set.
+    /// [`NandError::PowerLost`]; the mark is then not set, unless the cut came after the operation.
     pub fn mark_bad(&mut self, block: u32) -> Result<(), NandError> {
-        let mut completes_before_cut = true;
-        if self.watched {
-            self.enter(ChipOperation::SpareProgram(PageAddress::new(block, 0)))?;
-            match self.take_cut() {
-                Some(CutPoint::Inside) => return Err(NandError::PowerLost),
-                Some(_) => completes_before_cut = false,
-                None => {}
-            }
-        }
+        let at = PageAddress::new(block, 0);
+        self.checked_index(at)?;
+        let completes_before_cut = !self.watched || self.enter_spare_program(at)?;
         self.counters.spare_programs += 1;
         self.blocks[block as usize] |= BAD;
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
 
-    /// Cuts the power at the operation after `operations` more ones, at `point` of it.
-    pub fn cut_power_after(&mut self, operations: u64, point: CutPoint) {
-        self.cut = Some(Cut { operations_left: operations, point });
-        self.watch();
+    /// Position of a page in its word line: 0 is the lower page.
+    pub fn word_line_position(&self, page: u32) -> u32 {
+        self.geometry.word_line_position(page)
     }
 
-    /// Restores the supply and forgets a pending cut.
-    pub fn power_on(&mut self) {
-        self.powered = true;
-        self.cut = None;
-        self.watch();
-    }
-
-    /// False after a power cut, until `power_on`.
-    pub fn is_powered(&self) -> bool {
-        self.powered
-    }
-
-    /// Changes the faults the chip shows from now on; wear and contents stay.
-    pub fn set_faults(&mut self, faults: &FaultSettings) {
-        self.faults = (faults.bit_errors || faults.draws_failures())
-            .then(|| Box::new(Faults::new(faults.clone(), &self.errors, self.geometry.blocks)));
-        self.watch();
-    }
-
-    /// Lets `duration_ns` of simulated time pass for retention.
-    pub fn age(&mut self, duration_ns: u64) {
-        if let Some(faults) = &mut self.faults {
-            faults.now_ns += duration_ns;
-        }
-    }
-
-    /// Sets the erase count of every block, as after a life of use.
-    pub fn set_erase_counts(&mut self, erases: u32) {
-        self.erase_counts.fill(erases);
-    }
-
-    /// Starts a log of operations.
-    pub fn start_log(&mut self) {
-        self.log = Some(Vec::new());
-        self.watch();
-    }
-
-    /// Takes the operations logged since the start or the last call.
-    pub fn take_log(&mut self) -> Vec<ChipOperation> {
-        self.log.as_mut().map(std::mem::take).unwrap_or_default()
+    /// Lower pages that a torn program of `page` destroys with it.
+    pub fn paired_pages(&self, page: u32) -> Range<u32> {
+        self.geometry.paired_pages(page)
     }
 
     /// Bytes of state held for each page in counting mode.
     pub fn state_bytes_per_page(&self) -> f64 {
-        let block_bytes = size_of::<u32>() * 2;
+        let block_bytes = size_of::<u32>() * 3;
         (size_of::<u8>() + 2 * size_of::<u32>() + size_of::<u16>()) as f64
             + block_bytes as f64 / f64::from(self.geometry.pages_per_block)
     }
@@ -478,7 +496,7 @@ impl Chip {
     #[inline]
     fn checked_index(&self, at: PageAddress) -> Result<usize, NandError> {
         if at.page >= self.geometry.pages_per_block || at.block >= self.geometry.blocks {
-            return Err(NandError::OutOfRange { block: at.block, page: at.page });
+            return Err(self.refuse(NandError::OutOfRange { block: at.block, page: at.page }));
         }
         Ok(self.index(at))
     }
@@ -502,17 +520,65 @@ impl Chip {
         if self.programs[index] & DATA_PROGRAMS != 0 {
             return Err(NandError::NotErased { block, page });
         }
-        let next = self.next_page(block);
-        match self.geometry.page_order {
-            PageOrder::Any => {}
-            PageOrder::Ascending if page >= next => {}
-            PageOrder::Sequential if page == next => {}
-            _ => return Err(NandError::OutOfOrder { block, page, next }),
-        }
+        self.check_order(at, self.next_page(block))?;
         if self.programs[index] / SPARE_PROGRAM >= self.geometry.oob_programs_max {
             return Err(NandError::ProgramLimit { block, page });
         }
         Ok(())
+    }
+
+    /// The rules for programming a page or its spare area in parts.
+    fn check_raw(
+        &self,
+        at: PageAddress,
+        index: usize,
+        writes_data: bool,
+        writes_spare: bool,
+    ) -> Result<(), NandError> {
+        let PageAddress { block, page } = at;
+        self.check_block(block)?;
+        let data_programs = self.programs[index] & DATA_PROGRAMS;
+        if writes_data {
+            if data_programs >= self.geometry.data_programs_max {
+                return Err(NandError::ProgramLimit { block, page });
+            }
+            // A partial program goes on with the page programmed last.
+            let next = self.next_page(block);
+            let first = if data_programs > 0 { next - 1 } else { next };
+            self.check_order(at, first)?;
+        }
+        if writes_spare && self.programs[index] / SPARE_PROGRAM >= self.geometry.oob_programs_max {
+            return Err(NandError::ProgramLimit { block, page });
+        }
+        Ok(())
+    }
+
+    /// The part's page order, if `next` is the lowest page that it allows now.
+    #[inline]
+    fn check_order(&self, at: PageAddress, next: u32) -> Result<(), NandError> {
+        let PageAddress { block, page } = at;
+        match self.geometry.page_order {
+            PageOrder::Any => Ok(()),
+            PageOrder::Ascending if page >= next => Ok(()),
+            PageOrder::Sequential if page == next => Ok(()),
+            _ => Err(NandError::OutOfOrder { block, page, next }),
+        }
+    }
+
+    fn check_storage(&self) -> Result<(), NandError> {
+        if self.bytes.is_some() { Ok(()) } else { Err(self.refuse(NandError::NoStorage)) }
+    }
+
+    #[inline]
+    fn raise_next_page(&mut self, at: PageAddress) {
+        let block = &mut self.blocks[at.block as usize];
+        *block = (*block & !NEXT_PAGE) | (*block & NEXT_PAGE).max(at.page + 1);
+    }
+
+    #[inline]
+    fn count_erase(&mut self, block: u32) {
+        self.erase_counts[block as usize] += 1;
+        self.counters.erases += 1;
     }
 
     #[inline]
@@ -535,138 +601,6 @@ impl Chip {
         self.meta[index] = tag.meta;
     }
 
-    fn watch(&mut self) {
-        self.watched = self.faults.is_some()
-            || self.cut.is_some()
-            || self.log.is_some()
-            || !self.powered
-            || !self.unreadable.is_empty();
-    }
-
-    /// Start of any operation: power, the countdown to a cut, the log.
-    #[cold]
-    fn enter(&mut self, operation: ChipOperation) -> Result<(), NandError> {
-        if !self.powered {
-            return Err(NandError::PowerLost);
-        }
-        if let Some(cut) = &mut self.cut {
-            if cut.operations_left == 0 && cut.point == CutPoint::Before {
-                self.powered = false;
-                return Err(NandError::PowerLost);
-            }
-        }
-        if let Some(log) = &mut self.log {
-            log.push(operation);
-        }
-        Ok(())
-    }
-
-    /// Counts an operation towards a pending cut; the cut's point if this is the operation it hits.
-    fn take_cut(&mut self) -> Option<CutPoint> {
-        let cut = self.cut.as_mut()?;
-        if cut.operations_left > 0 {
-            cut.operations_left -= 1;
-            return None;
-        }
-        self.powered = false;
-        Some(cut.point)
-    }
-
-    #[cold]
-    fn leave_read(&mut self, at: PageAddress, index: usize, bytes: u32) -> Result<(), NandError> {
-        if self.take_cut().is_some() {
-            return Err(NandError::PowerLost);
-        }
-        let mut fails = self.unreadable.contains(&(index as u32));
-        if let Some(faults) = &mut self.faults {
-            if bytes > 0 && self.programs[index] & DATA_PROGRAMS != 0 {
-                let cycles = self.erase_counts[at.block as usize];
-                fails |= faults.read_fails(&self.errors, at.block as usize, cycles, bytes);
-            }
-        }
-        if fails { Err(NandError::Uncorrectable { block: at.block, page: at.page }) } else { Ok(()) }
-    }
-
-    /// Start of a program; `Ok(false)` if it completes and the power fails after it.
-    #[cold]
-    fn enter_program(&mut self, at: PageAddress, index: usize, tag: Tag) -> Result<bool, NandError> {
-        self.enter(ChipOperation::PageProgram(at, tag))?;
-        let cut = self.take_cut();
-        if cut == Some(CutPoint::Inside) {
-            self.tear_page(at, index);
-            for lower in self.paired_pages(at.page) {
-                let lower = PageAddress::new(at.block, lower);
-                if self.is_programmed(lower) {
-                    self.unreadable.insert(self.index(lower) as u32);
-                }
-            }
-            return Err(NandError::PowerLost);
-        }
-        let cycles = self.erase_counts[at.block as usize];
-        let fails = self
-            .faults
-            .as_mut()
-            .is_some_and(|faults| faults.program_fails(&self.errors, at.block as usize, cycles));
-        if fails {
-            self.tear_page(at, index);
-            self.count_program(at.page);
-            let powered = cut.is_none();
-            return Err(if powered { NandError::ProgramFailed { block: at.block, page: at.page } } else { NandError::PowerLost });
-        }
-        Ok(cut.is_none())
-    }
-
-    /// Start of an erase; `Ok(false)` if it completes and the power fails after it.
-    #[cold]
-    fn enter_erase(&mut self, block: u32) -> Result<bool, NandError> {
-        self.enter(ChipOperation::Erase(block))?;
-        let cut = self.take_cut();
-        if cut == Some(CutPoint::Inside) {
-            self.tear_block(block);
-            return Err(NandError::PowerLost);
-        }
-        let cycles = self.erase_counts[block as usize];
-        let fails =
-            self.faults.as_mut().is_some_and(|faults| faults.erase_fails(&self.errors, block as usize, cycles));
-        if fails {
-            self.counters.erases += 1;
-            return Err(if cut.is_none() { NandError::EraseFailed { block } } else { NandError::PowerLost });
-        }
-        Ok(cut.is_none())
-    }
-
-    /// Leaves a page used up and unreadable.
-    fn tear_page(&mut self, at: PageAddress, index: usize) {
-        self.programs[index] |= 1 + SPARE_PROGRAM;
-        let block = &mut self.blocks[at.block as usize];
-        *block = (*block & !NEXT_PAGE) | (*block & NEXT_PAGE).max(at.page + 1);
-        self.unreadable.insert(index as u32);
-        self.watch();
-    }
-
-    /// Leaves a block half erased: by its contents, each page kept, blank or unreadable.
-    ///
-    /// Which of the three is drawn from the erase count and the page number, so that one run over
-    /// all cut points meets blocks that look untouched, empty and mixed.
-    fn tear_block(&mut self, block: u32) {
-        let pages = self.geometry.pages_per_block;
-        let mut draw = Stream::new(u64::from(self.erase_counts[block as usize]), "torn erase");
-        let look = draw.below(3);
-        for page in 0..pages {
-            let index = self.index(PageAddress::new(block, page));
-            match if look == 2 { draw.below(3) } else { look } {
-                0 => {}
-                1 => self.wipe_page(block, page),
-                _ if self.programs[index] & DATA_PROGRAMS == 0 => {}
-                _ => {
-                    self.unreadable.insert(index as u32);
-                }
-            }
-        }
-        self.blocks[block as usize] |= UNSTABLE;
-        self.watch();
-    }
-
     fn wipe(&mut self, block: u32) {
         let pages = self.geometry.pages_per_block as usize;
         let range = block as usize * pages..(block as usize + 1) * pages;
@@ -681,82 +615,41 @@ impl Chip {
             self.watch();
         }
         if let Some(bytes) = &mut self.bytes {
-            bytes[block as usize] = None;
+            bytes.erase_block(block);
         }
     }
 
-    fn wipe_page(&mut self, block: u32, page: u32) {
-        let index = self.index(PageAddress::new(block, page));
-        self.programs[index] = 0;
-        self.set_tag(index, Tag::ERASED);
-        self.unreadable.remove(&(index as u32));
-        let range = self.page_start(page)..self.page_start(page + 1);
-        if let Some(Some(bytes)) = self.bytes.as_mut().map(|bytes| &mut bytes[block as usize]) {
-            Arc::make_mut(bytes)[range].fill(0xff);
-        }
-    }
-
-    fn page_start(&self, page: u32) -> usize {
-        page as usize * (self.geometry.page_data_bytes + self.geometry.page_oob_bytes) as usize
-    }
-
-    fn store(&mut self, at: PageAddress, tag: Tag, data: &[u8], oob: &[u8]) {
-        let (start, end) = (self.page_start(at.page), self.page_start(at.page + 1));
-        let block_bytes = self.page_start(self.geometry.pages_per_block);
-        let data_bytes = self.geometry.page_data_bytes as usize;
+    /// Stores data, and the tag at its places in the spare area.
+    fn store(&mut self, at: PageAddress, tag: Tag, data: &[u8]) {
         let mark = self.geometry.bad_mark_oob_offset;
         let Some(bytes) = &mut self.bytes else { return };
-        let block = bytes[at.block as usize].get_or_insert_with(|| vec![0xff; block_bytes].into());
-        let (page_data, page_oob) = Arc::make_mut(block)[start..end].split_at_mut(data_bytes);
-        for (stored, new) in page_data.iter_mut().zip(data) {
-            *stored &= new;
-        }
-        for (stored, new) in page_oob.iter_mut().zip(oob) {
-            *stored &= new;
-        }
+        bytes.program(at, data, &[]);
         if tag != Tag::ERASED {
-            tag.to_oob(page_oob, mark);
-        }
-    }
-
-    /// Position of a page in its word line: 0 is the lower page.
-    ///
-    /// Two-bit parts interleave word lines (lower pages 0 1 2 3 6 7 10 11 …, upper pages 4 5 8 9 …);
-    /// parts with more bits program a word line in one go.
-    pub fn word_line_position(&self, page: u32) -> u32 {
-        match self.geometry.cell.bits() {
-            1 => 0,
-            2 => u32::from((page >= 4 && page % 4 < 2) || page + 2 >= self.geometry.pages_per_block),
-            bits => page % bits,
-        }
-    }
-
-    /// Lower pages that a torn program of `page` destroys with it.
-    pub fn paired_pages(&self, page: u32) -> std::ops::Range<u32> {
-        let position = self.word_line_position(page);
-        match self.geometry.cell.bits() {
-            _ if position == 0 => page..page,
-            2 => {
-                let distance = if page < 6 || page + 2 >= self.geometry.pages_per_block { 4 } else { 6 };
-                let lower = page.saturating_sub(distance);
-                lower..lower + 1
-            }
-            _ => page - position..page,
+            tag.to_oob(bytes.page_mut(at).1, mark);
         }
     }
 
     pub(crate) fn block_bytes(&self, block: u32) -> Option<&[u8]> {
-        self.bytes.as_ref()?[block as usize].as_deref()
+        self.bytes.as_ref()?.block(block).map(AsRef::as_ref)
     }
 
+    /// Takes a page over from an image: its bytes, its tag, and what it must have been programmed.
     pub(crate) fn load_page(&mut self, at: PageAddress, data: &[u8], oob: &[u8]) {
         let index = self.index(at);
         let tag = Tag::from_oob(oob, self.geometry.bad_mark_oob_offset);
+        let is_programmed = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0xff);
         self.set_tag(index, tag);
-        self.programs[index] = 1 + SPARE_PROGRAM;
-        let block = &mut self.blocks[at.block as usize];
-        *block = (*block & !NEXT_PAGE) | (*block & NEXT_PAGE).max(at.page + 1);
-        self.store(at, Tag::ERASED, data, oob);
+        // A page of ones that has a tag was programmed; a spare area alone may hold marks.
+        if is_programmed(data) || !tag.is_erased() {
+            self.programs[index] |= 1;
+            self.raise_next_page(at);
+        }
+        if is_programmed(oob) {
+            self.programs[index] += SPARE_PROGRAM;
+        }
+        if let Some(bytes) = &mut self.bytes {
+            bytes.program(at, data, oob);
+        }
     }
 
     pub(crate) fn load_bad(&mut self, block: u32) {

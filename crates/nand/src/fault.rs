@@ -3,9 +3,11 @@
 //! Bit errors: the raw bit error rate (RBER) of a page is the sum of a wear, a retention and a
 //! read-disturb term in their usual empirical forms (power laws of the cycle count; see the part
 //! files for the constants and sources). Each ECC codeword draws its errors from the binomial
-//! distribution; a codeword with more than the correctable number is uncorrectable. Left out:
-//! dependence between neighbouring cells, read retries, temperature other than the rated one.
+//! distribution; a codeword with more than the correctable number is uncorrectable. Formulae and
+//! sources: docs/chips.md. Left out: dependence between neighbouring cells, bits of the ECC itself
+//! and of the spare area, read retries, temperature other than the rated one.
 
+use crate::Geometry;
 use crate::random::Stream;
 use serde::{Deserialize, Serialize};
 
@@ -59,28 +61,25 @@ impl ErrorModel {
     /// # Errors
     /// The sentence names the key and the permitted values.
     pub fn check(&self) -> Result<(), String> {
-        let probabilities = [
-            ("rber_fresh", self.rber_fresh),
-            ("rber_worn", self.rber_worn),
-            ("retention_rber_per_year", self.retention_rber_per_year),
-            ("read_disturb_rber_per_read", self.read_disturb_rber_per_read),
-            ("program_failure_worn", self.program_failure_worn),
-            ("erase_failure_worn", self.erase_failure_worn),
-            ("factory_bad_probability", self.factory_bad_probability),
-        ];
-        if let Some((key, _)) = probabilities.iter().find(|(_, value)| !(0.0..=1.0).contains(value)) {
-            return Err(format!("errors.{key} is a probability: 0 to 1"));
-        }
-        if self.erase_cycles_max == 0 || self.ecc_codeword_bytes == 0 {
-            return Err("errors.erase_cycles_max and ecc_codeword_bytes must be above 0".into());
-        }
         let ranges = [
-            ("erase_cycles_spread_percent", self.erase_cycles_spread_percent, 50.0),
-            ("wear_exponent", self.wear_exponent, 10.0),
-            ("retention_exponent", self.retention_exponent, 10.0),
+            ("erase_cycles_max", f64::from(self.erase_cycles_max), 1.0, 1e9),
+            ("erase_cycles_spread_percent", self.erase_cycles_spread_percent, 0.0, 50.0),
+            ("ecc_codeword_bytes", f64::from(self.ecc_codeword_bytes), 1.0, 65_536.0),
+            ("ecc_correctable_bits", f64::from(self.ecc_correctable_bits), 0.0, 65_536.0),
+            ("rber_fresh", self.rber_fresh, 0.0, 1.0),
+            ("rber_worn", self.rber_worn, 0.0, 1.0),
+            ("wear_exponent", self.wear_exponent, 0.0, 10.0),
+            ("retention_rber_per_year", self.retention_rber_per_year, 0.0, 1.0),
+            ("retention_exponent", self.retention_exponent, 0.0, 10.0),
+            ("read_disturb_rber_per_read", self.read_disturb_rber_per_read, 0.0, 1.0),
+            ("program_failure_worn", self.program_failure_worn, 0.0, 1.0),
+            ("erase_failure_worn", self.erase_failure_worn, 0.0, 1.0),
+            ("factory_bad_probability", self.factory_bad_probability, 0.0, 1.0),
         ];
-        match ranges.iter().find(|(_, value, limit)| !(0.0..=*limit).contains(value)) {
-            Some((key, _, limit)) => Err(format!("errors.{key} must be 0 to {limit}")),
+        match ranges.iter().find(|(_, value, low, high)| !(*low..=*high).contains(value)) {
+            Some((key, value, low, high)) => {
+                Err(format!("errors.{key} is {value} and must be {low} to {high}"))
+            }
             None => Ok(()),
         }
     }
@@ -104,8 +103,12 @@ pub struct FaultSettings {
 }
 
 impl FaultSettings {
-    pub(crate) fn draws_failures(&self) -> bool {
-        self.wear_out || self.program_failure_probability > 0.0 || self.erase_failure_probability > 0.0
+    /// True if the chip has to remember anything for these faults.
+    pub(crate) fn needs_state(&self) -> bool {
+        self.bit_errors
+            || self.wear_out
+            || self.program_failure_probability > 0.0
+            || self.erase_failure_probability > 0.0
     }
 }
 
@@ -116,93 +119,123 @@ pub struct EccCounters {
     pub corrected_bits: u64,
     /// Page reads with at least one corrected bit.
     pub corrected_reads: u64,
-    /// Page reads with an uncorrectable codeword.
+    /// Reads with an uncorrectable codeword; those of torn pages are among them.
     pub uncorrectable_reads: u64,
+}
+
+/// Bit errors of one page read.
+pub(crate) struct ReadErrors {
+    pub(crate) corrected_bits: u64,
+    pub(crate) is_uncorrectable: bool,
 }
 
 /// Fault state of one chip.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
-    pub(crate) settings: FaultSettings,
-    pub(crate) ecc: EccCounters,
+    settings: FaultSettings,
     failures: Stream,
     bits: Stream,
+    /// Erases each block endures; empty without wear-out.
     endurance: Vec<u32>,
+    /// Reads of each block since its erase; empty without bit errors.
     block_reads: Vec<u32>,
+    /// Time of the last program of each page; empty without bit errors.
     programmed_at_ns: Vec<u64>,
-    pub(crate) now_ns: u64,
-    pub(crate) program_failures: u64,
-    pub(crate) erase_failures: u64,
+    now_ns: u64,
 }
 
 impl Faults {
-    pub(crate) fn new(settings: FaultSettings, model: &ErrorModel, blocks: u32) -> Self {
+    #[expect(clippy::cast_sign_loss, reason = "an endurance is at least one cycle")]
+    pub(crate) fn new(settings: FaultSettings, model: &ErrorModel, geometry: &Geometry) -> Self {
         let mut spread = Stream::new(settings.seed, "endurance");
         let endurance = if settings.wear_out {
             let sigma = model.erase_cycles_spread_percent / 100.0;
             let rated = f64::from(model.erase_cycles_max);
-            (0..blocks).map(|_| (rated * (1.0 + sigma * spread.normal())).max(1.0) as u32).collect()
+            let mut draw = || (rated * (1.0 + sigma * spread.normal())).max(1.0) as u32;
+            (0..geometry.blocks).map(|_| draw()).collect()
         } else {
             Vec::new()
         };
-        let tracked = if settings.bit_errors { blocks as usize } else { 0 };
+        let tracked = |count: u32| if settings.bit_errors { count as usize } else { 0 };
         Self {
             failures: Stream::new(settings.seed, "failures"),
             bits: Stream::new(settings.seed, "bit errors"),
-            ecc: EccCounters::default(),
             endurance,
-            block_reads: vec![0; tracked],
-            programmed_at_ns: vec![0; tracked],
+            block_reads: vec![0; tracked(geometry.blocks)],
+            programmed_at_ns: vec![0; tracked(geometry.pages())],
             now_ns: 0,
-            program_failures: 0,
-            erase_failures: 0,
             settings,
         }
     }
 
-    pub(crate) fn program_fails(&mut self, model: &ErrorModel, block: usize, cycles: u32) -> bool {
-        if self.settings.bit_errors {
-            self.programmed_at_ns[block] = self.now_ns;
+    /// Takes over what the state before these settings knows of reads and ages.
+    pub(crate) fn keep_history(&mut self, old: Self) {
+        if self.settings.bit_errors && old.settings.bit_errors {
+            self.block_reads = old.block_reads;
+            self.programmed_at_ns = old.programmed_at_ns;
+            self.now_ns = old.now_ns;
+        }
+    }
+
+    pub(crate) fn pass_time(&mut self, duration_ns: u64) {
+        self.now_ns = self.now_ns.saturating_add(duration_ns);
+    }
+
+    pub(crate) fn program_fails(
+        &mut self,
+        model: &ErrorModel,
+        page_index: usize,
+        cycles: u32,
+    ) -> bool {
+        if let Some(programmed_at_ns) = self.programmed_at_ns.get_mut(page_index) {
+            *programmed_at_ns = self.now_ns;
         }
         let worn = self.worn_probability(model.program_failure_worn, model, cycles);
-        let fails = self.draw(self.settings.program_failure_probability + worn);
-        self.program_failures += u64::from(fails);
-        fails
+        self.draw(self.settings.program_failure_probability + worn)
     }
 
-    pub(crate) fn erase_fails(&mut self, model: &ErrorModel, block: usize, cycles: u32) -> bool {
-        if self.settings.bit_errors {
-            self.block_reads[block] = 0;
-        }
-        let worn_out = self.endurance.get(block).is_some_and(|limit| cycles >= *limit);
+    pub(crate) fn erase_fails(&mut self, model: &ErrorModel, block: u32, cycles: u32) -> bool {
+        let worn_out = self.endurance.get(block as usize).is_some_and(|limit| cycles >= *limit);
         let worn = self.worn_probability(model.erase_failure_worn, model, cycles);
         let fails = worn_out || self.draw(self.settings.erase_failure_probability + worn);
-        self.erase_failures += u64::from(fails);
+        if !fails && self.settings.bit_errors {
+            self.block_reads[block as usize] = 0;
+        }
         fails
     }
 
-    /// Draws the bit errors of one page read; true if a codeword is uncorrectable.
-    pub(crate) fn read_fails(&mut self, model: &ErrorModel, block: usize, cycles: u32, bytes: u32) -> bool {
+    /// Draws the bit errors in `bytes` of a page read. Every read of a block disturbs it.
+    pub(crate) fn read_errors(
+        &mut self,
+        model: &ErrorModel,
+        block: u32,
+        page_index: usize,
+        cycles: u32,
+        bytes: u32,
+    ) -> ReadErrors {
+        let mut errors = ReadErrors { corrected_bits: 0, is_uncorrectable: false };
         if !self.settings.bit_errors {
-            return false;
+            return errors;
         }
-        self.block_reads[block] = self.block_reads[block].saturating_add(1);
-        let age_ns = self.now_ns - self.programmed_at_ns[block];
-        let rber = model.rber(cycles, age_ns, self.block_reads[block]);
-        let mut corrected = 0;
-        let mut uncorrectable = false;
-        for _ in 0..bytes.div_ceil(model.ecc_codeword_bytes) {
-            let errors = self.bits.binomial(model.ecc_codeword_bytes * 8, rber);
-            if errors > model.ecc_correctable_bits {
-                uncorrectable = true;
+        let reads = self.block_reads[block as usize];
+        self.block_reads[block as usize] = reads.saturating_add(1);
+        if bytes == 0 {
+            return errors;
+        }
+        let age_ns = self.now_ns - self.programmed_at_ns[page_index];
+        let rber = model.rber(cycles, age_ns, reads);
+        let mut left = bytes;
+        while left > 0 {
+            let codeword_bytes = left.min(model.ecc_codeword_bytes);
+            left -= codeword_bytes;
+            let bits = self.bits.binomial(codeword_bytes * 8, rber);
+            if bits > model.ecc_correctable_bits {
+                errors.is_uncorrectable = true;
             } else {
-                corrected += u64::from(errors);
+                errors.corrected_bits += u64::from(bits);
             }
         }
-        self.ecc.corrected_bits += corrected;
-        self.ecc.corrected_reads += u64::from(corrected > 0);
-        self.ecc.uncorrectable_reads += u64::from(uncorrectable);
-        uncorrectable
+        errors
     }
 
     fn worn_probability(&self, at_rating: f64, model: &ErrorModel, cycles: u32) -> f64 {

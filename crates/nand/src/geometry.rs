@@ -1,4 +1,6 @@
 //! Shape of a part and the programming rules that its data sheet states.
+//!
+//! Left out: dies and channels (a device above the chip has them), parts whose blocks differ in size.
 
 use serde::{Deserialize, Serialize};
 
@@ -94,18 +96,38 @@ impl Geometry {
     /// # Errors
     /// The sentence names the key and the permitted values.
     pub fn check(&self) -> Result<(), String> {
-        let rules: [(bool, &str); 8] = [
-            (self.page_data_bytes >= 256 && self.page_data_bytes <= 1 << 20, "geometry.page_data_bytes must be 256 to 1048576"),
-            (self.page_oob_bytes >= 8, "geometry.page_oob_bytes must be at least 8"),
-            (self.pages_per_block >= 2 && self.pages_per_block <= 1 << 14, "geometry.pages_per_block must be 2 to 16384"),
-            (self.blocks >= 2, "geometry.blocks must be at least 2"),
-            (u64::from(self.blocks) * u64::from(self.pages_per_block) < 1 << 31, "geometry.blocks × pages_per_block must stay below 2^31 pages"),
-            (self.planes >= 1 && self.planes <= self.blocks, "geometry.planes must be 1 to geometry.blocks"),
-            (self.data_programs_max >= 1 && self.data_programs_max <= 15 && self.oob_programs_max >= 1 && self.oob_programs_max <= 15, "geometry.data_programs_max and oob_programs_max must be 1 to 15"),
-            (self.bad_mark_oob_offset < self.page_oob_bytes, "geometry.bad_mark_oob_offset must lie inside the spare area"),
+        let bits = self.cell.bits();
+        let nop = 1..=15;
+        let rules = [
+            (
+                (256..=1 << 20).contains(&self.page_data_bytes),
+                "page_data_bytes must be 256 to 1048576",
+            ),
+            ((12..=1 << 16).contains(&self.page_oob_bytes), "page_oob_bytes must be 12 to 65536"),
+            ((2..=1 << 14).contains(&self.pages_per_block), "pages_per_block must be 2 to 16384"),
+            (
+                bits != 2 || (self.pages_per_block >= 8 && self.pages_per_block.is_multiple_of(4)),
+                "pages_per_block must be a multiple of 4, at least 8, with cell = \"mlc\"",
+            ),
+            (
+                self.pages_per_block.is_multiple_of(bits),
+                "pages_per_block must be a multiple of the pages of a word line (tlc 3, qlc 4)",
+            ),
+            (self.blocks >= 2, "blocks must be at least 2"),
+            (
+                u64::from(self.blocks) * u64::from(self.pages_per_block) < 1 << 31,
+                "blocks × pages_per_block must stay below 2^31 pages",
+            ),
+            (self.planes >= 1 && self.planes <= self.blocks, "planes must be 1 to geometry.blocks"),
+            (nop.contains(&self.data_programs_max), "data_programs_max must be 1 to 15"),
+            (nop.contains(&self.oob_programs_max), "oob_programs_max must be 1 to 15"),
+            (
+                self.bad_mark_oob_offset < self.page_oob_bytes,
+                "bad_mark_oob_offset must lie inside the spare area",
+            ),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
-            Some((_, sentence)) => Err((*sentence).to_owned()),
+            Some((_, sentence)) => Err(format!("geometry.{sentence}")),
             None => Ok(()),
         }
     }

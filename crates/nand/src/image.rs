@@ -2,7 +2,9 @@
 //!
 //! With OOB a page is its data followed by its spare bytes (`nanddump --oob`); without, pages are
 //! data only. Erased pages are 0xFF. A bad block shows as a mark byte other than 0xFF in the spare
-//! area of its first page.
+//! area of its first page; on loading one in its second page counts as well, as data sheets ask.
+//! Left out, as there is no place for it in a flat image: counters and wear, how often a page was
+//! programmed, which pages are torn (their data is noise) and which blocks were torn in an erase.
 
 use crate::{Chip, FaultSettings, NandError, PageAddress, Part, Storage};
 use std::io::{Read, Write};
@@ -27,7 +29,9 @@ pub enum ImageError {
     #[error("image: {0}")]
     Chip(#[from] NandError),
     /// The length does not fit the part.
-    #[error("image: {length_bytes} bytes are not a whole number of {page_bytes}-byte pages, or more than the chip's {pages} pages; is the part or the OOB option right?")]
+    #[error(
+        "image: {length_bytes} bytes are not a whole number of {page_bytes}-byte pages, or more than the chip's {pages} pages; is the part or the OOB option right?"
+    )]
     Length {
         /// Bytes found.
         length_bytes: u64,
@@ -43,7 +47,11 @@ impl Chip {
     ///
     /// # Errors
     /// [`ImageError::Chip`] on a chip without byte storage; [`ImageError::Io`].
-    pub fn save_image(&self, writer: &mut dyn Write, layout: ImageLayout) -> Result<(), ImageError> {
+    pub fn save_image(
+        &self,
+        writer: &mut dyn Write,
+        layout: ImageLayout,
+    ) -> Result<(), ImageError> {
         if !self.stores_bytes() {
             return Err(NandError::NoStorage.into());
         }
@@ -76,11 +84,16 @@ impl Chip {
     ///
     /// # Errors
     /// [`ImageError::Length`] if the image does not fit the part; [`ImageError::Io`].
-    pub fn load_image(part: &Part, reader: &mut dyn Read, layout: ImageLayout) -> Result<Self, ImageError> {
+    pub fn load_image(
+        part: &Part,
+        reader: &mut dyn Read,
+        layout: ImageLayout,
+    ) -> Result<Self, ImageError> {
         let mut chip = Self::new(part, Storage::Bytes, &FaultSettings::default());
         let geometry = part.geometry.clone();
         let data_bytes = geometry.page_data_bytes as usize;
-        let oob_bytes = if layout == ImageLayout::WithOob { geometry.page_oob_bytes as usize } else { 0 };
+        let oob_bytes =
+            if layout == ImageLayout::WithOob { geometry.page_oob_bytes as usize } else { 0 };
         let mut page_bytes = vec![0; data_bytes + oob_bytes];
         let mut pages = 0;
         loop {
@@ -89,15 +102,26 @@ impl Chip {
                 return Ok(chip);
             }
             if filled < page_bytes.len() || pages == geometry.pages() {
-                let length_bytes = u64::from(pages) * page_bytes.len() as u64 + filled as u64;
+                let rest_bytes = std::io::copy(reader, &mut std::io::sink())?;
+                let length_bytes =
+                    u64::from(pages) * page_bytes.len() as u64 + filled as u64 + rest_bytes;
                 let page_bytes = page_bytes.len() as u32;
-                return Err(ImageError::Length { length_bytes, page_bytes, pages: geometry.pages() });
+                return Err(ImageError::Length {
+                    length_bytes,
+                    page_bytes,
+                    pages: geometry.pages(),
+                });
             }
-            let at = PageAddress::new(pages / geometry.pages_per_block, pages % geometry.pages_per_block);
+            let at = PageAddress::new(
+                pages / geometry.pages_per_block,
+                pages % geometry.pages_per_block,
+            );
             let (data, oob) = page_bytes.split_at(data_bytes);
             if page_bytes.iter().any(|byte| *byte != 0xff) {
-                let marked = oob.get(geometry.bad_mark_oob_offset as usize).is_some_and(|byte| *byte != 0xff);
-                if marked && at.page == 0 {
+                let marked = oob
+                    .get(geometry.bad_mark_oob_offset as usize)
+                    .is_some_and(|byte| *byte != 0xff);
+                if marked && at.page < 2 {
                     chip.load_bad(at.block);
                 }
                 chip.load_page(at, data, oob);

@@ -18,9 +18,10 @@ mod part;
 pub mod random;
 mod tag;
 mod timing;
+mod word_line;
 
 pub use chip::{Chip, ChipOperation, CutPoint, PageAddress, Storage};
-pub use counters::{Counters, Cost};
+pub use counters::{Cost, Counters};
 pub use error::NandError;
 pub use fault::{EccCounters, ErrorModel, FaultSettings};
 pub use geometry::{Cell, Geometry, PageOrder};

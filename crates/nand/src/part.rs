@@ -58,10 +58,45 @@ impl Part {
     /// Names the line and key that is wrong, unknown or missing.
     pub fn parse(path: &str, text: &str) -> Result<Self, PartError> {
         let wrong = |message: String| PartError::Text { path: path.to_owned(), message };
-        let part: Self = toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
-        part.geometry.check().and_then(|()| part.timing.check()).and_then(|()| part.errors.check()).map_err(wrong)?;
-        Ok(part)
+        let part: Self =
+            toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
+        match part.check() {
+            Ok(()) => Ok(part),
+            Err(sentence) => Err(wrong(match line_of(text, &sentence) {
+                Some(line) => format!("line {line}: {sentence}"),
+                None => sentence,
+            })),
+        }
     }
+
+    /// Says in one sentence what is wrong with these numbers, if anything.
+    ///
+    /// # Errors
+    /// The sentence begins with the key and names the permitted values.
+    pub fn check(&self) -> Result<(), String> {
+        self.geometry.check()?;
+        self.timing.check()?;
+        self.errors.check()?;
+        let (times, bits) = (self.timing.program_ns.len(), self.geometry.cell.bits() as usize);
+        if times != 1 && times != bits {
+            let allowed =
+                if bits == 1 { "one entry".into() } else { format!("one or {bits} entries") };
+            return Err(format!(
+                "timing.program_ns needs {allowed} for this kind of cell, not {times}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Line of the key that a sentence of [`Part::check`] begins with, or of its section.
+fn line_of(text: &str, sentence: &str) -> Option<usize> {
+    let mut keys = sentence.split(' ').next()?.split('.');
+    let table = toml::de::DeTable::parse(text).ok()?;
+    let (section, value) = table.get_ref().get_key_value(keys.next()?)?;
+    let key = keys.next().and_then(|key| value.get_ref().as_table()?.get_key_value(key));
+    let position = key.map_or_else(|| section.span().start, |(key, _)| key.span().start);
+    Some(text[..position].matches('\n').count() + 1)
 }
 
 macro_rules! embedded {
@@ -85,7 +120,10 @@ const TEXTS: &[(&str, &str)] = embedded!(
 
 /// All catalogue parts, sorted by name.
 pub fn catalogue() -> Vec<Part> {
-    TEXTS.iter().map(|(name, text)| Part::parse(name, text).expect("the catalogue is tested")).collect()
+    TEXTS
+        .iter()
+        .map(|(name, text)| Part::parse(name, text).expect("the catalogue is tested"))
+        .collect()
 }
 
 /// The catalogue part called `name`.
@@ -100,7 +138,8 @@ pub fn find_part(name: &str) -> Option<Part> {
 /// See [`PartError`].
 pub fn load_part(path: &Path) -> Result<Part, PartError> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|reason| PartError::File { path: shown.clone(), reason })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|reason| PartError::File { path: shown.clone(), reason })?;
     Part::parse(&shown, &text)
 }
 
@@ -124,7 +163,8 @@ mod tests {
             let sources = table["sources"].as_table().expect("sources");
             for section in ["geometry", "timing", "errors"] {
                 for key in table[section].as_table().expect("a table").keys() {
-                    let named = sources.contains_key(&format!("{section}.{key}")) || sources.contains_key(section);
+                    let named = sources.contains_key(&format!("{section}.{key}"))
+                        || sources.contains_key(section);
                     assert!(named, "{file}: {section}.{key} has no source");
                 }
             }

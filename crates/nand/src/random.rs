@@ -16,9 +16,10 @@ impl Stream {
     /// The stream `name` of the run with seed `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a over the name keeps streams of one seed apart.
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64 ^ seed.rotate_left(32), |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let hash =
+            name.bytes().fold(0xcbf2_9ce4_8422_2325_u64 ^ seed.rotate_left(32), |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            });
         Self { generator: Xoshiro256PlusPlus::seed_from_u64(hash ^ seed) }
     }
 

@@ -180,7 +180,10 @@ mod tests {
             Tag::link().to_oob(&mut oob, mark);
             let linked = Tag::from_oob(&oob, mark);
             assert!(linked.is_linked());
-            assert_eq!((linked.lpn(), linked.sequence(), linked.role()), (tag.lpn(), tag.sequence(), tag.role()));
+            assert_eq!(
+                (linked.lpn(), linked.sequence(), linked.role()),
+                (tag.lpn(), tag.sequence(), tag.role())
+            );
         }
     }
 }

@@ -1,4 +1,7 @@
 //! How long operations take, from the data sheet's array times and the bus.
+//!
+//! A read is tR and then the transfer, a program the transfer and then tPROG, an erase tBERS. Left
+//! out: command and address cycles, status polling, cache and multi-plane commands.
 
 use crate::{Counters, Geometry};
 use serde::{Deserialize, Serialize};
@@ -112,16 +115,28 @@ impl Timing {
     /// The sentence names the key and the permitted values.
     pub fn check(&self) -> Result<(), String> {
         if self.program_ns.is_empty() || self.program_ns.len() > 4 {
-            return Err("timing.program_ns needs one to four entries, one a page of a word line".into());
+            return Err(
+                "timing.program_ns needs one to four entries, one a page of a word line".into()
+            );
         }
         let second_ns = 1_000_000_000;
-        if self.read_ns > second_ns || self.erase_ns > 10 * second_ns || self.program_ns.iter().any(|ns| *ns > second_ns) {
-            return Err("timing: reads and programs take at most 1 s, erases at most 10 s".into());
+        if self.read_ns > second_ns {
+            return Err("timing.read_ns must be at most 1000000000 (1 s)".into());
+        }
+        if self.program_ns.iter().any(|ns| *ns > second_ns) {
+            return Err("timing.program_ns must be at most 1000000000 (1 s)".into());
+        }
+        if self.erase_ns > 10 * second_ns {
+            return Err("timing.erase_ns must be at most 10000000000 (10 s)".into());
         }
         match (&self.bus, self.transfer_ps_per_byte) {
-            (Some(_), Some(_)) => Err("timing: give either bus or transfer_ps_per_byte, not both".into()),
-            (None, None) => Err("timing: bus or transfer_ps_per_byte is missing".into()),
-            (None, Some(ps)) if ps > 1_000_000_000 => Err("timing.transfer_ps_per_byte is above 1 ms".into()),
+            (Some(_), Some(_)) => {
+                Err("timing.bus and transfer_ps_per_byte exclude each other: give one".into())
+            }
+            (None, None) => Err("timing needs bus or transfer_ps_per_byte".into()),
+            (None, Some(ps)) if ps > 1_000_000_000 => {
+                Err("timing.transfer_ps_per_byte must be at most 1000000000 (1 ms)".into())
+            }
             (Some(bus), None) if !BUS_MODES.iter().any(|mode| mode.name == bus) => {
                 let known: Vec<&str> = BUS_MODES.iter().map(|mode| mode.name).collect();
                 Err(format!("timing.bus: unknown mode `{bus}`; known: {}", known.join(", ")))

@@ -20,12 +20,11 @@ use ::parquet::basic::{Compression, Encoding, ZstdLevel};
 use ::parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::schema::types::ColumnPath;
-use arrow::array::{
+use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
 };
-use arrow::datatypes::{
-    DataType, Field, Fields, Int32Type, Schema, UInt8Type, UInt32Type, UInt64Type,
-};
+use arrow_array::types::{Int32Type, UInt8Type, UInt32Type, UInt64Type};
+use arrow_schema::{DataType, Field, Fields, Schema};
 
 use crate::error::{Fault, Kind, Place, TraceError};
 use crate::format::{Match, Opening};
@@ -477,7 +476,7 @@ fn properties() -> WriterProperties {
         .build()
 }
 
-fn batch_of(records: &[Record]) -> Result<RecordBatch, arrow::error::ArrowError> {
+fn batch_of(records: &[Record]) -> Result<RecordBatch, arrow_schema::ArrowError> {
     fn array<T: ArrowPrimitiveType>(
         records: &[Record],
         value: impl Fn(&Record) -> T::Native,

@@ -24,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
     from cyclopts import CycloptsError
 
-    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    from nandlab.cli.standard_input import hide_dashes
+
+    tokens = hide_dashes(sys.argv[1:] if arguments is None else arguments)
     try:
         code = application()(tokens, exit_on_error=False, print_error=False, result_action=_code)
         sys.stdout.flush()

@@ -91,9 +91,7 @@ def _verify(stored: Path, out: Path) -> int:
     except ValueError as error:
         raise NandlabError(f"{stored}: not the JSON file of a trace: {error}") from None
     with progress_bar(f"verify {stored.name}") as progress:
-        verification = verify(
-            metadata, out, progress=lambda done, total: progress(done, total, "")
-        )
+        verification = verify(metadata, out, progress=lambda done, total: progress(done, total, ""))
     print_table(
         "",
         ("figure", "stored", "made again", "difference", "agrees"),

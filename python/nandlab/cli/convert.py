@@ -28,9 +28,12 @@ def convert(
 
     """
     from nandlab import engine
+    from nandlab.cli.standard_input import shown_dash
     from nandlab.terminal.output import print_json, print_table, print_text
 
-    summary = engine.convert(source, target, (trace_options or TraceOptions()).for_engine())
+    summary = engine.convert(
+        shown_dash(source), target, (trace_options or TraceOptions()).for_engine()
+    )
     if output_format == "json":
         print_json(summary)
         return 0

@@ -55,6 +55,7 @@ def replay(
     from nandlab import engine
     from nandlab.byte_sizes import parse_bytes
     from nandlab.cli.settings import parse_settings
+    from nandlab.cli.standard_input import shown_dash
     from nandlab.errors import NandlabError
     from nandlab.results.run_directory import check_target
 
@@ -74,7 +75,7 @@ def replay(
         "passes": passes,
         **(trace_options or TraceOptions()).for_engine(),
     }
-    answer = engine.replay(trace, options)
+    answer = engine.replay(shown_dash(trace), options)
     if out is not None:
         _write(out, answer)
     _print(answer, output_format)

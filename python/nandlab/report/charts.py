@@ -19,6 +19,8 @@ POINTS_MAX = 5_000
 
 _HEIGHT_PX = 260
 _LINE = "#8886"
+_LEGEND_SHORT = 16
+_NAMES_LEVEL = 5
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -34,7 +36,7 @@ def grouped_bars(
         _chart(rows)
         .mark_bar()
         .encode(
-            x=altair.X(f"{x}:N", sort=list(order), title=None, axis=altair.Axis(labelAngle=0)),
+            x=altair.X(f"{x}:N", sort=list(order), title=None, axis=_names_axis(order)),
             xOffset=altair.XOffset(f"{series}:N", sort=names),
             y=altair.Y(f"{y}:Q", title=y_title, axis=altair.Axis(format="~s")),
             color=_colour(series, names),
@@ -59,7 +61,7 @@ def stacked_bars(
         _chart(rows)
         .mark_bar()
         .encode(
-            x=altair.X(f"{x}:N", sort=list(order), title=None, axis=altair.Axis(labelAngle=0)),
+            x=altair.X(f"{x}:N", sort=list(order), title=None, axis=_names_axis(order)),
             y=altair.Y(f"{y}:Q", title=y_title, axis=altair.Axis(format="~s")),
             color=_colour(series, names),
             tooltip=[
@@ -159,16 +161,24 @@ def _chart(rows: Rows) -> Any:
     return altair.Chart(data)
 
 
+def _names_axis(order: Sequence[str]) -> Any:
+    """Names side by side while there is room on a telephone, aslant when they are many."""
+    import altair
+
+    return altair.Axis(labelAngle=-40 if len(order) > _NAMES_LEVEL else 0)
+
+
 def _colour(series: str, names: Sequence[str]) -> Any:
     import altair
 
+    columns = 1 if any(len(name) > _LEGEND_SHORT for name in names) else 3
     colours = [PALETTE[index % len(PALETTE)] for index in range(len(names))]
     return altair.Color(
         f"{series}:N",
         sort=list(names),
         title=None,
         scale=altair.Scale(domain=list(names), range=colours),
-        legend=altair.Legend(orient="top", columns=2, labelLimit=320, symbolType="square"),
+        legend=altair.Legend(orient="top", columns=columns, labelLimit=320, symbolType="square"),
     )
 
 

@@ -118,10 +118,10 @@ def _published(rows: Measurements, verdict: Verdict) -> Section:
         "Published and simulated",
         paragraphs=(
             "The ratio is simulated over published: 1 is equal. Distances are means of |ln ratio|, "
-            "written as a factor. `all` pools every workload; the single workload "
-            "listed is the nearest one of its variant. `Best scale` is the one factor on all "
-            "simulated means that suits them best: it allows for windows that hold another "
-            "amount of data.",
+            "written as a factor. `all` pools every workload, `all mp3` those with "
+            "large files; the single workload listed is the nearest one of its variant. "
+            "`Best scale` is the one factor on all simulated means that suits them best: it "
+            "allows for windows that hold another amount of data.",
         ),
         tables=(tables[:1] + ([nearness] if near else []) + tables[1:]) if tables else (),
         figures=figures,
@@ -194,6 +194,8 @@ def _curves(result: StudyResult, rows: Measurements, verdict: Verdict) -> Sectio
     settings = verdict.main_settings
     curves = result.curves.dicts()
     processes = rows.axis_values("processes")[:1]
+    order = _order(rows)
+    names = _names(order)
     figures = []
     for column, title in (("weighted_time", "time (reads)"), ("erases", "erases")):
         for file_system in rows.axis_values("file_system"):
@@ -204,6 +206,7 @@ def _curves(result: StudyResult, rows: Measurements, verdict: Verdict) -> Sectio
                     for row in curves
                     if all(row.get(axis) == value for axis, value in place.items())
                     and (not processes or row.get("processes") == processes[0])
+                    and row["ftl"] in order
                 ]
                 if points:
                     where = f"{file_system.upper()}, {file_set.upper()}"
@@ -213,9 +216,7 @@ def _curves(result: StudyResult, rows: Measurements, verdict: Verdict) -> Sectio
                             f"Cumulative {title}: {where}",
                             f"{settings} settings, honestly counted, one process.",
                             charts.lines(
-                                sorted(
-                                    points, key=lambda row: _names(_order(rows)).index(row["layer"])
-                                ),
+                                sorted(points, key=lambda row: names.index(row["layer"])),
                                 x="requests",
                                 y="value",
                                 series="layer",

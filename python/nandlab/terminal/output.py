@@ -9,6 +9,8 @@ from typing import Any, Literal
 OutputFormat = Literal["table", "json", "csv"]
 
 _PIPE_WIDTH = 120
+_NAME_MAX = 40
+"""Names up to this length are not broken into lines."""
 
 
 def console() -> Any:
@@ -37,10 +39,11 @@ def print_table(
         pad_edge=False,
     )
     for index, column in enumerate(columns):
+        longest = max((len(row[index]) for row in rows), default=0)
         table.add_column(
             Text(column),
             justify="right" if index in numeric else "left",
-            no_wrap=index == 0,
+            no_wrap=index in numeric or (index == 0 and longest <= _NAME_MAX),
             overflow="fold",
         )
     for row in rows:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nandlab.verdicts.published_view import View
-from nandlab.verdicts.wording import ftl_name, joined, number, percent
+from nandlab.verdicts.wording import ftl_name, number, percent
 
 
 @dataclass(frozen=True)
@@ -101,4 +101,4 @@ def log_blocks(view: View, ftls: Sequence[str]) -> str:
 
 
 def _sentence(parts: Sequence[str]) -> str:
-    return f"{joined(parts)}." if parts else ""
+    return f"{'; '.join(parts)}." if parts else ""

@@ -96,7 +96,10 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for a JSON file."""
-        return asdict(self)
+        plain = asdict(self)
+        for cell, found in zip(plain["distances"], self.distances, strict=True):
+            cell["ratio"] = found.ratio
+        return plain
 
     def claims_holding(self, variant: str) -> tuple[int, int]:
         """Claims that hold under a variant, and claims that could be tested."""

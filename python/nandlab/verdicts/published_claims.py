@@ -1,5 +1,6 @@
 """The claims of the publication on FTLs under Windows file systems, each tested on the rows."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -132,7 +133,11 @@ def _ntfs_volume(view: View) -> Evaluation:
 def _cheaper(
     quantity: str, axis: str, cheap: str, dear: str, ftls: Sequence[str] = PUBLISHED_FTLS
 ) -> Test:
-    """Tests that one value of an axis costs less per page written than another, on each layer."""
+    """Tests that one value of an axis costs less per page written than another.
+
+    It must be so on each layer when some are named, and in the geometric mean over all otherwise.
+    """
+    each = ftls is not PUBLISHED_FTLS
 
     def test(view: View) -> Evaluation:
         ratios = {}
@@ -150,9 +155,10 @@ def _cheaper(
             f"{ftl_name(ftl)} {ratio:.2f}" for ftl, ratio in ratios.items()
         )
         if failing:
-            detail += f"; fails for {joined(failing)}"
+            detail += f"; not so for {joined(failing)}"
         values = tuple(Value(ftl_name(ftl), ratio, "ratio") for ftl, ratio in ratios.items())
-        return Evaluation(view.variant.label, not failing, detail, values)
+        holds = not failing if each else math.prod(ratios.values()) > 1
+        return Evaluation(view.variant.label, holds, detail, values)
 
     return test
 

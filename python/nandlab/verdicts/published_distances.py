@@ -22,7 +22,10 @@ def distances(measurements: Measurements, reference: Table) -> list[Distance]:
 
 
 def nearness(measurements: Measurements, reference: Table) -> list[Nearness]:
-    """Nearness of every variant and reading, over all workloads and to the nearest single one."""
+    """Nearness of every variant and reading.
+
+    Over all workloads, over those of each file set, and to the nearest single workload.
+    """
     found = []
     for variant in variants(measurements):
         for reading in READINGS:
@@ -35,6 +38,11 @@ def nearness(measurements: Measurements, reference: Table) -> list[Nearness]:
             near = [one for one in single if one is not None]
             if pooled is not None:
                 found.append(pooled)
+            sets = [
+                _nearness(_cells(view, reference, {"file_set": name}), f"all {name}")
+                for name in measurements.axis_values("file_set")
+            ]
+            found += [one for one in sets if one is not None]
             if near:
                 found.append(min(near, key=lambda one: one.means_factor))
     return found

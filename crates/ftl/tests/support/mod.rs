@@ -1,4 +1,5 @@
 //! Small chips, and pages whose contents say which write made them.
+#![allow(dead_code, reason = "every test file uses a part of this")]
 
 use ftl::{Ftl, FtlEntry, Settings, Value};
 use nand::{Chip, FaultSettings, Part, Storage};

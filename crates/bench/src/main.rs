@@ -1,0 +1,237 @@
+//! Speed as ratios against a bare loop in the same process, and write rates of every layer.
+//!
+//! A ratio compares work done in one run on one machine, so it may be compared between machines;
+//! the rates beside it may not. Each figure is the best of several alternating rounds, which is
+//! what a busy machine disturbs least.
+
+#![allow(clippy::print_stdout, reason = "a table on the terminal is what this program is for")]
+#![allow(clippy::disallowed_types, reason = "measuring time is what this program is for")]
+
+mod bare_loop;
+
+use bare_loop::BareLoop;
+use ftl::{FTLS, Ftl, Settings};
+use nand::random::Stream;
+use nand::{Chip, FaultSettings, Part, Storage, find_part};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use study::{AddressRule, Replay};
+use trace::{Operation, Record, TraceWriter};
+
+/// 4 GiB of 4 KiB pages, 64 to a block; an eighth is spare.
+const BLOCKS: u32 = 16_384;
+const PAGES_PER_BLOCK: u32 = 64;
+const SPARE_FACTOR: f64 = 0.125;
+const ROUNDS: usize = 5;
+const WRITES: u64 = 4_000_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let out = std::env::args().skip_while(|argument| argument != "--out").nth(1).map(PathBuf::from);
+    let page = page_mapping();
+    let replay = replay(page.bare_writes_per_s)?;
+    let layers = layers();
+    println!("page mapping, greedy, 4 GiB of 4 KiB pages, N = 64, Sf = 0.125, uniform random writes");
+    println!("  bare loop      {:>8.2} M writes/s", page.bare_writes_per_s / 1e6);
+    println!("  layer `page`   {:>8.2} M writes/s", page.layer_writes_per_s / 1e6);
+    println!("  page_mapping_ratio  {:.3}   (programs: layer {:.4} of bare)", page.ratio(), page.programs_ratio);
+    println!("  memory         {:>8.2} bytes a physical page", page.bytes_per_page);
+    println!("replay of a Parquet trace of single-page writes, decoding included");
+    println!("  replay         {:>8.2} M requests/s", replay.requests_per_s / 1e6);
+    println!("  replay_ratio        {:.3}", replay.ratio);
+    println!("writes of one page each, 100 MiB of 512-byte pages in 16 KiB blocks, default settings");
+    println!("  {:<18} {:>14} {:>14} {:>10}", "layer", "sequential M/s", "random M/s", "random WA");
+    for layer in &layers {
+        println!(
+            "  {:<18} {:>14.2} {:>14.3} {:>10.2}",
+            layer.name, layer.sequential / 1e6, layer.random / 1e6, layer.random_write_amplification
+        );
+    }
+    if let Some(out) = out {
+        write_report(&out, &page, &replay, &layers)?;
+    }
+    Ok(())
+}
+
+struct PageMapping {
+    bare_writes_per_s: f64,
+    layer_writes_per_s: f64,
+    programs_ratio: f64,
+    bytes_per_page: f64,
+}
+
+impl PageMapping {
+    fn ratio(&self) -> f64 {
+        self.layer_writes_per_s / self.bare_writes_per_s
+    }
+}
+
+fn large_part() -> Part {
+    let mut part = find_part("generic-mlc-2x").expect("in the catalogue");
+    part.geometry.page_data_bytes = 4096;
+    part.geometry.pages_per_block = PAGES_PER_BLOCK;
+    part.geometry.blocks = BLOCKS;
+    part.timing.program_ns.truncate(1);
+    part
+}
+
+fn logical_pages() -> u32 {
+    (f64::from(BLOCKS * PAGES_PER_BLOCK) * (1.0 - SPARE_FACTOR)) as u32
+}
+
+fn build(name: &str, part: &Part, logical_pages: u32) -> Box<dyn Ftl> {
+    let entry = ftl::find_ftl(name).expect("in the table");
+    let settings = Settings::new(entry.parameters, &BTreeMap::new()).expect("defaults");
+    let chip = Chip::new(part, Storage::Tags, &FaultSettings::default());
+    ftl::build(entry, chip, logical_pages, &settings).expect("a large enough chip")
+}
+
+/// Alternates rounds of the bare loop and of the layer, both in steady state, on the same numbers.
+fn page_mapping() -> PageMapping {
+    let pages = logical_pages();
+    let mut bare = BareLoop::new(BLOCKS, PAGES_PER_BLOCK, pages);
+    let mut layer = build("page", &large_part(), pages);
+    let bytes_per_page = resident_bytes(&layer.flash().chip().clone(), pages);
+    (0..pages).for_each(|lpn| bare.write(lpn));
+    layer.write_pages(0, pages).expect("a healthy chip");
+    let (mut bare_stream, mut layer_stream) = (Stream::new(1, "bench"), Stream::new(1, "bench"));
+    bare_loop::run(&mut bare, &mut bare_stream, WRITES);
+    write_random(layer.as_mut(), &mut layer_stream, pages, WRITES);
+    let (mut bare_best, mut layer_best) = (f64::MAX, f64::MAX);
+    let (bare_before, layer_before) = (bare.programs, layer.flash().chip().counters().page_programs);
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        bare_loop::run(&mut bare, &mut bare_stream, WRITES);
+        bare_best = bare_best.min(start.elapsed().as_secs_f64());
+        let start = Instant::now();
+        write_random(layer.as_mut(), &mut layer_stream, pages, WRITES);
+        layer_best = layer_best.min(start.elapsed().as_secs_f64());
+    }
+    let layer_programs = layer.flash().chip().counters().page_programs - layer_before;
+    PageMapping {
+        bare_writes_per_s: WRITES as f64 / bare_best,
+        layer_writes_per_s: WRITES as f64 / layer_best,
+        programs_ratio: layer_programs as f64 / (bare.programs - bare_before) as f64,
+        bytes_per_page,
+    }
+}
+
+/// Bytes of the chip's state, the map, and the index of valid pages, for each physical page.
+fn resident_bytes(chip: &Chip, logical_pages: u32) -> f64 {
+    let physical = f64::from(chip.geometry().pages());
+    let map_bytes = 4.0 * f64::from(logical_pages) / physical;
+    let index_bits = f64::from(PAGES_PER_BLOCK + 1) * f64::from(BLOCKS) * (1.0 + 1.0 / 64.0);
+    // Virtual block table, valid count, flags, age list, erase count of the free pool.
+    let block_bytes = 4.0 + 2.0 + 2.0 + 16.0 + 4.0;
+    chip.state_bytes_per_page() + map_bytes + index_bits / 8.0 / physical + block_bytes / f64::from(PAGES_PER_BLOCK)
+}
+
+fn write_random(layer: &mut dyn Ftl, stream: &mut Stream, pages: u32, count: u64) {
+    for _ in 0..count {
+        layer.write_pages(stream.below(pages), 1).expect("a healthy chip");
+    }
+}
+
+struct ReplaySpeed {
+    requests_per_s: f64,
+    ratio: f64,
+}
+
+fn replay(bare_writes_per_s: f64) -> Result<ReplaySpeed, Box<dyn Error>> {
+    let path = std::env::temp_dir().join(format!("nandlab-bench-{}.parquet", std::process::id()));
+    write_trace(&path)?;
+    let mut best = f64::MAX;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        replay_on_large_part(&path)?;
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    std::fs::remove_file(&path)?;
+    let requests_per_s = WRITES as f64 / best;
+    Ok(ReplaySpeed { requests_per_s, ratio: requests_per_s / bare_writes_per_s })
+}
+
+/// Decodes and serves the whole trace on a device in steady state.
+fn replay_on_large_part(path: &Path) -> Result<(), Box<dyn Error>> {
+    let mut replay = Replay::new(build("page", &large_part(), logical_pages()), AddressRule::Error);
+    let mut reader = trace::open(path, &trace::Options::default())?.into_columns()?;
+    let mut columns = trace::Columns::default();
+    while reader.next_columns(&mut columns)? {
+        for index in 0..columns.len() {
+            replay.serve(columns.operation[index], columns.offset_bytes[index], columns.length_bytes[index])?;
+        }
+    }
+    Ok(())
+}
+
+fn write_trace(path: &Path) -> Result<(), Box<dyn Error>> {
+    let mut writer = TraceWriter::create(path)?;
+    let mut stream = Stream::new(1, "trace");
+    let mut batch = Vec::with_capacity(65_536);
+    for number in 0..WRITES {
+        let offset_bytes = u64::from(stream.below(logical_pages())) * 4096;
+        batch.push(Record::new(number * 1000, Operation::Write, offset_bytes, 4096));
+        if batch.len() == batch.capacity() {
+            writer.write(&batch)?;
+            batch.clear();
+        }
+    }
+    writer.write(&batch)?;
+    Ok(writer.finish(&BTreeMap::new())?)
+}
+
+struct Layer {
+    name: &'static str,
+    sequential: f64,
+    random: f64,
+    random_write_amplification: f64,
+}
+
+/// Sequential and random single-page writes on the small-block part, by every layer.
+fn layers() -> Vec<Layer> {
+    const LOGICAL_PAGES: u32 = 204_800;
+    FTLS.iter()
+        .map(|entry| {
+            let mut part = find_part("published-small-block").expect("in the catalogue");
+            part.geometry.blocks = 13_000;
+            let mut layer = build(entry.name, &part, LOGICAL_PAGES);
+            layer.write_pages(0, LOGICAL_PAGES).expect("a healthy chip");
+            let start = Instant::now();
+            for _ in 0..4 {
+                layer.write_pages(0, LOGICAL_PAGES).expect("a healthy chip");
+            }
+            let sequential = f64::from(4 * LOGICAL_PAGES) / start.elapsed().as_secs_f64();
+            let mut stream = Stream::new(1, "layers");
+            let count = 100_000;
+            let before = layer.flash().chip().counters().programs();
+            let start = Instant::now();
+            write_random(layer.as_mut(), &mut stream, LOGICAL_PAGES, count);
+            let random = count as f64 / start.elapsed().as_secs_f64();
+            let programs = layer.flash().chip().counters().programs() - before;
+            let random_write_amplification = programs as f64 / count as f64;
+            Layer { name: entry.name, sequential, random, random_write_amplification }
+        })
+        .collect()
+}
+
+fn write_report(out: &Path, page: &PageMapping, replay: &ReplaySpeed, layers: &[Layer]) -> Result<(), Box<dyn Error>> {
+    let report = json!({
+        "page_mapping_ratio": page.ratio(),
+        "page_mapping_bytes_per_page": page.bytes_per_page,
+        "page_mapping_writes_per_s": page.layer_writes_per_s,
+        "bare_loop_writes_per_s": page.bare_writes_per_s,
+        "replay_ratio": replay.ratio,
+        "replay_requests_per_s": replay.requests_per_s,
+        "layers": layers.iter().map(|layer| json!({
+            "ftl": layer.name,
+            "sequential_writes_per_s": layer.sequential,
+            "random_writes_per_s": layer.random,
+            "random_write_amplification": layer.random_write_amplification,
+        })).collect::<Vec<_>>(),
+    });
+    let partial = out.with_extension("partial");
+    std::fs::write(&partial, format!("{report:#}\n"))?;
+    Ok(std::fs::rename(partial, out)?)
+}

@@ -1,0 +1,269 @@
+//! Everything that makes an operation other than plain: power cuts, torn pages and blocks, injected
+//! faults, the log. A chip without any of these never comes here.
+//!
+//! An operation that began is counted and logged, whatever became of it: torn, failed or complete.
+//! One that is refused, or cut before it began, is neither.
+
+use super::{Chip, ChipOperation, CutPoint, DATA_PROGRAMS, SPARE_PROGRAM, UNSTABLE};
+use crate::fault::Faults;
+use crate::random::Stream;
+use crate::{FaultSettings, NandError, PageAddress, Tag};
+
+/// A power cut to come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    operations_left: u64,
+    point: CutPoint,
+}
+
+impl Chip {
+    /// Cuts the power at the operation after `operations` more ones, at `point` of it.
+    pub fn cut_power_after(&mut self, operations: u64, point: CutPoint) {
+        self.cut = Some(Cut { operations_left: operations, point });
+        self.watch();
+    }
+
+    /// Restores the supply and forgets a pending cut.
+    pub fn power_on(&mut self) {
+        self.powered = true;
+        self.cut = None;
+        self.watch();
+    }
+
+    /// False after a power cut, until `power_on`.
+    pub fn is_powered(&self) -> bool {
+        self.powered
+    }
+
+    /// Changes the faults the chip shows from now on; wear and contents stay.
+    ///
+    /// Reads and ages of pages are recorded while bit errors are on. When they are switched on,
+    /// all pages count as programmed at that moment and never read.
+    pub fn set_faults(&mut self, faults: &FaultSettings) {
+        let old = self.faults.take();
+        self.faults = faults.needs_state().then(|| {
+            let mut new = Faults::new(faults.clone(), &self.errors, &self.geometry);
+            if let Some(old) = old {
+                new.keep_history(*old);
+            }
+            Box::new(new)
+        });
+        self.watch();
+    }
+
+    /// Lets `duration_ns` of simulated time pass for retention; without bit errors it has no effect.
+    pub fn age(&mut self, duration_ns: u64) {
+        if let Some(faults) = &mut self.faults {
+            faults.pass_time(duration_ns);
+        }
+    }
+
+    /// Starts a log of operations.
+    pub fn start_log(&mut self) {
+        self.log = Some(Vec::new());
+        self.watch();
+    }
+
+    /// Takes the operations logged since the start or the last call.
+    pub fn take_log(&mut self) -> Vec<ChipOperation> {
+        self.log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(super) fn watch(&mut self) {
+        self.watched = self.faults.is_some()
+            || self.cut.is_some()
+            || self.log.is_some()
+            || !self.powered
+            || !self.unreadable.is_empty();
+    }
+
+    /// The answer to an operation that breaks a rule: a chip without power does not even say that.
+    #[cold]
+    pub(super) fn refuse(&self, error: NandError) -> NandError {
+        if self.powered { error } else { NandError::PowerLost }
+    }
+
+    /// Start of any operation: power, the countdown to a cut, the log.
+    #[cold]
+    pub(super) fn enter(&mut self, operation: ChipOperation) -> Result<(), NandError> {
+        if !self.powered {
+            return Err(NandError::PowerLost);
+        }
+        if self.cut.is_some_and(|cut| cut.operations_left == 0 && cut.point == CutPoint::Before) {
+            self.powered = false;
+            return Err(NandError::PowerLost);
+        }
+        if let Some(log) = &mut self.log {
+            log.push(operation);
+        }
+        Ok(())
+    }
+
+    /// Counts an operation towards a pending cut; the cut's point if this is the operation it hits.
+    fn take_cut(&mut self) -> Option<CutPoint> {
+        let cut = self.cut.as_mut()?;
+        if cut.operations_left > 0 {
+            cut.operations_left -= 1;
+            return None;
+        }
+        self.powered = false;
+        Some(cut.point)
+    }
+
+    /// End of a read of `data_bytes` of data, besides the spare area.
+    #[cold]
+    pub(super) fn leave_read(
+        &mut self,
+        at: PageAddress,
+        index: usize,
+        data_bytes: u32,
+    ) -> Result<(), NandError> {
+        if self.take_cut().is_some() {
+            return Err(NandError::PowerLost);
+        }
+        let mut uncorrectable = self.unreadable.contains(&(index as u32));
+        let cycles = self.erase_cycles(at.block);
+        let is_programmed = self.programs[index] & DATA_PROGRAMS != 0;
+        if let Some(faults) = &mut self.faults {
+            let checked_bytes = if is_programmed { data_bytes } else { 0 };
+            let errors = faults.read_errors(&self.errors, at.block, index, cycles, checked_bytes);
+            self.ecc.corrected_bits += errors.corrected_bits;
+            self.ecc.corrected_reads += u64::from(errors.corrected_bits > 0);
+            uncorrectable |= errors.is_uncorrectable;
+        }
+        if uncorrectable {
+            self.ecc.uncorrectable_reads += 1;
+            return Err(NandError::Uncorrectable { block: at.block, page: at.page });
+        }
+        Ok(())
+    }
+
+    /// Start of a program; `Ok(false)` if it completes and the power fails after it.
+    #[cold]
+    pub(super) fn enter_program(
+        &mut self,
+        at: PageAddress,
+        index: usize,
+        tag: Tag,
+    ) -> Result<bool, NandError> {
+        self.enter(ChipOperation::PageProgram(at, tag))?;
+        let cut = self.take_cut();
+        if cut == Some(CutPoint::Inside) {
+            self.count_program(at.page);
+            self.tear_page(at, index);
+            for lower in self.geometry.paired_pages(at.page) {
+                let lower = PageAddress::new(at.block, lower);
+                if self.is_programmed(lower) {
+                    self.lose_page(lower);
+                }
+            }
+            return Err(NandError::PowerLost);
+        }
+        let cycles = self.erase_cycles(at.block);
+        let fails = self
+            .faults
+            .as_mut()
+            .is_some_and(|faults| faults.program_fails(&self.errors, index, cycles));
+        if fails {
+            self.program_failures += 1;
+            self.count_program(at.page);
+            self.tear_page(at, index);
+            let failed = NandError::ProgramFailed { block: at.block, page: at.page };
+            return Err(self.refuse(failed));
+        }
+        Ok(cut.is_none())
+    }
+
+    /// Start of a spare-only program; `Ok(false)` if it completes and the power fails after it.
+    ///
+    /// A mark is a few bits of one byte: torn, it is not there.
+    #[cold]
+    pub(super) fn enter_spare_program(&mut self, at: PageAddress) -> Result<bool, NandError> {
+        self.enter(ChipOperation::SpareProgram(at))?;
+        let cut = self.take_cut();
+        if cut == Some(CutPoint::Inside) {
+            self.counters.spare_programs += 1;
+            return Err(NandError::PowerLost);
+        }
+        Ok(cut.is_none())
+    }
+
+    /// Start of an erase; `Ok(false)` if it completes and the power fails after it.
+    #[cold]
+    pub(super) fn enter_erase(&mut self, block: u32) -> Result<bool, NandError> {
+        self.enter(ChipOperation::Erase(block))?;
+        let cut = self.take_cut();
+        if cut == Some(CutPoint::Inside) {
+            self.tear_block(block);
+            self.count_erase(block);
+            return Err(NandError::PowerLost);
+        }
+        let cycles = self.erase_cycles(block);
+        let fails = self
+            .faults
+            .as_mut()
+            .is_some_and(|faults| faults.erase_fails(&self.errors, block, cycles));
+        if fails {
+            self.erase_failures += 1;
+            self.tear_block(block);
+            self.count_erase(block);
+            return Err(self.refuse(NandError::EraseFailed { block }));
+        }
+        Ok(cut.is_none())
+    }
+
+    /// Leaves a page used up and unreadable; its spare area may still take marks that nobody reads.
+    fn tear_page(&mut self, at: PageAddress, index: usize) {
+        let spare_programs = self.programs[index] / SPARE_PROGRAM;
+        let spare_programs = (spare_programs + 1).min(self.geometry.oob_programs_max);
+        self.programs[index] = DATA_PROGRAMS | (spare_programs * SPARE_PROGRAM);
+        self.raise_next_page(at);
+        self.lose_page(at);
+    }
+
+    /// Makes a page unreadable. In an image its data is noise, as on a real chip read without ECC.
+    fn lose_page(&mut self, at: PageAddress) {
+        let index = self.index(at) as u32;
+        self.unreadable.insert(index);
+        if let Some(bytes) = &mut self.bytes {
+            let mut noise = Stream::new(u64::from(index), "torn page");
+            for word in bytes.page_mut(at).0.chunks_mut(8) {
+                for (byte, bits) in word.iter_mut().zip(noise.next_u64().to_le_bytes()) {
+                    *byte &= bits;
+                }
+            }
+        }
+        self.watch();
+    }
+
+    /// Leaves a block half erased: by its contents, each page kept, blank or unreadable.
+    ///
+    /// Which of the three is drawn from block, erase count and page, so that one run over all cut
+    /// points meets blocks that look untouched, empty and mixed.
+    fn tear_block(&mut self, block: u32) {
+        let seed = u64::from(block) << 32 | u64::from(self.erase_cycles(block));
+        let mut draw = Stream::new(seed, "torn erase");
+        let look = draw.below(3);
+        for page in 0..self.geometry.pages_per_block {
+            let at = PageAddress::new(block, page);
+            match if look == 2 { draw.below(3) } else { look } {
+                0 => {}
+                1 => self.wipe_page(at),
+                _ if self.is_programmed(at) => self.lose_page(at),
+                _ => {}
+            }
+        }
+        self.blocks[block as usize] |= UNSTABLE;
+        self.watch();
+    }
+
+    fn wipe_page(&mut self, at: PageAddress) {
+        let index = self.index(at);
+        self.programs[index] = 0;
+        self.set_tag(index, Tag::ERASED);
+        self.unreadable.remove(&(index as u32));
+        if let Some(bytes) = &mut self.bytes {
+            bytes.erase_page(at);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Which pages of a block share a word line, and in which order they are programmed.
+//!
+//! Two-bit parts interleave word lines, as the paired-page tables of two-bit data sheets print it:
+//! lower pages 0 1 2 3 6 7 10 11 …, upper pages 4 5 8 9 …, the last two pages upper. Parts with
+//! more bits are taken to program a word line in one go, page after page. Left out: the other
+//! orders that makers use, and coupling between neighbouring word lines.
+
+use crate::Geometry;
+use std::ops::Range;
+
+impl Geometry {
+    /// Position of a page in its word line: 0 is the lower page.
+    pub fn word_line_position(&self, page: u32) -> u32 {
+        match self.cell.bits() {
+            1 => 0,
+            2 => u32::from((page >= 4 && page % 4 < 2) || page + 2 >= self.pages_per_block),
+            bits => page % bits,
+        }
+    }
+
+    /// Lower pages of the word line of `page`: what a torn program of it destroys besides.
+    pub fn paired_pages(&self, page: u32) -> Range<u32> {
+        let position = self.word_line_position(page);
+        match self.cell.bits() {
+            _ if position == 0 => page..page,
+            2 => {
+                let distance = if page < 6 || page + 2 >= self.pages_per_block { 4 } else { 6 };
+                let lower = page.saturating_sub(distance);
+                lower..lower + 1
+            }
+            _ => page - position..page,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+"""What several test files share."""
+
+from pathlib import Path
+
+import pytest
+from synthetic_results import study_result
+
+from nandlab.report.page import write_report
+from nandlab.results.run_directory import whole_folder, write_results
+from nandlab.results.study_result import StudyResult
+from nandlab.verdicts import judge
+
+LAYERS = [
+    {
+        "name": "bast",
+        "summary": "log blocks",
+        "source": "a <paper>",
+        "features": {
+            "mapping": "block and log",
+            "first_write": "data block",
+            "overwrite": "log block",
+            "block_kinds": "data, log",
+        },
+        "parameters": [],
+    }
+]
+
+
+@pytest.fixture(scope="session")
+def result() -> StudyResult:
+    return study_result()
+
+
+@pytest.fixture(scope="session")
+def run_folder(result: StudyResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole run of made-up results, as `nandlab run` leaves it."""
+    out = tmp_path_factory.mktemp("runs") / "ftl-windows"
+    with whole_folder(out) as folder:
+        write_results(folder, result, "nandlab run ftl-windows")
+        write_report(folder, result, judge(result), LAYERS, "nandlab run ftl-windows")
+    return out
+
+
+@pytest.fixture(scope="session")
+def engine_is_built() -> None:
+    pytest.importorskip(
+        "nandlab._native", reason="the native module is not built: run `maturin develop`"
+    )

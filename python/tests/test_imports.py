@@ -1,0 +1,32 @@
+"""Importing the package stays cheap."""
+
+import subprocess
+import sys
+
+HEAVY = ("altair", "jinja2", "numpy", "polars", "vl_convert")
+
+
+def _run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_import_takes_less_than_100_ms() -> None:
+    program = (
+        "import time; start = time.perf_counter(); import nandlab; "
+        "print((time.perf_counter() - start) * 1000)"
+    )
+    assert min(float(_run(program)) for _ in range(3)) < 100
+
+
+def test_import_and_help_load_nothing_heavy() -> None:
+    program = (
+        "import io, sys, contextlib, nandlab\n"
+        "from nandlab.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        "    assert main(['--help']) == 0\n"
+        f"print(sorted(set({HEAVY!r}) & set(sys.modules)))"
+    )
+    assert _run(program) == "[]"

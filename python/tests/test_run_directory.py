@@ -1,0 +1,101 @@
+"""A run folder appears whole or not at all, and reads back as it was written."""
+
+import json
+from pathlib import Path
+
+import polars
+import pytest
+
+from nandlab import study_runs
+from nandlab.errors import NandlabError
+from nandlab.results.reference import read_reference
+from nandlab.results.run_directory import (
+    MANIFEST,
+    RESULTS_CSV,
+    RESULTS_PARQUET,
+    read_results,
+    whole_folder,
+)
+from nandlab.results.study_result import StudyResult
+
+
+def test_results_read_back_as_written(run_folder: Path, result: StudyResult) -> None:
+    again = read_results(run_folder)
+    assert again.axes == result.axes
+    assert again.rows.columns == result.rows.columns
+    assert [row[-2] for row in again.rows.rows] == [row[-2] for row in result.rows.rows]
+    assert again.curves.dicts()[7]["io"] == result.curves.dicts()[7]["io"]
+    assert again.reference == result.reference
+
+
+def test_parquet_holds_the_rows_of_the_csv(run_folder: Path) -> None:
+    parquet = polars.read_parquet(run_folder / RESULTS_PARQUET)
+    lines = (run_folder / RESULTS_CSV).read_text().splitlines()
+    assert parquet.columns == lines[0].split(",")
+    assert parquet.height == len(lines) - 1
+    assert parquet["processes"].dtype == polars.String
+
+
+def test_the_manifest_tells_nothing_of_time_and_host(run_folder: Path) -> None:
+    manifest = json.loads((run_folder / MANIFEST).read_text())
+    assert set(manifest) == {
+        "nandlab_version",
+        "git_commit",
+        "command",
+        "results_digest",
+        "seed",
+        "quick",
+        "interrupted",
+        "axes",
+        "study",
+        "notes",
+    }
+
+
+def test_an_error_leaves_the_earlier_run(run_folder: Path) -> None:
+    before = sorted(run_folder.iterdir())
+
+    def fail() -> None:
+        with whole_folder(run_folder) as folder:
+            (folder / "half").write_text("half")
+            raise NandlabError("stop")
+
+    with pytest.raises(NandlabError, match="stop"):
+        fail()
+    assert sorted(run_folder.iterdir()) == before
+    assert [path.name for path in run_folder.parent.glob(".*")] == []
+
+
+def test_an_interrupted_run_lies_beside_the_earlier_one(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from synthetic_results import REFERENCE, engine_answer
+
+    answer = engine_answer()
+    answer["interrupted"] = True
+    answer["study"]["reference"] = None
+    answer["rows"] = [row for row in answer["rows"] if row[0] in ("bast", "fast")]
+    monkeypatch.setattr("nandlab.engine.run_study", lambda *args, **options: answer)
+    monkeypatch.setattr("nandlab.engine.listing", lambda kind: [])
+    out = tmp_path / "out"
+    request = study_runs.RunRequest("ftl-windows", str(REFERENCE), out)
+    first = study_runs.run(request)
+    second = study_runs.run(request)
+    assert (first.folder, second.folder) == (out, tmp_path / "out-interrupted")
+    assert "interrupted" in (second.folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("", "empty"), ("a,b\n1\n", ":2: 1 cells under 2 column heads")]
+)
+def test_a_damaged_reference_is_named(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "reference.csv"
+    path.write_text(text)
+    with pytest.raises(NandlabError, match=reason):
+        read_reference(path)
+
+
+def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text("{")
+    with pytest.raises(NandlabError, match="damaged"):
+        read_results(tmp_path)
