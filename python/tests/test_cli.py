@@ -142,12 +142,16 @@ def test_a_dash_is_standard_input() -> None:
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "nandlab", "run", "ftl-windows", "--jobs", "1"]
-    process = subprocess.Popen(
-        [*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    time.sleep(3)
-    process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "Traceback" not in complaint
+    for wait_s in (3, 12):
+        process = subprocess.Popen(
+            [*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        time.sleep(wait_s)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=120)
+        assert process.returncode == 130
+        assert "Traceback" not in complaint
+        # On a busy machine the signal may come before the first run has begun.
+        if out.exists():
+            break
     assert json.loads((out / MANIFEST).read_text())["interrupted"] is True

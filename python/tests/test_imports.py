@@ -1,8 +1,13 @@
-"""Importing the package stays cheap."""
+"""Importing the package stays cheap, and its version is that of the engine."""
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
+from nandlab import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("altair", "jinja2", "numpy", "polars", "vl_convert")
 
 
@@ -30,3 +35,8 @@ def test_import_and_help_load_nothing_heavy() -> None:
         f"print(sorted(set({HEAVY!r}) & set(sys.modules)))"
     )
     assert _run(program) == "[]"
+
+
+def test_the_version_is_that_of_the_workspace() -> None:
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]
+    assert workspace["package"]["version"] == __version__

@@ -83,6 +83,10 @@ def test_an_interrupted_run_lies_beside_the_earlier_one(
     second = study_runs.run(request)
     assert (first.folder, second.folder) == (out, tmp_path / "out-interrupted")
     assert "interrupted" in (second.folder / "report.html").read_text()
+    answer["rows"], answer["curves"]["rows"] = [], []
+    nothing = study_runs.run(study_runs.RunRequest("ftl-windows", str(REFERENCE), tmp_path / "no"))
+    assert nothing.verdict.headline.startswith("No verdict")
+    assert read_results(nothing.folder).rows.rows == ()
 
 
 @pytest.mark.parametrize(

@@ -275,11 +275,6 @@ impl Flash {
         self.sealed.contains(block as usize)
     }
 
-    /// Allows a partly filled block to be programmed on, for layers that know it is safe.
-    pub(crate) fn unseal(&mut self, block: u32) {
-        self.sealed.remove(block as usize);
-    }
-
     /// Tag of a page without an operation: for tables that a layer holds in RAM, and for displays.
     #[inline]
     pub fn peek(&self, at: PageAddress) -> Tag {
@@ -294,7 +289,7 @@ impl Flash {
     /// Power loss.
     pub fn scan(&mut self) -> Result<Scan, FtlError> {
         let mut scan = scan_chip(&mut self.chip)?;
-        scan.drop_incomplete_copies();
+        let dropped = scan.drop_incomplete_copies();
         let blocks = self.geometry().blocks;
         self.physical = (0..blocks).collect();
         self.free = FreePool::new(self.least_worn_first);
@@ -303,6 +298,9 @@ impl Flash {
         self.needs_erase.clear();
         self.reserve.clear();
         self.sequence = scan.next_sequence();
+        for block in dropped {
+            self.erase(block)?;
+        }
         for block in 0..blocks {
             if self.chip.is_bad(block) {
                 continue;

@@ -258,13 +258,12 @@ impl Ftl for PageMap {
     }
 
     fn rebuild(&mut self) -> Result<(), FtlError> {
-        let scan = self.log.flash.scan()?;
+        let scan = self.log.scan()?;
         let newest = newest_pages(&scan, self.map.len() as u32);
         for lpn in 0..self.map.len() as u32 {
             self.map[lpn as usize] = newest.get(lpn).map_or(UNMAPPED, |at| self.pack(at));
         }
-        self.log.rebuild(&scan, |tag, at| newest.is_newest(tag.lpn(), at))?;
-        if self.log.flash.free_blocks() == 0 { self.clean() } else { Ok(()) }
+        self.log.rebuild(&scan, |tag, at| newest.is_newest(tag.lpn(), at))
     }
 
     fn locate(&self, lpn: u32) -> Option<PageAddress> {

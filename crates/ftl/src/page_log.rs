@@ -2,10 +2,11 @@
 //! cleaning empties them. Shared by the page-mapped layers.
 
 use crate::cleaning::{Policy, View};
-use crate::recovery::Scan;
+use crate::recovery::{BlockScan, PageScan, Scan};
 use crate::valid::{AgeList, ValidIndex};
 use crate::{Flash, FtlError, Locations};
 use nand::PageAddress;
+use std::collections::BTreeMap;
 
 /// Open blocks, closed blocks and the choice of the next one to clean.
 pub(crate) struct PageLog {
@@ -95,6 +96,23 @@ impl PageLog {
         self.flash.release(victim)
     }
 
+    /// Reads all spare areas; if no block is free, takes back the cleaning that was interrupted.
+    ///
+    /// Cleaning alone opens the last free block, fills it from one victim and erases that victim
+    /// before it opens another. So if no block is free, the one opened last holds copies whose
+    /// originals are all in place: without it there is a free block again, whatever number of pages
+    /// power cuts have wasted.
+    pub(crate) fn scan(&mut self) -> Result<Scan, FtlError> {
+        let mut scan = self.flash.scan()?;
+        if self.flash.free_blocks() == 0 {
+            if let Some(block) = copies_to_take_back(&scan) {
+                self.flash.release(block)?;
+                scan.blocks[block as usize].pages.fill(PageScan::Erased);
+            }
+        }
+        Ok(scan)
+    }
+
     /// Takes the state of all blocks from a scan; `is_newest` tells newest copies.
     pub(crate) fn rebuild(
         &mut self,
@@ -117,35 +135,42 @@ impl PageLog {
             }
         }
         used.sort_unstable();
-        if self.flash.free_blocks() == 0 {
-            if let Some((_, block)) = used.pop() {
-                self.reopen(block);
-            }
-        }
         used.into_iter().for_each(|(_, block)| self.close(block));
         Ok(())
-    }
-
-    /// Goes on in the block that was opened last, because no block is free; the layer cleans at once,
-    /// for host writes would fill the room that cleaning needs.
-    ///
-    /// Cleaning alone opens the last free block, and erases its victim before it opens another; so
-    /// this block was not being erased when the power failed. One page is passed over: its program
-    /// may have begun without leaving a trace.
-    fn reopen(&mut self, block: u32) {
-        self.flash.unseal(block);
-        let page = self.flash.next_page(block) + 1;
-        if page < self.flash.pages_per_block() {
-            self.open[0] = Some(PageAddress::new(block, page));
-        } else {
-            self.close(block);
-        }
     }
 
     fn close(&mut self, block: u32) {
         self.ages.push(block, self.flash.sequence());
         self.valid.close(block);
     }
+}
+
+/// The block opened last, if every page in it has its original in one other block, and no block is
+/// stale as a whole.
+fn copies_to_take_back(scan: &Scan) -> Option<u32> {
+    // Sequence number and block of the newest copy and of the one before it, by logical page.
+    let mut newest: BTreeMap<u32, [Option<(u64, u32)>; 2]> = BTreeMap::new();
+    for (found, block) in scan.blocks.iter().zip(0..) {
+        for (_, tag) in found.tags() {
+            let [first, second] = newest.entry(tag.lpn()).or_default();
+            let copy = Some((tag.sequence(), block));
+            if copy > *first {
+                *second = std::mem::replace(first, copy);
+            } else {
+                *second = copy.max(*second);
+            }
+        }
+    }
+    let is_stale = |found: &BlockScan, block: u32| {
+        !found.is_empty() && !found.tags().any(|(_, tag)| newest[&tag.lpn()][0] == Some((tag.sequence(), block)))
+    };
+    if scan.blocks.iter().zip(0..).any(|(found, block)| is_stale(found, block)) {
+        return None;
+    }
+    let last = (0_u32..).zip(&scan.blocks).max_by_key(|(_, found)| found.oldest_sequence())?;
+    let mut originals = last.1.tags().map(|(_, tag)| newest[&tag.lpn()][1].map(|(_, block)| block));
+    let first = originals.next().flatten()?;
+    originals.all(|original| original == Some(first)).then_some(last.0)
 }
 
 /// Newest copies of data pages after a scan.

@@ -81,8 +81,13 @@ impl Scan {
         all.max().unwrap_or(0)
     }
 
-    /// Empties the half of every interrupted exchange that holds fewer pages, the later block of equals.
-    pub(crate) fn drop_incomplete_copies(&mut self) {
+    /// Empties the half of every interrupted exchange that holds fewer pages, the later block of
+    /// equals; returns the blocks to erase.
+    ///
+    /// They must be erased at once: left alone until their next use, they would show their old pages
+    /// again at a later power cut, when the other half may be gone.
+    pub(crate) fn drop_incomplete_copies(&mut self) -> Vec<u32> {
+        let mut losers = Vec::new();
         let mut holder: BTreeMap<u64, usize> = BTreeMap::new();
         for block in 0..self.blocks.len() {
             let sequences: Vec<u64> = self.blocks[block].tags().map(|(_, tag)| tag.sequence()).collect();
@@ -93,13 +98,14 @@ impl Scan {
                 None => None,
             };
             if let Some(loser) = loser {
-                // Erased before its next use like every block found empty.
                 self.blocks[loser].pages.fill(PageScan::Erased);
+                losers.push(loser as u32);
             }
             if loser != Some(block) {
                 holder.extend(sequences.into_iter().map(|sequence| (sequence, block)));
             }
         }
+        losers
     }
 }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use support::{PAGE_BYTES, build, page_bytes, small_part, version_of};
 
 const OPERATIONS: u32 = 500;
-const SEEDS: u64 = 2;
+const SEEDS: u64 = 8;
 const CUT_POINTS: [CutPoint; 3] = [CutPoint::Before, CutPoint::Inside, CutPoint::After];
 
 type Given = BTreeMap<String, Value>;

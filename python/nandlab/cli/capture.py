@@ -6,7 +6,7 @@ from typing import Any
 
 def capture(
     *,
-    out: Path,
+    out: Path | None = None,
     file_system: str = "fat",
     file_set: str = "mp3",
     processes: int = 1,
@@ -14,15 +14,15 @@ def capture(
     seed: int = 1,
     device: str | None = None,
     seconds: int = 60,
-    verify: Path | None = None,
+    verify: bool = False,
 ) -> int:
     """Capture a block trace: of a file workload in a virtual machine, or of a disk of this host.
 
     Parameters
     ----------
     out
-        Stem of the files to write: STEM.blktrace.0 and, for file workloads, STEM.json and
-        STEM.operations.tsv.
+        Stem of the files to write: STEM.blktrace.0 and, for file workloads, STEM.parquet (what
+        studies read), STEM.json and STEM.operations.tsv. Not needed with --verify.
     file_system
         File system of the workload: ext4, fat or ntfs.
     file_set
@@ -38,9 +38,11 @@ def capture(
     seconds
         How long to record the disk.
     verify
-        Make a stored trace again, from its JSON file, and compare; exit code 1 if they differ.
+        Make the small shipped trace of the file system (fat or ntfs) again and compare requests,
+        sectors and distinct sectors; exit code 1 if they differ by more than 2 %.
 
     """
+    from nandlab.canonical import write_canonical
     from nandlab.capture import CaptureError, capture_device, capture_workload
     from nandlab.errors import NandlabError
     from nandlab.terminal.output import print_table, print_text
@@ -48,8 +50,10 @@ def capture(
     from nandlab.vm import VmRunError, VmUnavailable
 
     try:
-        if verify is not None:
-            return _verify(verify, out)
+        if verify:
+            return _verify(_small_trace(file_system), out)
+        if out is None:
+            raise NandlabError("--out STEM is missing: it names the files to write")
         if device is not None:
             for path in capture_device(device, seconds, out):
                 print_text(str(path))
@@ -66,17 +70,31 @@ def capture(
             )
     except (CaptureError, VmRunError, VmUnavailable) as error:
         raise NandlabError(str(error)) from None
+    write_canonical(Path(f"{out}.blktrace.0"), metadata, Path(f"{out}.parquet"))
     counts: dict[str, Any] = metadata["counts"]
     print_table(
-        f"{out}.blktrace.0",
+        f"{out}.parquet",
         ("", ""),
         [(name.replace("_", " "), str(value)) for name, value in counts.items()],
     )
     return 0
 
 
-def _verify(stored: Path, out: Path) -> int:
+def _small_trace(file_system: str) -> Path:
+    from nandlab.errors import NandlabError
+    from nandlab.studies import studies_directory
+
+    studies = studies_directory()
+    traces = studies.parent / "traces" / "small" if studies else Path("traces/small")
+    found = sorted(traces.glob(f"{file_system}-*.json"))
+    if not found:
+        raise NandlabError(f"--verify: no small trace of {file_system} is shipped; known: fat, ntfs")
+    return found[0]
+
+
+def _verify(stored: Path, out: Path | None) -> int:
     import json
+    from tempfile import TemporaryDirectory
 
     from nandlab.capture import verify
     from nandlab.cli import EXIT_DIFFERENT
@@ -90,8 +108,12 @@ def _verify(stored: Path, out: Path) -> int:
         raise NandlabError(f"{stored}: {error.strerror}; name the JSON file of a trace") from None
     except ValueError as error:
         raise NandlabError(f"{stored}: not the JSON file of a trace: {error}") from None
-    with progress_bar(f"verify {stored.name}") as progress:
-        verification = verify(metadata, out, progress=lambda done, total: progress(done, total, ""))
+    with TemporaryDirectory() as folder, progress_bar(f"verify {stored.name}") as progress:
+        verification = verify(
+            metadata,
+            out or Path(folder) / "again",
+            progress=lambda done, total: progress(done, total, ""),
+        )
     print_table(
         "",
         ("figure", "stored", "made again", "difference", "agrees"),

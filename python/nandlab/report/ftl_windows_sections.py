@@ -118,9 +118,9 @@ def _published(rows: Measurements, verdict: Verdict) -> Section:
         "Published and simulated",
         paragraphs=(
             "The ratio is simulated over published: 1 is equal. Distances are means of |ln ratio|, "
-            "written as a factor. `all` pools every workload, `all mp3` those with "
+            "written as a factor. “all” pools every workload, “all mp3” those with "
             "large files; the single workload listed is the nearest one of its variant. "
-            "`Best scale` is the one factor on all simulated means that suits them best: it "
+            "“Best scale” is the one factor on all simulated means that suits them best: it "
             "allows for windows that hold another amount of data.",
         ),
         tables=(tables[:1] + ([nearness] if near else []) + tables[1:]) if tables else (),

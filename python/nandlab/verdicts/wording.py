@@ -37,7 +37,7 @@ def number(value: float | None) -> str:
 def percent(part: float) -> str:
     """A part of 1 in percent."""
     size = abs(part * 100)
-    return f"{part * 100:.0f} %" if size >= 10 else f"{part * 100:.1f} %"
+    return f"{part * 100:.0f} %" if size >= 10 or size == 0 else f"{part * 100:.1f} %"
 
 
 def times(factor: float) -> str:

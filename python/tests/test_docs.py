@@ -1,0 +1,54 @@
+"""Documents are run: every command in them works, and every link between them leads somewhere."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)\)")
+
+
+def commands() -> list[str]:
+    found = []
+    for page in PAGES:
+        for block in CONSOLE.findall(page.read_text(encoding="utf-8")):
+            found += [line[2:] for line in block.splitlines() if line.startswith("$ ")]
+    return found
+
+
+def test_the_readme_holds_commands() -> None:
+    assert len(commands()) >= 4
+
+
+@pytest.mark.parametrize("command", commands())
+def test_command_works(command: str, tmp_path: Path) -> None:
+    """A command runs in a copy of nothing: only its output folder is moved out of the tree."""
+    words = shlex.split(command.replace("out/", f"{tmp_path}/"))
+    assert words[0] == ".venv/bin/nandlab"
+    words[:1] = [sys.executable, "-m", "nandlab"]
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, env=os.environ
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_make_targets_of_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"`?make ([a-z-]+)", (ROOT / "README.md").read_text(encoding="utf-8")):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
