@@ -98,7 +98,7 @@ struct Dftl {
     batch_update: bool,
     /// Contents of the translation page being written, on chips that store bytes.
     buffer: Vec<u8>,
-    /// Translation pages that the cleaning under way has to rewrite.
+    /// Translation pages whose entries cleaning moved, to be rewritten.
     moved: Vec<u32>,
 }
 
@@ -187,8 +187,12 @@ impl Dftl {
         if let Some(at) = self.log.next(stream) {
             return Ok(at);
         }
-        while self.log.must_clean() {
-            self.clean_one()?;
+        loop {
+            while self.log.must_clean() {
+                self.clean_one()?;
+            }
+            let Some(page) = self.moved.pop() else { break };
+            self.rewrite_translation_page(page)?;
         }
         self.log.next_or_open(stream)
     }
@@ -201,6 +205,11 @@ impl Dftl {
         self.log.wrote(stream, at);
     }
 
+    /// Empties and erases one block.
+    ///
+    /// Only the pages of the victim may take the last free block, because a rebuild can take them
+    /// back. Changed translation pages are written when the victim is erased; those that would open
+    /// the last block wait for the next opportunity. The spare areas alone would show the moves too.
     fn clean_one(&mut self) -> Result<(), FtlError> {
         let victim = self.log.take_victim()?;
         for page in 0..self.log.flash.pages_per_block() {
@@ -210,12 +219,18 @@ impl Dftl {
                 self.move_page(tag, from)?;
             }
         }
+        self.log.release(victim)?;
         // Each changed translation page is read and written once, whatever number of its entries moved.
-        while let Some(page) = self.moved.pop() {
-            self.read_translation_page(page)?;
-            self.write_translation_page(page, COPIES)?;
+        while self.log.next(TRANSLATION).is_some() || self.log.flash.free_blocks() > 1 {
+            let Some(page) = self.moved.pop() else { break };
+            self.rewrite_translation_page(page)?;
         }
-        self.log.release(victim)
+        Ok(())
+    }
+
+    fn rewrite_translation_page(&mut self, page: u32) -> Result<(), FtlError> {
+        self.read_translation_page(page)?;
+        self.write_translation_page(page, COPIES)
     }
 
     fn is_newest(&self, tag: Tag, at: PageAddress) -> bool {
@@ -298,7 +313,7 @@ impl Ftl for Dftl {
     /// Entries newer than their translation page are dirty again; more than the cache holds are
     /// written out.
     fn rebuild(&mut self) -> Result<(), FtlError> {
-        let scan = self.log.flash.scan()?;
+        let scan = self.log.scan()?;
         let logical_pages = self.map.logical_pages();
         self.map = newest_pages(&scan, logical_pages);
         let written_at = self.rebuild_directory(&scan);

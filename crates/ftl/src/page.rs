@@ -38,7 +38,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             name: "low_water",
             kind: Kind::Integer { min: 1, max: 1_000_000 },
             default: "1",
-            summary: "clean while at most this many blocks are free; 2 leaves one for cleaning that a power cut interrupts",
+            summary: "clean while at most this many blocks are free",
         },
         Parameter {
             name: "frontier",

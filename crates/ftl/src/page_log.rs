@@ -5,7 +5,7 @@ use crate::cleaning::{Policy, View};
 use crate::recovery::{BlockScan, PageScan, Scan};
 use crate::valid::{AgeList, ValidIndex};
 use crate::{Flash, FtlError, Locations};
-use nand::PageAddress;
+use nand::{PageAddress, Role, Tag};
 use std::collections::BTreeMap;
 
 /// Open blocks, closed blocks and the choice of the next one to clean.
@@ -117,7 +117,7 @@ impl PageLog {
     pub(crate) fn rebuild(
         &mut self,
         scan: &Scan,
-        is_newest: impl Fn(nand::Tag, PageAddress) -> bool,
+        is_newest: impl Fn(Tag, PageAddress) -> bool,
     ) -> Result<(), FtlError> {
         let blocks = self.flash.geometry().blocks;
         let indexed = self.valid.is_indexed();
@@ -148,11 +148,12 @@ impl PageLog {
 /// The block opened last, if every page in it has its original in one other block, and no block is
 /// stale as a whole.
 fn copies_to_take_back(scan: &Scan) -> Option<u32> {
-    // Sequence number and block of the newest copy and of the one before it, by logical page.
-    let mut newest: BTreeMap<u32, [Option<(u64, u32)>; 2]> = BTreeMap::new();
+    // Sequence number and block of the newest copy and of the one before it, by kind and number of page.
+    let mut newest: BTreeMap<(bool, u32), [Option<(u64, u32)>; 2]> = BTreeMap::new();
+    let key = |tag: Tag| (tag.role() == Role::Translation, tag.lpn());
     for (found, block) in scan.blocks.iter().zip(0..) {
         for (_, tag) in found.tags() {
-            let [first, second] = newest.entry(tag.lpn()).or_default();
+            let [first, second] = newest.entry(key(tag)).or_default();
             let copy = Some((tag.sequence(), block));
             if copy > *first {
                 *second = std::mem::replace(first, copy);
@@ -162,13 +163,13 @@ fn copies_to_take_back(scan: &Scan) -> Option<u32> {
         }
     }
     let is_stale = |found: &BlockScan, block: u32| {
-        !found.is_empty() && !found.tags().any(|(_, tag)| newest[&tag.lpn()][0] == Some((tag.sequence(), block)))
+        !found.is_empty() && !found.tags().any(|(_, tag)| newest[&key(tag)][0] == Some((tag.sequence(), block)))
     };
     if scan.blocks.iter().zip(0..).any(|(found, block)| is_stale(found, block)) {
         return None;
     }
     let last = (0_u32..).zip(&scan.blocks).max_by_key(|(_, found)| found.oldest_sequence())?;
-    let mut originals = last.1.tags().map(|(_, tag)| newest[&tag.lpn()][1].map(|(_, block)| block));
+    let mut originals = last.1.tags().map(|(_, tag)| newest[&key(tag)][1].map(|(_, block)| block));
     let first = originals.next().flatten()?;
     originals.all(|original| original == Some(first)).then_some(last.0)
 }

@@ -61,11 +61,6 @@ fn tight(entry: &FtlEntry, given: &Given) -> Given {
     if entry.parameters.iter().any(|parameter| parameter.name == "log_blocks") {
         given.insert("log_blocks".into(), Value::Integer(4));
     }
-    // One free block suffices for greedy cleaning; a victim that is nearly full, as other policies
-    // choose it, needs a second one when a cut wastes part of the first.
-    if given.contains_key("cleaning") || given.contains_key("frontier") {
-        given.insert("low_water".into(), Value::Integer(2));
-    }
     given
 }
 
@@ -154,9 +149,9 @@ impl Host {
 fn power_run(entry: &FtlEntry, given: &Given, writes: u32) -> Result<(), String> {
     const LOGICAL_PAGES: u32 = 96;
     let given = tight(entry, given);
-    // Just enough blocks, so that page-mapped layers clean all the time; three for interrupted merges.
+    // Just enough blocks, so that page-mapped layers clean all the time.
     let settings = Settings::new(entry.parameters, &given).map_err(|error| error.to_string())?;
-    let blocks = (entry.blocks_required)(&small_part(8, 48).geometry, LOGICAL_PAGES, &settings) + 3;
+    let blocks = (entry.blocks_required)(&small_part(8, 48).geometry, LOGICAL_PAGES, &settings);
     let mut ftl = build(entry, &small_part(8, blocks), LOGICAL_PAGES, &given)?;
     let mut host =
         Host { versions: vec![0; LOGICAL_PAGES as usize], trimmed: vec![false; LOGICAL_PAGES as usize] };

@@ -91,7 +91,7 @@ impl Part {
 
 /// Line of the key that a sentence of [`Part::check`] begins with, or of its section.
 fn line_of(text: &str, sentence: &str) -> Option<usize> {
-    let mut keys = sentence.split(' ').next()?.split('.');
+    let mut keys = sentence.split([' ', ':']).next()?.split('.');
     let table = toml::de::DeTable::parse(text).ok()?;
     let (section, value) = table.get_ref().get_key_value(keys.next()?)?;
     let key = keys.next().and_then(|key| value.get_ref().as_table()?.get_key_value(key));

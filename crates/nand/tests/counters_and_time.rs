@@ -2,7 +2,9 @@
 
 mod support;
 
-use nand::{Cell, Chip, ChipOperation, Cost, Counters, CutPoint, FaultSettings, NandError, PageAddress};
+use nand::{
+    Cell, Chip, ChipOperation, Cost, Counters, CutPoint, FaultSettings, NandError, PageAddress,
+};
 use nand::{Storage, find_part};
 use support::{byte_chip, cell_part, small_part, tag};
 

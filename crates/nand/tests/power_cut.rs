@@ -139,7 +139,8 @@ fn a_torn_erase_leaves_the_block_unusable_until_it_is_erased() {
         let mut chip = byte_chip(&small_part());
         chip.set_erase_counts(erases);
         for page in 0..PAGES {
-            chip.program(PageAddress::new(2, page), tag(page), Some(&[page as u8; 256])).expect("program");
+            chip.program(PageAddress::new(2, page), tag(page), Some(&[page as u8; 256]))
+                .expect("program");
         }
         chip.cut_power_after(0, CutPoint::Inside);
         assert_eq!(chip.erase(2), LOST);
@@ -183,7 +184,12 @@ fn the_cut_comes_at_the_operation_it_was_set_for() {
                 let at = PageAddress::new(0, number / 2);
                 // Refused operations do not count.
                 assert!(chip.read(PageAddress::new(BLOCKS, 0)).is_err());
-                if number % 2 == 0 { chip.program(at, tag(1), None) } else { chip.read(at).map(|_| ()) }.is_ok()
+                if number % 2 == 0 {
+                    chip.program(at, tag(1), None)
+                } else {
+                    chip.read(at).map(|_| ())
+                }
+                .is_ok()
             })
             .count();
         assert_eq!(done as u64, wanted);
@@ -214,7 +220,18 @@ fn every_lower_page_of_a_two_bit_block_has_one_upper_partner() {
     }
     // As the paired-page table of a 128-page part prints it.
     let geometry = cell_part(Cell::Mlc, 128).geometry;
-    let table = [(4, 0), (5, 1), (8, 2), (9, 3), (12, 6), (13, 7), (16, 10), (120, 114), (124, 118), (125, 119)];
+    let table = [
+        (4, 0),
+        (5, 1),
+        (8, 2),
+        (9, 3),
+        (12, 6),
+        (13, 7),
+        (16, 10),
+        (120, 114),
+        (124, 118),
+        (125, 119),
+    ];
     for (upper, lower) in table.into_iter().chain([(126, 122), (127, 123)]) {
         assert_eq!(geometry.paired_pages(upper), lower..lower + 1);
     }
@@ -222,7 +239,12 @@ fn every_lower_page_of_a_two_bit_block_has_one_upper_partner() {
 
 #[test]
 fn a_torn_upper_page_takes_its_lower_page_with_it() {
-    for (cell, torn, lost) in [(Cell::Mlc, 8, vec![2]), (Cell::Mlc, 6, vec![]), (Cell::Tlc, 8, vec![6, 7]), (Cell::Qlc, 9, vec![8])] {
+    for (cell, torn, lost) in [
+        (Cell::Mlc, 8, vec![2]),
+        (Cell::Mlc, 6, vec![]),
+        (Cell::Tlc, 8, vec![6, 7]),
+        (Cell::Qlc, 9, vec![8]),
+    ] {
         let mut chip = byte_chip(&cell_part(cell, 12));
         for page in 0..torn {
             chip.program(PageAddress::new(0, page), tag(page), None).expect("program");
@@ -231,7 +253,8 @@ fn a_torn_upper_page_takes_its_lower_page_with_it() {
         assert_eq!(chip.program(PageAddress::new(0, torn), tag(torn), None), LOST);
         chip.power_on();
         for page in 0..torn {
-            let is_lost = chip.read(PageAddress::new(0, page)) == Err(NandError::Uncorrectable { block: 0, page });
+            let is_lost = chip.read(PageAddress::new(0, page))
+                == Err(NandError::Uncorrectable { block: 0, page });
             assert_eq!(is_lost, lost.contains(&page), "{cell:?} page {page}");
         }
         assert!(chip.read(PageAddress::new(0, torn)).is_err());

@@ -160,10 +160,15 @@ fn a_clean_marker_in_the_spare_area_leaves_the_page_programmable() {
         let at = PageAddress::new(0, 0);
         chip.program_raw(at, &[], &[0xff, 0xff, 0x85, 0x19]).expect("marker");
         assert!(!chip.is_programmed(at));
-        chip.program_raw(at, &[1; 256], &[0xff, 0xff, 0xff, 0xff, 0x03]).expect("data after the marker");
+        chip.program_raw(at, &[1; 256], &[0xff, 0xff, 0xff, 0xff, 0x03])
+            .expect("data after the marker");
         let mut oob = [0; 5];
         chip.read_raw(at, &mut [], &mut oob).expect("read");
-        assert_eq!(oob, [0xff, 0xff, 0x85, 0x19, 0x03], "the spare area is the AND of both programs");
+        assert_eq!(
+            oob,
+            [0xff, 0xff, 0x85, 0x19, 0x03],
+            "the spare area is the AND of both programs"
+        );
     }
 }
 
