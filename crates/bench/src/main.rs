@@ -33,20 +33,31 @@ fn main() -> Result<(), Box<dyn Error>> {
     let page = page_mapping();
     let replay = replay(page.bare_writes_per_s)?;
     let layers = layers();
-    println!("page mapping, greedy, 4 GiB of 4 KiB pages, N = 64, Sf = 0.125, uniform random writes");
+    println!(
+        "page mapping, greedy, 4 GiB of 4 KiB pages, N = 64, Sf = 0.125, uniform random writes"
+    );
     println!("  bare loop      {:>8.2} M writes/s", page.bare_writes_per_s / 1e6);
     println!("  layer `page`   {:>8.2} M writes/s", page.layer_writes_per_s / 1e6);
-    println!("  page_mapping_ratio  {:.3}   (programs: layer {:.4} of bare)", page.ratio(), page.programs_ratio);
+    println!(
+        "  page_mapping_ratio  {:.3}   (programs: layer {:.4} of bare)",
+        page.ratio(),
+        page.programs_ratio
+    );
     println!("  memory         {:>8.2} bytes a physical page", page.bytes_per_page);
     println!("replay of a Parquet trace of single-page writes, decoding included");
     println!("  replay         {:>8.2} M requests/s", replay.requests_per_s / 1e6);
     println!("  replay_ratio        {:.3}", replay.ratio);
-    println!("writes of one page each, 100 MiB of 512-byte pages in 16 KiB blocks, default settings");
+    println!(
+        "writes of one page each, 100 MiB of 512-byte pages in 16 KiB blocks, default settings"
+    );
     println!("  {:<18} {:>14} {:>14} {:>10}", "layer", "sequential M/s", "random M/s", "random WA");
     for layer in &layers {
         println!(
             "  {:<18} {:>14.2} {:>14.3} {:>10.2}",
-            layer.name, layer.sequential / 1e6, layer.random / 1e6, layer.random_write_amplification
+            layer.name,
+            layer.sequential / 1e6,
+            layer.random / 1e6,
+            layer.random_write_amplification
         );
     }
     if let Some(out) = out {
@@ -100,7 +111,8 @@ fn page_mapping() -> PageMapping {
     bare_loop::run(&mut bare, &mut bare_stream, WRITES);
     write_random(layer.as_mut(), &mut layer_stream, pages, WRITES);
     let (mut bare_best, mut layer_best) = (f64::MAX, f64::MAX);
-    let (bare_before, layer_before) = (bare.programs, layer.flash().chip().counters().page_programs);
+    let (bare_before, layer_before) =
+        (bare.programs, layer.flash().chip().counters().page_programs);
     for _ in 0..ROUNDS {
         let start = Instant::now();
         bare_loop::run(&mut bare, &mut bare_stream, WRITES);
@@ -125,7 +137,10 @@ fn resident_bytes(chip: &Chip, logical_pages: u32) -> f64 {
     let index_bits = f64::from(PAGES_PER_BLOCK + 1) * f64::from(BLOCKS) * (1.0 + 1.0 / 64.0);
     // Virtual block table, valid count, flags, age list, erase count of the free pool.
     let block_bytes = 4.0 + 2.0 + 2.0 + 16.0 + 4.0;
-    chip.state_bytes_per_page() + map_bytes + index_bits / 8.0 / physical + block_bytes / f64::from(PAGES_PER_BLOCK)
+    chip.state_bytes_per_page()
+        + map_bytes
+        + index_bits / 8.0 / physical
+        + block_bytes / f64::from(PAGES_PER_BLOCK)
 }
 
 fn write_random(layer: &mut dyn Ftl, stream: &mut Stream, pages: u32, count: u64) {
@@ -160,7 +175,11 @@ fn replay_on_large_part(path: &Path) -> Result<(), Box<dyn Error>> {
     let mut columns = trace::Columns::default();
     while reader.next_columns(&mut columns)? {
         for index in 0..columns.len() {
-            replay.serve(columns.operation[index], columns.offset_bytes[index], columns.length_bytes[index])?;
+            replay.serve(
+                columns.operation[index],
+                columns.offset_bytes[index],
+                columns.length_bytes[index],
+            )?;
         }
     }
     Ok(())
@@ -216,7 +235,12 @@ fn layers() -> Vec<Layer> {
         .collect()
 }
 
-fn write_report(out: &Path, page: &PageMapping, replay: &ReplaySpeed, layers: &[Layer]) -> Result<(), Box<dyn Error>> {
+fn write_report(
+    out: &Path,
+    page: &PageMapping,
+    replay: &ReplaySpeed,
+    layers: &[Layer],
+) -> Result<(), Box<dyn Error>> {
     let report = json!({
         "page_mapping_ratio": page.ratio(),
         "page_mapping_bytes_per_page": page.bytes_per_page,

@@ -93,7 +93,13 @@ impl Bast {
         }
     }
 
-    fn program(&mut self, at: PageAddress, lpn: u32, role: Role, data: Option<&[u8]>) -> Result<(), FtlError> {
+    fn program(
+        &mut self,
+        at: PageAddress,
+        lpn: u32,
+        role: Role,
+        data: Option<&[u8]>,
+    ) -> Result<(), FtlError> {
         self.flash.program(at, lpn, role, data)?;
         self.locations.set(lpn, at);
         Ok(())
@@ -169,7 +175,9 @@ impl Bast {
                 *data = Some(block);
                 self.logs.push(Log { logical_block, block: log });
             }
-            [ref older @ .., target] if !found(target).has_role(Role::Log) && found(target).is_in_place(pages) => {
+            [ref older @ .., target]
+                if !found(target).has_role(Role::Log) && found(target).is_in_place(pages) =>
+            {
                 // A finished full merge; the older blocks hold at most trimmed pages.
                 *data = Some(target);
                 for block in older {
@@ -246,7 +254,8 @@ impl Ftl for Bast {
         self.locations.rebuild(&scan);
         self.data.fill(None);
         self.logs.clear();
-        for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)? {
+        for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)?
+        {
             self.adopt(logical_block, &blocks, &scan)?;
         }
         self.logs.sort_by_key(|log| scan.blocks[log.block as usize].oldest_sequence());
@@ -267,12 +276,17 @@ impl Ftl for Bast {
     }
 
     fn tables(&self) -> Vec<Table> {
-        let log_of = |logical_block| self.logs.iter().find(|log| log.logical_block == logical_block);
+        let log_of =
+            |logical_block| self.logs.iter().find(|log| log.logical_block == logical_block);
         let rows = self.data.iter().zip(0..).filter_map(|(data, logical_block)| {
             let log = log_of(logical_block).map_or(String::new(), |log| log.block.to_string());
             data.map(|block| vec![logical_block.to_string(), block.to_string(), log])
         });
-        vec![Table { title: "block map", columns: vec!["logical block", "data block", "log block"], rows: rows.collect() }]
+        vec![Table {
+            title: "block map",
+            columns: vec!["logical block", "data block", "log block"],
+            rows: rows.collect(),
+        }]
     }
 
     crate::registry::flash_accessors!();

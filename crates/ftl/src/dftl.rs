@@ -106,11 +106,16 @@ impl Dftl {
     fn new(flash: Flash, logical_pages: u32, settings: &Settings) -> Self {
         let entries_per_page = entries_per_page(flash.geometry().page_data_bytes, settings);
         let policy = cleaning::find_policy("greedy").expect("a listed policy");
-        let buffer_bytes = if flash.chip().stores_bytes() { flash.geometry().page_data_bytes } else { 0 };
+        let buffer_bytes =
+            if flash.chip().stores_bytes() { flash.geometry().page_data_bytes } else { 0 };
         Self {
             map: Locations::new(logical_pages),
             directory: vec![None; logical_pages.div_ceil(entries_per_page) as usize],
-            cache: EntryCache::new(logical_pages, settings.integer("cmt_entries"), settings.word("cmt_policy") == "slru"),
+            cache: EntryCache::new(
+                logical_pages,
+                settings.integer("cmt_entries"),
+                settings.word("cmt_policy") == "slru",
+            ),
             entries_per_page,
             batch_update: settings.switch("batch_update"),
             buffer: vec![0; buffer_bytes as usize],
@@ -158,7 +163,11 @@ impl Dftl {
     }
 
     fn write_translation_page(&mut self, page: u32, stream: usize) -> Result<(), FtlError> {
-        let at = if stream == TRANSLATION { self.place(stream)? } else { self.log.next_or_open(TRANSLATION)? };
+        let at = if stream == TRANSLATION {
+            self.place(stream)?
+        } else {
+            self.log.next_or_open(TRANSLATION)?
+        };
         self.fill_buffer(page);
         self.log.flash.program(at, page, Role::Translation, Some(&self.buffer))?;
         self.settle_translation(page, at);
@@ -189,7 +198,8 @@ impl Dftl {
         }
         loop {
             while self.log.must_clean() {
-                self.clean_one()?;
+                let victim = self.log.take_victim()?;
+                self.empty(victim)?;
             }
             let Some(page) = self.moved.pop() else { break };
             self.rewrite_translation_page(page)?;
@@ -205,13 +215,12 @@ impl Dftl {
         self.log.wrote(stream, at);
     }
 
-    /// Empties and erases one block.
+    /// Moves the valid pages of a block and erases it.
     ///
     /// Only the pages of the victim may take the last free block, because a rebuild can take them
     /// back. Changed translation pages are written when the victim is erased; those that would open
     /// the last block wait for the next opportunity. The spare areas alone would show the moves too.
-    fn clean_one(&mut self) -> Result<(), FtlError> {
-        let victim = self.log.take_victim()?;
+    fn empty(&mut self, victim: u32) -> Result<(), FtlError> {
         for page in 0..self.log.flash.pages_per_block() {
             let from = PageAddress::new(victim, page);
             let tag = self.log.flash.peek(from);
@@ -268,7 +277,9 @@ impl Dftl {
         for (found, block) in scan.blocks.iter().zip(0..) {
             for (page, tag) in found.tags().filter(|(_, tag)| tag.role() == Role::Translation) {
                 let index = tag.lpn() as usize;
-                if index < newest.len() && (self.directory[index].is_none() || newest[index] < tag.sequence()) {
+                if index < newest.len()
+                    && (self.directory[index].is_none() || newest[index] < tag.sequence())
+                {
                     newest[index] = tag.sequence();
                     self.directory[index] = Some(PageAddress::new(block, page));
                 }
@@ -320,13 +331,16 @@ impl Ftl for Dftl {
         self.cache.clear();
         self.moved.clear();
         let (map, directory) = (&self.map, &self.directory);
-        self.log.rebuild(&scan, |tag, at| {
+        let victim = self.log.rebuild(&scan, COPIES, |tag, at| {
             if tag.role() == Role::Translation {
                 directory.get(tag.lpn() as usize) == Some(&Some(at))
             } else {
                 map.is_newest(tag.lpn(), at)
             }
         })?;
+        if let Some(victim) = victim {
+            self.empty(victim)?;
+        }
         for lpn in 0..logical_pages {
             let Some(at) = self.map.get(lpn) else { continue };
             let page = (lpn / self.entries_per_page) as usize;
@@ -354,7 +368,8 @@ impl Ftl for Dftl {
             at.map(|at| vec![page.to_string(), at.block.to_string(), at.page.to_string()])
         });
         let cached = self.cache.entries().map(|lpn| {
-            let at = self.map.get(lpn).map_or("none".into(), |at| format!("{}:{}", at.block, at.page));
+            let at =
+                self.map.get(lpn).map_or("none".into(), |at| format!("{}:{}", at.block, at.page));
             let dirty = if self.cache.is_dirty(lpn) { "dirty" } else { "clean" };
             vec![lpn.to_string(), at, dirty.to_owned()]
         });

@@ -145,8 +145,10 @@ impl EntryCache {
     pub(crate) fn entries(&self) -> impl Iterator<Item = u32> + '_ {
         self.lists.iter().flat_map(move |list| {
             let linked = |slot: u32| (slot != NONE).then_some(slot);
-            std::iter::successors(linked(list.oldest), move |slot| linked(self.slots[*slot as usize].newer))
-                .map(|slot| self.slots[slot as usize].lpn)
+            std::iter::successors(linked(list.oldest), move |slot| {
+                linked(self.slots[*slot as usize].newer)
+            })
+            .map(|slot| self.slots[slot as usize].lpn)
         })
     }
 

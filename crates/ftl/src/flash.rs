@@ -142,6 +142,7 @@ impl Flash {
             if !self.needs_erase.contains(block as usize) || self.erase(block)? {
                 return Ok(block);
             }
+            self.free_spare();
         }
     }
 
@@ -150,11 +151,7 @@ impl Flash {
     /// # Errors
     /// Power loss.
     pub fn release(&mut self, block: u32) -> Result<(), FtlError> {
-        if self.erase(block)? {
-            self.add_free(block);
-        } else if let Some(spare) = self.reserve.pop() {
-            self.push_free(spare);
-        }
+        self.erase_to_free(block)?;
         if self.wear_threshold.is_some() {
             self.erases_to_wear_check -= 1;
             if self.erases_to_wear_check == 0 {
@@ -173,12 +170,20 @@ impl Flash {
     /// # Errors
     /// [`FtlError::NoFreeBlock`]; power loss.
     #[inline]
-    pub fn program(&mut self, at: PageAddress, lpn: u32, role: Role, data: Option<&[u8]>) -> Result<(), FtlError> {
+    pub fn program(
+        &mut self,
+        at: PageAddress,
+        lpn: u32,
+        role: Role,
+        data: Option<&[u8]>,
+    ) -> Result<(), FtlError> {
         self.pad(at)?;
         let tag = self.next_tag(lpn, role);
         match self.chip.program(self.on_chip(at), tag, data) {
             Ok(()) => Ok(()),
-            Err(NandError::ProgramFailed { .. }) => self.retry(at, |chip, at| chip.program(at, tag, data)),
+            Err(NandError::ProgramFailed { .. }) => {
+                self.retry(at, |chip, at| chip.program(at, tag, data))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -188,13 +193,21 @@ impl Flash {
     /// # Errors
     /// As [`Flash::program`].
     #[inline]
-    pub fn copy(&mut self, from: PageAddress, to: PageAddress, lpn: u32, role: Role) -> Result<(), FtlError> {
+    pub fn copy(
+        &mut self,
+        from: PageAddress,
+        to: PageAddress,
+        lpn: u32,
+        role: Role,
+    ) -> Result<(), FtlError> {
         self.pad(to)?;
         let tag = self.next_tag(lpn, role);
         let from = self.on_chip(from);
         match self.chip.copy(from, self.on_chip(to), tag) {
             Ok(()) => Ok(()),
-            Err(NandError::ProgramFailed { .. }) => self.retry(to, |chip, to| chip.copy(from, to, tag)),
+            Err(NandError::ProgramFailed { .. }) => {
+                self.retry(to, |chip, to| chip.copy(from, to, tag))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -204,7 +217,12 @@ impl Flash {
     /// # Errors
     /// [`FtlError::Lost`] if it cannot be read; power loss.
     #[inline]
-    pub fn read(&mut self, at: PageAddress, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError> {
+    pub fn read(
+        &mut self,
+        at: PageAddress,
+        lpn: u32,
+        data: Option<&mut [u8]>,
+    ) -> Result<(), FtlError> {
         let at = self.on_chip(at);
         let tag = match data {
             Some(data) if self.chip.stores_bytes() => self.chip.read_data(at, data),
@@ -251,7 +269,9 @@ impl Flash {
         let on_chip = self.on_chip(at);
         match self.geometry().page_order {
             PageOrder::Any => !self.chip.is_programmed(on_chip),
-            PageOrder::Ascending | PageOrder::Sequential => at.page >= self.chip.next_page(on_chip.block),
+            PageOrder::Ascending | PageOrder::Sequential => {
+                at.page >= self.chip.next_page(on_chip.block)
+            }
         }
     }
 
@@ -275,10 +295,21 @@ impl Flash {
         self.sealed.contains(block as usize)
     }
 
+    /// Allows a partly filled block to be programmed on, for layers that know it is safe.
+    pub(crate) fn unseal(&mut self, block: u32) {
+        self.sealed.remove(block as usize);
+    }
+
     /// Tag of a page without an operation: for tables that a layer holds in RAM, and for displays.
     #[inline]
     pub fn peek(&self, at: PageAddress) -> Tag {
         self.chip.peek(self.on_chip(at))
+    }
+
+    /// Logical page numbers of a block's tags, page by page, without an operation.
+    #[inline]
+    pub fn peek_lpns(&self, block: u32) -> &[u32] {
+        self.chip.peek_lpns(self.physical[block as usize])
     }
 
     /// Reads every spare area, drops the incomplete half of interrupted exchanges and starts over:
@@ -332,19 +363,25 @@ impl Flash {
     /// Fills the gap before `at` on parts that do not allow one.
     #[inline]
     fn pad(&mut self, at: PageAddress) -> Result<(), FtlError> {
-        if self.geometry().page_order != PageOrder::Sequential {
+        let next = self.chip.next_page(self.physical[at.block as usize]);
+        if at.page <= next || self.geometry().page_order != PageOrder::Sequential {
             return Ok(());
         }
-        let mut next = self.chip.next_page(self.physical[at.block as usize]);
-        while next < at.page {
-            let gap = PageAddress::new(at.block, next);
+        self.fill_gap(at.block, next..at.page)
+    }
+
+    #[cold]
+    fn fill_gap(&mut self, block: u32, pages: std::ops::Range<u32>) -> Result<(), FtlError> {
+        for page in pages {
+            let gap = PageAddress::new(block, page);
             let tag = self.next_tag(u32::MAX, Role::Padding);
             match self.chip.program(self.on_chip(gap), tag, None) {
                 Ok(()) => {}
-                Err(NandError::ProgramFailed { .. }) => self.retry(gap, |chip, at| chip.program(at, tag, None))?,
+                Err(NandError::ProgramFailed { .. }) => {
+                    self.retry(gap, |chip, at| chip.program(at, tag, None))?
+                }
                 Err(error) => return Err(error.into()),
             }
-            next += 1;
         }
         Ok(())
     }
@@ -408,7 +445,9 @@ impl Flash {
     /// Takes a block for a replacement: from the reserve, else from the free pool.
     fn spare_block(&mut self) -> Result<u32, FtlError> {
         match self.reserve.pop() {
-            Some(block) if self.needs_erase.contains(block as usize) && !self.erase(block)? => self.spare_block(),
+            Some(block) if self.needs_erase.contains(block as usize) && !self.erase(block)? => {
+                self.spare_block()
+            }
             Some(block) => Ok(block),
             None => self.allocate(),
         }
@@ -416,6 +455,8 @@ impl Flash {
 
     fn retire(&mut self, block: u32) -> Result<(), FtlError> {
         self.retired_blocks += 1;
+        // Whatever replaces the block comes out of the reserve, which a rebuild must not refill.
+        self.reserve_blocks = self.reserve_blocks.saturating_sub(1);
         Ok(self.chip.mark_bad(self.physical[block as usize])?)
     }
 
@@ -435,6 +476,23 @@ impl Flash {
         }
     }
 
+    /// Erases a block into the free pool; if that fails, a spare one takes its place there.
+    fn erase_to_free(&mut self, block: u32) -> Result<(), FtlError> {
+        if self.erase(block)? {
+            self.push_free(block);
+        } else {
+            self.free_spare();
+        }
+        Ok(())
+    }
+
+    fn free_spare(&mut self) {
+        if let Some(spare) = self.reserve.pop() {
+            self.push_free(spare);
+        }
+    }
+
+    /// Counts a block as a spare one while there are too few of them, else as free.
     fn add_free(&mut self, block: u32) {
         if self.reserve.len() < self.reserve_blocks as usize {
             self.reserve.push(block);
@@ -461,22 +519,24 @@ impl Flash {
                 && self.chip.next_page(physical) > 0
         };
         let count_of = |block: &u32| counts[self.physical[*block as usize] as usize];
-        let Some(coldest) = (0..self.geometry().blocks).filter(in_use).min_by_key(count_of) else { return Ok(()) };
+        let Some(coldest) = (0..self.geometry().blocks).filter(in_use).min_by_key(count_of) else {
+            return Ok(());
+        };
         let coldest_count = count_of(&coldest);
         let Some(worn) = self.free.pop_most_worn() else { return Ok(()) };
         self.is_free.remove(worn as usize);
-        let apart = self.chip.erase_counts()[self.physical[worn as usize] as usize].saturating_sub(coldest_count);
+        let apart =
+            self.chip.erase_cycles(self.physical[worn as usize]).saturating_sub(coldest_count);
         if apart <= threshold || self.needs_erase.contains(worn as usize) {
             self.push_free(worn);
             return Ok(());
         }
         self.leveled_blocks += 1;
-        if !self.exchange(coldest, worn, 0)? {
-            return self.retire(worn);
+        if self.exchange(coldest, worn, 0)? {
+            return self.erase_to_free(worn);
         }
-        if self.erase(worn)? {
-            self.push_free(worn);
-        }
+        self.retire(worn)?;
+        self.free_spare();
         Ok(())
     }
 }

@@ -13,7 +13,11 @@ pub(crate) enum FreePool {
 
 impl FreePool {
     pub(crate) fn new(least_worn_first: bool) -> Self {
-        if least_worn_first { Self::LeastWorn(BTreeSet::new(), 0) } else { Self::Fifo(VecDeque::new()) }
+        if least_worn_first {
+            Self::LeastWorn(BTreeSet::new(), 0)
+        } else {
+            Self::Fifo(VecDeque::new())
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

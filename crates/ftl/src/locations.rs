@@ -29,7 +29,10 @@ impl Locations {
         for (block, found) in scan.blocks.iter().enumerate() {
             for (page, tag) in found.tags() {
                 let lpn = tag.lpn() as usize;
-                if tag.role() == Role::Translation || lpn >= newest.len() || newest[lpn] > tag.sequence() {
+                if tag.role() == Role::Translation
+                    || lpn >= newest.len()
+                    || newest[lpn] > tag.sequence()
+                {
                     continue;
                 }
                 newest[lpn] = tag.sequence();
@@ -60,7 +63,12 @@ impl Locations {
 
     /// Reads the newest copy by one page read; zeros, without an operation, if there is none.
     #[inline]
-    pub(crate) fn read(&self, flash: &mut Flash, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError> {
+    pub(crate) fn read(
+        &self,
+        flash: &mut Flash,
+        lpn: u32,
+        data: Option<&mut [u8]>,
+    ) -> Result<(), FtlError> {
         self.check(lpn)?;
         match (self.get(lpn), data) {
             (Some(at), data) => flash.read(at, lpn, data),

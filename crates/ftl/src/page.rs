@@ -98,8 +98,8 @@ struct PageMap {
     page_bits: u32,
     frontier: Frontier,
     hot_window: u64,
-    /// Valid pages of the block being cleaned: page and logical page.
-    victim_pages: Vec<(u32, u32)>,
+    /// Logical page and map entry of every page of the block being cleaned.
+    victim_entries: Vec<(u32, u32)>,
 }
 
 impl PageMap {
@@ -118,7 +118,7 @@ impl PageMap {
                 _ => Frontier::HotCold,
             },
             hot_window: u64::from(hot_window),
-            victim_pages: Vec::with_capacity(flash.pages_per_block() as usize),
+            victim_entries: Vec::with_capacity(flash.pages_per_block() as usize),
             log: PageLog::new(
                 flash,
                 (policy.build)(settings),
@@ -174,40 +174,41 @@ impl PageMap {
         self.log.wrote(stream, at);
     }
 
-    /// Lists the valid pages of a block.
+    /// Looks up the logical pages of a block and their map entries.
     ///
-    /// Without a branch on what is found, the map entries come from memory side by side; with one,
-    /// a wrong guess waits for each.
-    fn find_valid(&mut self, block: u32) {
-        let pages = self.log.flash.pages_per_block();
-        self.victim_pages.resize(pages as usize, (0, 0));
-        let mut found = 0;
-        for page in 0..pages {
-            let at = PageAddress::new(block, page);
-            let lpn = self.log.flash.peek(at).lpn();
-            // A page without a logical number looks up another one's entry, which lies elsewhere.
-            let packed = self.map[(lpn as usize).min(self.map.len() - 1)];
-            self.victim_pages[found] = (page, lpn);
-            found += usize::from(packed == self.pack(at));
-        }
-        self.victim_pages.truncate(found);
+    /// Looked up before anything is moved, the entries come from memory side by side; between
+    /// copies, each would be waited for.
+    fn look_up_victim(&mut self, block: u32) {
+        let last = self.map.len() - 1;
+        self.victim_entries.clear();
+        // A page without a logical number looks up the last entry, which lies elsewhere.
+        let entry = |lpn: &u32| (*lpn, self.map[(*lpn as usize).min(last)]);
+        self.victim_entries.extend(self.log.flash.peek_lpns(block).iter().map(entry));
     }
 
     #[cold]
     fn clean(&mut self) -> Result<(), FtlError> {
         while self.log.must_clean() {
             let victim = self.log.take_victim()?;
-            let stream = self.copy_stream();
-            self.find_valid(victim);
-            for index in 0..self.victim_pages.len() {
-                let (page, lpn) = self.victim_pages[index];
-                let to = self.log.next_or_open(stream)?;
-                self.log.flash.copy(PageAddress::new(victim, page), to, lpn, Role::Data)?;
-                self.settle(lpn, to, stream);
-            }
-            self.log.release(victim)?;
+            self.empty(victim)?;
         }
         Ok(())
+    }
+
+    /// Moves the valid pages of a block and erases it.
+    fn empty(&mut self, victim: u32) -> Result<(), FtlError> {
+        let stream = self.copy_stream();
+        self.look_up_victim(victim);
+        for page in 0..self.log.flash.pages_per_block() {
+            let from = PageAddress::new(victim, page);
+            let (lpn, packed) = self.victim_entries[page as usize];
+            if packed == self.pack(from) {
+                let to = self.log.next_or_open(stream)?;
+                self.log.flash.copy(from, to, lpn, Role::Data)?;
+                self.settle(lpn, to, stream);
+            }
+        }
+        self.log.release(victim)
     }
 }
 
@@ -263,7 +264,11 @@ impl Ftl for PageMap {
         for lpn in 0..self.map.len() as u32 {
             self.map[lpn as usize] = newest.get(lpn).map_or(UNMAPPED, |at| self.pack(at));
         }
-        self.log.rebuild(&scan, |tag, at| newest.is_newest(tag.lpn(), at))
+        let stream = self.copy_stream();
+        match self.log.rebuild(&scan, stream, |tag, at| newest.is_newest(tag.lpn(), at))? {
+            Some(victim) => self.empty(victim),
+            None => Ok(()),
+        }
     }
 
     fn locate(&self, lpn: u32) -> Option<PageAddress> {
@@ -278,9 +283,14 @@ impl Ftl for PageMap {
 
     fn tables(&self) -> Vec<Table> {
         let rows = (0..self.map.len() as u32).filter_map(|lpn| {
-            self.locate(lpn).map(|at| vec![lpn.to_string(), at.block.to_string(), at.page.to_string()])
+            self.locate(lpn)
+                .map(|at| vec![lpn.to_string(), at.block.to_string(), at.page.to_string()])
         });
-        vec![Table { title: "page map", columns: vec!["logical page", "block", "page"], rows: rows.collect() }]
+        vec![Table {
+            title: "page map",
+            columns: vec!["logical page", "block", "page"],
+            rows: rows.collect(),
+        }]
     }
 
     fn flash(&self) -> &Flash {

@@ -33,7 +33,12 @@ impl Clone for PageLog {
 }
 
 impl PageLog {
-    pub(crate) fn new(flash: Flash, policy: Box<dyn Policy>, indexed: bool, low_water_blocks: u32) -> Self {
+    pub(crate) fn new(
+        flash: Flash,
+        policy: Box<dyn Policy>,
+        indexed: bool,
+        low_water_blocks: u32,
+    ) -> Self {
         let blocks = flash.geometry().blocks;
         Self {
             valid: ValidIndex::new(blocks, flash.pages_per_block(), indexed),
@@ -84,10 +89,14 @@ impl PageLog {
     pub(crate) fn take_victim(&mut self) -> Result<u32, FtlError> {
         let view = View { flash: &self.flash, valid: &self.valid, ages: &self.ages };
         let victim = self.policy.choose(&view).ok_or(FtlError::NoFreeBlock)?;
+        self.take(victim);
+        Ok(victim)
+    }
+
+    fn take(&mut self, victim: u32) {
         self.ages.remove(victim);
         self.valid.take(victim);
         self.flash.merges.cleaned += 1;
-        Ok(victim)
     }
 
     /// Erases a victim whose valid pages were all moved.
@@ -114,11 +123,16 @@ impl PageLog {
     }
 
     /// Takes the state of all blocks from a scan; `is_newest` tells newest copies.
+    ///
+    /// Returns a block to clean at once, into `copy_stream`, if no block is free even so: then the
+    /// erase of the victim was interrupted, and pages trimmed long ago have come back in it. They
+    /// have room in the block opened last, for it holds nothing but the other pages of the victim.
     pub(crate) fn rebuild(
         &mut self,
         scan: &Scan,
+        copy_stream: usize,
         is_newest: impl Fn(Tag, PageAddress) -> bool,
-    ) -> Result<(), FtlError> {
+    ) -> Result<Option<u32>, FtlError> {
         let blocks = self.flash.geometry().blocks;
         let indexed = self.valid.is_indexed();
         self.valid = ValidIndex::new(blocks, self.flash.pages_per_block(), indexed);
@@ -126,7 +140,10 @@ impl PageLog {
         self.open = [None; 3];
         let mut used: Vec<(u64, u32)> = Vec::new();
         for (found, block) in scan.blocks.iter().zip(0..) {
-            let newest = found.tags().filter(|(page, tag)| is_newest(*tag, PageAddress::new(block, *page))).count();
+            let newest = found
+                .tags()
+                .filter(|(page, tag)| is_newest(*tag, PageAddress::new(block, *page)))
+                .count();
             if newest > 0 {
                 (0..newest).for_each(|_| self.valid.add(block));
                 used.push((found.oldest_sequence().unwrap_or(0), block));
@@ -135,8 +152,31 @@ impl PageLog {
             }
         }
         used.sort_unstable();
+        let last = if self.flash.free_blocks() == 0 { used.pop() } else { None };
         used.into_iter().for_each(|(_, block)| self.close(block));
-        Ok(())
+        let Some((_, last)) = last else { return Ok(None) };
+        let victim = self
+            .ages
+            .iter()
+            .min_by_key(|block| self.valid.count(*block))
+            .ok_or(FtlError::NoFreeBlock)?;
+        self.reopen(last, copy_stream, self.valid.count(victim));
+        self.take(victim);
+        Ok(Some(victim))
+    }
+
+    /// Goes on in a block that a power cut left partly filled. If there is room, one page is passed
+    /// over: its program may have begun without leaving a trace.
+    fn reopen(&mut self, block: u32, stream: usize, pages_needed: u32) {
+        self.flash.unseal(block);
+        let pages = self.flash.pages_per_block();
+        let next = self.flash.next_page(block);
+        let page = if next + 1 + pages_needed <= pages { next + 1 } else { next };
+        if page < pages {
+            self.open[stream] = Some(PageAddress::new(block, page));
+        } else {
+            self.close(block);
+        }
     }
 
     fn close(&mut self, block: u32) {
@@ -163,7 +203,8 @@ fn copies_to_take_back(scan: &Scan) -> Option<u32> {
         }
     }
     let is_stale = |found: &BlockScan, block: u32| {
-        !found.is_empty() && !found.tags().any(|(_, tag)| newest[&key(tag)][0] == Some((tag.sequence(), block)))
+        !found.is_empty()
+            && !found.tags().any(|(_, tag)| newest[&key(tag)][0] == Some((tag.sequence(), block)))
     };
     if scan.blocks.iter().zip(0..).any(|(found, block)| is_stale(found, block)) {
         return None;

@@ -42,7 +42,9 @@ impl BlockScan {
     /// Page number and tag of every page that holds data.
     pub fn tags(&self) -> impl Iterator<Item = (u32, Tag)> + '_ {
         self.pages.iter().enumerate().filter_map(|(page, scan)| match scan {
-            PageScan::Tagged(tag) if !tag.is_erased() && tag.role() != Role::Padding => Some((page as u32, *tag)),
+            PageScan::Tagged(tag) if !tag.is_erased() && tag.role() != Role::Padding => {
+                Some((page as u32, *tag))
+            }
             _ => None,
         })
     }
@@ -90,7 +92,8 @@ impl Scan {
         let mut losers = Vec::new();
         let mut holder: BTreeMap<u64, usize> = BTreeMap::new();
         for block in 0..self.blocks.len() {
-            let sequences: Vec<u64> = self.blocks[block].tags().map(|(_, tag)| tag.sequence()).collect();
+            let sequences: Vec<u64> =
+                self.blocks[block].tags().map(|(_, tag)| tag.sequence()).collect();
             let twin = sequences.iter().find_map(|sequence| holder.get(sequence).copied());
             let loser = match twin {
                 Some(twin) if self.blocks[twin].tags().count() < sequences.len() => Some(twin),
@@ -176,9 +179,13 @@ pub(crate) fn sort_blocks(
 ) -> Result<BTreeMap<u32, Vec<u32>>, FtlError> {
     let mut sorted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (found, block) in scan.blocks.iter().zip(0..) {
-        let newest = found.tags().find(|(page, tag)| locations.is_newest(tag.lpn(), PageAddress::new(block, *page)));
+        let newest = found
+            .tags()
+            .find(|(page, tag)| locations.is_newest(tag.lpn(), PageAddress::new(block, *page)));
         match newest {
-            Some((_, tag)) => sorted.entry(tag.lpn() / pages_per_logical_block).or_default().push(block),
+            Some((_, tag)) => {
+                sorted.entry(tag.lpn() / pages_per_logical_block).or_default().push(block)
+            }
             None if found.is_empty() => {}
             None => flash.release(block)?,
         }

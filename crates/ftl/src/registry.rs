@@ -1,7 +1,9 @@
 //! The contract of a translation layer and the table of all of them.
 
 use crate::settings::{Parameter, SettingError, Settings};
-use crate::{Flash, FtlError, bast, dftl, fast, lexar, m_systems, m_systems_anand, mitsubishi, page};
+use crate::{
+    Flash, FtlError, bast, dftl, fast, lexar, m_systems, m_systems_anand, mitsubishi, page,
+};
 use nand::{Chip, Geometry, PageAddress};
 
 /// A translation layer at work on a chip.

@@ -122,13 +122,19 @@ impl Settings {
     ///
     /// # Errors
     /// [`SettingError`] for the first name or value that does not fit.
-    pub fn new(parameters: &'static [Parameter], given: &BTreeMap<String, Value>) -> Result<Self, SettingError> {
+    pub fn new(
+        parameters: &'static [Parameter],
+        given: &BTreeMap<String, Value>,
+    ) -> Result<Self, SettingError> {
         let known = || COMMON_PARAMETERS.iter().chain(parameters);
         let mut values: BTreeMap<&'static str, Value> =
             known().map(|parameter| (parameter.name, Value::from(parameter.default))).collect();
         for (name, value) in given {
             let parameter = known().find(|parameter| parameter.name == name).ok_or_else(|| {
-                SettingError::Unknown { name: name.clone(), known: known().map(|p| p.name).collect() }
+                SettingError::Unknown {
+                    name: name.clone(),
+                    known: known().map(|p| p.name).collect(),
+                }
             })?;
             values.insert(parameter.name, parameter.check(value)?);
         }
@@ -173,7 +179,11 @@ impl Parameter {
         if fits {
             return Ok(value.clone());
         }
-        Err(SettingError::Value { name: self.name.to_owned(), value: value.to_string(), takes: self.kind.to_string() })
+        Err(SettingError::Value {
+            name: self.name.to_owned(),
+            value: value.to_string(),
+            takes: self.kind.to_string(),
+        })
     }
 }
 

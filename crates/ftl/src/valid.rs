@@ -93,8 +93,10 @@ impl ValidIndex {
 
     /// The closed block with the fewest valid pages, the lowest number of equals.
     pub(crate) fn fewest(&self) -> Option<u32> {
-        let number = (self.fewest_bound..self.population.len()).find(|number| self.population[*number] > 0)?;
-        let summary = &self.summaries[number * self.summary_words..(number + 1) * self.summary_words];
+        let number = (self.fewest_bound..self.population.len())
+            .find(|number| self.population[*number] > 0)?;
+        let summary =
+            &self.summaries[number * self.summary_words..(number + 1) * self.summary_words];
         let (index, word) = summary.iter().enumerate().find(|(_, word)| **word != 0)?;
         let row_index = index * 64 + word.trailing_zeros() as usize;
         let row = self.rows[number * self.row_words + row_index];
@@ -137,7 +139,13 @@ pub(crate) struct AgeList {
 impl AgeList {
     pub(crate) fn new(blocks: u32) -> Self {
         let ends = vec![END; blocks as usize];
-        Self { older: ends.clone(), newer: ends, closed_at: vec![0; blocks as usize], oldest: END, newest: END }
+        Self {
+            older: ends.clone(),
+            newer: ends,
+            closed_at: vec![0; blocks as usize],
+            oldest: END,
+            newest: END,
+        }
     }
 
     /// Sequence number at which the block was closed.

@@ -40,7 +40,9 @@ fn variants(entry: &FtlEntry) -> Vec<(String, Given)> {
     let mut variants = vec![(String::new(), Given::new())];
     for parameter in entry.parameters.iter().chain(COMMON_PARAMETERS) {
         let values: Vec<Value> = match parameter.kind {
-            Kind::Choice(words) => words.iter().map(|word| Value::Word((*word).to_owned())).collect(),
+            Kind::Choice(words) => {
+                words.iter().map(|word| Value::Word((*word).to_owned())).collect()
+            }
             Kind::Switch => vec![Value::Switch(true), Value::Switch(false)],
             Kind::Integer { .. } => continue,
         };
@@ -105,7 +107,8 @@ fn model_run(entry: &FtlEntry, given: &Given, operations: u32) -> Result<(), Str
         outcome.map_err(|error| format!("operation {number}, page {lpn}: {error}"))?;
     }
     for lpn in 0..LOGICAL_PAGES {
-        check_read(ftl.as_mut(), lpn, versions[lpn as usize])?.map_err(|error| error.to_string())?;
+        check_read(ftl.as_mut(), lpn, versions[lpn as usize])?
+            .map_err(|error| error.to_string())?;
     }
     let retired = ftl.flash().retired_blocks;
     if retired == 0 { Err("no block went bad: the run proves too little".into()) } else { Ok(()) }
@@ -115,7 +118,10 @@ fn check_read(ftl: &mut dyn Ftl, lpn: u32, version: u32) -> Result<Result<(), Ft
     let mut bytes = [0xaa; PAGE_BYTES];
     let outcome = ftl.read(lpn, Some(&mut bytes));
     if outcome.is_ok() && bytes != page_bytes(lpn, version) {
-        return Err(format!("page {lpn} holds {:?}, not version {version}", version_of(lpn, &bytes)));
+        return Err(format!(
+            "page {lpn} holds {:?}, not version {version}",
+            version_of(lpn, &bytes)
+        ));
     }
     Ok(outcome)
 }
@@ -136,7 +142,8 @@ impl Host {
         let mut bytes = [0; PAGE_BYTES];
         for (lpn, version) in (0..).zip(&self.versions) {
             ftl.read(lpn, Some(&mut bytes)).map_err(|error| format!("page {lpn}: {error}"))?;
-            let found = version_of(lpn, &bytes).ok_or_else(|| format!("page {lpn} holds another page's data"))?;
+            let found = version_of(lpn, &bytes)
+                .ok_or_else(|| format!("page {lpn} holds another page's data"))?;
             let new = under_way.is_some_and(|(page, new)| page == lpn && new == found);
             if found != *version && !self.trimmed[lpn as usize] && !new {
                 return Err(format!("page {lpn} holds version {found}, not {version}"));
@@ -153,13 +160,16 @@ fn power_run(entry: &FtlEntry, given: &Given, writes: u32) -> Result<(), String>
     let settings = Settings::new(entry.parameters, &given).map_err(|error| error.to_string())?;
     let blocks = (entry.blocks_required)(&small_part(8, 48).geometry, LOGICAL_PAGES, &settings);
     let mut ftl = build(entry, &small_part(8, blocks), LOGICAL_PAGES, &given)?;
-    let mut host =
-        Host { versions: vec![0; LOGICAL_PAGES as usize], trimmed: vec![false; LOGICAL_PAGES as usize] };
+    let mut host = Host {
+        versions: vec![0; LOGICAL_PAGES as usize],
+        trimmed: vec![false; LOGICAL_PAGES as usize],
+    };
     let mut draw = Stream::new(2, "power");
     let mut cases = 0_u32;
     let mut lpn = 0;
     for number in 1..=writes {
-        lpn = if draw.below(3) == 0 { draw.below(LOGICAL_PAGES) } else { (lpn + 1) % LOGICAL_PAGES };
+        lpn =
+            if draw.below(3) == 0 { draw.below(LOGICAL_PAGES) } else { (lpn + 1) % LOGICAL_PAGES };
         let trims = draw.below(25) == 0;
         let perform = |ftl: &mut dyn Ftl| {
             if trims { ftl.trim(lpn) } else { ftl.write(lpn, Some(&page_bytes(lpn, number))) }
@@ -172,7 +182,11 @@ fn power_run(entry: &FtlEntry, given: &Given, writes: u32) -> Result<(), String>
         let operations = operation_count(ftl.as_ref()) - operation_count(before.as_ref());
         for operation in 0..operations {
             for point in [CutPoint::Before, CutPoint::Inside, CutPoint::After] {
-                let place = || format!("write {number} (page {lpn}), operation {operation} of {operations}, cut {point:?}");
+                let place = || {
+                    format!(
+                        "write {number} (page {lpn}), operation {operation} of {operations}, cut {point:?}"
+                    )
+                };
                 let mut cut = before.clone_box();
                 cut.flash_mut().chip_mut().cut_power_after(operation, point);
                 if perform(cut.as_mut()) != Err(FtlError::Nand(NandError::PowerLost)) {
@@ -182,10 +196,13 @@ fn power_run(entry: &FtlEntry, given: &Given, writes: u32) -> Result<(), String>
                 cases += 1;
                 // A hundred cases, evenly spread over a default run, are cut again while they rebuild.
                 let stride = writes / 100 + 1;
-                if number % stride == 0 && operation == operations / 2 && point == CutPoint::Inside {
-                    cut_rebuild(cut.as_ref(), &host, (lpn, number)).map_err(|error| format!("{}: {error}", place()))?;
+                if number % stride == 0 && operation == operations / 2 && point == CutPoint::Inside
+                {
+                    cut_rebuild(cut.as_ref(), &host, (lpn, number))
+                        .map_err(|error| format!("{}: {error}", place()))?;
                 }
-                recover(cut, &host, (lpn, number)).map_err(|error| format!("{}: {error}", place()))?;
+                recover(cut, &host, (lpn, number))
+                    .map_err(|error| format!("{}: {error}", place()))?;
             }
         }
         if !trims {
@@ -205,11 +222,13 @@ fn recover(mut ftl: Box<dyn Ftl>, host: &Host, under_way: (u32, u32)) -> Result<
     for step in 0..12 {
         let lpn = (under_way.0 + step * 7) % host.versions.len() as u32;
         let version = 1_000_000 + step;
-        ftl.write(lpn, Some(&page_bytes(lpn, version))).map_err(|error| format!("write after rebuild: {error}"))?;
+        ftl.write(lpn, Some(&page_bytes(lpn, version)))
+            .map_err(|error| format!("write after rebuild: {error}"))?;
         host.versions[lpn as usize] = version;
         host.trimmed[lpn as usize] = false;
     }
-    host.check(ftl.as_mut(), None).map_err(|error| format!("after rebuild and more writes: {error}"))
+    host.check(ftl.as_mut(), None)
+        .map_err(|error| format!("after rebuild and more writes: {error}"))
 }
 
 /// Cuts the rebuild before, inside and after each of its operations, and rebuilds again.
@@ -221,10 +240,14 @@ fn cut_rebuild(ftl: &dyn Ftl, host: &Host, under_way: (u32, u32)) -> Result<(), 
             let mut cut = ftl.clone_box();
             cut.flash_mut().chip_mut().cut_power_after(operation, point);
             if cut.rebuild() != Err(FtlError::Nand(NandError::PowerLost)) {
-                return Err(format!("operation {operation} of the rebuild: the cut went unnoticed"));
+                return Err(format!(
+                    "operation {operation} of the rebuild: the cut went unnoticed"
+                ));
             }
             cut.flash_mut().chip_mut().power_on();
-            recover(cut, host, under_way).map_err(|error| format!("operation {operation} of the rebuild, {point:?}: {error}"))?;
+            recover(cut, host, under_way).map_err(|error| {
+                format!("operation {operation} of the rebuild, {point:?}: {error}")
+            })?;
         }
     }
     Ok(())

@@ -55,7 +55,8 @@ fn main() {
     let mut trials = Vec::new();
     for path in files {
         let text = std::fs::read_to_string(&path).expect("a readable file");
-        let file: File = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let file: File =
+            toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         for scenario in file.scenario {
             let name = format!("{}/{} ({:?})", scenario.ftl, scenario.name, scenario.label);
             trials.push(Trial::test(name, move || run(&scenario).map_err(Failed::from)));
@@ -75,7 +76,8 @@ fn run(scenario: &Scenario) -> Result<(), String> {
     let mut ftl = build(entry, &part, scenario.logical_pages, &given)?;
     let mut versions = vec![0_u32; scenario.logical_pages as usize];
     for step in &scenario.steps {
-        let (operations, cost) = step.split_once(':').ok_or_else(|| format!("no colon in `{step}`"))?;
+        let (operations, cost) =
+            step.split_once(':').ok_or_else(|| format!("no colon in `{step}`"))?;
         for operation in operations.split_whitespace() {
             let before = ftl.flash().chip().counters();
             perform(ftl.as_mut(), operation, &mut versions)?;
@@ -103,7 +105,8 @@ fn perform(ftl: &mut dyn Ftl, operation: &str, versions: &mut [u32]) -> Result<(
         "R" => check(ftl, lpn, *version),
         "W" => {
             *version += 1;
-            ftl.write(lpn, Some(&page_bytes(lpn, *version))).map_err(|error| format!("{operation}: {error}"))
+            ftl.write(lpn, Some(&page_bytes(lpn, *version)))
+                .map_err(|error| format!("{operation}: {error}"))
         }
         "T" => {
             *version = 0;
@@ -116,13 +119,19 @@ fn perform(ftl: &mut dyn Ftl, operation: &str, versions: &mut [u32]) -> Result<(
 fn check(ftl: &mut dyn Ftl, lpn: u32, version: u32) -> Result<(), String> {
     let mut bytes = [0xaa; PAGE_BYTES];
     ftl.read(lpn, Some(&mut bytes)).map_err(|error| format!("R{lpn}: {error}"))?;
-    if bytes == page_bytes(lpn, version) { Ok(()) } else { Err(format!("page {lpn} does not hold version {version}")) }
+    if bytes == page_bytes(lpn, version) {
+        Ok(())
+    } else {
+        Err(format!("page {lpn} does not hold version {version}"))
+    }
 }
 
 fn parse_counters(text: &str) -> Result<Counters, String> {
     let mut counters = Counters::default();
     for word in text.split_whitespace() {
-        let digits = word.find(|letter: char| letter.is_ascii_digit()).ok_or_else(|| format!("`{word}` has no count"))?;
+        let digits = word
+            .find(|letter: char| letter.is_ascii_digit())
+            .ok_or_else(|| format!("`{word}` has no count"))?;
         let count = word[digits..].parse().map_err(|_| format!("`{word}` has no count"))?;
         *match &word[..digits] {
             "RD" => &mut counters.page_reads,

@@ -27,7 +27,15 @@ const TIGHT: &[(&str, &[(&str, &str)])] = &[
     ("bast", &[("log_blocks", "2")]),
     ("bast", &[("log_blocks", "3"), ("partial_merge", "false")]),
     ("dftl", &[("cmt_entries", "2"), ("entries_per_page", "4")]),
-    ("dftl", &[("cmt_entries", "9"), ("entries_per_page", "8"), ("cmt_policy", "lru"), ("batch_update", "false")]),
+    (
+        "dftl",
+        &[
+            ("cmt_entries", "9"),
+            ("entries_per_page", "8"),
+            ("cmt_policy", "lru"),
+            ("batch_update", "false"),
+        ],
+    ),
     ("fast", &[("log_blocks", "2")]),
     ("fast", &[("log_blocks", "4")]),
     ("lexar", &[("moved_blocks", "1"), ("consolidation", "fill"), ("switch", "false")]),
@@ -47,10 +55,13 @@ fn main() {
     for entry in FTLS.iter().copied() {
         for given in variants(entry) {
             for order in [PageOrder::Any, PageOrder::Ascending, PageOrder::Sequential] {
-                let settings: Vec<String> = given.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let settings: Vec<String> =
+                    given.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 let name = format!("{} {order:?} {}", entry.name, settings.join(" "));
                 let given = given.clone();
-                trials.push(Trial::test(name, move || storm(entry, &given, order).map_err(Failed::from)));
+                trials.push(Trial::test(name, move || {
+                    storm(entry, &given, order).map_err(Failed::from)
+                }));
             }
         }
     }
@@ -153,7 +164,8 @@ fn live(entry: &FtlEntry, given: &Given, life: Life) -> Result<u32, String> {
             ftl.flash_mut().chip_mut().cut_power_after(after, CUT_POINTS[draw.below(3) as usize]);
         }
         let version = if trims { 0 } else { number };
-        let outcome = if trims { ftl.trim(lpn) } else { ftl.write(lpn, Some(&page_bytes(lpn, number))) };
+        let outcome =
+            if trims { ftl.trim(lpn) } else { ftl.write(lpn, Some(&page_bytes(lpn, number))) };
         match outcome {
             Ok(()) => {
                 host.versions[lpn as usize] = version;
@@ -165,7 +177,9 @@ fn live(entry: &FtlEntry, given: &Given, life: Life) -> Result<u32, String> {
                 cuts += rebuild(ftl.as_mut(), &mut draw).map_err(place)?;
                 host.adopt(ftl.as_mut(), (lpn, version)).map_err(place)?;
             }
-            Err(error) => return Err(place(format!("{error} ({} blocks free)", ftl.flash().free_blocks()))),
+            Err(error) => {
+                return Err(place(format!("{error} ({} blocks free)", ftl.flash().free_blocks())));
+            }
         }
         if number % 25 == 0 {
             ftl.flash_mut().chip_mut().power_on();
@@ -208,7 +222,10 @@ impl Host {
             if found != self.versions[index] {
                 let is_new = under_way == (lpn, found);
                 if !is_new && !self.trimmed[index] {
-                    return Err(format!("page {lpn} holds version {found}, not {}", self.versions[index]));
+                    return Err(format!(
+                        "page {lpn} holds version {found}, not {}",
+                        self.versions[index]
+                    ));
                 }
                 self.versions[index] = found;
                 self.trimmed[index] &= !is_new || found == 0;
@@ -221,7 +238,9 @@ impl Host {
         for (lpn, version) in (0..).zip(&self.versions) {
             let found = read(ftl, lpn)?;
             if found != *version {
-                return Err(format!("page {lpn} holds version {found}, not {version}, without a cut"));
+                return Err(format!(
+                    "page {lpn} holds version {found}, not {version}, without a cut"
+                ));
             }
         }
         Ok(())

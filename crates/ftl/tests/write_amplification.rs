@@ -32,22 +32,33 @@ fn main() {
             ] {
                 let name = format!("{policy} {choices} N={pages_per_block} Sf={spare}");
                 trials.push(Trial::test(name, move || {
-                    compare(pages_per_block, spare, policy, choices, tolerance).map_err(Failed::from)
+                    compare(pages_per_block, spare, policy, choices, tolerance)
+                        .map_err(Failed::from)
                 }));
             }
         }
     }
-    trials.push(Trial::test("the oracles agree with the published table", || oracles().map_err(Failed::from)));
+    trials.push(Trial::test("the oracles agree with the published table", || {
+        oracles().map_err(Failed::from)
+    }));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-fn compare(pages_per_block: u32, spare: f64, policy: &str, choices: u32, tolerance: f64) -> Result<(), String> {
+fn compare(
+    pages_per_block: u32,
+    spare: f64,
+    policy: &str,
+    choices: u32,
+    tolerance: f64,
+) -> Result<(), String> {
     let expected = match policy {
         "greedy" => greedy(pages_per_block, 1.0 - spare),
         "fifo" => fifo(1.0 - spare),
         _ => d_choices(pages_per_block, 1.0 - spare, choices),
     };
-    let measured: f64 = (1..=3).map(|seed| simulate(pages_per_block, spare, policy, choices, seed)).sum::<f64>() / 3.0;
+    let measured: f64 =
+        (1..=3).map(|seed| simulate(pages_per_block, spare, policy, choices, seed)).sum::<f64>()
+            / 3.0;
     let error = measured / expected - 1.0;
     if error.abs() <= tolerance {
         return Ok(());

@@ -13,10 +13,12 @@ fn chip_of(name: &str) -> Chip {
     Chip::new(&part, Storage::Tags, &FaultSettings::default())
 }
 
+/// Part; page read, spare read, page program at each position, spare program, erase.
+type Times = (&'static str, u64, u64, &'static [u64], u64, u64);
+
 #[test]
 fn times_are_those_of_the_data_sheets() {
-    // Part; page read, spare read, page program at each position, spare program, erase.
-    let expected: [(&str, u64, u64, &[u64], u64, u64); 4] = [
+    let expected: [Times; 4] = [
         // 528 B at 50 ns are 26.4 us, 16 B 0.8 us.
         ("k9f5608u0d", 41_400, 15_800, &[226_400], 200_800, 2_000_000),
         // 2112 B at 30 ns are 63.36 us, 64 B 1.92 us.

@@ -23,7 +23,7 @@ fn wearing(seed: u64) -> FaultSettings {
 fn endurances(part: &Part, seed: u64) -> Vec<u32> {
     let mut chip = Chip::new(part, Storage::Tags, &wearing(seed));
     (0..part.geometry.blocks)
-        .map(|block| (0..).find(|_| chip.erase(block).is_err()).expect("wears out"))
+        .map(|block| (0..1000).find(|_| chip.erase(block).is_err()).expect("wears out"))
         .collect()
 }
 
@@ -31,7 +31,7 @@ fn endurances(part: &Part, seed: u64) -> Vec<u32> {
 fn blocks_wear_out_around_their_rating_with_its_spread() {
     let part = part_of_blocks(2000);
     let endured = endurances(&part, 1);
-    let mean = endured.iter().sum::<u32>() as f64 / 2000.0;
+    let mean = f64::from(endured.iter().sum::<u32>()) / 2000.0;
     let variance =
         endured.iter().map(|erases| (f64::from(*erases) - mean).powi(2)).sum::<f64>() / 2000.0;
     assert!((mean - 200.0).abs() < 2.5, "mean {mean}");

@@ -13,7 +13,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use study::{AddressRule, DeviceOptions, ExplainOptions, ReplayOptions};
 
-create_exception!(nandlab._native, NandlabError, PyValueError, "Bad input, with place, reason and suggestion.");
+create_exception!(
+    nandlab._native,
+    NandlabError,
+    PyValueError,
+    "Bad input, with place, reason and suggestion."
+);
 
 fn failed(error: impl std::fmt::Display) -> PyErr {
     NandlabError::new_err(error.to_string())
@@ -46,7 +51,9 @@ impl Options {
     }
 
     fn trace(&self) -> PyResult<trace::Options> {
-        let unknown = |option: &str, value: &str, known: &str| failed(format!("{option}: `{value}` is none of {known}"));
+        let unknown = |option: &str, value: &str, known: &str| {
+            failed(format!("{option}: `{value}` is none of {known}"))
+        };
         let mut options = trace::Options {
             format: self.format.clone(),
             skip_bad_lines: self.skip_bad_lines,
@@ -55,10 +62,12 @@ impl Options {
         };
         if let Some(unit) = &self.time_unit {
             let parsed = trace::TimeUnit::from_name(unit);
-            options.time_unit = Some(parsed.ok_or_else(|| unknown("--time-unit", unit, "ps, ns, us"))?);
+            options.time_unit =
+                Some(parsed.ok_or_else(|| unknown("--time-unit", unit, "ps, ns, us"))?);
         }
         if let Some(event) = &self.event {
-            options.event = trace::Event::from_name(event).ok_or_else(|| unknown("--event", event, "D, Q"))?;
+            options.event =
+                trace::Event::from_name(event).ok_or_else(|| unknown("--event", event, "D, Q"))?;
         }
         Ok(options)
     }
@@ -66,9 +75,13 @@ impl Options {
     fn settings(&self) -> PyResult<BTreeMap<String, Value>> {
         let value = |value: &serde_json::Value| match value {
             serde_json::Value::Bool(switch) => Ok(Value::Switch(*switch)),
-            serde_json::Value::Number(number) if number.is_i64() => Ok(Value::Integer(number.as_i64().unwrap_or(0))),
+            serde_json::Value::Number(number) if number.is_i64() => {
+                Ok(Value::Integer(number.as_i64().unwrap_or(0)))
+            }
             serde_json::Value::String(text) => Ok(Value::from(text.as_str())),
-            other => Err(failed(format!("{other} is no setting: give a whole number, a word, true or false"))),
+            other => Err(failed(format!(
+                "{other} is no setting: give a whole number, a word, true or false"
+            ))),
         };
         self.settings.iter().map(|(name, given)| Ok((name.clone(), value(given)?))).collect()
     }
@@ -99,7 +112,12 @@ fn resolved(study: &study::Study) -> PyResult<serde_json::Value> {
 
 /// The resolved study, without running it.
 #[pyfunction]
-fn describe_study(path: PathBuf, sets: Vec<String>, seed: Option<u64>, quick: bool) -> PyResult<String> {
+fn describe_study(
+    path: PathBuf,
+    sets: Vec<String>,
+    seed: Option<u64>,
+    quick: bool,
+) -> PyResult<String> {
     let study = study::load(&path, &sets, seed, quick).map_err(failed)?;
     Ok(resolved(&study)?.to_string())
 }
@@ -119,7 +137,8 @@ fn run_study(
     let results = python.detach(|| {
         study::run_study(&study, jobs, &mut |done, total, label| {
             Python::attach(|python| {
-                python.check_signals().is_ok() && progress.call1(python, (done, total, label)).is_ok()
+                python.check_signals().is_ok()
+                    && progress.call1(python, (done, total, label)).is_ok()
             })
         })
     });
@@ -139,8 +158,14 @@ fn run_study(
         .rows
         .iter()
         .map(|row| {
-            let mut cells: Vec<serde_json::Value> = row.axes.iter().map(|axis| json!(axis)).collect();
-            cells.extend([json!(row.repeat), json!(row.metric.name), json!(row.metric.value), json!(row.metric.unit)]);
+            let mut cells: Vec<serde_json::Value> =
+                row.axes.iter().map(|axis| json!(axis)).collect();
+            cells.extend([
+                json!(row.repeat),
+                json!(row.metric.name),
+                json!(row.metric.value),
+                json!(row.metric.unit),
+            ]);
             json!(cells)
         })
         .collect();
@@ -171,11 +196,13 @@ fn replay(python: Python<'_>, trace_path: PathBuf, options_json: &str) -> PyResu
     let replay_options = ReplayOptions {
         device: options.device()?,
         trace: options.trace()?,
-        address: AddressRule::from_name(address)
-            .ok_or_else(|| failed(format!("--address: `{address}` is none of error, modulo, clip")))?,
+        address: AddressRule::from_name(address).ok_or_else(|| {
+            failed(format!("--address: `{address}` is none of error, modulo, clip"))
+        })?,
         warm_up_passes: options.passes.unwrap_or(1).saturating_sub(1),
     };
-    let results = python.detach(|| study::replay_trace(&trace_path, &replay_options)).map_err(failed)?;
+    let results =
+        python.detach(|| study::replay_trace(&trace_path, &replay_options)).map_err(failed)?;
     Ok(json!({
         "trace": {"path": trace_path, "format": results.format},
         "device": {"ftl": options.ftl, "chip": results.chip, "capacity_bytes": results.capacity_bytes},
@@ -215,11 +242,17 @@ fn summary_json(summary: &trace::Summary) -> String {
 
 /// Converts a trace to the canonical Parquet form.
 #[pyfunction]
-fn convert(python: Python<'_>, input: PathBuf, output: PathBuf, options_json: &str) -> PyResult<String> {
+fn convert(
+    python: Python<'_>,
+    input: PathBuf,
+    output: PathBuf,
+    options_json: &str,
+) -> PyResult<String> {
     let options = Options::parse(options_json)?;
     let trace_options = options.trace()?;
-    let summary =
-        python.detach(|| trace::convert(&input, &trace_options, &output, &options.metadata)).map_err(failed)?;
+    let summary = python
+        .detach(|| trace::convert(&input, &trace_options, &output, &options.metadata))
+        .map_err(failed)?;
     Ok(summary_json(&summary))
 }
 

@@ -43,7 +43,9 @@ pub fn find_part_or_file(name: &str) -> Result<Part, StudyError> {
 
 /// The row of the layer called `name`.
 pub(crate) fn find_layer(name: &str) -> Result<&'static FtlEntry, StudyError> {
-    find_ftl(name).ok_or_else(|| StudyError::unknown("translation layer", name, FTLS.iter().map(|entry| entry.name)))
+    find_ftl(name).ok_or_else(|| {
+        StudyError::unknown("translation layer", name, FTLS.iter().map(|entry| entry.name))
+    })
 }
 
 /// Makes the device, in counting mode: tags are kept, data bytes are not.
@@ -56,14 +58,18 @@ pub fn build_device(options: &DeviceOptions) -> Result<Box<dyn Ftl>, StudyError>
     let settings = Settings::new(entry.parameters, &options.settings)?;
     if let Some(blocks) = options.blocks {
         part.geometry.blocks = blocks;
-        part.geometry.check().map_err(|reason| StudyError::Study { place: "blocks".into(), reason })?;
+        part.geometry
+            .check()
+            .map_err(|reason| StudyError::Study { place: "blocks".into(), reason })?;
     }
     let page_bytes = u64::from(part.geometry.page_data_bytes);
     let logical_pages = match options.logical_bytes {
-        Some(bytes) => u32::try_from(bytes.div_ceil(page_bytes)).map_err(|_| StudyError::Study {
-            place: "logical size".into(),
-            reason: format!("{bytes} bytes are more pages than a device can have"),
-        })?,
+        Some(bytes) => {
+            u32::try_from(bytes.div_ceil(page_bytes)).map_err(|_| StudyError::Study {
+                place: "logical size".into(),
+                reason: format!("{bytes} bytes are more pages than a device can have"),
+            })?
+        }
         None => largest_logical_pages(entry, &part, &settings),
     };
     let chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
@@ -75,7 +81,8 @@ fn largest_logical_pages(entry: &FtlEntry, part: &Part, settings: &Settings) -> 
     let geometry = &part.geometry;
     let blocks = geometry.blocks.saturating_sub(settings.integer("reserve_blocks"));
     let fits = |pages: u32| (entry.blocks_required)(geometry, pages, settings) <= blocks;
-    let (mut low, mut high) = (0, (u64::from(geometry.pages()) * LOGICAL_SHARE_PERCENT / 100) as u32);
+    let (mut low, mut high) =
+        (0, (u64::from(geometry.pages()) * LOGICAL_SHARE_PERCENT / 100) as u32);
     if fits(high) {
         return high;
     }

@@ -62,7 +62,11 @@ pub enum StudyError {
 
 impl StudyError {
     /// An error about a name that `known` does not hold.
-    pub(crate) fn unknown<'a>(kind: &'static str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {
+    pub(crate) fn unknown<'a>(
+        kind: &'static str,
+        name: &str,
+        known: impl Iterator<Item = &'a str> + Clone,
+    ) -> Self {
         Self::Unknown {
             kind,
             name: name.to_owned(),

@@ -72,16 +72,25 @@ pub struct BlockView {
 ///
 /// # Errors
 /// Unknown layers, settings and operations; a page past the end.
-pub fn explain(layer: &str, operations: &str, options: &ExplainOptions) -> Result<Explanation, StudyError> {
+pub fn explain(
+    layer: &str,
+    operations: &str,
+    options: &ExplainOptions,
+) -> Result<Explanation, StudyError> {
     let entry = find_layer(layer)?;
     let settings = Settings::new(entry.parameters, &options.settings)?;
-    let parsed: Vec<(char, u32)> = operations.split_whitespace().map(parse).collect::<Result<_, _>>()?;
+    let parsed: Vec<(char, u32)> =
+        operations.split_whitespace().map(parse).collect::<Result<_, _>>()?;
     let mut part = find_part("published-small-block").expect("in the catalogue");
     part.geometry.pages_per_block = options.pages_per_block;
-    part.geometry.check().map_err(|reason| StudyError::Study { place: "--pages-per-block".into(), reason })?;
+    part.geometry
+        .check()
+        .map_err(|reason| StudyError::Study { place: "--pages-per-block".into(), reason })?;
     let touched = parsed.iter().map(|(_, lpn)| lpn + 1).max().unwrap_or(1);
-    let logical_pages = options.logical_pages.unwrap_or(touched.next_multiple_of(options.pages_per_block));
-    let required = (entry.blocks_required)(&part.geometry, logical_pages, &settings) + settings.integer("reserve_blocks");
+    let logical_pages =
+        options.logical_pages.unwrap_or(touched.next_multiple_of(options.pages_per_block));
+    let required = (entry.blocks_required)(&part.geometry, logical_pages, &settings)
+        + settings.integer("reserve_blocks");
     part.geometry.blocks = options.blocks.unwrap_or(required + 2);
     let mut chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
     chip.start_log();
@@ -96,7 +105,10 @@ pub fn explain(layer: &str, operations: &str, options: &ExplainOptions) -> Resul
             "{logical_pages} logical pages on {} blocks of {} pages",
             part.geometry.blocks, part.geometry.pages_per_block
         ),
-        settings: settings.iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect(),
+        settings: settings
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.to_string()))
+            .collect(),
         steps,
     })
 }
@@ -123,7 +135,11 @@ fn perform(ftl: &mut dyn Ftl, kind: char, lpn: u32) -> Result<Step, StudyError> 
         operation: format!("{kind}{lpn}"),
         cost: named(ftl.flash().chip().counters() - before),
         chip_operations: log.iter().map(describe).collect(),
-        tables: ftl.tables().into_iter().map(|Table { title, columns, rows }| TableView { title, columns, rows }).collect(),
+        tables: ftl
+            .tables()
+            .into_iter()
+            .map(|Table { title, columns, rows }| TableView { title, columns, rows })
+            .collect(),
         blocks: blocks(ftl),
     })
 }
@@ -142,7 +158,9 @@ fn describe(operation: &ChipOperation) -> String {
     match operation {
         ChipOperation::PageRead(at) => format!("read {}:{}", at.block, at.page),
         ChipOperation::SpareRead(at) => format!("read spare {}:{}", at.block, at.page),
-        ChipOperation::PageProgram(at, tag) => format!("program {}:{} with L{}", at.block, at.page, tag.lpn()),
+        ChipOperation::PageProgram(at, tag) => {
+            format!("program {}:{} with L{}", at.block, at.page, tag.lpn())
+        }
         ChipOperation::SpareProgram(at) => format!("program spare {}:{}", at.block, at.page),
         ChipOperation::Erase(block) => format!("erase {block}"),
     }
@@ -165,7 +183,10 @@ fn blocks(ftl: &dyn Ftl) -> Vec<BlockView> {
         }
     };
     (0..flash.geometry().blocks)
-        .map(|block| BlockView { block, pages: (0..pages).map(|number| page(block, number)).collect() })
+        .map(|block| BlockView {
+            block,
+            pages: (0..pages).map(|number| page(block, number)).collect(),
+        })
         .filter(|view| view.pages.iter().any(|page| page != "-"))
         .collect()
 }

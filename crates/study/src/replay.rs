@@ -99,7 +99,12 @@ impl Replay {
     /// # Errors
     /// An address past the end under [`AddressRule::Error`]; the end of the device's life.
     #[inline]
-    pub fn serve(&mut self, operation: Operation, offset_bytes: u64, length_bytes: u32) -> Result<(), StudyError> {
+    pub fn serve(
+        &mut self,
+        operation: Operation,
+        offset_bytes: u64,
+        length_bytes: u32,
+    ) -> Result<(), StudyError> {
         self.host.requests += 1;
         let length_bytes = u64::from(length_bytes);
         if offset_bytes + length_bytes <= self.capacity_bytes {
@@ -109,12 +114,18 @@ impl Replay {
     }
 
     #[cold]
-    fn serve_outside(&mut self, operation: Operation, offset_bytes: u64, length_bytes: u64) -> Result<(), StudyError> {
+    fn serve_outside(
+        &mut self,
+        operation: Operation,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<(), StudyError> {
         let capacity = self.capacity_bytes;
         match self.address {
             AddressRule::Error => Err(StudyError::Request {
                 number: self.host.requests,
-                what: format!("{operation:?} of {length_bytes} bytes at byte {offset_bytes}").to_lowercase(),
+                what: format!("{operation:?} of {length_bytes} bytes at byte {offset_bytes}")
+                    .to_lowercase(),
                 reason: format!(
                     "past the end of the device of {capacity} bytes; \
                      use a larger part, or --address modulo or clip"
@@ -123,7 +134,11 @@ impl Replay {
             AddressRule::Clip => {
                 self.host.clipped += 1;
                 let length_bytes = capacity.saturating_sub(offset_bytes).min(length_bytes);
-                if length_bytes == 0 { Ok(()) } else { self.serve_range(operation, offset_bytes, length_bytes) }
+                if length_bytes == 0 {
+                    Ok(())
+                } else {
+                    self.serve_range(operation, offset_bytes, length_bytes)
+                }
             }
             AddressRule::Modulo => {
                 let (mut offset_bytes, mut left) = (offset_bytes % capacity, length_bytes);
@@ -139,7 +154,12 @@ impl Replay {
     }
 
     #[inline]
-    fn serve_range(&mut self, operation: Operation, offset_bytes: u64, length_bytes: u64) -> Result<(), StudyError> {
+    fn serve_range(
+        &mut self,
+        operation: Operation,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<(), StudyError> {
         let end_bytes = offset_bytes + length_bytes;
         let first = (offset_bytes / self.page_bytes) as u32;
         let end = end_bytes.div_ceil(self.page_bytes) as u32;
@@ -152,7 +172,9 @@ impl Replay {
             Operation::Write | Operation::WriteZeroes => {
                 self.host.write_bytes += length_bytes;
                 self.host.write_pages += u64::from(end - first);
-                if !offset_bytes.is_multiple_of(self.page_bytes) || !end_bytes.is_multiple_of(self.page_bytes) {
+                if !offset_bytes.is_multiple_of(self.page_bytes)
+                    || !end_bytes.is_multiple_of(self.page_bytes)
+                {
                     self.read_partly_written(offset_bytes, end_bytes)?;
                 }
                 Ok(self.ftl.write_pages(first, end - first)?)
@@ -188,7 +210,8 @@ impl Replay {
         let last = ((end_bytes - 1) / self.page_bytes) as u32;
         let starts_inside = !offset_bytes.is_multiple_of(self.page_bytes);
         let ends_inside = !end_bytes.is_multiple_of(self.page_bytes);
-        let pages = [(starts_inside, first), (ends_inside && !(starts_inside && first == last), last)];
+        let pages =
+            [(starts_inside, first), (ends_inside && !(starts_inside && first == last), last)];
         for (_, lpn) in pages.into_iter().filter(|(partial, _)| *partial) {
             if self.ftl.locate(lpn).is_some() {
                 self.host.partial_writes += 1;

@@ -120,7 +120,11 @@ pub fn device_metrics(replay: &Replay) -> Vec<Metric> {
         Metric::count("merges_partial", merges.partial, "merges"),
         Metric::count("merges_full", merges.full, "merges"),
         Metric::count("blocks_cleaned", merges.cleaned, "blocks"),
-        Metric::count("pages_copied", counters.page_programs.saturating_sub(host.write_pages), "pages"),
+        Metric::count(
+            "pages_copied",
+            counters.page_programs.saturating_sub(host.write_pages),
+            "pages",
+        ),
         Metric::count("ram_bytes", replay.ftl().ram_bytes(), "bytes"),
     ];
     metrics.extend(wear_metrics(replay));
@@ -149,14 +153,23 @@ fn wear_metrics(replay: &Replay) -> Vec<Metric> {
         Metric::count("erase_count_min", good.iter().copied().min().unwrap_or(0), "erases"),
         Metric::number("erase_count_mean", ratio(sum, blocks), "erases"),
         Metric::count("erase_count_max", max, "erases"),
-        Metric::number("erase_count_stddev", (spread as f64).sqrt() / blocks.max(1) as f64, "erases"),
+        Metric::number(
+            "erase_count_stddev",
+            (spread as f64).sqrt() / blocks.max(1) as f64,
+            "erases",
+        ),
     ];
     if max > 0 {
         let cycles = u128::from(chip.errors().erase_cycles_max);
-        let lifetime_bytes = (u128::from(replay.host().write_bytes) * cycles / u128::from(max)) as u64;
+        let lifetime_bytes =
+            (u128::from(replay.host().write_bytes) * cycles / u128::from(max)) as u64;
         let five_years_of_capacity = replay.capacity_bytes() as f64 * 5.0 * 365.0;
         metrics.push(Metric::count("lifetime_host_bytes", lifetime_bytes, "bytes"));
-        metrics.push(Metric::number("dwpd_5_years", lifetime_bytes as f64 / five_years_of_capacity, "writes/day"));
+        metrics.push(Metric::number(
+            "dwpd_5_years",
+            lifetime_bytes as f64 / five_years_of_capacity,
+            "writes/day",
+        ));
     }
     metrics
 }
@@ -165,7 +178,10 @@ fn wear_metrics(replay: &Replay) -> Vec<Metric> {
 pub(crate) fn shape(geometry: &Geometry) -> String {
     format!(
         "{} blocks × {} pages × {} + {} bytes",
-        geometry.blocks, geometry.pages_per_block, geometry.page_data_bytes, geometry.page_oob_bytes
+        geometry.blocks,
+        geometry.pages_per_block,
+        geometry.page_data_bytes,
+        geometry.page_oob_bytes
     )
 }
 

@@ -1,12 +1,12 @@
 //! Running the matrix of a study, and single replays.
 
+use crate::StudyError;
 use crate::device::{DeviceOptions, build_device};
 use crate::plan::{Preconditioning, Run, Study};
 use crate::replay::{AddressRule, Replay};
 use crate::requests::{Request, Requests};
 use crate::results::{Metric, Row, StudyResults, cumulative, device_metrics, shape};
 use crate::windows::Windows;
-use crate::StudyError;
 use nand::random::Stream;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use std::collections::BTreeMap;
@@ -40,9 +40,10 @@ pub fn run_study(
     let traces = load_traces(study, &runs)?;
     let stop = AtomicBool::new(false);
     let (sender, receiver) = channel();
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs.max(1)).build().map_err(|error| {
-        StudyError::Study { place: "--jobs".into(), reason: error.to_string() }
-    })?;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs.max(1))
+        .build()
+        .map_err(|error| StudyError::Study { place: "--jobs".into(), reason: error.to_string() })?;
     let mut outcomes: Vec<Option<Outcome>> = (0..runs.len()).map(|_| None).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| pool.install(|| run_all(study, &runs, &traces, &stop, sender)));
@@ -92,7 +93,11 @@ trait OneByOne: rayon::iter::IndexedParallelIterator + Sized {
 
 impl<I: rayon::iter::IndexedParallelIterator> OneByOne for I {}
 
-fn collect(study: &Study, runs: &[Run], outcomes: Vec<Option<Outcome>>) -> Result<StudyResults, StudyError> {
+fn collect(
+    study: &Study,
+    runs: &[Run],
+    outcomes: Vec<Option<Outcome>>,
+) -> Result<StudyResults, StudyError> {
     let mut results = StudyResults {
         columns: study.columns(),
         rows: Vec::new(),
@@ -136,10 +141,15 @@ fn run_trace(study: &Study, run: &Run, replay: &mut Replay, requests: &Requests)
     match study.workload.preconditioning {
         Preconditioning::None => {}
         Preconditioning::Image => {
-            let set_up = requests.requests.iter().take_while(|request| requests.has_file_operations && request.file_operation == 0);
+            let set_up = requests
+                .requests
+                .iter()
+                .take_while(|request| requests.has_file_operations && request.file_operation == 0);
             set_up.into_iter().try_for_each(|request| serve(replay, request))?;
         }
-        Preconditioning::ImageAndPass => requests.requests.iter().try_for_each(|request| serve(replay, request))?,
+        Preconditioning::ImageAndPass => {
+            requests.requests.iter().try_for_each(|request| serve(replay, request))?
+        }
     }
     replay.reset_counters();
     let mut by_request = Windows::new(study.workload.window, run.charge);
@@ -151,7 +161,11 @@ fn run_trace(study: &Study, run: &Run, replay: &mut Replay, requests: &Requests)
     for request in requests.measured() {
         let operation = u64::from(request.file_operation);
         if operation > last_operation {
-            by_operation.reached(operation - 1, replay.ftl().flash().chip().counters(), replay.host().write_pages);
+            by_operation.reached(
+                operation - 1,
+                replay.ftl().flash().chip().counters(),
+                replay.host().write_pages,
+            );
             last_operation = operation;
         }
         serve(replay, request)?;
@@ -165,7 +179,11 @@ fn run_trace(study: &Study, run: &Run, replay: &mut Replay, requests: &Requests)
             curve.push(cumulative(io, counters));
         }
     }
-    by_operation.reached(last_operation, replay.ftl().flash().chip().counters(), replay.host().write_pages);
+    by_operation.reached(
+        last_operation,
+        replay.ftl().flash().chip().counters(),
+        replay.host().write_pages,
+    );
     let mut metrics = by_request.metrics("");
     if requests.has_file_operations {
         metrics.extend(by_operation.metrics("operation_window_"));
@@ -173,7 +191,11 @@ fn run_trace(study: &Study, run: &Run, replay: &mut Replay, requests: &Requests)
     }
     if let (Some(copied), false) = (requests.metadata_number("copied_bytes"), study.quick) {
         let written = replay.host().write_bytes.max(1);
-        metrics.push(Metric::number("metadata_share", 1.0 - copied as f64 / written as f64, "ratio"));
+        metrics.push(Metric::number(
+            "metadata_share",
+            1.0 - copied as f64 / written as f64,
+            "ratio",
+        ));
     }
     metrics.extend(device_metrics(replay));
     Ok((metrics, curve))
@@ -190,27 +212,39 @@ fn run_generated(study: &Study, run: &Run, replay: &mut Replay) -> Outcome {
     let page_bytes = replay.ftl().flash().geometry().page_data_bytes;
     let mut stream = Stream::new(study.seed + u64::from(run.repeat), &workload.kind);
     let mut next = 0;
-    let hot_pages = (u64::from(pages) * u64::from(workload.hot_pages_percent.unwrap_or(20)) / 100).max(1) as u32;
+    let hot_pages = (u64::from(pages) * u64::from(workload.hot_pages_percent.unwrap_or(20)) / 100)
+        .max(1) as u32;
     let mut page = |kind: &str| match kind {
         "sequential" => {
             next = (next + 1) % pages;
             next
         }
-        "hot-cold" if stream.below(100) < workload.hot_writes_percent.unwrap_or(80) => stream.below(hot_pages),
+        "hot-cold" if stream.below(100) < workload.hot_writes_percent.unwrap_or(80) => {
+            stream.below(hot_pages)
+        }
         "hot-cold" => hot_pages + stream.below((pages - hot_pages).max(1)),
         _ => stream.below(pages),
     };
     for lpn in 0..pages {
         replay.serve(Operation::Write, u64::from(lpn) * u64::from(page_bytes), page_bytes)?;
     }
-    let multiple = |count: Option<u32>, default: u32| u64::from(count.unwrap_or(default)) * u64::from(pages);
+    let multiple =
+        |count: Option<u32>, default: u32| u64::from(count.unwrap_or(default)) * u64::from(pages);
     let quick_divisor = if study.quick { 4 } else { 1 };
     for _ in 0..multiple(workload.warm_up_writes, 6) / quick_divisor {
-        replay.serve(Operation::Write, u64::from(page(&workload.kind).min(pages - 1)) * u64::from(page_bytes), page_bytes)?;
+        replay.serve(
+            Operation::Write,
+            u64::from(page(&workload.kind).min(pages - 1)) * u64::from(page_bytes),
+            page_bytes,
+        )?;
     }
     replay.reset_counters();
     for _ in 0..multiple(workload.measured_writes, 4) / quick_divisor {
-        replay.serve(Operation::Write, u64::from(page(&workload.kind).min(pages - 1)) * u64::from(page_bytes), page_bytes)?;
+        replay.serve(
+            Operation::Write,
+            u64::from(page(&workload.kind).min(pages - 1)) * u64::from(page_bytes),
+            page_bytes,
+        )?;
     }
     Ok((device_metrics(replay), Vec::new()))
 }
@@ -258,12 +292,21 @@ pub fn replay_trace(path: &Path, options: &ReplayOptions) -> Result<ReplayResult
         format = reader.reader().format().name;
         while reader.next_columns(&mut columns)? {
             for index in 0..columns.len() {
-                replay.serve(columns.operation[index], columns.offset_bytes[index], columns.length_bytes[index])?;
+                replay.serve(
+                    columns.operation[index],
+                    columns.offset_bytes[index],
+                    columns.length_bytes[index],
+                )?;
             }
         }
         if pass == options.warm_up_passes {
             let counters = reader.reader().notes().counters();
-            notes.extend(counters.into_iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{what}: {count}")));
+            notes.extend(
+                counters
+                    .into_iter()
+                    .filter(|(_, count)| *count > 0)
+                    .map(|(what, count)| format!("{what}: {count}")),
+            );
             notes.extend(reader.reader().notes().first_skipped.iter().cloned());
         }
     }

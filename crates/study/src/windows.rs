@@ -77,8 +77,16 @@ impl Windows {
             for (quantity, moments) in QUANTITIES.iter().zip(moments) {
                 let unit = if *quantity == "weighted_time" { "reads" } else { "operations" };
                 let name = format!("{prefix}{label}{quantity}");
-                metrics.push(Metric::number(format!("{name}_mean"), moments.mean(self.count), unit));
-                metrics.push(Metric::number(format!("{name}_stddev"), moments.stddev(self.count), unit));
+                metrics.push(Metric::number(
+                    format!("{name}_mean"),
+                    moments.mean(self.count),
+                    unit,
+                ));
+                metrics.push(Metric::number(
+                    format!("{name}_stddev"),
+                    moments.stddev(self.count),
+                    unit,
+                ));
             }
         }
         metrics
@@ -121,7 +129,9 @@ mod tests {
             windows.reached(events, counters, events);
         }
         let metrics = windows.metrics("");
-        let value = |name: &str| metrics.iter().find(|metric| metric.name == name).expect(name).value.to_string();
+        let value = |name: &str| {
+            metrics.iter().find(|metric| metric.name == name).expect(name).value.to_string()
+        };
         assert_eq!(value("windows"), "2");
         assert_eq!(value("writes_mean"), "5");
         assert_eq!(value("writes_stddev"), "1.4142135623730951");

@@ -20,10 +20,10 @@ use ::parquet::basic::{Compression, Encoding, ZstdLevel};
 use ::parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::schema::types::ColumnPath;
+use arrow_array::types::{Int32Type, UInt8Type, UInt32Type, UInt64Type};
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
 };
-use arrow_array::types::{Int32Type, UInt8Type, UInt32Type, UInt64Type};
 use arrow_schema::{DataType, Field, Fields, Schema};
 
 use crate::error::{Fault, Kind, Place, TraceError};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
-use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt8Array, UInt32Array, UInt64Array};
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt8Array, UInt32Array, UInt64Array};
 use support::{directory, read, sample};
 use trace::{
     Columns, Flags, Kind, Operation, Options, Place, Record, TimeUnit, TraceWriter, convert,

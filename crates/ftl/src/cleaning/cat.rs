@@ -22,7 +22,8 @@ impl Policy for Cat {
         // v × e / ((N − v) × a) compared without division; a block never erased counts as erased once.
         let smaller = |left: &u32, right: &u32| -> Ordering {
             let side = |block: u32, other: u32| {
-                let cost = u128::from(view.valid_pages(block)) * u128::from(view.erase_count(block).max(1));
+                let cost = u128::from(view.valid_pages(block))
+                    * u128::from(view.erase_count(block).max(1));
                 let free = view.pages_per_block() - view.valid_pages(other);
                 cost * u128::from(free) * u128::from(view.age(other).max(1))
             };

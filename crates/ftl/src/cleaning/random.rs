@@ -12,7 +12,9 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     source: "Desnoyers, ACM Transactions on Storage 10(2), 2014",
     needs_valid_index: false,
     build: |settings| {
-        Box::new(Random { stream: Stream::new(u64::from(settings.integer("cleaning_seed")), "random cleaning") })
+        Box::new(Random {
+            stream: Stream::new(u64::from(settings.integer("cleaning_seed")), "random cleaning"),
+        })
     },
 };
 

@@ -1,0 +1,170 @@
+//! Everything about a study that can be found wrong before it runs.
+
+use crate::StudyError;
+use crate::device::{find_layer, resolve};
+use crate::matrix::{DEFAULT_SETTINGS, STACK_AXES};
+use crate::study_file::Study;
+use crate::workload::{WORKLOADS, WorkloadEntry};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Runs that a study may stand for: more are a slip, and would fill the memory with their plan.
+const RUNS_MAX: u64 = 10_000;
+
+/// Writes in multiples of the logical pages that a study may ask for.
+const WRITES_MAX: u32 = 10_000;
+
+/// Operations that a publication may be thought to charge for a host page write.
+const CHARGE_MAX: u64 = 1_000;
+
+/// Columns of the results beside the axes.
+const RESERVED_COLUMNS: [&str; 5] = ["initial", "repeat", "metric", "value", "unit"];
+
+fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
+    Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
+}
+
+impl Study {
+    pub(crate) fn check(&self) -> Result<(), StudyError> {
+        let names = || WORKLOADS.iter().map(|entry| entry.name);
+        let Some(kind) = WORKLOADS.iter().find(|entry| entry.name == self.workload.kind) else {
+            return Err(StudyError::unknown("workload", &self.workload.kind, names()));
+        };
+        self.check_workload(kind)?;
+        self.check_axes()?;
+        self.check_names()?;
+        self.check_runs()
+    }
+
+    fn check_workload(&self, kind: &WorkloadEntry) -> Result<(), StudyError> {
+        let workload = &self.workload;
+        let given = [
+            ("file", workload.file.is_some()),
+            ("capacity_bytes", workload.capacity_bytes.is_some()),
+            ("requests_quick", workload.requests_quick.is_some()),
+            ("warm_up_writes", workload.warm_up_writes.is_some()),
+            ("measured_writes", workload.measured_writes.is_some()),
+            ("hot_pages_percent", workload.hot_pages_percent.is_some()),
+            ("hot_writes_percent", workload.hot_writes_percent.is_some()),
+        ];
+        if let Some((key, _)) = given.iter().find(|(key, given)| *given && !kind.keys.contains(key)) {
+            let keys = kind.keys.join(", ");
+            return wrong("workload", format!("kind `{}` takes {keys}, but not {key}", kind.name));
+        }
+        if kind.name == "trace" && workload.file.as_ref().is_none_or(String::is_empty) {
+            return wrong("workload", "kind `trace` needs `file`");
+        }
+        if workload.window == 0 || workload.requests_quick == Some(0) {
+            return wrong("workload", "window and requests_quick must be at least 1");
+        }
+        if workload.hot_pages_percent.is_some_and(|percent| !(1..100).contains(&percent)) {
+            return wrong("workload.hot_pages_percent", "must be 1 to 99");
+        }
+        if workload.hot_writes_percent.is_some_and(|percent| percent > 100) {
+            return wrong("workload.hot_writes_percent", "must be 0 to 100");
+        }
+        if workload.measured_writes == Some(0) {
+            return wrong("workload.measured_writes", "must be at least 1");
+        }
+        let writes = [workload.warm_up_writes, workload.measured_writes];
+        if writes.into_iter().flatten().any(|writes| writes > WRITES_MAX) {
+            let reason = format!(
+                "warm_up_writes and measured_writes count in multiples of the logical pages: \
+                 at most {WRITES_MAX}"
+            );
+            return wrong("workload", reason);
+        }
+        Ok(())
+    }
+
+    fn check_axes(&self) -> Result<(), StudyError> {
+        if !self.axes.contains_key("ftl") {
+            return wrong("axes", "an axis `ftl` with at least one translation layer is missing");
+        }
+        if self.axes.contains_key("spare_percent") && self.workload.capacity_bytes.is_some() {
+            return wrong("axes", "spare_percent and workload.capacity_bytes both say how large the device is");
+        }
+        let file = self.workload.file.as_deref().unwrap_or_default();
+        for (axis, values) in &self.axes {
+            if values.is_empty() {
+                return wrong("axes", format!("axis `{axis}` has no values"));
+            }
+            if !STACK_AXES.contains(&axis.as_str()) && !file.contains(&format!("{{{axis}}}")) {
+                let known = STACK_AXES.join(", ");
+                let reason = format!("axis `{axis}` is neither one of {known} nor named in workload.file as {{{axis}}}");
+                return wrong("axes", reason);
+            }
+            if RESERVED_COLUMNS.contains(&axis.as_str()) || !is_plain(axis) {
+                return wrong("axes", format!("`{axis}` cannot be the name of a column"));
+            }
+        }
+        self.check_run_count()?;
+        for (axis, values) in &self.axes {
+            let mut seen = BTreeSet::new();
+            for value in values.iter().map(ToString::to_string) {
+                if !is_plain(&value) {
+                    let reason = format!("{value:?}: no commas, quotes or line breaks, please: it becomes a cell of a CSV file");
+                    return wrong(&format!("axes.{axis}"), reason);
+                }
+                if let Some(twice) = seen.replace(value) {
+                    return wrong(&format!("axes.{axis}"), format!("`{twice}` is there twice"));
+                }
+            }
+        }
+        match self.axis_order.iter().find(|axis| !self.axes.contains_key(*axis)) {
+            Some(axis) => Err(StudyError::unknown("axis in axis_order", axis, self.axes.keys().map(String::as_str))),
+            None => Ok(()),
+        }
+    }
+
+    fn check_run_count(&self) -> Result<(), StudyError> {
+        if self.repeats == 0 {
+            return wrong("repeats", "must be at least 1");
+        }
+        let runs = self
+            .axes
+            .values()
+            .fold(u64::from(self.repeats), |runs, values| runs.saturating_mul(values.len() as u64));
+        if runs > RUNS_MAX {
+            let reason = format!("axes and repeats make {runs} runs; at most {RUNS_MAX} are possible");
+            return wrong("axes, repeats", reason);
+        }
+        Ok(())
+    }
+
+    /// Names of settings and layers in tables, whether or not a run uses them.
+    fn check_names(&self) -> Result<(), StudyError> {
+        for name in self.axes.get("settings").into_iter().flatten().map(ToString::to_string) {
+            if name != DEFAULT_SETTINGS && !self.settings.contains_key(&name) {
+                let known = self.settings.keys().map(String::as_str);
+                return Err(StudyError::unknown("settings", &name, known));
+            }
+        }
+        let configured = self.settings.values().flat_map(BTreeMap::keys);
+        for layer in configured.chain(self.published_charging.keys()) {
+            find_layer(layer)?;
+        }
+        let charges = self.published_charging.values();
+        match charges.map(|charge| charge.reads.max(charge.writes)).max() {
+            Some(most) if most > CHARGE_MAX => {
+                wrong("published_charging", format!("{most} operations for a page write; at most {CHARGE_MAX}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Devices and traces of all runs.
+    fn check_runs(&self) -> Result<(), StudyError> {
+        for run in self.runs()? {
+            resolve(&run.device)?;
+            if let Some(trace) = run.trace.filter(|trace| !trace.is_file()) {
+                return wrong("workload.file", format!("there is no trace {}", trace.display()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True if the text can be a cell of a CSV file as it is.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && !text.contains([',', '"', '\n', '\r'])
+}

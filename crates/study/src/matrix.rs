@@ -1,0 +1,168 @@
+//! The matrix of runs that a study stands for.
+
+use crate::StudyError;
+use crate::device::{DeviceOptions, chip_of, find_layer};
+use crate::study_file::{SettingValue, Study};
+use crate::windows::HostWriteCharge;
+use ftl::Settings;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Name of the settings that every layer has without being told.
+pub(crate) const DEFAULT_SETTINGS: &str = "default";
+
+/// Axes that mean something to the stack; all others only name files.
+pub(crate) const STACK_AXES: [&str; 4] = ["ftl", "part", "settings", "spare_percent"];
+
+/// Value of the `initial` column where pages are written until the device is in a steady state.
+const WARMED_UP: &str = "warmed-up";
+
+/// One axis of a study: its values, in the order of the file.
+pub type Axis = (String, Vec<String>);
+
+/// One run of a study.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Axis values in the order of the columns, `initial` last.
+    pub axes: Vec<String>,
+    /// Repeat number.
+    pub repeat: u32,
+    /// The device.
+    pub device: DeviceOptions,
+    /// The trace, for workloads that have one.
+    pub trace: Option<PathBuf>,
+    pub(crate) charge: HostWriteCharge,
+}
+
+impl Run {
+    /// The axis values, for messages.
+    pub(crate) fn label(&self) -> String {
+        self.axes.join(" ")
+    }
+
+    /// True if the two cannot differ in their results: a layer may have nothing under a name of
+    /// settings, and a trace is the same in every repeat.
+    pub(crate) fn is_same_work(&self, other: &Self) -> bool {
+        self.device == other.device
+            && self.trace == other.trace
+            && self.charge == other.charge
+            && (self.trace.is_some() || self.repeat == other.repeat)
+    }
+}
+
+impl Study {
+    /// Axes in the order of the columns.
+    pub fn ordered_axes(&self) -> Vec<Axis> {
+        let mut names: Vec<&String> = self.axes.keys().collect();
+        let place = |name: &str| {
+            self.axis_order.iter().position(|other| other == name).unwrap_or(usize::MAX)
+        };
+        names.sort_by_key(|name| place(name));
+        let values = |name: &String| self.axes[name].iter().map(ToString::to_string).collect();
+        names.into_iter().map(|name| (name.clone(), values(name))).collect()
+    }
+
+    /// Names of the axis columns.
+    pub fn columns(&self) -> Vec<String> {
+        let mut columns: Vec<String> =
+            self.ordered_axes().into_iter().map(|(name, _)| name).collect();
+        columns.push("initial".into());
+        columns
+    }
+
+    /// All runs, in the order of the axes.
+    ///
+    /// # Errors
+    /// Names and settings that do not fit.
+    pub fn runs(&self) -> Result<Vec<Run>, StudyError> {
+        let axes = self.ordered_axes();
+        let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
+        for (_, values) in &axes {
+            let longer = |head: &Vec<String>| {
+                let head = head.clone();
+                values.iter().map(move |value| [head.as_slice(), std::slice::from_ref(value)].concat())
+            };
+            combinations = combinations.iter().flat_map(longer).collect();
+        }
+        let mut runs = Vec::new();
+        for combination in combinations {
+            let run = self.run(&axes, &combination)?;
+            runs.extend((0..self.repeats).map(|repeat| Run { repeat, ..run.clone() }));
+        }
+        Ok(runs)
+    }
+
+    fn run(&self, axes: &[Axis], values: &[String]) -> Result<Run, StudyError> {
+        let value = |axis: &str| {
+            let found = axes.iter().zip(values).find(|((name, _), _)| name == axis);
+            found.map(|(_, value)| value.as_str())
+        };
+        let layer = value("ftl").unwrap_or_default();
+        let part = value("part").or(self.part.as_deref());
+        let mut device = DeviceOptions {
+            ftl: layer.to_owned(),
+            part: part.map(|part| self.part_beside_study(part)),
+            settings: BTreeMap::new(),
+            blocks: self.blocks,
+            logical_bytes: self.workload.capacity_bytes,
+        };
+        self.apply_settings(value("settings").unwrap_or(DEFAULT_SETTINGS), &mut device)?;
+        if let Some(spare) = value("spare_percent") {
+            device.logical_bytes = Some(logical_bytes_for(spare, &device)?);
+        }
+        let trace = self.workload.file.as_ref().map(|file| {
+            let named = axes
+                .iter()
+                .zip(values)
+                .fold(file.clone(), |file, ((name, _), value)| file.replace(&format!("{{{name}}}"), value));
+            self.folder.join(named)
+        });
+        let charge = self.published_charging.get(layer).copied().unwrap_or_default();
+        let initial = if trace.is_some() { self.workload.preconditioning.name() } else { WARMED_UP };
+        let axes = values.iter().cloned().chain([initial.to_owned()]).collect();
+        Ok(Run { axes, repeat: 0, device, trace, charge })
+    }
+
+    /// The settings called `chosen` of the device's layer; `blocks` among them is the chip's.
+    fn apply_settings(&self, chosen: &str, device: &mut DeviceOptions) -> Result<(), StudyError> {
+        let layer = find_layer(&device.ftl)?;
+        let place = format!("settings.{chosen}.{}", device.ftl);
+        let wrong = |reason: String| StudyError::Study { place: place.clone(), reason };
+        let given = self.settings.get(chosen).and_then(|layers| layers.get(&device.ftl));
+        for (name, value) in given.into_iter().flatten() {
+            match (name.as_str(), value) {
+                ("blocks", SettingValue::Integer(blocks)) => {
+                    let blocks = u32::try_from(*blocks);
+                    device.blocks = Some(blocks.map_err(|_| wrong("`blocks` is no number of blocks".into()))?);
+                }
+                _ => drop(device.settings.insert(name.clone(), value.into())),
+            }
+        }
+        Settings::new(layer.parameters, &device.settings).map_err(|error| wrong(error.to_string()))?;
+        Ok(())
+    }
+
+    /// A part file is found beside the study file, as traces are; a catalogue name stays as it is.
+    fn part_beside_study(&self, part: &str) -> String {
+        let beside = self.folder.join(part);
+        if nand::find_part(part).is_none() && beside.is_file() {
+            return beside.display().to_string();
+        }
+        part.to_owned()
+    }
+}
+
+/// Logical bytes that leave `spare` percent of the physical pages as spare (Sf, not OP).
+fn logical_bytes_for(spare: &str, device: &DeviceOptions) -> Result<u64, StudyError> {
+    let wrong = || StudyError::Study {
+        place: "axes.spare_percent".into(),
+        reason: format!("`{spare}` is no percentage above 0 and below 100"),
+    };
+    let percent: f64 = spare.parse().map_err(|_| wrong())?;
+    if !(percent > 0.0 && percent < 100.0) {
+        return Err(wrong());
+    }
+    let geometry = chip_of(device)?.geometry;
+    let pages = f64::from(geometry.pages()) * (100.0 - percent) / 100.0;
+    Ok(pages as u64 * u64::from(geometry.page_data_bytes))
+}

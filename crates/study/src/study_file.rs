@@ -1,0 +1,222 @@
+//! What a study file holds, and how it is read: every message names file, line, key and reason.
+
+use crate::StudyError;
+use crate::overrides::apply_override;
+use crate::windows::HostWriteCharge;
+use ftl::Value;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A study as its file states it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// Name, as its file is called.
+    pub name: String,
+    /// Title of the report.
+    pub title: String,
+    /// The question it answers.
+    pub question: String,
+    /// Part of every run, unless `part` is an axis.
+    #[serde(default)]
+    pub part: Option<String>,
+    /// Blocks of the chip, instead of the part's own number.
+    #[serde(default)]
+    pub blocks: Option<u32>,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// Runs of each combination, each with its own streams.
+    #[serde(default = "one")]
+    pub repeats: u32,
+    /// Published results beside the file.
+    #[serde(default)]
+    pub reference: Option<String>,
+    /// True if it needs a virtual machine, which quick runs leave out.
+    #[serde(default)]
+    pub needs_vm: bool,
+    /// What is asked of the device.
+    pub workload: Workload,
+    /// Values to vary.
+    pub axes: BTreeMap<String, Vec<AxisValue>>,
+    /// Order of the axis columns; alphabetical if absent.
+    #[serde(default)]
+    pub axis_order: Vec<String>,
+    /// Settings by name, then by layer: `[settings.fast-logs.bast]`.
+    #[serde(default)]
+    pub settings: BTreeMap<String, BTreeMap<String, BTreeMap<String, SettingValue>>>,
+    /// Operations that the publication seems to charge for each host page write, by layer.
+    #[serde(default)]
+    pub(crate) published_charging: BTreeMap<String, HostWriteCharge>,
+    /// Folder of the study file, which other files are relative to.
+    #[serde(skip)]
+    pub(crate) folder: PathBuf,
+    /// True for the short form.
+    #[serde(skip_deserializing, default)]
+    pub quick: bool,
+}
+
+/// A value on an axis.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a value on an axis is a number or a word")]
+pub enum AxisValue {
+    /// A whole number.
+    Number(i64),
+    /// A number with decimals.
+    Decimal(f64),
+    /// A word.
+    Word(String),
+}
+
+impl std::fmt::Display for AxisValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Decimal(number) => write!(f, "{number}"),
+            Self::Word(word) => f.write_str(word),
+        }
+    }
+}
+
+/// A setting's value in a study file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a setting is true, false, a whole number or a word")]
+pub enum SettingValue {
+    /// True or false.
+    Switch(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A word.
+    Word(String),
+}
+
+impl From<&SettingValue> for Value {
+    fn from(value: &SettingValue) -> Self {
+        match value {
+            SettingValue::Switch(switch) => Self::Switch(*switch),
+            SettingValue::Integer(number) => Self::Integer(*number),
+            SettingValue::Word(word) => Self::Word(word.clone()),
+        }
+    }
+}
+
+/// What is asked of the device.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// A name of the table of workloads.
+    pub kind: String,
+    /// Trace file, relative to the study file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Bytes the device offers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
+    /// What is done before counting starts.
+    #[serde(default)]
+    pub preconditioning: Preconditioning,
+    /// Requests replayed in the short form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_quick: Option<usize>,
+    /// Requests, and file operations, in a window.
+    #[serde(default = "hundred")]
+    pub window: u64,
+    /// Writes before counting, in multiples of the logical pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up_writes: Option<u32>,
+    /// Writes counted, in multiples of the logical pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_writes: Option<u32>,
+    /// Share of the pages that are hot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot_pages_percent: Option<u32>,
+    /// Share of the writes that go to hot pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot_writes_percent: Option<u32>,
+}
+
+/// State of the device when a trace is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preconditioning {
+    /// As delivered.
+    None,
+    /// The set-up of the trace: file system made, disk filled.
+    Image,
+    /// The set-up and one full pass of the trace.
+    #[default]
+    ImageAndPass,
+}
+
+impl Preconditioning {
+    /// Value of the `initial` column.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "erased",
+            Self::Image => "image",
+            Self::ImageAndPass => "image-and-pass",
+        }
+    }
+}
+
+/// Reads a study file, applies `key=value` overrides and checks everything that can be checked
+/// without running.
+///
+/// # Errors
+/// File, line, key, reason and a suggestion.
+pub fn load(
+    path: &Path,
+    overrides: &[String],
+    seed: Option<u64>,
+    quick: bool,
+) -> Result<Study, StudyError> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|reason| StudyError::File { path: shown.clone(), reason })?;
+    let wrong = |place: String, reason: String| StudyError::Study { place, reason };
+    // Parsed directly first, so that messages carry line and column of the file.
+    let mut study: Study =
+        toml::from_str(&text).map_err(|error| wrong(shown.clone(), explain_toml(&error)))?;
+    if !overrides.is_empty() {
+        let mut table: toml::Table = text.parse().expect("parsed before");
+        for given in overrides {
+            apply_override(&mut table, given)?;
+        }
+        study = Study::deserialize(toml::Value::Table(table)).map_err(|error| {
+            wrong(format!("{shown} with {}", overrides.join(", ")), explain_toml(&error))
+        })?;
+    }
+    study.folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
+    study.seed = seed.unwrap_or(study.seed);
+    study.quick = quick;
+    study.check().map_err(|error| match error {
+        StudyError::Study { place, reason } => wrong(format!("{shown}: {place}"), reason),
+        other => wrong(shown.clone(), other.to_string()),
+    })?;
+    Ok(study)
+}
+
+/// The message of a TOML error, with a suggestion for a misspelt key or word.
+fn explain_toml(error: &toml::de::Error) -> String {
+    let message = error.to_string().trim_end().to_owned();
+    let is_unknown = ["unknown field", "unknown variant"]
+        .iter()
+        .any(|kind| error.message().starts_with(kind));
+    let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
+    let nearest = match quoted.split_first() {
+        Some((given, known)) if is_unknown => trace::suggest::nearest(given, known.iter().copied()),
+        _ => None,
+    };
+    match nearest {
+        Some(nearest) => format!("{message}\ndid you mean `{nearest}`?"),
+        None => message,
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn hundred() -> u64 {
+    100
+}
