@@ -43,8 +43,8 @@ format: $(VENV)/installed ## Format all sources
 
 test: build lint ## Run all tests; optional system packages are installed where that is possible
 	-@[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory system-packages || echo "optional system packages could not be installed: the tests that need them are counted as skipped below"
-	cargo test --workspace --quiet
-	$(BIN)/python -m pytest -ra python/tests
+	NANDLAB_FUZZ_SECONDS=30 cargo test --workspace --quiet
+	$(BIN)/python -m pytest -q -ra -n 2 python/tests
 
 test-long: test ## Also the long fuzz runs (ten minutes) and the full studies
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p trace --test fuzz -- --nocapture

@@ -49,6 +49,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_make_targets_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"(?:^|`)make ([a-z-]+)", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE):
+    for target in re.findall(
+        r"(?:^|`)make ([a-z-]+)", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+    ):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")

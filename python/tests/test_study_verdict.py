@@ -1,7 +1,7 @@
 """The shipped study, run whole: which published statement holds is pinned in a snapshot.
 
-A change of model code that turns a verdict shows up here. If the change is right, write the snapshot
-anew with `python python/tests/test_study_verdict.py` and say so in the changelog under
+A change of model code that turns a verdict shows up here. If the change is right, write the
+snapshot anew with `python python/tests/test_study_verdict.py` and say so in the changelog under
 "Results change".
 """
 

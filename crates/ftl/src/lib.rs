@@ -30,5 +30,5 @@ pub use error::FtlError;
 pub use flash::{Flash, MergeCounts};
 pub use locations::Locations;
 pub use recovery::{BlockScan, PageScan, Scan};
-pub use registry::{FTLS, Features, Ftl, FtlEntry, Table, build, find_ftl};
+pub use registry::{FTLS, Features, Ftl, FtlEntry, Table, build, check_fit, find_ftl};
 pub use settings::{COMMON_PARAMETERS, Kind, Parameter, SettingError, Settings, Value};

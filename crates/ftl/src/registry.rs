@@ -181,18 +181,38 @@ pub fn build(
     logical_pages: u32,
     settings: &Settings,
 ) -> Result<Box<dyn Ftl>, SettingError> {
-    (entry.check)(chip.geometry(), settings)?;
-    let required = (entry.blocks_required)(chip.geometry(), logical_pages, settings)
-        + settings.integer("reserve_blocks");
     let usable = (0..chip.geometry().blocks).filter(|block| !chip.is_bad(*block)).count() as u32;
-    if logical_pages == 0 || usable < required {
+    check_fit(entry, chip.geometry(), usable, logical_pages, settings)?;
+    Ok((entry.build)(Flash::new(chip, settings), logical_pages, settings))
+}
+
+/// Checks that the layer can offer `logical_pages` pages on a chip with `good_blocks` good blocks.
+///
+/// # Errors
+/// As [`build`].
+pub fn check_fit(
+    entry: &FtlEntry,
+    geometry: &Geometry,
+    good_blocks: u32,
+    logical_pages: u32,
+    settings: &Settings,
+) -> Result<(), SettingError> {
+    (entry.check)(geometry, settings)?;
+    let name = entry.name;
+    if logical_pages == 0 || logical_pages > geometry.pages() {
         return Err(SettingError::Impossible(format!(
-            "{} needs {required} good blocks for {logical_pages} logical pages, but the chip has {usable}; \
-             give it more blocks, or fewer logical pages",
-            entry.name
+            "{logical_pages} logical pages are impossible on a chip of {} pages",
+            geometry.pages()
         )));
     }
-    Ok((entry.build)(Flash::new(chip, settings), logical_pages, settings))
+    let required = (entry.blocks_required)(geometry, logical_pages, settings) + settings.integer("reserve_blocks");
+    if good_blocks < required {
+        return Err(SettingError::Impossible(format!(
+            "{name} needs {required} good blocks for {logical_pages} logical pages, but the chip has {good_blocks}; \
+             give it more blocks, or fewer logical pages"
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -66,21 +66,21 @@ fn compare(
     Err(format!("measured {measured:.3}, expected {expected:.3}: off by {:.2} %", 100.0 * error))
 }
 
-fn simulate(pages_per_block: u32, spare: f64, policy: &str, choices: u32, seed: u64) -> f64 {
+fn simulate(pages_per_block: u32, spare: f64, policy: &str, choices: u32, seed: u32) -> f64 {
     let mut part = find_part("generic-mlc-2x").expect("in the catalogue");
     part.geometry.pages_per_block = pages_per_block;
     part.geometry.blocks = BLOCKS;
     let given = BTreeMap::from([
         ("cleaning".to_owned(), Value::Word(policy.to_owned())),
         ("choices".to_owned(), Value::Integer(i64::from(choices.max(1)))),
-        ("cleaning_seed".to_owned(), Value::Integer(seed as i64)),
+        ("cleaning_seed".to_owned(), Value::Integer(i64::from(seed))),
     ]);
     let entry = find_ftl("page").expect("in the table");
     let settings = Settings::new(entry.parameters, &given).expect("known settings");
     let chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
-    let logical_pages = (f64::from(part.geometry.pages()) * (1.0 - spare)) as u32;
+    let logical_pages = part.geometry.pages() - (f64::from(part.geometry.pages()) * spare).round() as u32;
     let mut ftl = ftl::build(entry, chip, logical_pages, &settings).expect("a large enough chip");
-    let mut stream = Stream::new(seed, "uniform writes");
+    let mut stream = Stream::new(u64::from(seed), "uniform writes");
     ftl.write_pages(0, logical_pages).expect("a healthy chip");
     for _ in 0..6 * logical_pages {
         ftl.write(stream.below(logical_pages), None).expect("a healthy chip");
@@ -109,7 +109,7 @@ fn exponential(x: f64) -> f64 {
     (0..10).fold(series, |power, _| power * power)
 }
 
-/// rho N (x/m + H_N - H_m) = N - m + x, 0 <= x <= 1; WA = N / (N - m + x).
+/// `rho N (x/m + H_N - H_m) = N - m + x`, 0 <= x <= 1; WA = N / (N - m + x).
 fn greedy(pages_per_block: u32, rho: f64) -> f64 {
     let pages = f64::from(pages_per_block);
     let mut tail = 0.0;
@@ -137,7 +137,7 @@ fn d_choices(pages_per_block: u32, rho: f64, choices: u32) -> f64 {
             for _ in 0..60 {
                 let x = f64::midpoint(low, high);
                 let left = c * f64::from(valid) * x;
-                let right = 1.0 - (at_least + x).powi(choices as i32);
+                let right = 1.0 - (at_least + x).powi(choices.cast_signed());
                 if left < right { low = x } else { high = x }
             }
             at_least += low;

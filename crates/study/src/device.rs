@@ -1,8 +1,8 @@
 //! A translation layer over a chip of a part, sized for what it has to hold.
 
 use crate::StudyError;
-use ftl::{FTLS, Ftl, FtlEntry, Settings, Value, find_ftl};
-use nand::{Chip, FaultSettings, Part, Storage, catalogue, find_part, load_part};
+use ftl::{FTLS, Ftl, FtlEntry, Settings, Value, check_fit, find_ftl};
+use nand::{Chip, FaultSettings, Geometry, Part, Storage, catalogue, find_part, load_part};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -10,8 +10,11 @@ use std::path::Path;
 /// over-provisioning of 7.5 % of the logical capacity, as usual between GB and GiB.
 const LOGICAL_SHARE_PERCENT: u64 = 93;
 
+/// Pages of a chip that can be simulated: some 20 bytes each, in chip and layer, make 5 GiB.
+const CHIP_PAGES_MAX: u32 = 1 << 28;
+
 /// What a device is made of.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceOptions {
     /// Name of the translation layer.
     pub ftl: String,
@@ -48,37 +51,80 @@ pub(crate) fn find_layer(name: &str) -> Result<&'static FtlEntry, StudyError> {
     })
 }
 
+/// A device that can be built: names found, settings complete, sizes checked.
+pub(crate) struct ResolvedDevice {
+    entry: &'static FtlEntry,
+    part: Part,
+    settings: Settings,
+    logical_pages: u32,
+}
+
+/// The part of a device, with as many blocks as the options say.
+pub(crate) fn chip_of(options: &DeviceOptions) -> Result<Part, StudyError> {
+    let mut part = find_part_or_file(options.part.as_deref().unwrap_or(nand::DEFAULT_PART))?;
+    if let Some(blocks) = options.blocks {
+        part.geometry.blocks = blocks;
+    }
+    check_geometry(&part.geometry).map_err(|reason| StudyError::Study { place: "blocks".into(), reason })?;
+    Ok(part)
+}
+
+/// Checks the shape of a chip, and that it can be held in memory.
+pub(crate) fn check_geometry(geometry: &Geometry) -> Result<(), String> {
+    geometry.check()?;
+    if geometry.pages() > CHIP_PAGES_MAX {
+        return Err(format!(
+            "a chip of {} pages is too large to simulate: at most {CHIP_PAGES_MAX}; give it fewer blocks",
+            geometry.pages()
+        ));
+    }
+    Ok(())
+}
+
+/// Checks everything about a device, without the memory and time it takes to build it.
+///
+/// # Errors
+/// As [`build_device`].
+pub(crate) fn resolve(options: &DeviceOptions) -> Result<ResolvedDevice, StudyError> {
+    let entry = find_layer(&options.ftl)?;
+    let part = chip_of(options)?;
+    let settings = Settings::new(entry.parameters, &options.settings)?;
+    let geometry = &part.geometry;
+    (entry.check)(geometry, &settings)?;
+    let logical_pages = match options.logical_bytes {
+        Some(bytes) => logical_pages_for(bytes, geometry)?,
+        None => largest_logical_pages(entry, geometry, &settings),
+    };
+    check_fit(entry, geometry, geometry.blocks, logical_pages, &settings)?;
+    Ok(ResolvedDevice { entry, part, settings, logical_pages })
+}
+
+fn logical_pages_for(bytes: u64, geometry: &Geometry) -> Result<u32, StudyError> {
+    let pages = bytes.div_ceil(u64::from(geometry.page_data_bytes));
+    if pages == 0 || pages > u64::from(geometry.pages()) {
+        return Err(StudyError::Study {
+            place: "logical size".into(),
+            reason: format!(
+                "{bytes} bytes are {pages} pages, and the chip has {}; give it more blocks, or another size",
+                geometry.pages()
+            ),
+        });
+    }
+    Ok(pages as u32)
+}
+
 /// Makes the device, in counting mode: tags are kept, data bytes are not.
 ///
 /// # Errors
-/// Unknown names, settings out of range, a chip too small for the layer.
+/// Unknown names, settings out of range, a chip too small for the layer or too large for memory.
 pub fn build_device(options: &DeviceOptions) -> Result<Box<dyn Ftl>, StudyError> {
-    let entry = find_layer(&options.ftl)?;
-    let mut part = find_part_or_file(options.part.as_deref().unwrap_or(nand::DEFAULT_PART))?;
-    let settings = Settings::new(entry.parameters, &options.settings)?;
-    if let Some(blocks) = options.blocks {
-        part.geometry.blocks = blocks;
-        part.geometry
-            .check()
-            .map_err(|reason| StudyError::Study { place: "blocks".into(), reason })?;
-    }
-    let page_bytes = u64::from(part.geometry.page_data_bytes);
-    let logical_pages = match options.logical_bytes {
-        Some(bytes) => {
-            u32::try_from(bytes.div_ceil(page_bytes)).map_err(|_| StudyError::Study {
-                place: "logical size".into(),
-                reason: format!("{bytes} bytes are more pages than a device can have"),
-            })?
-        }
-        None => largest_logical_pages(entry, &part, &settings),
-    };
+    let ResolvedDevice { entry, part, settings, logical_pages } = resolve(options)?;
     let chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
     Ok(ftl::build(entry, chip, logical_pages, &settings)?)
 }
 
 /// The most pages that the layer can offer on the part.
-fn largest_logical_pages(entry: &FtlEntry, part: &Part, settings: &Settings) -> u32 {
-    let geometry = &part.geometry;
+fn largest_logical_pages(entry: &FtlEntry, geometry: &Geometry, settings: &Settings) -> u32 {
     let blocks = geometry.blocks.saturating_sub(settings.integer("reserve_blocks"));
     let fits = |pages: u32| (entry.blocks_required)(geometry, pages, settings) <= blocks;
     let (mut low, mut high) =

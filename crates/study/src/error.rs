@@ -55,6 +55,18 @@ pub enum StudyError {
         /// Reason and suggestion.
         reason: String,
     },
+    /// A run of a study failed.
+    #[error("run `{run}` failed after {finished} of {total} runs were done: {reason}")]
+    Run {
+        /// Its axis values.
+        run: String,
+        /// What went wrong.
+        reason: String,
+        /// Runs that were done by then; their results are not kept.
+        finished: usize,
+        /// All runs of the study.
+        total: usize,
+    },
     /// The layer came to its end.
     #[error("{0}")]
     Ftl(#[from] FtlError),

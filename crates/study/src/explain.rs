@@ -7,6 +7,9 @@ use nand::{Chip, ChipOperation, Counters, FaultSettings, PageAddress, Storage, f
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// Pages of the largest device that is shown.
+const PAGES_MAX: u32 = 1 << 20;
+
 /// A small device to watch.
 #[derive(Clone, Debug)]
 pub struct ExplainOptions {
@@ -89,9 +92,17 @@ pub fn explain(
     let touched = parsed.iter().map(|(_, lpn)| lpn + 1).max().unwrap_or(1);
     let logical_pages =
         options.logical_pages.unwrap_or(touched.next_multiple_of(options.pages_per_block));
+    if logical_pages > PAGES_MAX {
+        return Err(wrong("--logical-pages", format!("at most {PAGES_MAX}")));
+    }
+    (entry.check)(&part.geometry, &settings)?;
     let required = (entry.blocks_required)(&part.geometry, logical_pages, &settings)
         + settings.integer("reserve_blocks");
     part.geometry.blocks = options.blocks.unwrap_or(required + 2);
+    part.geometry.check().map_err(|reason| wrong("--blocks", reason))?;
+    if part.geometry.pages() > PAGES_MAX {
+        return Err(wrong("--blocks", format!("{} pages are too many to show: at most {PAGES_MAX}", part.geometry.pages())));
+    }
     let mut chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
     chip.start_log();
     let mut ftl = ftl::build(entry, chip, logical_pages, &settings)?;
@@ -120,7 +131,7 @@ fn parse(word: &str) -> Result<(char, u32), StudyError> {
     };
     let kind = word.chars().next().filter(|kind| "WRT".contains(*kind)).ok_or_else(wrong)?;
     let lpn: u32 = word[1..].parse().map_err(|_| wrong())?;
-    if lpn < 1 << 20 { Ok((kind, lpn)) } else { Err(wrong()) }
+    if lpn < PAGES_MAX { Ok((kind, lpn)) } else { Err(wrong()) }
 }
 
 fn perform(ftl: &mut dyn Ftl, kind: char, lpn: u32) -> Result<Step, StudyError> {

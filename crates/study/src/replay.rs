@@ -4,7 +4,8 @@
 //! it. A trim drops the pages it covers whole. Writes of zeroes are writes.
 
 use crate::StudyError;
-use ftl::{Ftl, FtlError};
+use ftl::{Ftl, FtlError, MergeCounts};
+use nand::Counters;
 use trace::Operation;
 
 /// What to do with an address past the end of the device.
@@ -61,6 +62,18 @@ pub struct Replay {
     capacity_bytes: u64,
     address: AddressRule,
     host: HostCounters,
+    before: Before,
+}
+
+/// What was counted before the last reset.
+///
+/// The chip itself counts on: wear levelling goes by the erases of the whole life.
+#[derive(Clone, Debug, Default)]
+struct Before {
+    counters: Counters,
+    erase_counts: Vec<u32>,
+    busy_ns: [u64; 3],
+    merges: MergeCounts,
 }
 
 impl Replay {
@@ -68,7 +81,16 @@ impl Replay {
     pub fn new(ftl: Box<dyn Ftl>, address: AddressRule) -> Self {
         let page_bytes = u64::from(ftl.flash().geometry().page_data_bytes);
         let capacity_bytes = page_bytes * u64::from(ftl.logical_pages());
-        Self { ftl, page_bytes, capacity_bytes, address, host: HostCounters::default() }
+        let mut replay = Self {
+            ftl,
+            page_bytes,
+            capacity_bytes,
+            address,
+            host: HostCounters::default(),
+            before: Before::default(),
+        };
+        replay.reset_counters();
+        replay
     }
 
     /// The device.
@@ -86,12 +108,45 @@ impl Replay {
         self.capacity_bytes
     }
 
-    /// Sets all counters to zero; the contents stay.
+    /// Counts from zero again; contents and wear stay.
     pub fn reset_counters(&mut self) {
         self.host = HostCounters::default();
-        let flash = self.ftl.flash_mut();
-        flash.chip_mut().reset_counters();
-        flash.merges = ftl::MergeCounts::default();
+        let flash = self.ftl.flash();
+        self.before = Before {
+            counters: flash.chip().counters(),
+            erase_counts: flash.chip().erase_counts().to_vec(),
+            busy_ns: flash.chip().busy_ns(),
+            merges: flash.merges,
+        };
+    }
+
+    /// Operations of the chip since the start or the last reset.
+    #[inline]
+    pub fn counters(&self) -> Counters {
+        self.ftl.flash().chip().counters() - self.before.counters
+    }
+
+    /// Erases of every block since the start or the last reset.
+    pub fn erase_counts(&self) -> impl Iterator<Item = u32> {
+        let counts = self.ftl.flash().chip().erase_counts();
+        counts.iter().zip(&self.before.erase_counts).map(|(now, before)| now - before)
+    }
+
+    /// Time spent in reads, programs and erases since the start or the last reset.
+    pub fn busy_ns(&self) -> [u64; 3] {
+        let now = self.ftl.flash().chip().busy_ns();
+        std::array::from_fn(|kind| now[kind] - self.before.busy_ns[kind])
+    }
+
+    /// Merges since the start or the last reset.
+    pub fn merges(&self) -> MergeCounts {
+        let (now, before) = (self.ftl.flash().merges, self.before.merges);
+        MergeCounts {
+            switch: now.switch - before.switch,
+            partial: now.partial - before.partial,
+            full: now.full - before.full,
+            cleaned: now.cleaned - before.cleaned,
+        }
     }
 
     /// Serves one request.
@@ -107,7 +162,14 @@ impl Replay {
     ) -> Result<(), StudyError> {
         self.host.requests += 1;
         let length_bytes = u64::from(length_bytes);
-        if offset_bytes + length_bytes <= self.capacity_bytes {
+        if operation == Operation::Flush {
+            // A flush has no address, whatever stands in its fields.
+            return Ok(self.ftl.flush()?);
+        }
+        if length_bytes == 0 {
+            return Ok(());
+        }
+        if offset_bytes.checked_add(length_bytes).is_some_and(|end| end <= self.capacity_bytes) {
             return self.serve_range(operation, offset_bytes, length_bytes);
         }
         self.serve_outside(operation, offset_bytes, length_bytes)
@@ -185,23 +247,24 @@ impl Replay {
                 self.host.trim_pages += u64::from(end.saturating_sub(first));
                 Ok((first..end).try_for_each(|lpn| self.ftl.trim(lpn))?)
             }
-            Operation::Flush => Ok(self.ftl.flush()?),
+            Operation::Flush => unreachable!("a flush has no range"),
         }
     }
 
+    /// Reads pages; a lost one is a result, not the end of the replay.
     fn read(&mut self, first: u32, count: u32) -> Result<(), StudyError> {
-        if self.ftl.read_pages(first, count).is_ok() {
-            return Ok(());
-        }
-        // A lost page is a result, not the end of the replay: read the rest one by one.
-        for lpn in first..first + count {
-            match self.ftl.read(lpn, None) {
-                Ok(()) => {}
-                Err(FtlError::Lost { .. }) => self.host.lost_reads += 1,
+        let end = first + count;
+        let mut next = first;
+        loop {
+            match self.ftl.read_pages(next, end - next) {
+                Ok(()) => return Ok(()),
+                Err(FtlError::Lost { lpn }) => {
+                    self.host.lost_reads += 1;
+                    next = lpn + 1;
+                }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
     }
 
     /// Reads the first and the last page of a range where it covers them in part.

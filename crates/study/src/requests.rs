@@ -2,7 +2,7 @@
 
 use crate::StudyError;
 use std::path::Path;
-use trace::{Columns, Operation, Options};
+use trace::{Columns, Notes, Operation, Options};
 
 /// One request, as a replay needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Requests {
     pub has_file_operations: bool,
     /// Key-value metadata of the trace file.
     pub metadata: Vec<(String, String)>,
+    /// What the reader left out or changed.
+    pub notes: Vec<String>,
 }
 
 impl Requests {
@@ -56,7 +58,14 @@ impl Requests {
                 });
             }
         }
+        loaded.notes = describe_notes(reader.reader().notes());
         Ok(loaded)
+    }
+
+    /// The requests before the first file operation, where the trace tells them apart; else none.
+    pub fn set_up(&self) -> impl Iterator<Item = &Request> {
+        let tells = self.has_file_operations;
+        self.requests.iter().take_while(move |request| tells && request.file_operation == 0)
     }
 
     /// Requests that are measured: all but the set-up, where the trace tells them apart.
@@ -69,4 +78,11 @@ impl Requests {
     pub fn metadata_number(&self, key: &str) -> Option<u64> {
         self.metadata.iter().find(|(name, _)| name == key)?.1.parse().ok()
     }
+}
+
+/// The counters of a reader that are not zero, and the first lines it skipped.
+pub(crate) fn describe_notes(notes: &Notes) -> Vec<String> {
+    let counted = notes.counters().into_iter().filter(|(_, count)| *count > 0);
+    let counted = counted.map(|(what, count)| format!("{what}: {count}"));
+    counted.chain(notes.first_skipped.iter().cloned()).collect()
 }

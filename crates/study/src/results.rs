@@ -97,9 +97,7 @@ impl StudyResults {
 
 /// What every replay reports: host, chip, layer, wear, time, lifetime.
 pub fn device_metrics(replay: &Replay) -> Vec<Metric> {
-    let flash = replay.ftl().flash();
-    let chip = flash.chip();
-    let (host, counters, merges) = (replay.host(), chip.counters(), flash.merges);
+    let (host, counters, merges) = (replay.host(), replay.counters(), replay.merges());
     let mut metrics = vec![
         Metric::count("host_requests", host.requests, "requests"),
         Metric::count("host_read_pages", host.read_pages, "pages"),
@@ -128,7 +126,7 @@ pub fn device_metrics(replay: &Replay) -> Vec<Metric> {
         Metric::count("ram_bytes", replay.ftl().ram_bytes(), "bytes"),
     ];
     metrics.extend(wear_metrics(replay));
-    let busy_ns = chip.busy_ns();
+    let busy_ns = replay.busy_ns();
     for (kind, busy_ns) in ["read", "program", "erase"].iter().zip(busy_ns) {
         metrics.push(Metric::count(format!("busy_{kind}_ns"), busy_ns, "ns"));
     }
@@ -139,9 +137,10 @@ pub fn device_metrics(replay: &Replay) -> Vec<Metric> {
 /// Spread of erase counts, and the life they allow if the work goes on as measured.
 fn wear_metrics(replay: &Replay) -> Vec<Metric> {
     let chip = replay.ftl().flash().chip();
-    let good: Vec<u64> = (0..chip.geometry().blocks)
-        .filter(|block| !chip.is_bad(*block))
-        .map(|block| u64::from(chip.erase_counts()[block as usize]))
+    let good: Vec<u64> = (0..)
+        .zip(replay.erase_counts())
+        .filter(|(block, _)| !chip.is_bad(*block))
+        .map(|(_, erases)| u64::from(erases))
         .collect();
     let (sum, squares) = good.iter().fold((0_u64, 0_u128), |(sum, squares), count| {
         (sum + count, squares + u128::from(*count) * u128::from(*count))

@@ -15,22 +15,22 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
     WorkloadEntry {
         name: "hot-cold",
         summary: "single-page writes, `hot_writes_percent` of them to `hot_pages_percent` of the pages",
-        keys: &["hot_pages_percent", "hot_writes_percent", "warm_up_writes", "measured_writes"],
+        keys: &["capacity_bytes", "hot_pages_percent", "hot_writes_percent", "warm_up_writes", "measured_writes"],
     },
     WorkloadEntry {
         name: "sequential",
         summary: "single-page writes over the whole device, in order, again and again",
-        keys: &["warm_up_writes", "measured_writes"],
+        keys: &["capacity_bytes", "warm_up_writes", "measured_writes"],
     },
     WorkloadEntry {
         name: "trace",
         summary: "a block trace; `{axis}` in the file name is replaced by the axis value",
-        keys: &["file", "capacity_bytes", "preconditioning", "requests_quick"],
+        keys: &["file", "capacity_bytes", "preconditioning", "requests_quick", "window"],
     },
     WorkloadEntry {
         name: "uniform",
         summary: "single-page writes, every page as likely as the others",
-        keys: &["warm_up_writes", "measured_writes"],
+        keys: &["capacity_bytes", "warm_up_writes", "measured_writes"],
     },
 ];
 

@@ -88,7 +88,9 @@ def _small_trace(file_system: str) -> Path:
     traces = studies.parent / "traces" / "small" if studies else Path("traces/small")
     found = sorted(traces.glob(f"{file_system}-*.json"))
     if not found:
-        raise NandlabError(f"--verify: no small trace of {file_system} is shipped; known: fat, ntfs")
+        raise NandlabError(
+            f"--verify: no small trace of {file_system} is shipped; known: fat, ntfs"
+        )
     return found[0]
 
 
