@@ -9,7 +9,7 @@
 //! When to expect what: sequential overwrites cost one erase a block; random writes over more than
 //! k blocks merge log blocks that hold a page or two each (thrashing).
 //!
-//! Source: Kim, Kim, Noh, Min, Cho, "A space-efficient flash translation layer for CompactFlash
+//! Source: Kim, Kim, Noh, Min, Cho, "A space-efficient flash translation layer for `CompactFlash`
 //! systems", IEEE Trans. Consumer Electronics 48(2), 2002. The paper keeps its map in map blocks on
 //! flash; here it is in RAM and rebuilt from spare areas. The partial merge is later taxonomy.
 
@@ -206,13 +206,10 @@ impl Ftl for Bast {
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
         let (logical_block, offset) = (lpn / pages, lpn % pages);
-        let home = match self.data[logical_block as usize] {
-            Some(block) => block,
-            None => {
-                let block = self.flash.allocate()?;
-                self.data[logical_block as usize] = Some(block);
-                block
-            }
+        let home = if let Some(block) = self.data[logical_block as usize] {
+            block
+        } else {
+            *self.data[logical_block as usize].insert(self.flash.allocate()?)
         };
         let in_place = PageAddress::new(home, offset);
         if self.flash.is_programmable(in_place) {

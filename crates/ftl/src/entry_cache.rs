@@ -92,15 +92,12 @@ impl EntryCache {
             return;
         }
         let new = Slot { lpn, older: NONE, newer: NONE, list: PROBATIONARY, dirty: false };
-        let slot = match self.unused.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = new;
-                slot
-            }
-            None => {
-                self.slots.push(new);
-                self.slots.len() as u32 - 1
-            }
+        let slot = if let Some(slot) = self.unused.pop() {
+            self.slots[slot as usize] = new;
+            slot
+        } else {
+            self.slots.push(new);
+            self.slots.len() as u32 - 1
         };
         self.slot_of[lpn as usize] = slot;
         self.link(slot, PROBATIONARY);

@@ -378,7 +378,7 @@ impl Flash {
             match self.chip.program(self.on_chip(gap), tag, None) {
                 Ok(()) => {}
                 Err(NandError::ProgramFailed { .. }) => {
-                    self.retry(gap, |chip, at| chip.program(at, tag, None))?
+                    self.retry(gap, |chip, at| chip.program(at, tag, None))?;
                 }
                 Err(error) => return Err(error.into()),
             }

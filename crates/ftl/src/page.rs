@@ -237,12 +237,11 @@ impl Ftl for PageMap {
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
         self.check(lpn)?;
         let stream = self.host_stream(lpn);
-        let at = match self.log.next(stream) {
-            Some(at) => at,
-            None => {
-                self.clean()?;
-                self.log.next_or_open(stream)?
-            }
+        let at = if let Some(at) = self.log.next(stream) {
+            at
+        } else {
+            self.clean()?;
+            self.log.next_or_open(stream)?
         };
         self.log.flash.program(at, lpn, Role::Data, data)?;
         self.settle(lpn, at, stream);

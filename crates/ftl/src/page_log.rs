@@ -113,11 +113,11 @@ impl PageLog {
     /// power cuts have wasted.
     pub(crate) fn scan(&mut self) -> Result<Scan, FtlError> {
         let mut scan = self.flash.scan()?;
-        if self.flash.free_blocks() == 0 {
-            if let Some(block) = copies_to_take_back(&scan) {
-                self.flash.release(block)?;
-                scan.blocks[block as usize].pages.fill(PageScan::Erased);
-            }
+        if self.flash.free_blocks() == 0
+            && let Some(block) = copies_to_take_back(&scan)
+        {
+            self.flash.release(block)?;
+            scan.blocks[block as usize].pages.fill(PageScan::Erased);
         }
         Ok(scan)
     }
@@ -153,7 +153,9 @@ impl PageLog {
         }
         used.sort_unstable();
         let last = if self.flash.free_blocks() == 0 { used.pop() } else { None };
-        used.into_iter().for_each(|(_, block)| self.close(block));
+        for (_, block) in used {
+            self.close(block);
+        }
         let Some((_, last)) = last else { return Ok(None) };
         let victim = self
             .ages
@@ -185,11 +187,14 @@ impl PageLog {
     }
 }
 
+/// Sequence number and block of a copy.
+type PageCopy = (u64, u32);
+
 /// The block opened last, if every page in it has its original in one other block, and no block is
 /// stale as a whole.
 fn copies_to_take_back(scan: &Scan) -> Option<u32> {
-    // Sequence number and block of the newest copy and of the one before it, by kind and number of page.
-    let mut newest: BTreeMap<(bool, u32), [Option<(u64, u32)>; 2]> = BTreeMap::new();
+    // By kind and number of page: the newest copy and the one before it.
+    let mut newest: BTreeMap<(bool, u32), [Option<PageCopy>; 2]> = BTreeMap::new();
     let key = |tag: Tag| (tag.role() == Role::Translation, tag.lpn());
     for (found, block) in scan.blocks.iter().zip(0..) {
         for (_, tag) in found.tags() {

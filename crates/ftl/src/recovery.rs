@@ -184,7 +184,7 @@ pub(crate) fn sort_blocks(
             .find(|(page, tag)| locations.is_newest(tag.lpn(), PageAddress::new(block, *page)));
         match newest {
             Some((_, tag)) => {
-                sorted.entry(tag.lpn() / pages_per_logical_block).or_default().push(block)
+                sorted.entry(tag.lpn() / pages_per_logical_block).or_default().push(block);
             }
             None if found.is_empty() => {}
             None => flash.release(block)?,

@@ -205,7 +205,8 @@ pub fn check_fit(
             geometry.pages()
         )));
     }
-    let required = (entry.blocks_required)(geometry, logical_pages, settings) + settings.integer("reserve_blocks");
+    let required = (entry.blocks_required)(geometry, logical_pages, settings)
+        + settings.integer("reserve_blocks");
     if good_blocks < required {
         return Err(SettingError::Impossible(format!(
             "{name} needs {required} good blocks for {logical_pages} logical pages, but the chip has {good_blocks}; \

@@ -78,7 +78,8 @@ fn simulate(pages_per_block: u32, spare: f64, policy: &str, choices: u32, seed: 
     let entry = find_ftl("page").expect("in the table");
     let settings = Settings::new(entry.parameters, &given).expect("known settings");
     let chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
-    let logical_pages = part.geometry.pages() - (f64::from(part.geometry.pages()) * spare).round() as u32;
+    let logical_pages =
+        part.geometry.pages() - (f64::from(part.geometry.pages()) * spare).round() as u32;
     let mut ftl = ftl::build(entry, chip, logical_pages, &settings).expect("a large enough chip");
     let mut stream = Stream::new(u64::from(seed), "uniform writes");
     ftl.write_pages(0, logical_pages).expect("a healthy chip");

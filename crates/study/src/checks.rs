@@ -46,7 +46,8 @@ impl Study {
             ("hot_pages_percent", workload.hot_pages_percent.is_some()),
             ("hot_writes_percent", workload.hot_writes_percent.is_some()),
         ];
-        if let Some((key, _)) = given.iter().find(|(key, given)| *given && !kind.keys.contains(key)) {
+        if let Some((key, _)) = given.iter().find(|(key, given)| *given && !kind.keys.contains(key))
+        {
             let keys = kind.keys.join(", ");
             return wrong("workload", format!("kind `{}` takes {keys}, but not {key}", kind.name));
         }
@@ -81,7 +82,10 @@ impl Study {
             return wrong("axes", "an axis `ftl` with at least one translation layer is missing");
         }
         if self.axes.contains_key("spare_percent") && self.workload.capacity_bytes.is_some() {
-            return wrong("axes", "spare_percent and workload.capacity_bytes both say how large the device is");
+            return wrong(
+                "axes",
+                "spare_percent and workload.capacity_bytes both say how large the device is",
+            );
         }
         let file = self.workload.file.as_deref().unwrap_or_default();
         for (axis, values) in &self.axes {
@@ -90,7 +94,9 @@ impl Study {
             }
             if !STACK_AXES.contains(&axis.as_str()) && !file.contains(&format!("{{{axis}}}")) {
                 let known = STACK_AXES.join(", ");
-                let reason = format!("axis `{axis}` is neither one of {known} nor named in workload.file as {{{axis}}}");
+                let reason = format!(
+                    "axis `{axis}` is neither one of {known} nor named in workload.file as {{{axis}}}"
+                );
                 return wrong("axes", reason);
             }
             if RESERVED_COLUMNS.contains(&axis.as_str()) || !is_plain(axis) {
@@ -102,7 +108,9 @@ impl Study {
             let mut seen = BTreeSet::new();
             for value in values.iter().map(ToString::to_string) {
                 if !is_plain(&value) {
-                    let reason = format!("{value:?}: no commas, quotes or line breaks, please: it becomes a cell of a CSV file");
+                    let reason = format!(
+                        "{value:?}: no commas, quotes or line breaks, please: it becomes a cell of a CSV file"
+                    );
                     return wrong(&format!("axes.{axis}"), reason);
                 }
                 if let Some(twice) = seen.replace(value) {
@@ -111,7 +119,11 @@ impl Study {
             }
         }
         match self.axis_order.iter().find(|axis| !self.axes.contains_key(*axis)) {
-            Some(axis) => Err(StudyError::unknown("axis in axis_order", axis, self.axes.keys().map(String::as_str))),
+            Some(axis) => Err(StudyError::unknown(
+                "axis in axis_order",
+                axis,
+                self.axes.keys().map(String::as_str),
+            )),
             None => Ok(()),
         }
     }
@@ -125,7 +137,8 @@ impl Study {
             .values()
             .fold(u64::from(self.repeats), |runs, values| runs.saturating_mul(values.len() as u64));
         if runs > RUNS_MAX {
-            let reason = format!("axes and repeats make {runs} runs; at most {RUNS_MAX} are possible");
+            let reason =
+                format!("axes and repeats make {runs} runs; at most {RUNS_MAX} are possible");
             return wrong("axes, repeats", reason);
         }
         Ok(())
@@ -145,9 +158,10 @@ impl Study {
         }
         let charges = self.published_charging.values();
         match charges.map(|charge| charge.reads.max(charge.writes)).max() {
-            Some(most) if most > CHARGE_MAX => {
-                wrong("published_charging", format!("{most} operations for a page write; at most {CHARGE_MAX}"))
-            }
+            Some(most) if most > CHARGE_MAX => wrong(
+                "published_charging",
+                format!("{most} operations for a page write; at most {CHARGE_MAX}"),
+            ),
             _ => Ok(()),
         }
     }

@@ -65,7 +65,8 @@ pub(crate) fn chip_of(options: &DeviceOptions) -> Result<Part, StudyError> {
     if let Some(blocks) = options.blocks {
         part.geometry.blocks = blocks;
     }
-    check_geometry(&part.geometry).map_err(|reason| StudyError::Study { place: "blocks".into(), reason })?;
+    check_geometry(&part.geometry)
+        .map_err(|reason| StudyError::Study { place: "blocks".into(), reason })?;
     Ok(part)
 }
 

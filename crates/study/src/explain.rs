@@ -2,8 +2,8 @@
 
 use crate::StudyError;
 use crate::device::find_layer;
-use ftl::{Ftl, Settings, Table, Value};
-use nand::{Chip, ChipOperation, Counters, FaultSettings, PageAddress, Storage, find_part};
+use ftl::{Ftl, FtlEntry, Settings, Table, Value};
+use nand::{Chip, ChipOperation, Counters, FaultSettings, PageAddress, Part, Storage, find_part};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -84,25 +84,8 @@ pub fn explain(
     let settings = Settings::new(entry.parameters, &options.settings)?;
     let parsed: Vec<(char, u32)> =
         operations.split_whitespace().map(parse).collect::<Result<_, _>>()?;
-    let mut part = find_part("published-small-block").expect("in the catalogue");
-    part.geometry.pages_per_block = options.pages_per_block;
-    part.geometry
-        .check()
-        .map_err(|reason| StudyError::Study { place: "--pages-per-block".into(), reason })?;
     let touched = parsed.iter().map(|(_, lpn)| lpn + 1).max().unwrap_or(1);
-    let logical_pages =
-        options.logical_pages.unwrap_or(touched.next_multiple_of(options.pages_per_block));
-    if logical_pages > PAGES_MAX {
-        return Err(wrong("--logical-pages", format!("at most {PAGES_MAX}")));
-    }
-    (entry.check)(&part.geometry, &settings)?;
-    let required = (entry.blocks_required)(&part.geometry, logical_pages, &settings)
-        + settings.integer("reserve_blocks");
-    part.geometry.blocks = options.blocks.unwrap_or(required + 2);
-    part.geometry.check().map_err(|reason| wrong("--blocks", reason))?;
-    if part.geometry.pages() > PAGES_MAX {
-        return Err(wrong("--blocks", format!("{} pages are too many to show: at most {PAGES_MAX}", part.geometry.pages())));
-    }
+    let (part, logical_pages) = small_device(entry, &settings, options, touched)?;
     let mut chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
     chip.start_log();
     let mut ftl = ftl::build(entry, chip, logical_pages, &settings)?;
@@ -122,6 +105,37 @@ pub fn explain(
             .collect(),
         steps,
     })
+}
+
+/// A part of the shape asked for, and the logical pages to put on it.
+fn small_device(
+    entry: &FtlEntry,
+    settings: &Settings,
+    options: &ExplainOptions,
+    touched: u32,
+) -> Result<(Part, u32), StudyError> {
+    let wrong = |place: &str, reason: String| StudyError::Study { place: place.into(), reason };
+    let mut part = find_part("published-small-block").expect("in the catalogue");
+    let geometry = &mut part.geometry;
+    geometry.pages_per_block = options.pages_per_block;
+    geometry.check().map_err(|reason| wrong("--pages-per-block", reason))?;
+    let all_touched = touched.next_multiple_of(options.pages_per_block);
+    let logical_pages = options.logical_pages.unwrap_or(all_touched);
+    if logical_pages > PAGES_MAX {
+        return Err(wrong(
+            "logical pages",
+            format!("{logical_pages} are too many to show: at most {PAGES_MAX}"),
+        ));
+    }
+    (entry.check)(geometry, settings)?;
+    let required = (entry.blocks_required)(geometry, logical_pages, settings)
+        + settings.integer("reserve_blocks");
+    geometry.blocks = options.blocks.unwrap_or(required + 2);
+    geometry.check().map_err(|reason| wrong("--blocks", reason))?;
+    if geometry.pages() > 2 * PAGES_MAX {
+        return Err(wrong("--blocks", format!("{} are too many to show", geometry.blocks)));
+    }
+    Ok((part, logical_pages))
 }
 
 fn parse(word: &str) -> Result<(char, u32), StudyError> {

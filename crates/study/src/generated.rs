@@ -28,7 +28,8 @@ pub(crate) fn run_generated(
     stopped: &dyn Fn() -> bool,
 ) -> Result<bool, StudyError> {
     let workload = &study.workload;
-    let mut pages = Pages::new(workload, study.seed.wrapping_add(repeat.into()), replay.ftl().logical_pages());
+    let mut pages =
+        Pages::new(workload, study.seed.wrapping_add(repeat.into()), replay.ftl().logical_pages());
     let page_bytes = replay.ftl().flash().geometry().page_data_bytes;
     let divisor = if study.quick { QUICK_DIVISOR } else { 1 };
     let multiple = |count: Option<u32>, default: u32| {
@@ -65,7 +66,8 @@ enum Kind {
 
 impl Pages {
     fn new(workload: &Workload, seed: u64, count: u32) -> Self {
-        let hot_pages = u64::from(count) * u64::from(workload.hot_pages_percent.unwrap_or(20)) / 100;
+        let hot_pages =
+            u64::from(count) * u64::from(workload.hot_pages_percent.unwrap_or(20)) / 100;
         let kind = match workload.kind.as_str() {
             "sequential" => Kind::Sequential { next: 0 },
             "hot-cold" => Kind::HotCold {

@@ -80,7 +80,9 @@ impl Study {
         for (_, values) in &axes {
             let longer = |head: &Vec<String>| {
                 let head = head.clone();
-                values.iter().map(move |value| [head.as_slice(), std::slice::from_ref(value)].concat())
+                values
+                    .iter()
+                    .map(move |value| [head.as_slice(), std::slice::from_ref(value)].concat())
             };
             combinations = combinations.iter().flat_map(longer).collect();
         }
@@ -111,14 +113,14 @@ impl Study {
             device.logical_bytes = Some(logical_bytes_for(spare, &device)?);
         }
         let trace = self.workload.file.as_ref().map(|file| {
-            let named = axes
-                .iter()
-                .zip(values)
-                .fold(file.clone(), |file, ((name, _), value)| file.replace(&format!("{{{name}}}"), value));
+            let named = axes.iter().zip(values).fold(file.clone(), |file, ((name, _), value)| {
+                file.replace(&format!("{{{name}}}"), value)
+            });
             self.folder.join(named)
         });
         let charge = self.published_charging.get(layer).copied().unwrap_or_default();
-        let initial = if trace.is_some() { self.workload.preconditioning.name() } else { WARMED_UP };
+        let initial =
+            if trace.is_some() { self.workload.preconditioning.name() } else { WARMED_UP };
         let axes = values.iter().cloned().chain([initial.to_owned()]).collect();
         Ok(Run { axes, repeat: 0, device, trace, charge })
     }
@@ -133,12 +135,14 @@ impl Study {
             match (name.as_str(), value) {
                 ("blocks", SettingValue::Integer(blocks)) => {
                     let blocks = u32::try_from(*blocks);
-                    device.blocks = Some(blocks.map_err(|_| wrong("`blocks` is no number of blocks".into()))?);
+                    device.blocks =
+                        Some(blocks.map_err(|_| wrong("`blocks` is no number of blocks".into()))?);
                 }
                 _ => drop(device.settings.insert(name.clone(), value.into())),
             }
         }
-        Settings::new(layer.parameters, &device.settings).map_err(|error| wrong(error.to_string()))?;
+        Settings::new(layer.parameters, &device.settings)
+            .map_err(|error| wrong(error.to_string()))?;
         Ok(())
     }
 

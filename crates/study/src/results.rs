@@ -160,8 +160,8 @@ fn wear_metrics(replay: &Replay) -> Vec<Metric> {
     ];
     if max > 0 {
         let cycles = u128::from(chip.errors().erase_cycles_max);
-        let lifetime_bytes =
-            (u128::from(replay.host().write_bytes) * cycles / u128::from(max)) as u64;
+        let lifetime_bytes = u128::from(replay.host().write_bytes) * cycles / u128::from(max);
+        let lifetime_bytes = u64::try_from(lifetime_bytes).unwrap_or(u64::MAX);
         let five_years_of_capacity = replay.capacity_bytes() as f64 * 5.0 * 365.0;
         metrics.push(Metric::count("lifetime_host_bytes", lifetime_bytes, "bytes"));
         metrics.push(Metric::number(

@@ -52,9 +52,10 @@ pub fn run_study(
     let stop = AtomicBool::new(false);
     let (sender, receiver) = channel();
     let jobs = jobs.clamp(1, groups.len().max(1));
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build().map_err(|error| {
-        StudyError::Study { place: "--jobs".into(), reason: error.to_string() }
-    })?;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs)
+        .build()
+        .map_err(|error| StudyError::Study { place: "--jobs".into(), reason: error.to_string() })?;
     let mut outcomes: Vec<Option<Outcome>> = groups.iter().map(|_| None).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| pool.install(|| run_all(study, &runs, &groups, &traces, &stop, sender)));
@@ -102,17 +103,21 @@ fn run_all(
 ) {
     let stopped = || stop.load(Ordering::Relaxed);
     // Single runs differ in length a hundredfold: they are handed out one by one.
-    groups.par_iter().enumerate().with_max_len(1).for_each_with(sender, |sender, (index, group)| {
-        if stopped() {
-            return;
-        }
-        let run = &runs[group[0]];
-        let requests = run.trace.as_ref().map(|path| &traces[path]);
-        let outcome = catch_unwind(AssertUnwindSafe(|| run_one(study, run, requests, &stopped)));
-        let outcome = outcome.unwrap_or_else(|panic| Err(internal_error(panic.as_ref())));
-        // The receiver outlives all senders, so a send cannot fail.
-        let _ = sender.send((index, outcome));
-    });
+    groups.par_iter().enumerate().with_max_len(1).for_each_with(
+        sender,
+        |sender, (index, group)| {
+            if stopped() {
+                return;
+            }
+            let run = &runs[group[0]];
+            let requests = run.trace.as_ref().map(|path| &traces[path]);
+            let outcome =
+                catch_unwind(AssertUnwindSafe(|| run_one(study, run, requests, &stopped)));
+            let outcome = outcome.unwrap_or_else(|panic| Err(internal_error(panic.as_ref())));
+            // The receiver outlives all senders, so a send cannot fail.
+            let _ = sender.send((index, outcome));
+        },
+    );
 }
 
 fn internal_error(panic: &(dyn std::any::Any + Send)) -> StudyError {
@@ -140,7 +145,9 @@ fn collect(
             finished,
             total: runs.len(),
         })?;
-        group.iter().for_each(|index| by_run[*index].clone_from(&measured));
+        for index in group {
+            by_run[*index].clone_from(&measured);
+        }
     }
     let notes_of = |(path, requests): (&PathBuf, &Requests)| -> Vec<String> {
         requests.notes.iter().map(|note| format!("{}: {note}", path.display())).collect()
@@ -252,7 +259,11 @@ fn measure(
     }
     if let (Some(copied), false) = (requests.metadata_number("copied_bytes"), study.quick) {
         let written = replay.host().write_bytes.max(1);
-        metrics.push(Metric::number("metadata_share", 1.0 - copied as f64 / written as f64, "ratio"));
+        metrics.push(Metric::number(
+            "metadata_share",
+            1.0 - copied as f64 / written as f64,
+            "ratio",
+        ));
     }
     metrics.extend(device_metrics(replay));
     Ok(Some((metrics, curve)))

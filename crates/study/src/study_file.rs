@@ -199,9 +199,8 @@ pub fn load(
 /// The message of a TOML error, with a suggestion for a misspelt key or word.
 fn explain_toml(error: &toml::de::Error) -> String {
     let message = error.to_string().trim_end().to_owned();
-    let is_unknown = ["unknown field", "unknown variant"]
-        .iter()
-        .any(|kind| error.message().starts_with(kind));
+    let is_unknown =
+        ["unknown field", "unknown variant"].iter().any(|kind| error.message().starts_with(kind));
     let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
     let nearest = match quoted.split_first() {
         Some((given, known)) if is_unknown => trace::suggest::nearest(given, known.iter().copied()),

@@ -15,7 +15,13 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
     WorkloadEntry {
         name: "hot-cold",
         summary: "single-page writes, `hot_writes_percent` of them to `hot_pages_percent` of the pages",
-        keys: &["capacity_bytes", "hot_pages_percent", "hot_writes_percent", "warm_up_writes", "measured_writes"],
+        keys: &[
+            "capacity_bytes",
+            "hot_pages_percent",
+            "hot_writes_percent",
+            "warm_up_writes",
+            "measured_writes",
+        ],
     },
     WorkloadEntry {
         name: "sequential",
