@@ -1,5 +1,6 @@
 //! Data that the chip loses: pages with more bit errors than the ECC corrects, and the lower pages
 //! that a power cut takes along on parts with two bits a cell.
+#![allow(clippy::print_stdout, reason = "the losses are reported, not asserted")]
 
 mod support;
 

@@ -89,10 +89,10 @@ fn run(scenario: &Scenario) -> Result<(), String> {
         }
     }
     let total = ftl.flash().chip().counters();
-    if let Some(expected) = &scenario.total {
-        if total != parse_counters(expected)? {
-            return Err(format!("in all {total:?}, expected {expected}"));
-        }
+    if let Some(expected) = &scenario.total
+        && total != parse_counters(expected)?
+    {
+        return Err(format!("in all {total:?}, expected {expected}"));
     }
     (0..scenario.logical_pages).try_for_each(|lpn| check(ftl.as_mut(), lpn, versions[lpn as usize]))
 }

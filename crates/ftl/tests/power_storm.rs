@@ -115,8 +115,8 @@ fn storm(entry: &FtlEntry, given: &Given, order: PageOrder) -> Result<(), String
                         seed,
                     };
                     lives += 1;
-                    let lived = std::panic::catch_unwind(|| live(entry, given, life));
-                    match lived.unwrap_or_else(|_| Err("panic".into())) {
+                    let outcome = std::panic::catch_unwind(|| live(entry, given, life));
+                    match outcome.unwrap_or_else(|_| Err("panic".into())) {
                         Ok(more) => cuts += more,
                         Err(error) => failures.push(format!("{life:?}: {error}")),
                     }

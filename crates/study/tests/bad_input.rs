@@ -265,11 +265,9 @@ fn a_million_values_are_refused_not_tried() {
     let text = format!("{HEAD}{GOOD}spare_percent = [{}]\n", values.join(","));
     let error = folder.load(&text).unwrap_err().to_string();
     assert!(error.contains("make 1000000 runs; at most 10000 are possible"), "{error}");
-    let file = format!(
-        "file = \"{}.parquet\"",
-        (0..40).map(|axis| format!("{{a{axis}}}")).collect::<String>()
-    );
-    let axes: String = (0..40).map(|axis| format!("a{axis} = [1, 2, 3, 4]\n")).collect();
+    let names: Vec<String> = (0..40).map(|axis| format!("a{axis}")).collect();
+    let file = format!("file = \"{{{}}}.parquet\"", names.join("}{"));
+    let axes = names.join(" = [1, 2, 3, 4]\n") + " = [1, 2, 3, 4]\n";
     let text = format!("{HEAD}{}{axes}", TRACED.replace("file = \"small.parquet\"", &file));
     let error = folder.load(&text).unwrap_err().to_string();
     assert!(error.contains("at most 10000 are possible"), "{error}");
@@ -311,7 +309,7 @@ fn devices_and_explanations_are_checked() {
         device(|options| options.logical_bytes = Some(u64::MAX)).contains("and the chip has 4096")
     );
     assert!(device(|options| options.part = Some(".".into())).contains("directory"));
-    let cases: [(&str, u32, Option<u32>, Option<u32>, &str); 8] = [
+    let cases = [
         ("W", 4, None, None, "write W5 (write page 5)"),
         ("X1", 4, None, None, "operation `X1`"),
         ("W99999999999", 4, None, None, "operation `W99999999999`"),

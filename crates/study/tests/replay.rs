@@ -169,25 +169,25 @@ fn windows_are_closed_when_full() {
         [(100, 1, 0), (192, 1, 0), (193, 0, 0), (24, 8, 1), (12, 16, 2), (5, 38, 4)]
     {
         let results = folder.run(&text(window)).unwrap();
-        assert_eq!(value(&results, "page", "windows"), f64::from(of_requests), "window {window}");
+        assert_eq!(value(&results, "page", "windows"), of_requests.to_string(), "window {window}");
         assert_eq!(
             value(&results, "page", "operation_window_windows"),
-            f64::from(of_operations),
+            of_operations.to_string(),
             "window {window}"
         );
-        assert_eq!(value(&results, "page", "file_operations"), 24.0);
-        assert_eq!(value(&results, "page", "host_write_pages"), 192.0);
+        assert_eq!(value(&results, "page", "file_operations"), "24");
+        assert_eq!(value(&results, "page", "host_write_pages"), "192");
         if of_requests > 0 {
             assert_eq!(
                 value(&results, "page", "writes_mean"),
-                f64::from(window),
+                window.to_string(),
                 "window {window}"
             );
         }
         if of_operations > 0 {
             assert_eq!(
                 value(&results, "page", "operation_window_writes_mean"),
-                f64::from(8 * window)
+                (8 * window).to_string()
             );
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use study::{Metric, Study, StudyError, StudyResults};
+use study::{Study, StudyError, StudyResults};
 use trace::{Record, TraceWriter};
 
 /// A folder that is removed at the end of the test.
@@ -59,12 +59,8 @@ impl Drop for Folder {
 pub(crate) const HEAD: &str =
     "name = \"test\"\ntitle = \"A test\"\nquestion = \"Does it work?\"\nseed = 1\n";
 
-/// The value of a metric in the rows of one layer.
-pub(crate) fn value(results: &StudyResults, layer: &str, metric: &str) -> f64 {
+/// The value of a metric in the rows of one layer, as it is shown.
+pub(crate) fn value(results: &StudyResults, layer: &str, metric: &str) -> String {
     let row = results.rows.iter().find(|row| row.axes[0] == layer && row.metric.name == metric);
-    number(&row.unwrap_or_else(|| panic!("no {metric} of {layer}")).metric)
-}
-
-pub(crate) fn number(metric: &Metric) -> f64 {
-    metric.value.to_string().parse().unwrap()
+    row.unwrap_or_else(|| panic!("no {metric} of {layer}")).metric.value.to_string()
 }
