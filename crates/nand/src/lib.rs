@@ -15,11 +15,11 @@ mod fault;
 mod geometry;
 mod image;
 mod part;
-pub mod random;
 mod tag;
 mod timing;
 mod word_line;
 
+pub use ::random;
 pub use chip::{Chip, ChipOperation, CutPoint, PageAddress, Storage};
 pub use counters::{Cost, Counters};
 pub use error::NandError;

@@ -1,0 +1,226 @@
+//! What a host asks of a device and what it is told.
+
+use ftl::FtlError;
+use nand::Counters;
+use thiserror::Error;
+
+/// Bytes of a sector, the unit of all addresses.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// Kind of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// Data from the device.
+    Read,
+    /// Data to the device.
+    Write,
+    /// Everything written before is on the medium when it is done. Sector and length say nothing.
+    Flush,
+    /// The sectors' contents are no longer needed.
+    Discard,
+}
+
+/// One command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Kind.
+    pub operation: Operation,
+    /// First sector.
+    pub sector: u64,
+    /// Number of sectors; not zero but for a flush.
+    pub sectors: u32,
+    /// Force unit access: a write is on the medium, not in a cache, when it is done.
+    pub fua: bool,
+}
+
+impl Command {
+    /// A command without force unit access.
+    pub const fn new(operation: Operation, sector: u64, sectors: u32) -> Self {
+        Self { operation, sector, sectors, fua: false }
+    }
+
+    /// A read.
+    pub const fn read(sector: u64, sectors: u32) -> Self {
+        Self::new(Operation::Read, sector, sectors)
+    }
+
+    /// A write.
+    pub const fn write(sector: u64, sectors: u32) -> Self {
+        Self::new(Operation::Write, sector, sectors)
+    }
+
+    /// A flush.
+    pub const fn flush() -> Self {
+        Self::new(Operation::Flush, 0, 0)
+    }
+
+    /// A discard.
+    pub const fn discard(sector: u64, sectors: u32) -> Self {
+        Self::new(Operation::Discard, sector, sectors)
+    }
+
+    /// Bytes that cross the host interface.
+    pub const fn transfer_bytes(&self) -> u64 {
+        match self.operation {
+            Operation::Read | Operation::Write => self.sectors as u64 * SECTOR_BYTES,
+            Operation::Flush | Operation::Discard => 0,
+        }
+    }
+
+    /// Checks that the command fits a device of `device_sectors`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Empty`]; [`DeviceError::PastTheEnd`].
+    pub fn check(&self, device_sectors: u64) -> Result<(), DeviceError> {
+        if self.operation == Operation::Flush {
+            return Ok(());
+        }
+        if self.sectors == 0 {
+            return Err(DeviceError::Empty { sector: self.sector });
+        }
+        match self.sector.checked_add(u64::from(self.sectors)) {
+            Some(end) if end <= device_sectors => Ok(()),
+            _ => Err(DeviceError::PastTheEnd {
+                sector: self.sector,
+                sectors: self.sectors,
+                device_sectors,
+            }),
+        }
+    }
+}
+
+/// When a command is done, and where its time went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// Execution began: the command in front was out of the way.
+    pub start_ns: u64,
+    /// The host is told that the command is done.
+    pub done_ns: u64,
+    /// Part of the time from submission to `done_ns` in which the command waited for cleaning,
+    /// foreground or background, its own or that of a command in front.
+    pub cleaning_ns: u64,
+    /// Sectors that the device's cache gave or took, without a die having a part in it.
+    pub cached_sectors: u32,
+}
+
+/// Why a command was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum DeviceError {
+    /// No sectors.
+    #[error("the command at sector {sector} has no sectors")]
+    Empty {
+        /// First sector.
+        sector: u64,
+    },
+    /// Sectors that the device does not have.
+    #[error("sectors {sector} to {} lie outside the device of {device_sectors} sectors", sector.saturating_add(u64::from(*sectors)) - 1)]
+    PastTheEnd {
+        /// First sector.
+        sector: u64,
+        /// Sectors of the command.
+        sectors: u32,
+        /// Sectors of the device.
+        device_sectors: u64,
+    },
+    /// Time went backwards: a mistake of the caller.
+    #[error("a command came at {now_ns} ns, after one at {last_ns} ns")]
+    TimeWentBackwards {
+        /// Time of this command.
+        now_ns: u64,
+        /// Time of an earlier one.
+        last_ns: u64,
+    },
+    /// The translation layer could not serve it; [`FtlError::NoFreeBlock`] is the end of life.
+    #[error(transparent)]
+    Ftl(#[from] FtlError),
+}
+
+/// What a device has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceStatistics {
+    /// Commands taken.
+    pub submitted: u64,
+    /// Commands answered with a completion; the rest were errors.
+    pub completed: u64,
+    /// Read commands completed.
+    pub reads: u64,
+    /// Write commands completed.
+    pub writes: u64,
+    /// Flush commands completed.
+    pub flushes: u64,
+    /// Discard commands completed.
+    pub discards: u64,
+    /// Sectors read by the host.
+    pub read_sectors: u64,
+    /// Sectors written by the host.
+    pub written_sectors: u64,
+    /// Sectors discarded by the host.
+    pub discarded_sectors: u64,
+    /// Sectors that reads found in the cache.
+    pub cache_read_sectors: u64,
+    /// Sectors that writes overwrote or completed in a page that waited in the cache.
+    pub cache_merged_sectors: u64,
+    /// Pages of which a write replaced a part, so that the rest was read first.
+    pub read_modify_writes: u64,
+    /// Time in which the host interface moved data, nanoseconds.
+    pub host_busy_ns: u64,
+    /// Time in which dies worked, waits for a channel left out, all dies together, nanoseconds.
+    pub die_busy_ns: u64,
+    /// Cleaning within writes, all dies together, nanoseconds.
+    pub foreground_cleaning_ns: u64,
+    /// Cleaning in idle time, all dies together, nanoseconds.
+    pub background_cleaning_ns: u64,
+    /// Blocks cleaned or merged by the translation layers.
+    pub cleaned_blocks: u64,
+    /// Operations of all chips; one operation moves a page of every plane of its die.
+    pub chip: Counters,
+}
+
+impl DeviceStatistics {
+    /// Counts a command that was completed.
+    pub(crate) fn count(&mut self, command: &Command) {
+        self.completed += 1;
+        let sectors = u64::from(command.sectors);
+        match command.operation {
+            Operation::Read => {
+                self.reads += 1;
+                self.read_sectors += sectors;
+            }
+            Operation::Write => {
+                self.writes += 1;
+                self.written_sectors += sectors;
+            }
+            Operation::Flush => self.flushes += 1,
+            Operation::Discard => {
+                self.discards += 1;
+                self.discarded_sectors += sectors;
+            }
+        }
+    }
+}
+
+/// What a die did in an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ActivityKind {
+    /// Pages read for the host, or to complete a page that a write replaces in part.
+    Read,
+    /// Pages programmed for the host.
+    Program,
+    /// Cleaning within a host write: copies and erases.
+    ForegroundCleaning,
+    /// Cleaning in idle time: copies and erases.
+    BackgroundCleaning,
+}
+
+/// An interval of a die's time line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// Number of the die.
+    pub die: u32,
+    /// Beginning.
+    pub start_ns: u64,
+    /// End.
+    pub end_ns: u64,
+    /// What the die did.
+    pub kind: ActivityKind,
+}

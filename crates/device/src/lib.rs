@@ -1,0 +1,58 @@
+//! Block devices as a host sees them: an eMMC card, an SSD, a rotating disk.
+//!
+//! A device is a pure state machine over virtual time. [`BlockDevice::submit`] is told the time and
+//! a command and answers when it will be done; nothing calls back, nothing waits, nothing draws
+//! random numbers. A flash device is a translation layer behind dies, channels, a host interface
+//! and perhaps a write cache; each of them is a timeline.
+//!
+//! What is left out: data bytes (a device counts, it stores none), power states, link training.
+
+mod command;
+mod constant;
+
+pub use command::{
+    Activity, ActivityKind, Command, Completion, DeviceError, DeviceStatistics, Operation,
+    SECTOR_BYTES,
+};
+pub use constant::ConstantDevice;
+
+/// A device that takes commands in units of 512-byte sectors.
+pub trait BlockDevice: Send {
+    /// Sectors offered.
+    fn sectors(&self) -> u64;
+
+    /// Commands that the host may have outstanding.
+    ///
+    /// An eMMC 4.5 card says 2: one that executes, and one that the driver has prepared.
+    fn queue_depth(&self) -> u32;
+
+    /// True if the distance between two commands costs time: what a scheduler is told.
+    fn is_rotational(&self) -> bool;
+
+    /// Takes a command at `now_ns` and says when it will be done.
+    ///
+    /// `now_ns` must not go backwards. The host keeps to [`BlockDevice::queue_depth`]; a device
+    /// that is given more commands takes them one behind the other.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; the command then took no time.
+    fn submit(&mut self, now_ns: u64, command: &Command) -> Result<Completion, DeviceError>;
+
+    /// A copy with the whole state, the time and the statistics.
+    fn clone_box(&self) -> Box<dyn BlockDevice>;
+
+    /// What the device has done so far.
+    fn statistics(&self) -> DeviceStatistics;
+
+    /// Records what the dies do from now on, or stops. Off, it costs nothing; on, it takes memory.
+    fn record_activity(&mut self, on: bool);
+
+    /// What was recorded since the last call, in order of recording.
+    fn take_activity(&mut self) -> Vec<Activity>;
+}
+
+impl Clone for Box<dyn BlockDevice> {
+    fn clone(&self) -> Self {
+        self.clone_box()
+    }
+}

@@ -1,0 +1,63 @@
+//! Kernel time: jiffies and tick timers over nanoseconds.
+
+use settings::Settings;
+
+/// Jiffies at time zero. Large, so that a time stamp of zero lies long ago.
+const FIRST_JIFFY: u64 = 1 << 40;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The tick of a kernel: `HZ` jiffies a second, with a tick edge at time zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Ticks a second (`CONFIG_HZ`).
+    pub hz: u32,
+}
+
+impl Clock {
+    /// Jiffies at `now_ns`.
+    #[inline]
+    pub fn jiffies(self, now_ns: u64) -> u64 {
+        let ticks = u128::from(now_ns) * u128::from(self.hz) / u128::from(SECOND_NS);
+        FIRST_JIFFY + ticks as u64
+    }
+
+    /// When a timer armed at `now_ns` to expire at `jiffies` fires: at the tick edge at which the
+    /// count gets there, but not before the next edge.
+    pub fn timer_ns(self, now_ns: u64, jiffies: u64) -> u64 {
+        self.edge_ns(jiffies.max(self.jiffies(now_ns) + 1))
+    }
+
+    fn edge_ns(self, jiffies: u64) -> u64 {
+        let ticks = u128::from(jiffies.saturating_sub(FIRST_JIFFY));
+        (ticks * u128::from(SECOND_NS)).div_ceil(u128::from(self.hz)) as u64
+    }
+
+    /// Jiffies of a time in milliseconds, rounded up (`msecs_to_jiffies`).
+    pub fn from_milliseconds(self, milliseconds: u32) -> u64 {
+        (u64::from(milliseconds) * u64::from(self.hz)).div_ceil(1000)
+    }
+
+    /// A tunable in milliseconds as jiffies; if it was not given, the kernel's own default, which
+    /// is a fraction of `HZ` and rounded down.
+    pub fn setting(self, settings: &Settings, name: &str, default_jiffies: u32) -> u64 {
+        settings
+            .given_integer(name)
+            .map_or(u64::from(default_jiffies), |milliseconds| self.from_milliseconds(milliseconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Clock, FIRST_JIFFY};
+
+    #[test]
+    fn timers_fire_at_tick_edges_and_never_at_once() {
+        let clock = Clock { hz: 250 };
+        let now_ns = 5_000_000;
+        assert_eq!(clock.jiffies(now_ns), FIRST_JIFFY + 1);
+        assert_eq!(clock.timer_ns(now_ns, clock.jiffies(now_ns) + 2), 12_000_000);
+        assert_eq!(clock.timer_ns(now_ns, clock.jiffies(now_ns) - 1), 8_000_000);
+        assert_eq!(Clock { hz: 1024 }.timer_ns(0, FIRST_JIFFY + 1), 976_563);
+    }
+}

@@ -1,0 +1,245 @@
+//! What stands around a scheduler: merging, the dispatch list, the order of calls.
+//!
+//! Models `elv_merge`, `attempt_merge`, `elv_next_request` and `elv_completed_request` of Linux
+//! 2.6.29 to 3.4 (`block/elevator.c`, `block/blk-merge.c`). Left out: segments, barriers, discards.
+
+use crate::{
+    Bio, Clock, MergeSide, Queue, Request, RequestId, Scheduler, SchedulerEntry, Settings,
+};
+
+/// Properties of the queue that a scheduler serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElevatorOptions {
+    /// Ticks a second of the kernel (`CONFIG_HZ`).
+    pub hz: u32,
+    /// False on flash (`/sys/block/*/queue/rotational`).
+    pub rotational: bool,
+    /// Requests a direction or class may have queued (`nr_requests`).
+    pub nr_requests: u32,
+    /// Most sectors of a request (`max_sectors_kb`, in sectors).
+    pub max_sectors: u32,
+    /// False to keep every bio a request of its own (`nomerges` = 2).
+    pub merging: bool,
+}
+
+impl Default for ElevatorOptions {
+    fn default() -> Self {
+        Self { hz: 1000, rotational: true, nr_requests: 128, max_sectors: 1024, merging: true }
+    }
+}
+
+/// Where a bio went that was merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The request that holds the bio now.
+    pub survivor: RequestId,
+    /// The end of the request the bio was merged to, before neighbours were joined.
+    pub side: MergeSide,
+    /// A neighbour that was joined because the bio closed the gap. After a back merge it is the
+    /// later one; after a front merge the request that the bio was merged to, and the survivor is
+    /// the earlier one. It no longer exists.
+    pub absorbed: Option<RequestId>,
+}
+
+/// A scheduler with its request queue.
+pub struct Elevator {
+    scheduler: Box<dyn Scheduler>,
+    queue: Queue,
+    max_sectors: u32,
+    merging: bool,
+}
+
+impl Elevator {
+    /// An empty queue at time zero.
+    pub fn new(entry: &SchedulerEntry, settings: &Settings, options: ElevatorOptions) -> Self {
+        let clock = Clock { hz: options.hz };
+        Self {
+            scheduler: (entry.build)(settings, clock),
+            queue: Queue::new(clock, options.rotational, options.nr_requests),
+            max_sectors: options.max_sectors,
+            merging: options.merging,
+        }
+    }
+
+    /// The requests, and what else a scheduler sees.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// As [`Elevator::queue`], to set the scene of an experiment.
+    pub fn queue_mut(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    /// The scheduler.
+    pub fn scheduler(&self) -> &dyn Scheduler {
+        self.scheduler.as_ref()
+    }
+
+    /// Merges a bio with a queued request, if there is one it may be merged with.
+    ///
+    /// Tried in this order: the request inserted or merged last, back and front; the request hashed
+    /// under the sector the bio starts at; the scheduler's own search. The first that touches
+    /// decides: if the result would be too large, no other is tried.
+    pub fn try_merge(&mut self, now_ns: u64, bio: &Bio) -> Option<Merged> {
+        if !self.merging {
+            return None;
+        }
+        let (id, side) = self.find_merge(bio)?;
+        let sectors = self.queue.requests[id].bio.sectors + bio.sectors;
+        if sectors > self.max_sectors {
+            return None;
+        }
+        let request = &mut self.queue.requests[id].bio;
+        request.sectors = sectors;
+        if side == MergeSide::Front {
+            request.sector = bio.sector;
+        }
+        let pair = match side {
+            MergeSide::Back => self.scheduler.latter(id, &self.queue).map(|next| (id, next)),
+            MergeSide::Front => self.scheduler.former(id, &self.queue).map(|former| (former, id)),
+        };
+        if let Some((survivor, absorbed)) = pair
+            && self.join(now_ns, survivor, absorbed)
+        {
+            return Some(Merged { survivor, side, absorbed: Some(absorbed) });
+        }
+        self.scheduler.merged(now_ns, id, side, &mut self.queue);
+        if self.scheduler.uses_merge_caches() {
+            if side == MergeSide::Back {
+                self.queue.unhash(id);
+                self.queue.hash(id);
+            }
+            self.queue.last_merge = Some(id);
+        }
+        Some(Merged { survivor: id, side, absorbed: None })
+    }
+
+    fn find_merge(&self, bio: &Bio) -> Option<(RequestId, MergeSide)> {
+        let queue = &self.queue;
+        let fits = |id: RequestId| {
+            queue.requests[id].bio.direction == bio.direction
+                && self.scheduler.allows_merge(bio, id, queue)
+        };
+        if let Some(last) = queue.last_merge.filter(|last| fits(*last)) {
+            let request = &queue.requests[last];
+            if request.end() == bio.sector {
+                return Some((last, MergeSide::Back));
+            }
+            if request.sector() == bio.end() {
+                return Some((last, MergeSide::Front));
+            }
+        }
+        if let Some(id) = queue.ending_at(bio.sector).filter(|id| fits(*id)) {
+            return Some((id, MergeSide::Back));
+        }
+        self.scheduler.find_merge(bio, queue)
+    }
+
+    /// Joins two neighbours if they touch and may be one request.
+    fn join(&mut self, now_ns: u64, survivor: RequestId, absorbed: RequestId) -> bool {
+        let (first, second) = (self.queue.requests[survivor], self.queue.requests[absorbed]);
+        let sectors = first.bio.sectors + second.bio.sectors;
+        if first.bio.direction != second.bio.direction
+            || first.end() != second.sector()
+            || sectors > self.max_sectors
+        {
+            return false;
+        }
+        let request = &mut self.queue.requests[survivor];
+        request.start_jiffies = first.start_jiffies.min(second.start_jiffies);
+        request.bio.sectors = sectors;
+        self.scheduler.absorb(now_ns, survivor, absorbed, &mut self.queue);
+        if self.scheduler.uses_merge_caches() {
+            self.queue.unhash(survivor);
+            self.queue.hash(survivor);
+            self.queue.unhash(absorbed);
+            self.queue.last_merge = Some(survivor);
+        }
+        self.queue.requests.remove(absorbed);
+        true
+    }
+
+    /// Makes a request of a bio and hands it to the scheduler.
+    pub fn insert(&mut self, now_ns: u64, bio: Bio) -> RequestId {
+        let start_jiffies = self.queue.jiffies(now_ns);
+        let sorted = self.scheduler.uses_merge_caches();
+        let id = self.queue.requests.add(Request {
+            bio,
+            start_jiffies,
+            insert_ns: now_ns,
+            deadline: 0,
+            started: false,
+            sorted,
+        });
+        if sorted {
+            self.queue.hash(id);
+            self.queue.last_merge.get_or_insert(id);
+        }
+        self.scheduler.insert(now_ns, id, &mut self.queue);
+        id
+    }
+
+    /// The driver asks for work: the head of the dispatch list, or what the scheduler moves there.
+    pub fn next(&mut self, now_ns: u64) -> Option<RequestId> {
+        while self.queue.dispatch_is_empty() {
+            if self.scheduler.dispatch(now_ns, false, &mut self.queue) == 0 {
+                return None;
+            }
+        }
+        let id = self.queue.take()?;
+        self.scheduler.activate(now_ns, id, &mut self.queue);
+        Some(id)
+    }
+
+    /// Moves everything to the dispatch list, as before a change of scheduler.
+    pub fn drain(&mut self, now_ns: u64) {
+        while self.scheduler.dispatch(now_ns, true, &mut self.queue) > 0 {}
+    }
+
+    /// The device is done with a request, which exists no longer.
+    pub fn complete(&mut self, now_ns: u64, id: RequestId) -> Request {
+        self.queue.in_flight -= 1;
+        self.scheduler.complete(now_ns, id, &mut self.queue);
+        let request = self.queue.requests[id];
+        self.queue.requests.remove(id);
+        request
+    }
+
+    /// True if a bio must get a request although the pool is used up.
+    pub fn must_queue(&mut self, bio: &Bio) -> bool {
+        self.scheduler.must_queue(bio.pid, bio, &self.queue)
+    }
+
+    /// The process is gone. Returns requests that the scheduler's policy cancels for that reason.
+    pub fn exit(&mut self, now_ns: u64, pid: u32) -> Vec<RequestId> {
+        self.scheduler.exit(now_ns, pid, &mut self.queue);
+        let cancelled = self.scheduler.take_cancelled();
+        for id in &cancelled {
+            self.queue.forget(*id);
+        }
+        cancelled
+    }
+
+    /// When the scheduler wants to be woken.
+    #[inline]
+    pub fn timer_ns(&self) -> Option<u64> {
+        self.scheduler.timer_ns()
+    }
+
+    /// Wakes the scheduler at the time it asked for.
+    pub fn timer(&mut self, now_ns: u64) {
+        self.scheduler.timer(now_ns, &mut self.queue);
+    }
+
+    /// True once after the scheduler asked for the queue to be run soon.
+    #[inline]
+    pub fn take_run_soon(&mut self) -> bool {
+        std::mem::take(&mut self.queue.run_soon)
+    }
+
+    /// Requests that are not with the driver.
+    pub fn waiting(&self) -> usize {
+        self.queue.requests.len() - self.queue.in_flight as usize
+    }
+}

@@ -1,0 +1,167 @@
+//! The part of a request queue that schedulers share: requests, dispatch list, merge caches.
+
+use crate::list::{Links, List};
+use crate::{Clock, RequestId, Requests};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// What a scheduler may see and do of its request queue.
+///
+/// Models the fields of `struct request_queue` that `block/elevator.c` (2.6.29 to 3.4) works on.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    /// All requests of the queue.
+    pub requests: Requests,
+    /// The kernel's tick.
+    pub clock: Clock,
+    /// False on flash: the queue flag `QUEUE_FLAG_NONROT`.
+    pub rotational: bool,
+    /// Limit of queued requests, which asynchronous depth limits are a share of (`nr_requests`).
+    pub nr_requests: u32,
+    /// Requests the driver holds.
+    pub in_flight: u32,
+    /// Set by a scheduler that wants the queue run as soon as the current event is over
+    /// (`kblockd_schedule_work`, `__blk_run_queue`).
+    pub run_soon: bool,
+    pub(crate) last_merge: Option<RequestId>,
+    /// Start of the chain of requests that end at a sector, the latest first.
+    by_end: FxHashMap<u64, List>,
+    end_links: Links,
+    hashed_under: Vec<u64>,
+    dispatch: VecDeque<RequestId>,
+    /// End of the request that the driver took last, where dispatch-sort wraps (`end_sector`).
+    pub(crate) end_sector: u64,
+    boundary: Option<RequestId>,
+}
+
+impl Queue {
+    pub(crate) fn new(clock: Clock, rotational: bool, nr_requests: u32) -> Self {
+        Self {
+            requests: Requests::default(),
+            clock,
+            rotational,
+            nr_requests,
+            in_flight: 0,
+            run_soon: false,
+            last_merge: None,
+            by_end: FxHashMap::default(),
+            end_links: Links::default(),
+            hashed_under: Vec::new(),
+            dispatch: VecDeque::new(),
+            end_sector: 0,
+            boundary: None,
+        }
+    }
+
+    /// Jiffies at `now_ns`.
+    #[inline]
+    pub fn jiffies(&self, now_ns: u64) -> u64 {
+        self.clock.jiffies(now_ns)
+    }
+
+    /// Sector after the last request the driver took.
+    pub fn end_sector(&self) -> u64 {
+        self.end_sector
+    }
+
+    /// Puts the head position elsewhere, for experiments that begin with a head that has moved.
+    pub fn set_end_sector(&mut self, sector: u64) {
+        self.end_sector = sector;
+    }
+
+    /// Appends a request to the dispatch list (`elv_dispatch_add_tail`).
+    pub fn dispatch_tail(&mut self, id: RequestId) {
+        self.leave_scheduler(id);
+        self.end_sector = self.requests[id].end();
+        self.boundary = Some(id);
+        self.dispatch.push_back(id);
+    }
+
+    /// Puts a request before all others of the dispatch list.
+    pub fn dispatch_head(&mut self, id: RequestId) {
+        self.leave_scheduler(id);
+        self.boundary = Some(id);
+        self.dispatch.push_front(id);
+    }
+
+    /// Inserts a request into the dispatch list in the order of a one-way sweep that began at the
+    /// last request taken (`elv_dispatch_sort`). It never passes one of the other direction.
+    pub fn dispatch_sort(&mut self, id: RequestId) {
+        self.leave_scheduler(id);
+        let request = &self.requests[id];
+        let (sector, direction) = (request.sector(), request.bio.direction);
+        let wraps = sector < self.end_sector;
+        let stays_behind = |place: &&RequestId| {
+            let other = &self.requests[**place];
+            let other_wraps = other.sector() < self.end_sector;
+            other.bio.direction != direction
+                || other.started
+                || (wraps && !other_wraps)
+                || (wraps == other_wraps && sector >= other.sector())
+        };
+        let behind = self.dispatch.iter().rev().position(|place| stays_behind(&place));
+        let place = behind.map_or(0, |from_tail| self.dispatch.len() - from_tail);
+        self.dispatch.insert(place, id);
+    }
+
+    /// Requests on the dispatch list, first to last.
+    pub fn dispatch_list(&self) -> impl Iterator<Item = RequestId> {
+        self.dispatch.iter().copied()
+    }
+
+    pub(crate) fn dispatch_is_empty(&self) -> bool {
+        self.dispatch.is_empty()
+    }
+
+    /// The driver takes the head of the dispatch list.
+    pub(crate) fn take(&mut self) -> Option<RequestId> {
+        let id = self.dispatch.pop_front()?;
+        self.requests[id].started = true;
+        if self.boundary.is_none_or(|boundary| boundary == id) {
+            self.end_sector = self.requests[id].end();
+            self.boundary = None;
+        }
+        self.in_flight += 1;
+        Some(id)
+    }
+
+    /// Takes a request off the merge caches.
+    fn leave_scheduler(&mut self, id: RequestId) {
+        if self.last_merge == Some(id) {
+            self.last_merge = None;
+        }
+        if self.requests[id].sorted {
+            self.unhash(id);
+            self.requests[id].sorted = false;
+        }
+    }
+
+    /// A request that will never be dispatched.
+    pub(crate) fn forget(&mut self, id: RequestId) {
+        self.leave_scheduler(id);
+        self.requests.remove(id);
+    }
+
+    pub(crate) fn hash(&mut self, id: RequestId) {
+        let end = self.requests[id].end();
+        if self.hashed_under.len() <= id.index() {
+            self.hashed_under.resize(id.index() + 1, 0);
+        }
+        self.hashed_under[id.index()] = end;
+        self.by_end.entry(end).or_default().push_front(&mut self.end_links, id);
+    }
+
+    pub(crate) fn unhash(&mut self, id: RequestId) {
+        let end = self.hashed_under[id.index()];
+        let Some(chain) = self.by_end.get_mut(&end) else { return };
+        chain.remove(&mut self.end_links, id);
+        if chain.is_empty() {
+            self.by_end.remove(&end);
+        }
+    }
+
+    /// The request hashed last among those that end at `sector` (`elv_rqhash_find`).
+    pub(crate) fn ending_at(&self, sector: u64) -> Option<RequestId> {
+        self.by_end.get(&sector).and_then(List::front)
+    }
+}

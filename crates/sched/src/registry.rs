@@ -1,0 +1,160 @@
+//! The contract of a scheduler and the table of all of them.
+
+use crate::{Bio, Clock, Queue, RequestId, Settings, noop};
+use settings::Parameter;
+
+/// Which end of a request a bio was merged to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeSide {
+    /// Before its first sector.
+    Front,
+    /// After its last sector.
+    Back,
+}
+
+/// A scheduler at work: the hooks of `struct elevator_ops`, as functions of the time.
+///
+/// Times are nanoseconds and never go backwards. A scheduler keeps request numbers, never requests;
+/// the requests and the dispatch list are the [`Queue`]'s.
+pub trait Scheduler: Send {
+    /// Takes a request over (`elevator_add_req_fn`).
+    fn insert(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue);
+
+    /// Moves requests to the dispatch list (`elevator_dispatch_fn`); returns how many.
+    ///
+    /// With `force` it moves everything it has, without waiting for anything.
+    fn dispatch(&mut self, now_ns: u64, force: bool, queue: &mut Queue) -> u32;
+
+    /// Requests it holds that are not on the dispatch list.
+    fn queued(&self) -> usize;
+
+    /// True if the elevator's own back-merge caches serve this scheduler.
+    fn uses_merge_caches(&self) -> bool {
+        true
+    }
+
+    /// True if the bio may become part of the request (`elevator_allow_merge_fn`).
+    fn allows_merge(&self, _bio: &Bio, _id: RequestId, _queue: &Queue) -> bool {
+        true
+    }
+
+    /// A request that the bio may be merged with, found by the scheduler's own order
+    /// (`elevator_merge_fn`), after the merge caches found none.
+    fn find_merge(&self, _bio: &Bio, _queue: &Queue) -> Option<(RequestId, MergeSide)> {
+        None
+    }
+
+    /// A bio was merged into the request (`elevator_merged_fn`).
+    fn merged(&mut self, _now_ns: u64, _id: RequestId, _side: MergeSide, _queue: &mut Queue) {}
+
+    /// `absorbed` has become part of `survivor` and must be forgotten (`elevator_merge_req_fn`).
+    fn absorb(&mut self, now_ns: u64, survivor: RequestId, absorbed: RequestId, queue: &mut Queue);
+
+    /// The request before this one in the order in which neighbours are joined after a front merge
+    /// (`elevator_former_req_fn`).
+    fn former(&self, _id: RequestId, _queue: &Queue) -> Option<RequestId> {
+        None
+    }
+
+    /// The request after this one (`elevator_latter_req_fn`).
+    fn latter(&self, _id: RequestId, _queue: &Queue) -> Option<RequestId> {
+        None
+    }
+
+    /// The driver took a request off the dispatch list (`elevator_activate_req_fn`).
+    fn activate(&mut self, _now_ns: u64, _id: RequestId, _queue: &mut Queue) {}
+
+    /// The device has carried a request out (`elevator_completed_req_fn`).
+    fn complete(&mut self, _now_ns: u64, _id: RequestId, _queue: &mut Queue) {}
+
+    /// True if a bio of the process must get a request although `nr_requests` are allocated
+    /// (`elevator_may_queue_fn` says `ELV_MQUEUE_MUST`).
+    fn must_queue(&mut self, _pid: u32, _bio: &Bio, _queue: &Queue) -> bool {
+        false
+    }
+
+    /// Largest number of requests that asynchronous bios may hold of `nr_requests`
+    /// (`limit_depth` of the multi-queue schedulers).
+    fn async_depth(&self, queue: &Queue) -> u32 {
+        queue.nr_requests
+    }
+
+    /// The process is gone. What it has queued is still to be served, unless a policy says other.
+    fn exit(&mut self, _now_ns: u64, _pid: u32, _queue: &mut Queue) {}
+
+    /// When [`Scheduler::timer`] wants to be called.
+    fn timer_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// The time of [`Scheduler::timer_ns`] has come.
+    fn timer(&mut self, _now_ns: u64, _queue: &mut Queue) {}
+
+    /// Requests that the scheduler gave up (an orphan policy that cancels); the caller ends them
+    /// with an error.
+    fn take_cancelled(&mut self) -> Vec<RequestId> {
+        Vec::new()
+    }
+
+    /// Bytes of state it holds, for the table of costs.
+    fn state_bytes(&self) -> usize;
+}
+
+/// A row of the table of schedulers.
+pub struct SchedulerEntry {
+    /// Name on the command line and in studies.
+    pub name: &'static str,
+    /// Other names of the same row.
+    pub aliases: &'static [&'static str],
+    /// One line: what it is.
+    pub summary: &'static str,
+    /// Kernel file and version, or paper, that describes it.
+    pub source: &'static str,
+    /// Its tunables, with the names, units and defaults of sysfs.
+    pub parameters: &'static [Parameter],
+    /// Makes one, at time zero.
+    pub build: fn(&Settings, Clock) -> Box<dyn Scheduler>,
+}
+
+impl SchedulerEntry {
+    /// Checks tunables and fills in defaults.
+    ///
+    /// # Errors
+    /// The first name or value that does not fit.
+    pub fn settings(
+        &self,
+        given: &std::collections::BTreeMap<String, settings::Value>,
+    ) -> Result<Settings, settings::SettingError> {
+        Settings::new(&[self.parameters], given)
+    }
+}
+
+/// All schedulers, sorted by name.
+pub const SCHEDULERS: &[&SchedulerEntry] = &[&noop::ENTRY];
+
+/// The scheduler called `name`, or by an alias.
+pub fn find_scheduler(name: &str) -> Option<&'static SchedulerEntry> {
+    SCHEDULERS.iter().copied().find(|entry| entry.name == name || entry.aliases.contains(&name))
+}
+
+/// Names and aliases, for messages.
+pub fn scheduler_names() -> impl Iterator<Item = &'static str> {
+    SCHEDULERS
+        .iter()
+        .flat_map(|entry| std::iter::once(entry.name).chain(entry.aliases.iter().copied()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SCHEDULERS;
+
+    #[test]
+    fn the_table_is_sorted_and_its_names_are_unique() {
+        assert!(SCHEDULERS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        let mut names: Vec<&str> = super::scheduler_names().collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

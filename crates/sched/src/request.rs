@@ -1,0 +1,151 @@
+//! Requests as schedulers see them.
+
+use std::ops::{Index, IndexMut};
+
+/// Whether data comes from or goes to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the device.
+    Read,
+    /// To the device.
+    Write,
+}
+
+/// I/O priority class (`ioprio_set(2)`), most urgent first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// `IOPRIO_CLASS_RT`.
+    RealTime,
+    /// `IOPRIO_CLASS_BE`; a process that never set a priority is here, at level 4.
+    #[default]
+    BestEffort,
+    /// `IOPRIO_CLASS_IDLE`.
+    Idle,
+}
+
+/// What a process hands to the block layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bio {
+    /// The issuing process, which schedulers take for the owner of the I/O context.
+    pub pid: u32,
+    /// Read or write.
+    pub direction: Direction,
+    /// Somebody waits for it: every read, and writes flagged `REQ_SYNC`.
+    pub sync: bool,
+    /// `REQ_NOIDLE`: no other request will follow closely (writes driven by `fsync`).
+    pub noidle: bool,
+    /// Priority class of the process.
+    pub class: Class,
+    /// Priority level in the class, 0 (first) to 7.
+    pub level: u8,
+    /// First 512-byte sector.
+    pub sector: u64,
+    /// Number of sectors.
+    pub sectors: u32,
+}
+
+impl Bio {
+    /// The sector after the last one.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.sector + u64::from(self.sectors)
+    }
+}
+
+/// Number of a request while it exists; reused afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u32);
+
+impl RequestId {
+    /// As an index of tables kept beside the requests.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One or more merged bios on their way to the device.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Process, flags and priority of the bio it was made of; sectors of all merged bios.
+    pub bio: Bio,
+    /// When it was made, in jiffies; of merged requests the earlier time (`start_time`).
+    pub start_jiffies: u64,
+    /// When it was inserted, in nanoseconds.
+    pub insert_ns: u64,
+    /// Deadline in its scheduler's FIFO, in the scheduler's unit of time (`fifo_time`).
+    pub deadline: u64,
+    /// Taken by the driver.
+    pub started: bool,
+    /// Still with the scheduler, where bios can be merged into it.
+    pub sorted: bool,
+}
+
+impl Request {
+    /// First sector.
+    #[inline]
+    pub fn sector(&self) -> u64 {
+        self.bio.sector
+    }
+
+    /// The sector after the last one.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.bio.end()
+    }
+}
+
+/// All requests of a queue, by number.
+#[derive(Clone, Debug, Default)]
+pub struct Requests {
+    slots: Vec<Request>,
+    free: Vec<RequestId>,
+}
+
+impl Requests {
+    /// Stores a request under the number freed last, or a new one.
+    pub(crate) fn add(&mut self, request: Request) -> RequestId {
+        if let Some(id) = self.free.pop() {
+            self.slots[id.index()] = request;
+            return id;
+        }
+        self.slots.push(request);
+        RequestId(self.slots.len() as u32 - 1)
+    }
+
+    /// Gives the number back.
+    pub(crate) fn remove(&mut self, id: RequestId) {
+        self.free.push(id);
+    }
+
+    /// Requests that exist.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Numbers ever used at one time: the length of tables kept beside the requests.
+    pub fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+}
+
+impl Index<RequestId> for Requests {
+    type Output = Request;
+
+    #[inline]
+    fn index(&self, id: RequestId) -> &Request {
+        &self.slots[id.index()]
+    }
+}
+
+impl IndexMut<RequestId> for Requests {
+    #[inline]
+    fn index_mut(&mut self, id: RequestId) -> &mut Request {
+        &mut self.slots[id.index()]
+    }
+}

@@ -1,0 +1,78 @@
+//! Requests in the order of their sectors (`elv_rb_*` of `block/elevator.c`).
+
+use crate::{RequestId, Requests};
+use std::collections::BTreeMap;
+
+type Key = (u64, u64);
+
+/// Requests sorted by first sector; equal sectors stand in the order of insertion.
+///
+/// A front merge moves a request's first sector while it is in the tree: the tree remembers under
+/// which sector it was inserted, and [`SectorTree::remove`] goes by that.
+#[derive(Clone, Debug, Default)]
+pub struct SectorTree {
+    by_sector: BTreeMap<Key, RequestId>,
+    keys: Vec<Key>,
+    inserted: u64,
+}
+
+impl SectorTree {
+    /// Inserts a request under its first sector.
+    pub fn insert(&mut self, requests: &Requests, id: RequestId) {
+        let key = (requests[id].sector(), self.inserted);
+        self.inserted += 1;
+        if self.keys.len() <= id.index() {
+            self.keys.resize(id.index() + 1, (0, 0));
+        }
+        self.keys[id.index()] = key;
+        self.by_sector.insert(key, id);
+    }
+
+    /// Takes a request, which is in the tree, out.
+    pub fn remove(&mut self, id: RequestId) {
+        let removed = self.by_sector.remove(&self.keys[id.index()]);
+        debug_assert_eq!(removed, Some(id), "only what is in the tree is taken out");
+    }
+
+    /// The first inserted of the requests that start at `sector`.
+    pub fn find(&self, sector: u64) -> Option<RequestId> {
+        self.by_sector.range((sector, 0)..=(sector, u64::MAX)).next().map(|(_, id)| *id)
+    }
+
+    /// The request after `id` in the order of sectors (`rb_next`).
+    pub fn next(&self, id: RequestId) -> Option<RequestId> {
+        let (sector, order) = self.keys[id.index()];
+        self.by_sector.range((sector, order + 1)..).next().map(|(_, id)| *id)
+    }
+
+    /// The request before `id` in the order of sectors (`rb_prev`).
+    pub fn previous(&self, id: RequestId) -> Option<RequestId> {
+        self.by_sector.range(..self.keys[id.index()]).next_back().map(|(_, id)| *id)
+    }
+
+    /// The request with the lowest sector.
+    pub fn first(&self) -> Option<RequestId> {
+        self.by_sector.first_key_value().map(|(_, id)| *id)
+    }
+
+    /// The request at or after `sector` with the lowest sector.
+    pub fn at_or_after(&self, sector: u64) -> Option<RequestId> {
+        self.by_sector.range((sector, 0)..).next().map(|(_, id)| *id)
+    }
+
+    /// Requests in the tree.
+    pub fn len(&self) -> usize {
+        self.by_sector.len()
+    }
+
+    /// Bytes held: keys by request, and a leaf entry for each request in the tree.
+    pub fn bytes(&self) -> usize {
+        self.keys.capacity() * size_of::<Key>()
+            + self.by_sector.len() * (size_of::<Key>() + size_of::<RequestId>())
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_sector.is_empty()
+    }
+}
