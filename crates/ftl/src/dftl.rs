@@ -20,7 +20,7 @@ use crate::page_log::{PageLog, newest_pages};
 use crate::recovery::Scan;
 use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
-use crate::{Flash, FtlError, Locations, Settings};
+use crate::{CleanStep, Flash, FtlError, Locations, Settings};
 use nand::{Chip, PageAddress, Role, Tag};
 
 pub(crate) const ENTRY: FtlEntry = FtlEntry {
@@ -308,6 +308,16 @@ impl Ftl for Dftl {
         self.settle(lpn, at, DATA);
         self.cache.set_dirty(lpn, true);
         Ok(())
+    }
+
+    /// A step is a whole block: the translation pages that it changes are written with it.
+    fn clean_step(&mut self, free_target: u32) -> Result<CleanStep, FtlError> {
+        if self.log.flash.free_blocks() >= free_target as usize {
+            return Ok(CleanStep::Idle);
+        }
+        let Some(victim) = self.log.take_worthwhile_victim() else { return Ok(CleanStep::Idle) };
+        self.empty(victim)?;
+        Ok(CleanStep::Freed)
     }
 
     fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {

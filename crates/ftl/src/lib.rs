@@ -25,6 +25,7 @@ mod recovery;
 mod registry;
 mod settings;
 mod valid;
+mod work;
 
 pub use error::FtlError;
 pub use flash::{Flash, MergeCounts};
@@ -32,3 +33,4 @@ pub use locations::Locations;
 pub use recovery::{BlockScan, PageScan, Scan};
 pub use registry::{FTLS, Features, Ftl, FtlEntry, Table, build, check_fit, find_ftl};
 pub use settings::{COMMON_PARAMETERS, Kind, Parameter, SettingError, Settings, Value};
+pub use work::{CleanStep, PageWork, Work};

@@ -14,7 +14,7 @@ use crate::cleaning::{self, NAMES};
 use crate::page_log::{PageLog, newest_pages};
 use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
-use crate::{Flash, FtlError, Settings};
+use crate::{CleanStep, Flash, FtlError, Settings};
 use nand::{Chip, PageAddress, Role};
 
 pub(crate) const ENTRY: FtlEntry = FtlEntry {
@@ -100,6 +100,8 @@ struct PageMap {
     hot_window: u64,
     /// Logical page and map entry of every page of the block being cleaned.
     victim_entries: Vec<(u32, u32)>,
+    /// Block that cleaning between requests has begun to empty, and its next page to look at.
+    half_cleaned: Option<PageAddress>,
 }
 
 impl PageMap {
@@ -119,6 +121,7 @@ impl PageMap {
             },
             hot_window: u64::from(hot_window),
             victim_entries: Vec::with_capacity(flash.pages_per_block() as usize),
+            half_cleaned: None,
             log: PageLog::new(
                 flash,
                 (policy.build)(settings),
@@ -189,10 +192,22 @@ impl PageMap {
     #[cold]
     fn clean(&mut self) -> Result<(), FtlError> {
         while self.log.must_clean() {
-            let victim = self.log.take_victim()?;
+            let victim = match self.half_cleaned.take() {
+                Some(at) => at.block,
+                None => self.log.take_victim()?,
+            };
             self.empty(victim)?;
         }
         Ok(())
+    }
+
+    /// The next valid page of a block from `from` on.
+    fn next_valid(&self, from: PageAddress) -> Option<PageAddress> {
+        let lpns = self.log.flash.peek_lpns(from.block);
+        let is_valid = |at: &PageAddress| {
+            self.map.get(lpns[at.page as usize] as usize) == Some(&self.pack(*at))
+        };
+        (from.page..lpns.len() as u32).map(|page| PageAddress::new(from.block, page)).find(is_valid)
     }
 
     /// Moves the valid pages of a block and erases it.
@@ -248,6 +263,38 @@ impl Ftl for PageMap {
         Ok(())
     }
 
+    /// A step never takes the last block that cleaning may: where it would, the whole block is
+    /// emptied at once, as within a write, so that a rebuild finds nothing it does not know.
+    fn clean_step(&mut self, free_target: u32) -> Result<CleanStep, FtlError> {
+        let from = match self.half_cleaned {
+            Some(at) => at,
+            None if self.log.flash.free_blocks() >= free_target as usize => {
+                return Ok(CleanStep::Idle);
+            }
+            None => match self.log.take_worthwhile_victim() {
+                Some(victim) => PageAddress::new(victim, 0),
+                None => return Ok(CleanStep::Idle),
+            },
+        };
+        let Some(from) = self.next_valid(from) else {
+            self.half_cleaned = None;
+            self.log.release(from.block)?;
+            return Ok(CleanStep::Freed);
+        };
+        let stream = self.copy_stream();
+        if self.log.next(stream).is_none() && self.log.must_clean() {
+            self.half_cleaned = None;
+            self.empty(from.block)?;
+            return Ok(CleanStep::Freed);
+        }
+        self.half_cleaned = Some(PageAddress::new(from.block, from.page + 1));
+        let lpn = self.log.flash.peek_lpns(from.block)[from.page as usize];
+        let to = self.log.next_or_open(stream)?;
+        self.log.flash.copy(from, to, lpn, Role::Data)?;
+        self.settle(lpn, to, stream);
+        Ok(CleanStep::Moved)
+    }
+
     fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
         self.check(lpn)?;
         let old = std::mem::replace(&mut self.map[lpn as usize], UNMAPPED);
@@ -258,6 +305,7 @@ impl Ftl for PageMap {
     }
 
     fn rebuild(&mut self) -> Result<(), FtlError> {
+        self.half_cleaned = None;
         let scan = self.log.scan()?;
         let newest = newest_pages(&scan, self.map.len() as u32);
         for lpn in 0..self.map.len() as u32 {

@@ -93,6 +93,17 @@ impl PageLog {
         Ok(victim)
     }
 
+    /// As [`PageLog::take_victim`], unless cleaning the block would win nothing.
+    pub(crate) fn take_worthwhile_victim(&mut self) -> Option<u32> {
+        let view = View { flash: &self.flash, valid: &self.valid, ages: &self.ages };
+        let victim = self.policy.choose(&view)?;
+        if self.valid.count(victim) >= self.flash.pages_per_block() {
+            return None;
+        }
+        self.take(victim);
+        Some(victim)
+    }
+
     fn take(&mut self, victim: u32) {
         self.ages.remove(victim);
         self.valid.take(victim);

@@ -1,6 +1,7 @@
 //! The contract of a translation layer and the table of all of them.
 
 use crate::settings::{Parameter, SettingError, Settings};
+use crate::work::{CleanStep, PageWork, Work, program_array_ns};
 use crate::{
     Flash, FtlError, bast, dftl, fast, lexar, m_systems, m_systems_anand, mitsubishi, page,
 };
@@ -83,6 +84,62 @@ pub trait Ftl: Send {
     /// As [`Ftl::read`].
     fn read_pages(&mut self, first: u32, count: u32) -> Result<(), FtlError> {
         (first..first + count).try_for_each(|lpn| self.read(lpn, None))
+    }
+
+    /// Forgets `count` consecutive pages.
+    ///
+    /// # Errors
+    /// As [`Ftl::trim`].
+    fn trim_pages(&mut self, first: u32, count: u32) -> Result<(), FtlError> {
+        (first..first + count).try_for_each(|lpn| self.trim(lpn))
+    }
+
+    /// Writes consecutive pages from `first` on and says of each what the chip did for it.
+    ///
+    /// # Errors
+    /// As [`Ftl::write`]; what `pages` says is then worthless.
+    fn write_measured(&mut self, first: u32, pages: &mut [PageWork]) -> Result<(), FtlError> {
+        let mut before = Work::of(self.flash().chip());
+        for (page, lpn) in pages.iter_mut().zip(first..) {
+            self.write(lpn, None)?;
+            let after = Work::of(self.flash().chip());
+            page.total = after - before;
+            page.own_program_ns = if page.total.counters.page_programs == 1 {
+                page.total.program_ns
+            } else {
+                self.locate(lpn).map_or(0, |at| program_array_ns(self.flash().chip(), at.page))
+            };
+            before = after;
+        }
+        Ok(())
+    }
+
+    /// Reads consecutive pages from `first` on and says of each what the chip did for it.
+    ///
+    /// # Errors
+    /// As [`Ftl::read`]; what `pages` says is then worthless.
+    fn read_measured(&mut self, first: u32, pages: &mut [PageWork]) -> Result<(), FtlError> {
+        let mut before = Work::of(self.flash().chip());
+        for (page, lpn) in pages.iter_mut().zip(first..) {
+            self.read(lpn, None)?;
+            let after = Work::of(self.flash().chip());
+            *page = PageWork { total: after - before, own_program_ns: 0 };
+            before = after;
+        }
+        Ok(())
+    }
+
+    /// Cleans a little between two requests while fewer than `free_target` blocks are free: the
+    /// layer moves one page, or erases a block whose pages are moved.
+    ///
+    /// Layers that do not clean ahead of need do nothing. Blocks all of whose pages are valid are
+    /// left alone: cleaning them would win nothing.
+    ///
+    /// # Errors
+    /// As [`Ftl::write`].
+    fn clean_step(&mut self, free_target: u32) -> Result<CleanStep, FtlError> {
+        let _ = free_target;
+        Ok(CleanStep::Idle)
     }
 }
 

@@ -8,7 +8,7 @@
 
 mod support;
 
-use ftl::{FTLS, Ftl, FtlEntry, FtlError, Settings, Value};
+use ftl::{CleanStep, FTLS, Ftl, FtlEntry, FtlError, Settings, Value};
 use libtest_mimic::{Arguments, Failed, Trial};
 use nand::random::Stream;
 use nand::{CutPoint, NandError, PageOrder};
@@ -150,6 +150,7 @@ fn live(entry: &FtlEntry, given: &Given, life: Life) -> Result<u32, String> {
     let pages = life.logical_pages as usize;
     let mut host = Host { versions: vec![0; pages], trimmed: vec![false; pages] };
     let mut draw = Stream::new(life.seed, "power storm");
+    let mut idle = Stream::new(life.seed, "power storm, idle time");
     let (mut lpn, mut cuts) = (0, 0);
     for number in 1..=OPERATIONS {
         lpn = match draw.below(24) {
@@ -162,6 +163,17 @@ fn live(entry: &FtlEntry, given: &Given, life: Life) -> Result<u32, String> {
         if draw.below(8) == 0 {
             let after = u64::from(draw.below(3 * life.pages_per_block));
             ftl.flash_mut().chip_mut().cut_power_after(after, CUT_POINTS[draw.below(3) as usize]);
+        }
+        // Half of the lives clean between requests, where the layer can: any number of steps.
+        if life.seed % 4 >= 2 {
+            match clean_a_little(ftl.as_mut(), &mut idle) {
+                Ok(()) => {}
+                Err(FtlError::Nand(NandError::PowerLost)) => {
+                    cuts += 1 + rebuild(ftl.as_mut(), &mut draw).map_err(place)?;
+                    host.adopt(ftl.as_mut(), (lpn, host.versions[lpn as usize])).map_err(place)?;
+                }
+                Err(error) => return Err(place(format!("cleaning between requests: {error}"))),
+            }
         }
         let version = if trims { 0 } else { number };
         let outcome =
@@ -187,6 +199,17 @@ fn live(entry: &FtlEntry, given: &Given, life: Life) -> Result<u32, String> {
         }
     }
     Ok(cuts)
+}
+
+/// Takes up to six steps of cleaning towards two to four free blocks.
+fn clean_a_little(ftl: &mut dyn Ftl, idle: &mut Stream) -> Result<(), FtlError> {
+    let free_target = 2 + idle.below(3);
+    for _ in 0..idle.below(7) {
+        if ftl.clean_step(free_target)? == CleanStep::Idle {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Rebuilds, cutting the power at most five times more; returns the number of cuts.

@@ -177,8 +177,15 @@ impl Chip {
     }
 
     /// Operations begun so far: complete, failed and torn ones.
+    #[inline]
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Page programs so far by position in the word line; all zero on a part with one program time.
+    #[inline]
+    pub fn programs_by_position(&self) -> [u64; 4] {
+        self.programs_by_position
     }
 
     /// What the ECC saw so far.

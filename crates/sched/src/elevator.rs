@@ -115,6 +115,31 @@ impl Elevator {
         Some(Merged { survivor: id, side, absorbed: None })
     }
 
+    /// Appends a whole request, made elsewhere, to a queued one that it touches from behind.
+    ///
+    /// What a plug does with its requests when it is flushed (`elv_attempt_insert_merge`, Linux
+    /// 3.4): the request merged last, then the hash; no neighbours are joined.
+    pub fn merge_behind(&mut self, now_ns: u64, request: &Bio) -> Option<RequestId> {
+        if !self.merging || !self.scheduler.uses_merge_caches() {
+            return None;
+        }
+        let queue = &self.queue;
+        let fits = |id: &RequestId| {
+            let other = &queue.requests[*id];
+            other.bio.direction == request.direction
+                && other.end() == request.sector
+                && other.bio.sectors + request.sectors <= self.max_sectors
+                && self.scheduler.allows_merge(request, *id, queue)
+        };
+        let id = queue.last_merge.filter(fits).or(queue.ending_at(request.sector).filter(fits))?;
+        self.queue.requests[id].bio.sectors += request.sectors;
+        self.scheduler.merged(now_ns, id, MergeSide::Back, &mut self.queue);
+        self.queue.unhash(id);
+        self.queue.hash(id);
+        self.queue.last_merge = Some(id);
+        Some(id)
+    }
+
     fn find_merge(&self, bio: &Bio) -> Option<(RequestId, MergeSide)> {
         let queue = &self.queue;
         let fits = |id: RequestId| {

@@ -14,6 +14,7 @@ mod queue;
 mod registry;
 pub mod replay;
 mod request;
+mod row;
 mod sector_tree;
 
 pub use clock::Clock;

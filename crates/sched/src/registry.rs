@@ -1,6 +1,6 @@
 //! The contract of a scheduler and the table of all of them.
 
-use crate::{Bio, Clock, Queue, RequestId, Settings, noop};
+use crate::{Bio, Clock, Queue, RequestId, Settings, noop, row};
 use settings::Parameter;
 
 /// Which end of a request a bio was merged to.
@@ -96,6 +96,11 @@ pub trait Scheduler: Send {
         Vec::new()
     }
 
+    /// True if it holds requests back on purpose now, in the hope of a better one to come.
+    fn is_idling(&self) -> bool {
+        false
+    }
+
     /// Bytes of state it holds, for the table of costs.
     fn state_bytes(&self) -> usize;
 }
@@ -130,7 +135,7 @@ impl SchedulerEntry {
 }
 
 /// All schedulers, sorted by name.
-pub const SCHEDULERS: &[&SchedulerEntry] = &[&noop::ENTRY];
+pub const SCHEDULERS: &[&SchedulerEntry] = &[&noop::ENTRY, &row::ENTRY];
 
 /// The scheduler called `name`, or by an alias.
 pub fn find_scheduler(name: &str) -> Option<&'static SchedulerEntry> {

@@ -115,7 +115,8 @@ impl Simulation {
     /// Runs everything up to and including `until_ns` and leaves the clock there, unless the power
     /// is cut before.
     pub fn run_until(&mut self, until_ns: u64) -> RunEnd {
-        let end = self.advance(until_ns.min(u64::MAX - 1));
+        let until_ns = until_ns.min(u64::MAX - 1);
+        let end = self.advance(until_ns);
         if end != RunEnd::Stopped {
             let core = &self.sim.0;
             core.now_ns.set(core.now_ns.get().max(until_ns));

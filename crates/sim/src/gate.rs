@@ -63,7 +63,9 @@ impl<R: Rule> Gate<R> {
     #[inline]
     pub(crate) fn try_enter(&self, kind: R::Kind) -> Option<Pass<'_, R>> {
         let mut state = self.state.borrow_mut();
-        (state.line.is_empty() && state.rule.admit(kind)).then_some(Pass { gate: self, kind })
+        let is_in = state.line.is_empty() && state.rule.admit(kind);
+        // Not `then_some`: a pass that is made gives back when it is dropped.
+        is_in.then(|| Pass { gate: self, kind })
     }
 
     /// Gives `kind` back, or adds it, and lets in whom the rule then admits.

@@ -144,7 +144,8 @@ struct Slot {
     live: Option<Live>,
 }
 
-struct Live {
+/// A task in its slot.
+pub(crate) struct Live {
     task: Rc<dyn Task>,
     name: Name,
     /// Position in the order of spawning.
@@ -208,7 +209,7 @@ impl Tasks {
     }
 
     /// Frees the slot of a task that ended. What is returned must be dropped without a borrow.
-    pub(crate) fn remove(&mut self, id: TaskId) -> impl Sized + use<> {
+    pub(crate) fn remove(&mut self, id: TaskId) -> Option<Live> {
         let slot = &mut self.slots[id.slot as usize];
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(id.slot);

@@ -1,0 +1,16 @@
+//! The block layer between a file system (or a process that opens the device) and a device.
+//!
+//! A [`RequestQueue`] takes bios, merges them into requests, keeps to the limit of requests, plugs,
+//! and drives an [`sched::Elevator`] over a [`device::BlockDevice`]. Every bio leaves a [`Life`]:
+//! the times that users of blktrace know as Q, G, I, D and C, and what the device did meanwhile.
+
+mod life;
+mod occupancy;
+mod plug;
+mod pool;
+mod queue;
+
+pub use life::{Behind, Life, Observer};
+pub use plug::Plug;
+pub use pool::{Grant, PoolRules, RequestPool};
+pub use queue::{Handle, Plugging, QueueOptions, RequestQueue};

@@ -1,0 +1,73 @@
+//! What the device was doing, as totals over time.
+
+use crate::Behind;
+use device::Operation;
+use std::collections::VecDeque;
+
+/// A command that is with the device.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    command: u64,
+    operation: Operation,
+    start_ns: u64,
+    cleaning_left_ns: u64,
+}
+
+/// Adds up what the device does, from event to event.
+#[derive(Debug, Default)]
+pub(crate) struct Occupancy {
+    totals: Behind,
+    since_ns: u64,
+    running: VecDeque<Running>,
+    /// Requests wait although the device has nothing to do.
+    is_held_back: bool,
+}
+
+impl Occupancy {
+    /// Accounts for the time since the last event; to be called before anything changes.
+    pub(crate) fn advance(&mut self, now_ns: u64) {
+        let mut since_ns = std::mem::replace(&mut self.since_ns, now_ns);
+        let Some(oldest) = self.running.front_mut() else {
+            self.totals.idling_ns += if self.is_held_back { now_ns - since_ns } else { 0 };
+            return;
+        };
+        // Before it starts, the device does something else for it, which can only be cleaning.
+        let before_ns = oldest.start_ns.clamp(since_ns, now_ns) - since_ns;
+        let waited_ns = before_ns.min(oldest.cleaning_left_ns);
+        oldest.cleaning_left_ns -= waited_ns;
+        self.totals.cleaning_ns += waited_ns;
+        *self.totals.of(oldest.operation) += before_ns - waited_ns;
+        since_ns += before_ns;
+        let cleaning_ns = oldest.cleaning_left_ns.min(now_ns - since_ns);
+        oldest.cleaning_left_ns -= cleaning_ns;
+        self.totals.cleaning_ns += cleaning_ns;
+        *self.totals.of(oldest.operation) += now_ns - since_ns - cleaning_ns;
+    }
+
+    /// A command went to the device; it will start at `start_ns` and be held up by cleaning of its
+    /// own for `cleaning_ns`.
+    pub(crate) fn begin(
+        &mut self,
+        command: u64,
+        operation: Operation,
+        start_ns: u64,
+        cleaning_ns: u64,
+    ) {
+        let running = Running { command, operation, start_ns, cleaning_left_ns: cleaning_ns };
+        self.running.push_back(running);
+    }
+
+    /// The command is done.
+    pub(crate) fn end(&mut self, command: u64) {
+        self.running.retain(|running| running.command != command);
+    }
+
+    /// Says whether requests wait now.
+    pub(crate) fn set_waiting(&mut self, is_waiting: bool) {
+        self.is_held_back = is_waiting;
+    }
+
+    pub(crate) fn totals(&self) -> Behind {
+        self.totals
+    }
+}

@@ -1,0 +1,81 @@
+//! A task's plug: requests gathered before the scheduler sees any of them.
+//!
+//! Source: `blk_start_plug`, `attempt_plug_merge` and `blk_flush_plug_list` of `block/blk-core.c`,
+//! Linux 3.4.
+
+use crate::queue::Member;
+use sched::Bio;
+use std::cell::RefCell;
+
+/// Requests that a new one finds on the list when it makes the list go (`BLK_MAX_REQUEST_COUNT`).
+pub(crate) const PLUG_REQUESTS_MAX: usize = 16;
+
+/// A request that the scheduler has not seen.
+pub(crate) struct Plugged {
+    pub(crate) bio: Bio,
+    pub(crate) members: Vec<Member>,
+}
+
+/// The list of one task, between its `blk_start_plug` and `blk_finish_plug`.
+///
+/// Hand it to [`crate::RequestQueue::submit`], and to [`crate::RequestQueue::unplug`] at the end and
+/// before the task sleeps. Dropping it with requests in it would lose them, and panics.
+#[derive(Default)]
+pub struct Plug {
+    pub(crate) list: RefCell<Vec<Plugged>>,
+}
+
+impl Plug {
+    /// An empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Requests on the list.
+    pub fn len(&self) -> usize {
+        self.list.borrow().len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Merges the bio into a request of the list, the latest first; gives it back if none fits.
+    pub(crate) fn try_merge(&self, bio: &Bio, member: Member, max_sectors: u32) -> Option<Member> {
+        let mut list = self.list.borrow_mut();
+        for plugged in list.iter_mut().rev() {
+            let is_alike = plugged.bio.direction == bio.direction && plugged.bio.sync == bio.sync;
+            if !is_alike || plugged.bio.sectors + bio.sectors > max_sectors {
+                continue;
+            }
+            if plugged.bio.end() == bio.sector {
+                plugged.bio.sectors += bio.sectors;
+                plugged.members.push(member);
+                return None;
+            }
+            if plugged.bio.sector == bio.end() {
+                plugged.bio.sector = bio.sector;
+                plugged.bio.sectors += bio.sectors;
+                plugged.members.insert(0, member);
+                return None;
+            }
+        }
+        Some(member)
+    }
+}
+
+impl Drop for Plug {
+    fn drop(&mut self) {
+        // A cut of the power drops tasks where they are; what they had plugged is lost with them.
+        debug_assert!(
+            self.list.borrow().is_empty()
+                || self
+                    .list
+                    .borrow()
+                    .iter()
+                    .all(|plugged| { plugged.members.iter().all(Member::is_abandoned) }),
+            "a plug was dropped with requests in it"
+        );
+    }
+}

@@ -1,0 +1,680 @@
+//! The request queue: from bio to completion.
+//!
+//! Models `__make_request` (`blk_queue_bio`), the plugs of both eras, and a driver that keeps as
+//! many commands with the device as it admits. Source: Linux 2.6.29 and 3.4, `block/blk-core.c`.
+
+use crate::occupancy::Occupancy;
+use crate::plug::{PLUG_REQUESTS_MAX, Plugged};
+use crate::{Behind, Grant, Life, Observer, Plug, PoolRules, RequestPool};
+use device::{BlockDevice, Command, DeviceError, Operation};
+use sched::{Bio, Direction, Elevator, MergeSide, RequestId};
+use sim::{Completion, Sim, Timer, WaitQueue};
+use std::cell::{Cell, Ref, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::rc::Rc;
+
+/// Unplug delay of 2.6.29 (`unplug_delay`).
+const UNPLUG_DELAY_NS: u64 = 3_000_000;
+
+/// Requests at which a plugged queue of 2.6.29 is run (`unplug_thresh`).
+const UNPLUG_REQUESTS: u32 = 4;
+
+/// Who holds requests back so that more can be merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Plugging {
+    /// Nobody: every bio runs the queue.
+    None,
+    /// The queue, if it was empty and the device is rotational (2.6.29).
+    Queue,
+    /// Each task that hands a [`Plug`] with its bios (2.6.39 and later).
+    #[default]
+    Task,
+}
+
+/// How a queue is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueOptions {
+    /// Who plugs.
+    pub plugging: Plugging,
+    /// What the limit of requests counts.
+    pub pool: PoolRules,
+    /// Most sectors of a request, as the elevator was told.
+    pub max_sectors: u32,
+    /// Commands the driver keeps with the device; 0 for as many as the device admits.
+    pub queue_depth: u32,
+}
+
+/// A bio on its way.
+pub(crate) struct BioState {
+    done: Completion,
+    life: Cell<Life>,
+    /// Totals of the device at insertion.
+    totals: Cell<Behind>,
+    error: Cell<Option<DeviceError>>,
+}
+
+/// A bio as part of a request.
+pub(crate) type MemberState = Rc<BioState>;
+
+/// A bio as part of a request.
+pub(crate) struct Member(MemberState);
+
+impl Member {
+    pub(crate) fn is_abandoned(&self) -> bool {
+        Rc::strong_count(&self.0) == 1
+    }
+}
+
+/// A submitted bio; [`Handle::wait`] for its end, or leave it to itself.
+pub struct Handle(MemberState);
+
+impl Handle {
+    /// Waits until the device is done.
+    ///
+    /// # Errors
+    /// The device's.
+    pub async fn wait(&self) -> Result<Life, DeviceError> {
+        self.0.done.wait().await;
+        self.0.error.get().map_or_else(|| Ok(self.0.life.get()), Err)
+    }
+
+    /// True if the device is done.
+    pub fn is_done(&self) -> bool {
+        self.0.done.is_done()
+    }
+}
+
+/// A command with the device.
+struct Issued {
+    request: Option<RequestId>,
+    start_ns: u64,
+    own_ns: u64,
+    cleaning_ns: u64,
+    operation: Operation,
+    error: Option<DeviceError>,
+    flush: Option<Rc<BioState>>,
+}
+
+struct State {
+    elevator: Elevator,
+    device: Box<dyn BlockDevice>,
+    options: QueueOptions,
+    queue_depth: u32,
+    pool: RequestPool,
+    is_plugged: bool,
+    unplug_ns: Option<u64>,
+    /// Bios of each request, by its number.
+    members: Vec<Vec<Member>>,
+    /// Side of the pool each request came from, by its number.
+    sides: Vec<usize>,
+    /// Commands with the device, by time of completion and order of issue.
+    running: BinaryHeap<Reverse<(u64, u64)>>,
+    issued: VecDeque<(u64, Issued)>,
+    issues: u64,
+    flushes: VecDeque<Rc<BioState>>,
+    occupancy: Occupancy,
+    observers: Vec<Rc<RefCell<dyn Observer>>>,
+    finished: Vec<Rc<BioState>>,
+    spare: Vec<Vec<Member>>,
+}
+
+struct Shared {
+    sim: Sim,
+    state: RefCell<State>,
+    timer: Timer,
+    /// Tasks that wait for a request, by side of the pool.
+    waiters: [WaitQueue; 2],
+}
+
+/// A request queue. Clones are the same queue.
+#[derive(Clone)]
+pub struct RequestQueue(Rc<Shared>);
+
+impl RequestQueue {
+    /// A queue over `device`; spawns the task that stands for the driver's interrupts and timers.
+    pub fn new(
+        sim: &Sim,
+        elevator: Elevator,
+        device: Box<dyn BlockDevice>,
+        options: QueueOptions,
+    ) -> Self {
+        let queue_depth = match options.queue_depth {
+            0 => device.queue_depth(),
+            depth => depth.min(device.queue_depth()),
+        };
+        let state = State {
+            pool: RequestPool::new(options.pool, elevator.queue().nr_requests),
+            elevator,
+            device,
+            options,
+            queue_depth,
+            is_plugged: false,
+            unplug_ns: None,
+            members: Vec::new(),
+            sides: Vec::new(),
+            running: BinaryHeap::new(),
+            issued: VecDeque::new(),
+            issues: 0,
+            flushes: VecDeque::new(),
+            occupancy: Occupancy::default(),
+            observers: Vec::new(),
+            finished: Vec::new(),
+            spare: Vec::new(),
+        };
+        let shared = Rc::new(Shared {
+            sim: sim.clone(),
+            state: RefCell::new(state),
+            timer: Timer::new(sim),
+            waiters: [WaitQueue::new(sim), WaitQueue::new(sim)],
+        });
+        let driver = Self(shared.clone());
+        sim.spawn_named("block driver", async move {
+            loop {
+                driver.0.timer.fired().await;
+                driver.on_event();
+            }
+        });
+        Self(shared)
+    }
+
+    /// Lets an observer see every bio that completes from now on.
+    pub fn observe(&self, observer: Rc<RefCell<dyn Observer>>) {
+        self.0.state.borrow_mut().observers.push(observer);
+    }
+
+    /// The device, for its statistics.
+    pub fn device(&self) -> Ref<'_, dyn BlockDevice> {
+        Ref::map(self.0.state.borrow(), |state| state.device.as_ref())
+    }
+
+    /// The elevator.
+    pub fn elevator(&self) -> Ref<'_, Elevator> {
+        Ref::map(self.0.state.borrow(), |state| &state.elevator)
+    }
+
+    /// Gives the device up for inspection once the run is over, leaving one that refuses.
+    pub fn take_activity(&self) -> Vec<device::Activity> {
+        self.0.state.borrow_mut().device.take_activity()
+    }
+
+    /// Starts or stops the recording of what the dies do.
+    pub fn record_activity(&self, on: bool) {
+        self.0.state.borrow_mut().device.record_activity(on);
+    }
+
+    /// What the device has done until now, by kind.
+    pub fn totals(&self) -> Behind {
+        self.0.state.borrow().occupancy.totals()
+    }
+
+    /// True if a background writer should wait (`bdi_write_congested`).
+    pub fn is_congested(&self, bio: &Bio) -> bool {
+        let state = self.0.state.borrow();
+        state.pool.is_congested(state.pool.side(bio))
+    }
+
+    /// Submits a bio. Waits for a request if there is none, not for the device.
+    ///
+    /// With a [`Plug`] and task plugging the scheduler does not see it before the plug is flushed.
+    pub async fn submit(&self, bio: Bio, plug: Option<&Plug>) -> Handle {
+        let plug = plug.filter(|_| self.0.state.borrow().options.plugging == Plugging::Task);
+        let now_ns = self.0.sim.now();
+        let state = Rc::new(BioState {
+            done: Completion::new(&self.0.sim),
+            life: Cell::new(Life {
+                bio,
+                is_merged: true,
+                queue_ns: now_ns,
+                get_ns: now_ns,
+                insert_ns: now_ns,
+                issue_ns: now_ns,
+                start_ns: now_ns,
+                complete_ns: now_ns,
+                behind: Behind::default(),
+            }),
+            totals: Cell::default(),
+            error: Cell::new(None),
+        });
+        let handle = Handle(state.clone());
+        let mut member = Member(state);
+        if let Some(plug) = plug {
+            let max_sectors = self.0.state.borrow().options.max_sectors;
+            match plug.try_merge(&bio, member, max_sectors) {
+                None => return handle,
+                Some(back) => member = back,
+            }
+        }
+        let merged = self.0.state.borrow_mut().try_merge(now_ns, &bio, member);
+        let Err(member) = merged else {
+            self.after_submit(&bio);
+            return handle;
+        };
+        self.get_request(&bio, plug).await;
+        self.settle(&bio, member, plug);
+        handle
+    }
+
+    /// Waits until the limit of requests admits one more.
+    async fn get_request(&self, bio: &Bio, plug: Option<&Plug>) {
+        let mut waited = false;
+        loop {
+            let now_ns = self.0.sim.now();
+            let side = {
+                let mut state = self.0.state.borrow_mut();
+                let state = &mut *state;
+                if waited {
+                    state.pool.woke(now_ns, bio.pid);
+                }
+                let must = state.elevator.must_queue(bio);
+                let limit = if bio.sync {
+                    u32::MAX
+                } else {
+                    state.elevator.scheduler().async_depth(state.elevator.queue())
+                };
+                match state.pool.allocate(now_ns, bio, must, limit) {
+                    Grant::Granted => return,
+                    Grant::Wait => state.pool.side(bio),
+                }
+            };
+            if let Some(plug) = plug {
+                self.unplug(plug);
+            }
+            self.run_unplugged();
+            self.0.waiters[side].wait().await;
+            waited = true;
+        }
+    }
+
+    /// A request was granted: it goes to the plug or to the scheduler.
+    fn settle(&self, bio: &Bio, member: Member, plug: Option<&Plug>) {
+        let now_ns = self.0.sim.now();
+        let mut life = member.0.life.get();
+        life.is_merged = false;
+        life.get_ns = now_ns;
+        member.0.life.set(life);
+        if let Some(plug) = plug {
+            if plug.len() >= PLUG_REQUESTS_MAX {
+                self.unplug(plug);
+            }
+            plug.list.borrow_mut().push(Plugged { bio: *bio, members: vec![member] });
+            return;
+        }
+        {
+            let mut state = self.0.state.borrow_mut();
+            let state = &mut *state;
+            state.occupancy.advance(now_ns);
+            let holds_back = state.options.plugging == Plugging::Queue
+                && !state.device_is_flat()
+                && state.elevator.waiting() == 0
+                && state.running.is_empty();
+            if holds_back && !state.is_plugged {
+                state.is_plugged = true;
+                state.unplug_ns = Some(now_ns + UNPLUG_DELAY_NS);
+            }
+            state.insert(now_ns, bio, member);
+            if state.is_plugged && state.elevator.waiting() as u32 >= UNPLUG_REQUESTS {
+                state.unplug_queue();
+            }
+        }
+        self.after_submit(bio);
+    }
+
+    /// What follows a bio that reached the scheduler, by merging or by insertion.
+    fn after_submit(&self, bio: &Bio) {
+        {
+            let mut state = self.0.state.borrow_mut();
+            // A synchronous bio carries the unplug flag in the era of the plugged queue.
+            if bio.sync {
+                state.unplug_queue();
+            }
+            state.run(self.0.sim.now());
+        }
+        self.after_run();
+    }
+
+    /// Hands everything in the plug to the scheduler and runs the queue: the end of the task's plug,
+    /// or a task about to sleep.
+    pub fn unplug(&self, plug: &Plug) {
+        let list = std::mem::take(&mut *plug.list.borrow_mut());
+        if list.is_empty() {
+            return;
+        }
+        {
+            let mut state = self.0.state.borrow_mut();
+            let now_ns = self.0.sim.now();
+            state.occupancy.advance(now_ns);
+            for plugged in list {
+                state.insert_plugged(now_ns, plugged);
+            }
+            state.run(now_ns);
+        }
+        self.after_run();
+    }
+
+    /// Ends the plugging of the queue, as a task does that is going to wait for its data.
+    pub fn run_unplugged(&self) {
+        {
+            let mut state = self.0.state.borrow_mut();
+            state.unplug_queue();
+            state.run(self.0.sim.now());
+        }
+        self.after_run();
+    }
+
+    /// Makes what was completed before durable.
+    ///
+    /// # Errors
+    /// The device's.
+    pub async fn flush(&self, pid: u32) -> Result<Life, DeviceError> {
+        let now_ns = self.0.sim.now();
+        let bio = Bio {
+            pid,
+            direction: Direction::Write,
+            sync: true,
+            noidle: true,
+            class: sched::Class::BestEffort,
+            level: 4,
+            sector: 0,
+            sectors: 0,
+        };
+        let state = Rc::new(BioState {
+            done: Completion::new(&self.0.sim),
+            life: Cell::new(Life {
+                bio,
+                is_merged: false,
+                queue_ns: now_ns,
+                get_ns: now_ns,
+                insert_ns: now_ns,
+                issue_ns: now_ns,
+                start_ns: now_ns,
+                complete_ns: now_ns,
+                behind: Behind::default(),
+            }),
+            totals: Cell::default(),
+            error: Cell::new(None),
+        });
+        {
+            let mut queue = self.0.state.borrow_mut();
+            queue.occupancy.advance(now_ns);
+            state.totals.set(queue.occupancy.totals());
+            queue.flushes.push_back(state.clone());
+            queue.unplug_queue();
+            queue.run(now_ns);
+        }
+        self.after_run();
+        Handle(state).wait().await
+    }
+
+    /// The process is gone.
+    pub fn exit(&self, pid: u32) {
+        {
+            let mut state = self.0.state.borrow_mut();
+            let now_ns = self.0.sim.now();
+            state.occupancy.advance(now_ns);
+            state.exit(now_ns, pid);
+            state.run(now_ns);
+        }
+        self.after_run();
+    }
+
+    /// A completion is due, or a timer.
+    fn on_event(&self) {
+        let now_ns = self.0.sim.now();
+        let mut freed = [0_u32; 2];
+        {
+            let mut state = self.0.state.borrow_mut();
+            while let Some(side) = state.complete_one(now_ns) {
+                if let Some(side) = side {
+                    freed[side] += 1;
+                }
+            }
+            state.fire_timers(now_ns);
+        }
+        for (waiters, freed) in self.0.waiters.iter().zip(freed) {
+            for _ in 0..freed {
+                waiters.wake_one();
+            }
+        }
+        self.after_run();
+    }
+
+    /// Wakes those whose bios are done and sets the timer for what is due next.
+    fn after_run(&self) {
+        let (mut finished, next_ns) = {
+            let mut state = self.0.state.borrow_mut();
+            (std::mem::take(&mut state.finished), state.next_ns())
+        };
+        for bio in finished.drain(..) {
+            bio.done.complete();
+        }
+        self.0.state.borrow_mut().finished = finished;
+        match next_ns {
+            Some(next_ns) => self.0.timer.arm(next_ns),
+            None => drop(self.0.timer.cancel()),
+        }
+    }
+}
+
+impl State {
+    fn device_is_flat(&self) -> bool {
+        !self.elevator.queue().rotational
+    }
+
+    fn unplug_queue(&mut self) {
+        self.is_plugged = false;
+        self.unplug_ns = None;
+    }
+
+    fn try_merge(&mut self, now_ns: u64, bio: &Bio, member: Member) -> Result<(), Member> {
+        let Some(merged) = self.elevator.try_merge(now_ns, bio) else { return Err(member) };
+        self.occupancy.advance(now_ns);
+        member.0.totals.set(self.occupancy.totals());
+        let survivor = merged.survivor.index();
+        match (merged.side, merged.absorbed) {
+            (MergeSide::Back, None) => self.members[survivor].push(member),
+            (MergeSide::Front, None) => self.members[survivor].insert(0, member),
+            (_, Some(absorbed)) => {
+                let mut later = std::mem::take(&mut self.members[absorbed.index()]);
+                self.members[survivor].push(member);
+                self.members[survivor].append(&mut later);
+                self.spare.push(later);
+                self.pool.free(self.sides[absorbed.index()]);
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, now_ns: u64, bio: &Bio, member: Member) {
+        let mut members = self.spare.pop().unwrap_or_default();
+        members.push(member);
+        self.insert_request(now_ns, bio, members);
+    }
+
+    fn insert_request(&mut self, now_ns: u64, bio: &Bio, members: Vec<Member>) {
+        for member in &members {
+            let mut life = member.0.life.get();
+            life.insert_ns = now_ns;
+            member.0.life.set(life);
+            member.0.totals.set(self.occupancy.totals());
+        }
+        let id = self.elevator.insert(now_ns, *bio);
+        if self.members.len() <= id.index() {
+            self.members.resize_with(id.index() + 1, Vec::new);
+            self.sides.resize(id.index() + 1, 0);
+        }
+        self.sides[id.index()] = self.pool.side(bio);
+        self.members[id.index()] = members;
+    }
+
+    /// A request from a plug is tried at the end of queued ones, then inserted.
+    fn insert_plugged(&mut self, now_ns: u64, plugged: Plugged) {
+        let Plugged { bio, mut members } = plugged;
+        let Some(id) = self.elevator.merge_behind(now_ns, &bio) else {
+            self.insert_request(now_ns, &bio, members);
+            return;
+        };
+        for member in &members {
+            let mut life = member.0.life.get();
+            life.insert_ns = now_ns;
+            member.0.life.set(life);
+            member.0.totals.set(self.occupancy.totals());
+        }
+        self.members[id.index()].append(&mut members);
+        self.pool.free(self.pool.side(&bio));
+    }
+
+    /// Runs the queue, and again as long as the scheduler asks for it and something comes of it.
+    fn run(&mut self, now_ns: u64) {
+        self.occupancy.advance(now_ns);
+        if !self.is_plugged {
+            self.dispatch(now_ns);
+            while self.elevator.take_run_soon() {
+                if !self.dispatch(now_ns) {
+                    break;
+                }
+            }
+        }
+        let is_waiting = self.elevator.waiting() > 0;
+        self.occupancy.set_waiting(is_waiting);
+    }
+
+    /// Gives the device commands while it has room; true if it got any.
+    fn dispatch(&mut self, now_ns: u64) -> bool {
+        let before = self.issues;
+        while (self.running.len() as u32) < self.queue_depth {
+            if let Some(flush) = self.flushes.pop_front() {
+                self.issue(now_ns, &Command::flush(), None, Some(flush));
+                continue;
+            }
+            let Some(id) = self.elevator.next(now_ns) else { break };
+            let bio = &self.elevator.queue().requests[id].bio;
+            let operation = match bio.direction {
+                Direction::Read => Operation::Read,
+                Direction::Write => Operation::Write,
+            };
+            let command = Command::new(operation, bio.sector, bio.sectors);
+            self.issue(now_ns, &command, Some(id), None);
+        }
+        self.issues > before
+    }
+
+    fn issue(
+        &mut self,
+        now_ns: u64,
+        command: &Command,
+        request: Option<RequestId>,
+        flush: Option<Rc<BioState>>,
+    ) {
+        let (completion, error) = match self.device.submit(now_ns, command) {
+            Ok(completion) => (completion, None),
+            // A command that is refused takes no time.
+            Err(error) => {
+                let at_once = device::Completion {
+                    start_ns: now_ns,
+                    done_ns: now_ns,
+                    ..device::Completion::default()
+                };
+                (at_once, Some(error))
+            }
+        };
+        let number = self.issues;
+        self.issues += 1;
+        let execution_ns = completion.done_ns - completion.start_ns;
+        let cleaning_ns = completion.cleaning_ns.min(execution_ns);
+        self.occupancy.begin(number, command.operation, completion.start_ns, cleaning_ns);
+        self.running.push(Reverse((completion.done_ns, number)));
+        let members = request.map(|id| self.members[id.index()].as_slice()).unwrap_or_default();
+        for bio in members.iter().map(|member| &member.0).chain(&flush) {
+            let mut life = bio.life.get();
+            life.issue_ns = now_ns;
+            life.start_ns = completion.start_ns;
+            bio.life.set(life);
+        }
+        let issued = Issued {
+            request,
+            start_ns: completion.start_ns,
+            own_ns: execution_ns - cleaning_ns,
+            cleaning_ns,
+            operation: command.operation,
+            error,
+            flush,
+        };
+        self.issued.push_back((number, issued));
+    }
+
+    /// Completes the earliest command that is done; says from which side of the pool a waiting task
+    /// may get its request.
+    fn complete_one(&mut self, now_ns: u64) -> Option<Option<usize>> {
+        let Reverse((done_ns, number)) = *self.running.peek()?;
+        if done_ns > now_ns {
+            return None;
+        }
+        self.running.pop();
+        self.occupancy.advance(now_ns);
+        self.occupancy.end(number);
+        let place = self.issued.iter().position(|(other, _)| *other == number)?;
+        let (_, issued) = self.issued.remove(place)?;
+        let mut woken = None;
+        let members = match issued.request {
+            Some(id) => {
+                self.elevator.complete(now_ns, id);
+                let side = self.sides[id.index()];
+                woken = self.pool.free(side).then_some(side);
+                std::mem::take(&mut self.members[id.index()])
+            }
+            None => Vec::new(),
+        };
+        let mut members = members;
+        let flushed = issued.flush.clone();
+        for bio in members.drain(..).map(|member| member.0).chain(flushed) {
+            self.finish(now_ns, bio, &issued);
+        }
+        self.spare.push(members);
+        self.run(now_ns);
+        Some(woken)
+    }
+
+    fn finish(&mut self, now_ns: u64, bio: Rc<BioState>, issued: &Issued) {
+        let mut life = bio.life.get();
+        life.complete_ns = now_ns;
+        let mut behind = self.occupancy.totals().since(&bio.totals.get());
+        let own = behind.of(issued.operation);
+        *own = own.saturating_sub(issued.own_ns);
+        life.behind = behind;
+        bio.life.set(life);
+        bio.error.set(issued.error);
+        debug_assert!(issued.start_ns + issued.own_ns + issued.cleaning_ns <= now_ns);
+        for observer in &self.observers {
+            observer.borrow_mut().completed(&life);
+        }
+        self.finished.push(bio);
+    }
+
+    fn exit(&mut self, now_ns: u64, pid: u32) {
+        for id in self.elevator.exit(now_ns, pid) {
+            self.pool.free(self.sides[id.index()]);
+            let mut members = std::mem::take(&mut self.members[id.index()]);
+            self.finished.extend(members.drain(..).map(|member| member.0));
+            self.spare.push(members);
+        }
+    }
+
+    fn fire_timers(&mut self, now_ns: u64) {
+        if self.unplug_ns.is_some_and(|at_ns| at_ns <= now_ns) {
+            self.unplug_queue();
+            self.run(now_ns);
+        }
+        if self.elevator.timer_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            self.elevator.timer(now_ns);
+            if self.elevator.take_run_soon() {
+                self.run(now_ns);
+            }
+        }
+    }
+
+    fn next_ns(&self) -> Option<u64> {
+        let completion = self.running.peek().map(|Reverse((done_ns, _))| *done_ns);
+        [completion, self.elevator.timer_ns(), self.unplug_ns].into_iter().flatten().min()
+    }
+}

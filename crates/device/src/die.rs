@@ -1,0 +1,334 @@
+//! Dies behind channels: what the translation layers make their chips do, placed in time.
+//!
+//! All planes of a die work together: a page here is one page of every plane, programmed and erased
+//! by multi-plane commands, so a die has as many array operations in flight as it has planes, of the
+//! same kind. A die does one thing at a time, in the order of arrival. A read is the array time and
+//! then a transfer over the channel, a program the transfer and then the array time, with the lower
+//! and upper pages' own times; whole pages are moved, as the page's ECC needs them. No cache
+//! commands, no suspended programs or erases.
+//!
+//! What a layer does beyond the page's own read or program is its cleaning (merges, and the map
+//! traffic of layers that keep it on flash, are counted with it) and comes first. Copies within the
+//! die are copy-back commands that leave the channel alone, or go over it, as the device says; a
+//! channel is then charged their sum at once, at the beginning.
+
+use crate::spec::{Cleaning, Suspend};
+use crate::timeline::{CleaningTimes, Moment, Timeline};
+use crate::{Activity, ActivityKind};
+use ftl::{CleanStep, Ftl, FtlError, PageWork, Work};
+use nand::Part;
+
+/// Times of one operation on one die, all planes together.
+#[derive(Clone, Debug)]
+struct Times {
+    read_ns: u64,
+    spare_program_ns: u64,
+    erase_ns: u64,
+    transfer_ns: u64,
+    spare_transfer_ns: u64,
+    copy_back: bool,
+}
+
+/// Time that work takes in the array and on the channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Cost {
+    array_ns: u64,
+    transfer_ns: u64,
+}
+
+impl Times {
+    fn new(part: &Part, copy_back: bool) -> Self {
+        let (geometry, timing) = (&part.geometry, &part.timing);
+        Self {
+            read_ns: timing.read_ns,
+            spare_program_ns: timing.program_ns[0],
+            erase_ns: timing.erase_ns,
+            transfer_ns: timing.transfer_ns(geometry.page_data_bytes + geometry.page_oob_bytes),
+            spare_transfer_ns: timing.transfer_ns(geometry.page_oob_bytes),
+            copy_back,
+        }
+    }
+
+    /// Cost of work that serves no page of the host: copies that stay in the die move nothing.
+    fn cost(&self, work: Work) -> Cost {
+        let counters = work.counters;
+        let copies =
+            if self.copy_back { counters.page_reads.min(counters.page_programs) } else { 0 };
+        Cost {
+            array_ns: counters.reads() * self.read_ns
+                + work.program_ns
+                + counters.spare_programs * self.spare_program_ns
+                + counters.erases * self.erase_ns,
+            transfer_ns: (counters.page_reads + counters.page_programs - 2 * copies)
+                * self.transfer_ns
+                + (counters.spare_reads + counters.spare_programs) * self.spare_transfer_ns,
+        }
+    }
+}
+
+/// A page of the cache on its way to the die.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InFlight {
+    pub(crate) slot: u32,
+    pub(crate) end_ns: u64,
+}
+
+/// A translation layer that can be cloned with the die it works on.
+pub(crate) struct Layer(pub(crate) Box<dyn Ftl>);
+
+impl Clone for Layer {
+    fn clone(&self) -> Self {
+        Self(self.0.clone_box())
+    }
+}
+
+/// A die, its translation layer and its time line.
+#[derive(Clone)]
+pub(crate) struct Die {
+    pub(crate) layer: Layer,
+    channel: u32,
+    /// The die takes the next operation at this time.
+    pub(crate) busy_until_ns: u64,
+    /// Cleaning may begin at this time if nothing else does.
+    clean_from_ns: u64,
+    /// False if the layer had nothing to clean, and nothing was written since.
+    may_clean: bool,
+    /// Cleaning has begun a block and not finished it.
+    in_block: bool,
+    cleaning_times: CleaningTimes,
+    pub(crate) in_flight: Option<InFlight>,
+    busy_ns: u64,
+    foreground_cleaning_ns: u64,
+    background_cleaning_ns: u64,
+}
+
+/// What all dies did, nanoseconds summed over them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DieTotals {
+    pub(crate) busy_ns: u64,
+    pub(crate) foreground_cleaning_ns: u64,
+    pub(crate) background_cleaning_ns: u64,
+}
+
+/// All dies and channels of a device.
+#[derive(Clone)]
+pub(crate) struct Dies {
+    pub(crate) all: Vec<Die>,
+    channels: Vec<Timeline>,
+    times: Times,
+    cleaning: Cleaning,
+    activity: Option<Vec<Activity>>,
+}
+
+impl Dies {
+    /// Dies over `layers`; die `d` is on channel `d mod channels`. `part` has one plane: the planes
+    /// of the real part driven together.
+    pub(crate) fn new(
+        layers: Vec<Box<dyn Ftl>>,
+        channels: u32,
+        part: &Part,
+        copy_back: bool,
+        cleaning: Cleaning,
+    ) -> Self {
+        let die = |(layer, number): (Box<dyn Ftl>, u32)| Die {
+            layer: Layer(layer),
+            channel: number % channels,
+            busy_until_ns: 0,
+            clean_from_ns: 0,
+            may_clean: true,
+            in_block: false,
+            cleaning_times: CleaningTimes::default(),
+            in_flight: None,
+            busy_ns: 0,
+            foreground_cleaning_ns: 0,
+            background_cleaning_ns: 0,
+        };
+        Self {
+            all: layers.into_iter().zip(0..).map(die).collect(),
+            channels: vec![Timeline::default(); channels as usize],
+            times: Times::new(part, copy_back),
+            cleaning,
+            activity: None,
+        }
+    }
+
+    /// The die reads a page that the host asked for; `work` is what its layer said of it.
+    ///
+    /// Returns when the page is in the controller. A page never written is no work at all.
+    #[inline]
+    pub(crate) fn read(&mut self, die: usize, ready: Moment, work: &PageWork) -> Moment {
+        let mut rest = work.total;
+        if rest.counters.page_reads == 0 {
+            return if rest == Work::default() { ready } else { self.manage(die, ready, rest) };
+        }
+        rest.counters.page_reads -= 1;
+        let start = self.manage(die, ready, rest);
+        let array_end_ns = start.ns + self.times.read_ns;
+        let transfer_ns = self.times.transfer_ns;
+        let channel = self.all[die].channel as usize;
+        let end_ns = self.channels[channel].book(array_end_ns, transfer_ns) + transfer_ns;
+        self.occupy(die, start.ns, end_ns, self.times.read_ns + transfer_ns, ActivityKind::Read);
+        start.not_before(end_ns)
+    }
+
+    /// The die programs a page of the host; returns when it is on the medium.
+    #[inline]
+    pub(crate) fn program(&mut self, die: usize, ready: Moment, work: &PageWork) -> Moment {
+        let mut rest = work.total;
+        rest.counters.page_programs -= 1;
+        rest.program_ns -= work.own_program_ns;
+        let start = self.manage(die, ready, rest);
+        let transfer_ns = self.times.transfer_ns;
+        let channel = self.all[die].channel as usize;
+        let transferred_ns = self.channels[channel].book(start.ns, transfer_ns) + transfer_ns;
+        let end_ns = transferred_ns + work.own_program_ns;
+        let busy_ns = transfer_ns + work.own_program_ns;
+        self.occupy(die, start.ns, end_ns, busy_ns, ActivityKind::Program);
+        self.all[die].may_clean = true;
+        start.not_before(end_ns)
+    }
+
+    /// Waits for the die and does what its layer does beside the page: returns when that is done.
+    #[inline]
+    pub(crate) fn manage(&mut self, die: usize, ready: Moment, work: Work) -> Moment {
+        let start = self.wait(die, ready);
+        if work == Work::default() || !self.cleaning.takes_time {
+            return start;
+        }
+        let end_ns = self.clean(die, start.ns, work, ActivityKind::ForegroundCleaning);
+        self.rest(die, end_ns);
+        Moment { ns: end_ns, cleaning_ns: start.cleaning_ns + (end_ns - start.ns) }
+    }
+
+    /// Books cleaning from `start_ns` on; returns its end.
+    fn clean(&mut self, die: usize, start_ns: u64, work: Work, kind: ActivityKind) -> u64 {
+        let cost = self.times.cost(work);
+        let channel = self.all[die].channel as usize;
+        let begun_ns = self.channels[channel].book(start_ns, cost.transfer_ns);
+        let end_ns = begun_ns + cost.transfer_ns + cost.array_ns;
+        self.occupy(die, start_ns, end_ns, cost.transfer_ns + cost.array_ns, kind);
+        let die = &mut self.all[die];
+        die.cleaning_times.add(start_ns, end_ns);
+        let sum = if kind == ActivityKind::ForegroundCleaning {
+            &mut die.foreground_cleaning_ns
+        } else {
+            &mut die.background_cleaning_ns
+        };
+        *sum += cost.transfer_ns + cost.array_ns;
+        end_ns
+    }
+
+    /// When the die takes an operation that is ready, and how much of the wait was for cleaning.
+    #[inline]
+    fn wait(&self, die: usize, ready: Moment) -> Moment {
+        let die = &self.all[die];
+        if die.busy_until_ns <= ready.ns {
+            return ready;
+        }
+        let waited_ns = die.cleaning_times.between(ready.ns, die.busy_until_ns);
+        Moment { ns: die.busy_until_ns, cleaning_ns: ready.cleaning_ns + waited_ns }
+    }
+
+    #[inline]
+    fn occupy(&mut self, die: usize, start_ns: u64, end_ns: u64, busy_ns: u64, kind: ActivityKind) {
+        if let Some(activity) = &mut self.activity {
+            record(activity, Activity { die: die as u32, start_ns, end_ns, kind });
+        }
+        self.all[die].busy_ns += busy_ns;
+        self.rest(die, end_ns);
+    }
+
+    /// The die is free from `end_ns` on; idle time begins there.
+    #[inline]
+    fn rest(&mut self, die: usize, end_ns: u64) {
+        let idle_before_ns = self.cleaning.idle_before_ns;
+        let die = &mut self.all[die];
+        die.busy_until_ns = end_ns;
+        die.clean_from_ns = end_ns + idle_before_ns;
+    }
+
+    /// Time at which cleaning between commands would take its next step; never, if it has none.
+    #[inline]
+    pub(crate) fn next_cleaning_ns(&self, die: usize) -> u64 {
+        let state = &self.all[die];
+        if self.cleaning.background && state.may_clean { state.clean_from_ns } else { u64::MAX }
+    }
+
+    /// Cleans while the die is idle: takes every step that begins before `until_ns`.
+    ///
+    /// A step is one page copy, or the erase of a block whose pages are moved; a command that comes
+    /// within it waits for its end. With suspension by block, it waits for the block.
+    pub(crate) fn clean_until(&mut self, die: usize, until_ns: u64) -> Result<(), FtlError> {
+        let whole_blocks = self.cleaning.suspend == Suspend::Block;
+        while self.next_cleaning_ns(die) < until_ns || (whole_blocks && self.all[die].in_block) {
+            let start_ns = self.all[die].clean_from_ns;
+            let layer = &mut self.all[die].layer.0;
+            let before = Work::of(layer.flash().chip());
+            let step = layer.clean_step(self.cleaning.free_target_blocks)?;
+            let work = Work::of(layer.flash().chip()) - before;
+            let state = &mut self.all[die];
+            state.in_block = step == CleanStep::Moved;
+            state.may_clean = step != CleanStep::Idle;
+            if self.cleaning.takes_time && work != Work::default() {
+                let end_ns = self.clean(die, start_ns, work, ActivityKind::BackgroundCleaning);
+                // Once begun, cleaning goes on without another pause.
+                self.all[die].clean_from_ns = end_ns;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing will be asked about times before `ns`.
+    #[inline]
+    pub(crate) fn forget_before(&mut self, ns: u64) {
+        self.channels.iter_mut().for_each(|channel| channel.forget_before(ns));
+    }
+
+    /// As [`Dies::forget_before`], for one die.
+    #[inline]
+    pub(crate) fn forget_cleaning_before(&mut self, die: usize, ns: u64) {
+        self.all[die].cleaning_times.forget_before(ns);
+    }
+
+    /// Cleaning of a die between two moments.
+    pub(crate) fn cleaning_between(&self, die: usize, from_ns: u64, to_ns: u64) -> u64 {
+        self.all[die].cleaning_times.between(from_ns, to_ns)
+    }
+
+    /// A trim changed what there is to clean.
+    pub(crate) fn look_again(&mut self, die: usize) {
+        self.all[die].may_clean = true;
+    }
+
+    pub(crate) fn totals(&self) -> DieTotals {
+        let mut totals = DieTotals::default();
+        for die in &self.all {
+            totals.busy_ns += die.busy_ns;
+            totals.foreground_cleaning_ns += die.foreground_cleaning_ns;
+            totals.background_cleaning_ns += die.background_cleaning_ns;
+        }
+        totals
+    }
+
+    pub(crate) fn record_activity(&mut self, on: bool) {
+        self.activity = on.then(|| self.activity.take().unwrap_or_default());
+    }
+
+    pub(crate) fn take_activity(&mut self) -> Vec<Activity> {
+        self.activity.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// Adds an interval, to the last one if it goes on with the same thing.
+fn record(activity: &mut Vec<Activity>, interval: Activity) {
+    match activity.last_mut() {
+        Some(last)
+            if last.die == interval.die
+                && last.kind == interval.kind
+                && last.end_ns == interval.start_ns =>
+        {
+            last.end_ns = interval.end_ns;
+        }
+        _ => activity.push(interval),
+    }
+}

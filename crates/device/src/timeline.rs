@@ -1,0 +1,174 @@
+//! Timelines of what is shared (host interface, channels) and the account of time lost to cleaning.
+
+use std::collections::VecDeque;
+
+/// A moment on the way of a command, and how much of the way there was a wait for cleaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub(crate) ns: u64,
+    pub(crate) cleaning_ns: u64,
+}
+
+impl Moment {
+    /// This moment, `ns` nanoseconds of other work later.
+    #[inline]
+    pub(crate) fn after(self, ns: u64) -> Self {
+        Self { ns: self.ns + ns, ..self }
+    }
+
+    /// This moment, put off to `ns` by something that is not cleaning.
+    #[inline]
+    pub(crate) fn not_before(self, ns: u64) -> Self {
+        Self { ns: self.ns.max(ns), ..self }
+    }
+
+    /// The later of the two: what a step waits for that needs both.
+    #[inline]
+    pub(crate) fn or_later(self, other: Self) -> Self {
+        if other.ns > self.ns { other } else { self }
+    }
+}
+
+/// What is used by one at a time; uses may be booked ahead, and later ones take the gaps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timeline {
+    /// Disjoint intervals in order; touching ones are one.
+    booked: VecDeque<(u64, u64)>,
+    busy_ns: u64,
+}
+
+impl Timeline {
+    /// Books the first gap of `duration_ns` from `earliest_ns` on and says where it begins.
+    #[inline]
+    pub(crate) fn book(&mut self, earliest_ns: u64, duration_ns: u64) -> u64 {
+        if duration_ns == 0 {
+            return earliest_ns;
+        }
+        self.busy_ns += duration_ns;
+        match self.booked.back_mut() {
+            Some((_, end_ns)) if *end_ns == earliest_ns => *end_ns += duration_ns,
+            Some((_, end_ns)) if *end_ns > earliest_ns => {
+                return self.book_gap(earliest_ns, duration_ns);
+            }
+            _ => self.booked.push_back((earliest_ns, earliest_ns + duration_ns)),
+        }
+        earliest_ns
+    }
+
+    fn book_gap(&mut self, earliest_ns: u64, duration_ns: u64) -> u64 {
+        let mut start_ns = earliest_ns;
+        let mut index = self.booked.partition_point(|(_, end_ns)| *end_ns <= earliest_ns);
+        while let Some((next_ns, end_ns)) = self.booked.get(index) {
+            if start_ns + duration_ns <= *next_ns {
+                break;
+            }
+            start_ns = *end_ns;
+            index += 1;
+        }
+        let end_ns = start_ns + duration_ns;
+        let joins_next = self.booked.get(index).is_some_and(|(next_ns, _)| *next_ns == end_ns);
+        let joins_previous = index > 0 && self.booked[index - 1].1 == start_ns;
+        match (joins_previous, joins_next) {
+            (true, true) => {
+                self.booked[index - 1].1 = self.booked[index].1;
+                self.booked.remove(index);
+            }
+            (true, false) => self.booked[index - 1].1 = end_ns,
+            (false, true) => self.booked[index].0 = start_ns,
+            (false, false) => self.booked.insert(index, (start_ns, end_ns)),
+        }
+        start_ns
+    }
+
+    /// Forgets what ended by `ns`: nothing will be booked before it.
+    #[inline]
+    pub(crate) fn forget_before(&mut self, ns: u64) {
+        while self.booked.front().is_some_and(|(_, end_ns)| *end_ns <= ns) {
+            self.booked.pop_front();
+        }
+    }
+
+    /// Time booked so far.
+    pub(crate) fn busy_ns(&self) -> u64 {
+        self.busy_ns
+    }
+}
+
+/// When cleaning took place, as far back as anything may still have waited for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CleaningTimes {
+    /// Disjoint intervals in order.
+    intervals: VecDeque<(u64, u64)>,
+}
+
+impl CleaningTimes {
+    /// Adds an interval that does not begin before the one added last.
+    #[inline]
+    pub(crate) fn add(&mut self, start_ns: u64, end_ns: u64) {
+        if start_ns >= end_ns {
+            return;
+        }
+        match self.intervals.back_mut() {
+            Some((_, last_ns)) if *last_ns >= start_ns => *last_ns = end_ns.max(*last_ns),
+            _ => self.intervals.push_back((start_ns, end_ns)),
+        }
+    }
+
+    /// Forgets what ended by `ns`.
+    #[inline]
+    pub(crate) fn forget_before(&mut self, ns: u64) {
+        while self.intervals.front().is_some_and(|(_, end_ns)| *end_ns <= ns) {
+            self.intervals.pop_front();
+        }
+    }
+
+    /// Cleaning between two moments.
+    #[inline]
+    pub(crate) fn between(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let overlap = |(start_ns, end_ns): &(u64, u64)| {
+            (*end_ns).min(to_ns).saturating_sub((*start_ns).max(from_ns))
+        };
+        self.intervals.iter().map(overlap).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CleaningTimes, Timeline};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bookings_never_overlap_and_take_the_first_gap(
+            wishes in prop::collection::vec((0_u64..1000, 1_u64..40), 1..80)
+        ) {
+            let mut timeline = Timeline::default();
+            let mut taken = [false; 10_000];
+            for (earliest, duration) in &wishes {
+                let fits = |start: u64| {
+                    taken[start as usize..(start + duration) as usize].iter().all(|busy| !busy)
+                };
+                let expected = (*earliest..).find(|start| fits(*start)).expect("time is long");
+                let start = timeline.book(*earliest, *duration);
+                prop_assert_eq!(start, expected);
+                taken[start as usize..(start + duration) as usize].fill(true);
+            }
+            let busy = taken.iter().filter(|busy| **busy).count() as u64;
+            prop_assert_eq!(timeline.busy_ns(), busy);
+            prop_assert!(timeline.booked.iter().zip(timeline.booked.iter().skip(1)).all(|(a, b)| a.1 < b.0));
+        }
+    }
+
+    #[test]
+    fn cleaning_between_two_moments_is_the_overlap() {
+        let mut times = CleaningTimes::default();
+        times.add(10, 20);
+        times.add(20, 30);
+        times.add(50, 60);
+        assert_eq!(times.between(0, 100), 30);
+        assert_eq!(times.between(15, 55), 20);
+        assert_eq!(times.between(30, 50), 0);
+        times.forget_before(30);
+        assert_eq!(times.between(0, 100), 10);
+    }
+}

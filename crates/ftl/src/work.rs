@@ -1,0 +1,69 @@
+//! What a layer made its chip do, page by page: what a device above needs to place it in time.
+
+use nand::{Chip, Counters};
+use std::ops::Sub;
+
+/// Operations of a chip and the time that its page programs took in the array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Operations.
+    pub counters: Counters,
+    /// Array time of the page programs: the pages of a word line differ in it. Nanoseconds.
+    pub program_ns: u64,
+}
+
+impl Work {
+    /// All work of a chip since its counters were set to zero.
+    #[inline]
+    pub fn of(chip: &Chip) -> Self {
+        let counters = chip.counters();
+        let program_ns = match chip.timing().program_ns.as_slice() {
+            [one] => one * counters.page_programs,
+            several => several
+                .iter()
+                .zip(chip.programs_by_position())
+                .map(|(program_ns, count)| program_ns * count)
+                .sum(),
+        };
+        Self { counters, program_ns }
+    }
+}
+
+impl Sub for Work {
+    type Output = Self;
+
+    #[inline]
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            counters: self.counters - earlier.counters,
+            program_ns: self.program_ns - earlier.program_ns,
+        }
+    }
+}
+
+/// Work for one page of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageWork {
+    /// Everything, cleaning and merges included.
+    pub total: Work,
+    /// Array time of the program that the page itself needs; zero for a read.
+    pub own_program_ns: u64,
+}
+
+/// What one step of cleaning between requests came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleanStep {
+    /// Nothing to do.
+    Idle,
+    /// A page was moved; the block is not free yet.
+    Moved,
+    /// A block was erased and is free.
+    Freed,
+}
+
+/// Array time of a program of page `page` of any block.
+pub(crate) fn program_array_ns(chip: &Chip, page: u32) -> u64 {
+    let times = &chip.timing().program_ns;
+    let position = chip.geometry().word_line_position(page) as usize;
+    times[position.min(times.len() - 1)]
+}
