@@ -11,7 +11,7 @@ from nandlab.errors import NandlabError
 Progress = Callable[[int, int, str], None]
 """Called with the runs done, the runs in all, and what is being worked on."""
 
-LISTING_KINDS = ("formats", "ftls", "parts", "policies", "workloads")
+LISTING_KINDS = ("devices", "formats", "ftls", "parts", "policies", "schedulers", "workloads")
 """What `listing` knows."""
 
 
@@ -64,6 +64,11 @@ def explain(ftl: str, operations: str, options: Mapping[str, Any]) -> dict[str, 
     return _object(_call("explain", ftl, operations, json.dumps(_present(options))))
 
 
+def schedule(shown: str, text: str, arguments: Mapping[str, Any]) -> str:
+    """What a scheduler does with a table of requests, as a table; `shown` names it in messages."""
+    return str(_raw("schedule", shown, text, json.dumps(arguments)))
+
+
 def _silent(done: int, total: int, label: str) -> None:
     """Progress that nobody watches."""
 
@@ -80,9 +85,13 @@ def _native() -> ModuleType:
 
 
 def _call(function: str, *arguments: object) -> Any:
+    return json.loads(_raw(function, *arguments))
+
+
+def _raw(function: str, *arguments: object) -> Any:
     native = _native()
     try:
-        return json.loads(getattr(native, function)(*arguments))
+        return getattr(native, function)(*arguments)
     except NandlabError:
         raise
     except ValueError as error:

@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_types, reason = "measuring time is what this program is for")]
 
 mod bare_loop;
+mod timed_device;
 
 use bare_loop::BareLoop;
 use ftl::{FTLS, Ftl, Settings};
@@ -19,6 +20,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use study::{AddressRule, Replay};
+use timed_device::TimedDevice;
 use trace::{Operation, Record, TraceWriter};
 
 /// 4 GiB of 4 KiB pages, 64 to a block; an eighth is spare.
@@ -33,6 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let page = page_mapping();
     let replay = replay(page.bare_writes_per_s)?;
     let layers = layers();
+    let timed = timed_device::measure();
     println!(
         "page mapping, greedy, 4 GiB of 4 KiB pages, N = 64, Sf = 0.125, uniform random writes"
     );
@@ -48,6 +51,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("  replay         {:>8.2} M requests/s", replay.requests_per_s / 1e6);
     println!("  replay_ratio        {:.3}", replay.ratio);
     println!(
+        "devices in simulated time, 4 GiB of 4 KiB pages, N = 64, Sf = 0.07, uniform random writes"
+    );
+    println!("  bare loop      {:>8.2} M writes/s", timed.bare_writes_per_s / 1e6);
+    println!(
+        "  1 die          {:>8.2} M writes/s, p99 {:.1} ms simulated",
+        timed.one_die_writes_per_s / 1e6,
+        timed.one_die_p99_ms
+    );
+    println!(
+        "  32 dies        {:>8.2} M writes/s, p99 {:.1} ms simulated",
+        timed.many_dies_writes_per_s / 1e6,
+        timed.many_dies_p99_ms
+    );
+    println!("  timed_1_die_ratio   {:.3}", timed.one_die_ratio());
+    println!("  timed_32_die_ratio  {:.3}", timed.many_dies_ratio());
+    println!("  filled in      {:>8.3} s", timed.precondition_s);
+    println!(
         "writes of one page each, 100 MiB of 512-byte pages in 16 KiB blocks, default settings"
     );
     println!("  {:<18} {:>14} {:>14} {:>10}", "layer", "sequential M/s", "random M/s", "random WA");
@@ -61,7 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
     if let Some(out) = out {
-        write_report(&out, &page, &replay, &layers)?;
+        write_report(&out, &page, &replay, &timed, &layers)?;
     }
     Ok(())
 }
@@ -239,6 +259,7 @@ fn write_report(
     out: &Path,
     page: &PageMapping,
     replay: &ReplaySpeed,
+    timed: &TimedDevice,
     layers: &[Layer],
 ) -> Result<(), Box<dyn Error>> {
     let report = json!({
@@ -248,6 +269,11 @@ fn write_report(
         "bare_loop_writes_per_s": page.bare_writes_per_s,
         "replay_ratio": replay.ratio,
         "replay_requests_per_s": replay.requests_per_s,
+        "timed_1_die_ratio": timed.one_die_ratio(),
+        "timed_1_die_writes_per_s": timed.one_die_writes_per_s,
+        "timed_32_die_ratio": timed.many_dies_ratio(),
+        "timed_32_die_writes_per_s": timed.many_dies_writes_per_s,
+        "precondition_4gib_seconds": timed.precondition_s,
         "layers": layers.iter().map(|layer| json!({
             "ftl": layer.name,
             "sequential_writes_per_s": layer.sequential,

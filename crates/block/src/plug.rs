@@ -5,6 +5,7 @@
 
 use crate::queue::Member;
 use sched::Bio;
+use sim::Sim;
 use std::cell::RefCell;
 
 /// Requests that a new one finds on the list when it makes the list go (`BLK_MAX_REQUEST_COUNT`).
@@ -14,6 +15,7 @@ pub(crate) const PLUG_REQUESTS_MAX: usize = 16;
 pub(crate) struct Plugged {
     pub(crate) bio: Bio,
     pub(crate) members: Vec<Member>,
+    pub(crate) sim: Sim,
 }
 
 /// The list of one task, between its `blk_start_plug` and `blk_finish_plug`.
@@ -69,12 +71,7 @@ impl Drop for Plug {
     fn drop(&mut self) {
         // A cut of the power drops tasks where they are; what they had plugged is lost with them.
         debug_assert!(
-            self.list.borrow().is_empty()
-                || self
-                    .list
-                    .borrow()
-                    .iter()
-                    .all(|plugged| { plugged.members.iter().all(Member::is_abandoned) }),
+            self.list.borrow().iter().all(|plugged| plugged.sim.is_stopped()),
             "a plug was dropped with requests in it"
         );
     }

@@ -60,12 +60,6 @@ pub(crate) type MemberState = Rc<BioState>;
 /// A bio as part of a request.
 pub(crate) struct Member(MemberState);
 
-impl Member {
-    pub(crate) fn is_abandoned(&self) -> bool {
-        Rc::strong_count(&self.0) == 1
-    }
-}
-
 /// A submitted bio; [`Handle::wait`] for its end, or leave it to itself.
 pub struct Handle(MemberState);
 
@@ -188,6 +182,11 @@ impl RequestQueue {
         Ref::map(self.0.state.borrow(), |state| state.device.as_ref())
     }
 
+    /// How the queue is run.
+    pub fn options(&self) -> QueueOptions {
+        self.0.state.borrow().options
+    }
+
     /// The elevator.
     pub fn elevator(&self) -> Ref<'_, Elevator> {
         Ref::map(self.0.state.borrow(), |state| &state.elevator)
@@ -297,7 +296,8 @@ impl RequestQueue {
             if plug.len() >= PLUG_REQUESTS_MAX {
                 self.unplug(plug);
             }
-            plug.list.borrow_mut().push(Plugged { bio: *bio, members: vec![member] });
+            let plugged = Plugged { bio: *bio, members: vec![member], sim: self.0.sim.clone() };
+            plug.list.borrow_mut().push(plugged);
             return;
         }
         {
@@ -509,7 +509,7 @@ impl State {
 
     /// A request from a plug is tried at the end of queued ones, then inserted.
     fn insert_plugged(&mut self, now_ns: u64, plugged: Plugged) {
-        let Plugged { bio, mut members } = plugged;
+        let Plugged { bio, mut members, .. } = plugged;
         let Some(id) = self.elevator.merge_behind(now_ns, &bio) else {
             self.insert_request(now_ns, &bio, members);
             return;

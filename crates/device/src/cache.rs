@@ -98,15 +98,12 @@ impl WriteCache {
             return;
         }
         let cached = CachedPage { page, written, ready_ns, is_waiting: true };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = cached;
-                slot
-            }
-            None => {
-                self.slots.push(cached);
-                self.slots.len() as u32 - 1
-            }
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = cached;
+            slot
+        } else {
+            self.slots.push(cached);
+            self.slots.len() as u32 - 1
         };
         self.newest.insert(page, slot);
         self.queues[die].push_back(slot);

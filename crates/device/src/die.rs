@@ -104,6 +104,7 @@ pub(crate) struct Die {
 
 /// What all dies did, nanoseconds summed over them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_field_names, reason = "units stand last in every name")]
 pub(crate) struct DieTotals {
     pub(crate) busy_ns: u64,
     pub(crate) foreground_cleaning_ns: u64,
@@ -118,6 +119,8 @@ pub(crate) struct Dies {
     times: Times,
     cleaning: Cleaning,
     activity: Option<Vec<Activity>>,
+    /// Nothing asks about times before this one.
+    horizon_ns: u64,
 }
 
 impl Dies {
@@ -134,7 +137,7 @@ impl Dies {
             layer: Layer(layer),
             channel: number % channels,
             busy_until_ns: 0,
-            clean_from_ns: 0,
+            clean_from_ns: cleaning.idle_before_ns,
             may_clean: true,
             in_block: false,
             cleaning_times: CleaningTimes::default(),
@@ -149,6 +152,7 @@ impl Dies {
             times: Times::new(part, copy_back),
             cleaning,
             activity: None,
+            horizon_ns: 0,
         }
     }
 
@@ -208,6 +212,7 @@ impl Dies {
         let end_ns = begun_ns + cost.transfer_ns + cost.array_ns;
         self.occupy(die, start_ns, end_ns, cost.transfer_ns + cost.array_ns, kind);
         let die = &mut self.all[die];
+        die.cleaning_times.forget_before(self.horizon_ns);
         die.cleaning_times.add(start_ns, end_ns);
         let sum = if kind == ActivityKind::ForegroundCleaning {
             &mut die.foreground_cleaning_ns
@@ -281,13 +286,8 @@ impl Dies {
     /// Nothing will be asked about times before `ns`.
     #[inline]
     pub(crate) fn forget_before(&mut self, ns: u64) {
+        self.horizon_ns = ns;
         self.channels.iter_mut().for_each(|channel| channel.forget_before(ns));
-    }
-
-    /// As [`Dies::forget_before`], for one die.
-    #[inline]
-    pub(crate) fn forget_cleaning_before(&mut self, die: usize, ns: u64) {
-        self.all[die].cleaning_times.forget_before(ns);
     }
 
     /// Cleaning of a die between two moments.
@@ -298,6 +298,20 @@ impl Dies {
     /// A trim changed what there is to clean.
     pub(crate) fn look_again(&mut self, die: usize) {
         self.all[die].may_clean = true;
+    }
+
+    /// Forgets time and counts; what the dies hold stays.
+    pub(crate) fn start_over(&mut self) {
+        self.channels.fill(Timeline::default());
+        self.horizon_ns = 0;
+        for die in &mut self.all {
+            die.busy_until_ns = 0;
+            die.clean_from_ns = self.cleaning.idle_before_ns;
+            die.may_clean = true;
+            die.cleaning_times = CleaningTimes::default();
+            (die.busy_ns, die.foreground_cleaning_ns, die.background_cleaning_ns) = (0, 0, 0);
+        }
+        self.activity = self.activity.take().map(|_| Vec::new());
     }
 
     pub(crate) fn totals(&self) -> DieTotals {

@@ -7,14 +7,30 @@
 //!
 //! What is left out: data bytes (a device counts, it stores none), power states, link training.
 
+mod build;
+mod cache;
 mod command;
 mod constant;
+mod die;
+mod disk;
+mod flash;
+mod precondition;
+mod spec;
+mod suggest;
+mod timeline;
 
+pub use build::build;
 pub use command::{
     Activity, ActivityKind, Command, Completion, DeviceError, DeviceStatistics, Operation,
     SECTOR_BYTES,
 };
 pub use constant::ConstantDevice;
+pub use disk::{DiskDevice, DiskSpec, SeekSpec};
+pub use flash::FlashDevice;
+pub use precondition::{Fill, Precondition};
+pub use spec::{
+    CacheSpec, Cleaning, DeviceSpec, FlashSpec, HostSpec, SpecError, Suspend, devices, find_device,
+};
 
 /// A device that takes commands in units of 512-byte sectors.
 pub trait BlockDevice: Send {
@@ -37,6 +53,17 @@ pub trait BlockDevice: Send {
     /// # Errors
     /// [`DeviceError`]; the command then took no time.
     fn submit(&mut self, now_ns: u64, command: &Command) -> Result<Completion, DeviceError>;
+
+    /// Fills the device before a run. Time does not pass, and statistics begin again at zero.
+    ///
+    /// Devices whose speed does not depend on what they hold do nothing.
+    ///
+    /// # Errors
+    /// [`DeviceError::Ftl`] at the end of life.
+    fn precondition(&mut self, how: &Precondition) -> Result<(), DeviceError> {
+        let _ = how;
+        Ok(())
+    }
 
     /// A copy with the whole state, the time and the statistics.
     fn clone_box(&self) -> Box<dyn BlockDevice>;

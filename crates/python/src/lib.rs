@@ -45,6 +45,23 @@ struct Options {
     metadata: BTreeMap<String, String>,
 }
 
+/// Options of `schedule`, as JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScheduleArguments {
+    scheduler: String,
+    settings: BTreeMap<String, String>,
+    hz: u32,
+    service_us: u64,
+    device: Option<String>,
+    queue_depth: Option<u32>,
+    plug: String,
+    nonrot: bool,
+    sync_write_noidle: bool,
+    harness: String,
+    events: bool,
+}
+
 impl Options {
     fn parse(text: &str) -> PyResult<Self> {
         serde_json::from_str(text).map_err(failed)
@@ -97,7 +114,7 @@ impl Options {
     }
 }
 
-/// The rows of the table `kind`: formats, ftls, parts, policies or workloads.
+/// The rows of the table `kind`: devices, formats, ftls, parts, policies, schedulers, workloads.
 #[pyfunction]
 fn listing(kind: &str) -> PyResult<String> {
     Ok(study::listing(kind).map_err(failed)?.to_string())
@@ -180,6 +197,8 @@ fn run_study(
         "columns": results.columns,
         "rows": rows,
         "curves": {"columns": curve_columns, "rows": curves},
+        "tables": results.tables.iter().filter(|table| !table.rows.is_empty())
+            .map(|table| json!({"name": table.name, "csv": table.to_csv()})).collect::<Vec<_>>(),
         "results_csv": results.to_csv(),
         "results_digest": results.digest(),
         "notes": results.notes,
@@ -282,6 +301,32 @@ fn explain(ftl: &str, operations: &str, options_json: &str) -> PyResult<String> 
     serde_json::to_string(&explanation).map_err(failed)
 }
 
+/// What a scheduler does with a table of requests, or with recorded events: a table as CSV.
+#[pyfunction]
+fn schedule(
+    python: Python<'_>,
+    shown: &str,
+    text: &str,
+    arguments_json: &str,
+) -> PyResult<String> {
+    let given: ScheduleArguments = serde_json::from_str(arguments_json).map_err(failed)?;
+    let settings = given.settings.iter();
+    let options = study::ScheduleOptions {
+        scheduler: given.scheduler,
+        settings: settings.map(|(name, text)| (name.clone(), Value::from(text.as_str()))).collect(),
+        hz: given.hz,
+        service_us: given.service_us,
+        device: given.device,
+        queue_depth: given.queue_depth,
+        plug: given.plug,
+        nonrot: given.nonrot,
+        sync_write_noidle: given.sync_write_noidle,
+        harness: given.harness,
+    };
+    let run = if given.events { study::schedule_events } else { study::schedule };
+    python.detach(|| run(shown, text, &options)).map_err(failed)
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NandlabError", module.py().get_type::<NandlabError>())?;
@@ -291,5 +336,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay, module)?)?;
     module.add_function(wrap_pyfunction!(convert, module)?)?;
     module.add_function(wrap_pyfunction!(trace_summary, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)
 }

@@ -38,8 +38,8 @@
 //!
 //! Quirks. If a request begins at the sector at which a queued one begins, 2.6.32 sends the queued
 //! one to the driver at once, whatever its turn, and goes on from there; 3.4 keeps both. When a sweep
-//! ends it begins again at the oldest request, not at the lowest sector. A batch that ran out of
-//! requests goes on if a merge or the displacing of a request gives it a next one.
+//! ends it begins again at the oldest request, not at the lowest sector. A sysfs `writes_starved` below
+//! zero is compared as an unsigned number and never lets a write pass: 2147483647 states that here.
 //!
 //! Source: Linux 2.6.32 (2.6.29 decides alike) and 3.4, `block/deadline-iosched.c`.
 
@@ -120,7 +120,12 @@ struct Lane {
 
 impl Lane {
     fn new(expire_jiffies: u64) -> Self {
-        Self { by_sector: SectorTree::default(), by_age: List::default(), next: None, expire_jiffies }
+        Self {
+            by_sector: SectorTree::default(),
+            by_age: List::default(),
+            next: None,
+            expire_jiffies,
+        }
     }
 }
 

@@ -6,9 +6,14 @@
 //! that `block/elevator.c` makes. Nothing here knows a device, a thread or a clock: the caller
 //! says what time it is.
 
+mod anticipatory;
+mod cfq;
 mod clock;
+mod deadline;
 mod elevator;
+mod kyber;
 mod list;
+mod mq_deadline;
 mod noop;
 mod queue;
 mod registry;
@@ -16,6 +21,8 @@ pub mod replay;
 mod request;
 mod row;
 mod sector_tree;
+mod sfq;
+mod tag_depth;
 
 pub use clock::Clock;
 pub use elevator::{Elevator, ElevatorOptions, Merged};

@@ -1,6 +1,9 @@
 //! The contract of a scheduler and the table of all of them.
 
-use crate::{Bio, Clock, Queue, RequestId, Settings, noop, row};
+use crate::{
+    Bio, Clock, Queue, RequestId, Settings, anticipatory, cfq, deadline, kyber, mq_deadline, noop,
+    row, sfq,
+};
 use settings::Parameter;
 
 /// Which end of a request a bio was merged to.
@@ -106,6 +109,7 @@ pub trait Scheduler: Send {
 }
 
 /// A row of the table of schedulers.
+#[derive(Debug)]
 pub struct SchedulerEntry {
     /// Name on the command line and in studies.
     pub name: &'static str,
@@ -135,7 +139,21 @@ impl SchedulerEntry {
 }
 
 /// All schedulers, sorted by name.
-pub const SCHEDULERS: &[&SchedulerEntry] = &[&noop::ENTRY, &row::ENTRY];
+pub const SCHEDULERS: &[&SchedulerEntry] = &[
+    &anticipatory::ENTRY,
+    &cfq::ENTRY_2_6_29,
+    &cfq::ENTRY_2_6_32,
+    &cfq::ENTRY_3_4,
+    &deadline::ENTRY_2_6_32,
+    &deadline::ENTRY_3_4,
+    &kyber::ENTRY,
+    &mq_deadline::ENTRY_6_1,
+    &mq_deadline::ENTRY_6_12,
+    &noop::ENTRY,
+    &row::ENTRY,
+    &sfq::ENTRY,
+    &sfq::ENTRY_LITERAL,
+];
 
 /// The scheduler called `name`, or by an alias.
 pub fn find_scheduler(name: &str) -> Option<&'static SchedulerEntry> {
@@ -143,7 +161,7 @@ pub fn find_scheduler(name: &str) -> Option<&'static SchedulerEntry> {
 }
 
 /// Names and aliases, for messages.
-pub fn scheduler_names() -> impl Iterator<Item = &'static str> {
+pub fn scheduler_names() -> impl Iterator<Item = &'static str> + Clone {
     SCHEDULERS
         .iter()
         .flat_map(|entry| std::iter::once(entry.name).chain(entry.aliases.iter().copied()))

@@ -9,7 +9,8 @@
 //! quanta are restored.
 //!
 //! - *Idling.* If reads reach a queue less than `rd_idle_data_freq` milliseconds apart, and the
-//!   queue runs empty, nothing less urgent is served for `rd_idle_data` milliseconds.
+//!   queue runs empty, nothing less urgent is served for `rd_idle_data` milliseconds; for high and
+//!   for regular reads one after the other, if both came so.
 //! - *Urgent requests.* The first high read after something else was served, and any read for a
 //!   queue that did not use up its quantum in the cycle before and has not been served since, is
 //!   dispatched next, idling or not. One at a time: there is none while one is pending or in

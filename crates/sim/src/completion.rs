@@ -5,7 +5,7 @@ use crate::wait_queue::WaitQueue;
 use std::cell::Cell;
 
 /// An event that happens once and is remembered, such as the end of a request.
-/// Shape: `complete_all` of Linux' `kernel/sched/completion.c`.
+/// Shape: `complete_all` of Linux 6, `kernel/sched/completion.c`.
 pub struct Completion {
     is_done: Cell<bool>,
     waiters: WaitQueue,

@@ -35,16 +35,12 @@ impl Cpus {
     pub async fn run(&self, cost_ns: u64) {
         let mut left_ns = cost_ns;
         while left_ns > 0 {
+            // Whoever waits goes first after each slice; if nobody does, entering again is free.
             let _pass = self.gate.enter(1).await;
             let _running = Running::start(self);
-            loop {
-                let slice_ns = left_ns.min(self.timeslice_ns);
-                self.sim.sleep(slice_ns).await;
-                left_ns -= slice_ns;
-                if left_ns == 0 || self.gate.has_line() {
-                    break;
-                }
-            }
+            let slice_ns = left_ns.min(self.timeslice_ns);
+            self.sim.sleep(slice_ns).await;
+            left_ns -= slice_ns;
         }
     }
 

@@ -6,8 +6,8 @@ use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
 
 /// Guards a `T` for one holder at a time, also across `await`. Strictly first come, first served:
-/// the holder hands over to the first in line. Linux' mutex lets a running task steal the lock
-/// from a woken one (`kernel/locking/mutex.c`); that is not modelled.
+/// the holder hands over to the first in line. The mutex of Linux 6 lets a running task steal the
+/// lock from a woken one (`kernel/locking/mutex.c`); that is not modelled.
 pub struct Lock<T> {
     gate: Gate<Permits>,
     value: RefCell<T>,

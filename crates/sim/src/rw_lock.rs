@@ -42,9 +42,9 @@ impl Rule for Sharing {
 
 /// Guards a `T` for many readers or one writer, also across `await`. One line for both: readers
 /// that follow each other enter together, and a reader that comes after a waiting writer waits
-/// behind it, so writers are not starved. Linux' rwsem also lets in readers from behind waiting
-/// writers when it wakes readers, and lets running tasks steal (`kernel/locking/rwsem.c`); neither
-/// is modelled.
+/// behind it, so writers are not starved. The rwsem of Linux 6 also lets in readers from behind
+/// waiting writers when it wakes readers, and lets running tasks steal (`kernel/locking/rwsem.c`);
+/// neither is modelled.
 pub struct RwLock<T> {
     gate: Gate<Sharing>,
     value: RefCell<T>,

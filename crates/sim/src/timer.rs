@@ -222,3 +222,23 @@ impl Drop for Fired<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Timers;
+
+    #[test]
+    fn timeouts_that_never_fire_do_not_pile_up() {
+        let mut timers = Timers::default();
+        let (live, timeout) = (timers.take_slot(), timers.take_slot());
+        timers.arm(live, 5);
+        for at_ns in 10..10_010 {
+            timers.arm(timeout, at_ns);
+        }
+        assert!(timers.heap.len() < 200, "{}", timers.heap.len());
+        assert!(timers.disarm(timeout) && !timers.disarm(timeout));
+        assert_eq!(timers.pop(u64::MAX).map(|fired| fired.0), Some(5));
+        assert_eq!(timers.pop(u64::MAX), None);
+        assert_eq!((timers.heap.len(), timers.dead), (0, 0));
+    }
+}

@@ -15,7 +15,7 @@ enum Woken {
 /// Tasks that wait until somebody wakes them, all as the kernel's exclusive waiters: one wake-up
 /// wakes one, the one that has waited longest. A wake-up that finds nobody is lost; no other task
 /// runs between looking at a condition and waiting, so it cannot slip through in between.
-/// Source: `kernel/sched/wait.c` of Linux, of which shared waiters are left out.
+/// Source: `kernel/sched/wait.c` of Linux 6, of which shared waiters are left out.
 pub struct WaitQueue {
     sim: Sim,
     line: RefCell<WaitList<Woken>>,

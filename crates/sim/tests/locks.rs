@@ -89,7 +89,7 @@ const VISITORS: u64 = 6;
 
 /// Runs visitors that stay for 10 ns each; the given one is cancelled after `cancel_ns`, by a
 /// timer that is armed 5 ns before.
-fn visit_all(index: usize, cancelled: Option<(u64, u64)>) -> (&'static str, Vec<(u64, u64)>) {
+fn visit_all(index: usize, victim: Option<(u64, u64)>) -> (&'static str, Vec<(u64, u64)>) {
     let mut simulation = Simulation::new(0);
     let (sim, log) = (simulation.handle(), Log::new());
     let (name, visit) = exclusive_things(&sim).swap_remove(index);
@@ -102,7 +102,7 @@ fn visit_all(index: usize, cancelled: Option<(u64, u64)>) -> (&'static str, Vec<
         }));
         let cancel = cancel.clone();
         sim.spawn(async move {
-            if cancelled.is_some_and(|(victim, _)| victim == visitor) {
+            if victim.is_some_and(|(victim, _)| victim == visitor) {
                 race(async { cancel.wait().await }, visiting).await;
             } else {
                 visiting.await;
@@ -111,7 +111,7 @@ fn visit_all(index: usize, cancelled: Option<(u64, u64)>) -> (&'static str, Vec<
     }
     let canceller = sim.clone();
     sim.spawn(async move {
-        if let Some((_, at_ns)) = cancelled {
+        if let Some((_, at_ns)) = victim {
             canceller.sleep_until(at_ns - 5).await;
             canceller.sleep_until(at_ns).await;
             cancel.complete();

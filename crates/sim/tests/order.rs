@@ -3,6 +3,9 @@
 mod support;
 
 use sim::{RunEnd, Simulation};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use support::Log;
 
 #[test]
@@ -96,6 +99,24 @@ fn zero_and_past_sleeps_return_without_yielding() {
     });
     assert_eq!(simulation.run(), RunEnd::Idle);
     assert_eq!(simulation.polls(), 2);
+}
+
+#[test]
+fn a_task_woken_twice_in_one_instant_is_polled_once() {
+    let mut simulation = Simulation::new(0);
+    let sim = simulation.handle();
+    simulation.handle().spawn(async move {
+        let (mut first, mut second) = (sim.sleep(10), sim.sleep(10));
+        poll_fn(|context| {
+            let is_first = Pin::new(&mut first).poll(context).is_ready();
+            let is_second = Pin::new(&mut second).poll(context).is_ready();
+            if is_first && is_second { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        sim.sleep(10).await;
+    });
+    assert_eq!(simulation.run(), RunEnd::Idle);
+    assert_eq!(simulation.polls(), 3);
 }
 
 #[test]

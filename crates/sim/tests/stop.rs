@@ -68,7 +68,10 @@ fn stop_from_outside_drops_at_once_and_refuses_new_tasks() {
     log.add(String::from("cut"));
     sim.stop();
     assert_eq!(log.take(), ["hold 0", "hold 1", "cut", "drop 1", "drop 2", "drop 3"]);
-    let refused = sim.spawn(async {});
+    let held = Rc::new(());
+    let in_task = held.clone();
+    let refused = sim.spawn(async move { drop(in_task) });
+    assert_eq!((Rc::strong_count(&held), simulation.blocked_tasks().len()), (1, 0));
     assert_eq!(simulation.run(), RunEnd::Stopped);
     assert!(!refused.is_finished());
 }

@@ -1,10 +1,11 @@
 //! Everything about a study that can be found wrong before it runs.
 
 use crate::StudyError;
-use crate::device::{find_layer, resolve};
+use crate::ftl_device::{find_layer, resolve};
+use crate::jobs::jobs_axes;
 use crate::matrix::{DEFAULT_SETTINGS, STACK_AXES};
 use crate::study_file::Study;
-use crate::workload::{WORKLOADS, WorkloadEntry};
+use crate::workload_kinds::{WORKLOADS, WorkloadEntry};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs that a study may stand for: more are a slip, and would fill the memory with their plan.
@@ -78,7 +79,11 @@ impl Study {
     }
 
     fn check_axes(&self) -> Result<(), StudyError> {
-        if !self.axes.contains_key("ftl") {
+        if self.has_jobs() {
+            if !self.axes.contains_key("scheduler") {
+                return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
+            }
+        } else if !self.axes.contains_key("ftl") {
             return wrong("axes", "an axis `ftl` with at least one translation layer is missing");
         }
         if self.axes.contains_key("spare_percent") && self.workload.capacity_bytes.is_some() {
@@ -88,11 +93,17 @@ impl Study {
             );
         }
         let file = self.workload.file.as_deref().unwrap_or_default();
+        let of_jobs = jobs_axes(self);
         for (axis, values) in &self.axes {
             if values.is_empty() {
                 return wrong("axes", format!("axis `{axis}` has no values"));
             }
-            if !STACK_AXES.contains(&axis.as_str()) && !file.contains(&format!("{{{axis}}}")) {
+            if self.has_jobs() {
+                if !of_jobs.contains(axis) {
+                    let known = of_jobs.iter().map(String::as_str);
+                    return Err(StudyError::unknown("axis", axis, known));
+                }
+            } else if !STACK_AXES.contains(&axis.as_str()) && !file.contains(&format!("{{{axis}}}")) {
                 let known = STACK_AXES.join(", ");
                 let reason = format!(
                     "axis `{axis}` is neither one of {known} nor named in workload.file as {{{axis}}}"
@@ -169,6 +180,9 @@ impl Study {
     /// Devices and traces of all runs.
     fn check_runs(&self) -> Result<(), StudyError> {
         for run in self.runs()? {
+            if run.jobs.is_some() {
+                continue;
+            }
             resolve(&run.device)?;
             if let Some(trace) = run.trace.filter(|trace| !trace.is_file()) {
                 return wrong("workload.file", format!("there is no trace {}", trace.display()));

@@ -39,6 +39,9 @@ pub enum StudyError {
     /// The part cannot be used.
     #[error(transparent)]
     Part(#[from] PartError),
+    /// The device cannot be used.
+    #[error(transparent)]
+    Device(#[from] device::SpecError),
     /// A setting of the layer is wrong.
     #[error(transparent)]
     Setting(#[from] SettingError),

@@ -1,7 +1,7 @@
 //! One layer, a few operations, and everything that happens: for those who want to understand it.
 
 use crate::StudyError;
-use crate::device::find_layer;
+use crate::ftl_device::find_layer;
 use ftl::{Ftl, FtlEntry, Settings, Table, Value};
 use nand::{Chip, ChipOperation, Counters, FaultSettings, PageAddress, Part, Storage, find_part};
 use serde::Serialize;

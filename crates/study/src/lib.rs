@@ -6,10 +6,11 @@
 //! so that the digest does not depend on the number of workers.
 
 mod checks;
-mod device;
 mod error;
 mod explain;
+mod ftl_device;
 mod generated;
+mod jobs;
 mod listing;
 mod matrix;
 mod overrides;
@@ -17,20 +18,23 @@ mod replay;
 mod requests;
 mod results;
 mod run;
+mod schedule;
 mod single;
 mod study_file;
 mod windows;
-mod workload;
+mod workload_kinds;
 
-pub use device::{DeviceOptions, build_device, find_part_or_file};
+pub use ftl_device::{DeviceOptions, build_device, find_part_or_file};
 pub use error::StudyError;
 pub use explain::{ExplainOptions, Explanation, Step, explain};
 pub use listing::listing;
+pub use jobs::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
 pub use matrix::{Axis, Run};
 pub use replay::{AddressRule, HostCounters, Replay};
 pub use requests::{Request, Requests};
-pub use results::{Metric, Row, StudyResults, device_metrics};
+pub use results::{Metric, Row, StudyResults, Table, device_metrics};
 pub use run::run_study;
+pub use schedule::{ScheduleOptions, schedule, schedule_events};
 pub use single::{ReplayOptions, ReplayResults, replay_trace};
 pub use study_file::{AxisValue, Preconditioning, SettingValue, Study, Workload, load};
-pub use workload::{WORKLOADS, WorkloadEntry};
+pub use workload_kinds::{WORKLOADS, WorkloadEntry};

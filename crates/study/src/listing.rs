@@ -1,12 +1,14 @@
-//! What there is: layers, parts, policies, workloads and trace formats, from their tables.
+//! What there is: schedulers, devices, layers, parts, policies, workloads and trace formats, from their tables.
 
 use crate::StudyError;
-use crate::workload::WORKLOADS;
+use crate::workload_kinds::WORKLOADS;
 use ftl::cleaning::POLICIES;
 use ftl::{COMMON_PARAMETERS, FTLS, Parameter};
+use sched::SCHEDULERS;
 use serde_json::{Value, json};
 
-const KINDS: [&str; 5] = ["formats", "ftls", "parts", "policies", "workloads"];
+const KINDS: [&str; 7] =
+    ["devices", "formats", "ftls", "parts", "policies", "schedulers", "workloads"];
 
 /// The rows of one table as JSON objects, each with `name` and `summary`.
 ///
@@ -29,6 +31,22 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
                         "block_kinds": entry.features.block_kinds,
                     },
                     "parameters": parameters,
+                })
+            })
+            .collect(),
+        "devices" => device::devices()
+            .iter()
+            .map(|spec| json!({"name": spec.name, "summary": spec.summary}))
+            .collect(),
+        "schedulers" => SCHEDULERS
+            .iter()
+            .map(|entry| {
+                json!({
+                    "name": entry.name,
+                    "aliases": entry.aliases,
+                    "summary": entry.summary,
+                    "source": entry.source,
+                    "parameters": entry.parameters.iter().map(parameter).collect::<Vec<Value>>(),
                 })
             })
             .collect(),

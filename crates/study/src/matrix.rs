@@ -1,12 +1,14 @@
 //! The matrix of runs that a study stands for.
 
 use crate::StudyError;
-use crate::device::{DeviceOptions, chip_of, find_layer};
+use crate::ftl_device::{DeviceOptions, chip_of, find_layer};
+use crate::jobs::{JobsRun, plan_run};
 use crate::study_file::{SettingValue, Study};
 use crate::windows::HostWriteCharge;
 use ftl::Settings;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Name of the settings that every layer has without being told.
 pub(crate) const DEFAULT_SETTINGS: &str = "default";
@@ -32,6 +34,8 @@ pub struct Run {
     /// The trace, for workloads that have one.
     pub trace: Option<PathBuf>,
     pub(crate) charge: HostWriteCharge,
+    /// Processes over a scheduler, for studies of the block path; then the device above is not used.
+    pub(crate) jobs: Option<Arc<JobsRun>>,
 }
 
 impl Run {
@@ -43,7 +47,8 @@ impl Run {
     /// True if the two cannot differ in their results: a layer may have nothing under a name of
     /// settings, and a trace is the same in every repeat.
     pub(crate) fn is_same_work(&self, other: &Self) -> bool {
-        self.device == other.device
+        self.jobs.is_none()
+            && self.device == other.device
             && self.trace == other.trace
             && self.charge == other.charge
             && (self.trace.is_some() || self.repeat == other.repeat)
@@ -66,7 +71,9 @@ impl Study {
     pub fn columns(&self) -> Vec<String> {
         let mut columns: Vec<String> =
             self.ordered_axes().into_iter().map(|(name, _)| name).collect();
-        columns.push("initial".into());
+        if !self.has_jobs() {
+            columns.push("initial".into());
+        }
         columns
     }
 
@@ -75,9 +82,29 @@ impl Study {
     /// # Errors
     /// Names and settings that do not fit.
     pub fn runs(&self) -> Result<Vec<Run>, StudyError> {
-        let axes = self.ordered_axes();
+        let mut runs = self.product(&self.ordered_axes(), self.repeats)?;
+        for also in &self.also {
+            let mut axes = self.ordered_axes();
+            for (name, values) in &mut axes {
+                if let Some(replaced) = also.axes.get(name) {
+                    *values = replaced.iter().map(ToString::to_string).collect();
+                }
+            }
+            for run in self.product(&axes, also.repeats.unwrap_or(self.repeats))? {
+                let is_there =
+                    |other: &Run| other.axes == run.axes && other.repeat == run.repeat;
+                if !runs.iter().any(is_there) {
+                    runs.push(run);
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    /// The runs of all combinations of these axes.
+    fn product(&self, axes: &[Axis], repeats: u32) -> Result<Vec<Run>, StudyError> {
         let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
-        for (_, values) in &axes {
+        for (_, values) in axes {
             let longer = |head: &Vec<String>| {
                 let head = head.clone();
                 values
@@ -88,10 +115,27 @@ impl Study {
         }
         let mut runs = Vec::new();
         for combination in combinations {
-            let run = self.run(&axes, &combination)?;
-            runs.extend((0..self.repeats).map(|repeat| Run { repeat, ..run.clone() }));
+            let run = if self.has_jobs() {
+                self.jobs_run(axes, &combination)?
+            } else {
+                self.run(axes, &combination)?
+            };
+            runs.extend((0..repeats).map(|repeat| Run { repeat, ..run.clone() }));
         }
         Ok(runs)
+    }
+
+    fn jobs_run(&self, axes: &[Axis], values: &[String]) -> Result<Run, StudyError> {
+        let named: BTreeMap<&str, &str> =
+            axes.iter().map(|(name, _)| name.as_str()).zip(values.iter().map(String::as_str)).collect();
+        Ok(Run {
+            axes: values.to_vec(),
+            repeat: 0,
+            device: DeviceOptions::default(),
+            trace: None,
+            charge: HostWriteCharge::default(),
+            jobs: Some(Arc::new(plan_run(self, &named)?)),
+        })
     }
 
     fn run(&self, axes: &[Axis], values: &[String]) -> Result<Run, StudyError> {
@@ -122,7 +166,7 @@ impl Study {
         let initial =
             if trace.is_some() { self.workload.preconditioning.name() } else { WARMED_UP };
         let axes = values.iter().cloned().chain([initial.to_owned()]).collect();
-        Ok(Run { axes, repeat: 0, device, trace, charge })
+        Ok(Run { axes, repeat: 0, device, trace, charge, jobs: None })
     }
 
     /// The settings called `chosen` of the device's layer; `blocks` among them is the chip's.

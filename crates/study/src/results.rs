@@ -58,6 +58,30 @@ pub struct Row {
     pub metric: Metric,
 }
 
+/// A table beside the rows: pooled values, distributions, time lines.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// Name of its file.
+    pub name: &'static str,
+    /// Column heads: the axes, then its own.
+    pub columns: Vec<String>,
+    /// Cells, in the order of the plan.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// The table as CSV.
+    pub fn to_csv(&self) -> String {
+        let mut text = self.columns.join(",");
+        text.push('\n');
+        for row in &self.rows {
+            text.push_str(&row.join(","));
+            text.push('\n');
+        }
+        text
+    }
+}
+
 /// Everything a study yields.
 #[derive(Clone, Debug, Serialize)]
 pub struct StudyResults {
@@ -67,6 +91,8 @@ pub struct StudyResults {
     pub rows: Vec<Row>,
     /// Cumulative counts over the run: axis values, then `io, reads, writes, erases, weighted_time`.
     pub curves: Vec<(Vec<String>, Vec<[u64; 5]>)>,
+    /// Tables made of several runs; none for studies of translation layers alone.
+    pub tables: Vec<Table>,
     /// What a reader should know.
     pub notes: Vec<String>,
     /// True if the study was stopped before all runs were done.
@@ -89,9 +115,14 @@ impl StudyResults {
         text
     }
 
-    /// BLAKE3 of the CSV, in hexadecimal.
+    /// BLAKE3 of the CSV and of all tables, in hexadecimal.
     pub fn digest(&self) -> String {
-        blake3::hash(self.to_csv().as_bytes()).to_hex().to_string()
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.to_csv().as_bytes());
+        for table in &self.tables {
+            hasher.update(table.to_csv().as_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
     }
 }
 

@@ -1,8 +1,11 @@
 //! Running the matrix of a study.
 
 use crate::StudyError;
-use crate::device::build_device;
+use crate::ftl_device::build_device;
 use crate::generated::run_generated;
+use crate::jobs::{
+    CellTables, JobsOutcome, JobsRun, PreparedDevices, pooled_tables, run_jobs,
+};
 use crate::matrix::Run;
 use crate::replay::{AddressRule, Replay};
 use crate::requests::{Request, Requests};
@@ -27,8 +30,15 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Requests between two looks at the stop flag.
 const STRIDE: usize = 4096;
 
-/// What a run measured: metrics and the points of its curve.
-type Measured = (Vec<Metric>, Vec<[u64; 5]>);
+/// What a run measured.
+#[derive(Clone, Default)]
+struct Measured {
+    metrics: Vec<Metric>,
+    /// Points of its cumulative curve.
+    curve: Vec<[u64; 5]>,
+    /// Everything of a run of processes, to be pooled with other repeats.
+    jobs: Option<Box<JobsOutcome>>,
+}
 
 /// What became of a run: none if it was stopped.
 type Outcome = Result<Option<Measured>, StudyError>;
@@ -49,6 +59,7 @@ pub fn run_study(
     let runs = study.runs()?;
     let traces = load_traces(study, &runs)?;
     let groups = same_work(&runs);
+    let devices = PreparedDevices::default();
     let stop = AtomicBool::new(false);
     let (sender, receiver) = channel();
     let jobs = jobs.clamp(1, groups.len().max(1));
@@ -58,7 +69,9 @@ pub fn run_study(
         .map_err(|error| StudyError::Study { place: "--jobs".into(), reason: error.to_string() })?;
     let mut outcomes: Vec<Option<Outcome>> = groups.iter().map(|_| None).collect();
     std::thread::scope(|scope| {
-        scope.spawn(|| pool.install(|| run_all(study, &runs, &groups, &traces, &stop, sender)));
+        scope.spawn(|| {
+            pool.install(|| run_all(study, &runs, &groups, &traces, &devices, &stop, sender));
+        });
         let (mut done, mut label) = (0, String::new());
         loop {
             match receiver.recv_timeout(PROGRESS_INTERVAL) {
@@ -98,6 +111,7 @@ fn run_all(
     runs: &[Run],
     groups: &[Vec<usize>],
     traces: &BTreeMap<PathBuf, Requests>,
+    devices: &PreparedDevices,
     stop: &AtomicBool,
     sender: Sender<(usize, Outcome)>,
 ) {
@@ -111,8 +125,10 @@ fn run_all(
             }
             let run = &runs[group[0]];
             let requests = run.trace.as_ref().map(|path| &traces[path]);
-            let outcome =
-                catch_unwind(AssertUnwindSafe(|| run_one(study, run, requests, &stopped)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| match &run.jobs {
+                Some(jobs) => run_processes(study, run.repeat, jobs, devices, &stopped),
+                None => run_one(study, run, requests, &stopped),
+            }));
             let outcome = outcome.unwrap_or_else(|panic| Err(internal_error(panic.as_ref())));
             // The receiver outlives all senders, so a send cannot fail.
             let _ = sender.send((index, outcome));
@@ -156,14 +172,27 @@ fn collect(
         columns: study.columns(),
         rows: Vec::new(),
         curves: Vec::new(),
+        tables: Vec::new(),
         notes: traces.iter().flat_map(notes_of).collect(),
         interrupted: by_run.iter().any(Option::is_none),
     };
+    let mut cells = Vec::new();
     for (run, measured) in runs.iter().zip(by_run) {
-        let Some((metrics, curve)) = measured else { continue };
+        let Some(measured) = measured else { continue };
         let row = |metric| Row { axes: run.axes.clone(), repeat: run.repeat, metric };
-        results.rows.extend(metrics.into_iter().map(row));
-        results.curves.push((run.axes.clone(), curve));
+        results.rows.extend(measured.metrics.into_iter().map(row));
+        match measured.jobs {
+            Some(outcome) => {
+                if cells.last().is_none_or(|cell: &CellTables| cell.axes != run.axes) {
+                    cells.push(CellTables::new(run.axes.clone()));
+                }
+                outcome.pool(cells.last_mut().expect("pushed if it was not there"));
+            }
+            None => results.curves.push((run.axes.clone(), measured.curve)),
+        }
+    }
+    if study.has_jobs() {
+        results.tables = pooled_tables(&results.columns, &cells);
     }
     Ok(results)
 }
@@ -179,6 +208,21 @@ fn load_traces(study: &Study, runs: &[Run]) -> Result<BTreeMap<PathBuf, Requests
     Ok(traces)
 }
 
+fn run_processes(
+    study: &Study,
+    repeat: u32,
+    jobs: &JobsRun,
+    devices: &PreparedDevices,
+    stopped: &dyn Fn() -> bool,
+) -> Outcome {
+    let outcome = run_jobs(jobs, study.seed, repeat, devices, stopped)?;
+    Ok(outcome.map(|outcome| Measured {
+        metrics: outcome.metrics(),
+        jobs: Some(Box::new(outcome)),
+        ..Measured::default()
+    }))
+}
+
 fn run_one(
     study: &Study,
     run: &Run,
@@ -188,7 +232,8 @@ fn run_one(
     let mut replay = Replay::new(build_device(&run.device)?, AddressRule::Error);
     let Some(requests) = requests else {
         let complete = run_generated(study, run.repeat, &mut replay, stopped)?;
-        return Ok(complete.then(|| (device_metrics(&replay), Vec::new())));
+        return Ok(complete
+            .then(|| Measured { metrics: device_metrics(&replay), ..Measured::default() }));
     };
     let complete = match study.workload.preconditioning {
         Preconditioning::None => true,
@@ -266,7 +311,7 @@ fn measure(
         ));
     }
     metrics.extend(device_metrics(replay));
-    Ok(Some((metrics, curve)))
+    Ok(Some(Measured { metrics, curve, jobs: None }))
 }
 
 /// Reads and writes are I/Os; flushes and trims are served but not counted as such.

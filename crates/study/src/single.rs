@@ -1,7 +1,7 @@
 //! One trace on one device: `nandlab replay`.
 
 use crate::StudyError;
-use crate::device::{DeviceOptions, build_device};
+use crate::ftl_device::{DeviceOptions, build_device};
 use crate::replay::{AddressRule, Replay};
 use crate::requests::describe_notes;
 use crate::results::{Metric, device_metrics, shape};

@@ -1,8 +1,10 @@
 //! What a study file holds, and how it is read: every message names file, line, key and reason.
 
 use crate::StudyError;
+use crate::jobs::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
 use crate::overrides::apply_override;
 use crate::windows::HostWriteCharge;
+use crate::workload_kinds::JOBS;
 use ftl::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -48,6 +50,27 @@ pub struct Study {
     /// Operations that the publication seems to charge for each host page write, by layer.
     #[serde(default)]
     pub(crate) published_charging: BTreeMap<String, HostWriteCharge>,
+    /// Board and device, for studies of the block path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
+    /// Processes, for studies of the block path.
+    #[serde(default, rename = "job", skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobSpec>,
+    /// Names on the scheduler axis that stand for a scheduler with settings.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scheduler_variants: BTreeMap<String, SchedulerVariant>,
+    /// Names on the mechanism axis: what is switched off.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mechanisms: BTreeMap<String, Mechanism>,
+    /// Runs beside the product of the axes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Also>,
+    /// How the short form differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quick_form: Option<QuickForm>,
+    /// Runs of which everything is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
     /// Folder of the study file, which other files are relative to.
     #[serde(skip)]
     pub(crate) folder: PathBuf,
@@ -189,11 +212,29 @@ pub fn load(
     study.folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
     study.seed = seed.unwrap_or(study.seed);
     study.quick = quick;
+    if quick {
+        study.shorten();
+    }
     study.check().map_err(|error| match error {
         StudyError::Study { place, reason } => wrong(format!("{shown}: {place}"), reason),
         other => wrong(shown.clone(), other.to_string()),
     })?;
     Ok(study)
+}
+
+impl Study {
+    /// Takes the axes and repeats of the short form, if the file states one.
+    fn shorten(&mut self) {
+        let Some(form) = self.quick_form.clone() else { return };
+        self.axes.extend(form.axes);
+        self.repeats = form.repeats.unwrap_or(self.repeats);
+        self.also.retain(|also| !also.full_only);
+    }
+
+    /// True for a study of processes over a scheduler and a block device.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.workload.kind == JOBS
+    }
 }
 
 /// The message of a TOML error, with a suggestion for a misspelt key or word.

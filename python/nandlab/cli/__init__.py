@@ -61,6 +61,7 @@ def application() -> "App":
         replay,
         report,
         run,
+        schedule,
     )
 
     app = App(
@@ -72,6 +73,7 @@ def application() -> "App":
     )
     app.command(run.run)
     app.command(replay.replay)
+    app.command(schedule.schedule)
     app.command(listing.list_command, name="list")
     app.command(explain.explain)
     app.command(convert.convert)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-_KINDS = ("ftls", "policies", "parts", "workloads", "formats")
+_KINDS = ("ftls", "schedulers", "policies", "parts", "devices", "workloads", "formats")
 
 
 def explain(
@@ -19,7 +19,7 @@ def explain(
     sets: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
     output_format: Literal["table", "json"] = "table",
 ) -> int:
-    """Explain a translation layer, policy, part, workload or trace format.
+    """Explain a translation layer, scheduler, policy, part, device, workload or trace format.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def _find(name: str) -> dict[str, Any]:
     known = []
     for kind in _KINDS:
         for entry in engine.listing(kind):
-            if entry["name"] == name:
+            if name in (entry["name"], *entry.get("aliases", ())):
                 return entry
             known.append(str(entry["name"]))
     raise NandlabError(unknown("name", name, known))

@@ -4,7 +4,9 @@ from typing import Any, Literal
 
 from nandlab.terminal.output import OutputFormat
 
-Kind = Literal["formats", "ftls", "parts", "policies", "studies", "workloads"]
+Kind = Literal[
+    "devices", "formats", "ftls", "parts", "policies", "schedulers", "studies", "workloads"
+]
 
 
 def list_command(kind: Kind, /, *, output_format: OutputFormat = "table") -> int:

@@ -63,6 +63,8 @@ def write_results(folder: Path, result: StudyResult, command: str) -> None:
         _write_csv(folder / RESULTS_CSV, result.rows)
     frame.write_parquet(folder / RESULTS_PARQUET)
     _write_csv(folder / CURVES_CSV, result.curves)
+    for name, text in result.tables.items():
+        (folder / f"{name}.csv").write_text(text, encoding="utf-8")
     if result.reference is not None:
         _write_csv(folder / REFERENCE_CSV, result.reference)
     manifest = {
@@ -74,6 +76,7 @@ def write_results(folder: Path, result: StudyResult, command: str) -> None:
         "quick": result.study.get("quick", False),
         "interrupted": result.interrupted,
         "axes": list(result.axes),
+        "tables": list(result.tables),
         "study": result.study,
         "notes": list(result.notes),
     }
@@ -112,7 +115,15 @@ def read_results(run: Path) -> StudyResult:
         notes=tuple(manifest.get("notes", ())),
         interrupted=bool(manifest.get("interrupted", False)),
         reference=read_reference(reference) if reference.is_file() else None,
+        tables={name: _read_text(run / f"{name}.csv") for name in manifest.get("tables", ())},
     )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise NandlabError(f"{path}: cannot be read: {error}; run the study again") from None
 
 
 def git_commit() -> str | None:

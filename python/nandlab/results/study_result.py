@@ -1,7 +1,7 @@
 """What a run of a study gave, as the engine told it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 ROW_COLUMNS = ("repeat", "metric", "value", "unit")
@@ -42,6 +42,8 @@ class StudyResult:
     notes: tuple[str, ...] = ()
     interrupted: bool = False
     reference: Table | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """Tables made of several runs (pooled values, distributions, time lines), by name, as CSV."""
     results_csv: str | None = None
     """The rows as the engine wrote them for the digest; None when read back from a folder."""
 
@@ -66,6 +68,7 @@ class StudyResult:
             notes=tuple(answer.get("notes", ())),
             interrupted=bool(answer.get("interrupted", False)),
             reference=reference,
+            tables={str(table["name"]): str(table["csv"]) for table in answer.get("tables", ())},
             results_csv=answer.get("results_csv"),
         )
 

@@ -1,5 +1,8 @@
 //! Kinds of workload a study can name.
 
+/// The kind that is described by `[[job]]` tables.
+pub(crate) const JOBS: &str = "jobs";
+
 /// A row of the table of workloads.
 pub struct WorkloadEntry {
     /// Name after `workload.kind`.
@@ -22,6 +25,11 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
             "warm_up_writes",
             "measured_writes",
         ],
+    },
+    WorkloadEntry {
+        name: JOBS,
+        summary: "processes over a scheduler and a block device in simulated time: [host] and [[job]]",
+        keys: &[],
     },
     WorkloadEntry {
         name: "sequential",

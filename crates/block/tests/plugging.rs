@@ -1,0 +1,171 @@
+//! Golden scenarios of the block layer that need a plug, by label; and what Q, G, I, D, C mean.
+
+use block::{Life, Observer, Plug, Plugging, PoolRules, QueueOptions, RequestQueue};
+use device::ConstantDevice;
+use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, find_scheduler};
+use sim::{Sim, Simulation};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+const MS: u64 = 1_000_000;
+const SERVICE_NS: u64 = 5 * MS;
+
+#[derive(Default)]
+struct Lives(Vec<Life>);
+
+impl Observer for Lives {
+    fn completed(&mut self, life: &Life) {
+        self.0.push(*life);
+    }
+}
+
+fn queue(
+    sim: &Sim,
+    plugging: Plugging,
+    rotational: bool,
+    nr_requests: u32,
+) -> (RequestQueue, Rc<RefCell<Lives>>) {
+    let entry = find_scheduler("noop").expect("in the table");
+    let settings = entry.settings(&BTreeMap::new()).expect("defaults");
+    let options = ElevatorOptions { rotational, nr_requests, ..ElevatorOptions::default() };
+    let device = Box::new(ConstantDevice::new(1 << 30, SERVICE_NS, 1));
+    let queue_options = QueueOptions {
+        plugging,
+        pool: PoolRules::PerDirection,
+        max_sectors: 1024,
+        queue_depth: 1,
+    };
+    let queue = RequestQueue::new(sim, Elevator::new(entry, &settings, options), device, queue_options);
+    let lives = Rc::new(RefCell::new(Lives::default()));
+    queue.observe(lives.clone());
+    (queue, lives)
+}
+
+fn write(sector: u64, sync: bool) -> Bio {
+    Bio {
+        pid: 1,
+        direction: Direction::Write,
+        sync,
+        noidle: false,
+        class: Class::BestEffort,
+        level: 4,
+        sector,
+        sectors: 8,
+    }
+}
+
+/// Submits writes at times in tenths of a millisecond; returns sector and issue time of each bio.
+fn issue_times(
+    plugging: Plugging,
+    rotational: bool,
+    bios: &'static [(u64, u64, bool)],
+) -> Vec<(u64, f64)> {
+    let mut simulation = Simulation::new(1);
+    let sim = simulation.handle();
+    let (queue, lives) = queue(&sim, plugging, rotational, 128);
+    sim.clone().spawn(async move {
+        for (tenths, sector, sync) in bios {
+            sim.sleep_until(tenths * MS / 10).await;
+            drop(queue.submit(write(*sector, *sync), None).await);
+        }
+    });
+    simulation.run();
+    let lives = lives.borrow();
+    let mut times: Vec<(u64, f64)> =
+        lives.0.iter().map(|life| (life.bio.sector, life.issue_ns as f64 / MS as f64)).collect();
+    times.sort_by_key(|(sector, _)| *sector);
+    times
+}
+
+fn first_issue(times: &[(u64, f64)]) -> f64 {
+    times.iter().map(|(_, time)| *time).fold(f64::MAX, f64::min)
+}
+
+#[test]
+fn g_blk_1_a_plugged_queue_waits_for_its_timer_or_for_four_requests() {
+    let three = issue_times(Plugging::Queue, true, &[(0, 0, false), (10, 100, false), (20, 200, false)]);
+    assert!((first_issue(&three) - 3.0).abs() < 1e-9, "{three:?}");
+    let four = issue_times(
+        Plugging::Queue,
+        true,
+        &[(0, 0, false), (10, 100, false), (20, 200, false), (25, 300, false)],
+    );
+    assert!((first_issue(&four) - 2.5).abs() < 1e-9, "{four:?}");
+}
+
+#[test]
+fn g_blk_2_contiguous_bios_count_as_one_request() {
+    let times = issue_times(
+        Plugging::Queue,
+        true,
+        &[(0, 0, false), (6, 8, false), (12, 16, false), (20, 24, false)],
+    );
+    assert!(times.iter().all(|(_, time)| (time - 3.0).abs() < 1e-9), "{times:?}");
+}
+
+#[test]
+fn g_blk_3_a_synchronous_bio_ends_the_plug() {
+    let times = issue_times(Plugging::Queue, true, &[(0, 0, false), (10, 100, true)]);
+    assert!((first_issue(&times) - 1.0).abs() < 1e-9, "{times:?}");
+}
+
+#[test]
+fn g_blk_4_a_queue_that_does_not_rotate_is_never_plugged() {
+    let times = issue_times(
+        Plugging::Queue,
+        false,
+        &[(0, 0, false), (10, 100, false), (20, 108, false)],
+    );
+    let expected = [(0, 0.0), (100, 5.0), (108, 5.0)];
+    assert_eq!(times, expected, "merged while the device was busy");
+}
+
+#[test]
+fn g_blk_5_a_task_s_plug_goes_when_a_seventeenth_request_comes() {
+    let mut simulation = Simulation::new(1);
+    let sim = simulation.handle();
+    let (queue, lives) = queue(&sim, Plugging::Task, false, 128);
+    sim.clone().spawn(async move {
+        let plug = Plug::new();
+        for number in 0..20 {
+            sim.sleep_until(number * MS / 10).await;
+            drop(queue.submit(write(number * 100, false), Some(&plug)).await);
+        }
+        sim.sleep_until(100 * MS).await;
+        queue.unplug(&plug);
+    });
+    simulation.run();
+    let lives = lives.borrow();
+    let inserted_ms = |number: usize| {
+        let life = lives.0.iter().find(|life| life.bio.sector == number as u64 * 100);
+        life.expect("every bio completes").insert_ns as f64 / MS as f64
+    };
+    assert!((0..16).all(|number| (inserted_ms(number) - 1.6).abs() < 1e-9));
+    assert!((16..20).all(|number| (inserted_ms(number) - 100.0).abs() < 1e-9));
+}
+
+#[test]
+fn the_phases_of_a_life_add_up_and_the_limit_of_requests_is_q_to_g() {
+    let mut simulation = Simulation::new(1);
+    let sim = simulation.handle();
+    let (queue, lives) = queue(&sim, Plugging::None, false, 4);
+    for pid in 0..12_u64 {
+        let queue = queue.clone();
+        sim.spawn(async move {
+            let bio = Bio { pid: pid as u32, ..write(pid * 1000, true) };
+            queue.submit(bio, None).await.wait().await.expect("a healthy device");
+        });
+    }
+    simulation.run();
+    let lives = lives.borrow();
+    assert_eq!(lives.0.len(), 12);
+    for life in &lives.0 {
+        let phases = life.q2g_ns() + life.g2i_ns() + life.i2d_ns() + life.d2c_ns();
+        assert_eq!(phases, life.q2c_ns());
+        assert_eq!(life.d2c_ns(), SERVICE_NS);
+        assert_eq!(life.i2d_ns(), life.behind.writes_ns, "it waited behind writes alone");
+    }
+    let waited = lives.0.iter().filter(|life| life.q2g_ns() > 0).count();
+    assert_eq!(waited, 8, "four requests at a time: {:?}", lives.0.iter().map(Life::q2g_ns).collect::<Vec<_>>());
+}

@@ -1,0 +1,651 @@
+//! A flash device: host interface, write cache, and a translation layer on each die.
+//!
+//! Logical pages go round the dies, the channels first and then the dies of a channel. Commands
+//! begin in the order in which they came, as soon as one of `executes` places is free, and one that
+//! is begun runs to its end. Data of reads cross the host interface page by page in order, data of
+//! writes too; the interface carries one page at a time in either direction.
+//!
+//! Without a cache a write is done when its last page is programmed. A page of which a write
+//! replaces a part is read first, if it was ever written. With a cache a write is done when its data
+//! are in it; the cache drains to the dies whenever they have nothing else to do, so that a read
+//! waits for one program at most. A write that finds the cache full waits until there is room;
+//! a flush waits until it is empty; a write with force unit access goes past it.
+//!
+//! Discards take effect for pages that they cover as a whole.
+//!
+//! Idle time is made up for when the next command begins: until then the dies drain the cache and
+//! clean. A die that the cache has made to work ahead of a command that waits for room is not taken
+//! back for a later command that might have come first.
+
+use crate::cache::{Sectors, WriteCache, sectors};
+use crate::die::{Dies, InFlight};
+use crate::spec::{DeviceSpec, FlashSpec, HostSpec, SpecError};
+use crate::timeline::{CleaningTimes, Moment, Timeline};
+use crate::{
+    Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics, Operation,
+    SECTOR_BYTES,
+};
+use ftl::{Ftl, FtlError, PageWork, Settings, Value, Work, find_ftl};
+use nand::{Chip, FaultSettings, Part, Storage};
+use std::collections::BTreeMap;
+
+/// Sectors of a page are kept in one mask.
+const PAGE_SECTORS_MAX: u32 = Sectors::BITS;
+
+/// A flash device at work.
+#[derive(Clone)]
+pub struct FlashDevice {
+    sectors: u64,
+    page_sectors: u32,
+    host: HostSpec,
+    bus: Timeline,
+    /// When each command that is executed at once is done.
+    places: Vec<u64>,
+    /// Cleaning that commands had in their way.
+    cleaning_times: CleaningTimes,
+    pub(crate) dies: Dies,
+    cache: WriteCache,
+    works_in_idle_time: bool,
+    last_ns: u64,
+    statistics: DeviceStatistics,
+    /// What the layers said of the pages of the command, die by die.
+    work: Vec<PageWork>,
+}
+
+/// Consecutive pages of the device, die by die: those of a die are consecutive in its layer too.
+#[derive(Clone, Copy)]
+struct Stripe {
+    first: u64,
+    pages: u64,
+    dies: u64,
+}
+
+impl Stripe {
+    /// Number of dies that have a page of it.
+    fn width(self) -> usize {
+        self.pages.min(self.dies) as usize
+    }
+
+    /// The die with the `column`-th page.
+    fn die(self, column: usize) -> usize {
+        ((self.first + column as u64) % self.dies) as usize
+    }
+
+    /// First page of that die, in its layer.
+    fn first_page(self, column: usize) -> u32 {
+        ((self.first + column as u64) / self.dies) as u32
+    }
+
+    /// Pages of that die.
+    fn depth(self, column: usize) -> usize {
+        (self.pages - column as u64).div_ceil(self.dies) as usize
+    }
+
+    /// Where the pages of the column begin if they are put one column behind the other.
+    fn offset(self, column: usize) -> usize {
+        let (whole, rest) = ((self.pages / self.dies) as usize, (self.pages % self.dies) as usize);
+        column * whole + column.min(rest)
+    }
+
+    /// Where the `index`-th page of the stripe is then.
+    fn position(self, index: usize) -> usize {
+        let dies = self.dies as usize;
+        self.offset(index % dies) + index / dies
+    }
+}
+
+/// Part of a page that a command covers.
+#[derive(Clone, Copy)]
+struct Piece {
+    page: u64,
+    first: u32,
+    end: u32,
+}
+
+impl Piece {
+    fn sectors(self) -> u32 {
+        self.end - self.first
+    }
+}
+
+/// The part with all planes of a die driven together: one plane of pages so much larger.
+pub(crate) fn join_planes(part: &Part) -> Part {
+    let mut joined = part.clone();
+    let planes = part.geometry.planes;
+    joined.geometry.planes = 1;
+    joined.geometry.blocks /= planes;
+    joined.geometry.page_data_bytes *= planes;
+    joined.geometry.page_oob_bytes *= planes;
+    joined
+}
+
+/// Settings of the layer; `seed` is that of a policy that draws at random, unless one is given.
+fn settings(flash: &FlashSpec, seed: u64) -> Result<Settings, String> {
+    let entry = find_ftl(&flash.ftl).expect("checked with the device");
+    let mut given: BTreeMap<String, Value> = BTreeMap::new();
+    if entry.parameters.iter().any(|parameter| parameter.name == "cleaning_seed") {
+        given.insert(
+            "cleaning_seed".into(),
+            Value::Integer(i64::from((seed % 4_000_000_000) as u32)),
+        );
+    }
+    for (name, value) in &flash.settings {
+        let value = match value {
+            toml::Value::Integer(number) => Value::Integer(*number),
+            toml::Value::Boolean(switch) => Value::Switch(*switch),
+            toml::Value::String(word) => Value::Word(word.clone()),
+            other => return Err(format!("flash.settings.{name} cannot be {}", other.type_str())),
+        };
+        given.insert(name.clone(), value);
+    }
+    Settings::new(entry.parameters, &given).map_err(|error| format!("flash.settings: {error}"))
+}
+
+impl FlashDevice {
+    /// A device of erased dies of `part`; `seed` is that of cleaning policies that draw at random.
+    ///
+    /// # Errors
+    /// [`SpecError::Impossible`] if the dies are too small for the capacity or the layer.
+    pub fn new(spec: &DeviceSpec, part: &Part, seed: u64) -> Result<Self, SpecError> {
+        Self::assemble(spec, part, seed)
+            .map_err(|reason| SpecError::Impossible { name: spec.name.clone(), reason })
+    }
+
+    fn assemble(spec: &DeviceSpec, part: &Part, seed: u64) -> Result<Self, String> {
+        spec.check()?;
+        let flash = spec.flash.as_ref().ok_or("flash is missing: this is no flash device")?;
+        let mut part = part.clone();
+        if let Some(blocks) = flash.blocks {
+            part.geometry.blocks = blocks;
+        }
+        if let Some(bus) = &flash.bus {
+            (part.timing.bus, part.timing.transfer_ps_per_byte) = (Some(bus.clone()), None);
+        }
+        let part = join_planes(&part);
+        part.check()
+            .map_err(|sentence| format!("flash.part with all planes joined: {sentence}"))?;
+        let page_sectors = (u64::from(part.geometry.page_data_bytes) / SECTOR_BYTES) as u32;
+        if !(1..=PAGE_SECTORS_MAX).contains(&page_sectors) {
+            return Err(format!(
+                "flash.part has pages of {} bytes, all planes together; 512 to {} are possible",
+                part.geometry.page_data_bytes,
+                u64::from(PAGE_SECTORS_MAX) * SECTOR_BYTES
+            ));
+        }
+        let page_bytes = u64::from(page_sectors) * SECTOR_BYTES;
+        if spec.cache.bytes > 0 && spec.cache.bytes < page_bytes {
+            return Err(format!("cache.bytes must be 0 or hold a page of {page_bytes} bytes"));
+        }
+        let dies = u64::from(flash.dies());
+        let pages = flash.capacity_bytes.div_ceil(page_bytes);
+        let pages_of_a_die = pages.div_ceil(dies);
+        if pages > u64::from(u32::MAX) || pages_of_a_die > u64::from(part.geometry.pages()) {
+            return Err(format!(
+                "flash.capacity_bytes asks for {pages_of_a_die} pages of {page_bytes} bytes on each of {dies} dies, which have {}",
+                part.geometry.pages()
+            ));
+        }
+        let settings = settings(flash, seed)?;
+        let entry = find_ftl(&flash.ftl).ok_or("flash.ftl is unknown")?;
+        let layer = |_| -> Result<Box<dyn Ftl>, String> {
+            let chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
+            ftl::build(entry, chip, pages_of_a_die as u32, &settings)
+                .map_err(|error| format!("flash: {error}"))
+        };
+        let layers: Result<Vec<_>, _> = (0..flash.dies()).map(layer).collect();
+        Ok(Self {
+            sectors: flash.capacity_bytes / SECTOR_BYTES,
+            page_sectors,
+            host: spec.host,
+            bus: Timeline::default(),
+            places: vec![0; spec.host.executes as usize],
+            cleaning_times: CleaningTimes::default(),
+            dies: Dies::new(layers?, flash.channels, &part, flash.copy_back, spec.cleaning),
+            cache: WriteCache::new(spec.cache.bytes, flash.dies()),
+            works_in_idle_time: spec.cache.bytes > 0 || spec.cleaning.background,
+            last_ns: 0,
+            statistics: DeviceStatistics::default(),
+            work: Vec::new(),
+        })
+    }
+
+    /// The translation layers, die by die, to look at.
+    pub fn layers(&self) -> impl Iterator<Item = &dyn Ftl> {
+        self.dies.all.iter().map(|die| die.layer.0.as_ref())
+    }
+
+    /// Sectors of a page: one page of every plane of a die.
+    pub fn page_sectors(&self) -> u32 {
+        self.page_sectors
+    }
+
+    /// Time of `count` sectors on the host interface.
+    #[inline]
+    fn transfer_ns(&self, count: u32) -> u64 {
+        u64::from(count) * SECTOR_BYTES * 1_000_000_000 / self.host.bytes_per_second
+    }
+
+    #[inline]
+    fn stripe(&self, command: &Command) -> Stripe {
+        let page_sectors = u64::from(self.page_sectors);
+        let end = command.sector + u64::from(command.sectors);
+        let first = command.sector / page_sectors;
+        Stripe {
+            first,
+            pages: end.div_ceil(page_sectors) - first,
+            dies: self.dies.all.len() as u64,
+        }
+    }
+
+    /// The `index`-th page of the command, as far as the command covers it.
+    #[inline]
+    fn piece(&self, command: &Command, index: u64) -> Piece {
+        let page_sectors = u64::from(self.page_sectors);
+        let page = command.sector / page_sectors + index;
+        let begin = page * page_sectors;
+        let end = command.sector + u64::from(command.sectors);
+        Piece {
+            page,
+            first: command.sector.saturating_sub(begin) as u32,
+            end: (end - begin).min(page_sectors) as u32,
+        }
+    }
+
+    #[inline]
+    fn die_of(&self, page: u64) -> (usize, u32) {
+        let dies = self.dies.all.len() as u64;
+        ((page % dies) as usize, (page / dies) as u32)
+    }
+
+    /// Everything that happens by itself until `until_ns`.
+    #[inline]
+    fn catch_up(&mut self, until_ns: u64) -> Result<(), FtlError> {
+        if self.works_in_idle_time {
+            for die in 0..self.dies.all.len() {
+                self.catch_up_die(die, until_ns, true)?;
+            }
+        }
+        self.dies.forget_before(until_ns);
+        self.bus.forget_before(until_ns);
+        Ok(())
+    }
+
+    /// Ends what the die has ended, and begins what it can begin before `until_ns`.
+    fn catch_up_die(&mut self, die: usize, until_ns: u64, cleans: bool) -> Result<(), FtlError> {
+        loop {
+            if let Some(in_flight) = self.dies.all[die].in_flight {
+                if in_flight.end_ns > until_ns {
+                    return Ok(());
+                }
+                self.cache.release(in_flight.slot);
+                self.dies.all[die].in_flight = None;
+            }
+            let state = &self.dies.all[die];
+            let Some(first) = self.cache.first(die) else {
+                return if cleans { self.dies.clean_until(die, until_ns) } else { Ok(()) };
+            };
+            let start_ns = state.busy_until_ns.max(first.ready_ns);
+            // Between a page that has yet to arrive and the next, a die may clean.
+            if cleans && self.dies.next_cleaning_ns(die) < start_ns.min(until_ns) {
+                self.dies.clean_until(die, start_ns.min(until_ns))?;
+                continue;
+            }
+            if start_ns >= until_ns {
+                return Ok(());
+            }
+            self.drain_one(die, start_ns)?;
+        }
+    }
+
+    /// The die takes its first page out of the cache.
+    fn drain_one(&mut self, die: usize, start_ns: u64) -> Result<(), FtlError> {
+        let Some(first) = self.cache.first(die) else { return Ok(()) };
+        let Some(slot) = self.cache.take_first(die) else { return Ok(()) };
+        let (_, local) = self.die_of(u64::from(first.page));
+        let start = Moment { ns: start_ns, cleaning_ns: 0 };
+        let is_whole = first.written == sectors(0, self.page_sectors);
+        let read = if is_whole { start } else { self.read_rest(die, local, start)? };
+        let mut work = [PageWork::default()];
+        self.dies.all[die].layer.0.write_measured(local, &mut work)?;
+        let end = self.dies.program(die, read, &work[0]);
+        self.dies.all[die].in_flight = Some(InFlight { slot, end_ns: end.ns });
+        Ok(())
+    }
+
+    /// Reads a page that is about to be replaced in part.
+    fn read_rest(&mut self, die: usize, local: u32, ready: Moment) -> Result<Moment, FtlError> {
+        let mut work = [PageWork::default()];
+        self.dies.all[die].layer.0.read_measured(local, &mut work)?;
+        self.statistics.read_modify_writes += u64::from(work[0].total.counters.page_reads > 0);
+        Ok(self.dies.read(die, ready, &work[0]))
+    }
+
+    /// The command crosses the interface, as far as it is about a piece of a page.
+    #[inline]
+    fn cross(&mut self, ready: Moment, count: u32) -> Moment {
+        let transfer_ns = self.transfer_ns(count);
+        let start_ns = self.bus.book(ready.ns, transfer_ns);
+        ready.not_before(start_ns + transfer_ns)
+    }
+
+    /// Sectors come from the dies or the cache, and go to the host in order.
+    fn read(
+        &mut self,
+        command: &Command,
+        ready: Moment,
+        cached: &mut u32,
+    ) -> Result<Moment, FtlError> {
+        let stripe = self.stripe(command);
+        if !self.cache.is_empty() {
+            return self.read_past_cache(command, ready, cached);
+        }
+        self.work.resize(stripe.pages as usize, PageWork::default());
+        for column in 0..stripe.width() {
+            let offset = stripe.offset(column);
+            let work = &mut self.work[offset..offset + stripe.depth(column)];
+            let layer = &mut self.dies.all[stripe.die(column)].layer.0;
+            layer.read_measured(stripe.first_page(column), work)?;
+        }
+        let mut last = ready;
+        for index in 0..stripe.pages {
+            let piece = self.piece(command, index);
+            let (die, _) = self.die_of(piece.page);
+            let work = self.work[stripe.position(index as usize)];
+            let here = self.dies.read(die, ready, &work);
+            last = self.cross(here.or_later(last), piece.sectors());
+        }
+        Ok(last)
+    }
+
+    /// As [`FlashDevice::read`], with a look into the cache for every page.
+    fn read_past_cache(
+        &mut self,
+        command: &Command,
+        ready: Moment,
+        cached: &mut u32,
+    ) -> Result<Moment, FtlError> {
+        let mut last = ready;
+        for index in 0..self.stripe(command).pages {
+            let piece = self.piece(command, index);
+            let (die, local) = self.die_of(piece.page);
+            let wanted = sectors(piece.first, piece.end);
+            let held = self.cache.held(piece.page as u32) & wanted;
+            *cached += held.count_ones();
+            self.statistics.cache_read_sectors += u64::from(held.count_ones());
+            let here = if held == wanted {
+                ready
+            } else {
+                let mut work = [PageWork::default()];
+                self.dies.all[die].layer.0.read_measured(local, &mut work)?;
+                self.dies.read(die, ready, &work[0])
+            };
+            last = self.cross(here.or_later(last), piece.sectors());
+        }
+        Ok(last)
+    }
+
+    /// Sectors go to the dies; done when the last page is programmed.
+    fn write_through(&mut self, command: &Command, ready: Moment) -> Result<Moment, FtlError> {
+        let stripe = self.stripe(command);
+        self.work.resize(stripe.pages as usize, PageWork::default());
+        let last_index = stripe.pages - 1;
+        // At most the first and the last page are replaced in part; they are read first.
+        let mut read = [ready; 2];
+        let ends = if last_index == 0 { 1 } else { 2 };
+        for (index, read) in [0, last_index].into_iter().zip(&mut read).take(ends) {
+            let piece = self.piece(command, index);
+            let (die, local) = self.die_of(piece.page);
+            let held = self.cache_withdraw(die, piece.page);
+            let written = sectors(piece.first, piece.end) | held;
+            if written != sectors(0, self.page_sectors) {
+                *read = self.read_rest(die, local, ready)?;
+            }
+        }
+        for index in 1..last_index {
+            let piece = self.piece(command, index);
+            let (die, _) = self.die_of(piece.page);
+            self.cache_withdraw(die, piece.page);
+        }
+        for column in 0..stripe.width() {
+            let offset = stripe.offset(column);
+            let work = &mut self.work[offset..offset + stripe.depth(column)];
+            let layer = &mut self.dies.all[stripe.die(column)].layer.0;
+            layer.write_measured(stripe.first_page(column), work)?;
+        }
+        let (mut arrived, mut done) = (ready, ready);
+        for index in 0..stripe.pages {
+            let piece = self.piece(command, index);
+            let (die, _) = self.die_of(piece.page);
+            arrived = self.cross(arrived, piece.sectors());
+            let rest = match index {
+                0 => read[0],
+                index if index == last_index => read[1],
+                _ => ready,
+            };
+            let work = self.work[stripe.position(index as usize)];
+            let end = self.dies.program(die, arrived.or_later(rest), &work);
+            done = done.or_later(end);
+        }
+        Ok(done)
+    }
+
+    fn cache_withdraw(&mut self, die: usize, page: u64) -> Sectors {
+        if self.cache.has_waiting() { self.cache.withdraw(die, page as u32) } else { 0 }
+    }
+
+    /// Sectors go into the cache; done when the last one has arrived.
+    fn write_to_cache(&mut self, command: &Command, ready: Moment) -> Result<Moment, FtlError> {
+        let mut arrived = ready;
+        for index in 0..self.stripe(command).pages {
+            let piece = self.piece(command, index);
+            let (die, _) = self.die_of(piece.page);
+            let written = sectors(piece.first, piece.end);
+            loop {
+                let waiting = self.cache.waiting(piece.page as u32).unwrap_or(0);
+                if self.cache.has_room((written & !waiting).count_ones()) {
+                    self.statistics.cache_merged_sectors +=
+                        u64::from((written & waiting).count_ones());
+                    break;
+                }
+                arrived = self.wait_for_room(arrived)?;
+            }
+            arrived = self.cross(arrived, piece.sectors());
+            self.cache.put(die, piece.page as u32, written, arrived.ns);
+        }
+        Ok(arrived)
+    }
+
+    /// Lets time pass until some die has programmed a page of the cache.
+    fn wait_for_room(&mut self, from: Moment) -> Result<Moment, FtlError> {
+        let mut next: Option<(u64, usize)> = None;
+        for die in 0..self.dies.all.len() {
+            self.catch_up_die(die, from.ns, true)?;
+            let state = &self.dies.all[die];
+            let end_ns = match (state.in_flight, self.cache.first(die)) {
+                (Some(in_flight), _) => in_flight.end_ns,
+                (None, Some(first)) => state.busy_until_ns.max(first.ready_ns).max(from.ns) + 1,
+                (None, None) => continue,
+            };
+            if next.is_none_or(|(soonest_ns, _)| end_ns < soonest_ns) {
+                next = Some((end_ns, die));
+            }
+        }
+        let Some((end_ns, die)) = next else { return Ok(from) };
+        if end_ns <= from.ns {
+            return Ok(from);
+        }
+        self.catch_up_die(die, end_ns, true)?;
+        let cleaning_ns = self.dies.cleaning_between(die, from.ns, end_ns);
+        Ok(Moment { ns: end_ns, cleaning_ns: from.cleaning_ns + cleaning_ns })
+    }
+
+    /// Empties the cache.
+    pub(crate) fn settle(&mut self) -> Result<(), FtlError> {
+        self.drain_all(Moment { ns: self.last_ns, cleaning_ns: 0 })?;
+        Ok(())
+    }
+
+    /// Everything in the cache goes to the dies.
+    fn drain_all(&mut self, ready: Moment) -> Result<Moment, FtlError> {
+        let mut done = ready;
+        for die in 0..self.dies.all.len() {
+            self.catch_up_die(die, ready.ns, true)?;
+            while let Some(first) = self.cache.first(die) {
+                if let Some(in_flight) = self.dies.all[die].in_flight.take() {
+                    self.cache.release(in_flight.slot);
+                }
+                let start_ns = self.dies.all[die].busy_until_ns.max(first.ready_ns).max(ready.ns);
+                self.drain_one(die, start_ns)?;
+            }
+            if let Some(in_flight) = self.dies.all[die].in_flight.take() {
+                self.cache.release(in_flight.slot);
+                let cleaning_ns = self.dies.cleaning_between(die, ready.ns, in_flight.end_ns);
+                let cleaning_ns = ready.cleaning_ns + cleaning_ns;
+                done = done.or_later(Moment { ns: in_flight.end_ns, cleaning_ns });
+            }
+        }
+        Ok(done)
+    }
+
+    /// The layers forget the pages that the command covers as a whole.
+    fn discard(&mut self, command: &Command, ready: Moment) -> Result<Moment, FtlError> {
+        let page_sectors = u64::from(self.page_sectors);
+        let end = command.sector + u64::from(command.sectors);
+        let first = command.sector.div_ceil(page_sectors);
+        // The last page of the device may be cut short by its end.
+        let end_page =
+            if end == self.sectors { end.div_ceil(page_sectors) } else { end / page_sectors };
+        if end_page <= first {
+            return Ok(ready);
+        }
+        let stripe = Stripe { first, pages: end_page - first, dies: self.dies.all.len() as u64 };
+        if self.cache.has_waiting() {
+            for page in first..end_page {
+                let (die, _) = self.die_of(page);
+                self.cache_withdraw(die, page);
+            }
+        }
+        let mut done = ready;
+        for column in 0..stripe.width() {
+            let die = stripe.die(column);
+            let layer = &mut self.dies.all[die].layer.0;
+            let before = Work::of(layer.flash().chip());
+            layer.trim_pages(stripe.first_page(column), stripe.depth(column) as u32)?;
+            let work = Work::of(layer.flash().chip()) - before;
+            self.dies.look_again(die);
+            if work != Work::default() {
+                done = done.or_later(self.dies.manage(die, ready, work));
+            }
+        }
+        Ok(done)
+    }
+
+    fn execute(
+        &mut self,
+        command: &Command,
+        start: Moment,
+        cached: &mut u32,
+    ) -> Result<Moment, FtlError> {
+        let ready = start.after(self.host.command_overhead_ns);
+        match command.operation {
+            Operation::Read => self.read(command, ready, cached),
+            Operation::Write if self.cache.exists() && !command.fua => {
+                *cached = command.sectors;
+                self.write_to_cache(command, ready)
+            }
+            Operation::Write => self.write_through(command, ready),
+            Operation::Flush => self.drain_all(ready),
+            Operation::Discard => self.discard(command, ready),
+        }
+    }
+
+    /// The place that is free first, and since when.
+    #[inline]
+    fn first_place(&self) -> (usize, u64) {
+        let places = self.places.iter().copied().enumerate();
+        places.min_by_key(|(_, done_ns)| *done_ns).expect("at least one")
+    }
+}
+
+impl BlockDevice for FlashDevice {
+    fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    fn queue_depth(&self) -> u32 {
+        self.host.queue_depth
+    }
+
+    fn is_rotational(&self) -> bool {
+        false
+    }
+
+    fn submit(&mut self, now_ns: u64, command: &Command) -> Result<Completion, DeviceError> {
+        if now_ns < self.last_ns {
+            return Err(DeviceError::TimeWentBackwards { now_ns, last_ns: self.last_ns });
+        }
+        self.last_ns = now_ns;
+        self.statistics.submitted += 1;
+        command.check(self.sectors)?;
+        let (place, free_ns) = self.first_place();
+        let start_ns = now_ns.max(free_ns);
+        self.catch_up(start_ns)?;
+        self.cleaning_times.forget_before(now_ns);
+        let waited_ns = self.cleaning_times.between(now_ns, start_ns);
+        let start = Moment { ns: start_ns, cleaning_ns: waited_ns };
+        let mut cached_sectors = 0;
+        let done = self.execute(command, start, &mut cached_sectors)?;
+        self.places[place] = done.ns;
+        // Cleaning comes first in a command: a command behind it is told so.
+        self.cleaning_times.add(start_ns, start_ns + done.cleaning_ns - waited_ns);
+        self.statistics.count(command);
+        Ok(Completion { start_ns, done_ns: done.ns, cleaning_ns: done.cleaning_ns, cached_sectors })
+    }
+
+    fn precondition(&mut self, how: &crate::Precondition) -> Result<(), DeviceError> {
+        crate::precondition::prepare(self, how)
+    }
+
+    fn clone_box(&self) -> Box<dyn BlockDevice> {
+        Box::new(self.clone())
+    }
+
+    /// Dies that nothing was asked of since are as of the last command.
+    fn statistics(&self) -> DeviceStatistics {
+        let totals = self.dies.totals();
+        let mut statistics = DeviceStatistics {
+            host_busy_ns: self.bus.busy_ns(),
+            die_busy_ns: totals.busy_ns,
+            foreground_cleaning_ns: totals.foreground_cleaning_ns,
+            background_cleaning_ns: totals.background_cleaning_ns,
+            ..self.statistics
+        };
+        for layer in self.layers() {
+            let merges = layer.flash().merges;
+            statistics.cleaned_blocks +=
+                merges.cleaned + merges.full + merges.partial + merges.switch;
+            statistics.chip += layer.flash().chip().counters();
+        }
+        statistics
+    }
+
+    fn record_activity(&mut self, on: bool) {
+        self.dies.record_activity(on);
+    }
+
+    fn take_activity(&mut self) -> Vec<Activity> {
+        self.dies.take_activity()
+    }
+}
+
+impl FlashDevice {
+    /// Forgets time and counts; what the dies hold stays. The cache must be empty.
+    pub(crate) fn start_over(&mut self) {
+        self.bus = Timeline::default();
+        self.places.fill(0);
+        self.cleaning_times = CleaningTimes::default();
+        self.dies.start_over();
+        self.last_ns = 0;
+        self.statistics = DeviceStatistics::default();
+    }
+}

@@ -1,0 +1,90 @@
+//! Filling a device before a run: sequential writes, then random overwrites, in no time.
+
+use crate::{DeviceError, FlashDevice};
+use random::Stream;
+use serde::{Deserialize, Serialize};
+
+/// How a device is prepared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Precondition {
+    /// How much of the device is written from its beginning, in order.
+    pub fill: Fill,
+    /// Random overwrites of filled pages, per thousand of them; 1000 writes each once in the mean.
+    #[serde(default)]
+    pub overwrite_permille: u32,
+    /// Goes on with random overwrites until every die has begun to clean.
+    #[serde(default)]
+    pub steady: bool,
+    /// Seed of the overwrites.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// How much of a device is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fill {
+    /// Thousandths of the device.
+    Permille(u32),
+    /// Bytes, rounded down to whole pages.
+    Bytes(u64),
+    /// All but so many bytes.
+    AllBut(u64),
+}
+
+impl Default for Fill {
+    fn default() -> Self {
+        Self::Permille(1000)
+    }
+}
+
+impl Fill {
+    /// Bytes to fill on a device of `capacity_bytes`; at most all.
+    pub fn bytes(self, capacity_bytes: u64) -> u64 {
+        match self {
+            Self::Permille(share) => {
+                (u128::from(capacity_bytes) * u128::from(share.min(1000)) / 1000) as u64
+            }
+            Self::Bytes(bytes) => bytes.min(capacity_bytes),
+            Self::AllBut(bytes) => capacity_bytes.saturating_sub(bytes),
+        }
+    }
+}
+
+/// Fills the dies side by side; time does not pass, and all counts begin again at zero.
+pub(crate) fn prepare(device: &mut FlashDevice, how: &Precondition) -> Result<(), DeviceError> {
+    let page_bytes = u64::from(device.page_sectors()) * crate::SECTOR_BYTES;
+    let capacity_bytes = crate::BlockDevice::sectors(device) * crate::SECTOR_BYTES;
+    let bytes = how.fill.bytes(capacity_bytes);
+    // The last page of the device may be cut short by its end.
+    let pages =
+        if bytes == capacity_bytes { bytes.div_ceil(page_bytes) } else { bytes / page_bytes };
+    let dies = device.dies.all.len() as u64;
+    device.settle()?;
+    for (die, number) in device.dies.all.iter_mut().zip(0_u64..) {
+        // Page p of the device is page p / dies of die p mod dies.
+        let filled = (pages.saturating_sub(number)).div_ceil(dies) as u32;
+        let layer = die.layer.0.as_mut();
+        layer.write_pages(0, filled)?;
+        let mut stream = Stream::new(how.seed, &format!("precondition of die {number}"));
+        let overwrites = u64::from(filled) * u64::from(how.overwrite_permille) / 1000;
+        for _ in 0..overwrites {
+            layer.write_pages(stream.below(filled), 1)?;
+        }
+        if how.steady && filled > 0 {
+            // A layer that never erases under random writes has no steady state to wait for.
+            let mut left = 2 * u64::from(layer.flash().geometry().pages());
+            let erases = layer.flash().chip().counters().erases;
+            while left > 0 && layer.flash().chip().counters().erases == erases {
+                layer.write_pages(stream.below(filled), 1)?;
+                left -= 1;
+            }
+        }
+        layer.flush()?;
+        layer.flash_mut().chip_mut().reset_counters();
+        layer.flash_mut().merges = ftl::MergeCounts::default();
+    }
+    device.start_over();
+    Ok(())
+}

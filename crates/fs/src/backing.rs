@@ -1,0 +1,89 @@
+//! What a file system supplies so that its files can live in the page cache.
+
+use crate::process::BioKind;
+use crate::{FileError, Mapping, Process};
+use block::Plug;
+use std::ops::Range;
+use std::pin::Pin;
+
+/// A future that a [`Backing`] returns.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// Why pages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To have fewer dirty pages; nobody waits for it (`WB_SYNC_NONE`).
+    Cleaning,
+    /// A call waits until the medium has them (`WB_SYNC_ALL`).
+    Integrity,
+}
+
+/// For whom pages are read or written, and the plug of that task.
+pub struct Task {
+    /// The process or the flusher.
+    pub process: Process,
+    /// Bios of the task that the scheduler has not seen; they go before the task sleeps.
+    pub plug: Plug,
+}
+
+impl Task {
+    /// The task of a process, with an empty plug.
+    pub fn new(process: Process) -> Self {
+        Self { process, plug: Plug::new() }
+    }
+}
+
+impl Purpose {
+    pub(crate) fn bio_kind(self) -> BioKind {
+        match self {
+            Self::Cleaning => BioKind::WriteBack,
+            Self::Integrity => BioKind::SyncWrite,
+        }
+    }
+}
+
+/// The operations under a file (`struct address_space_operations`).
+///
+/// Pages are handed over by range. The cache has locked those to read and put those to write under
+/// write-back; the backing says with [`Mapping::end_read`] and [`Mapping::end_write`] when it is
+/// done with a page, before it returns or later from a task of its own.
+pub trait Backing {
+    /// Pages of the file, the last one counted whole: read-ahead ends there.
+    fn pages(&self) -> u64;
+
+    /// Begins to read pages.
+    fn read_pages<'a>(
+        &'a self,
+        mapping: &'a Mapping,
+        pages: Range<u64>,
+        task: &'a Task,
+    ) -> Pending<'a, ()>;
+
+    /// Begins to write pages.
+    fn write_pages<'a>(
+        &'a self,
+        mapping: &'a Mapping,
+        pages: Range<u64>,
+        purpose: Purpose,
+        task: &'a Task,
+    ) -> Pending<'a, ()>;
+
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn flush(&self, process: Process) -> Pending<'_, Result<(), FileError>>;
+
+    /// Lets bios go that wait in the plug of a task about to sleep.
+    fn unplug(&self, _task: &Task) {}
+
+    /// True if so many writes are queued that one who need not write should not.
+    fn is_write_congested(&self) -> bool {
+        false
+    }
+
+    /// True if so many reads are queued that one who need not read should not.
+    fn is_read_congested(&self) -> bool {
+        false
+    }
+}

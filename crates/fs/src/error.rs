@@ -1,0 +1,28 @@
+//! Why a call on a file failed.
+
+use device::DeviceError;
+use thiserror::Error;
+
+/// Why a call on a file failed.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum FileError {
+    /// The device could not carry out a read or write (`EIO`).
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Direct transfers begin and end at sectors (`EINVAL`).
+    #[error("bytes {offset} to {end} are no whole sectors, which a direct transfer needs")]
+    Misaligned {
+        /// First byte.
+        offset: u64,
+        /// The byte after the last.
+        end: u64,
+    },
+    /// The write begins where the file cannot grow (`ENOSPC`).
+    #[error("byte {offset} is past the end of the device at {size}")]
+    NoSpace {
+        /// First byte.
+        offset: u64,
+        /// Bytes of the device.
+        size: u64,
+    },
+}

@@ -1,0 +1,264 @@
+//! The task that writes dirty pages back.
+//!
+//! Source: `bdi_writeback_thread`, `wb_writeback`, `writeback_sb_inodes` and `queue_io` of
+//! `fs/fs-writeback.c`, Linux 3.4; before 2.6.32 `pdflush` did the same from a clock of its own.
+//! Age is that of the file's first dirty page: once it has expired, all the file's pages are written.
+
+use crate::backing::{Purpose, Task};
+use crate::bandwidth::Sample;
+use crate::cache_device::CacheDevice;
+use crate::limits::Era;
+use crate::{Mapping, PageCache};
+use std::rc::Rc;
+
+/// Pages of a file written before others have a turn (`MAX_WRITEBACK_PAGES`, 2.6.29 to 3.0, and the
+/// unit of the larger chunks later).
+const CHUNK_PAGES: u64 = 1024;
+
+/// What to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Files whose first page has been dirty for the time of expiry.
+    Old,
+    /// Anything, while more is dirty than the background limit.
+    Background,
+    /// So many pages.
+    Pages(u64),
+}
+
+/// Starts the flusher of a device.
+pub(crate) fn start(cache: &Rc<PageCache>, device: Rc<CacheDevice>) {
+    let name = format!("flusher {}", device.number);
+    // The task must not keep the cache alive: whoever uses files does.
+    let cache = Rc::downgrade(cache);
+    device.sim.clone().spawn_named(name, async move {
+        let mut last_old_ns: Option<u64> = None;
+        loop {
+            device.timer.fired().await;
+            let Some(cache) = cache.upgrade() else { return };
+            device.is_active.set(true);
+            let task = Task::new(device.process);
+            let interval_ns = cache.limits.interval_ns;
+            let now_ns = device.sim.now();
+            let is_due = last_old_ns.is_none_or(|last_ns| now_ns >= last_ns + interval_ns);
+            if interval_ns > 0 && is_due {
+                last_old_ns = Some(now_ns);
+                write_back(&cache, &device, &task, Work::Old).await;
+            }
+            write_back(&cache, &device, &task, Work::Background).await;
+            device.is_active.set(false);
+            let is_clean = cache.state.borrow().devices[device.number as usize].lists.is_empty();
+            if !is_clean {
+                device.wake_later(&cache);
+            }
+        }
+    });
+}
+
+/// Writes pages of a device for a task; returns how many.
+pub(crate) async fn write_back(
+    cache: &Rc<PageCache>,
+    device: &CacheDevice,
+    task: &Task,
+    work: Work,
+) -> u64 {
+    let since_ns = cache.sim.now();
+    let number = device.number as usize;
+    let mut left = match work {
+        Work::Pages(pages) => pages,
+        // Pages dirtied meanwhile are for the next round.
+        Work::Old => cache.state.borrow().devices[number].dirty.max(1),
+        Work::Background => u64::MAX,
+    };
+    let mut written = 0;
+    while left > 0 {
+        if work == Work::Background
+            && cache.state.borrow().statistics.dirty <= cache.limits.background
+        {
+            break;
+        }
+        queue_files(cache, number, work);
+        let round = write_round(cache, device, task, left).await;
+        written += round.pages;
+        left = left.saturating_sub(round.pages);
+        if cache.limits.era == Era::WriterPauses {
+            measure(cache, number, since_ns);
+        }
+        if round.has_progress() {
+            continue;
+        }
+        if round.is_congested {
+            device
+                .wait_uncongested(true, (cache.limits.hz / 10).max(1) * cache.limits.tick_ns)
+                .await;
+            if matches!(work, Work::Pages(_)) {
+                break;
+            }
+            continue;
+        }
+        if cache.state.borrow().devices[number].lists.more.is_empty() {
+            break;
+        }
+        // Another task is writing the files that are left.
+        cache.sim.sleep(cache.limits.tick_ns).await;
+    }
+    written
+}
+
+/// What came of a round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    pages: u64,
+    cleaned_files: u64,
+    is_congested: bool,
+}
+
+impl Round {
+    fn has_progress(self) -> bool {
+        self.pages + self.cleaned_files > 0
+    }
+}
+
+/// Chooses the files of a round, if the last one's are used up.
+fn queue_files(cache: &PageCache, device: usize, work: Work) {
+    let now_ns = cache.sim.now();
+    let state = &mut *cache.state.borrow_mut();
+    let lists = &mut state.devices[device].lists;
+    if !lists.io.is_empty() {
+        return;
+    }
+    std::mem::swap(&mut lists.io, &mut lists.more);
+    while let Some(file) = lists.dirty.front() {
+        let dirtied_ns = state.mappings[*file as usize].dirtied_ns.unwrap_or(0);
+        if work == Work::Old && dirtied_ns + cache.limits.expire_ns > now_ns {
+            break;
+        }
+        lists.io.extend(lists.dirty.pop_front());
+    }
+}
+
+/// Writes a chunk of each file, until there is none left or a tenth of a second has passed.
+async fn write_round(cache: &Rc<PageCache>, device: &CacheDevice, task: &Task, left: u64) -> Round {
+    let since_ns = cache.sim.now();
+    let number = device.number as usize;
+    let mut round = Round::default();
+    loop {
+        let (file, chunk) = {
+            let state = &mut *cache.state.borrow_mut();
+            let of = &mut state.devices[number];
+            let Some(file) = of.lists.io.pop_front() else { return round };
+            let entry = &mut state.mappings[file as usize];
+            if entry.is_syncing {
+                of.lists.more.push_back(file);
+                continue;
+            }
+            entry.is_syncing = true;
+            (file, chunk_pages(cache, of.bandwidth.pages_per_second(), left - round.pages))
+        };
+        let mapping = Mapping { cache: cache.clone(), number: file };
+        let backing = mapping.backing();
+        let end = mapping.clean(task, chunk).await;
+        round.pages += end.pages;
+        let is_clean = put_back(cache, number, file, end.pages >= chunk || end.is_congested);
+        round.cleaned_files += u64::from(is_clean);
+        if end.is_congested {
+            round.is_congested = true;
+            backing.unplug(task);
+            return round;
+        }
+        let is_late = cache.sim.now() - since_ns > 100_000_000;
+        if round.has_progress() && (is_late || round.pages >= left) {
+            backing.unplug(task);
+            return round;
+        }
+    }
+}
+
+/// Puts a file on the list where it belongs after it was written; true if it is clean.
+fn put_back(cache: &PageCache, device: usize, file: u32, goes_on: bool) -> bool {
+    let now_ns = cache.sim.now();
+    let state = &mut *cache.state.borrow_mut();
+    let entry = &mut state.mappings[file as usize];
+    entry.is_syncing = false;
+    let lists = &mut state.devices[device].lists;
+    if entry.dirty == 0 {
+        entry.dirtied_ns = None;
+        return true;
+    }
+    if goes_on {
+        lists.more.push_back(file);
+    } else {
+        // Pages that could not be written now are not to keep the flusher busy.
+        entry.dirtied_ns = Some(now_ns);
+        lists.dirty.push_back(file);
+    }
+    false
+}
+
+/// Pages of a file to write at a time (`writeback_chunk_size`): half a second's, from Linux 3.2 on.
+fn chunk_pages(cache: &PageCache, pages_per_second: u64, left: u64) -> u64 {
+    match cache.limits.era {
+        Era::WriterWrites => CHUNK_PAGES.min(left),
+        Era::WriterPauses => {
+            let pages = (pages_per_second / 2).min(cache.limits.dirty / 8).min(left);
+            (pages + CHUNK_PAGES) / CHUNK_PAGES * CHUNK_PAGES
+        }
+    }
+}
+
+fn measure(cache: &PageCache, device: usize, since_ns: u64) {
+    let now_ticks = cache.sim.now() / cache.limits.tick_ns;
+    let state = &mut *cache.state.borrow_mut();
+    let of = &mut state.devices[device];
+    let sample = Sample {
+        now_ticks,
+        since_ticks: since_ns / cache.limits.tick_ns,
+        written: of.written,
+        dirtied: of.dirtied,
+        dirty: None,
+        device_dirty: of.dirty + of.write_back,
+    };
+    of.bandwidth.update(&cache.limits, &sample);
+}
+
+impl Mapping {
+    /// Begins to write dirty pages that nobody waits for, at most `most`, from where the last call
+    /// ended (`write_cache_pages` with `range_cyclic`).
+    pub(crate) async fn clean(&self, task: &Task, most: u64) -> Cleaned {
+        let backing = self.backing();
+        let start = self.cache.state.borrow().mappings[self.number as usize].next_write;
+        let mut cleaned = Cleaned::default();
+        let mut at = start;
+        let mut end = u64::MAX;
+        loop {
+            let run = self.next_run(at..end, most - cleaned.pages, task).await;
+            let Some(run) = run else {
+                if end == u64::MAX && start > 0 {
+                    (at, end) = (0, start);
+                    continue;
+                }
+                break;
+            };
+            at = run.end;
+            cleaned.pages += run.end - run.start;
+            self.write_run(run, Purpose::Cleaning, task).await;
+            if cleaned.pages >= most {
+                break;
+            }
+            if self.cache.limits.minds_congestion && backing.is_write_congested() {
+                cleaned.is_congested = true;
+                break;
+            }
+        }
+        self.cache.state.borrow_mut().mappings[self.number as usize].next_write = at;
+        backing.unplug(task);
+        cleaned
+    }
+}
+
+/// What [`Mapping::clean`] did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cleaned {
+    pub(crate) pages: u64,
+    pub(crate) is_congested: bool,
+}

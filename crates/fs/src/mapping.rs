@@ -1,0 +1,462 @@
+//! A file in the page cache: reading, writing and writing back through it.
+//!
+//! Source: `do_generic_file_read`, `generic_perform_write` and `filemap_write_and_wait_range` of
+//! `mm/filemap.c`, Linux 3.4.
+
+use crate::backing::{Backing, Purpose, Task};
+use crate::cache_device::CacheDevice;
+use crate::direct::BIO_PAGES_MAX;
+use crate::frames::{DIRTY, LOCKED, MARKER, UPTODATE, WRITE_BACK};
+use crate::page_tree::Tag;
+use crate::read_ahead::{ReadAhead, Request};
+use crate::{FileError, PAGE_BYTES, PageCache, Process, throttle};
+use std::cell::Cell;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// A file in the page cache. Clones are the same file.
+#[derive(Clone)]
+pub struct Mapping {
+    pub(crate) cache: Rc<PageCache>,
+    pub(crate) number: u32,
+}
+
+impl Mapping {
+    /// The cache.
+    pub fn cache(&self) -> &Rc<PageCache> {
+        &self.cache
+    }
+
+    /// Pages that are dirty or being written.
+    pub fn unwritten_pages(&self) -> u64 {
+        let state = self.cache.state.borrow();
+        let entry = &state.mappings[self.number as usize];
+        entry.dirty + entry.write_back
+    }
+
+    /// The backing is done with reading pages.
+    pub fn end_read(&self, pages: Range<u64>, result: Result<(), FileError>) {
+        self.cache.end_read(self.number, pages, result);
+    }
+
+    /// The backing is done with writing pages.
+    pub fn end_write(&self, pages: Range<u64>, result: Result<(), FileError>) {
+        self.cache.end_write(self.number, pages, result);
+    }
+
+    /// Lets a backing see or fill the bytes of a page it was given; none if the cache keeps none.
+    pub fn with_bytes<T>(&self, page: u64, look: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
+        let state = &mut *self.cache.state.borrow_mut();
+        let frame = state.mappings[self.number as usize].pages.get(page)?;
+        state.frames.get_mut(frame).bytes.as_deref_mut().map(look)
+    }
+
+    pub(crate) fn backing(&self) -> Rc<dyn Backing> {
+        self.cache.state.borrow().mappings[self.number as usize].backing.clone()
+    }
+
+    pub(crate) fn device(&self) -> Rc<CacheDevice> {
+        let device = self.cache.state.borrow().mappings[self.number as usize].device;
+        self.cache.devices.borrow()[device as usize].clone()
+    }
+
+    fn flags(&self, page: u64) -> Option<u8> {
+        self.cache.flags(self.number, page)
+    }
+
+    fn copy_ns(&self, bytes: u64) -> u64 {
+        bytes * self.cache.board.costs.copy_ps_per_byte / 1000
+    }
+
+    /// Spends processor time that was put off while nothing could happen in between.
+    async fn pay(&self, owed_ns: &mut u64) {
+        self.cache.cpus.run(std::mem::take(owed_ns)).await;
+    }
+
+    /// Reads bytes; `into`, if given, receives them where the cache keeps them. `overhead_ns` is
+    /// processor time of the call before the first page.
+    ///
+    /// # Errors
+    /// The backing's, once a second attempt on the same page has failed too.
+    pub async fn read(
+        &self,
+        process: Process,
+        read_ahead: &Cell<ReadAhead>,
+        bytes: Range<u64>,
+        mut into: Option<&mut [u8]>,
+        overhead_ns: u64,
+    ) -> Result<(), FileError> {
+        let mut owed_ns = overhead_ns;
+        let pages = pages_of(&bytes);
+        for page in pages.clone() {
+            let mut was_tried = false;
+            loop {
+                let Some(flags) = self.flags(page) else {
+                    self.pay(&mut owed_ns).await;
+                    self.read_around(process, read_ahead, page, pages.end - page, false).await;
+                    if self.flags(page).is_none() {
+                        self.cache.insert(self.number, page, LOCKED);
+                        self.read_locked(process, page).await;
+                    }
+                    continue;
+                };
+                if flags & MARKER != 0 {
+                    self.cache.change(self.number, page, 0, MARKER);
+                    if flags & WRITE_BACK == 0 && !self.backing().is_read_congested() {
+                        self.pay(&mut owed_ns).await;
+                        self.read_around(process, read_ahead, page, pages.end - page, true).await;
+                    }
+                } else if flags & UPTODATE != 0 {
+                    break;
+                } else if flags & LOCKED != 0 {
+                    self.pay(&mut owed_ns).await;
+                    self.cache.wait_clear(self.number, page, LOCKED).await;
+                } else {
+                    self.pay(&mut owed_ns).await;
+                    self.try_again(process, page, &mut was_tried).await?;
+                }
+            }
+            self.cache.touch(self.number, page);
+            let part = part_of(&bytes, page);
+            owed_ns += self.cache.pages_ns(1) + self.copy_ns(part.end - part.start);
+            if let Some(into) = &mut into {
+                self.copy_out(&bytes, page, into);
+            }
+        }
+        self.pay(&mut owed_ns).await;
+        if !pages.is_empty() {
+            let mut state = read_ahead.get();
+            state.read_to(pages.end - 1);
+            read_ahead.set(state);
+        }
+        Ok(())
+    }
+
+    /// Reads a page that a first attempt left without data; an error the second time.
+    async fn try_again(
+        &self,
+        process: Process,
+        page: u64,
+        was_tried: &mut bool,
+    ) -> Result<(), FileError> {
+        let error = {
+            let state = &mut *self.cache.state.borrow_mut();
+            state.mappings[self.number as usize].read_errors.remove(&page)
+        };
+        if let Some(error) = error
+            && std::mem::replace(was_tried, true)
+        {
+            return Err(error);
+        }
+        self.cache.change(self.number, page, LOCKED, 0);
+        self.read_locked(process, page).await;
+        Ok(())
+    }
+
+    /// Begins to read a page that is locked.
+    async fn read_locked(&self, process: Process, page: u64) {
+        let task = Task::new(process);
+        let backing = self.backing();
+        backing.read_pages(self, page..page + 1, &task).await;
+        backing.unplug(&task);
+    }
+
+    /// Begins to read what read-ahead finds fit for a page that is missing or marked.
+    async fn read_around(
+        &self,
+        process: Process,
+        read_ahead: &Cell<ReadAhead>,
+        page: u64,
+        wanted: u64,
+        is_marked: bool,
+    ) {
+        let most = self.cache.board.writeback.read_ahead_bytes / PAGE_BYTES;
+        if most == 0 {
+            return;
+        }
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        let backing = self.backing();
+        {
+            let mut ahead = read_ahead.get();
+            let window = {
+                let state = self.cache.state.borrow();
+                ahead.plan(&Request {
+                    pages: &state.mappings[self.number as usize].pages,
+                    index: page,
+                    wanted,
+                    most,
+                    is_marked,
+                    looks_back: self.cache.limits.looks_back,
+                })
+            };
+            read_ahead.set(ahead);
+            let Some(window) = window else { return };
+            let marker = window.first + window.count - window.ahead;
+            for page in window.first..(window.first + window.count).min(backing.pages()) {
+                if self.flags(page).is_some() {
+                    continue;
+                }
+                let mark = if window.ahead > 0 && page == marker { MARKER } else { 0 };
+                self.cache.insert(self.number, page, LOCKED | mark);
+                match runs.last_mut() {
+                    Some(run) if run.end == page => run.end += 1,
+                    _ => runs.push(page..page + 1),
+                }
+            }
+        }
+        let count = runs.iter().map(|run| run.end - run.start).sum();
+        self.cache.cpus.run(self.cache.pages_ns(count)).await;
+        let task = Task::new(process);
+        for run in runs {
+            backing.read_pages(self, run, &task).await;
+        }
+        backing.unplug(&task);
+    }
+
+    /// Writes bytes into pages and marks them dirty; `from`, if given, holds the bytes. Waits if
+    /// too much is dirty.
+    ///
+    /// # Errors
+    /// The backing's, if a page that is written in part could not be read.
+    pub async fn write(
+        &self,
+        process: Process,
+        bytes: Range<u64>,
+        from: Option<&[u8]>,
+        overhead_ns: u64,
+    ) -> Result<(), FileError> {
+        let mut owed_ns = overhead_ns;
+        let busy = if self.cache.limits.has_stable_pages { LOCKED | WRITE_BACK } else { LOCKED };
+        for page in pages_of(&bytes) {
+            let part = part_of(&bytes, page);
+            let is_whole = part.end - part.start == PAGE_BYTES;
+            let mut was_tried = false;
+            loop {
+                match self.flags(page) {
+                    None => {
+                        self.cache.insert(self.number, page, LOCKED);
+                        if is_whole {
+                            break;
+                        }
+                        self.pay(&mut owed_ns).await;
+                        self.read_locked(process, page).await;
+                        was_tried = true;
+                    }
+                    Some(flags) if flags & busy != 0 => {
+                        self.pay(&mut owed_ns).await;
+                        self.cache.wait_clear(self.number, page, busy).await;
+                    }
+                    Some(flags) if is_whole || flags & UPTODATE != 0 => {
+                        self.cache.change(self.number, page, LOCKED, 0);
+                        self.cache.touch(self.number, page);
+                        break;
+                    }
+                    Some(_) => {
+                        self.pay(&mut owed_ns).await;
+                        self.try_again(process, page, &mut was_tried).await?;
+                    }
+                }
+            }
+            owed_ns += self.cache.pages_ns(1) + self.copy_ns(part.end - part.start);
+            self.pay(&mut owed_ns).await;
+            if let Some(from) = from {
+                self.copy_in(&bytes, page, from);
+            }
+            let was_clean = self.cache.set_dirty(self.number, page);
+            self.cache.change(self.number, page, 0, LOCKED);
+            throttle::balance(self, process, was_clean).await;
+        }
+        self.pay(&mut owed_ns).await;
+        Ok(())
+    }
+
+    /// Writes all dirty pages of the file and makes them durable.
+    ///
+    /// # Errors
+    /// The backing's; a write-back that failed since the last call, once.
+    pub async fn fsync(&self, process: Process) -> Result<(), FileError> {
+        self.fsync_pages(process, 0..u64::MAX).await
+    }
+
+    pub(crate) async fn fsync_pages(
+        &self,
+        process: Process,
+        pages: Range<u64>,
+    ) -> Result<(), FileError> {
+        self.write_and_wait(process, pages).await;
+        self.take_write_error()?;
+        self.backing().flush(process).await
+    }
+
+    /// The error of a write-back that no call has been told of yet.
+    ///
+    /// # Errors
+    /// It, once.
+    pub fn take_write_error(&self) -> Result<(), FileError> {
+        let state = &mut *self.cache.state.borrow_mut();
+        state.mappings[self.number as usize].write_error.take().map_or(Ok(()), Err)
+    }
+
+    /// Writes the pages that are dirty now, and waits for them and for those being written.
+    pub async fn write_and_wait(&self, process: Process, pages: Range<u64>) {
+        if self.unwritten_pages() == 0 {
+            return;
+        }
+        let task = Task::new(process);
+        for run in self.dirty_runs(&pages) {
+            let mut at = run.start;
+            while let Some(next) = self.next_integrity_run(at..run.end, &task).await {
+                at = next.end;
+                self.write_run(next, Purpose::Integrity, &task).await;
+            }
+        }
+        self.backing().unplug(&task);
+        let mut at = pages.start;
+        while let Some(page) = self.next_tagged(Tag::WriteBack, at).filter(|page| *page < pages.end)
+        {
+            self.cache.wait_clear(self.number, page, WRITE_BACK).await;
+            at = page + 1;
+        }
+    }
+
+    /// The dirty pages of a range at this moment, as ranges.
+    pub fn dirty_runs(&self, pages: &Range<u64>) -> Vec<Range<u64>> {
+        let state = self.cache.state.borrow();
+        let tree = &state.mappings[self.number as usize].pages;
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        let mut at = pages.start;
+        while let Some(page) = tree.next(Tag::Dirty, at).filter(|page| *page < pages.end) {
+            match runs.last_mut() {
+                Some(run) if run.end == page => run.end += 1,
+                _ => runs.push(page..page + 1),
+            }
+            at = page + 1;
+        }
+        runs
+    }
+
+    fn next_tagged(&self, tag: Tag, from: u64) -> Option<u64> {
+        self.cache.state.borrow().mappings[self.number as usize].pages.next(tag, from)
+    }
+
+    /// The next pages in a row that can be written; those being written are passed over.
+    pub(crate) async fn next_run(
+        &self,
+        pages: Range<u64>,
+        most: u64,
+        task: &Task,
+    ) -> Option<Range<u64>> {
+        let mut at = pages.start;
+        loop {
+            let page = self.next_tagged(Tag::Dirty, at).filter(|page| *page < pages.end)?;
+            let flags = self.flags(page)?;
+            if flags & WRITE_BACK != 0 {
+                at = page + 1;
+            } else if flags & LOCKED != 0 {
+                self.backing().unplug(task);
+                self.cache.wait_clear(self.number, page, LOCKED).await;
+            } else {
+                return Some(self.extend_run(page, pages.end.min(page.saturating_add(most))));
+            }
+        }
+    }
+
+    /// The next pages in a row that are dirty, when nobody else is at them.
+    async fn next_integrity_run(&self, pages: Range<u64>, task: &Task) -> Option<Range<u64>> {
+        loop {
+            let page =
+                self.next_tagged(Tag::Dirty, pages.start).filter(|page| *page < pages.end)?;
+            let flags = self.flags(page)?;
+            if flags & (WRITE_BACK | LOCKED) == 0 {
+                return Some(self.extend_run(page, pages.end));
+            }
+            self.backing().unplug(task);
+            self.cache.wait_clear(self.number, page, WRITE_BACK | LOCKED).await;
+        }
+    }
+
+    fn extend_run(&self, first: u64, end: u64) -> Range<u64> {
+        let end = end.min(first + BIO_PAGES_MAX);
+        let is_free = |page: &u64| {
+            self.flags(*page).is_some_and(|flags| flags & (DIRTY | WRITE_BACK | LOCKED) == DIRTY)
+        };
+        let more = (first + 1..end).take_while(is_free).count() as u64;
+        first..first + 1 + more
+    }
+
+    /// Puts pages under write-back and hands them to the backing.
+    pub(crate) async fn write_run(&self, pages: Range<u64>, purpose: Purpose, task: &Task) {
+        self.cache.begin_write(self.number, pages.clone());
+        self.cache.cpus.run(self.cache.pages_ns(pages.end - pages.start)).await;
+        self.backing().write_pages(self, pages, purpose, task).await;
+    }
+
+    /// Drops pages that nobody uses and that are clean, as a direct write does
+    /// (`invalidate_inode_pages2_range`).
+    pub fn invalidate(&self, pages: &Range<u64>) {
+        let state = &mut *self.cache.state.borrow_mut();
+        let mut at = pages.start;
+        while let Some(page) = state.mappings[self.number as usize].pages.next(Tag::Present, at)
+            && page < pages.end
+        {
+            at = page + 1;
+            let frame = state.mappings[self.number as usize].pages.get(page);
+            if let Some(frame) = frame
+                && state.frames.get(frame).flags & (DIRTY | WRITE_BACK | LOCKED) == 0
+            {
+                state.drop_frame(frame);
+            }
+        }
+    }
+
+    /// Drops all pages from one on, dirty or not, once nobody reads or writes them.
+    pub async fn truncate(&self, from: u64) {
+        let mut at = from;
+        while let Some(page) = self.next_tagged(Tag::Present, at) {
+            self.cache.wait_clear(self.number, page, LOCKED | WRITE_BACK).await;
+            at = page + 1;
+            let state = &mut *self.cache.state.borrow_mut();
+            let entry = &mut state.mappings[self.number as usize];
+            let Some(frame) = entry.pages.get(page) else { continue };
+            if state.frames.get(frame).flags & DIRTY != 0 {
+                entry.dirty -= 1;
+                state.statistics.dirty -= 1;
+                state.devices[entry.device as usize].dirty -= 1;
+            }
+            state.drop_frame(frame);
+        }
+    }
+
+    /// True if a page of the range is in the cache.
+    pub fn has_pages(&self, pages: &Range<u64>) -> bool {
+        self.next_tagged(Tag::Present, pages.start).is_some_and(|page| page < pages.end)
+    }
+
+    fn copy_out(&self, bytes: &Range<u64>, page: u64, into: &mut [u8]) {
+        let part = part_of(bytes, page);
+        let place = (part.start - bytes.start) as usize..(part.end - bytes.start) as usize;
+        let inner = within_page(&part, page);
+        let _ = self.with_bytes(page, |stored| into[place].copy_from_slice(&stored[inner]));
+    }
+
+    fn copy_in(&self, bytes: &Range<u64>, page: u64, from: &[u8]) {
+        let part = part_of(bytes, page);
+        let place = (part.start - bytes.start) as usize..(part.end - bytes.start) as usize;
+        let inner = within_page(&part, page);
+        let _ = self.with_bytes(page, |stored| stored[inner].copy_from_slice(&from[place]));
+    }
+}
+
+/// Pages that hold bytes.
+pub(crate) fn pages_of(bytes: &Range<u64>) -> Range<u64> {
+    bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES).max(bytes.start / PAGE_BYTES)
+}
+
+/// Those of the bytes that are in the page.
+fn part_of(bytes: &Range<u64>, page: u64) -> Range<u64> {
+    bytes.start.max(page * PAGE_BYTES)..bytes.end.min((page + 1) * PAGE_BYTES)
+}
+
+fn within_page(part: &Range<u64>, page: u64) -> Range<usize> {
+    (part.start - page * PAGE_BYTES) as usize..(part.end - page * PAGE_BYTES) as usize
+}

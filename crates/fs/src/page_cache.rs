@@ -1,0 +1,389 @@
+//! Pages of files in memory: which there are, in which state, and which to give up.
+
+use crate::backing::Backing;
+use crate::cache_device::{CacheDevice, DeviceState};
+use crate::frames::{DIRTY, Frames, LOCKED, UPTODATE, WRITE_BACK};
+use crate::limits::Limits;
+use crate::mapping::Mapping;
+use crate::page_tree::{PageTree, Tag};
+use crate::throttle::TaskState;
+use crate::{FileError, PAGE_BYTES, Process, flusher};
+use board::Board;
+use rustc_hash::FxHashMap;
+use sim::{Cpus, Sim, WaitQueue};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Queues that waiters for pages share, as the kernel's hashed wait queues of a zone.
+const WAIT_QUEUES: usize = 64;
+
+/// Pages looked at to find one to give up (`SWAP_CLUSTER_MAX` of `include/linux/swap.h`).
+const SCAN_PAGES: u32 = 32;
+
+/// What a page cache keeps, and under whose name it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// Process number of the first device's flusher; the next devices' count on from it.
+    pub flusher_pid: u32,
+    /// True to keep the bytes of pages, for file systems that need them.
+    pub stores_bytes: bool,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self { flusher_pid: 2, stores_bytes: false }
+    }
+}
+
+/// How many pages there are, and what has been done with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStatistics {
+    /// Pages in memory.
+    pub pages: u64,
+    /// Pages that differ from the medium and are not being written.
+    pub dirty: u64,
+    /// Pages that are being written.
+    pub write_back: u64,
+    /// Times a clean page became dirty.
+    pub dirtied: u64,
+    /// Pages whose writing has ended, well or not.
+    pub written: u64,
+    /// Pages whose reading has ended, well or not.
+    pub read: u64,
+    /// Pages given up for others.
+    pub evicted: u64,
+}
+
+/// A file as the cache sees it (`struct address_space`, and the write-back state of its inode).
+pub(crate) struct MappingState {
+    pub(crate) pages: PageTree,
+    pub(crate) backing: Rc<dyn Backing>,
+    pub(crate) device: u32,
+    pub(crate) dirty: u64,
+    pub(crate) write_back: u64,
+    /// When its first page became dirty; none while the file is on no list (`dirtied_when`).
+    pub(crate) dirtied_ns: Option<u64>,
+    /// A task is writing it and will put it on a list again (`I_SYNC`).
+    pub(crate) is_syncing: bool,
+    /// Where the next write-back begins (`writeback_index`).
+    pub(crate) next_write: u64,
+    /// A write-back failed that no call has been told of.
+    pub(crate) write_error: Option<FileError>,
+    /// Reads that failed and that no reader has been told of, by page.
+    pub(crate) read_errors: BTreeMap<u64, FileError>,
+}
+
+pub(crate) struct CacheState {
+    pub(crate) frames: Frames,
+    pub(crate) mappings: Vec<MappingState>,
+    pub(crate) devices: Vec<DeviceState>,
+    pub(crate) tasks: FxHashMap<u32, TaskState>,
+    pub(crate) statistics: CacheStatistics,
+    /// Pages dirtied since a writer last looked at the limits (kernels before 3.2).
+    pub(crate) dirtied_unchecked: u64,
+}
+
+/// Pages of files in memory.
+///
+/// Models the page cache of Linux 2.6.29 to 3.4 as far as its time and its writes go: page locks,
+/// write-back tags, dirty limits, one flusher a device. One list of pages by last use stands for the
+/// kernel's active and inactive ones, and memory is that of the board, always.
+pub struct PageCache {
+    pub(crate) sim: Sim,
+    pub(crate) cpus: Rc<Cpus>,
+    pub(crate) board: Rc<Board>,
+    pub(crate) limits: Limits,
+    pub(crate) state: RefCell<CacheState>,
+    waiters: Vec<WaitQueue>,
+    waiting: Cell<u32>,
+    pub(crate) devices: RefCell<Vec<Rc<CacheDevice>>>,
+    options: CacheOptions,
+    capacity_pages: u64,
+}
+
+impl PageCache {
+    /// An empty cache of the size that the board has memory for.
+    pub fn new(sim: &Sim, cpus: &Rc<Cpus>, board: &Rc<Board>, options: CacheOptions) -> Rc<Self> {
+        let state = CacheState {
+            frames: Frames::new(),
+            mappings: Vec::new(),
+            devices: Vec::new(),
+            tasks: FxHashMap::default(),
+            statistics: CacheStatistics::default(),
+            dirtied_unchecked: 0,
+        };
+        Rc::new(Self {
+            sim: sim.clone(),
+            cpus: cpus.clone(),
+            board: board.clone(),
+            limits: Limits::new(board),
+            state: RefCell::new(state),
+            waiters: (0..WAIT_QUEUES).map(|_| WaitQueue::new(sim)).collect(),
+            waiting: Cell::new(0),
+            devices: RefCell::default(),
+            options,
+            capacity_pages: (board.available_bytes / PAGE_BYTES).max(1),
+        })
+    }
+
+    /// A device that files live on, with a flusher of its own; returns its number.
+    pub fn add_device(self: &Rc<Self>) -> u32 {
+        let number = self.devices.borrow().len() as u32;
+        let process = Process::new(self.options.flusher_pid + number);
+        let device = Rc::new(CacheDevice::new(&self.sim, number, process));
+        self.state.borrow_mut().devices.push(DeviceState::default());
+        self.devices.borrow_mut().push(device.clone());
+        flusher::start(self, device);
+        number
+    }
+
+    /// A file on a device, without pages.
+    pub fn add_mapping(self: Rc<Self>, device: u32, backing: Rc<dyn Backing>) -> Mapping {
+        let number = self.state.borrow().mappings.len() as u32;
+        self.state.borrow_mut().mappings.push(MappingState {
+            pages: PageTree::default(),
+            backing,
+            device,
+            dirty: 0,
+            write_back: 0,
+            dirtied_ns: None,
+            is_syncing: false,
+            next_write: 0,
+            write_error: None,
+            read_errors: BTreeMap::new(),
+        });
+        Mapping { cache: self, number }
+    }
+
+    /// Counts of pages.
+    pub fn statistics(&self) -> CacheStatistics {
+        let state = self.state.borrow();
+        CacheStatistics { pages: state.frames.len(), ..state.statistics }
+    }
+
+    /// Dirty pages from which the flusher writes, and from which writers are held.
+    pub fn dirty_limits(&self) -> (u64, u64) {
+        (self.limits.background, self.limits.dirty)
+    }
+
+    /// Writes everything that is dirty, waits for it and flushes every file's device, as `sync(2)`
+    /// and the end of a run do. Failed write-back stays for each file's `fsync` to tell.
+    ///
+    /// # Errors
+    /// The first that a flush met.
+    pub async fn sync(self: &Rc<Self>) -> Result<(), FileError> {
+        let mut outcome = Ok(());
+        let count = self.state.borrow().mappings.len() as u32;
+        for number in 0..count {
+            let mapping = Mapping { cache: self.clone(), number };
+            let device = mapping.device();
+            mapping.write_and_wait(device.process, 0..u64::MAX).await;
+            outcome = outcome.and(mapping.backing().flush(device.process).await);
+        }
+        outcome
+    }
+
+    /// The line of those who wait for a page.
+    fn line(&self, mapping: u32, index: u64) -> &WaitQueue {
+        &self.waiters[(index.wrapping_add(u64::from(mapping)) % WAIT_QUEUES as u64) as usize]
+    }
+
+    /// Waits until none of `flags` is set; at once if the page is not there.
+    pub(crate) async fn wait_clear(&self, mapping: u32, index: u64, flags: u8) {
+        while self.flags(mapping, index).is_some_and(|set| set & flags != 0) {
+            self.waiting.set(self.waiting.get() + 1);
+            self.line(mapping, index).wait().await;
+            self.waiting.set(self.waiting.get() - 1);
+        }
+    }
+
+    /// Wakes those who wait for pages.
+    pub(crate) fn wake(&self, mapping: u32, pages: std::ops::Range<u64>) {
+        if self.waiting.get() == 0 {
+            return;
+        }
+        for index in pages.take(WAIT_QUEUES) {
+            self.line(mapping, index).wake_all();
+        }
+    }
+
+    /// State of a page, if it is there.
+    pub(crate) fn flags(&self, mapping: u32, index: u64) -> Option<u8> {
+        let state = self.state.borrow();
+        let frame = state.mappings[mapping as usize].pages.get(index)?;
+        Some(state.frames.get(frame).flags)
+    }
+
+    /// Adds a page that is not there, giving another up if memory is full.
+    pub(crate) fn insert(&self, mapping: u32, index: u64, flags: u8) {
+        let state = &mut *self.state.borrow_mut();
+        while state.frames.len() >= self.capacity_pages {
+            // Nothing to give up: the page is added beyond the limit, for the kernel has reserves.
+            let Some(victim) = state.frames.victim(SCAN_PAGES) else { break };
+            state.drop_frame(victim);
+            state.statistics.evicted += 1;
+        }
+        let frame = state.frames.insert(mapping, index, flags);
+        if self.options.stores_bytes {
+            let bytes = vec![0; PAGE_BYTES as usize].into_boxed_slice();
+            state.frames.get_mut(frame).bytes = Some(bytes);
+        }
+        state.mappings[mapping as usize].pages.insert(index, frame);
+    }
+
+    /// Marks a page dirty; true if it was clean.
+    pub(crate) fn set_dirty(&self, mapping: u32, index: u64) -> bool {
+        let now_ns = self.sim.now();
+        let state = &mut *self.state.borrow_mut();
+        let entry = &mut state.mappings[mapping as usize];
+        let frame = entry.pages.get(index).expect("a page that is locked is there");
+        let flags = &mut state.frames.get_mut(frame).flags;
+        let was_clean = *flags & DIRTY == 0;
+        *flags |= DIRTY | UPTODATE;
+        if !was_clean {
+            return false;
+        }
+        entry.pages.set(index, Tag::Dirty, true);
+        entry.dirty += 1;
+        state.statistics.dirty += 1;
+        state.statistics.dirtied += 1;
+        let device = &mut state.devices[entry.device as usize];
+        device.dirty += 1;
+        device.dirtied += 1;
+        if entry.dirtied_ns.is_none() {
+            entry.dirtied_ns = Some(now_ns);
+            if !entry.is_syncing {
+                device.lists.dirty.push_back(mapping);
+                if device.lists.is_idle_otherwise() {
+                    self.devices.borrow()[entry.device as usize].wake_later(self);
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes pages out of the dirty state and puts them under write-back.
+    pub(crate) fn begin_write(&self, mapping: u32, pages: std::ops::Range<u64>) {
+        let state = &mut *self.state.borrow_mut();
+        let entry = &mut state.mappings[mapping as usize];
+        let count = pages.end - pages.start;
+        for index in pages {
+            let frame = entry.pages.get(index).expect("a dirty page is there");
+            let flags = &mut state.frames.get_mut(frame).flags;
+            debug_assert_eq!(*flags & (DIRTY | WRITE_BACK | LOCKED), DIRTY);
+            *flags = *flags & !DIRTY | WRITE_BACK;
+            entry.pages.set(index, Tag::Dirty, false);
+            entry.pages.set(index, Tag::WriteBack, true);
+        }
+        entry.dirty -= count;
+        entry.write_back += count;
+        let device = &mut state.devices[entry.device as usize];
+        device.dirty -= count;
+        device.write_back += count;
+        state.statistics.dirty -= count;
+        state.statistics.write_back += count;
+    }
+
+    /// Ends the write-back of pages.
+    pub(crate) fn end_write(
+        &self,
+        mapping: u32,
+        pages: std::ops::Range<u64>,
+        result: Result<(), FileError>,
+    ) {
+        let count = pages.end - pages.start;
+        let device = {
+            let state = &mut *self.state.borrow_mut();
+            let entry = &mut state.mappings[mapping as usize];
+            for index in pages.clone() {
+                let frame = entry.pages.get(index).expect("a page under write-back is there");
+                let flags = &mut state.frames.get_mut(frame).flags;
+                debug_assert_ne!(*flags & WRITE_BACK, 0);
+                *flags &= !WRITE_BACK;
+                entry.pages.set(index, Tag::WriteBack, false);
+            }
+            entry.write_back -= count;
+            if let Err(error) = result {
+                entry.write_error = Some(error);
+            }
+            let device = &mut state.devices[entry.device as usize];
+            device.write_back -= count;
+            device.written += count;
+            state.statistics.write_back -= count;
+            state.statistics.written += count;
+            entry.device
+        };
+        self.wake(mapping, pages);
+        let device = self.devices.borrow()[device as usize].clone();
+        device.wake_uncongested(|| {
+            let backing = self.state.borrow().mappings[mapping as usize].backing.clone();
+            backing.is_write_congested()
+        });
+    }
+
+    /// Ends the reading of pages: they are unlocked, and up to date unless it failed.
+    pub(crate) fn end_read(
+        &self,
+        mapping: u32,
+        pages: std::ops::Range<u64>,
+        result: Result<(), FileError>,
+    ) {
+        {
+            let state = &mut *self.state.borrow_mut();
+            let entry = &mut state.mappings[mapping as usize];
+            for index in pages.clone() {
+                let frame = entry.pages.get(index).expect("a page being read is there");
+                let flags = &mut state.frames.get_mut(frame).flags;
+                debug_assert_ne!(*flags & LOCKED, 0);
+                *flags &= !LOCKED;
+                match result {
+                    Ok(()) => *flags |= UPTODATE,
+                    Err(error) => drop(entry.read_errors.insert(index, error)),
+                }
+            }
+            state.statistics.read += pages.end - pages.start;
+        }
+        self.wake(mapping, pages);
+    }
+
+    /// Sets and clears flags of a page that is there.
+    pub(crate) fn change(&self, mapping: u32, index: u64, set: u8, clear: u8) {
+        {
+            let state = &mut *self.state.borrow_mut();
+            let frame = state.mappings[mapping as usize].pages.get(index);
+            let Some(frame) = frame else { return };
+            let flags = &mut state.frames.get_mut(frame).flags;
+            *flags = *flags & !clear | set;
+        }
+        if clear & LOCKED != 0 {
+            self.wake(mapping, index..index + 1);
+        }
+    }
+
+    /// The page was used.
+    pub(crate) fn touch(&self, mapping: u32, index: u64) {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(frame) = state.mappings[mapping as usize].pages.get(index) {
+            state.frames.touch(frame);
+        }
+    }
+
+    /// Processor time of handling pages in the cache.
+    pub(crate) fn pages_ns(&self, pages: u64) -> u64 {
+        pages * self.board.costs.page_ns
+    }
+}
+
+impl CacheState {
+    /// Takes a page that nobody uses out of the cache.
+    pub(crate) fn drop_frame(&mut self, frame: u32) {
+        let (mapping, index) = {
+            let frame = self.frames.get(frame);
+            (frame.mapping as usize, frame.index)
+        };
+        self.mappings[mapping].pages.remove(index);
+        self.mappings[mapping].read_errors.remove(&index);
+        self.frames.remove(frame);
+    }
+}

@@ -1,0 +1,72 @@
+//! Who calls, how, and what came of it.
+
+use block::Life;
+use sched::{Bio, Class, Direction};
+
+/// A process, as the block layer and its schedulers know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Number.
+    pub pid: u32,
+    /// I/O priority class.
+    pub class: Class,
+    /// Priority level in the class, 0 (first) to 7.
+    pub level: u8,
+}
+
+impl Process {
+    /// A process that never set a priority.
+    pub fn new(pid: u32) -> Self {
+        Self { pid, class: Class::default(), level: 4 }
+    }
+
+    /// A bio of this process.
+    pub(crate) fn bio(self, kind: BioKind, sector: u64, sectors: u32) -> Bio {
+        Bio {
+            pid: self.pid,
+            direction: if kind == BioKind::Read { Direction::Read } else { Direction::Write },
+            sync: kind != BioKind::WriteBack,
+            noidle: kind == BioKind::SyncWrite,
+            class: self.class,
+            level: self.level,
+            sector,
+            sectors,
+        }
+    }
+}
+
+/// Flags of a bio, by what it is for. Source: `include/linux/fs.h`, Linux 3.4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BioKind {
+    /// `READ`: synchronous.
+    Read,
+    /// `WRITE_ODIRECT`: synchronous, and more may follow.
+    DirectWrite,
+    /// `WRITE_SYNC`: synchronous, and nothing will follow.
+    SyncWrite,
+    /// `WRITE`: asynchronous.
+    WriteBack,
+}
+
+/// How a file was opened, of what matters here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Through the page cache; written back later.
+    #[default]
+    Buffered,
+    /// Past the page cache (`O_DIRECT`).
+    Direct,
+    /// Through the page cache, and a write returns when the medium has it (`O_SYNC`).
+    Sync,
+}
+
+/// What a call did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Bytes read or written; fewer than asked for at the end of the file.
+    pub bytes: u64,
+    /// From the call to its return, nanoseconds.
+    pub latency_ns: u64,
+    /// The bio that was complete last, of those the call submitted and waited for.
+    pub slowest: Option<Life>,
+}

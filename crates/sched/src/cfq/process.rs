@@ -1,0 +1,169 @@
+//! What CFQ knows of a process: its I/O context for this device (`cfq_io_context`, `cfq_io_cq`).
+
+use super::queue::QueueId;
+use crate::{Bio, Class};
+use rustc_hash::FxHashMap;
+
+/// More than two samples: what has been learnt is believed.
+const BELIEVED_SAMPLES: u64 = 80;
+
+/// Weight of one sample in the decaying counts, which lose an eighth with each.
+const SAMPLE: u64 = 256;
+
+/// Mean time between a completion and the next request, in jiffies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ThinkTime {
+    pub last_end: u64,
+    samples: u64,
+    total: u64,
+    mean: u64,
+}
+
+impl ThinkTime {
+    pub(super) fn starting(now: u64) -> Self {
+        Self { last_end: now, ..Self::default() }
+    }
+
+    /// A request has come; a pause counts as no more than twice the idle time.
+    pub(super) fn sample(&mut self, now: u64, slice_idle: u64) {
+        let pause = now.wrapping_sub(self.last_end).min(2 * slice_idle);
+        self.samples = (7 * self.samples + SAMPLE) / 8;
+        self.total = (7 * self.total + SAMPLE * pause) / 8;
+        self.mean = (self.total + 128) / self.samples;
+    }
+
+    /// The mean, once there are samples enough.
+    pub(super) fn known(&self) -> Option<u64> {
+        (self.samples > BELIEVED_SAMPLES).then_some(self.mean)
+    }
+}
+
+/// Mean distance between consecutive requests of a process, in sectors (2.6.29 and 2.6.32).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seeks {
+    pub last_end_sector: u64,
+    samples: u64,
+    total: u64,
+    pub mean: u64,
+}
+
+impl Seeks {
+    /// Processes whose mean is above are seeky.
+    pub(super) const SEEKY_SECTORS: u64 = 8 * 1024;
+
+    /// Takes a distance into account. Outliers are cut, the more so the more is known.
+    pub(super) fn sample(&mut self, distance: u64) {
+        let slack = if self.samples <= 60 { 2 * 1024 * 1024 } else { 2 * 1024 * 64 };
+        let distance = distance.min(self.mean * 4 + slack);
+        self.samples = (7 * self.samples + SAMPLE) / 8;
+        self.total = (7 * self.total + SAMPLE * distance) / 8;
+        self.mean = (self.total + self.samples / 2) / self.samples;
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.samples > BELIEVED_SAMPLES
+    }
+
+    pub(super) fn is_seeky(&self) -> bool {
+        self.mean > Self::SEEKY_SECTORS
+    }
+}
+
+/// Place of a context in [`Contexts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ContextId(u32);
+
+/// The context of one process.
+#[derive(Clone, Debug)]
+pub(super) struct Context {
+    pub class: Class,
+    pub level: u8,
+    /// Queues of its asynchronous and synchronous requests, once it had one.
+    pub queues: [Option<QueueId>; 2],
+    pub think_time: ThinkTime,
+    pub seeks: Seeks,
+    /// False once the process has exited.
+    pub alive: bool,
+    /// Requests and the active turn that refer to it, and the process.
+    references: u32,
+}
+
+/// All contexts. That of a process that has exited stays until its last request is done.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Contexts {
+    slots: Vec<Context>,
+    free: Vec<ContextId>,
+    by_pid: FxHashMap<u32, ContextId>,
+}
+
+impl Contexts {
+    pub(super) fn find(&self, pid: u32) -> Option<ContextId> {
+        self.by_pid.get(&pid).copied()
+    }
+
+    /// The context of the process that submits a bio, made now if it is new.
+    pub(super) fn find_or_make(&mut self, now: u64, bio: &Bio) -> ContextId {
+        if let Some(id) = self.find(bio.pid) {
+            return id;
+        }
+        let context = Context {
+            class: bio.class,
+            level: bio.level,
+            queues: [None, None],
+            think_time: ThinkTime::starting(now),
+            seeks: Seeks::default(),
+            alive: true,
+            references: 1,
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self[id] = context;
+                id
+            }
+            None => {
+                self.slots.push(context);
+                ContextId(self.slots.len() as u32 - 1)
+            }
+        };
+        self.by_pid.insert(bio.pid, id);
+        id
+    }
+
+    pub(super) fn hold(&mut self, id: ContextId) {
+        self[id].references += 1;
+    }
+
+    pub(super) fn release(&mut self, id: ContextId) {
+        self[id].references -= 1;
+        if self[id].references == 0 {
+            self.free.push(id);
+        }
+    }
+
+    /// The process is gone.
+    pub(super) fn forget(&mut self, pid: u32) {
+        if let Some(id) = self.by_pid.remove(&pid) {
+            self[id].alive = false;
+            self.release(id);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Context>()
+            + self.by_pid.capacity() * size_of::<(u32, ContextId)>()
+    }
+}
+
+impl std::ops::Index<ContextId> for Contexts {
+    type Output = Context;
+
+    fn index(&self, id: ContextId) -> &Context {
+        &self.slots[id.0 as usize]
+    }
+}
+
+impl std::ops::IndexMut<ContextId> for Contexts {
+    fn index_mut(&mut self, id: ContextId) -> &mut Context {
+        &mut self.slots[id.0 as usize]
+    }
+}

@@ -1,0 +1,132 @@
+//! Tunables, with the names and units of `/sys/block/*/queue/iosched`.
+
+use crate::Clock;
+use settings::{Kind, Parameter, Settings};
+
+const UP_TO_INT_MAX: Kind = Kind::Integer { min: 0, max: i32::MAX as i64 };
+
+const fn tunable(name: &'static str, default: &'static str, summary: &'static str) -> Parameter {
+    Parameter { name, kind: UP_TO_INT_MAX, default, summary }
+}
+
+const fn quantum(default: &'static str, summary: &'static str) -> Parameter {
+    tunable("quantum", default, summary)
+}
+
+const FIFO_EXPIRE_SYNC: Parameter =
+    tunable("fifo_expire_sync", "125", "age at which a synchronous request goes first, in ms");
+const FIFO_EXPIRE_ASYNC: Parameter =
+    tunable("fifo_expire_async", "250", "age at which an asynchronous request goes first, in ms");
+const BACK_SEEK_MAX: Parameter =
+    tunable("back_seek_max", "16384", "longest way back that is not a new sweep, in KiB");
+const BACK_SEEK_PENALTY: Parameter =
+    tunable("back_seek_penalty", "2", "cost of a way back against the same way forward");
+const SLICE_SYNC: Parameter =
+    tunable("slice_sync", "100", "turn of a process at priority 4, in ms");
+const SLICE_ASYNC: Parameter =
+    tunable("slice_async", "40", "turn of asynchronous writes at priority 4, in ms");
+const SLICE_ASYNC_RQ: Parameter =
+    tunable("slice_async_rq", "2", "asynchronous requests a turn, times 2 (8 - priority)");
+const SLICE_IDLE: Parameter =
+    tunable("slice_idle", "8", "wait for the next request of the process in turn, in ms");
+
+/// Tunables of 2.6.29.
+pub(super) const PARAMETERS_29: &[Parameter] = &[
+    quantum("4", "requests of a queue in one go"),
+    FIFO_EXPIRE_SYNC,
+    FIFO_EXPIRE_ASYNC,
+    BACK_SEEK_MAX,
+    BACK_SEEK_PENALTY,
+    SLICE_SYNC,
+    SLICE_ASYNC,
+    SLICE_ASYNC_RQ,
+    SLICE_IDLE,
+];
+
+/// Tunables of 2.6.32.
+pub(super) const PARAMETERS_32: &[Parameter] = &[
+    quantum("4", "requests of a queue with the device while others wait"),
+    FIFO_EXPIRE_SYNC,
+    FIFO_EXPIRE_ASYNC,
+    BACK_SEEK_MAX,
+    BACK_SEEK_PENALTY,
+    SLICE_SYNC,
+    SLICE_ASYNC,
+    SLICE_ASYNC_RQ,
+    SLICE_IDLE,
+    LOW_LATENCY_32,
+];
+
+/// Tunables of 3.4.
+pub(super) const PARAMETERS_34: &[Parameter] = &[
+    quantum("8", "requests of a queue with the device while others wait"),
+    FIFO_EXPIRE_SYNC,
+    FIFO_EXPIRE_ASYNC,
+    BACK_SEEK_MAX,
+    BACK_SEEK_PENALTY,
+    SLICE_SYNC,
+    SLICE_ASYNC,
+    SLICE_ASYNC_RQ,
+    SLICE_IDLE,
+    tunable("group_idle", "0", "wait for the group if its last queue is empty, in ms"),
+    Parameter {
+        name: "low_latency",
+        kind: Kind::Integer { min: 0, max: 1 },
+        default: "1",
+        summary: "1: shorter turns if many wait, few asynchronous requests after a late one",
+    },
+    tunable("target_latency", "300", "time in which every queue should get a turn, in ms"),
+];
+
+const LOW_LATENCY_32: Parameter = Parameter {
+    name: "low_latency",
+    kind: Kind::Integer { min: 0, max: 1 },
+    default: "1",
+    summary: "1: few asynchronous requests soon after a synchronous one, seekers may keep idling",
+};
+
+/// Tunables of a run, times in jiffies. The last three are those of versions that have them.
+#[derive(Clone, Debug)]
+pub(super) struct Tunables {
+    pub quantum: u32,
+    /// Asynchronous, synchronous.
+    pub fifo_expire: [u64; 2],
+    pub back_seek_max_sectors: u64,
+    pub back_seek_penalty: u64,
+    /// Asynchronous, synchronous.
+    pub slice: [i64; 2],
+    pub slice_async_requests: u32,
+    pub slice_idle: u64,
+    pub low_latency: bool,
+    pub group_idle: u64,
+    pub target_latency: u64,
+}
+
+impl Tunables {
+    /// Those that all versions have; values below the least that sysfs stores count as that.
+    pub(super) fn common(settings: &Settings, clock: Clock) -> Self {
+        let hz = clock.hz;
+        let jiffies = |name, default| clock.setting(settings, name, default);
+        let at_least_one = |name| settings.integer(name).max(1);
+        // Sysfs raises a time of 0 ms to 1 ms before it converts it.
+        let positive = |name, default| jiffies(name, default).max(1);
+        Self {
+            quantum: at_least_one("quantum"),
+            fifo_expire: [
+                positive("fifo_expire_async", hz / 4),
+                positive("fifo_expire_sync", hz / 8),
+            ],
+            back_seek_max_sectors: u64::from(settings.integer("back_seek_max")) * 2,
+            back_seek_penalty: u64::from(at_least_one("back_seek_penalty")),
+            slice: [
+                positive("slice_async", hz / 25) as i64,
+                positive("slice_sync", hz / 10) as i64,
+            ],
+            slice_async_requests: at_least_one("slice_async_rq"),
+            slice_idle: jiffies("slice_idle", (hz / 125).max(1)),
+            low_latency: false,
+            group_idle: 0,
+            target_latency: 0,
+        }
+    }
+}

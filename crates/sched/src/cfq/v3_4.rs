@@ -1,0 +1,943 @@
+//! CFQ of Linux 3.4: what it decides on its own.
+//!
+//! - Busy queues stand in *workloads*: for each of the real-time and best-effort class one of
+//!   asynchronous queues, one of synchronous queues not worth idling for, one of those that are;
+//!   and one of the idle class. The workload whose first queue is due first gets a part of
+//!   `target_latency` in proportion to its queues; while it has time and queues, it is kept.
+//!   Queues not worth idling for are idled for together: only after the last of them.
+//! - A queue keeps its place in its workload until its turn ends, even if empty.
+//! - With `low_latency` slices shrink so that all queues of the class, by a running mean of their
+//!   number, get a turn in `target_latency`; and no more asynchronous requests are sent at once
+//!   than 100 ms (`slice_sync`) have passed since a synchronous one was late, but one always.
+//! - A queue is seeky if more than 4 of its last 32 requests came more than 800 sectors from the
+//!   one before; without a rotating disk, if they had less than 32 KiB. Seekers that had four
+//!   requests at once are idled for all the same, unless that fails.
+//! - Two queues that work within 8192 sectors of each other are merged, and split again when their
+//!   common queue becomes seeky.
+//! - The last queue of all is given a little more time when its slice ends, so that it need not be
+//!   expired only to be chosen again.
+//! - Queueing of the device is assumed until measured, and for ever once five requests were with it
+//!   after the measurement.
+//!
+//! Source: `block/cfq-iosched.c` of Linux 3.4 without `CONFIG_CFQ_GROUP_IOSCHED`.
+
+use super::process::{ContextId, ThinkTime};
+use super::queue::{Flag, QueueId, TurnQueue};
+use super::service_tree::{Place, ServiceTree};
+use super::tunables::{PARAMETERS_34, Tunables};
+use super::{AfterIdling, Cfq, DEEP_QUEUE, DEPTH_SAMPLES, PAGE_SECTORS, Version, is_sync};
+use crate::{Bio, Class, Queue, RequestId, SchedulerEntry};
+
+pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
+    name: "cfq-3.4",
+    aliases: &["cfq"],
+    summary: "fair slices of time for processes, sorted by kind of work",
+    source: "Linux 3.4, block/cfq-iosched.c",
+    parameters: PARAMETERS_34,
+    build: |settings, clock| {
+        let mut tunables = Tunables::common(settings, clock);
+        tunables.low_latency = settings.integer("low_latency") > 0;
+        tunables.group_idle = clock.setting(settings, "group_idle", 0);
+        tunables.target_latency = clock.setting(settings, "target_latency", clock.hz * 3 / 10);
+        tunables.target_latency = tunables.target_latency.max(1);
+        let now = clock.jiffies(0);
+        let mut cfq = Cfq::new(clock, tunables, V34::starting(now, u64::from(clock.hz)));
+        for tree in &mut cfq.trees {
+            tree.think_time = ThinkTime::starting(now);
+        }
+        Box::new(cfq)
+    },
+};
+
+/// Kinds of queues, which are served each for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Workload {
+    /// Asynchronous.
+    Async,
+    /// Synchronous, not worth idling for one by one.
+    SyncNoIdle,
+    /// Synchronous, worth idling for.
+    Sync,
+}
+
+const WORKLOADS: [Workload; 3] = [Workload::Async, Workload::SyncNoIdle, Workload::Sync];
+
+/// Tree of the idle class, behind three of best effort and three of real time.
+const IDLE_TREE: usize = 6;
+
+/// Requests further apart than this are a seek.
+const SEEK_SECTORS: u64 = 8 * 100;
+
+/// Requests no further from the head than this are close.
+const CLOSE_SECTORS: u64 = 8 * 1024;
+
+/// Without a rotating disk, smaller requests count as seeks.
+const SMALL_SECTORS: u32 = 2 * 32;
+
+/// A queue with more seeks in its history is seeky.
+const SEEKS_OF_SEEKER: u32 = 4;
+
+/// As many waiting requests make a queue deep.
+const DEEP_REQUESTS: usize = 4;
+
+/// Least time of a workload, in jiffies.
+const LEAST_WORKLOAD_JIFFIES: u64 = 2;
+
+/// State of this version alone.
+struct V34 {
+    serving_class: Class,
+    serving: Workload,
+    workload_ends: u64,
+    /// What the workload had left when its last turn ended.
+    saved: Option<Saved>,
+    /// Running means of the numbers of busy queues: best effort, real time.
+    busy_mean: [u64; 2],
+    /// Whether the device queues, once measured.
+    device_queues: Option<bool>,
+    peak_in_driver: u32,
+    depth_samples: u32,
+    /// When a synchronous request was completed that had been made longer ago than it may wait.
+    last_late_sync: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Saved {
+    jiffies: u64,
+    class: Class,
+    workload: Workload,
+}
+
+impl V34 {
+    /// As if no synchronous request had been late for a second.
+    fn starting(now: u64, second: u64) -> Self {
+        Self {
+            serving_class: Class::BestEffort,
+            serving: Workload::Async,
+            workload_ends: 0,
+            saved: None,
+            busy_mean: [0; 2],
+            device_queues: None,
+            peak_in_driver: 0,
+            depth_samples: 0,
+            last_late_sync: now - second,
+        }
+    }
+
+    /// Queueing is assumed until measured.
+    fn may_queue(&self) -> bool {
+        self.device_queues != Some(false)
+    }
+}
+
+fn tree_of(class: Class, workload: Workload) -> usize {
+    match class {
+        Class::BestEffort => workload as usize,
+        Class::RealTime => WORKLOADS.len() + workload as usize,
+        Class::Idle => IDLE_TREE,
+    }
+}
+
+impl TurnQueue {
+    fn workload(&self) -> Workload {
+        if !self.sync {
+            Workload::Async
+        } else if self.has(Flag::IdleWindow) {
+            Workload::Sync
+        } else {
+            Workload::SyncNoIdle
+        }
+    }
+
+    fn tree(&self) -> usize {
+        tree_of(self.class, self.workload())
+    }
+
+    /// The tree it stands in, or would.
+    fn current_tree(&self) -> usize {
+        self.place.map_or_else(|| self.tree(), |place| place.tree)
+    }
+
+    fn is_seeky(&self) -> bool {
+        self.seek_history.count_ones() > SEEKS_OF_SEEKER
+    }
+}
+
+impl Version for V34 {
+    const TREES: usize = IDLE_TREE + 1;
+    const LEAVES_WHEN_EMPTY: bool = false;
+    const ALIAS_IS_DISPATCHED: bool = false;
+    const KNOWS_POSITIONS: bool = true;
+
+    /// A queue that joins is not among those busy yet when its key is made.
+    fn place(cfq: &mut Cfq<Self>, now: u64, id: QueueId, front: bool, joins: bool) -> Place {
+        let tree = cfq.queues[id].tree();
+        let key = if cfq.queues[id].is_idle_class() {
+            cfq.key_behind_all(now, tree, id)
+        } else if front {
+            cfq.key_before_all(now, tree)
+        } else {
+            let rest = std::mem::take(&mut cfq.queues[id].slice_left);
+            let others = i64::from(cfq.busy) - i64::from(joins) - 1;
+            now.saturating_add_signed(cfq.slice_offset(id, others) - rest)
+        };
+        Place { tree, rank: 0, key }
+    }
+
+    fn next_after(
+        cfq: &Cfq<Self>,
+        id: QueueId,
+        request: RequestId,
+        queue: &Queue,
+    ) -> Option<RequestId> {
+        cfq.choose_neighbour(id, request, queue.requests[request].sector(), queue)
+    }
+
+    fn queue_for(
+        cfq: &mut Cfq<Self>,
+        now: u64,
+        process: ContextId,
+        bio: &Bio,
+        queue: &mut Queue,
+    ) -> QueueId {
+        let place = usize::from(is_sync(bio));
+        if let Some(shared) = cfq.processes[process].queues[place]
+            && !cfq.split(now, process, shared, queue)
+        {
+            return cfq.merged_queue(now, process, shared, queue);
+        }
+        cfq.own_queue(process, is_sync(bio))
+    }
+
+    fn absorbing(
+        cfq: &mut Cfq<Self>,
+        survivor: RequestId,
+        absorbed: RequestId,
+        queue: &mut Queue,
+    ) {
+        cfq.inherit_deadline(survivor, absorbed, queue);
+        let id = cfq.owner(survivor).queue;
+        if cfq.queues[id].next == Some(absorbed) {
+            cfq.queues[id].next = Some(survivor);
+        }
+    }
+
+    fn enqueued(cfq: &mut Cfq<Self>, now: u64, request: RequestId, queue: &mut Queue) {
+        let owner = cfq.owner(request);
+        let (process, id) = (owner.process, owner.queue);
+        cfq.learn_think_time(now, process, id);
+        cfq.learn_seek(id, request, queue);
+        cfq.update_idle_window(id, process, queue);
+        cfq.queues[id].last_end_sector = queue.requests[request].end();
+        if cfq.active == Some(id) {
+            if !cfq.queues[id].has(Flag::WaitsForRequest) {
+                return;
+            }
+            if queue.requests[request].bio.sectors > PAGE_SECTORS || cfq.busy > 1 {
+                cfq.timer_ns = None;
+                cfq.queues[id].flags.clear(Flag::WaitsForRequest);
+                queue.run_soon = true;
+            } else {
+                cfq.queues[id].flags.set(Flag::MustDispatch);
+            }
+        } else if let Some(active) = cfq.active
+            && cfq.should_preempt(now, active, id, request, queue)
+        {
+            let old = cfq.queues[active].workload();
+            cfq.preempt_with(now, id, old, queue);
+            queue.run_soon = true;
+        }
+    }
+
+    fn unbegun_slice(cfq: &mut Cfq<Self>, id: QueueId) -> Option<i64> {
+        Some(cfq.scaled_slice(id))
+    }
+
+    /// An empty queue leaves only now. The workload keeps the time it has left.
+    fn turn_over(cfq: &mut Cfq<Self>, now: u64, id: QueueId) {
+        if cfq.queues[id].has(Flag::Cooperates) && cfq.queues[id].is_seeky() {
+            cfq.queues[id].flags.set(Flag::Splits);
+        }
+        let own = &cfq.own;
+        cfq.own.saved = (own.workload_ends > now).then(|| Saved {
+            jiffies: own.workload_ends - now,
+            class: own.serving_class,
+            workload: own.serving,
+        });
+        if cfq.queues[id].is_busy() && cfq.queues[id].is_empty() {
+            cfq.leave_workload(id);
+        }
+    }
+
+    fn dispatch(cfq: &mut Cfq<Self>, now: u64, queue: &mut Queue) -> u32 {
+        let Some(id) = cfq.select(now, queue).filter(|id| cfq.may_dispatch(now, *id, queue))
+        else {
+            return 0;
+        };
+        cfq.move_next(now, id, queue);
+        cfq.queues[id].slice_dispatched += 1;
+        cfq.queues[id].flags.clear(Flag::MustDispatch);
+        let dispatched = cfq.queues[id].slice_dispatched;
+        cfq.expire_if_served(now, id, dispatched, queue);
+        1
+    }
+
+    fn completing(cfq: &mut Cfq<Self>, _now: u64, _id: QueueId, _queue: &Queue) {
+        let in_driver = cfq.driver_depth();
+        let holds_down = cfq.holds_depth_down(in_driver);
+        let is_loaded = cfq.waiting > DEEP_QUEUE || in_driver > DEEP_QUEUE;
+        let own = &mut cfq.own;
+        own.peak_in_driver = own.peak_in_driver.max(in_driver);
+        if own.device_queues == Some(true) || !is_loaded || holds_down {
+            return;
+        }
+        own.depth_samples = own.depth_samples.saturating_add(1);
+        if own.depth_samples > DEPTH_SAMPLES {
+            own.device_queues = Some(own.peak_in_driver >= DEEP_QUEUE);
+        }
+    }
+
+    fn completed(cfq: &mut Cfq<Self>, now: u64, request: RequestId, queue: &mut Queue) {
+        let id = cfq.owner(request).queue;
+        let sync = is_sync(&queue.requests[request].bio);
+        if sync {
+            let tree = cfq.queues[id].current_tree();
+            cfq.trees[tree].think_time.last_end = now;
+            if queue.requests[request].start_jiffies + cfq.tunables.fifo_expire[1] <= now {
+                cfq.own.last_late_sync = now;
+            }
+        }
+        if cfq.active != Some(id) {
+            return;
+        }
+        if cfq.queues[id].has(Flag::SliceNew) {
+            let slice = cfq.scaled_slice(id);
+            let own = &mut cfq.queues[id];
+            own.slice_start = now;
+            own.slice_end = now.saturating_add_signed(slice);
+            own.flags.clear(Flag::SliceNew);
+        }
+        if cfq.should_wait_busy(now, id) {
+            let Tunables { slice_idle, group_idle, .. } = cfq.tunables;
+            let more = if slice_idle > 0 { slice_idle } else { group_idle };
+            cfq.queues[id].slice_end = now + more;
+            cfq.queues[id].flags.set(Flag::WaitsBusy);
+        }
+        let own = &cfq.queues[id];
+        if own.slice_is_used(now) || own.is_idle_class() {
+            cfq.expire(now, id, true, queue);
+        } else if sync && own.is_empty() && cfq.close_cooperator(id, queue).is_none() {
+            cfq.idle_for(now, id, queue);
+        }
+    }
+
+    fn idled_in_vain(cfq: &mut Cfq<Self>, now: u64, id: QueueId) -> AfterIdling {
+        let own = &mut cfq.queues[id];
+        if own.has(Flag::MustDispatch) {
+            AfterIdling::Run
+        } else if own.slice_is_used(now) {
+            AfterIdling::Expire
+        } else if cfq.busy == 0 {
+            AfterIdling::Rest
+        } else if own.is_empty() {
+            own.flags.clear(Flag::Deep);
+            AfterIdling::Expire
+        } else {
+            AfterIdling::Run
+        }
+    }
+}
+
+/// Workloads and slices.
+impl Cfq<V34> {
+    fn leave_workload(&mut self, id: QueueId) {
+        self.leave(id);
+        if self.busy == 0 {
+            self.own.saved = None;
+        }
+    }
+
+    /// Busy queues of a class.
+    fn busy_of(&self, class: Class) -> u64 {
+        let trees = match class {
+            Class::Idle => IDLE_TREE..=IDLE_TREE,
+            class => tree_of(class, Workload::Async)..=tree_of(class, Workload::Sync),
+        };
+        self.trees[trees].iter().map(|tree| tree.len() as u64).sum()
+    }
+
+    /// The slice a queue gets now; updates the mean number of busy queues of its class.
+    fn scaled_slice(&mut self, id: QueueId) -> i64 {
+        let slice = self.slice(id);
+        if !self.tunables.low_latency {
+            return slice;
+        }
+        let (place, class) = if self.queues[id].is_real_time() {
+            (1, Class::RealTime)
+        } else {
+            (0, Class::BestEffort)
+        };
+        let busy = self.busy_of(class);
+        let mean = &mut self.own.busy_mean[place];
+        let (less, more) = (busy.min(*mean), busy.max(*mean));
+        *mean = (3 * more + less + 2) / 4;
+        let [_, sync_slice] = self.tunables.slice;
+        let expected = sync_slice * *mean as i64;
+        let target = self.tunables.target_latency as i64;
+        if expected <= target {
+            return slice;
+        }
+        let patience = 2 * self.tunables.slice_idle as i64;
+        let least = slice.min(slice.saturating_mul(patience) / sync_slice);
+        least.max(slice * target / expected)
+    }
+
+    /// Chooses what is served next, or goes on with it while it has time and queues.
+    fn choose_workload(&mut self, now: u64) {
+        if self.busy == 0 {
+            return;
+        }
+        match self.own.saved {
+            Some(saved) => {
+                self.own.workload_ends = now + saved.jiffies;
+                self.own.serving_class = saved.class;
+                self.own.serving = saved.workload;
+            }
+            None => self.own.workload_ends = now - 1,
+        }
+        let class = [Class::RealTime, Class::BestEffort]
+            .into_iter()
+            .find(|class| self.busy_of(*class) > 0)
+            .unwrap_or(Class::Idle);
+        let is_same_class = self.own.serving_class == class;
+        self.own.serving_class = class;
+        if class == Class::Idle {
+            self.own.workload_ends = now + 1;
+            return;
+        }
+        let has_queues = self.trees[tree_of(class, self.own.serving)].len() > 0;
+        if is_same_class && has_queues && now <= self.own.workload_ends {
+            return;
+        }
+        self.own.serving = self.most_due(class);
+        self.own.workload_ends = now + self.workload_jiffies(class, self.own.serving);
+    }
+
+    /// The workload of a class whose first queue is due first.
+    fn most_due(&self, class: Class) -> Workload {
+        let first = |workload| self.trees[tree_of(class, workload)].first();
+        let due = WORKLOADS.into_iter().filter_map(|workload| Some((workload, first(workload)?)));
+        due.min_by_key(|(_, (place, _))| place.key)
+            .map_or(Workload::SyncNoIdle, |(workload, _)| workload)
+    }
+
+    /// Time for a workload: its share of `target_latency`, less if it is asynchronous.
+    fn workload_jiffies(&self, class: Class, workload: Workload) -> u64 {
+        let Tunables { target_latency, slice_idle, slice, .. } = self.tunables;
+        let count = self.trees[tree_of(class, workload)].len() as u64;
+        let mean = self.own.busy_mean[usize::from(class == Class::RealTime)];
+        let share = target_latency * count / mean.max(self.busy_of(class));
+        let jiffies = if workload == Workload::Async {
+            let asynchronous: u64 = [Class::BestEffort, Class::RealTime]
+                .into_iter()
+                .map(|class| self.trees[tree_of(class, Workload::Async)].len() as u64)
+                .sum();
+            let most = target_latency * asynchronous / u64::from(self.busy);
+            share.min(most) * slice[0].unsigned_abs() / slice[1].unsigned_abs()
+        } else {
+            share.max(2 * slice_idle)
+        };
+        jiffies.max(LEAST_WORKLOAD_JIFFIES)
+    }
+
+    fn served_tree(&self) -> &ServiceTree {
+        &self.trees[tree_of(self.own.serving_class, self.own.serving)]
+    }
+}
+
+/// Turns.
+impl Cfq<V34> {
+    /// The queue to serve, or none if the device must wait.
+    fn select(&mut self, now: u64, queue: &Queue) -> Option<QueueId> {
+        let mut close = None;
+        if let Some(id) = self.active {
+            if self.waiting == 0 {
+                return None;
+            }
+            match self.judge_active(now, id, queue) {
+                Verdict::Serve => return Some(id),
+                Verdict::Wait => return None,
+                Verdict::Expire => {}
+                Verdict::Yield(to) => close = Some(to),
+            }
+            self.expire(now, id, false, queue);
+        }
+        if close.is_none() {
+            self.choose_workload(now);
+        }
+        let due = || self.served_tree().first().map(|(_, id)| id).filter(|_| self.waiting > 0);
+        let next = close.or_else(due);
+        self.set_active(next);
+        next
+    }
+
+    /// What becomes of the turn of the active queue.
+    fn judge_active(&mut self, now: u64, id: QueueId, queue: &Queue) -> Verdict {
+        let own = &self.queues[id];
+        let is_empty = own.is_empty();
+        if own.has(Flag::WaitsBusy) && !is_empty {
+            return Verdict::Expire;
+        }
+        if own.slice_is_used(now) && !own.has(Flag::MustDispatch) {
+            let is_last = self.busy == 1 && is_empty && own.dispatched > 0;
+            if is_last && self.should_idle(id, queue) {
+                return Verdict::Wait;
+            }
+            return self.wait_for_group();
+        }
+        if !is_empty {
+            return Verdict::Serve;
+        }
+        if let Some(close) = self.close_cooperator(id, queue) {
+            if self.queues[id].merges_into.is_none() {
+                self.plan_merge(id, close);
+            }
+            return Verdict::Yield(close);
+        }
+        if self.timer_ns.is_some() {
+            return Verdict::Wait;
+        }
+        let own = &mut self.queues[id];
+        let used = now.wrapping_sub(own.slice_start);
+        let is_fast = own.has(Flag::SliceNew) || own.slice_end.wrapping_sub(now) > used;
+        if own.is_seeky() && own.has(Flag::IdleWindow) && is_fast {
+            own.flags.clear(Flag::Deep);
+            own.flags.clear(Flag::IdleWindow);
+        }
+        if self.queues[id].dispatched > 0 && self.should_idle(id, queue) {
+            return Verdict::Wait;
+        }
+        self.wait_for_group()
+    }
+
+    /// With `group_idle`, the only busy queue keeps its turn while anything is on its way.
+    fn wait_for_group(&self) -> Verdict {
+        let on_way = self.dispatched[0] + self.dispatched[1];
+        if self.tunables.group_idle > 0 && self.busy == 1 && on_way > 0 {
+            Verdict::Wait
+        } else {
+            Verdict::Expire
+        }
+    }
+
+    /// True if the device may get another request of the queue.
+    fn may_dispatch(&self, now: u64, id: QueueId, queue: &Queue) -> bool {
+        let own = &self.queues[id];
+        if self.dispatched[0] > 0 && self.should_idle(id, queue) {
+            return false;
+        }
+        if !own.sync && self.dispatched[1] > 0 {
+            return false;
+        }
+        let quantum = self.tunables.quantum;
+        let mut most = if own.is_idle_class() { 1 } else { (quantum / 2).max(1) };
+        if own.dispatched >= most {
+            if own.is_idle_class() {
+                return false;
+            }
+            let is_only_sync = own.sync && self.busy_sync == 1;
+            if self.busy > 1 && !is_only_sync && self.slice_ends_soon(now, id) {
+                return false;
+            }
+            most = if self.busy == 1 || is_only_sync { u32::MAX } else { quantum };
+        }
+        if !own.sync && self.tunables.low_latency {
+            most = most.min(self.async_ramp(now - self.own.last_late_sync, own.dispatched));
+        }
+        own.dispatched < most
+    }
+
+    /// True if what is with the device may take as long as the slice does.
+    fn slice_ends_soon(&self, now: u64, id: QueueId) -> bool {
+        let own = &self.queues[id];
+        let soon = now + self.tunables.slice_idle * u64::from(own.dispatched);
+        own.has(Flag::SliceNew) || soon > own.slice_end
+    }
+
+    /// True if the queue is worth idling for: on its own, or as the last of its workload.
+    fn should_idle(&self, id: QueueId, queue: &Queue) -> bool {
+        let own = &self.queues[id];
+        if self.tunables.slice_idle == 0 || own.is_idle_class() {
+            return false;
+        }
+        if own.has(Flag::IdleWindow) && (queue.rotational || !self.own.may_queue()) {
+            return true;
+        }
+        let tree = &self.trees[own.current_tree()];
+        tree.len() == 1 && own.sync && !self.thinks_long(&tree.think_time)
+    }
+
+    fn thinks_long(&self, think_time: &ThinkTime) -> bool {
+        think_time.known().is_some_and(|mean| mean > self.tunables.slice_idle)
+    }
+
+    /// Waits for the next request of the active queue if that is worth while.
+    fn idle_for(&mut self, now: u64, id: QueueId, queue: &Queue) {
+        if !queue.rotational && self.own.may_queue() {
+            return;
+        }
+        let for_queue = self.should_idle(id, queue);
+        let group_idle = self.tunables.group_idle;
+        let own = &self.queues[id];
+        if (!for_queue && group_idle == 0) || own.dispatched > 0 {
+            return;
+        }
+        let Some(process) = self.active_process else { return };
+        let context = &self.processes[process];
+        let left = own.slice_end.wrapping_sub(now);
+        let thinks_longer = context.think_time.known().is_some_and(|mean| left < mean);
+        if !context.alive || thinks_longer || (!for_queue && self.busy > 1) {
+            return;
+        }
+        let jiffies = if for_queue { self.tunables.slice_idle } else { group_idle };
+        self.start_idling(now, jiffies);
+    }
+
+    /// True if the only busy queue is empty and its slice may end before its next request comes.
+    fn should_wait_busy(&self, now: u64, id: QueueId) -> bool {
+        let own = &self.queues[id];
+        if !own.is_empty() || self.busy > 1 {
+            return false;
+        }
+        let left = own.slice_end.wrapping_sub(now);
+        let mean = self.active_process.and_then(|process| {
+            self.processes[process].think_time.known()
+        });
+        own.slice_is_used(now) || mean.is_some_and(|mean| left < mean) || left == 1
+    }
+
+    /// True if a request of another queue is to end the turn of the active one.
+    fn should_preempt(
+        &self,
+        now: u64,
+        active: QueueId,
+        new: QueueId,
+        request: RequestId,
+        queue: &Queue,
+    ) -> bool {
+        let (own, new) = (&self.queues[active], &self.queues[new]);
+        if new.is_idle_class() {
+            return false;
+        }
+        if own.is_idle_class() {
+            return true;
+        }
+        if own.is_real_time() && !new.is_real_time() {
+            return false;
+        }
+        if is_sync(&queue.requests[request].bio) && !own.sync {
+            return true;
+        }
+        let joins_seekers = self.own.serving == Workload::SyncNoIdle
+            && new.workload() == Workload::SyncNoIdle
+            && self.trees[new.current_tree()].len() == 2
+            && own.is_empty();
+        let is_more_urgent = new.is_real_time() && !own.is_real_time();
+        if own.slice_is_used(now) || joins_seekers || is_more_urgent {
+            return true;
+        }
+        if own.is_empty() && !self.should_idle(active, queue) {
+            return true;
+        }
+        self.active_process.is_some()
+            && own.has(Flag::WaitsForRequest)
+            && self.from_head(request, queue) <= CLOSE_SECTORS
+    }
+
+    /// Gives the turn to a queue, and the time to its workload.
+    fn preempt_with(&mut self, now: u64, id: QueueId, old: Workload, queue: &Queue) {
+        self.expire_active(now, true, queue);
+        if old != self.queues[id].workload() {
+            self.own.saved = None;
+        }
+        self.give_place(now, id, true);
+        self.queues[id].slice_end = 0;
+        self.queues[id].flags.set(Flag::SliceNew);
+    }
+}
+
+/// What becomes of a turn.
+enum Verdict {
+    Serve,
+    Wait,
+    Expire,
+    /// It ends in favour of a queue that works close to the head.
+    Yield(QueueId),
+}
+
+/// What is learnt from requests.
+impl Cfq<V34> {
+    fn learn_think_time(&mut self, now: u64, process: ContextId, id: QueueId) {
+        let own = &self.queues[id];
+        if own.sync {
+            let slice_idle = self.tunables.slice_idle;
+            self.processes[process].think_time.sample(now, slice_idle);
+            let tree = own.current_tree();
+            self.trees[tree].think_time.sample(now, slice_idle);
+        }
+    }
+
+    fn learn_seek(&mut self, id: QueueId, request: RequestId, queue: &Queue) {
+        let request = &queue.requests[request];
+        let own = &mut self.queues[id];
+        let is_seek = if queue.rotational {
+            let last = own.last_end_sector;
+            last != 0 && request.sector().abs_diff(last) > SEEK_SECTORS
+        } else {
+            request.bio.sectors < SMALL_SECTORS
+        };
+        own.seek_history = own.seek_history << 1 | u32::from(is_seek);
+    }
+
+    fn update_idle_window(&mut self, id: QueueId, process: ContextId, queue: &Queue) {
+        let own = &mut self.queues[id];
+        if !own.sync || own.is_idle_class() {
+            return;
+        }
+        if own.waiting.len() >= DEEP_REQUESTS {
+            own.flags.set(Flag::Deep);
+        }
+        let slice_idle = self.tunables.slice_idle;
+        let is_last = own.next.is_some_and(|next| queue.requests[next].bio.noidle);
+        let hopeless = slice_idle == 0 || (own.is_seeky() && !own.has(Flag::Deep));
+        let thinks = self.processes[process].think_time.known();
+        if is_last || hopeless {
+            own.flags.clear(Flag::IdleWindow);
+        } else if let Some(mean) = thinks {
+            own.flags.put(Flag::IdleWindow, mean <= slice_idle);
+        }
+    }
+}
+
+/// Queues that work side by side.
+impl Cfq<V34> {
+    /// Another queue that works close to the head, so that idling would only delay it.
+    fn close_cooperator(&self, id: QueueId, queue: &Queue) -> Option<QueueId> {
+        let own = &self.queues[id];
+        if own.is_idle_class() || !own.sync || own.is_seeky() || self.busy == 1 {
+            return None;
+        }
+        let close = self.queue_at_head(own.level, CLOSE_SECTORS, queue)?;
+        let other = &self.queues[close];
+        let fits =
+            other.sync && !other.is_seeky() && other.is_real_time() == own.is_real_time();
+        fits.then_some(close)
+    }
+
+    /// Plans to merge two queues, into the one that more processes use. Processes that move later
+    /// find their references taken.
+    fn plan_merge(&mut self, id: QueueId, close: QueueId) {
+        if self.queues[close].processes() == 0 {
+            return;
+        }
+        let mut target = close;
+        while let Some(next) = self.queues[target].merges_into {
+            if next == id {
+                return;
+            }
+            target = next;
+        }
+        let (from, into) = (self.queues[id].processes(), self.queues[target].processes());
+        if from == 0 || into == 0 {
+            return;
+        }
+        if into >= from {
+            self.queues[id].merges_into = Some(target);
+            self.queues[target].references += from;
+        } else {
+            self.queues[target].merges_into = Some(id);
+            self.queues[id].references += into;
+        }
+    }
+
+    /// Moves a process to the queue that its own is to be merged with.
+    fn merged_queue(
+        &mut self,
+        now: u64,
+        process: ContextId,
+        id: QueueId,
+        queue: &mut Queue,
+    ) -> QueueId {
+        let Some(target) = self.queues[id].merges_into else { return id };
+        self.processes[process].queues[1] = Some(target);
+        self.queues[target].flags.set(Flag::Cooperates);
+        self.put_queue(now, id, queue);
+        target
+    }
+
+    /// Takes a process out of a shared queue that is to be split; the last one keeps it. True if
+    /// the process has no queue any more.
+    fn split(&mut self, now: u64, process: ContextId, id: QueueId, queue: &mut Queue) -> bool {
+        let own = &mut self.queues[id];
+        if !own.has(Flag::Cooperates) || !own.has(Flag::Splits) {
+            return false;
+        }
+        if own.processes() == 1 {
+            own.flags.clear(Flag::Cooperates);
+            own.flags.clear(Flag::Splits);
+            return false;
+        }
+        self.processes[process].queues[1] = None;
+        self.put_cooperators(now, id, queue);
+        self.put_queue(now, id, queue);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{MILLISECOND_NS, bio};
+    use super::{Cfq, Flag, PARAMETERS_34, Tunables, V34};
+    use crate::cfq::queue::QueueId;
+    use crate::{Clock, Direction, Queue, Request, RequestId, Scheduler, Settings};
+    use std::collections::BTreeMap;
+
+    /// The scheduler with its request queue; requests are served at once, one at a time.
+    struct Bench {
+        cfq: Cfq<V34>,
+        queue: Queue,
+        now_ns: u64,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let clock = Clock { hz: 1000 };
+            let settings = Settings::new(&[PARAMETERS_34], &BTreeMap::new());
+            let mut tunables = Tunables::common(&settings.expect("defaults are valid"), clock);
+            tunables.target_latency = 300;
+            tunables.low_latency = true;
+            let own = V34::starting(clock.jiffies(0), 1000);
+            let cfq = Cfq::new(clock, tunables, own);
+            Self { cfq, queue: Queue::new(clock, true, 128), now_ns: 0 }
+        }
+
+        fn insert(&mut self, pid: u32, sector: u64) {
+            let request = Request {
+                bio: bio(pid, Direction::Read, sector),
+                start_jiffies: self.queue.jiffies(self.now_ns),
+                insert_ns: self.now_ns,
+                deadline: 0,
+                started: false,
+                sorted: false,
+            };
+            let id = self.queue.requests.add(request);
+            self.cfq.insert(self.now_ns, id, &mut self.queue);
+        }
+
+        fn take(&mut self) -> Option<RequestId> {
+            self.cfq.dispatch(self.now_ns, false, &mut self.queue);
+            let id = self.queue.take()?;
+            self.cfq.activate(self.now_ns, id, &mut self.queue);
+            Some(id)
+        }
+
+        fn complete(&mut self, id: RequestId) {
+            self.now_ns += MILLISECOND_NS;
+            self.queue.in_flight -= 1;
+            self.cfq.complete(self.now_ns, id, &mut self.queue);
+            self.queue.requests.remove(id);
+        }
+
+        /// Serves all that is dispatched without waiting.
+        fn serve(&mut self) {
+            while let Some(id) = self.take() {
+                self.complete(id);
+            }
+        }
+
+        fn queue_of(&self, pid: u32) -> Option<QueueId> {
+            let process = self.cfq.processes.find(pid)?;
+            self.cfq.processes[process].queues[1]
+        }
+
+        /// Two processes that read alternate blocks.
+        fn interleave(&mut self, blocks: std::ops::Range<u64>) {
+            for block in blocks {
+                self.insert(1, 16 * block);
+                self.insert(2, 16 * block + 8);
+                self.serve();
+            }
+        }
+    }
+
+    #[test]
+    fn queues_that_work_side_by_side_are_merged_and_a_seeky_one_is_split() {
+        let mut bench = Bench::new();
+        bench.interleave(1..2);
+        assert_ne!(bench.queue_of(1), bench.queue_of(2));
+        bench.interleave(2..6);
+        let common = bench.queue_of(1);
+        assert!(common.is_some() && common == bench.queue_of(2));
+        let id = common.expect("was just seen");
+        assert_eq!(bench.cfq.queues[id].processes(), 2);
+        for far in 1..20 {
+            bench.insert(1, far * 1_000_000);
+            bench.insert(2, 500_000_000 - far * 1_000_000);
+            bench.serve();
+            bench.now_ns += 300 * MILLISECOND_NS;
+            if bench.cfq.timer_ns().is_some() {
+                bench.cfq.timer(bench.now_ns, &mut bench.queue);
+            }
+        }
+        assert_ne!(bench.queue_of(1), bench.queue_of(2));
+        let alone = [1, 2].map(|pid| bench.queue_of(pid).expect("each has a queue"));
+        for id in alone {
+            assert_eq!(bench.cfq.queues[id].processes(), 1);
+            assert!(!bench.cfq.queues[id].has(Flag::Cooperates));
+        }
+    }
+
+    #[test]
+    fn the_exit_of_both_processes_frees_their_common_queue() {
+        let mut bench = Bench::new();
+        bench.interleave(1..6);
+        assert_eq!(bench.queue_of(1), bench.queue_of(2));
+        for pid in [1, 2] {
+            bench.cfq.exit(bench.now_ns, pid, &mut bench.queue);
+        }
+        assert_eq!(bench.cfq.busy, 0);
+        assert_eq!(bench.cfq.active, None);
+        // Both slots can be used again.
+        let before = bench.cfq.queues.bytes();
+        bench.insert(3, 0);
+        bench.insert(4, 1_000_000);
+        bench.serve();
+        assert_eq!(bench.cfq.queues.bytes(), before);
+    }
+
+    #[test]
+    fn depth_is_assumed_then_measured_then_believed_for_ever() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.cfq.own.device_queues, None);
+        let mut block = 0;
+        let mut shallow = |bench: &mut Bench, completions: u32| {
+            for _ in 0..completions {
+                (0..8).for_each(|_| {
+                    block += 1;
+                    bench.insert(1, 8 * block);
+                });
+                let id = bench.take().expect("eight wait");
+                bench.complete(id);
+            }
+        };
+        shallow(&mut bench, 50);
+        assert_eq!(bench.cfq.own.device_queues, None);
+        shallow(&mut bench, 1);
+        assert_eq!(bench.cfq.own.device_queues, Some(false));
+        let together: Vec<RequestId> = (0..6).filter_map(|_| bench.take()).collect();
+        assert_eq!(together.len(), 6);
+        together.into_iter().for_each(|id| bench.complete(id));
+        assert_eq!(bench.cfq.own.device_queues, Some(true));
+        shallow(&mut bench, 100);
+        assert_eq!(bench.cfq.own.device_queues, Some(true));
+    }
+}

@@ -1,0 +1,278 @@
+//! The queues of SFQ: processes in a ring, the async queue, and the deadline queue over all.
+
+use crate::{Direction, Links, List, Queue, RequestId};
+use rustc_hash::FxHashMap;
+use settings::Settings;
+
+const MILLISECOND_NS: u64 = 1_000_000;
+
+/// Place of a queue in [`Queues`]; that of a process is reused when the queue is removed.
+pub(super) type Place = usize;
+
+/// Place of the async queue, whose links serve as the head of the ring of process queues.
+pub(super) const ASYNC: Place = 0;
+
+/// What becomes of the requests of a process that has exited.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Orphans {
+    Drain,
+    MoveToAsync,
+    Cancel,
+}
+
+/// A read and a write FIFO.
+#[derive(Clone, Copy, Default)]
+struct Fifos([List; 2]);
+
+impl Fifos {
+    fn of(&mut self, direction: Direction) -> &mut List {
+        &mut self.0[direction as usize]
+    }
+
+    fn front(&self, direction: Direction) -> Option<RequestId> {
+        self.0[direction as usize].front()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(List::is_empty)
+    }
+}
+
+struct IoQueue {
+    fifos: Fifos,
+    previous: Place,
+    next: Place,
+    /// Its process has exited.
+    is_orphan: bool,
+}
+
+pub(super) struct Queues {
+    /// The async queue, process queues, and free places.
+    places: Vec<IoQueue>,
+    free: Vec<Place>,
+    /// Queues of living processes; only looked up.
+    by_pid: FxHashMap<u32, Place>,
+    pointer: Place,
+    /// The queue that the visit under way is to, unless the queue was removed.
+    pub(super) visited: Option<Place>,
+    links: Links,
+    deadline: Fifos,
+    deadline_links: Links,
+    /// Where each request is, by its number.
+    homes: Vec<u32>,
+    len: usize,
+    async_len: usize,
+    check_ns: Option<u64>,
+    period_ns: u64,
+    expire_ns: [u64; 2],
+    orphans: Orphans,
+    cancelled: Vec<RequestId>,
+}
+
+impl Queues {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let time_ns = |name: &str| u64::from(settings.integer(name)) * MILLISECOND_NS;
+        let head =
+            IoQueue { fifos: Fifos::default(), previous: ASYNC, next: ASYNC, is_orphan: false };
+        Self {
+            places: vec![head],
+            free: Vec::new(),
+            by_pid: FxHashMap::default(),
+            pointer: ASYNC,
+            visited: None,
+            links: Links::default(),
+            deadline: Fifos::default(),
+            deadline_links: Links::default(),
+            homes: Vec::new(),
+            len: 0,
+            async_len: 0,
+            check_ns: None,
+            period_ns: time_ns("starvation_check"),
+            expire_ns: [time_ns("read_expire"), time_ns("write_expire")],
+            orphans: match settings.word("orphans") {
+                "move-to-async" => Orphans::MoveToAsync,
+                "cancel" => Orphans::Cancel,
+                _ => Orphans::Drain,
+            },
+            cancelled: Vec::new(),
+        }
+    }
+
+    /// Requests queued.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Requests in the queues of processes.
+    pub(super) fn sync_len(&self) -> usize {
+        self.len - self.async_len
+    }
+
+    /// Requests in the async queue.
+    pub(super) fn async_len(&self) -> usize {
+        self.async_len
+    }
+
+    /// The oldest request of a direction in a queue.
+    pub(super) fn front(&self, place: Place, direction: Direction) -> Option<RequestId> {
+        self.places[place].fifos.front(direction)
+    }
+
+    /// Moves the pointer to the next process queue, empty or not; none if there is no queue.
+    pub(super) fn select_next(&mut self) -> Option<Place> {
+        let next = self.places[self.pointer].next;
+        let next = if next == ASYNC { self.places[ASYNC].next } else { next };
+        (next != ASYNC).then(|| {
+            self.pointer = next;
+            next
+        })
+    }
+
+    /// Moves the pointer to the next process queue that has requests. One must have some.
+    pub(super) fn select_next_with_requests(&mut self) -> Place {
+        loop {
+            let place = self.select_next().expect("a process queue has requests");
+            if !self.places[place].fifos.is_empty() {
+                return place;
+            }
+        }
+    }
+
+    pub(super) fn insert(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue) {
+        let bio = queue.requests[id].bio;
+        queue.requests[id].deadline = now_ns + self.expire_ns[bio.direction as usize];
+        self.deadline.of(bio.direction).push_back(&mut self.deadline_links, id);
+        self.len += 1;
+        if self.homes.len() <= id.index() {
+            self.homes.resize(id.index() + 1, 0);
+        }
+        let place = if bio.sync { self.queue_of(bio.pid) } else { ASYNC };
+        self.put(place, id, bio.direction);
+        self.arm(queue);
+    }
+
+    fn put(&mut self, place: Place, id: RequestId, direction: Direction) {
+        self.places[place].fifos.of(direction).push_back(&mut self.links, id);
+        self.homes[id.index()] = place as u32;
+        self.async_len += usize::from(place == ASYNC);
+    }
+
+    /// The queue of a living process, made and put at the end of the ring if there is none.
+    fn queue_of(&mut self, pid: u32) -> Place {
+        if let Some(place) = self.by_pid.get(&pid) {
+            return *place;
+        }
+        let last = self.places[ASYNC].previous;
+        let made =
+            IoQueue { fifos: Fifos::default(), previous: last, next: ASYNC, is_orphan: false };
+        let place = self.free.pop().unwrap_or(self.places.len());
+        if place == self.places.len() {
+            self.places.push(made);
+        } else {
+            self.places[place] = made;
+        }
+        self.places[last].next = place;
+        self.places[ASYNC].previous = place;
+        self.by_pid.insert(pid, place);
+        place
+    }
+
+    /// Takes a request out of all its FIFOs, and its queue with it if that is an orphan that has
+    /// no other.
+    pub(super) fn remove(&mut self, id: RequestId, queue: &Queue) {
+        let direction = queue.requests[id].bio.direction;
+        let place = self.homes[id.index()] as Place;
+        self.deadline.of(direction).remove(&mut self.deadline_links, id);
+        self.places[place].fifos.of(direction).remove(&mut self.links, id);
+        self.len -= 1;
+        self.async_len -= usize::from(place == ASYNC);
+        self.release_if_done(place);
+        self.arm(queue);
+    }
+
+    /// Moves a request to the end of the dispatch list.
+    pub(super) fn send(&mut self, id: RequestId, queue: &mut Queue) {
+        self.remove(id, queue);
+        queue.dispatch_tail(id);
+    }
+
+    pub(super) fn exit(&mut self, pid: u32, queue: &Queue) {
+        let Some(place) = self.by_pid.remove(&pid) else { return };
+        self.places[place].is_orphan = true;
+        if self.orphans != Orphans::Drain {
+            for direction in [Direction::Read, Direction::Write] {
+                self.empty(place, direction);
+            }
+            self.arm(queue);
+        }
+        self.release_if_done(place);
+    }
+
+    /// Moves or cancels all requests of a direction in the queue of a dead process.
+    fn empty(&mut self, place: Place, direction: Direction) {
+        while let Some(id) = self.places[place].fifos.of(direction).pop_front(&mut self.links) {
+            if self.orphans == Orphans::MoveToAsync {
+                self.put(ASYNC, id, direction);
+            } else {
+                self.deadline.of(direction).remove(&mut self.deadline_links, id);
+                self.len -= 1;
+                self.cancelled.push(id);
+            }
+        }
+    }
+
+    fn release_if_done(&mut self, place: Place) {
+        let IoQueue { previous, next, is_orphan, ref fifos, .. } = self.places[place];
+        if !is_orphan || !fifos.is_empty() {
+            return;
+        }
+        self.places[previous].next = next;
+        self.places[next].previous = previous;
+        if self.pointer == place {
+            self.pointer = previous;
+        }
+        self.visited.take_if(|visited| *visited == place);
+        self.free.push(place);
+    }
+
+    pub(super) fn take_cancelled(&mut self) -> Vec<RequestId> {
+        std::mem::take(&mut self.cancelled)
+    }
+
+    /// When the starvation check finds something next.
+    pub(super) fn check_ns(&self) -> Option<u64> {
+        self.check_ns
+    }
+
+    /// Moves requests that expired before `now_ns` to the dispatch list, and says how many.
+    pub(super) fn send_expired(&mut self, now_ns: u64, queue: &mut Queue) -> u32 {
+        let mut moved = 0;
+        for direction in [Direction::Read, Direction::Write] {
+            while let Some(id) = self.deadline.front(direction)
+                && queue.requests[id].deadline < now_ns
+            {
+                self.send(id, queue);
+                moved += 1;
+            }
+        }
+        moved
+    }
+
+    /// Sets the check to the first multiple of the period after the earliest expiry. Both deadline
+    /// FIFOs are in the order of expiry.
+    fn arm(&mut self, queue: &Queue) {
+        let fronts = self.deadline.0.iter().filter_map(List::front);
+        let earliest_ns = fronts.map(|id| queue.requests[id].deadline).min();
+        self.check_ns = earliest_ns.map(|ns| (ns / self.period_ns + 1) * self.period_ns);
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.places.capacity() * size_of::<IoQueue>()
+            + self.free.capacity() * size_of::<Place>()
+            + self.by_pid.capacity() * size_of::<(u32, Place)>()
+            + self.links.bytes()
+            + self.deadline_links.bytes()
+            + self.homes.capacity() * size_of::<u32>()
+            + self.cancelled.capacity() * size_of::<RequestId>()
+    }
+}

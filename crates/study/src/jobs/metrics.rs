@@ -1,0 +1,223 @@
+//! What a run of processes measured, and the tables pooled over repeats.
+
+use super::run::Phases;
+use crate::results::{Metric, Table};
+use block::Behind;
+use device::{Activity, ActivityKind, DeviceStatistics};
+use workload::{Latencies, PackedLatencies, ProcessReport, Sample, jain_index};
+
+/// Quantiles reported, as parts of a million, and their names.
+const QUANTILES: [(u32, &str); 5] = [
+    (500_000, "p50"),
+    (900_000, "p90"),
+    (990_000, "p99"),
+    (999_000, "p999"),
+    (999_900, "p9999"),
+];
+
+const DIRECTIONS: [&str; 2] = ["read", "write"];
+
+/// What a run yields.
+#[derive(Clone, Debug)]
+pub(crate) struct JobsOutcome {
+    pub(crate) end_ns: u64,
+    /// Reads, writes.
+    pub(crate) phases: [Phases; 2],
+    pub(crate) device: DeviceStatistics,
+    pub(crate) activity: Vec<Activity>,
+    /// Reads, writes; all processes together.
+    latencies: [PackedLatencies; 2],
+    /// Bytes a second of each process, and bytes of all.
+    shares: Vec<f64>,
+    bytes: u64,
+    /// When a request began, by which process, and the request.
+    samples: Vec<(u64, u32, Sample)>,
+}
+
+/// A combination of axis values with the latencies of all its repeats, and the time line of the
+/// first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CellTables {
+    pub(crate) axes: Vec<String>,
+    /// Reads, writes.
+    latencies: [Latencies; 2],
+    requests: Vec<[String; 4]>,
+    activity: Vec<[String; 4]>,
+}
+
+impl CellTables {
+    /// A cell without runs.
+    pub(crate) fn new(axes: Vec<String>) -> Self {
+        Self { axes, ..Self::default() }
+    }
+}
+
+impl JobsOutcome {
+    /// Takes from the processes' reports what is kept of a run.
+    pub(crate) fn new(
+        end_ns: u64,
+        phases: [Phases; 2],
+        device: DeviceStatistics,
+        activity: Vec<Activity>,
+        reports: &[ProcessReport],
+    ) -> Self {
+        let mut pooled = [Latencies::default(), Latencies::default()];
+        let mut samples = Vec::new();
+        for report in reports {
+            pooled[0].add(&report.reads);
+            pooled[1].add(&report.writes);
+            let own = report.samples.iter();
+            samples.extend(own.map(|sample| (sample.start_ns, report.pid, *sample)));
+        }
+        samples.sort_unstable_by_key(|(start_ns, pid, _)| (*start_ns, *pid));
+        Self {
+            end_ns,
+            phases,
+            device,
+            activity,
+            latencies: pooled.map(|latencies| latencies.pack()),
+            shares: reports.iter().map(ProcessReport::throughput_bytes_per_s).collect(),
+            bytes: reports.iter().map(|report| report.bytes).sum(),
+            samples,
+        }
+    }
+
+    /// The rows of the run.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        let mut metrics = Vec::new();
+        for (direction, packed) in DIRECTIONS.iter().zip(&self.latencies) {
+            let mut latencies = Latencies::default();
+            latencies.add_packed(packed);
+            metrics.extend(latency_metrics(direction, &latencies));
+        }
+        for (direction, phases) in DIRECTIONS.iter().zip(&self.phases) {
+            metrics.extend(phase_metrics(direction, phases));
+        }
+        let seconds = self.end_ns.max(1) as f64 / 1e9;
+        let device = &self.device;
+        metrics.extend([
+            Metric::number("jain_index", jain_index(&self.shares), "ratio"),
+            Metric::number("throughput_bytes_per_s", self.bytes as f64 / seconds, "bytes/s"),
+            Metric::count("simulated_ns", self.end_ns, "ns"),
+            Metric::count("device_commands", device.completed, "commands"),
+            Metric::count("device_cleaned_blocks", device.cleaned_blocks, "blocks"),
+            Metric::count("device_foreground_cleaning_ns", device.foreground_cleaning_ns, "ns"),
+            Metric::count("device_background_cleaning_ns", device.background_cleaning_ns, "ns"),
+            Metric::count("device_read_modify_writes", device.read_modify_writes, "pages"),
+            Metric::count("device_page_programs", device.chip.page_programs, "operations"),
+        ]);
+        metrics
+    }
+
+    /// Adds the run to its cell.
+    pub(crate) fn pool(&self, cell: &mut CellTables) {
+        for (pooled, own) in cell.latencies.iter_mut().zip(&self.latencies) {
+            pooled.add_packed(own);
+        }
+        cell.requests.extend(self.samples.iter().map(|(start_ns, pid, sample)| {
+            let direction = DIRECTIONS[usize::from(!sample.is_read)];
+            [
+                start_ns.to_string(),
+                pid.to_string(),
+                direction.to_owned(),
+                sample.latency_ns.to_string(),
+            ]
+        }));
+        cell.activity.extend(self.activity.iter().map(|activity| {
+            let kind = match activity.kind {
+                ActivityKind::Read => "read",
+                ActivityKind::Program => "program",
+                ActivityKind::ForegroundCleaning => "foreground cleaning",
+                ActivityKind::BackgroundCleaning => "background cleaning",
+            };
+            [
+                activity.start_ns.to_string(),
+                activity.end_ns.to_string(),
+                activity.die.to_string(),
+                kind.to_owned(),
+            ]
+        }));
+    }
+}
+
+fn latency_metrics(direction: &str, latencies: &Latencies) -> Vec<Metric> {
+    if latencies.count() == 0 {
+        return Vec::new();
+    }
+    let name = |what: &str| format!("{direction}_latency_{what}_ns");
+    let mut metrics = vec![
+        Metric::count(format!("{direction}_requests"), latencies.count(), "requests"),
+        Metric::number(name("mean"), latencies.mean_ns(), "ns"),
+        Metric::count(name("max"), latencies.max_ns(), "ns"),
+    ];
+    metrics.extend(
+        QUANTILES.iter().map(|(share, what)| Metric::count(name(what), latencies.quantile_ns(*share), "ns")),
+    );
+    metrics
+}
+
+fn phase_metrics(direction: &str, phases: &Phases) -> Vec<Metric> {
+    if phases.bios == 0 {
+        return Vec::new();
+    }
+    let mean = |sum_ns: u64| sum_ns as f64 / phases.bios as f64;
+    let mut metrics = vec![
+        Metric::count(format!("{direction}_bios"), phases.bios, "bios"),
+        Metric::count(format!("{direction}_bios_merged"), phases.merged, "bios"),
+    ];
+    let parts = [
+        ("q2g", phases.q2g_ns),
+        ("g2i", phases.g2i_ns),
+        ("i2d", phases.i2d_ns),
+        ("d2c", phases.d2c_ns),
+    ];
+    let part = |(what, sum_ns): (&str, u64)| {
+        Metric::number(format!("{direction}_{what}_mean_ns"), mean(sum_ns), "ns")
+    };
+    metrics.extend(parts.map(part));
+    let kinds = |behind: &Behind| {
+        [
+            ("reads", behind.reads_ns),
+            ("writes", behind.writes_ns),
+            ("cleaning", behind.cleaning_ns),
+            ("idling", behind.idling_ns),
+        ]
+    };
+    metrics.extend(kinds(&phases.behind).map(|(what, sum_ns)| {
+        Metric::number(format!("{direction}_behind_{what}_mean_ns"), mean(sum_ns), "ns")
+    }));
+    metrics.push(Metric::count(format!("{direction}_longest_bio_ns"), phases.longest.0, "ns"));
+    metrics.extend(kinds(&phases.longest.1).map(|(what, ns)| {
+        Metric::count(format!("{direction}_longest_bio_behind_{what}_ns"), ns, "ns")
+    }));
+    metrics
+}
+
+/// The tables that are made of all repeats: pooled latencies, their distributions, time lines.
+pub(crate) fn pooled_tables(columns: &[String], cells: &[CellTables]) -> Vec<Table> {
+    let table = |name: &'static str, own: &[&str]| Table {
+        name,
+        columns: columns.iter().cloned().chain(own.iter().map(|own| (*own).to_owned())).collect(),
+        rows: Vec::new(),
+    };
+    let mut pooled = table("pooled", &["metric", "value", "unit"]);
+    let mut histogram = table("latencies", &["direction", "from_ns", "to_ns", "count"]);
+    let mut requests = table("requests", &["start_ns", "pid", "direction", "latency_ns"]);
+    let mut activity = table("activity", &["start_ns", "end_ns", "die", "kind"]);
+    for cell in cells {
+        let row = |own: &[String]| cell.axes.iter().chain(own).cloned().collect::<Vec<String>>();
+        for (direction, latencies) in DIRECTIONS.iter().zip(&cell.latencies) {
+            for metric in latency_metrics(direction, latencies) {
+                let own = [metric.name, metric.value.to_string(), metric.unit.to_owned()];
+                pooled.rows.push(row(&own));
+            }
+            for (from_ns, to_ns, count) in latencies.buckets() {
+                let numbers = [from_ns, to_ns, count].map(|number| number.to_string());
+                histogram.rows.push(row(&[&[(*direction).to_owned()], numbers.as_slice()].concat()));
+            }
+        }
+        requests.rows.extend(cell.requests.iter().map(|own| row(own)));
+        activity.rows.extend(cell.activity.iter().map(|own| row(own)));
+    }
+    vec![pooled, histogram, requests, activity]
+}

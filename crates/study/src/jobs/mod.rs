@@ -1,0 +1,11 @@
+//! Studies of the block path: processes over a scheduler and a block device, in simulated time.
+
+mod metrics;
+mod plan;
+mod run;
+mod spec;
+
+pub(crate) use metrics::{CellTables, JobsOutcome, pooled_tables};
+pub(crate) use plan::{JobsRun, jobs_axes, plan_run};
+pub(crate) use run::{PreparedDevices, run_jobs};
+pub use spec::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};

@@ -1,0 +1,268 @@
+//! From a study file and a combination of axis values to a run of processes.
+
+use super::spec::{Host, JobSpec};
+use crate::StudyError;
+use crate::study_file::{SettingValue, Study};
+use board::Board;
+use device::DeviceSpec;
+use sched::{SCHEDULERS, SchedulerEntry, Settings, Value, find_scheduler, scheduler_names};
+use std::collections::BTreeMap;
+use workload::{Distribution, Job, Pace, Pattern, Region};
+
+/// Axes that mean something to such a study; all others only fill in the words of jobs.
+const JOBS_AXES: [&str; 3] = ["scheduler", "device", "mechanism"];
+
+/// The mechanism that changes nothing.
+const ALL_MECHANISMS: &str = "all";
+
+/// A run of processes over a scheduler and a device.
+#[derive(Clone, Debug)]
+pub(crate) struct JobsRun {
+    pub(crate) scheduler: &'static SchedulerEntry,
+    pub(crate) settings: Settings,
+    pub(crate) device: DeviceSpec,
+    /// What tells this device from others: name, changes, fill.
+    pub(crate) device_key: String,
+    pub(crate) board: Board,
+    pub(crate) host: Host,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) has_timeline: bool,
+}
+
+/// Axes that a study of this kind may have.
+pub(crate) fn jobs_axes(study: &Study) -> Vec<String> {
+    let mut axes: Vec<String> = JOBS_AXES.iter().map(|axis| (*axis).to_owned()).collect();
+    let texts = study.jobs.iter().flat_map(|job| [&job.rw, &job.bs, &job.mode, &job.region]);
+    for text in texts {
+        for rest in text.split('{').skip(1) {
+            axes.extend(rest.split_once('}').map(|(axis, _)| axis.to_owned()));
+        }
+    }
+    axes
+}
+
+fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
+    Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
+}
+
+/// Resolves one combination.
+///
+/// # Errors
+/// Names that do not exist, with a suggestion; values that do not fit.
+pub(crate) fn plan_run(study: &Study, values: &BTreeMap<&str, &str>) -> Result<JobsRun, StudyError> {
+    let Some(host) = study.host.clone() else {
+        return wrong("host", "workload kind `jobs` needs a table [host] with board and device");
+    };
+    if study.jobs.is_empty() {
+        return wrong("job", "workload kind `jobs` needs at least one [[job]]");
+    }
+    let mut board = find_board(&host.board)?;
+    board.hz = host.hz.unwrap_or(board.hz);
+    board.check().or_else(|reason| wrong("host", reason))?;
+    if !(4..=100_000).contains(&host.nr_requests) {
+        return wrong("host.nr_requests", "must be 4 to 100000");
+    }
+    if !(4..=1 << 20).contains(&host.max_sectors_kb) {
+        return wrong("host.max_sectors_kb", "must be 4 to 1048576");
+    }
+    let mechanism = values.get("mechanism").copied().unwrap_or(ALL_MECHANISMS);
+    let (scheduler, settings) = scheduler_of(study, values, mechanism)?;
+    let (device, device_key) = device_of(study, &host, values, mechanism)?;
+    let device_bytes = capacity_bytes(&device)?;
+    if host.free_bytes > device_bytes {
+        return wrong(
+            "host.free_bytes",
+            format!("{} bytes cannot be free of {device_bytes}", host.free_bytes),
+        );
+    }
+    let jobs: Vec<Job> = study
+        .jobs
+        .iter()
+        .map(|spec| job_of(spec, study, values, &host, device_bytes))
+        .collect::<Result<_, _>>()?;
+    let has_timeline = study.timeline.as_ref().is_some_and(|timeline| {
+        timeline.axes.iter().all(|(axis, wanted)| {
+            let value = values.get(axis.as_str());
+            value.is_some_and(|value| wanted.iter().any(|one| one.to_string() == *value))
+        })
+    });
+    Ok(JobsRun { scheduler, settings, device, device_key, board, host, jobs, has_timeline })
+}
+
+/// Bytes the device offers.
+fn capacity_bytes(device: &DeviceSpec) -> Result<u64, StudyError> {
+    match &device.flash {
+        Some(flash) => Ok(flash.capacity_bytes),
+        None => Ok(device::build(device, 0)?.sectors() * device::SECTOR_BYTES),
+    }
+}
+
+fn find_board(name: &str) -> Result<Board, StudyError> {
+    board::find_board(name).ok_or_else(|| {
+        let known = board::catalogue();
+        StudyError::unknown("board", name, known.iter().map(|board| board.name.as_str()))
+    })
+}
+
+fn scheduler_of(
+    study: &Study,
+    values: &BTreeMap<&str, &str>,
+    mechanism: &str,
+) -> Result<(&'static SchedulerEntry, Settings), StudyError> {
+    let Some(name) = values.get("scheduler") else {
+        return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
+    };
+    let variant = study.scheduler_variants.get(*name);
+    let base = variant.map_or(*name, |variant| variant.scheduler.as_str());
+    let entry = find_scheduler(base).ok_or_else(|| {
+        let names: Vec<&str> = scheduler_names().collect();
+        let variants = study.scheduler_variants.keys().map(String::as_str);
+        StudyError::unknown("scheduler", base, names.into_iter().chain(variants))
+    })?;
+    let mut given: BTreeMap<String, Value> = BTreeMap::new();
+    for (key, value) in variant.into_iter().flat_map(|variant| &variant.set) {
+        given.insert(key.clone(), value.into());
+    }
+    let has = |entry: &SchedulerEntry, key: &str| {
+        entry.parameters.iter().any(|parameter| parameter.name == key)
+    };
+    for (key, value) in study.mechanisms.get(mechanism).into_iter().flat_map(|m| &m.scheduler) {
+        if !SCHEDULERS.iter().any(|entry| has(entry, key)) {
+            let known: Vec<&str> =
+                SCHEDULERS.iter().flat_map(|e| e.parameters).map(|p| p.name).collect();
+            return Err(StudyError::unknown("tunable", key, known.into_iter()));
+        }
+        if has(entry, key) {
+            given.insert(key.clone(), value.into());
+        }
+    }
+    let settings = entry.settings(&given).map_err(|error| StudyError::Study {
+        place: format!("scheduler {name}"),
+        reason: error.to_string(),
+    })?;
+    Ok((entry, settings))
+}
+
+fn device_of(
+    study: &Study,
+    host: &Host,
+    values: &BTreeMap<&str, &str>,
+    mechanism: &str,
+) -> Result<(DeviceSpec, String), StudyError> {
+    let Some(name) = values.get("device").copied().or(host.device.as_deref()) else {
+        return wrong("host.device", "name a device, or make `device` an axis");
+    };
+    let mut device = device::find_device(name)?;
+    let mut key = name.to_owned();
+    if mechanism != ALL_MECHANISMS {
+        let Some(changes) = study.mechanisms.get(mechanism) else {
+            let known = study.mechanisms.keys().map(String::as_str).chain([ALL_MECHANISMS]);
+            return Err(StudyError::unknown("mechanism", mechanism, known));
+        };
+        for (name, value) in &changes.device {
+            let text = Value::from(value).to_string();
+            device.set(name, &text)?;
+            key.push_str(&format!(" {name}={text}"));
+        }
+    }
+    Ok((device, key))
+}
+
+fn job_of(
+    spec: &JobSpec,
+    study: &Study,
+    values: &BTreeMap<&str, &str>,
+    host: &Host,
+    device_bytes: u64,
+) -> Result<Job, StudyError> {
+    let place = format!("job {}", spec.name);
+    let filled = |text: &str| {
+        values.iter().fold(text.to_owned(), |text, (axis, value)| {
+            text.replace(&format!("{{{axis}}}"), value)
+        })
+    };
+    let rw = filled(&spec.rw);
+    let distribution = match spec.random_distribution.split_once(':') {
+        None if spec.random_distribution == "uniform" => Distribution::Uniform,
+        Some(("zipf", theta)) => match theta.parse() {
+            Ok(theta) => Distribution::Zipf(theta),
+            Err(_) => return wrong(&place, format!("zipf:{theta} needs a number")),
+        },
+        _ => return wrong(&place, "random_distribution is `uniform` or `zipf:theta`"),
+    };
+    let (pattern, read_percent) = match rw.as_str() {
+        "read" => (Pattern::Sequential, 100),
+        "write" => (Pattern::Sequential, 0),
+        "rw" | "readwrite" => (Pattern::Sequential, spec.rwmixread),
+        "randread" => (Pattern::Random(distribution), 100),
+        "randwrite" => (Pattern::Random(distribution), 0),
+        "randrw" => (Pattern::Random(distribution), spec.rwmixread),
+        _ => {
+            let known = ["read", "write", "rw", "randread", "randwrite", "randrw"];
+            return Err(StudyError::unknown("rw", &rw, known.into_iter()));
+        }
+    };
+    let mode = match filled(&spec.mode).as_str() {
+        "direct" => fs::Mode::Direct,
+        "sync" => fs::Mode::Sync,
+        "buffered" => fs::Mode::Buffered,
+        other => {
+            let known = ["direct", "sync", "buffered"];
+            return Err(StudyError::unknown("mode", other, known.into_iter()));
+        }
+    };
+    let filled_bytes = device_bytes - host.free_bytes;
+    let region = match filled(&spec.region).as_str() {
+        "all" => Region { offset_bytes: 0, bytes: device_bytes },
+        "filled" => Region { offset_bytes: 0, bytes: filled_bytes },
+        "free" => Region { offset_bytes: filled_bytes, bytes: host.free_bytes },
+        other => {
+            return Err(StudyError::unknown("region", other, ["all", "filled", "free"].into_iter()));
+        }
+    };
+    let quick_requests =
+        study.quick_form.as_ref().and_then(|form| form.requests).filter(|_| study.quick);
+    let job = Job {
+        name: spec.name.clone(),
+        processes: spec.processes,
+        pattern,
+        read_percent,
+        block_bytes: parse_bytes(&filled(&spec.bs)).or_else(|reason| wrong(&place, reason))?,
+        iodepth: spec.iodepth,
+        pace: match spec.rate_iops {
+            None => Pace::Closed { think_ns: spec.thinktime_us.saturating_mul(1000) },
+            Some(0) => return wrong(&place, "rate_iops must be at least 1"),
+            Some(rate) => Pace::Rate { interval_ns: 1_000_000_000 / rate },
+        },
+        requests: quick_requests.unwrap_or(spec.requests).min(spec.requests),
+        mode,
+        fsync_writes: spec.fsync,
+        region,
+        is_private: spec.private,
+    };
+    job.check(device_bytes).or_else(|error| wrong(&place, error.reason))?;
+    Ok(job)
+}
+
+/// Bytes with fio's suffixes: k, m, g, in powers of 1024.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return Err(format!("bs is `{text}`, but must be a number with k, m or g")),
+    };
+    let number: u64 =
+        digits.parse().map_err(|_| format!("bs is `{text}`, but must be a number with k, m or g"))?;
+    number.checked_shl(shift).filter(|bytes| bytes >> shift == number).ok_or_else(|| {
+        format!("bs is `{text}`, which is too large")
+    })
+}
+
+impl From<SettingValue> for Value {
+    fn from(value: SettingValue) -> Self {
+        Self::from(&value)
+    }
+}

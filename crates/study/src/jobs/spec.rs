@@ -1,0 +1,163 @@
+//! What a study file says about processes, host and device.
+
+use crate::study_file::{AxisValue, SettingValue};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The host and the device it writes to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Catalogue name of the board.
+    pub board: String,
+    /// Ticks a second, instead of the board's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hz: Option<u32>,
+    /// Catalogue name of the device, unless `device` is an axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Bytes at the end of the device that hold the files of the jobs. They are written before the
+    /// jobs run, as everything before them is.
+    pub free_bytes: u64,
+    /// Share of the filled pages rewritten at random before the start, in percent: the age of the
+    /// device.
+    #[serde(default)]
+    pub overwritten_percent: u32,
+    /// Limit of requests (`nr_requests`).
+    #[serde(default = "default_nr_requests")]
+    pub nr_requests: u32,
+    /// Largest request (`max_sectors_kb`).
+    #[serde(default = "default_max_sectors_kb")]
+    pub max_sectors_kb: u32,
+}
+
+const fn default_nr_requests() -> u32 {
+    128
+}
+
+const fn default_max_sectors_kb() -> u32 {
+    512
+}
+
+/// A job, in fio's words; `{axis}` in a text is replaced by the value of the axis.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobSpec {
+    /// Name.
+    pub name: String,
+    /// Processes (`numjobs`).
+    pub processes: u32,
+    /// `read`, `write`, `randread`, `randwrite`, `rw` or `randrw`.
+    pub rw: String,
+    /// Share of reads for `rw` and `randrw`, in percent.
+    #[serde(default = "half")]
+    pub rwmixread: u32,
+    /// Bytes of a request, with fio's suffixes.
+    pub bs: String,
+    /// Requests under way.
+    #[serde(default = "one")]
+    pub iodepth: u32,
+    /// Requests of each process.
+    pub requests: u64,
+    /// `direct`, `sync` or `buffered`.
+    pub mode: String,
+    /// Microseconds between a completion and the next request.
+    #[serde(default)]
+    pub thinktime_us: u64,
+    /// Requests a second of each process; absent for a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_iops: Option<u64>,
+    /// `uniform` or `zipf:theta`.
+    #[serde(default = "uniform")]
+    pub random_distribution: String,
+    /// Writes between two calls of `fsync`; 0 for none.
+    #[serde(default)]
+    pub fsync: u64,
+    /// `free` for the bytes left free, `filled` for those before them, `all`.
+    #[serde(default = "free")]
+    pub region: String,
+    /// Each process has a part of the region of its own.
+    #[serde(default = "yes")]
+    pub private: bool,
+}
+
+const fn half() -> u32 {
+    50
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn yes() -> bool {
+    true
+}
+
+fn uniform() -> String {
+    "uniform".to_owned()
+}
+
+fn free() -> String {
+    "free".to_owned()
+}
+
+/// A name on the scheduler axis that stands for a scheduler with settings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulerVariant {
+    /// Name in the table of schedulers.
+    pub scheduler: String,
+    /// Tunables.
+    #[serde(default)]
+    pub set: BTreeMap<String, SettingValue>,
+}
+
+/// A name on the mechanism axis: what is switched off or changed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mechanism {
+    /// Keys of the device, by their dotted names.
+    #[serde(default)]
+    pub device: BTreeMap<String, SettingValue>,
+    /// Tunables, for the schedulers that have them.
+    #[serde(default)]
+    pub scheduler: BTreeMap<String, SettingValue>,
+}
+
+/// More runs, beside the product of the axes: the product with some axes replaced.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Also {
+    /// Axes replaced.
+    pub axes: BTreeMap<String, Vec<AxisValue>>,
+    /// Runs of each combination, if not as many as elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u32>,
+    /// Left out of the short form.
+    #[serde(default)]
+    pub full_only: bool,
+}
+
+/// How the short form differs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuickForm {
+    /// Axes replaced.
+    #[serde(default)]
+    pub axes: BTreeMap<String, Vec<AxisValue>>,
+    /// Runs of each combination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u32>,
+    /// Requests of each process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+}
+
+/// Runs whose every request and cleaning pass is kept, for a figure over time: the first repeat of
+/// the combinations that have these values.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timeline {
+    /// Axis to permitted values; an axis that is not named is not looked at.
+    pub axes: BTreeMap<String, Vec<AxisValue>>,
+}

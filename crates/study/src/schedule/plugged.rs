@@ -1,0 +1,72 @@
+//! The same through the whole block layer, with plugs.
+
+use super::table::{Row, RowEvent, shown_us};
+use super::{Resolved, wrong};
+use crate::StudyError;
+use block::{Life, Plug, Plugging, PoolRules, QueueOptions, RequestQueue};
+use sched::{Elevator, ElevatorOptions};
+use sim::Simulation;
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+/// As many requests as there are rows may be queued: a limit would make arrivals wait.
+const NR_REQUESTS: u32 = 1 << 30;
+
+/// Rows of one process that come one after the other at one time share a plug.
+pub(super) fn schedule_plugged(resolved: Resolved, rows: &[Row]) -> Result<String, StudyError> {
+    let mut simulation = Simulation::new(0);
+    let sim = simulation.handle();
+    let options = ElevatorOptions { nr_requests: NR_REQUESTS, ..resolved.elevator };
+    let elevator = Elevator::new(resolved.entry, &resolved.settings, options);
+    let queue_options = QueueOptions {
+        plugging: resolved.plugging,
+        pool: PoolRules::PerSync,
+        max_sectors: options.max_sectors,
+        queue_depth: resolved.queue_depth,
+    };
+    let queue = RequestQueue::new(&sim, elevator, resolved.device, queue_options);
+    let lives: Rc<RefCell<Vec<(usize, Life)>>> = Rc::default();
+    let failure = Rc::new(RefCell::new(None));
+    let (rows, task_lives, task_failure) = (rows.to_vec(), lives.clone(), failure.clone());
+    sim.clone().spawn(async move {
+        let plug = Plug::new();
+        for (id, row) in rows.iter().enumerate() {
+            sim.sleep_until(row.time_ns).await;
+            let bio = match row.event {
+                RowEvent::Submit(bio) => bio,
+                RowEvent::Exit(pid) => {
+                    queue.exit(pid);
+                    continue;
+                }
+            };
+            let handle = queue.submit(bio, Some(&plug)).await;
+            let (lives, failure) = (task_lives.clone(), task_failure.clone());
+            sim.spawn(async move {
+                match handle.wait().await {
+                    Ok(life) => lives.borrow_mut().push((id, life)),
+                    Err(error) => drop(failure.borrow_mut().get_or_insert(error)),
+                }
+            });
+            let goes_on = rows.get(id + 1).is_some_and(|next| {
+                next.time_ns == row.time_ns
+                    && matches!(next.event, RowEvent::Submit(other) if other.pid == bio.pid)
+            });
+            if resolved.plugging == Plugging::Task && !goes_on {
+                queue.unplug(&plug);
+            }
+        }
+    });
+    simulation.run();
+    if let Some(error) = failure.borrow_mut().take() {
+        return wrong("device", error.to_string());
+    }
+    let mut lives = lives.borrow_mut();
+    lives.sort_by_key(|(id, life)| (life.issue_ns, life.complete_ns, life.bio.sector, *id));
+    let mut printed = String::from("id,dispatch_us,complete_us\n");
+    for (id, life) in lives.iter() {
+        let (dispatch, complete) = (shown_us(life.issue_ns), shown_us(life.complete_ns));
+        let _ = writeln!(printed, "{id},{dispatch},{complete}");
+    }
+    Ok(printed)
+}
