@@ -46,7 +46,8 @@ test: build lint ## Run all tests; optional system packages are installed where 
 	NANDLAB_FUZZ_SECONDS=30 cargo test --workspace --quiet
 	$(BIN)/python -m pytest -q -ra -n 2 python/tests
 
-test-long: test ## Also the long fuzz runs (ten minutes each) and the full studies
+test-long: test ## Also the long fuzz runs (ten minutes each), queueing theory with ten million arrivals, and the full studies
+	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test queueing_theory -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p trace --test fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p study --test fuzz -- --nocapture
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full

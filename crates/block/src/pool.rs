@@ -129,7 +129,8 @@ fn may_batch(batcher: &mut Option<(u32, u32, u64)>, now_ns: u64, pid: u32) -> bo
 
 /// Allocations from which a side is congested.
 const fn congestion_on(nr_requests: u32) -> u32 {
-    nr_requests - nr_requests / 8 + 1
+    let on = nr_requests - nr_requests / 8 + 1;
+    if on > nr_requests { nr_requests } else { on }
 }
 
 /// Allocations below which it is not any more.

@@ -192,7 +192,7 @@ impl RequestQueue {
         Ref::map(self.0.state.borrow(), |state| &state.elevator)
     }
 
-    /// Gives the device up for inspection once the run is over, leaving one that refuses.
+    /// What the dies did since the last call, if it was recorded.
     pub fn take_activity(&self) -> Vec<device::Activity> {
         self.0.state.borrow_mut().device.take_activity()
     }
@@ -424,8 +424,8 @@ impl RequestQueue {
         let mut freed = [0_u32; 2];
         {
             let mut state = self.0.state.borrow_mut();
-            while let Some(side) = state.complete_one(now_ns) {
-                if let Some(side) = side {
+            while let Some(number) = state.next_done(now_ns) {
+                if let Some(side) = state.complete(now_ns, number) {
                     freed[side] += 1;
                 }
             }
@@ -603,14 +603,18 @@ impl State {
         self.issued.push_back((number, issued));
     }
 
-    /// Completes the earliest command that is done; says from which side of the pool a waiting task
-    /// may get its request.
-    fn complete_one(&mut self, now_ns: u64) -> Option<Option<usize>> {
+    /// Takes the earliest command off the running ones, if it is done.
+    fn next_done(&mut self, now_ns: u64) -> Option<u64> {
         let Reverse((done_ns, number)) = *self.running.peek()?;
         if done_ns > now_ns {
             return None;
         }
         self.running.pop();
+        Some(number)
+    }
+
+    /// Completes a command; says from which side of the pool a waiting task may get its request.
+    fn complete(&mut self, now_ns: u64, number: u64) -> Option<usize> {
         self.occupancy.advance(now_ns);
         self.occupancy.end(number);
         let place = self.issued.iter().position(|(other, _)| *other == number)?;
@@ -632,7 +636,7 @@ impl State {
         }
         self.spare.push(members);
         self.run(now_ns);
-        Some(woken)
+        woken
     }
 
     fn finish(&mut self, now_ns: u64, bio: Rc<BioState>, issued: &Issued) {

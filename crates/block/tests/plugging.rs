@@ -30,13 +30,10 @@ fn queue(
     let settings = entry.settings(&BTreeMap::new()).expect("defaults");
     let options = ElevatorOptions { rotational, nr_requests, ..ElevatorOptions::default() };
     let device = Box::new(ConstantDevice::new(1 << 30, SERVICE_NS, 1));
-    let queue_options = QueueOptions {
-        plugging,
-        pool: PoolRules::PerDirection,
-        max_sectors: 1024,
-        queue_depth: 1,
-    };
-    let queue = RequestQueue::new(sim, Elevator::new(entry, &settings, options), device, queue_options);
+    let queue_options =
+        QueueOptions { plugging, pool: PoolRules::PerDirection, max_sectors: 1024, queue_depth: 1 };
+    let queue =
+        RequestQueue::new(sim, Elevator::new(entry, &settings, options), device, queue_options);
     let lives = Rc::new(RefCell::new(Lives::default()));
     queue.observe(lives.clone());
     (queue, lives)
@@ -84,7 +81,8 @@ fn first_issue(times: &[(u64, f64)]) -> f64 {
 
 #[test]
 fn g_blk_1_a_plugged_queue_waits_for_its_timer_or_for_four_requests() {
-    let three = issue_times(Plugging::Queue, true, &[(0, 0, false), (10, 100, false), (20, 200, false)]);
+    let three =
+        issue_times(Plugging::Queue, true, &[(0, 0, false), (10, 100, false), (20, 200, false)]);
     assert!((first_issue(&three) - 3.0).abs() < 1e-9, "{three:?}");
     let four = issue_times(
         Plugging::Queue,
@@ -112,11 +110,8 @@ fn g_blk_3_a_synchronous_bio_ends_the_plug() {
 
 #[test]
 fn g_blk_4_a_queue_that_does_not_rotate_is_never_plugged() {
-    let times = issue_times(
-        Plugging::Queue,
-        false,
-        &[(0, 0, false), (10, 100, false), (20, 108, false)],
-    );
+    let times =
+        issue_times(Plugging::Queue, false, &[(0, 0, false), (10, 100, false), (20, 108, false)]);
     let expected = [(0, 0.0), (100, 5.0), (108, 5.0)];
     assert_eq!(times, expected, "merged while the device was busy");
 }
@@ -167,5 +162,10 @@ fn the_phases_of_a_life_add_up_and_the_limit_of_requests_is_q_to_g() {
         assert_eq!(life.i2d_ns(), life.behind.writes_ns, "it waited behind writes alone");
     }
     let waited = lives.0.iter().filter(|life| life.q2g_ns() > 0).count();
-    assert_eq!(waited, 8, "four requests at a time: {:?}", lives.0.iter().map(Life::q2g_ns).collect::<Vec<_>>());
+    assert_eq!(
+        waited,
+        8,
+        "four requests at a time: {:?}",
+        lives.0.iter().map(Life::q2g_ns).collect::<Vec<_>>()
+    );
 }

@@ -3,6 +3,9 @@
 //! Pollaczek and Khinchine: the mean wait is load × service / (2 (1 - load)). `NANDLAB_ARRIVALS`
 //! sets the number of arrivals; `make test-long` takes ten million.
 
+#![allow(clippy::disallowed_methods, reason = "the length of the test is set from outside")]
+#![allow(clippy::print_stdout, reason = "a test shows what it measured")]
+
 use block::{Life, Observer, Plugging, PoolRules, QueueOptions, RequestQueue};
 use device::ConstantDevice;
 use random::Stream;

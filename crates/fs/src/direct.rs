@@ -60,7 +60,8 @@ impl DirectPath<'_> {
             batch = batch.min(PLUG_REQUESTS);
         }
         self.queue.unplug(&plug);
-        self.queue.run_unplugged();
+        // A call of no bytes has paid for nothing yet.
+        self.cpus.run(unpaid_ns).await;
         self.complete(&handles).await
     }
 

@@ -15,9 +15,10 @@ fn a_small_call_costs_system_call_submission_service_and_completion() {
         let file = file.clone();
         let transfer = rig.run(async move {
             let process = Process::new(10);
-            match is_read {
-                true => file.read(process, 4096, 4096, Mode::Direct).await,
-                false => file.write(process, 4096, 4096, Mode::Direct).await,
+            if is_read {
+                file.read(process, 4096, 4096, Mode::Direct).await
+            } else {
+                file.write(process, 4096, 4096, Mode::Direct).await
             }
         });
         let transfer = transfer.expect("inside the device");

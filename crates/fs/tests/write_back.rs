@@ -61,10 +61,16 @@ fn every_dirtied_page_is_written_once_for_each_time_and_none_is_lost() {
         let statistics = rig.cache.statistics();
         assert_eq!((statistics.dirty, statistics.write_back), (0, 0), "{kernel}");
         assert_eq!(statistics.written, statistics.dirtied, "{kernel}");
-        let writes = rig.lives.borrow().writes_by_page();
-        assert_eq!(writes.values().map(|times| u64::from(*times)).sum::<u64>(), statistics.dirtied);
-        assert!(writes.keys().eq(calls.keys()), "{kernel}: a page was lost, or written unasked");
-        for (page, times) in writes {
+        let times_written = rig.lives.borrow().writes_by_page();
+        assert_eq!(
+            times_written.values().map(|times| u64::from(*times)).sum::<u64>(),
+            statistics.dirtied
+        );
+        assert!(
+            times_written.keys().eq(calls.keys()),
+            "{kernel}: a page was lost, or written unasked"
+        );
+        for (page, times) in times_written {
             assert!(times <= calls[&page], "{kernel}: page {page} was written too often");
         }
     }
@@ -300,7 +306,7 @@ fn a_random_workload_is_the_same_every_time() {
 struct Failing {
     inner: ConstantDevice,
     sector: u64,
-    is_failing: Arc<AtomicBool>,
+    fails: Arc<AtomicBool>,
 }
 
 const FAILURE: DeviceError = DeviceError::Empty { sector: 7 };
@@ -320,7 +326,7 @@ impl BlockDevice for Failing {
 
     fn submit(&mut self, now_ns: u64, command: &Command) -> Result<Completion, DeviceError> {
         let sectors = command.sector..command.sector + u64::from(command.sectors);
-        if self.is_failing.load(Ordering::Relaxed) && sectors.contains(&self.sector) {
+        if self.fails.load(Ordering::Relaxed) && sectors.contains(&self.sector) {
             return Err(FAILURE);
         }
         self.inner.submit(now_ns, command)
@@ -343,9 +349,9 @@ impl BlockDevice for Failing {
 
 #[test]
 fn a_failed_write_back_is_told_once_and_a_failed_read_at_once() {
-    let is_failing = Arc::new(AtomicBool::new(true));
+    let fails = Arc::new(AtomicBool::new(true));
     let inner = ConstantDevice::new(DEVICE_BYTES / 512, SERVICE_NS, 2);
-    let device = Failing { inner, sector: 80, is_failing: is_failing.clone() };
+    let device = Failing { inner, sector: 80, fails: fails.clone() };
     let mut rig = rig_over(board(), Box::new(device), 1024);
     let (file, sim) = (rig.file.clone(), rig.sim.clone());
     rig.run(async move {
@@ -367,7 +373,7 @@ fn a_failed_write_back_is_told_once_and_a_failed_read_at_once() {
         assert_eq!(file.fsync(process).await.map(drop), Ok(()), "told once");
         file.write(process, 10 * 4096, 4096, Mode::Buffered).await.expect("only the cache");
         sim.sleep(40 * SECOND_NS).await;
-        is_failing.store(false, Ordering::Relaxed);
+        fails.store(false, Ordering::Relaxed);
         assert_eq!(file.fsync(process).await.map(drop), Err(failure), "the flusher's failure");
         file.write(process, 10 * 4096, 4096, Mode::Sync).await.expect("sound again");
     });

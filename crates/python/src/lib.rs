@@ -303,12 +303,7 @@ fn explain(ftl: &str, operations: &str, options_json: &str) -> PyResult<String> 
 
 /// What a scheduler does with a table of requests, or with recorded events: a table as CSV.
 #[pyfunction]
-fn schedule(
-    python: Python<'_>,
-    shown: &str,
-    text: &str,
-    arguments_json: &str,
-) -> PyResult<String> {
+fn schedule(python: Python<'_>, shown: &str, text: &str, arguments_json: &str) -> PyResult<String> {
     let given: ScheduleArguments = serde_json::from_str(arguments_json).map_err(failed)?;
     let settings = given.settings.iter();
     let options = study::ScheduleOptions {

@@ -437,12 +437,13 @@ mod tests {
         let read = |sector| bio(Class::BestEffort, Direction::Read, sector);
         let ids = [0, 116, 132].map(|sector| elevator.insert(0, read(sector)));
         assert_eq!(elevator.next(0), Some(ids[0]));
-        let late = elevator.insert(0, read(50));
-        let front = elevator.insert(0, read(100));
-        let merged = elevator.try_merge(0, &read(108)).expect("it closes the gap before the next");
+        let now_ns = 2_000_000;
+        let late = elevator.insert(now_ns, read(50));
+        let front = elevator.insert(now_ns, read(100));
+        let merged = elevator.try_merge(now_ns, &read(108)).expect("it touches the next");
         assert_eq!((merged.survivor, merged.absorbed), (front, Some(ids[1])));
-        assert_eq!(elevator.next(0), Some(ids[2]), "the next but one is next");
-        assert_eq!(elevator.next(0), Some(front), "which took the place of the oldest");
-        assert_eq!(elevator.next(0), Some(late));
+        assert_eq!(elevator.next(now_ns), Some(ids[2]), "the next but one is next");
+        assert_eq!(elevator.next(now_ns), Some(front), "which took the place of the oldest");
+        assert_eq!(elevator.next(now_ns), Some(late));
     }
 }

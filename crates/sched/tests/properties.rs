@@ -14,6 +14,7 @@ use sched::{
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt::Write;
 
 const MICROSECOND_NS: u64 = 1000;
 const MILLISECOND_NS: u64 = 1_000_000;
@@ -168,12 +169,11 @@ impl Case {
                 .after
                 .and_then(|back| place.checked_sub(back))
                 .filter(|awaited| matches!(arrivals[*awaited].event, Event::Submit(_)));
-            let when = match awaited {
-                Some(arrival) => When::After { arrival, think_ns: gap_ns },
-                None => {
-                    now_ns += gap_ns;
-                    When::At(now_ns)
-                }
+            let when = if let Some(arrival) = awaited {
+                When::After { arrival, think_ns: gap_ns }
+            } else {
+                now_ns += gap_ns;
+                When::At(now_ns)
             };
             arrivals.push(Arrival { event: line.what.event(&arrivals), when });
         }
@@ -234,7 +234,8 @@ impl Case {
             self.given(entry, true)
         );
         for (place, arrival) in self.arrivals().iter().enumerate() {
-            text += &format!("{place}: {:?} {:?}\n", arrival.when, arrival.event);
+            writeln!(text, "{place}: {:?} {:?}", arrival.when, arrival.event)
+                .expect("text can be written");
         }
         text
     }

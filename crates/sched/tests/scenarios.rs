@@ -198,8 +198,11 @@ fn read_requests(text: &str) -> Result<Input, Failed> {
     Ok(input)
 }
 
+/// A name and, if it is stated, the time in milliseconds.
+type Expected = (String, Option<f64>);
+
 /// Names and times expected, and whether there may be more.
-fn read_expected(text: &str) -> Result<(Vec<(String, Option<f64>)>, bool), Failed> {
+fn read_expected(text: &str) -> Result<(Vec<Expected>, bool), Failed> {
     let mut expected = Vec::new();
     for word in text.split_whitespace() {
         if word == "..." {

@@ -103,7 +103,8 @@ impl Study {
                     let known = of_jobs.iter().map(String::as_str);
                     return Err(StudyError::unknown("axis", axis, known));
                 }
-            } else if !STACK_AXES.contains(&axis.as_str()) && !file.contains(&format!("{{{axis}}}")) {
+            } else if !STACK_AXES.contains(&axis.as_str()) && !file.contains(&format!("{{{axis}}}"))
+            {
                 let known = STACK_AXES.join(", ");
                 let reason = format!(
                     "axis `{axis}` is neither one of {known} nor named in workload.file as {{{axis}}}"

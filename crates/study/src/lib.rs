@@ -24,11 +24,11 @@ mod study_file;
 mod windows;
 mod workload_kinds;
 
-pub use ftl_device::{DeviceOptions, build_device, find_part_or_file};
 pub use error::StudyError;
 pub use explain::{ExplainOptions, Explanation, Step, explain};
-pub use listing::listing;
+pub use ftl_device::{DeviceOptions, build_device, find_part_or_file};
 pub use jobs::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
+pub use listing::listing;
 pub use matrix::{Axis, Run};
 pub use replay::{AddressRule, HostCounters, Replay};
 pub use requests::{Request, Requests};

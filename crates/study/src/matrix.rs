@@ -91,8 +91,7 @@ impl Study {
                 }
             }
             for run in self.product(&axes, also.repeats.unwrap_or(self.repeats))? {
-                let is_there =
-                    |other: &Run| other.axes == run.axes && other.repeat == run.repeat;
+                let is_there = |other: &Run| other.axes == run.axes && other.repeat == run.repeat;
                 if !runs.iter().any(is_there) {
                     runs.push(run);
                 }
@@ -126,8 +125,11 @@ impl Study {
     }
 
     fn jobs_run(&self, axes: &[Axis], values: &[String]) -> Result<Run, StudyError> {
-        let named: BTreeMap<&str, &str> =
-            axes.iter().map(|(name, _)| name.as_str()).zip(values.iter().map(String::as_str)).collect();
+        let named: BTreeMap<&str, &str> = axes
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .zip(values.iter().map(String::as_str))
+            .collect();
         Ok(Run {
             axes: values.to_vec(),
             repeat: 0,

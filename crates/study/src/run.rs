@@ -3,9 +3,7 @@
 use crate::StudyError;
 use crate::ftl_device::build_device;
 use crate::generated::run_generated;
-use crate::jobs::{
-    CellTables, JobsOutcome, JobsRun, PreparedDevices, pooled_tables, run_jobs,
-};
+use crate::jobs::{CellTables, JobsOutcome, JobsRun, PreparedDevices, pooled_tables, run_jobs};
 use crate::matrix::Run;
 use crate::replay::{AddressRule, Replay};
 use crate::requests::{Request, Requests};
@@ -232,8 +230,9 @@ fn run_one(
     let mut replay = Replay::new(build_device(&run.device)?, AddressRule::Error);
     let Some(requests) = requests else {
         let complete = run_generated(study, run.repeat, &mut replay, stopped)?;
-        return Ok(complete
-            .then(|| Measured { metrics: device_metrics(&replay), ..Measured::default() }));
+        return Ok(
+            complete.then(|| Measured { metrics: device_metrics(&replay), ..Measured::default() })
+        );
     };
     let complete = match study.workload.preconditioning {
         Preconditioning::None => true,

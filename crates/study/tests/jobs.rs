@@ -87,12 +87,10 @@ fn the_digest_does_not_depend_on_the_number_of_workers() {
     let study = study("workers", STUDY, &[]).expect("a study");
     let (one, two) = (run(&study, 1), run(&study, 2));
     assert_eq!(one.digest(), two.digest());
-    assert_eq!(one.tables.iter().map(|table| table.name).collect::<Vec<_>>(), [
-        "pooled",
-        "latencies",
-        "requests",
-        "activity"
-    ]);
+    assert_eq!(
+        one.tables.iter().map(|table| table.name).collect::<Vec<_>>(),
+        ["pooled", "latencies", "requests", "activity"]
+    );
     assert!(one.tables.iter().all(|table| !table.rows.is_empty()));
 }
 

@@ -13,6 +13,7 @@ pub struct Region {
 
 impl Region {
     /// The `index`th of `count` equal parts, each a whole number of `block_bytes`.
+    #[must_use]
     pub fn part(&self, index: u32, count: u32, block_bytes: u64) -> Self {
         let bytes = self.bytes / u64::from(count) / block_bytes * block_bytes;
         Self { offset_bytes: self.offset_bytes + u64::from(index) * bytes, bytes }
@@ -140,7 +141,8 @@ fn zeta_sum(terms: u64, theta: f64) -> f64 {
 fn zeta(blocks: u64, theta: f64) -> f64 {
     let summed = blocks.min(ZETA_TERMS_MAX);
     let integral = |upper: u64| libm::pow(upper as f64 + 0.5, 1.0 - theta) / (1.0 - theta);
-    zeta_sum(summed, theta) + if blocks > summed { integral(blocks) - integral(summed) } else { 0.0 }
+    zeta_sum(summed, theta)
+        + if blocks > summed { integral(blocks) - integral(summed) } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -176,7 +178,11 @@ mod tests {
     #[test]
     fn parts_are_disjoint() {
         let parts: Vec<Region> = (0..3).map(|index| REGION.part(index, 3, 4096)).collect();
-        assert!(parts.windows(2).all(|pair| pair[0].offset_bytes + pair[0].bytes <= pair[1].offset_bytes));
+        assert!(
+            parts
+                .windows(2)
+                .all(|pair| pair[0].offset_bytes + pair[0].bytes <= pair[1].offset_bytes)
+        );
         assert!(parts[2].offset_bytes + parts[2].bytes <= REGION.offset_bytes + REGION.bytes);
     }
 }

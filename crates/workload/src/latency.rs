@@ -129,7 +129,11 @@ mod tests {
             (Latencies::default(), Latencies::default(), Latencies::default());
         for number in 1..10_000_u64 {
             let latency_ns = number * number;
-            if number % 3 == 0 { first.record(latency_ns) } else { second.record(latency_ns) }
+            if number % 3 == 0 {
+                first.record(latency_ns)
+            } else {
+                second.record(latency_ns)
+            }
             together.record(latency_ns);
         }
         let mut unpacked = Latencies::default();

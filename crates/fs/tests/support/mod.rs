@@ -12,12 +12,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-pub const MIB: u64 = 1 << 20;
-pub const DEVICE_BYTES: u64 = 1 << 30;
-pub const SERVICE_NS: u64 = 1_000_000;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const DEVICE_BYTES: u64 = 1 << 30;
+pub(crate) const SERVICE_NS: u64 = 1_000_000;
 
 #[derive(Default)]
-pub struct Lives(pub Vec<Life>);
+pub(crate) struct Lives(pub(crate) Vec<Life>);
 
 impl Observer for Lives {
     fn completed(&mut self, life: &Life) {
@@ -27,7 +27,7 @@ impl Observer for Lives {
 
 impl Lives {
     /// First page and pages of every bio in a direction, in order of completion; flushes left out.
-    pub fn pages(&self, direction: Direction) -> Vec<(u64, u64)> {
+    pub(crate) fn pages(&self, direction: Direction) -> Vec<(u64, u64)> {
         self.0
             .iter()
             .filter(|life| life.bio.direction == direction && life.bio.sectors > 0)
@@ -36,7 +36,7 @@ impl Lives {
     }
 
     /// How often each page was written.
-    pub fn writes_by_page(&self) -> BTreeMap<u64, u32> {
+    pub(crate) fn writes_by_page(&self) -> BTreeMap<u64, u32> {
         let mut writes = BTreeMap::new();
         for (first, count) in self.pages(Direction::Write) {
             for page in first..first + count {
@@ -47,25 +47,25 @@ impl Lives {
     }
 }
 
-pub struct Rig {
-    pub simulation: Simulation,
-    pub sim: Sim,
-    pub queue: RequestQueue,
-    pub cache: Rc<PageCache>,
-    pub file: BlockFile,
-    pub lives: Rc<RefCell<Lives>>,
-    pub board: Rc<Board>,
+pub(crate) struct Rig {
+    pub(crate) simulation: Simulation,
+    pub(crate) sim: Sim,
+    pub(crate) queue: RequestQueue,
+    pub(crate) cache: Rc<PageCache>,
+    pub(crate) file: BlockFile,
+    pub(crate) lives: Rc<RefCell<Lives>>,
+    pub(crate) board: Rc<Board>,
 }
 
-pub fn board() -> Board {
+pub(crate) fn board() -> Board {
     board::find_board("odroid-xu").expect("in the catalogue")
 }
 
-pub fn rig(board: Board) -> Rig {
+pub(crate) fn rig(board: Board) -> Rig {
     rig_over(board, Box::new(ConstantDevice::new(DEVICE_BYTES / 512, SERVICE_NS, 2)), 1024)
 }
 
-pub fn rig_over(board: Board, device: Box<dyn BlockDevice>, max_sectors: u32) -> Rig {
+pub(crate) fn rig_over(board: Board, device: Box<dyn BlockDevice>, max_sectors: u32) -> Rig {
     let simulation = Simulation::new(1);
     let sim = simulation.handle();
     let entry = find_scheduler("noop").expect("in the table");
@@ -91,7 +91,7 @@ pub fn rig_over(board: Board, device: Box<dyn BlockDevice>, max_sectors: u32) ->
 
 impl Rig {
     /// Runs a task to its end, and everything that comes of it.
-    pub fn run<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> T {
+    pub(crate) fn run<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> T {
         let handle = self.sim.spawn(future);
         while !handle.is_finished() {
             let until_ns = self.sim.now() + 1_000_000_000;

@@ -7,7 +7,7 @@ use crate::{Queue, RequestId};
 
 impl<V: Version> Cfq<V> {
     /// Distance of a request from the head.
-    pub(super) fn from_head(&self, request: RequestId, queue: &Queue) -> u64 {
+    pub(super) fn distance_from_head(&self, request: RequestId, queue: &Queue) -> u64 {
         queue.requests[request].sector().abs_diff(self.head)
     }
 

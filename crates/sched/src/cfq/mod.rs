@@ -398,8 +398,8 @@ impl<V: Version> Scheduler for Cfq<V> {
 
     fn find_merge(&self, bio: &Bio, queue: &Queue) -> Option<(RequestId, MergeSide)> {
         let id = self.queues[self.existing_queue(bio)?].waiting.find(bio.end())?;
-        let fits = queue.requests[id].bio.direction == bio.direction
-            && self.allows_merge(bio, id, queue);
+        let fits =
+            queue.requests[id].bio.direction == bio.direction && self.allows_merge(bio, id, queue);
         fits.then_some((id, MergeSide::Front))
     }
 
@@ -412,13 +412,7 @@ impl<V: Version> Scheduler for Cfq<V> {
         }
     }
 
-    fn absorb(
-        &mut self,
-        now_ns: u64,
-        survivor: RequestId,
-        absorbed: RequestId,
-        queue: &mut Queue,
-    ) {
+    fn absorb(&mut self, now_ns: u64, survivor: RequestId, absorbed: RequestId, queue: &mut Queue) {
         V::event(self);
         let now = queue.jiffies(now_ns);
         V::absorbing(self, survivor, absorbed, queue);

@@ -274,8 +274,7 @@ impl PositionTree {
                 self.rotate(nodes, parent, side);
                 sibling = nodes.child(parent, side.other());
             }
-            let (near, far) =
-                (nodes.child(sibling, side), nodes.child(sibling, side.other()));
+            let (near, far) = (nodes.child(sibling, side), nodes.child(sibling, side.other()));
             if !nodes.is_red(near) && !nodes.is_red(far) {
                 nodes.set_red(sibling, true);
                 node = parent;

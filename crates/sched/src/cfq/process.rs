@@ -115,15 +115,12 @@ impl Contexts {
             alive: true,
             references: 1,
         };
-        let id = match self.free.pop() {
-            Some(id) => {
-                self[id] = context;
-                id
-            }
-            None => {
-                self.slots.push(context);
-                ContextId(self.slots.len() as u32 - 1)
-            }
+        let id = if let Some(id) = self.free.pop() {
+            self[id] = context;
+            id
+        } else {
+            self.slots.push(context);
+            ContextId(self.slots.len() as u32 - 1)
         };
         self.by_pid.insert(bio.pid, id);
         id

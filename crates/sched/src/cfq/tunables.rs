@@ -119,8 +119,8 @@ impl Tunables {
             back_seek_max_sectors: u64::from(settings.integer("back_seek_max")) * 2,
             back_seek_penalty: u64::from(at_least_one("back_seek_penalty")),
             slice: [
-                positive("slice_async", hz / 25) as i64,
-                positive("slice_sync", hz / 10) as i64,
+                positive("slice_async", hz / 25).cast_signed(),
+                positive("slice_sync", hz / 10).cast_signed(),
             ],
             slice_async_requests: at_least_one("slice_async_rq"),
             slice_idle: jiffies("slice_idle", (hz / 125).max(1)),

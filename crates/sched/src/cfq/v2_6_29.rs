@@ -50,17 +50,17 @@ pub(super) struct DepthProbe {
 }
 
 impl DepthProbe {
-    pub fn starting() -> Self {
+    pub(super) fn starting() -> Self {
         V29::default().depth
     }
 
     /// Takes note of the requests the driver has now.
-    pub fn see(&mut self, in_driver: u32) {
+    pub(super) fn see(&mut self, in_driver: u32) {
         self.peak = self.peak.max(in_driver);
     }
 
     /// Counts a completion under load.
-    pub fn sample(&mut self) {
+    pub(super) fn sample(&mut self) {
         self.samples += 1;
         if self.samples > DEPTH_SAMPLES {
             self.device_queues = self.peak >= DEEP_QUEUE;
@@ -250,7 +250,7 @@ impl Cfq<V29> {
     fn is_close(&self, request: RequestId, queue: &Queue) -> bool {
         self.active_process.is_some_and(|process| {
             let seeks = &self.processes[process].seeks;
-            seeks.is_known() && self.from_head(request, queue) <= seeks.mean
+            seeks.is_known() && self.distance_from_head(request, queue) <= seeks.mean
         })
     }
 

@@ -79,12 +79,7 @@ impl Version for V32 {
         cfq.choose_neighbour(id, request, cfq.head, queue)
     }
 
-    fn absorbing(
-        cfq: &mut Cfq<Self>,
-        survivor: RequestId,
-        absorbed: RequestId,
-        queue: &mut Queue,
-    ) {
+    fn absorbing(cfq: &mut Cfq<Self>, survivor: RequestId, absorbed: RequestId, queue: &mut Queue) {
         cfq.inherit_deadline(survivor, absorbed, queue);
     }
 
@@ -284,7 +279,7 @@ impl Cfq<V32> {
         let is_idling = self.active_process.is_some() && own.has(Flag::WaitsForRequest);
         let may_jump = !new.has(Flag::Cooperates) || self.busy == 1;
         let preempts =
-            is_idling && may_jump && self.from_head(request, queue) <= self.seek_reach();
+            is_idling && may_jump && self.distance_from_head(request, queue) <= self.seek_reach();
         if preempts {
             let flags = &mut self.queues[new_id].flags;
             flags.set(Flag::CooperatorPreempted);
@@ -346,8 +341,6 @@ impl<V: Version> Cfq<V> {
         let Some(id) = self.active else { return false };
         let own = &self.queues[id];
         let of_queue = own.dispatched as usize + own.waiting.len();
-        own.has(Flag::IdleWindow)
-            && of_queue < DEEP_QUEUE as usize
-            && in_driver < DEEP_QUEUE
+        own.has(Flag::IdleWindow) && of_queue < DEEP_QUEUE as usize && in_driver < DEEP_QUEUE
     }
 }

@@ -7,13 +7,8 @@ use device::{Activity, ActivityKind, DeviceStatistics};
 use workload::{Latencies, PackedLatencies, ProcessReport, Sample, jain_index};
 
 /// Quantiles reported, as parts of a million, and their names.
-const QUANTILES: [(u32, &str); 5] = [
-    (500_000, "p50"),
-    (900_000, "p90"),
-    (990_000, "p99"),
-    (999_000, "p999"),
-    (999_900, "p9999"),
-];
+const QUANTILES: [(u32, &str); 5] =
+    [(500_000, "p50"), (900_000, "p90"), (990_000, "p99"), (999_000, "p999"), (999_900, "p9999")];
 
 const DIRECTIONS: [&str; 2] = ["read", "write"];
 
@@ -151,7 +146,9 @@ fn latency_metrics(direction: &str, latencies: &Latencies) -> Vec<Metric> {
         Metric::count(name("max"), latencies.max_ns(), "ns"),
     ];
     metrics.extend(
-        QUANTILES.iter().map(|(share, what)| Metric::count(name(what), latencies.quantile_ns(*share), "ns")),
+        QUANTILES
+            .iter()
+            .map(|(share, what)| Metric::count(name(what), latencies.quantile_ns(*share), "ns")),
     );
     metrics
 }
@@ -213,7 +210,9 @@ pub(crate) fn pooled_tables(columns: &[String], cells: &[CellTables]) -> Vec<Tab
             }
             for (from_ns, to_ns, count) in latencies.buckets() {
                 let numbers = [from_ns, to_ns, count].map(|number| number.to_string());
-                histogram.rows.push(row(&[&[(*direction).to_owned()], numbers.as_slice()].concat()));
+                histogram
+                    .rows
+                    .push(row(&[&[(*direction).to_owned()], numbers.as_slice()].concat()));
             }
         }
         requests.rows.extend(cell.requests.iter().map(|own| row(own)));

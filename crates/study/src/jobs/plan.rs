@@ -49,7 +49,10 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
 ///
 /// # Errors
 /// Names that do not exist, with a suggestion; values that do not fit.
-pub(crate) fn plan_run(study: &Study, values: &BTreeMap<&str, &str>) -> Result<JobsRun, StudyError> {
+pub(crate) fn plan_run(
+    study: &Study,
+    values: &BTreeMap<&str, &str>,
+) -> Result<JobsRun, StudyError> {
     let Some(host) = study.host.clone() else {
         return wrong("host", "workload kind `jobs` needs a table [host] with board and device");
     };
@@ -217,7 +220,11 @@ fn job_of(
         "filled" => Region { offset_bytes: 0, bytes: filled_bytes },
         "free" => Region { offset_bytes: filled_bytes, bytes: host.free_bytes },
         other => {
-            return Err(StudyError::unknown("region", other, ["all", "filled", "free"].into_iter()));
+            return Err(StudyError::unknown(
+                "region",
+                other,
+                ["all", "filled", "free"].into_iter(),
+            ));
         }
     };
     let quick_requests =
@@ -254,11 +261,13 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
         "g" | "gb" | "gib" => 30,
         _ => return Err(format!("bs is `{text}`, but must be a number with k, m or g")),
     };
-    let number: u64 =
-        digits.parse().map_err(|_| format!("bs is `{text}`, but must be a number with k, m or g"))?;
-    number.checked_shl(shift).filter(|bytes| bytes >> shift == number).ok_or_else(|| {
-        format!("bs is `{text}`, which is too large")
-    })
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("bs is `{text}`, but must be a number with k, m or g"))?;
+    number
+        .checked_shl(shift)
+        .filter(|bytes| bytes >> shift == number)
+        .ok_or_else(|| format!("bs is `{text}`, which is too large"))
 }
 
 impl From<SettingValue> for Value {

@@ -107,8 +107,7 @@ pub(crate) fn run_jobs(
     let mut simulation = Simulation::new(study_seed.wrapping_add(repeat.into()));
     let sim = simulation.handle();
     let board = Rc::new(run.board.clone());
-    let cpus =
-        Rc::new(Cpus::new(&sim, board.processors.count, board.processors.timeslice_ns));
+    let cpus = Rc::new(Cpus::new(&sim, board.processors.count, board.processors.timeslice_ns));
     let max_sectors = run.host.max_sectors_kb * 2;
     let options = ElevatorOptions {
         hz: board.hz,
@@ -118,8 +117,7 @@ pub(crate) fn run_jobs(
         merging: true,
     };
     let elevator = Elevator::new(run.scheduler, &run.settings, options);
-    let queue =
-        RequestQueue::new(&sim, elevator, device, queue_options(&board, max_sectors));
+    let queue = RequestQueue::new(&sim, elevator, device, queue_options(&board, max_sectors));
     queue.record_activity(run.has_timeline);
     let watch = Rc::new(RefCell::new(Watch::default()));
     queue.observe(watch.clone());
@@ -164,7 +162,11 @@ pub(crate) fn run_jobs(
 /// The block layer of the board's kernel.
 fn queue_options(board: &Board, max_sectors: u32) -> QueueOptions {
     QueueOptions {
-        plugging: if board.is_kernel_at_least((2, 6, 39)) { Plugging::Task } else { Plugging::Queue },
+        plugging: if board.is_kernel_at_least((2, 6, 39)) {
+            Plugging::Task
+        } else {
+            Plugging::Queue
+        },
         pool: if board.is_kernel_at_least((2, 6, 30)) {
             PoolRules::PerSync
         } else {

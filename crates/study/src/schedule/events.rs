@@ -44,7 +44,8 @@ pub fn schedule_events(
         let line = line?;
         let time_ns = line.time_ns()?;
         if time_ns < last_ns {
-            return line.wrong("time_us", "is before that of the row above: sort the table by time");
+            return line
+                .wrong("time_us", "is before that of the row above: sort the table by time");
         }
         last_ns = time_ns;
         recording.fire_timers(time_ns);
@@ -128,7 +129,8 @@ impl Recording {
         };
         if merged.survivor != into && merged.absorbed != Some(into) {
             let other = self.names[&merged.survivor].clone();
-            return self.differs(line, &format!("was not the one that took this bio here: {other} was"));
+            return self
+                .differs(line, &format!("was not the one that took this bio here: {other} was"));
         }
         if let Some(absorbed) = merged.absorbed {
             let name = self.names.remove(&absorbed).unwrap_or_default();

@@ -11,8 +11,8 @@ mod table;
 pub use events::schedule_events;
 
 use crate::StudyError;
-use device::{BlockDevice, Command, ConstantDevice, Operation};
 use block::Plugging;
+use device::{BlockDevice, Command, ConstantDevice, Operation};
 use sched::replay::{Arrival, Event, Order, When, replay};
 use sched::{
     Direction, Elevator, ElevatorOptions, SchedulerEntry, Settings, Value, find_scheduler,
@@ -87,9 +87,8 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
 
 impl ScheduleOptions {
     fn resolve(&self) -> Result<Resolved, StudyError> {
-        let entry = find_scheduler(&self.scheduler).ok_or_else(|| {
-            StudyError::unknown("scheduler", &self.scheduler, scheduler_names())
-        })?;
+        let entry = find_scheduler(&self.scheduler)
+            .ok_or_else(|| StudyError::unknown("scheduler", &self.scheduler, scheduler_names()))?;
         let settings = entry.settings(&self.settings).map_err(|error| StudyError::Study {
             place: format!("--scheduler {}", entry.name),
             reason: error.to_string(),
@@ -125,7 +124,11 @@ impl ScheduleOptions {
             "kernel" => Order::ArrivalsFirst,
             "scenario" => Order::BatchedLast,
             other => {
-                return Err(StudyError::unknown("harness", other, ["kernel", "scenario"].into_iter()));
+                return Err(StudyError::unknown(
+                    "harness",
+                    other,
+                    ["kernel", "scenario"].into_iter(),
+                ));
             }
         };
         let plugging = match self.plug.as_str() {
@@ -156,11 +159,7 @@ impl ScheduleOptions {
 ///
 /// # Errors
 /// A row that is none, with its line; names and tunables that do not exist, with a suggestion.
-pub fn schedule(
-    shown: &str,
-    text: &str,
-    options: &ScheduleOptions,
-) -> Result<String, StudyError> {
+pub fn schedule(shown: &str, text: &str, options: &ScheduleOptions) -> Result<String, StudyError> {
     let mut resolved = options.resolve()?;
     let rows = read_rows(shown, text, options.sync_write_noidle, resolved.device.sectors())?;
     if resolved.plugging != Plugging::None {

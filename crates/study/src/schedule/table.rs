@@ -42,7 +42,8 @@ pub(super) fn read_rows(
         let line = line?;
         let time_ns = line.time_ns()?;
         if rows.last().is_some_and(|row| row.time_ns > time_ns) {
-            return line.wrong("time_us", "is before that of the row above: sort the table by time");
+            return line
+                .wrong("time_us", "is before that of the row above: sort the table by time");
         }
         let pid = line.pid()?;
         let event = match line.cell("op") {
@@ -51,7 +52,8 @@ pub(super) fn read_rows(
         };
         rows.push(Row { time_ns, event });
         if rows.len() > ROWS_MAX {
-            return line.wrong("time_us", &format!("is row {ROWS_MAX}; that is as long as tables may be"));
+            return line
+                .wrong("time_us", &format!("is row {ROWS_MAX}; that is as long as tables may be"));
         }
     }
     Ok(rows)
@@ -181,7 +183,8 @@ impl Line<'_> {
             return self.wrong("sectors", "is no length: a request has at least one sector");
         }
         if sector.checked_add(u64::from(sectors)).is_none_or(|end| end > device_sectors) {
-            let reason = format!("and {sectors} more end past the device of {device_sectors} sectors");
+            let reason =
+                format!("and {sectors} more end past the device of {device_sectors} sectors");
             return self.wrong("sector", &reason);
         }
         let (class, level) = self.priority()?;
