@@ -112,7 +112,7 @@ def test_bad_rows_are_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--scheduler", "cqf"], "did you mean `cfq`?"),
+        (["--scheduler", "deadlin"], "did you mean `deadline`?"),
         (["--scheduler", "deadline", "--set", "fifo_bach=3"], "unknown setting `fifo_bach`"),
         (["--scheduler", "deadline", "--set", "fifo_batch=-3"], "fifo_batch"),
         (["--scheduler", "noop", "--hz", "0"], "--hz"),

@@ -60,8 +60,8 @@ axes = { scheduler = ["cfq-3.4"], request_kib = [128], mechanism = ["all", "no-c
 repeats = 1
 "#;
 
-fn study(test: &str, text: &str, overrides: &[&str]) -> Result<Study, StudyError> {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("jobs-{test}"));
+fn study(folder: &str, text: &str, overrides: &[&str]) -> Result<Study, StudyError> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("jobs-{folder}"));
     std::fs::create_dir_all(&folder).expect("a folder for the study");
     let path = folder.join("small.toml");
     std::fs::write(&path, text).expect("room for the study");

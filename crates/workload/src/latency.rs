@@ -130,9 +130,9 @@ mod tests {
         for number in 1..10_000_u64 {
             let latency_ns = number * number;
             if number % 3 == 0 {
-                first.record(latency_ns)
+                first.record(latency_ns);
             } else {
-                second.record(latency_ns)
+                second.record(latency_ns);
             }
             together.record(latency_ns);
         }

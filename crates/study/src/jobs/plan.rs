@@ -165,7 +165,7 @@ fn device_of(
         for (name, value) in &changes.device {
             let text = Value::from(value).to_string();
             device.set(name, &text)?;
-            key.push_str(&format!(" {name}={text}"));
+            key.extend([" ", name, "=", &text]);
         }
     }
     Ok((device, key))

@@ -94,8 +94,8 @@ impl Recording {
                 if name != recorded {
                     self.first_difference.get_or_insert(line.number);
                 }
-                let (number, time_us) = (line.number, line.cell("time_us"));
-                let _ = writeln!(self.printed, "{number},{time_us},{name},{recorded}");
+                let (number, time) = (line.number, line.cell("time_us"));
+                let _ = writeln!(self.printed, "{number},{time},{name},{recorded}");
             }
             "complete" => {
                 let id = self.known(line)?;
