@@ -75,7 +75,8 @@ def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
         out = out.with_name(f"{out.name}-interrupted")
     with whole_folder(out) as folder:
         write_results(folder, result, request.command)
-        verdict = write_report_of(folder, result, request.command)
+    # The results are safe by now, whatever becomes of the report.
+    verdict = write_report_of(out, result, request.command)
     return FinishedRun(result, verdict, out)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nandlab.cli import main
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
@@ -39,6 +41,18 @@ def test_command_works(command: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_the_study_of_the_page_on_studies_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    (study,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "my-card.toml").write_text(study, encoding="utf-8")
+    out = tmp_path / "out"
+    assert main(["run", str(tmp_path / "my-card.toml"), "--out", str(out)]) == 0
+    named = re.search(r"^Beside `results.csv`.*?\n\n", page + "\n\n", re.MULTILINE | re.DOTALL)
+    assert named is not None
+    for name in re.findall(r"`([a-z]+\.csv)`", named.group()):
+        assert (out / name).is_file()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

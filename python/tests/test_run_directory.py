@@ -47,6 +47,7 @@ def test_the_manifest_tells_nothing_of_time_and_host(run_folder: Path) -> None:
         "quick",
         "interrupted",
         "axes",
+        "tables",
         "study",
         "notes",
     }

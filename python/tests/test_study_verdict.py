@@ -1,8 +1,8 @@
-"""The shipped study, run whole: which published statement holds is pinned in a snapshot.
+"""The shipped studies: which published statement holds is pinned in a snapshot.
 
 A change of model code that turns a verdict shows up here. If the change is right, write the
-snapshot anew with `python python/tests/test_study_verdict.py` and say so in the changelog under
-"Results change".
+snapshots anew with `python python/tests/test_study_verdict.py` and say so in the changelog under
+"Results change". `sfq-emmc` is pinned in its quick form; the whole of it takes minutes.
 """
 
 import json
@@ -11,13 +11,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from nandlab.cli import main
 
-SNAPSHOT = Path(__file__).parent / "snapshots" / "ftl-windows-verdict.json"
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+STUDIES = {"ftl-windows": (), "sfq-emmc": ("--quick",)}
 
 
-def run(out: Path, *options: str) -> dict[str, Any]:
-    assert main(["run", "ftl-windows", "--out", str(out), *options]) == 0
+def run(study: str, out: Path, *options: str) -> dict[str, Any]:
+    assert main(["run", study, "--out", str(out), *options]) == 0
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     return {"digest": manifest["results_digest"]}
 
@@ -35,20 +38,28 @@ def verdict(out: Path) -> dict[str, Any]:
     }
 
 
-def test_the_verdict_is_the_one_on_record(tmp_path: Path) -> None:
-    record = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
-    assert run(tmp_path / "run", "--jobs", "2") | verdict(tmp_path / "run") == record
+def snapshot(study: str) -> Path:
+    return SNAPSHOTS / f"{study}-verdict.json"
 
 
-def test_the_digest_does_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
-    one = run(tmp_path / "one", "--quick", "--jobs", "1")
-    two = run(tmp_path / "two", "--quick", "--jobs", "2")
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_verdict_is_the_one_on_record(study: str, tmp_path: Path) -> None:
+    record = json.loads(snapshot(study).read_text(encoding="utf-8"))
+    found = run(study, tmp_path / "run", "--jobs", "2", *STUDIES[study])
+    assert found | verdict(tmp_path / "run") == record
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_digest_does_not_depend_on_the_number_of_workers(study: str, tmp_path: Path) -> None:
+    one = run(study, tmp_path / "one", "--quick", "--jobs", "1")
+    two = run(study, tmp_path / "two", "--quick", "--jobs", "2")
     assert one == two
-    assert run(tmp_path / "again", "--quick", "--jobs", "2") == two
+    assert run(study, tmp_path / "three", "--quick", "--jobs", "3") == two
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        recorded = run(Path(folder) / "run") | verdict(Path(folder) / "run")
-    SNAPSHOT.write_text(json.dumps(recorded, indent=2) + "\n", encoding="utf-8")
+    for name, options in STUDIES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            recorded = run(name, Path(folder) / "run", *options) | verdict(Path(folder) / "run")
+        snapshot(name).write_text(json.dumps(recorded, indent=2) + "\n", encoding="utf-8")
     sys.exit(0)

@@ -8,12 +8,14 @@
 #![allow(clippy::disallowed_types, reason = "measuring time is what this program is for")]
 
 mod bare_loop;
+mod scheduler_cost;
 mod timed_device;
 
 use bare_loop::BareLoop;
 use ftl::{FTLS, Ftl, Settings};
 use nand::random::Stream;
 use nand::{Chip, FaultSettings, Part, Storage, find_part};
+use scheduler_cost::SchedulerCost;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -36,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let replay = replay(page.bare_writes_per_s)?;
     let layers = layers();
     let timed = timed_device::measure();
+    let schedulers = scheduler_cost::measure();
     println!(
         "page mapping, greedy, 4 GiB of 4 KiB pages, N = 64, Sf = 0.125, uniform random writes"
     );
@@ -80,8 +83,19 @@ fn main() -> Result<(), Box<dyn Error>> {
             layer.random_write_amplification
         );
     }
+    println!("schedulers: 16 processes with 8 random 4 KiB requests each, constant device");
+    println!(
+        "  {:<18} {:>14} {:>14} {:>14}",
+        "scheduler", "ns a request", "against noop", "bytes queued"
+    );
+    for cost in &schedulers {
+        println!(
+            "  {:<18} {:>14.0} {:>14.2} {:>14.0}",
+            cost.name, cost.ns_per_request, cost.ratio_to_noop, cost.bytes_per_request
+        );
+    }
     if let Some(out) = out {
-        write_report(&out, &page, &replay, &timed, &layers)?;
+        write_report(&out, &page, &replay, &timed, &schedulers, &layers)?;
     }
     Ok(())
 }
@@ -260,6 +274,7 @@ fn write_report(
     page: &PageMapping,
     replay: &ReplaySpeed,
     timed: &TimedDevice,
+    schedulers: &[SchedulerCost],
     layers: &[Layer],
 ) -> Result<(), Box<dyn Error>> {
     let report = json!({
@@ -274,6 +289,12 @@ fn write_report(
         "timed_32_die_ratio": timed.many_dies_ratio(),
         "timed_32_die_writes_per_s": timed.many_dies_writes_per_s,
         "precondition_4gib_seconds": timed.precondition_s,
+        "schedulers": schedulers.iter().map(|cost| json!({
+            "scheduler": cost.name,
+            "processor_ns_per_request": cost.ns_per_request,
+            "ratio_to_noop": cost.ratio_to_noop,
+            "bytes_per_queued_request": cost.bytes_per_request,
+        })).collect::<Vec<_>>(),
         "layers": layers.iter().map(|layer| json!({
             "ftl": layer.name,
             "sequential_writes_per_s": layer.sequential,

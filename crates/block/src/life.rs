@@ -66,6 +66,9 @@ pub struct Life {
     pub complete_ns: u64,
     /// What the device did from I to the beginning, and the cleaning that was its own.
     pub behind: Behind,
+    /// At least so many requests that came later went to the device before it: those sent between
+    /// I and D, less those that were queued at I.
+    pub overtaken: u64,
 }
 
 impl Life {

@@ -51,6 +51,8 @@ pub(crate) struct BioState {
     life: Cell<Life>,
     /// Totals of the device at insertion.
     totals: Cell<Behind>,
+    /// Commands sent so far when it was inserted, plus requests queued then.
+    turn: Cell<u64>,
     error: Cell<Option<DeviceError>>,
 }
 
@@ -231,8 +233,10 @@ impl RequestQueue {
                 start_ns: now_ns,
                 complete_ns: now_ns,
                 behind: Behind::default(),
+                overtaken: 0,
             }),
             totals: Cell::default(),
+            turn: Cell::default(),
             error: Cell::new(None),
         });
         let handle = Handle(state.clone());
@@ -390,14 +394,16 @@ impl RequestQueue {
                 start_ns: now_ns,
                 complete_ns: now_ns,
                 behind: Behind::default(),
+                overtaken: 0,
             }),
             totals: Cell::default(),
+            turn: Cell::default(),
             error: Cell::new(None),
         });
         {
             let mut queue = self.0.state.borrow_mut();
             queue.occupancy.advance(now_ns);
-            state.totals.set(queue.occupancy.totals());
+            queue.enter(now_ns, &state);
             queue.flushes.push_back(state.clone());
             queue.unplug_queue();
             queue.run(now_ns);
@@ -469,7 +475,7 @@ impl State {
     fn try_merge(&mut self, now_ns: u64, bio: &Bio, member: Member) -> Result<(), Member> {
         let Some(merged) = self.elevator.try_merge(now_ns, bio) else { return Err(member) };
         self.occupancy.advance(now_ns);
-        member.0.totals.set(self.occupancy.totals());
+        self.enter(now_ns, &member.0);
         let survivor = merged.survivor.index();
         match (merged.side, merged.absorbed) {
             (MergeSide::Back, None) => self.members[survivor].push(member),
@@ -493,10 +499,7 @@ impl State {
 
     fn insert_request(&mut self, now_ns: u64, bio: &Bio, members: Vec<Member>) {
         for member in &members {
-            let mut life = member.0.life.get();
-            life.insert_ns = now_ns;
-            member.0.life.set(life);
-            member.0.totals.set(self.occupancy.totals());
+            self.enter(now_ns, &member.0);
         }
         let id = self.elevator.insert(now_ns, *bio);
         if self.members.len() <= id.index() {
@@ -507,6 +510,13 @@ impl State {
         self.members[id.index()] = members;
     }
 
+    /// The scheduler sees the bio now.
+    fn enter(&self, now_ns: u64, bio: &BioState) {
+        bio.life.set(Life { insert_ns: now_ns, ..bio.life.get() });
+        bio.totals.set(self.occupancy.totals());
+        bio.turn.set(self.issues + self.elevator.waiting() as u64);
+    }
+
     /// A request from a plug is tried at the end of queued ones, then inserted.
     fn insert_plugged(&mut self, now_ns: u64, plugged: Plugged) {
         let Plugged { bio, mut members, .. } = plugged;
@@ -515,10 +525,7 @@ impl State {
             return;
         };
         for member in &members {
-            let mut life = member.0.life.get();
-            life.insert_ns = now_ns;
-            member.0.life.set(life);
-            member.0.totals.set(self.occupancy.totals());
+            self.enter(now_ns, &member.0);
         }
         self.members[id.index()].append(&mut members);
         self.pool.free(self.pool.side(&bio));
@@ -581,7 +588,7 @@ impl State {
         let number = self.issues;
         self.issues += 1;
         let execution_ns = completion.done_ns - completion.start_ns;
-        let cleaning_ns = completion.cleaning_ns.min(execution_ns);
+        let cleaning_ns = completion.own_cleaning_ns;
         self.occupancy.begin(number, command.operation, completion.start_ns, cleaning_ns);
         self.running.push(Reverse((completion.done_ns, number)));
         let members = request.map(|id| self.members[id.index()].as_slice()).unwrap_or_default();
@@ -589,6 +596,7 @@ impl State {
             let mut life = bio.life.get();
             life.issue_ns = now_ns;
             life.start_ns = completion.start_ns;
+            life.overtaken = number.saturating_sub(bio.turn.get());
             bio.life.set(life);
         }
         let issued = Issued {

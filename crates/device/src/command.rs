@@ -99,6 +99,8 @@ pub struct Completion {
     /// Part of the time from submission to `done_ns` in which the command waited for cleaning,
     /// foreground or background, its own or that of a command in front.
     pub cleaning_ns: u64,
+    /// Part of the time from `start_ns` to `done_ns` in which the command waited for cleaning.
+    pub own_cleaning_ns: u64,
     /// Sectors that the device's cache gave or took, without a die having a part in it.
     pub cached_sectors: u32,
 }

@@ -326,7 +326,7 @@ impl BlockDevice for DiskDevice {
         self.statistics.host_busy_ns += self.transfer_ns(command.transfer_bytes() / SECTOR_BYTES);
         self.statistics.cache_read_sectors += u64::from(cached_sectors);
         self.statistics.count(command);
-        Ok(Completion { start_ns, done_ns, cleaning_ns: 0, cached_sectors })
+        Ok(Completion { start_ns, done_ns, cached_sectors, ..Completion::default() })
     }
 
     fn clone_box(&self) -> Box<dyn BlockDevice> {

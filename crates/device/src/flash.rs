@@ -597,9 +597,16 @@ impl BlockDevice for FlashDevice {
         let done = self.execute(command, start, &mut cached_sectors)?;
         self.places[place] = done.ns;
         // Cleaning comes first in a command: a command behind it is told so.
-        self.cleaning_times.add(start_ns, start_ns + done.cleaning_ns - waited_ns);
+        let own_cleaning_ns = done.cleaning_ns - waited_ns;
+        self.cleaning_times.add(start_ns, start_ns + own_cleaning_ns);
         self.statistics.count(command);
-        Ok(Completion { start_ns, done_ns: done.ns, cleaning_ns: done.cleaning_ns, cached_sectors })
+        Ok(Completion {
+            start_ns,
+            done_ns: done.ns,
+            cleaning_ns: done.cleaning_ns,
+            own_cleaning_ns,
+            cached_sectors,
+        })
     }
 
     fn precondition(&mut self, how: &crate::Precondition) -> Result<(), DeviceError> {

@@ -1,9 +1,11 @@
 //! The pages of one file, by index.
 //!
-//! A sorted map of chunks of 64 slots, each chunk with one bit a slot for every tag: the shape of
-//! the kernel's radix tree (`include/linux/radix-tree.h`), flattened to one level over the map.
+//! Chunks of 64 slots, each with one bit a slot for every tag: the leaves of the kernel's radix tree
+//! (`include/linux/radix-tree.h`). Chunks are found by hash; for every tag those that hold it are
+//! known in order.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 const SLOTS: u64 = 64;
 
@@ -18,18 +20,23 @@ pub(crate) enum Tag {
     WriteBack,
 }
 
+const TAGS: [Tag; 3] = [Tag::Present, Tag::Dirty, Tag::WriteBack];
+
 struct Chunk {
     frames: [u32; SLOTS as usize],
-    tags: [u64; 3],
+    tags: [u64; TAGS.len()],
 }
 
 /// The pages of one file: numbers of frames, by index.
 #[derive(Default)]
 pub(crate) struct PageTree {
-    chunks: BTreeMap<u64, Box<Chunk>>,
+    chunks: FxHashMap<u64, Box<Chunk>>,
+    /// Chunks that hold a tag.
+    tagged: [BTreeSet<u64>; TAGS.len()],
 }
 
 impl PageTree {
+    #[inline]
     pub(crate) fn get(&self, index: u64) -> Option<u32> {
         let chunk = self.chunks.get(&(index / SLOTS))?;
         let slot = index % SLOTS;
@@ -37,45 +44,55 @@ impl PageTree {
     }
 
     pub(crate) fn insert(&mut self, index: u64, frame: u32) {
-        let empty = || Box::new(Chunk { frames: [0; SLOTS as usize], tags: [0; 3] });
+        let empty = || Box::new(Chunk { frames: [0; SLOTS as usize], tags: [0; TAGS.len()] });
         let chunk = self.chunks.entry(index / SLOTS).or_insert_with(empty);
-        let slot = index % SLOTS;
-        chunk.frames[slot as usize] = frame;
-        chunk.tags[Tag::Present as usize] |= 1 << slot;
+        chunk.frames[(index % SLOTS) as usize] = frame;
+        self.set(index, Tag::Present, true);
     }
 
     pub(crate) fn remove(&mut self, index: u64) {
-        let Some(chunk) = self.chunks.get_mut(&(index / SLOTS)) else { return };
-        for tag in &mut chunk.tags {
-            *tag &= !(1 << (index % SLOTS));
+        for tag in TAGS {
+            self.set(index, tag, false);
         }
-        if chunk.tags[Tag::Present as usize] == 0 {
-            self.chunks.remove(&(index / SLOTS));
+        let number = index / SLOTS;
+        if self.chunks.get(&number).is_some_and(|chunk| chunk.tags[Tag::Present as usize] == 0) {
+            self.chunks.remove(&number);
         }
     }
 
+    #[inline]
     pub(crate) fn set(&mut self, index: u64, tag: Tag, is_set: bool) {
-        let Some(chunk) = self.chunks.get_mut(&(index / SLOTS)) else { return };
-        let bit = 1 << (index % SLOTS);
+        let number = index / SLOTS;
+        let Some(chunk) = self.chunks.get_mut(&number) else { return };
+        let bits = &mut chunk.tags[tag as usize];
+        let before = *bits;
         if is_set {
-            chunk.tags[tag as usize] |= bit;
+            *bits |= 1 << (index % SLOTS);
         } else {
-            chunk.tags[tag as usize] &= !bit;
+            *bits &= !(1 << (index % SLOTS));
+        }
+        match (before, *bits) {
+            (0, 1..) => {
+                self.tagged[tag as usize].insert(number);
+            }
+            (1.., 0) => {
+                self.tagged[tag as usize].remove(&number);
+            }
+            _ => {}
         }
     }
 
     /// The first page from `from` on that has the tag.
     pub(crate) fn next(&self, tag: Tag, from: u64) -> Option<u64> {
-        for (number, chunk) in self.chunks.range(from / SLOTS..) {
-            let mut bits = chunk.tags[tag as usize];
-            if *number == from / SLOTS {
-                bits &= u64::MAX << (from % SLOTS);
-            }
-            if bits != 0 {
-                return Some(number * SLOTS + u64::from(bits.trailing_zeros()));
-            }
-        }
-        None
+        let first = |number: u64, mask: u64| {
+            let bits = self.chunks.get(&number)?.tags[tag as usize] & mask;
+            (bits != 0).then(|| number * SLOTS + u64::from(bits.trailing_zeros()))
+        };
+        let number = from / SLOTS;
+        first(number, u64::MAX << (from % SLOTS)).or_else(|| {
+            let later = self.tagged[tag as usize].range(number + 1..).next()?;
+            first(*later, u64::MAX)
+        })
     }
 
     /// Pages in a row that are there, from `from` upwards; at most `most` are counted.

@@ -6,7 +6,7 @@ use crate::jobs::{JobsRun, plan_run};
 use crate::study_file::{SettingValue, Study};
 use crate::windows::HostWriteCharge;
 use ftl::Settings;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -83,6 +83,8 @@ impl Study {
     /// Names and settings that do not fit.
     pub fn runs(&self) -> Result<Vec<Run>, StudyError> {
         let mut runs = self.product(&self.ordered_axes(), self.repeats)?;
+        let place = |run: &Run| (run.axes.clone(), run.repeat);
+        let mut known: BTreeSet<(Vec<String>, u32)> = runs.iter().map(place).collect();
         for also in &self.also {
             let mut axes = self.ordered_axes();
             for (name, values) in &mut axes {
@@ -91,8 +93,7 @@ impl Study {
                 }
             }
             for run in self.product(&axes, also.repeats.unwrap_or(self.repeats))? {
-                let is_there = |other: &Run| other.axes == run.axes && other.repeat == run.repeat;
-                if !runs.iter().any(is_there) {
+                if known.insert(place(&run)) {
                     runs.push(run);
                 }
             }

@@ -33,7 +33,7 @@ def run(
     seed
         Seed of all random streams, in place of the study's own.
     quick
-        The short form: part of each trace.
+        The short form: part of each trace, or fewer requests.
     dry_run
         Say what would be run, and stop.
 

@@ -1,5 +1,6 @@
 """Chart shapes. Colours keep a contrast of 3 on white and on near-black."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,15 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def grouped_bars(
-    rows: Rows, *, x: str, y: str, series: str, order: Sequence[str], y_title: str, about: str
+    rows: Rows,
+    *,
+    x: str,
+    y: str,
+    series: str,
+    order: Sequence[str],
+    y_title: str,
+    about: str,
+    x_title: str | None = None,
 ) -> dict[str, Any]:
     """Bars of `y` side by side for each `series`, in groups of `x`."""
     import altair
@@ -36,7 +45,7 @@ def grouped_bars(
         _chart(rows)
         .mark_bar()
         .encode(
-            x=altair.X(f"{x}:N", sort=list(order), title=None, axis=_names_axis(order)),
+            x=altair.X(f"{x}:N", sort=list(order), title=x_title, axis=_names_axis(order)),
             xOffset=altair.XOffset(f"{series}:N", sort=names),
             y=altair.Y(f"{y}:Q", title=y_title, axis=altair.Axis(format="~s")),
             color=_colour(series, names),
@@ -89,7 +98,15 @@ def plain_bars(
 
 
 def lines(
-    rows: Rows, *, x: str, y: str, series: str, x_title: str, y_title: str, about: str
+    rows: Rows,
+    *,
+    x: str,
+    y: str,
+    series: str,
+    x_title: str,
+    y_title: str,
+    about: str,
+    logarithmic_x: bool = False,
 ) -> dict[str, Any]:
     """A line of `y` over `x` for each `series`, told apart by colour and by dashes."""
     import altair
@@ -100,7 +117,12 @@ def lines(
         _chart(shown)
         .mark_line(strokeWidth=2)
         .encode(
-            x=altair.X(f"{x}:Q", title=x_title, axis=altair.Axis(format="~s", tickCount=5)),
+            x=altair.X(
+                f"{x}:Q",
+                title=x_title,
+                axis=altair.Axis(format="~g" if logarithmic_x else "~s", tickCount=5),
+                scale=altair.Scale(type="log" if logarithmic_x else "linear"),
+            ),
             y=altair.Y(f"{y}:Q", title=y_title, axis=altair.Axis(format="~s")),
             color=_colour(series, names),
             strokeDash=altair.StrokeDash(f"{series}:N", sort=names, legend=None),
@@ -153,6 +175,103 @@ def ranges(
     return _finished(altair.layer(whole, inner, point), about)
 
 
+def dots(
+    rows: Rows, *, x: str, y: str, series: str, order: Sequence[str], x_title: str, about: str
+) -> dict[str, Any]:
+    """A point at `x`, on a logarithmic scale, for each `series` in the line of each `y`."""
+    import altair
+
+    names = list(dict.fromkeys(row[series] for row in rows))
+    chart = (
+        _chart(rows)
+        .mark_point(filled=True, size=70)
+        .encode(
+            x=altair.X(
+                f"{x}:Q",
+                title=x_title,
+                scale=altair.Scale(type="log"),
+                axis=altair.Axis(format="~g", tickCount=6),
+            ),
+            y=altair.Y(f"{y}:N", sort=list(order), title=None, axis=altair.Axis(grid=True)),
+            color=_colour(series, names),
+            shape=altair.Shape(f"{series}:N", sort=names, legend=None),
+            tooltip=[
+                altair.Tooltip(f"{y}:N"),
+                altair.Tooltip(f"{series}:N"),
+                altair.Tooltip(f"{x}:Q", format=",.4~r"),
+            ],
+        )
+    )
+    return _finished(chart, about)
+
+
+def points_above_intervals(
+    rows: Rows,
+    intervals: Rows,
+    *,
+    x: str,
+    y: str,
+    x_title: str,
+    y_title: str,
+    about: str,
+) -> dict[str, Any]:
+    """Points over time on a logarithmic scale, and below them bars from `from` to `to`.
+
+    `intervals` name their line in `die` and their colour in `kind`. Both parts share the axis of
+    time; the lower one takes the lowest fifth of the picture.
+    """
+    import altair
+
+    kinds = list(dict.fromkeys(row["kind"] for row in intervals))
+    lines = sorted({row["die"] for row in intervals})
+    tenths = [
+        {**row, "low": 20 * lines.index(row["die"]) / len(lines)}
+        | {"high": 20 * (lines.index(row["die"]) + 0.8) / len(lines)}
+        for row in intervals
+    ]
+    top = max(row[y] for row in rows)
+    least = min(row[y] for row in rows)
+    # A logarithmic axis whose lowest fifth is left to the intervals.
+    floor = least * (least / (top * 1.2)) ** (0.22 / 0.78)
+    time = altair.Scale(domain=[0, max(row[x] for row in rows)], clamp=True, nice=False)
+    points = (
+        _chart(rows)
+        .mark_point(filled=True, size=14, opacity=0.6, color=PALETTE[0])
+        .encode(
+            x=altair.X(f"{x}:Q", title=x_title, scale=time),
+            y=altair.Y(
+                f"{y}:Q",
+                title=y_title,
+                scale=altair.Scale(type="log", domain=[floor, top * 1.2]),
+                axis=altair.Axis(format="~g", values=_decades(least, top)),
+            ),
+            tooltip=[
+                altair.Tooltip(f"{x}:Q", format=".3f"),
+                altair.Tooltip(f"{y}:Q", format=",.4~r"),
+            ],
+        )
+    )
+    bars = (
+        _chart(tenths)
+        .mark_rect()
+        .encode(
+            x=altair.X("from:Q", scale=time, title=x_title),
+            x2="to:Q",
+            y=altair.Y("low:Q", scale=altair.Scale(domain=[0, 100]), axis=None),
+            y2="high:Q",
+            color=_colour("kind", kinds, first=1),
+            tooltip=[altair.Tooltip(f"{name}:N") for name in ("die", "kind")]
+            + [altair.Tooltip(f"{name}:Q", format=".3f") for name in ("from", "to")],
+        )
+    )
+    return _finished(altair.layer(bars, points).resolve_scale(y="independent"), about)
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Powers of ten from `low` to `high`."""
+    return [10.0**power for power in range(math.ceil(math.log10(low)), 1 + int(math.log10(high)))]
+
+
 def _chart(rows: Rows) -> Any:
     import altair
 
@@ -168,11 +287,11 @@ def _names_axis(order: Sequence[str]) -> Any:
     return altair.Axis(labelAngle=-40 if len(order) > _NAMES_LEVEL else 0)
 
 
-def _colour(series: str, names: Sequence[str]) -> Any:
+def _colour(series: str, names: Sequence[str], first: int = 0) -> Any:
     import altair
 
     columns = 1 if any(len(name) > _LEGEND_SHORT for name in names) else 3
-    colours = [PALETTE[index % len(PALETTE)] for index in range(len(names))]
+    colours = [PALETTE[(first + index) % len(PALETTE)] for index in range(len(names))]
     return altair.Color(
         f"{series}:N",
         sort=list(names),

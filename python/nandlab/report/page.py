@@ -1,12 +1,12 @@
 """Renders the report of a run into one self-contained page."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nandlab import __version__
-from nandlab.report import ftl_windows_sections, generic_sections
+from nandlab.report import ftl_windows_sections, generic_sections, sfq_emmc_sections
 from nandlab.report.parts import Section
 from nandlab.report.pictures import engine_version, write_pictures
 from nandlab.results import StudyResult
@@ -16,8 +16,18 @@ REPORT = "report.html"
 VERDICT = "verdict.json"
 FIGURES = "figures"
 
+Sections = Callable[[StudyResult, Verdict, Sequence[Mapping[str, Any]]], list[Section]]
+"""Makes the sections of a report; the last argument is the listing of translation layers."""
+
 _ENTRY = "window.vegaEmbed = vegaEmbed;"
 """What the bundle of the chart engine offers to the page."""
+
+
+SECTIONS: tuple[tuple[str, Sections], ...] = (
+    ("ftl-windows", ftl_windows_sections.sections),
+    ("sfq-emmc", sfq_emmc_sections.sections),
+)
+"""Studies with sections of their own, sorted by name."""
 
 
 def write_report(
@@ -38,10 +48,12 @@ def write_report(
 def sections_of(
     result: StudyResult, verdict: Verdict, layers: Sequence[Mapping[str, Any]]
 ) -> list[Section]:
-    """The sections of a study's report."""
-    if verdict.claims:
-        return ftl_windows_sections.sections(result, verdict, layers)
-    return generic_sections.sections(result)
+    """The sections of a study's report; studies without some of their own get the general ones."""
+    own = dict(SECTIONS).get(result.name)
+    # A verdict without claims found nothing to compare: only the general sections can be filled.
+    if own is None or not verdict.claims:
+        return generic_sections.sections(result)
+    return own(result, verdict, layers)
 
 
 def render(result: StudyResult, verdict: Verdict, sections: Sequence[Section], command: str) -> str:

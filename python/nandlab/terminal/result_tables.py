@@ -1,21 +1,24 @@
 """The headline table of a run."""
 
+from collections.abc import Callable
+
 from nandlab.results import Measurements, StudyResult
 from nandlab.terminal.output import print_table, print_text
+from nandlab.verdicts import sfq_emmc_view
 from nandlab.verdicts.generic import HEADLINE_METRICS, headline_metric
 from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.published_view import COLUMNS, PUBLISHED_FTLS, View, variants
-from nandlab.verdicts.wording import ftl_name, number
+from nandlab.verdicts.sfq_emmc_view import METRICS, Pair
+from nandlab.verdicts.wording import ftl_name, number, signed_percent
 
 _ROWS_MAX = 40
 
 
 def print_result(result: StudyResult, verdict: Verdict) -> None:
     """Tables of the results, then the verdict in words."""
-    if verdict.claims:
-        _print_layers(result)
-    else:
-        _print_combinations(result)
+    own = dict(TABLES).get(result.name)
+    # A verdict without claims found nothing to compare: only the general table can be filled.
+    (own if own is not None and verdict.claims else _print_combinations)(result)
     print_text(verdict.headline)
     for sentence in verdict.sentences:
         print_text(sentence)
@@ -47,6 +50,31 @@ def _print_layers(result: StudyResult) -> None:
             lines,
             frozenset(range(1, 8)),
         )
+
+
+def _print_changes(result: StudyResult) -> None:
+    view = sfq_emmc_view.View(result)
+    lines = []
+    if view.published:
+        lines.append(["published", *(signed_percent(view.published[one]) for one in METRICS)])
+    for load in view.loads():
+        found = [view.change(metric, Pair(load=load)) for metric in METRICS]
+        lines.append(
+            [load.label, *("-" if one is None else signed_percent(one.value) for one in found)]
+        )
+    print_table(
+        "SFQ against CFQ, geometric mean over request sizes",
+        ("load", *METRICS.values()),
+        lines,
+        frozenset(range(1, 5)),
+    )
+
+
+TABLES: tuple[tuple[str, Callable[[StudyResult], None]], ...] = (
+    ("ftl-windows", _print_layers),
+    ("sfq-emmc", _print_changes),
+)
+"""Studies with tables of their own, sorted by name."""
 
 
 def _print_combinations(result: StudyResult) -> None:

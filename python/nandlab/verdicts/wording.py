@@ -50,3 +50,18 @@ def joined(words: Sequence[str]) -> str:
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def signed_percent(part: float) -> str:
+    """A change in percent, with its sign."""
+    if not math.isfinite(part):
+        return "+∞ %"
+    return f"{part * 100:+.0f} %".replace("-", "−")
+
+
+def duration(nanoseconds: float) -> str:
+    """A time with the unit that suits it."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= size:
+            return f"{number(nanoseconds / size)} {unit}"
+    return f"{number(nanoseconds)} ns"

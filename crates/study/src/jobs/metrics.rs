@@ -77,6 +77,14 @@ impl JobsOutcome {
         }
     }
 
+    /// Keeps of requests and activity what began before `end_ns`.
+    #[must_use]
+    pub(crate) fn cut(mut self, end_ns: u64) -> Self {
+        self.samples.retain(|(start_ns, ..)| *start_ns < end_ns);
+        self.activity.retain(|activity| activity.start_ns < end_ns);
+        self
+    }
+
     /// The rows of the run.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let mut metrics = Vec::new();
@@ -183,11 +191,32 @@ fn phase_metrics(direction: &str, phases: &Phases) -> Vec<Metric> {
     metrics.extend(kinds(&phases.behind).map(|(what, sum_ns)| {
         Metric::number(format!("{direction}_behind_{what}_mean_ns"), mean(sum_ns), "ns")
     }));
-    metrics.push(Metric::count(format!("{direction}_longest_bio_ns"), phases.longest.0, "ns"));
-    metrics.extend(kinds(&phases.longest.1).map(|(what, ns)| {
+    let longest = &phases.longest;
+    metrics.extend([
+        Metric::number(format!("{direction}_overtaken_mean"), mean(phases.overtaken.0), "requests"),
+        Metric::count(format!("{direction}_overtaken_max"), phases.overtaken.1, "requests"),
+        Metric::count(format!("{direction}_longest_bio_ns"), longest.q2c_ns, "ns"),
+        Metric::count(format!("{direction}_longest_bio_overtaken"), longest.overtaken, "requests"),
+    ]);
+    metrics.extend(kinds(&longest.behind).map(|(what, ns)| {
         Metric::count(format!("{direction}_longest_bio_behind_{what}_ns"), ns, "ns")
     }));
     metrics
+}
+
+/// Buckets an eighth of a power of two wide, enough to draw a distribution: lowest latency, highest
+/// latency, count.
+fn coarse(fine: impl Iterator<Item = (u64, u64, u64)>) -> Vec<(u64, u64, u64)> {
+    let mut buckets: Vec<(u64, u64, u64)> = Vec::new();
+    for (from_ns, _, count) in fine {
+        let width_ns = 1_u64 << from_ns.max(1).ilog2().saturating_sub(3);
+        let low_ns = from_ns / width_ns * width_ns;
+        match buckets.last_mut() {
+            Some(last) if last.0 == low_ns => last.2 += count,
+            _ => buckets.push((low_ns, low_ns + width_ns - 1, count)),
+        }
+    }
+    buckets
 }
 
 /// The tables that are made of all repeats: pooled latencies, their distributions, time lines.
@@ -208,7 +237,7 @@ pub(crate) fn pooled_tables(columns: &[String], cells: &[CellTables]) -> Vec<Tab
                 let own = [metric.name, metric.value.to_string(), metric.unit.to_owned()];
                 pooled.rows.push(row(&own));
             }
-            for (from_ns, to_ns, count) in latencies.buckets() {
+            for (from_ns, to_ns, count) in coarse(latencies.buckets()) {
                 let numbers = [from_ns, to_ns, count].map(|number| number.to_string());
                 histogram
                     .rows

@@ -12,6 +12,9 @@ use workload::{Distribution, Job, Pace, Pattern, Region};
 /// Axes that mean something to such a study; all others only fill in the words of jobs.
 const JOBS_AXES: [&str; 3] = ["scheduler", "device", "mechanism"];
 
+/// Private parts of a region begin and end at pages of the host.
+const PAGE_BYTES: u64 = 4096;
+
 /// The mechanism that changes nothing.
 const ALL_MECHANISMS: &str = "all";
 
@@ -26,13 +29,17 @@ pub(crate) struct JobsRun {
     pub(crate) board: Board,
     pub(crate) host: Host,
     pub(crate) jobs: Vec<Job>,
-    pub(crate) has_timeline: bool,
+    /// Requests and activity of the device in the first repeat are kept up to this time.
+    pub(crate) timeline_ns: u64,
 }
 
 /// Axes that a study of this kind may have.
 pub(crate) fn jobs_axes(study: &Study) -> Vec<String> {
     let mut axes: Vec<String> = JOBS_AXES.iter().map(|axis| (*axis).to_owned()).collect();
-    let texts = study.jobs.iter().flat_map(|job| [&job.rw, &job.bs, &job.mode, &job.region]);
+    let texts = study.jobs.iter().flat_map(|job| {
+        let words = [&job.rw, &job.bs, &job.mode, &job.region].map(Clone::clone);
+        words.into_iter().chain([job.thinktime_us.to_string()])
+    });
     for text in texts {
         for rest in text.split('{').skip(1) {
             axes.extend(rest.split_once('}').map(|(axis, _)| axis.to_owned()));
@@ -78,18 +85,25 @@ pub(crate) fn plan_run(
             format!("{} bytes cannot be free of {device_bytes}", host.free_bytes),
         );
     }
-    let jobs: Vec<Job> = study
+    let mut jobs: Vec<Job> = study
         .jobs
         .iter()
         .map(|spec| job_of(spec, study, values, &host, device_bytes))
         .collect::<Result<_, _>>()?;
-    let has_timeline = study.timeline.as_ref().is_some_and(|timeline| {
+    let regions = private_regions(&jobs);
+    for (job, region) in jobs.iter_mut().zip(regions) {
+        job.region = region;
+        job.check(device_bytes)
+            .or_else(|error| wrong(&format!("job {}", error.job), error.reason))?;
+    }
+    let timeline = study.timeline.as_ref().filter(|timeline| {
         timeline.axes.iter().all(|(axis, wanted)| {
             let value = values.get(axis.as_str());
             value.is_some_and(|value| wanted.iter().any(|one| one.to_string() == *value))
         })
     });
-    Ok(JobsRun { scheduler, settings, device, device_key, board, host, jobs, has_timeline })
+    let timeline_ns = timeline.map_or(0, |timeline| u64::from(timeline.seconds) * 1_000_000_000);
+    Ok(JobsRun { scheduler, settings, device, device_key, board, host, jobs, timeline_ns })
 }
 
 /// Bytes the device offers.
@@ -227,6 +241,10 @@ fn job_of(
             ));
         }
     };
+    let thinktime = filled(&spec.thinktime_us.to_string());
+    let Ok(thinktime_us) = thinktime.parse::<u64>() else {
+        return wrong(&place, format!("thinktime_us is `{thinktime}`, but must be a whole number"));
+    };
     let quick_requests =
         study.quick_form.as_ref().and_then(|form| form.requests).filter(|_| study.quick);
     let job = Job {
@@ -237,7 +255,7 @@ fn job_of(
         block_bytes: parse_bytes(&filled(&spec.bs)).or_else(|reason| wrong(&place, reason))?,
         iodepth: spec.iodepth,
         pace: match spec.rate_iops {
-            None => Pace::Closed { think_ns: spec.thinktime_us.saturating_mul(1000) },
+            None => Pace::Closed { think_ns: thinktime_us.saturating_mul(1000) },
             Some(0) => return wrong(&place, "rate_iops must be at least 1"),
             Some(rate) => Pace::Rate { interval_ns: 1_000_000_000 / rate },
         },
@@ -247,8 +265,28 @@ fn job_of(
         region,
         is_private: spec.private,
     };
-    job.check(device_bytes).or_else(|error| wrong(&place, error.reason))?;
     Ok(job)
+}
+
+/// What each job works on: jobs whose processes have files of their own lie side by side in the
+/// region that they name, with a part of the same size for each process.
+fn private_regions(jobs: &[Job]) -> Vec<Region> {
+    let processes = |jobs: &[Job], region: Region| -> u64 {
+        let own = jobs.iter().filter(|job| job.is_private && job.region == region);
+        own.map(|job| u64::from(job.processes)).sum()
+    };
+    let part = |(place, job): (usize, &Job)| {
+        let region = job.region;
+        if !job.is_private {
+            return region;
+        }
+        let part_bytes = region.bytes / processes(jobs, region).max(1) / PAGE_BYTES * PAGE_BYTES;
+        Region {
+            offset_bytes: region.offset_bytes + processes(&jobs[..place], region) * part_bytes,
+            bytes: u64::from(job.processes) * part_bytes,
+        }
+    };
+    jobs.iter().enumerate().map(part).collect()
 }
 
 /// Bytes with fio's suffixes: k, m, g, in powers of 1024.

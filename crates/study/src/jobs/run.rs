@@ -59,8 +59,18 @@ pub(crate) struct Phases {
     pub(crate) i2d_ns: u64,
     pub(crate) d2c_ns: u64,
     pub(crate) behind: Behind,
-    /// What the bio that took longest waited for, and how long it took.
-    pub(crate) longest: (u64, Behind),
+    /// Sum and greatest of what [`Life::overtaken`] says.
+    pub(crate) overtaken: (u64, u64),
+    /// The bio that took longest.
+    pub(crate) longest: Longest,
+}
+
+/// How long a bio took, and why.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Longest {
+    pub(crate) q2c_ns: u64,
+    pub(crate) behind: Behind,
+    pub(crate) overtaken: u64,
 }
 
 /// Watches all bios of a run, reads and writes apart.
@@ -86,8 +96,12 @@ impl Observer for Watch {
         phases.behind.writes_ns += life.behind.writes_ns;
         phases.behind.cleaning_ns += life.behind.cleaning_ns;
         phases.behind.idling_ns += life.behind.idling_ns;
-        if life.q2c_ns() > phases.longest.0 {
-            phases.longest = (life.q2c_ns(), life.behind);
+        phases.overtaken.0 += life.overtaken;
+        phases.overtaken.1 = phases.overtaken.1.max(life.overtaken);
+        let q2c_ns = life.q2c_ns();
+        if q2c_ns > phases.longest.q2c_ns {
+            let Life { behind, overtaken, .. } = *life;
+            phases.longest = Longest { q2c_ns, behind, overtaken };
         }
     }
 }
@@ -103,6 +117,7 @@ pub(crate) fn run_jobs(
     devices: &PreparedDevices,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Option<JobsOutcome>, StudyError> {
+    let timeline_ns = if repeat == 0 { run.timeline_ns } else { 0 };
     let device = devices.copy(run, study_seed)?;
     let mut simulation = Simulation::new(study_seed.wrapping_add(repeat.into()));
     let sim = simulation.handle();
@@ -118,7 +133,7 @@ pub(crate) fn run_jobs(
     };
     let elevator = Elevator::new(run.scheduler, &run.settings, options);
     let queue = RequestQueue::new(&sim, elevator, device, queue_options(&board, max_sectors));
-    queue.record_activity(run.has_timeline);
+    queue.record_activity(timeline_ns > 0);
     let watch = Rc::new(RefCell::new(Watch::default()));
     queue.observe(watch.clone());
     let cache = PageCache::new(&sim, &cpus, &board, CacheOptions::default());
@@ -127,7 +142,7 @@ pub(crate) fn run_jobs(
     let mut first_pid = FIRST_PID;
     let mut handles = Vec::new();
     for job in &run.jobs {
-        handles.extend(start_job(&sim, &file, &queue, job, first_pid, run.has_timeline));
+        handles.extend(start_job(&sim, &file, &queue, job, first_pid, timeline_ns > 0));
         first_pid += job.processes;
     }
     let (task_sim, task_reports) = (sim.clone(), reports.clone());
@@ -156,7 +171,8 @@ pub(crate) fn run_jobs(
     let phases = [watch.reads, watch.writes];
     let statistics = queue.device().statistics();
     let activity = queue.take_activity();
-    Ok(Some(JobsOutcome::new(end_ns, phases, statistics, activity, &reports)))
+    let outcome = JobsOutcome::new(end_ns, phases, statistics, activity, &reports);
+    Ok(Some(outcome.cut(timeline_ns)))
 }
 
 /// The block layer of the board's kernel.

@@ -62,8 +62,8 @@ pub struct JobSpec {
     /// `direct`, `sync` or `buffered`.
     pub mode: String,
     /// Microseconds between a completion and the next request.
-    #[serde(default)]
-    pub thinktime_us: u64,
+    #[serde(default = "zero")]
+    pub thinktime_us: AxisValue,
     /// Requests a second of each process; absent for a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_iops: Option<u64>,
@@ -76,13 +76,21 @@ pub struct JobSpec {
     /// `free` for the bytes left free, `filled` for those before them, `all`.
     #[serde(default = "free")]
     pub region: String,
-    /// Each process has a part of the region of its own.
+    /// Each process has a part of the region of its own, as fio's jobs have files of their own.
     #[serde(default = "yes")]
     pub private: bool,
 }
 
 const fn half() -> u32 {
     50
+}
+
+const fn zero() -> AxisValue {
+    AxisValue::Number(0)
+}
+
+const fn ten() -> u32 {
+    10
 }
 
 const fn one() -> u32 {
@@ -158,6 +166,9 @@ pub struct QuickForm {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeline {
+    /// Simulated seconds from the start that are kept.
+    #[serde(default = "ten")]
+    pub seconds: u32,
     /// Axis to permitted values; an axis that is not named is not looked at.
     pub axes: BTreeMap<String, Vec<AxisValue>>,
 }
