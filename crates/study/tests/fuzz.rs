@@ -51,7 +51,15 @@ fn seeds() -> Vec<String> {
         [axes]\nftl = [\"bast\", \"mitsubishi\"]\nname = [\"small\"]\nsettings = [\"default\", \"tight\"]\n\
         [settings.default.mitsubishi]\nblocks = 32\nspace_pages = 4\n[settings.default.bast]\nlog_blocks = 4\n[settings.tight.bast]\nlog_blocks = 2\nreserve_blocks = 1\n\
         [published_charging]\nbast = { reads = 2, writes = 1 }\n";
-    vec![format!("{HEAD}{generated}"), format!("{HEAD}{traced}")]
+    let jobs = "repeats = 2\n[workload]\nkind = \"jobs\"\n[host]\nboard = \"odroid-xu\"\ndevice = \"disk-7200\"\n\
+        free_bytes = 1048576\nnr_requests = 128\n[[job]]\nname = \"mixed\"\nprocesses = 2\nrw = \"randrw\"\nrwmixread = 30\n\
+        bs = \"{size}k\"\niodepth = 4\nrequests = 3\nmode = \"direct\"\nthinktime_us = 10\nrandom_distribution = \"zipf:0.5\"\n\
+        [[job]]\nname = \"writer\"\nprocesses = 1\nrw = \"write\"\nbs = \"16k\"\nrequests = 4\nmode = \"buffered\"\nfsync = 2\n\
+        rate_iops = 100\n[scheduler_variants.other]\nscheduler = \"deadline\"\nset = { read_expire = 50 }\n\
+        [mechanisms.still]\nscheduler = { slice_idle = 0 }\ndevice = { \"host.queue_depth\" = 1 }\n\
+        [timeline]\nseconds = 1\naxes = { size = [4] }\n[quick_form]\nrepeats = 1\nrequests = 2\naxes = { size = [4] }\n\
+        [axes]\nscheduler = [\"cfq\", \"sfq\", \"other\"]\nsize = [4, 64]\nmechanism = [\"all\", \"still\"]\n";
+    vec![format!("{HEAD}{generated}"), format!("{HEAD}{traced}"), format!("{HEAD}{jobs}")]
 }
 
 fn mutate(text: &mut Vec<u8>, seeds: &[String], draw: &mut Stream) {

@@ -58,6 +58,9 @@ pub struct Job {
     pub is_private: bool,
 }
 
+/// More processes, or requests of one, are a mistake: each takes memory.
+const PROCESSES_MAX: u32 = 65_536;
+
 /// Why a job cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("job `{job}`: {reason}")]
@@ -77,6 +80,9 @@ impl Job {
         let wrong = |reason: String| Err(JobError { job: self.name.clone(), reason });
         if self.processes == 0 || self.requests == 0 || self.iodepth == 0 {
             return wrong("processes, requests and iodepth must be at least 1".into());
+        }
+        if self.processes > PROCESSES_MAX || self.iodepth > PROCESSES_MAX {
+            return wrong(format!("processes and iodepth must be at most {PROCESSES_MAX}"));
         }
         if self.block_bytes == 0 || !self.block_bytes.is_multiple_of(512) {
             return wrong(format!("bs is {}, but must be a multiple of 512", self.block_bytes));

@@ -190,7 +190,10 @@ def dots(
                 f"{x}:Q",
                 title=x_title,
                 scale=altair.Scale(type="log"),
-                axis=altair.Axis(format="~g", tickCount=6),
+                axis=altair.Axis(
+                    format="~g",
+                    values=_decades(min(row[x] for row in rows), max(row[x] for row in rows)),
+                ),
             ),
             y=altair.Y(f"{y}:N", sort=list(order), title=None, axis=altair.Axis(grid=True)),
             color=_colour(series, names),
@@ -238,7 +241,7 @@ def points_above_intervals(
         _chart(rows)
         .mark_point(filled=True, size=14, opacity=0.6, color=PALETTE[0])
         .encode(
-            x=altair.X(f"{x}:Q", title=x_title, scale=time),
+            x=altair.X(f"{x}:Q", title=x_title, scale=time, axis=altair.Axis(tickCount=5)),
             y=altair.Y(
                 f"{y}:Q",
                 title=y_title,
@@ -268,8 +271,10 @@ def points_above_intervals(
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten from `low` to `high`."""
-    return [10.0**power for power in range(math.ceil(math.log10(low)), 1 + int(math.log10(high)))]
+    """Powers of ten from below `low` to above `high`."""
+    return [
+        10.0**power for power in range(math.floor(math.log10(low)), 1 + math.ceil(math.log10(high)))
+    ]
 
 
 def _chart(rows: Rows) -> Any:

@@ -40,7 +40,7 @@ MECHANISMS = {
     "no-cleaning": "cleaning",
     "no-idling": "idling",
     "no-cache": "the card's write cache",
-    "no-second-command": "the command that the driver holds ready",
+    "no-command-queue": "the command that the driver holds ready",
 }
 """What each value of the mechanism axis switches off."""
 
@@ -70,7 +70,7 @@ def judge(result: StudyResult) -> Verdict:
     ]
     return Verdict(
         study=result.name,
-        headline=_headline(view, loads[0], nearest),
+        headline=_headline(view, loads),
         sentences=tuple(sentence for sentence in sentences if sentence),
         caveats=CAVEATS,
         claims=tuple(claims),
@@ -93,7 +93,8 @@ def _nearest(view: View, loads: Sequence[Load]) -> Load:
     return min(loads, key=distance)
 
 
-def _headline(view: View, first: Load, nearest: Load) -> str:
+def _headline(view: View, loads: Sequence[Load]) -> str:
+    first = loads[0]
     longest, mean = (
         view.change(f"read_latency_{one}", Pair(load=first)) for one in ("max", "mean")
     )
@@ -102,12 +103,14 @@ def _headline(view: View, first: Load, nearest: Load) -> str:
     text = f"SFQ makes the longest read {_shorter(longest)} than CFQ does"
     if view.published:
         text += f" (published {signed_percent(view.published['read_latency_max'])})"
-    calm = view.change("read_latency_mean", Pair(load=nearest))
-    if nearest == first or calm is None or abs(calm.value) > abs(mean.value):
+    others = [load for load in loads if load.writers == first.writers and load != first]
+    changes = [view.change("read_latency_mean", Pair(load=load)) for load in others]
+    calm = min((one for one in changes if one), key=lambda one: abs(one.value), default=None)
+    if calm is None or abs(calm.value) > abs(mean.value):
         return f"{text}, and the mean read {_shorter(mean)}."
     return (
         f"{text}; the mean read stays the same ({signed_percent(calm.value)}) only while the card "
-        f"is not saturated, or it becomes {_shorter(mean)}."
+        f"is not saturated; otherwise it becomes {_shorter(mean)}."
     )
 
 

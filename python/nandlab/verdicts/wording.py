@@ -53,10 +53,11 @@ def joined(words: Sequence[str]) -> str:
 
 
 def signed_percent(part: float) -> str:
-    """A change in percent, with its sign."""
+    """A change in whole percent, with its sign."""
     if not math.isfinite(part):
         return "+∞ %"
-    return f"{part * 100:+.0f} %".replace("-", "−")
+    rounded = round(part * 100)
+    return f"{rounded:+d} %".replace("-", "−") if rounded else "0 %"
 
 
 def duration(nanoseconds: float) -> str:
