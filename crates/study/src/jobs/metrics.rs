@@ -51,7 +51,7 @@ impl JobsOutcome {
     /// Takes from the processes' reports what is kept of a run.
     pub(crate) fn new(
         end_ns: u64,
-        phases: [Phases; 2],
+        phases: &[Phases; 2],
         device: DeviceStatistics,
         activity: Vec<Activity>,
         reports: &[ProcessReport],
@@ -67,7 +67,7 @@ impl JobsOutcome {
         samples.sort_unstable_by_key(|(start_ns, pid, _)| (*start_ns, *pid));
         Self {
             end_ns,
-            phases,
+            phases: *phases,
             device,
             activity,
             latencies: pooled.map(|latencies| latencies.pack()),

@@ -171,7 +171,7 @@ pub(crate) fn run_jobs(
     let phases = [watch.reads, watch.writes];
     let statistics = queue.device().statistics();
     let activity = queue.take_activity();
-    let outcome = JobsOutcome::new(end_ns, phases, statistics, activity, &reports);
+    let outcome = JobsOutcome::new(end_ns, &phases, statistics, activity, &reports);
     Ok(Some(outcome.cut(timeline_ns)))
 }
 
