@@ -55,6 +55,24 @@ pub enum CutPoint {
     After,
 }
 
+/// What a program or erase that the power cut tore leaves of its bytes.
+///
+/// A translation layer lives with [`Torn::Unreadable`], where the part's ECC gives the page up. Raw
+/// NAND file systems see bytes, and their driver judges them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Torn {
+    /// Noise that no ECC corrects; an erase leaves pages kept, blank or unreadable.
+    #[default]
+    Unreadable,
+    /// Nothing happened.
+    Nothing,
+    /// The first half of the data is programmed, the spare area is not; of an erase, the first half
+    /// of the pages is blank.
+    Prefix,
+    /// All data is programmed, the spare area is not; an erase leaves the spare areas.
+    DataOnly,
+}
+
 /// One operation as the log of a chip shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChipOperation {
@@ -103,6 +121,9 @@ pub struct Chip {
     unreadable: FxHashSet<u32>,
     faults: Option<Box<Faults>>,
     cut: Option<Cut>,
+    torn: Torn,
+    /// The operation under way was torn and left bytes.
+    is_tearing: bool,
     powered: bool,
     log: Option<Vec<ChipOperation>>,
 }
@@ -133,6 +154,8 @@ impl Chip {
             unreadable: FxHashSet::default(),
             faults: None,
             cut: None,
+            torn: Torn::Unreadable,
+            is_tearing: false,
             powered: true,
             log: None,
         };
@@ -307,7 +330,7 @@ impl Chip {
     /// Either may be shorter than its area. The first page of a bad block shows its mark.
     ///
     /// # Errors
-    /// As [`Chip::read_data`].
+    /// As [`Chip::read_data`]; the bytes of a page that the part's ECC gives up are there all the same.
     pub fn read_raw(
         &mut self,
         at: PageAddress,
@@ -315,11 +338,10 @@ impl Chip {
         oob: &mut [u8],
     ) -> Result<(), NandError> {
         self.check_storage()?;
-        if data.is_empty() {
-            self.read_spare(at)?
-        } else {
-            self.read(at)?
-        };
+        let read = if data.is_empty() { self.read_spare(at) } else { self.read(at) };
+        if matches!(read, Err(ref error) if !matches!(error, NandError::Uncorrectable { .. })) {
+            return read.map(drop);
+        }
         if let Some(bytes) = &self.bytes {
             bytes.read(at, data, oob);
         }
@@ -327,7 +349,7 @@ impl Chip {
         if at.page == 0 && self.is_bad(at.block) && mark < oob.len() {
             oob[mark] = 0;
         }
-        Ok(())
+        read.map(drop)
     }
 
     /// Reads the spare area of a page alone.
@@ -391,12 +413,15 @@ impl Chip {
         self.check_raw(at, index, !data.is_empty(), writes_spare)
             .map_err(|error| self.refuse(error))?;
         let tag = Tag::from_oob(oob, self.geometry.bad_mark_oob_offset);
-        let completes_before_cut = !self.watched
-            || if data.is_empty() {
-                self.enter_spare_program(at)?
-            } else {
-                self.enter_program(at, index, tag)?
-            };
+        let entered = match (self.watched, data.is_empty()) {
+            (false, _) => Ok(true),
+            (true, true) => self.enter_spare_program(at),
+            (true, false) => self.enter_program(at, index, tag),
+        };
+        if self.is_tearing {
+            self.tear_program(at, index, data);
+        }
+        let completes_before_cut = entered?;
         self.set_tag(index, self.tag(index).and(tag));
         self.programs[index] += u8::from(!data.is_empty()) + u8::from(writes_spare) * SPARE_PROGRAM;
         if data.is_empty() {

@@ -20,7 +20,7 @@ mod timing;
 mod word_line;
 
 pub use ::random;
-pub use chip::{Chip, ChipOperation, CutPoint, PageAddress, Storage};
+pub use chip::{Chip, ChipOperation, CutPoint, PageAddress, Storage, Torn};
 pub use counters::{Cost, Counters};
 pub use error::NandError;
 pub use fault::{EccCounters, ErrorModel, FaultSettings};

@@ -4,7 +4,7 @@
 //! An operation that began is counted and logged, whatever became of it: torn, failed or complete.
 //! One that is refused, or cut before it began, is neither.
 
-use super::{Chip, ChipOperation, CutPoint, DATA_PROGRAMS, SPARE_PROGRAM, UNSTABLE};
+use super::{Chip, ChipOperation, CutPoint, DATA_PROGRAMS, SPARE_PROGRAM, Torn, UNSTABLE};
 use crate::fault::Faults;
 use crate::random::Stream;
 use crate::{FaultSettings, NandError, PageAddress, Tag};
@@ -21,6 +21,11 @@ impl Chip {
     pub fn cut_power_after(&mut self, operations: u64, point: CutPoint) {
         self.cut = Some(Cut { operations_left: operations, point });
         self.watch();
+    }
+
+    /// Chooses what torn operations leave, from the next cut on.
+    pub fn set_torn(&mut self, torn: Torn) {
+        self.torn = torn;
     }
 
     /// Restores the supply and forgets a pending cut.
@@ -150,6 +155,10 @@ impl Chip {
         let cut = self.take_cut();
         if cut == Some(CutPoint::Inside) {
             self.count_program(at.page);
+            if self.torn != Torn::Unreadable {
+                self.is_tearing = true;
+                return Err(NandError::PowerLost);
+            }
             self.tear_page(at, index);
             for lower in self.geometry.paired_pages(at.page) {
                 let lower = PageAddress::new(at.block, lower);
@@ -194,7 +203,7 @@ impl Chip {
         self.enter(ChipOperation::Erase(block))?;
         let cut = self.take_cut();
         if cut == Some(CutPoint::Inside) {
-            self.tear_block(block);
+            self.tear_erase(block);
             self.count_erase(block);
             return Err(NandError::PowerLost);
         }
@@ -210,6 +219,44 @@ impl Chip {
             return Err(self.refuse(NandError::EraseFailed { block }));
         }
         Ok(cut.is_none())
+    }
+
+    /// What a torn program of raw bytes leaves.
+    #[cold]
+    pub(super) fn tear_program(&mut self, at: PageAddress, index: usize, data: &[u8]) {
+        self.is_tearing = false;
+        let left = match self.torn {
+            Torn::Unreadable | Torn::Nothing => return,
+            Torn::Prefix => &data[..data.len() / 2],
+            Torn::DataOnly => data,
+        };
+        if left.is_empty() {
+            return;
+        }
+        self.programs[index] += 1;
+        self.raise_next_page(at);
+        if let Some(bytes) = &mut self.bytes {
+            bytes.program(at, left, &[]);
+        }
+    }
+
+    /// What a torn erase leaves.
+    fn tear_erase(&mut self, block: u32) {
+        let pages = self.geometry.pages_per_block;
+        match self.torn {
+            Torn::Unreadable => self.tear_block(block),
+            Torn::Nothing => {}
+            Torn::Prefix => {
+                (0..pages / 2).for_each(|page| self.wipe_page(PageAddress::new(block, page)));
+            }
+            Torn::DataOnly => {
+                if let Some(bytes) = &mut self.bytes {
+                    for page in 0..pages {
+                        bytes.page_mut(PageAddress::new(block, page)).0.fill(0xff);
+                    }
+                }
+            }
+        }
     }
 
     /// Leaves a page used up and unreadable; its spare area may still take marks that nobody reads.

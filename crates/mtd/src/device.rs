@@ -1,0 +1,678 @@
+//! The chip under its driver, call by call.
+
+use crate::layout::OobLayout;
+use crate::{DriverCosts, MtdError};
+use nand::{Chip, Geometry, NandError, PageAddress};
+use sim::{Cpus, Lock, Sim};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// How bytes of the spare area are addressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OobMode {
+    /// The free bytes in a row (`MTD_OPS_AUTO_OOB`), with ECC.
+    Auto,
+    /// As they stand (`MTD_OPS_PLACE_OOB`), with ECC.
+    Place,
+    /// As they stand, without ECC (`MTD_OPS_RAW`).
+    Raw,
+}
+
+/// How the driver knows bad blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadBlocks {
+    /// From a table in memory, made when the device was found.
+    Table,
+    /// By reading the mark again at every question: drivers without a table.
+    Mark,
+}
+
+/// A driver.
+#[derive(Clone, Debug)]
+pub struct MtdOptions {
+    /// Spare area.
+    pub layout: &'static OobLayout,
+    /// Costs beside the chip's own.
+    pub costs: DriverCosts,
+    /// Bad blocks.
+    pub bad_blocks: BadBlocks,
+    /// A part of a page is read as the ECC steps that hold it (`NAND_SUBPAGE_READ`), not as the whole
+    /// page into the page buffer.
+    pub reads_sub_pages: bool,
+    /// False for tools: nothing takes time, not even the chip.
+    pub takes_time: bool,
+}
+
+/// How a read went; the bytes are there in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadStatus {
+    /// Bits that the ECC corrected (`EUCLEAN` if any).
+    pub corrected_bits: u32,
+    /// ECC steps with more errors than it corrects (`EBADMSG` if any).
+    pub lost_steps: u32,
+}
+
+impl ReadStatus {
+    /// Nothing is lost.
+    pub const fn is_readable(self) -> bool {
+        self.lost_steps == 0
+    }
+
+    fn add(&mut self, other: Self) {
+        self.corrected_bits += other.corrected_bits;
+        self.lost_steps += other.lost_steps;
+    }
+}
+
+/// A raw NAND device.
+///
+/// All calls take the chip's lock for their whole duration, first come, first served. A power cut
+/// never returns: the simulation is stopped, and the future of the call is not finished.
+pub struct Mtd {
+    sim: Sim,
+    cpus: Rc<Cpus>,
+    options: MtdOptions,
+    geometry: Geometry,
+    lock: Lock<()>,
+    chip: RefCell<Chip>,
+    /// The page whose bytes stand in the page buffer (`chip->pagebuf`).
+    buffered_page: Cell<Option<u32>>,
+    buffer: RefCell<Vec<u8>>,
+}
+
+impl Mtd {
+    /// A device over a chip that stores bytes.
+    ///
+    /// # Panics
+    /// If the layout is not made for the chip's pages: a mistake of the caller, who checks input.
+    pub fn new(sim: &Sim, cpus: Rc<Cpus>, chip: Chip, options: MtdOptions) -> Rc<Self> {
+        let geometry = chip.geometry().clone();
+        assert!(chip.stores_bytes(), "raw NAND needs a chip that stores bytes");
+        assert_eq!(
+            (geometry.page_data_bytes, geometry.page_oob_bytes),
+            (options.layout.page_bytes, options.layout.oob_bytes),
+            "layout {} is made for other pages",
+            options.layout.name
+        );
+        let buffer = vec![0xff; geometry.page_data_bytes as usize];
+        Rc::new(Self {
+            sim: sim.clone(),
+            cpus,
+            options,
+            geometry,
+            lock: Lock::new(sim, ()),
+            chip: RefCell::new(chip),
+            buffered_page: Cell::new(None),
+            buffer: RefCell::new(buffer),
+        })
+    }
+
+    /// Shape of the chip.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Spare area.
+    pub fn layout(&self) -> &'static OobLayout {
+        self.options.layout
+    }
+
+    /// Bytes of the device.
+    pub fn size_bytes(&self) -> u64 {
+        self.geometry.capacity_bytes()
+    }
+
+    /// Bytes of an erase block.
+    pub fn block_bytes(&self) -> u32 {
+        self.geometry.page_data_bytes * self.geometry.pages_per_block
+    }
+
+    /// Smallest part of a page that can be programmed.
+    pub fn sub_page_bytes(&self) -> u32 {
+        self.geometry.page_data_bytes / self.options.layout.sub_pages
+    }
+
+    /// Looks at the chip, or changes it behind the driver's back: counters, logs, snapshots, cuts.
+    pub fn with_chip<T>(&self, look: impl FnOnce(&mut Chip) -> T) -> T {
+        look(&mut self.chip.borrow_mut())
+    }
+
+    /// Reads bytes (`mtd_read`).
+    ///
+    /// A page that is wanted in part comes into the page buffer, from which the next such read of
+    /// it is served; with sub-page reads only the ECC steps wanted are read, every time.
+    ///
+    /// # Errors
+    /// [`MtdError::Invalid`].
+    pub async fn read(&self, offset: u64, into: &mut [u8]) -> Result<ReadStatus, MtdError> {
+        self.check(offset, into.len() as u64)?;
+        let _held = self.lock.lock().await;
+        let page_bytes = u64::from(self.geometry.page_data_bytes);
+        let mut status = ReadStatus::default();
+        let mut at = offset;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let (page, column) = ((at / page_bytes) as u32, (at % page_bytes) as usize);
+            let count = rest.len().min(page_bytes as usize - column);
+            let (part, later) = rest.split_at_mut(count);
+            status.add(self.read_part(page, column, part).await?);
+            at += count as u64;
+            rest = later;
+        }
+        Ok(status)
+    }
+
+    async fn read_part(
+        &self,
+        page: u32,
+        column: usize,
+        into: &mut [u8],
+    ) -> Result<ReadStatus, MtdError> {
+        if into.len() == self.geometry.page_data_bytes as usize {
+            return self.read_page(page, into, None).await;
+        }
+        if self.buffered_page.get() == Some(page) {
+            into.copy_from_slice(&self.buffer.borrow()[column..column + into.len()]);
+            return Ok(ReadStatus::default());
+        }
+        let mut whole = self.buffer.take();
+        let status = if self.options.reads_sub_pages {
+            self.buffered_page.set(None);
+            self.read_steps(page, column, into.len(), &mut whole).await
+        } else {
+            let status = self.read_page(page, &mut whole, None).await;
+            let is_clean = status.is_ok_and(|status| status.is_readable());
+            self.buffered_page.set(is_clean.then_some(page));
+            status
+        };
+        into.copy_from_slice(&whole[column..column + into.len()]);
+        self.buffer.replace(whole);
+        status
+    }
+
+    /// Reads a whole page with its spare area, corrected.
+    async fn read_page(
+        &self,
+        page: u32,
+        data: &mut [u8],
+        oob: Option<&mut [u8]>,
+    ) -> Result<ReadStatus, MtdError> {
+        let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
+        let is_lost = self.array_read(page, data, &mut spare).await?;
+        self.cpu_bytes(data.len() + spare.len(), self.options.costs.read_page_ns, data.len()).await;
+        let status = self.corrected(data, &spare, is_lost);
+        if let Some(oob) = oob {
+            oob.copy_from_slice(&spare);
+        }
+        Ok(status)
+    }
+
+    /// Reads the ECC steps that hold some bytes of a page.
+    async fn read_steps(
+        &self,
+        page: u32,
+        column: usize,
+        count: usize,
+        whole: &mut [u8],
+    ) -> Result<ReadStatus, MtdError> {
+        const STEP_BYTES: usize = 256;
+        let first = column / STEP_BYTES * STEP_BYTES;
+        let end = (column + count).next_multiple_of(STEP_BYTES);
+        let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
+        let is_lost = self.array_read(page, whole, &mut spare).await?;
+        let code_bytes = (end - first) / STEP_BYTES * 3;
+        self.cpu_bytes(end - first + code_bytes, self.options.costs.read_page_ns, end - first)
+            .await;
+        let before = whole.to_vec();
+        self.options.layout.correct(whole, &spare);
+        // Only the steps that were read count; errors of the others are not seen.
+        let mut status = ReadStatus::default();
+        if is_lost {
+            status.lost_steps = 1;
+        }
+        let steps = before[first..end].chunks(STEP_BYTES).zip(first / STEP_BYTES..);
+        for (step, number) in steps {
+            let (corrected, lost) = self.options.layout.check_step(step, number, &spare);
+            status.add(ReadStatus { corrected_bits: corrected, lost_steps: lost });
+        }
+        Ok(status)
+    }
+
+    fn corrected(&self, data: &mut [u8], spare: &[u8], is_lost: bool) -> ReadStatus {
+        let (corrected_bits, lost_steps) = self.options.layout.correct(data, spare);
+        ReadStatus { corrected_bits, lost_steps: lost_steps.max(is_lost.into()) }
+    }
+
+    /// Reads a page with its spare area, or the spare area alone if `data` is none (`mtd_read_oob`).
+    ///
+    /// `oob` receives the spare bytes from `oob_offset` on, as the mode addresses them. A page read
+    /// raw is not corrected.
+    ///
+    /// # Errors
+    /// [`MtdError::Invalid`].
+    pub async fn read_oob(
+        &self,
+        page: u32,
+        data: Option<&mut [u8]>,
+        oob: &mut [u8],
+        oob_offset: usize,
+        mode: OobMode,
+    ) -> Result<ReadStatus, MtdError> {
+        self.check_oob(page, data.as_deref().map(<[u8]>::len), oob.len(), oob_offset, mode)?;
+        let _held = self.lock.lock().await;
+        let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
+        let status = match (data, mode) {
+            (Some(data), OobMode::Raw) => {
+                self.array_read(page, data, &mut spare).await?;
+                let costs = self.options.costs;
+                self.cpu_bytes(data.len() + spare.len(), costs.read_page_ns, 0).await;
+                ReadStatus::default()
+            }
+            (Some(data), _) => self.read_page(page, data, Some(&mut spare)).await?,
+            (None, _) => {
+                self.array_read(page, &mut [], &mut spare).await?;
+                self.cpu_bytes(spare.len(), 0, 0).await;
+                ReadStatus::default()
+            }
+        };
+        match mode {
+            OobMode::Auto => self.options.layout.gather(&spare, oob_offset, oob),
+            OobMode::Place | OobMode::Raw => {
+                oob.copy_from_slice(&spare[oob_offset..oob_offset + oob.len()]);
+            }
+        }
+        Ok(status)
+    }
+
+    /// Writes pages and sub-pages (`mtd_write`).
+    ///
+    /// # Errors
+    /// [`MtdError::Invalid`] unless offset and length are whole sub-pages;
+    /// [`MtdError::Failed`] if a program failed, with the pages before it written.
+    pub async fn write(&self, offset: u64, data: &[u8]) -> Result<(), MtdError> {
+        self.check(offset, data.len() as u64)?;
+        let unit = u64::from(self.sub_page_bytes());
+        if !offset.is_multiple_of(unit) || !(data.len() as u64).is_multiple_of(unit) {
+            return Err(MtdError::Invalid { offset, length: data.len() as u64 });
+        }
+        let _held = self.lock.lock().await;
+        let page_bytes = u64::from(self.geometry.page_data_bytes);
+        let mut at = offset;
+        let mut rest = data;
+        while !rest.is_empty() {
+            let (page, column) = ((at / page_bytes) as u32, (at % page_bytes) as usize);
+            let (part, later) = rest.split_at(rest.len().min(page_bytes as usize - column));
+            if part.len() == page_bytes as usize {
+                self.program_page(page, part, None, true).await?;
+            } else {
+                let mut whole = vec![0xff; page_bytes as usize];
+                whole[column..column + part.len()].copy_from_slice(part);
+                self.program_page(page, &whole, None, true).await?;
+            }
+            at += part.len() as u64;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Writes a page with its spare area, or the spare area alone if `data` is none
+    /// (`mtd_write_oob`).
+    ///
+    /// # Errors
+    /// As [`Mtd::write`].
+    pub async fn write_oob(
+        &self,
+        page: u32,
+        data: Option<&[u8]>,
+        oob: &[u8],
+        oob_offset: usize,
+        mode: OobMode,
+    ) -> Result<(), MtdError> {
+        self.check_oob(page, data.map(<[u8]>::len), oob.len(), oob_offset, mode)?;
+        let _held = self.lock.lock().await;
+        let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
+        match mode {
+            OobMode::Auto => self.options.layout.scatter(oob, oob_offset, &mut spare),
+            OobMode::Place | OobMode::Raw => {
+                spare[oob_offset..oob_offset + oob.len()].copy_from_slice(oob);
+            }
+        }
+        match data {
+            Some(data) => self.program_page(page, data, Some(spare), mode != OobMode::Raw).await,
+            None => self.program_spare(page, &spare).await,
+        }
+    }
+
+    async fn program_page(
+        &self,
+        page: u32,
+        data: &[u8],
+        oob: Option<Vec<u8>>,
+        has_ecc: bool,
+    ) -> Result<(), MtdError> {
+        let mut spare = oob.unwrap_or_else(|| vec![0xff; self.geometry.page_oob_bytes as usize]);
+        if has_ecc {
+            self.options.layout.protect(data, &mut spare);
+        }
+        self.forget(page);
+        let costs = self.options.costs;
+        let ecc_bytes = if has_ecc { data.len() } else { 0 };
+        self.cpu_bytes(data.len() + spare.len(), costs.program_page_ns, ecc_bytes).await;
+        self.wait_for_chip(self.chip.borrow().timing().program_ns[0]).await;
+        let done = self.chip.borrow_mut().program_raw(self.address(page), data, &spare);
+        self.answer(done).await
+    }
+
+    async fn program_spare(&self, page: u32, spare: &[u8]) -> Result<(), MtdError> {
+        self.forget(page);
+        self.cpu_bytes(spare.len(), 0, 0).await;
+        self.wait_for_chip(self.chip.borrow().timing().program_ns[0]).await;
+        let done = self.chip.borrow_mut().program_raw(self.address(page), &[], spare);
+        self.answer(done).await
+    }
+
+    /// Erases a block (`mtd_erase`).
+    ///
+    /// # Errors
+    /// [`MtdError::BadBlock`]; [`MtdError::Failed`].
+    pub async fn erase(&self, block: u32) -> Result<(), MtdError> {
+        self.check_block(block)?;
+        let _held = self.lock.lock().await;
+        let first = block * self.geometry.pages_per_block;
+        if self
+            .buffered_page
+            .get()
+            .is_some_and(|page| page / self.geometry.pages_per_block == block)
+        {
+            self.forget(first);
+            self.buffered_page.set(None);
+        }
+        self.cpu_bytes(0, self.options.costs.command_ns, 0).await;
+        let erase_ns = self.chip.borrow().timing().erase_ns;
+        self.wait_for_chip(erase_ns).await;
+        let done = self.chip.borrow_mut().erase(block);
+        self.answer(done).await
+    }
+
+    /// Whether a block is bad (`mtd_block_isbad`).
+    ///
+    /// # Errors
+    /// [`MtdError::Invalid`].
+    pub async fn is_bad(&self, block: u32) -> Result<bool, MtdError> {
+        self.check_block(block)?;
+        if self.options.bad_blocks == BadBlocks::Mark {
+            let _held = self.lock.lock().await;
+            let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
+            self.array_read(block * self.geometry.pages_per_block, &mut [], &mut spare).await?;
+            self.cpu_bytes(1, 0, 0).await;
+        }
+        Ok(self.chip.borrow().is_bad(block))
+    }
+
+    /// Marks a block bad for good (`mtd_block_markbad`).
+    ///
+    /// # Errors
+    /// [`MtdError::Invalid`].
+    pub async fn mark_bad(&self, block: u32) -> Result<(), MtdError> {
+        self.check_block(block)?;
+        let _held = self.lock.lock().await;
+        self.cpu_bytes(1, 0, 0).await;
+        self.wait_for_chip(self.chip.borrow().timing().program_ns[0]).await;
+        let done = self.chip.borrow_mut().mark_bad(block);
+        self.answer(done).await
+    }
+
+    /// The chip brings a page, or its spare area, into its register; true if it gave it up.
+    async fn array_read(
+        &self,
+        page: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<bool, MtdError> {
+        self.cpu_bytes(0, self.options.costs.command_ns, 0).await;
+        let read_ns = self.chip.borrow().timing().read_ns;
+        self.wait_for_chip(read_ns).await;
+        let read = self.chip.borrow_mut().read_raw(self.address(page), data, spare);
+        match read {
+            Err(NandError::Uncorrectable { .. }) => Ok(true),
+            other => self.answer(other).await.map(|()| false),
+        }
+    }
+
+    /// The time of the array: the processor asks again and again, or sleeps.
+    async fn wait_for_chip(&self, array_ns: u64) {
+        match (self.options.takes_time, self.options.costs.polls) {
+            (false, _) => {}
+            (true, true) => self.cpus.run(array_ns).await,
+            (true, false) => self.sim.sleep(array_ns).await,
+        }
+    }
+
+    /// Processor time of bytes between chip and memory, and of their code.
+    async fn cpu_bytes(&self, bytes: usize, fixed_ns: u64, ecc_bytes: usize) {
+        if !self.options.takes_time {
+            return;
+        }
+        let costs = self.options.costs;
+        let transfer_ns = bytes as u64 * costs.transfer_ps_per_byte / 1000;
+        let ecc_ns = ecc_bytes as u64 * costs.ecc_ps_per_byte / 1000;
+        self.cpus.run(fixed_ns + transfer_ns + ecc_ns).await;
+    }
+
+    /// What the chip said; after a power cut nothing is said any more.
+    async fn answer(&self, said: Result<(), NandError>) -> Result<(), MtdError> {
+        if said == Err(NandError::PowerLost) {
+            self.sim.stop();
+            return std::future::pending().await;
+        }
+        Ok(said?)
+    }
+
+    fn forget(&self, page: u32) {
+        if self.buffered_page.get() == Some(page) {
+            self.buffered_page.set(None);
+        }
+    }
+
+    fn address(&self, page: u32) -> PageAddress {
+        let pages_per_block = self.geometry.pages_per_block;
+        PageAddress::new(page / pages_per_block, page % pages_per_block)
+    }
+
+    fn check(&self, offset: u64, length: u64) -> Result<(), MtdError> {
+        match offset.checked_add(length) {
+            Some(end) if end <= self.size_bytes() => Ok(()),
+            _ => Err(MtdError::Invalid { offset, length }),
+        }
+    }
+
+    fn check_block(&self, block: u32) -> Result<(), MtdError> {
+        self.check(u64::from(block) * u64::from(self.block_bytes()), self.block_bytes().into())
+    }
+
+    fn check_oob(
+        &self,
+        page: u32,
+        data_bytes: Option<usize>,
+        oob_bytes: usize,
+        oob_offset: usize,
+        mode: OobMode,
+    ) -> Result<(), MtdError> {
+        let page_bytes = u64::from(self.geometry.page_data_bytes);
+        let offset = u64::from(page) * page_bytes;
+        self.check(offset, page_bytes)?;
+        let room = match mode {
+            OobMode::Auto => self.options.layout.free_bytes(),
+            OobMode::Place | OobMode::Raw => self.geometry.page_oob_bytes as usize,
+        };
+        let is_whole = data_bytes.is_none_or(|bytes| bytes as u64 == page_bytes);
+        if is_whole && oob_offset.checked_add(oob_bytes).is_some_and(|end| end <= room) {
+            Ok(())
+        } else {
+            Err(MtdError::Invalid { offset, length: data_bytes.unwrap_or(oob_bytes) as u64 })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BadBlocks, Mtd, MtdOptions, OobMode, ReadStatus};
+    use crate::{DriverCosts, MtdError, find_layout};
+    use nand::{Chip, CutPoint, FaultSettings, PageAddress, Part, Storage, find_part};
+    use sim::{Cpus, RunEnd, Simulation};
+    use std::cell::{Cell, RefCell};
+    use std::future::Future;
+    use std::rc::Rc;
+
+    const COSTS: DriverCosts = DriverCosts {
+        command_ns: 1000,
+        transfer_ps_per_byte: 100_000,
+        ecc_ps_per_byte: 0,
+        read_page_ns: 0,
+        program_page_ns: 0,
+        polls: true,
+    };
+
+    fn part() -> Part {
+        let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
+        part.geometry.blocks = 8;
+        part
+    }
+
+    fn run<F: Future<Output = ()> + 'static>(
+        costs: DriverCosts,
+        reads_sub_pages: bool,
+        job: impl FnOnce(Rc<Mtd>) -> F,
+    ) -> (u64, Rc<Mtd>, RunEnd) {
+        let mut simulation = Simulation::new(1);
+        let sim = simulation.handle();
+        let cpus = Rc::new(Cpus::new(&sim, 1, 10_000_000));
+        let chip = Chip::new(&part(), Storage::Bytes, &FaultSettings::default());
+        let options = MtdOptions {
+            layout: find_layout("linux-large").expect("in the table"),
+            costs,
+            bad_blocks: BadBlocks::Table,
+            reads_sub_pages,
+            takes_time: true,
+        };
+        let mtd = Mtd::new(&sim, cpus, chip, options);
+        sim.spawn(job(mtd.clone()));
+        let end = simulation.run();
+        (sim.now(), mtd, end)
+    }
+
+    #[test]
+    fn pages_come_back_with_their_spare_bytes() {
+        let (_, mtd, _) = run(DriverCosts::default(), false, |mtd| async move {
+            let data: Vec<u8> = (0..2048_u32).map(|at| (at * at / 7) as u8).collect();
+            mtd.write_oob(3, Some(&data), &[1, 2, 3], 5, OobMode::Auto).await.expect("written");
+            let (mut back, mut oob) = (vec![0; 2048], [0; 4]);
+            let status = mtd.read_oob(3, Some(&mut back), &mut oob, 4, OobMode::Auto).await;
+            assert_eq!(status, Ok(ReadStatus::default()));
+            assert_eq!((back, oob), (data, [0xff, 1, 2, 3]));
+            let mut raw = [0; 64];
+            mtd.read_oob(3, None, &mut raw, 0, OobMode::Raw).await.expect("read");
+            assert_eq!(raw[7..10], [1, 2, 3]);
+            assert_ne!(raw[40..], [0xff; 24]);
+            assert_eq!(
+                mtd.write(100, &[0; 512]).await,
+                Err(MtdError::Invalid { offset: 100, length: 512 })
+            );
+        });
+        let counters = mtd.with_chip(|chip| chip.counters());
+        assert_eq!((counters.page_programs, counters.page_reads, counters.spare_reads), (1, 1, 1));
+    }
+
+    #[test]
+    fn sub_pages_are_programmed_one_by_one_and_each_has_its_code() {
+        run(DriverCosts::default(), false, |mtd| async move {
+            for part in 0..4_u64 {
+                mtd.write(part * 512, &[part as u8 + 1; 512]).await.expect("four are allowed");
+            }
+            let mut back = vec![0; 2048];
+            assert_eq!(mtd.read(0, &mut back).await, Ok(ReadStatus::default()));
+            assert!(back.iter().enumerate().all(|(at, byte)| *byte == (at / 512) as u8 + 1));
+        });
+    }
+
+    #[test]
+    fn a_page_read_in_parts_is_read_once_unless_sub_pages_are() {
+        for (reads_sub_pages, array_reads) in [(false, 1), (true, 4)] {
+            let (_, mtd, _) = run(DriverCosts::default(), reads_sub_pages, |mtd| async move {
+                mtd.write(0, &[7; 2048]).await.expect("written");
+                for part in 0..4 {
+                    let mut back = [0; 512];
+                    assert_eq!(mtd.read(part * 512, &mut back).await, Ok(ReadStatus::default()));
+                    assert_eq!(back, [7; 512]);
+                }
+            });
+            assert_eq!(mtd.with_chip(|chip| chip.counters().page_reads), array_reads);
+        }
+    }
+
+    #[test]
+    fn single_bits_are_corrected_and_counted() {
+        let (_, _, _) = run(DriverCosts::default(), true, |mtd| async move {
+            let mut data = vec![0xff; 2048];
+            data[300] = 0xf0;
+            mtd.write(0, &data).await.expect("written");
+            // The bit falls after the code was made.
+            let mut hole = vec![0xff; 2048];
+            hole[300] = 0xdf;
+            mtd.write_oob(0, Some(&hole), &[], 0, OobMode::Raw).await.expect("a second program");
+            let mut back = vec![0; 2048];
+            let status = mtd.read(0, &mut back).await.expect("read");
+            assert_eq!((status.corrected_bits, status.lost_steps), (1, 0));
+            assert_eq!(back, data);
+            let mut part = [0; 100];
+            assert_eq!(mtd.read(260, &mut part).await.expect("read").corrected_bits, 1);
+            assert_eq!(part[40], 0xf0);
+            assert_eq!(mtd.read(0, &mut part).await.expect("read").corrected_bits, 0);
+        });
+    }
+
+    #[test]
+    fn time_is_the_arrays_and_the_processors() {
+        let (end_ns, ..) = run(COSTS, false, |mtd| async move {
+            mtd.write(0, &[1; 2048]).await.expect("written");
+            mtd.read(0, &mut [0; 2048]).await.expect("read");
+            mtd.erase(0).await.expect("erased");
+        });
+        let bytes_ns = 2112 * 100;
+        assert_eq!(end_ns, (bytes_ns + 250_000) + (1000 + 40_000 + bytes_ns) + (1000 + 2_000_000));
+    }
+
+    #[test]
+    fn bad_blocks_are_told() {
+        run(DriverCosts::default(), false, |mtd| async move {
+            mtd.mark_bad(2).await.expect("marked");
+            assert_eq!(mtd.is_bad(2).await, Ok(true));
+            assert_eq!(mtd.is_bad(1).await, Ok(false));
+            assert_eq!(mtd.erase(2).await, Err(MtdError::BadBlock { block: 2 }));
+            assert!(mtd.is_bad(8).await.is_err());
+        });
+    }
+
+    #[test]
+    fn nothing_happens_after_a_power_cut() {
+        let reached = Rc::new(Cell::new(0));
+        let seen = reached.clone();
+        let pages = Rc::new(RefCell::new(Vec::new()));
+        let written = pages.clone();
+        let (_, mtd, end) = run(COSTS, false, |mtd| async move {
+            mtd.with_chip(|chip| chip.cut_power_after(2, CutPoint::After));
+            for page in 0..5 {
+                mtd.write(page * 2048, &[page as u8; 2048]).await.expect("never an error");
+                seen.set(page + 1);
+                written.borrow_mut().push(page);
+            }
+        });
+        assert_eq!((reached.get(), pages.borrow().len()), (2, 2));
+        assert_ne!(end, RunEnd::Idle);
+        mtd.with_chip(|chip| {
+            chip.power_on();
+            assert!(chip.is_programmed(PageAddress::new(0, 2)));
+            assert!(!chip.is_programmed(PageAddress::new(0, 3)));
+        });
+    }
+}

@@ -1,0 +1,21 @@
+//! Raw NAND as a file system sees it: a chip under a driver.
+//!
+//! [`Mtd`] offers the calls of Linux's MTD interface: reads of any bytes, writes of pages and
+//! sub-pages, spare areas in three modes, erases, bad blocks. It keeps the driver's habits (a lock on
+//! the chip for each call, a page buffer, ECC in the spare area) and its costs in simulated time. With
+//! costs of zero the same calls serve a tool.
+//!
+//! Source of the behaviour: `drivers/mtd/nand/nand_base.c` of Linux 2.6.29 to 3.4,
+//! `drivers/mtd/nand/raw/nand_base.c` of 6.1.
+
+mod costs;
+mod device;
+mod error;
+mod hamming;
+mod layout;
+
+pub use costs::DriverCosts;
+pub use device::{BadBlocks, Mtd, MtdOptions, OobMode, ReadStatus};
+pub use error::MtdError;
+pub use hamming::{Correction, hamming_code, hamming_correct};
+pub use layout::{Ecc, LAYOUTS, OobLayout, find_layout};

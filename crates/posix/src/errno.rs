@@ -1,0 +1,62 @@
+//! Why a call failed.
+
+use thiserror::Error;
+
+/// Error numbers of POSIX and Linux that file systems return, by their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
+pub enum Errno {
+    /// Not permitted.
+    #[error("EPERM: operation not permitted")]
+    Eperm,
+    /// No such name, or no such inode.
+    #[error("ENOENT: no such file or directory")]
+    Enoent,
+    /// The medium failed, or what it holds is damaged.
+    #[error("EIO: input/output error")]
+    Eio,
+    /// Out of memory.
+    #[error("ENOMEM: out of memory")]
+    Enomem,
+    /// The name exists.
+    #[error("EEXIST: file exists")]
+    Eexist,
+    /// A link to another file system.
+    #[error("EXDEV: cross-device link")]
+    Exdev,
+    /// Not a directory.
+    #[error("ENOTDIR: not a directory")]
+    Enotdir,
+    /// A directory.
+    #[error("EISDIR: is a directory")]
+    Eisdir,
+    /// An argument that makes no sense.
+    #[error("EINVAL: invalid argument")]
+    Einval,
+    /// Larger than a file can be.
+    #[error("EFBIG: file too large")]
+    Efbig,
+    /// No space is left, and cleaning cannot make any.
+    #[error("ENOSPC: no space left on device")]
+    Enospc,
+    /// Mounted read-only, or made so by an error.
+    #[error("EROFS: read-only file system")]
+    Erofs,
+    /// As many links as an inode can have.
+    #[error("EMLINK: too many links")]
+    Emlink,
+    /// The name is too long.
+    #[error("ENAMETOOLONG: file name too long")]
+    Enametoolong,
+    /// The directory is not empty.
+    #[error("ENOTEMPTY: directory not empty")]
+    Enotempty,
+    /// No such extended attribute.
+    #[error("ENODATA: no data available")]
+    Enodata,
+    /// The result does not fit.
+    #[error("ERANGE: result too large")]
+    Erange,
+    /// Not offered by this file system.
+    #[error("EOPNOTSUPP: operation not supported")]
+    Eopnotsupp,
+}

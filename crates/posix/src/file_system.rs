@@ -1,0 +1,173 @@
+//! The calls.
+
+use crate::{Attributes, Changes, Errno, SpaceUse, Time};
+use std::ops::Range;
+
+/// Number of an inode, as the file system counts them.
+pub type InodeNumber = u64;
+
+/// Who calls, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Process, for the requests that the call causes.
+    pub pid: u32,
+    /// Owner of what is made.
+    pub uid: u32,
+    /// Group of what is made.
+    pub gid: u32,
+    /// The host's clock.
+    pub now: Time,
+}
+
+/// An inode to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewInode<'a> {
+    /// A regular file with permission bits.
+    Regular(u32),
+    /// A directory with permission bits.
+    Directory(u32),
+    /// A symbolic link and its target.
+    Symlink(&'a [u8]),
+    /// A device, pipe or socket: type and permission bits as `mknod` takes them, device number.
+    Special(u32, (u32, u32)),
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// Bytes of the name; `.` and `..` are not told.
+    pub name: Vec<u8>,
+    /// What it names.
+    pub inode: InodeNumber,
+}
+
+/// Kernel memory that the file system's structures would take, by the sizes of the kernel's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Name of each kind of structure, number of them, bytes of all, sorted by name.
+    pub kinds: Vec<(&'static str, u64, u64)>,
+}
+
+impl Memory {
+    /// Bytes of all.
+    pub fn total_bytes(&self) -> u64 {
+        self.kinds.iter().map(|(_, _, bytes)| bytes).sum()
+    }
+}
+
+/// A mounted file system.
+///
+/// Calls may be under way at the same time, from several tasks; the file system has the locks of the
+/// real one, and holds no borrow across an await. The layer above keeps its own rules: it looks a
+/// name up before it makes or removes it, holds the lock of a directory while it changes it
+/// (`i_mutex`), never asks for pages of an inode it has forgotten, and calls [`FileSystem::forget`]
+/// when the last user of an inode is gone. Source of the shape: `include/linux/fs.h`
+/// (`inode_operations`, `address_space_operations`, `super_operations`) of Linux 2.6.29.
+#[allow(async_fn_in_trait, reason = "one thread: no future needs to be Send")]
+pub trait FileSystem {
+    /// The inode of the root directory.
+    fn root(&self) -> InodeNumber;
+
+    /// The inode of a name in a directory.
+    async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno>;
+
+    /// Names of a directory, in the order in which the file system tells them.
+    async fn read_directory(&self, directory: InodeNumber) -> Result<Vec<DirectoryEntry>, Errno>;
+
+    /// What `stat` tells.
+    async fn attributes(&self, inode: InodeNumber) -> Result<Attributes, Errno>;
+
+    /// Changes attributes; a change of size is `truncate`.
+    async fn change(&self, caller: &Caller, inode: InodeNumber, to: &Changes) -> Result<(), Errno>;
+
+    /// Makes an inode under a name that does not exist.
+    async fn make(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        new: NewInode<'_>,
+    ) -> Result<InodeNumber, Errno>;
+
+    /// Gives an inode another name.
+    async fn link(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<(), Errno>;
+
+    /// Removes a name: `unlink`, or `rmdir` of an empty directory.
+    async fn unlink(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<(), Errno>;
+
+    /// Moves a name; what the new name named before is unlinked.
+    async fn rename(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno>;
+
+    /// Target of a symbolic link.
+    async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno>;
+
+    /// Fills a page of a file from the medium (`readpage`); bytes past the end are zero.
+    async fn read_page(
+        &self,
+        inode: InodeNumber,
+        page: u64,
+        into: &mut [u8; crate::PAGE_BYTES],
+    ) -> Result<(), Errno>;
+
+    /// Takes over a part of a page that was written (`write_end`, for file systems that write
+    /// through). `bytes` is the whole page as the page cache has it; the file grows to the end of the
+    /// part if it was shorter.
+    async fn write_page(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        bytes: &[u8; crate::PAGE_BYTES],
+        part: Range<usize>,
+    ) -> Result<(), Errno>;
+
+    /// Names of the extended attributes of an inode.
+    async fn list_attributes(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno>;
+
+    /// Value of an extended attribute; the name has its prefix (`user.`, `trusted.`).
+    async fn extended_attribute(&self, inode: InodeNumber, name: &[u8])
+    -> Result<Vec<u8>, Errno>;
+
+    /// Sets an extended attribute, or removes it if the value is none.
+    async fn set_extended_attribute(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), Errno>;
+
+    /// The last user of an inode is gone: if it has no names, it is deleted (`evict_inode`).
+    async fn forget(&self, inode: InodeNumber) -> Result<(), Errno>;
+
+    /// Makes durable what was written to a file (`fsync`).
+    async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno>;
+
+    /// Makes durable all that was written (`sync_fs`).
+    async fn sync(&self) -> Result<(), Errno>;
+
+    /// Ends the mount in an orderly way; the file system must not be used any more.
+    async fn unmount(&self) -> Result<(), Errno>;
+
+    /// What `statfs` tells.
+    fn space(&self) -> SpaceUse;
+
+    /// Kernel memory that the mount takes now.
+    fn memory(&self) -> Memory;
+}
