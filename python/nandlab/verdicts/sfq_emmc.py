@@ -72,11 +72,20 @@ def judge(result: StudyResult) -> Verdict:
         study=result.name,
         headline=_headline(view, loads),
         sentences=tuple(sentence for sentence in sentences if sentence),
-        caveats=CAVEATS,
+        caveats=(*_quick_caveat(result), *CAVEATS),
         claims=tuple(claims),
         variants=tuple(load.label for load in loads),
         unexplained=tuple(_unexplained(view, claims, nearest)),
     )
+
+
+def _quick_caveat(result: StudyResult) -> list[str]:
+    if not result.study.get("quick"):
+        return []
+    return [
+        "This is the quick form: few requests, few repeats and half of the sizes. The longest of so "
+        "few requests says little, and the whole study may say otherwise."
+    ]
 
 
 def _nearest(view: View, loads: Sequence[Load]) -> Load:
