@@ -4,7 +4,11 @@ from nandlab.results import Measurements, StudyResult
 from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.wording import number, times
 
-HEADLINE_METRICS = ("weighted_time_mean", "weighted_time", "waf", "erases", "busy_ns")
+HEADLINE_METRICS = (
+    *("weighted_time_mean", "weighted_time", "waf", "erases", "busy_ns"),
+    *("read_latency_mean_ns", "read_latency_max_ns"),
+    *("write_latency_mean_ns", "write_latency_max_ns"),
+)
 """Metrics that tell most, best first; less is better in all of them."""
 
 

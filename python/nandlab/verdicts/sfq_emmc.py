@@ -83,7 +83,7 @@ def _quick_caveat(result: StudyResult) -> list[str]:
     if not result.study.get("quick"):
         return []
     return [
-        "This is the quick form: few requests, few repeats and half of the sizes. The longest of so "
+        "This is the quick form: few requests, few repeats, half of the sizes. The longest of so "
         "few requests says little, and the whole study may say otherwise."
     ]
 
