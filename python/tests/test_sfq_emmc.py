@@ -13,7 +13,7 @@ from nandlab.verdicts.sfq_emmc import share_of_effect
 from nandlab.verdicts.sfq_emmc_view import METRICS, Load, Pair, View
 
 REFERENCE = Path(__file__).resolve().parents[2] / "studies" / "sfq-emmc.reference.csv"
-AXES = ["device", "mechanism", "thinktime_ms", "writers", "request_kib", "scheduler"]
+AXES = ["device", "region", "mechanism", "thinktime_ms", "writers", "request_kib", "scheduler"]
 EMMC = "emmc-4.5-64gb"
 SIZES = ("4", "64")
 
@@ -31,7 +31,7 @@ def rows(mechanism: str, **changes: float) -> list[list[Any]]:
     for size in SIZES:
         for repeat in range(3):
             for scheduler in ("cfq-3.4", "sfq", "row"):
-                place = [EMMC, mechanism, "0", "direct", size, scheduler, repeat]
+                place = [EMMC, "free", mechanism, "0", "direct", size, scheduler, repeat]
                 for metric, usual in CHANGES.items():
                     ratio = changes.get(metric, usual) if scheduler == "sfq" else 1.0
                     ratio = 0.5 if scheduler == "row" else ratio
@@ -106,7 +106,7 @@ def test_without_the_pair_there_is_no_verdict(result: StudyResult) -> None:
         {
             "study": {"name": "sfq-emmc", "seed": 1},
             "columns": AXES,
-            "rows": [row for row in rows("all") if row[5] == "row"],
+            "rows": [row for row in rows("all") if row[6] == "row"],
             "results_digest": "cd" * 32,
         }
     )

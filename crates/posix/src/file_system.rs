@@ -141,8 +141,7 @@ pub trait FileSystem {
     async fn list_attributes(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno>;
 
     /// Value of an extended attribute; the name has its prefix (`user.`, `trusted.`).
-    async fn extended_attribute(&self, inode: InodeNumber, name: &[u8])
-    -> Result<Vec<u8>, Errno>;
+    async fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, Errno>;
 
     /// Sets an extended attribute, or removes it if the value is none.
     async fn set_extended_attribute(

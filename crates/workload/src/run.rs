@@ -51,7 +51,9 @@ impl ProcessReport {
 
 /// Starts the processes of a job, numbered from `first_pid`; all begin at the present time.
 ///
-/// Each process draws from a stream of its own, named after its number. When a process has made
+/// Each process draws from a stream of its own, named after its number. Private parts of the region
+/// are dealt out in a random order: the order in which files were made says little of where they lie,
+/// and processes that are served in turn must not sweep over a disk by chance. When a process has made
 /// its requests it exits, and the request queue is told. The job must have passed
 /// [`Job::check`].
 pub fn start_job(
@@ -62,10 +64,15 @@ pub fn start_job(
     first_pid: u32,
     records_samples: bool,
 ) -> Vec<JoinHandle<ProcessReport>> {
+    let mut parts: Vec<u32> = (0..job.processes).collect();
+    let mut order = sim.stream(&format!("files of processes from {first_pid}"));
+    for last in (1..job.processes).rev() {
+        parts.swap(last as usize, order.below(last + 1) as usize);
+    }
     let process = |index: u32| {
         let pid = first_pid + index;
         let region = if job.is_private {
-            job.region.part(index, job.processes, job.block_bytes)
+            job.region.part(parts[index as usize], job.processes, job.block_bytes)
         } else {
             job.region
         };

@@ -422,10 +422,10 @@ def _disk(view: View) -> Section:
     names = view.schedulers(DISK)
     points = []
     lines: list[list[str]] = [[name] for name in names]
-    for title, device, mechanism in _MEDIA:
+    for title, device in _MEDIA:
         for line, name in zip(lines, names, strict=True):
             found = [
-                view.runs.mean(_RATE, view.place(one, size, load, mechanism, device))
+                view.runs.mean(_RATE, view.place(one, size, load, ALL, device))
                 for size in sizes
                 for one in (name, "noop")
             ]
@@ -438,7 +438,7 @@ def _disk(view: View) -> Section:
             # The literal pseudo-code all but stops: beside it nothing else could be seen.
             if name != "sfq-literal":
                 points.append({"scheduler": name, "medium": title, "gain": 100 * gain})
-            cells = [view.place(name, size, load, mechanism, device) for size in sizes]
+            cells = [view.place(name, size, load, ALL, device) for size in sizes]
             line += [signed_percent(gain)]
             line += [_mean_duration(view, metric, cells) for metric in (_MEAN, _LONGEST)]
     if not points:
@@ -449,9 +449,9 @@ def _disk(view: View) -> Section:
         "The same schedulers on a rotating disk",
         paragraphs=(
             "Most of these schedulers sort requests by place or wait for the next one nearby, "
-            "which pays where a head must move. On the card there is no head, so what sorting "
-            "gains on the disk is not to be had; and a disk that takes 31 commands sorts "
-            "them itself.",
+            "which pays where a head must move. The disk takes one command at a time and the "
+            "files lie all over it; on the card there is no head, so what sorting and waiting "
+            "gain on the disk is not to be had.",
         ),
         figures=(
             Figure(
@@ -478,7 +478,7 @@ def _disk(view: View) -> Section:
                     "scheduler",
                     *(
                         f"{title}: {what}"
-                        for title, _, _ in _MEDIA
+                        for title, _ in _MEDIA
                         for what in ("throughput against NOOP", "mean read", "longest read")
                     ),
                 ),
@@ -489,11 +489,7 @@ def _disk(view: View) -> Section:
     )
 
 
-_MEDIA = (
-    ("disk", DISK, "no-command-queue"),
-    ("disk with a queue of 31", DISK, ALL),
-    ("eMMC", EMMC, ALL),
-)
+_MEDIA = (("disk", DISK), ("eMMC", EMMC))
 
 
 def _mean_duration(view: View, metric: str, cells: Sequence[Mapping[str, str]]) -> str:

@@ -78,6 +78,7 @@ class View:
         """All axes of a cell."""
         return {
             "device": device,
+            "region": "all" if device == DISK else "free",
             "mechanism": mechanism,
             "thinktime_ms": load.thinktime_ms,
             "writers": load.writers,
