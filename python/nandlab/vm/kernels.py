@@ -91,13 +91,11 @@ def _fetch(release: str, cache: Path) -> Kernel:
     with tempfile.TemporaryDirectory(dir=cache, prefix="unpack-") as scratch_name:
         scratch = Path(scratch_name)
         tree = scratch / "kernel"
-        # The user that apt downloads as cannot write into a private directory of root's.
-        _call(["apt-get", "-o", "APT::Sandbox::User=root", "download", package], scratch)
-        archive = next(scratch.glob("*.deb"))
-        _call(["dpkg", "-x", archive.name, tree.name], scratch)
-        version = _call(["dpkg-deb", "-f", archive.name, "Version"], scratch).strip()
+        archive = download(package, scratch)
+        call(["dpkg", "-x", archive.name, tree.name], scratch)
+        version = call(["dpkg-deb", "-f", archive.name, "Version"], scratch).strip()
         depmod = str(require_programs(["depmod"])["depmod"])
-        _call([depmod, "-b", str(tree), release], scratch)
+        call([depmod, "-b", str(tree), release], scratch)
         image = (tree / "boot" / f"vmlinuz-{release}").read_bytes()
         (tree / "vmlinux").write_bytes(extract_vmlinux(image))
         record = {"release": release, "package_version": version}
@@ -137,7 +135,22 @@ def extract_vmlinux(image: bytes) -> bytes:
     return kernel
 
 
-def _call(command: list[str], directory: Path) -> str:
+def download(package: str, directory: Path) -> Path:
+    """Download one package with apt into an existing directory, and return its file.
+
+    `package` may end with `=` and a version. Raises `VmUnavailable` when apt cannot give it.
+    """
+    before = set(directory.glob("*.deb"))
+    # The user that apt downloads as cannot write into a private directory of root's.
+    call(["apt-get", "-o", "APT::Sandbox::User=root", "download", package], directory)
+    return next(path for path in directory.glob("*.deb") if path not in before)
+
+
+def call(command: list[str], directory: Path) -> str:
+    """Run a command in a directory and return what it prints.
+
+    Raises `VmUnavailable` with the last line of its messages when it fails.
+    """
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()

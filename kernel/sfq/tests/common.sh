@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# What the tests share. They run as root in a virtual machine that nobody needs afterwards; the module
+# is /sfq-iosched.ko, and programs of busybox, fio and ioping are at hand.
+
+fail() {
+	echo "FAIL: $*"
+	exit 1
+}
+
+note() {
+	echo "test: $*"
+}
+
+# null_disk NAME ATTRIBUTE=VALUE...: a disk without a medium. Some kernels number disks: name them nullb0, nullb1.
+null_disk() {
+	if [ ! -d /sys/kernel/config/nullb ]; then
+		modprobe null_blk nr_devices=0
+		mount -t configfs none /sys/kernel/config
+	fi
+	disk=/sys/kernel/config/nullb/$1
+	mkdir "$disk"
+	shift
+	for attribute in queue_mode=2 irqmode=2 "$@" power=1; do
+		echo "${attribute#*=}" > "$disk/${attribute%%=*}" || fail "null_blk takes no $attribute"
+	done
+}
+
+# select_scheduler NAME DISK REQUESTS: afresh, with room for so many requests.
+select_scheduler() {
+	queue=/sys/block/$2/queue
+	sched=/sys/kernel/debug/block/$2/sched
+	echo none > "$queue/scheduler"
+	echo "$1" > "$queue/scheduler"
+	grep -q "\\[$1\\]" "$queue/scheduler" || fail "$1 is not selected for $2"
+	echo "$3" > "$queue/nr_requests"
+	# mq-deadline takes over the number that was in force before.
+	[ ! -e "$queue/iosched/async_depth" ] || echo "$3" > "$queue/iosched/async_depth"
+}
+
+select_sfq() {
+	select_scheduler sfq "$@"
+}
+
+counter() {
+	[ ! -e "$sched/counters" ] || awk -v name="$1" '$1 == name { print $2 }' "$sched/counters"
+}
+
+# Nothing is queued, and every request that came is accounted for.
+accounts_balance() {
+	sync
+	in=$(($(counter inserted) + $(counter requeued)))
+	out=$(($(counter dispatched) + $(counter absorbed)))
+	[ "$in" = "$out" ] || fail "$in requests came and $out left: $(cat "$sched/counters")"
+	done=$(($(counter completed) + $(counter requeued)))
+	[ "$(counter dispatched)" = "$done" ] ||
+		fail "$(counter dispatched) requests were sent and $done came back"
+	[ "$(counter no_memory)" = 0 ] || fail "memory ran out"
+	awk '/^(sync|async|dispatch) / && $2 != 0 { exit 1 }' "$sched/state" ||
+		fail "requests are still queued: $(cat "$sched/state")"
+	note "accounts balance: $(counter inserted) requests, $(counter merged) merges," \
+		"$(counter expired) expired, $(counter requeued) requeued"
+}
+
+# On a fast disk only a queue that is not visited has requests that expire.
+nobody_starved() {
+	[ "$(counter expired)" = 0 ] || fail "$(counter expired) requests starved on a fast disk"
+}
+
+# run_fio SECONDS ARGUMENTS: a job that hangs lost a request.
+run_fio() {
+	seconds=$1
+	shift
+	timeout -s KILL "$seconds" fio "$@" > /run/fio.log 2>&1 || {
+		grep -E "err=|verify|error|fio:" /run/fio.log | head -n 20
+		[ ! -e "$sched/counters" ] || cat "$sched/counters" "$sched/state" "$sched/queues"
+		fail "fio $* failed: a request was lost, or starved ($(counter expired) expired)"
+	}
+}
+
+kernel_is_content() {
+	dmesg | grep -E 'WARNING|BUG|Oops|Call Trace|general protection|blocked for more|lockup|remaining|corruption' &&
+		fail "the kernel complained"
+	return 0
+}
+
+# wait_until SECONDS COMMAND: polls until the command succeeds.
+wait_until() {
+	polls=$(($1 * 10))
+	shift
+	while ! eval "$*"; do
+		polls=$((polls - 1))
+		[ $polls -gt 0 ] || fail "it never came about that $*"
+		sleep 0.1
+	done
+}
+
+# Objects of a slab that are in use, as exactly as the kernel can say.
+slab_objects() {
+	echo 1 > "/sys/kernel/slab/$1/shrink"
+	awk '{ print $1 }' "/sys/kernel/slab/$1/objects"
+}

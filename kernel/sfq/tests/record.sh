@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Records what a scheduler was asked and chose: for each /workloads/NAME.jobs, under the scheduler in
+# NAME.scheduler with the tunables in NAME.set, into /output/NAME.trace. The disks are slow, so that requests
+# wait for them.
+. /tests/common.sh
+
+tracing=/sys/kernel/tracing
+mount -t tracefs none $tracing
+echo 20000 > $tracing/buffer_size_kb
+insmod /sfq-iosched.ko
+modprobe kyber-iosched
+null_disk nullb0 size=256 blocksize=512 memory_backed=0 completion_nsec=1500000 hw_queue_depth=1
+null_disk nullb1 size=256 blocksize=512 memory_backed=0 completion_nsec=4000000 hw_queue_depth=3
+
+for path in /workloads/*.jobs; do
+	name=$(basename "$path" .jobs)
+	read -r disk jobs < "$path"
+	scheduler=$(cat "/workloads/$name.scheduler")
+	select_scheduler "$scheduler" "$disk" 256
+	# As large as the simulator's requests may get.
+	[ "$(cat "$queue/max_sectors_kb")" -le 512 ] || echo 512 > "$queue/max_sectors_kb"
+	while read -r tunable value; do
+		echo "$value" > "$queue/iosched/$tunable"
+	done < "/workloads/$name.set"
+	echo > $tracing/trace
+	if [ "$scheduler" = sfq ]; then
+		events=$tracing/events/sfq/enable
+	else
+		# Its clock begins with the workload.
+		insmod /sched-recorder.ko scheduler="$scheduler"
+		events=$tracing/events/sched_recorder/enable
+	fi
+	echo 1 > "$events"
+	# Jobs have no blanks in them.
+	# shellcheck disable=SC2086
+	timeout -s KILL 60 /load "/dev/$disk" $jobs || fail "$name failed, or a request was lost"
+	sync
+	[ "$scheduler" != sfq ] || accounts_balance > /dev/null
+	echo 0 > "$events"
+	if grep -h '^overrun: [1-9]\|^dropped events: [1-9]' $tracing/per_cpu/cpu*/stats; then
+		fail "events of $name were lost"
+	fi
+	grep -E ': (sfq_|sched_recorder: )' $tracing/trace > "/output/$name.trace"
+	[ "$scheduler" = sfq ] || rmmod sched_recorder
+done
+echo none > /sys/block/nullb0/queue/scheduler
+echo none > /sys/block/nullb1/queue/scheduler
+rmmod sfq_iosched
+kernel_is_content

@@ -1,0 +1,121 @@
+"""What the tests of the kernel module share: kernels, builds, and scripts run in the machine."""
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from nandlab.vm import (
+    Contents,
+    Kernel,
+    Machine,
+    MachineResult,
+    VmUnavailable,
+    build_modules,
+    find_build_root,
+    find_kernel,
+    require_programs,
+    run_machine,
+)
+from nandlab.vm.programs import MACHINE_PROGRAMS
+
+SOURCE = Path(__file__).parents[2] / "kernel" / "sfq"
+SERIES = ("6.1", "6.12")
+MODULES = ("bfq", "configfs", "kyber-iosched", "null_blk")
+
+
+@cache
+def _kernel(series: str) -> Kernel | VmUnavailable:
+    try:
+        require_programs((*MACHINE_PROGRAMS, "fio", "ioping"))
+        return find_kernel(series)
+    except VmUnavailable as reason:
+        return reason
+
+
+def kernel_or_skip(series: str) -> Kernel:
+    """Return a kernel to boot, or leave the test out, saying what is missing."""
+    kernel = _kernel(series)
+    if isinstance(kernel, VmUnavailable):
+        pytest.skip(str(kernel))
+    return kernel
+
+
+def build_root_or_skip(kernel: Kernel) -> Path:
+    """Return what modules are built with, or leave the test out."""
+    try:
+        return find_build_root(kernel)
+    except VmUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+def modules_or_skip(kernel: Kernel, out: Path, source: Path = SOURCE) -> dict[str, Path]:
+    """Build the scheduler and the disk of its tests, or leave the test out."""
+    try:
+        return build_modules(kernel, source, out, ("SFQ_TESTS=m",))
+    except VmUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+def load_or_skip(out: Path) -> Path:
+    """Build the program that makes the requests of a recording, or leave the test out."""
+    try:
+        compiler = require_programs(["gcc-12"])["gcc-12"]
+    except VmUnavailable as reason:
+        pytest.skip(str(reason))
+    source = SOURCE / "tests" / "load.c"
+    command = [str(compiler), "-static", "-O2", "-Wall", "-Werror", "-o", str(out), str(source)]
+    subprocess.run(command, check=True, capture_output=True)
+    return out
+
+
+def patched_source(patch: str, out: Path) -> Path:
+    """Copy the module's source and apply one of its test patches, which must fit exactly."""
+    out.mkdir()
+    for path in SOURCE.iterdir():
+        if path.is_file():
+            (out / path.name).write_bytes(path.read_bytes())
+            (out / path.name).chmod(path.stat().st_mode)
+    (out / "tests").mkdir()
+    for path in (SOURCE / "tests").glob("*.[ch]"):
+        (out / "tests" / path.name).write_bytes(path.read_bytes())
+    try:
+        program = require_programs(["patch"])["patch"]
+    except VmUnavailable as reason:
+        pytest.skip(str(reason))
+    command = [str(program), "-p1", "--fuzz=0", "-i", str(SOURCE / "tests" / patch)]
+    subprocess.run(command, cwd=out, check=True, capture_output=True)
+    return out
+
+
+def run_script(
+    kernel: Kernel,
+    script: str,
+    modules: dict[str, Path],
+    out: Path,
+    *,
+    files: dict[str, Path] | None = None,
+    programs: tuple[str, ...] = ("fio", "ioping"),
+    processors: int = 1,
+    deadline_s: float = 300.0,
+) -> MachineResult:
+    """Run a script with the module's files at hand; what it wants of them is in tests/common.sh."""
+    shared = [*(SOURCE / "tests").glob("*.sh"), *(SOURCE / "tests").glob("*.fio")]
+    contents = Contents(
+        available_modules=MODULES,
+        programs=programs,
+        files={f"/{name}.ko": path for name, path in modules.items()}
+        | {f"/tests/{path.name}": path for path in shared}
+        | (files or {}),
+    )
+    # A slab of its own for each kind of object, or their counts say nothing.
+    machine = Machine(
+        kernel,
+        script,
+        deadline_s,
+        contents,
+        kernel_arguments="slab_nomerge",
+        processors=processors,
+    )
+    return run_machine(machine, out)
