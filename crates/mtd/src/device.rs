@@ -181,7 +181,7 @@ impl Mtd {
             self.read_steps(page, column, into.len(), &mut whole).await
         } else {
             let status = self.read_page(page, &mut whole, None).await;
-            let is_clean = status.is_ok_and(|status| status.is_readable());
+            let is_clean = status.is_ok_and(ReadStatus::is_readable);
             self.buffered_page.set(is_clean.then_some(page));
             status
         };
@@ -358,7 +358,7 @@ impl Mtd {
         let costs = self.options.costs;
         let ecc_bytes = if has_ecc { data.len() } else { 0 };
         self.cpu_bytes(data.len() + spare.len(), costs.program_page_ns, ecc_bytes).await;
-        self.wait_for_chip(self.chip.borrow().timing().program_ns[0]).await;
+        self.wait_for_chip(self.program_ns()).await;
         let done = self.chip.borrow_mut().program_raw(self.address(page), data, &spare);
         self.answer(done).await
     }
@@ -366,7 +366,7 @@ impl Mtd {
     async fn program_spare(&self, page: u32, spare: &[u8]) -> Result<(), MtdError> {
         self.forget(page);
         self.cpu_bytes(spare.len(), 0, 0).await;
-        self.wait_for_chip(self.chip.borrow().timing().program_ns[0]).await;
+        self.wait_for_chip(self.program_ns()).await;
         let done = self.chip.borrow_mut().program_raw(self.address(page), &[], spare);
         self.answer(done).await
     }
@@ -417,7 +417,7 @@ impl Mtd {
         self.check_block(block)?;
         let _held = self.lock.lock().await;
         self.cpu_bytes(1, 0, 0).await;
-        self.wait_for_chip(self.chip.borrow().timing().program_ns[0]).await;
+        self.wait_for_chip(self.program_ns()).await;
         let done = self.chip.borrow_mut().mark_bad(block);
         self.answer(done).await
     }
@@ -437,6 +437,10 @@ impl Mtd {
             Err(NandError::Uncorrectable { .. }) => Ok(true),
             other => self.answer(other).await.map(|()| false),
         }
+    }
+
+    fn program_ns(&self) -> u64 {
+        self.chip.borrow().timing().program_ns[0]
     }
 
     /// The time of the array: the processor asks again and again, or sleeps.

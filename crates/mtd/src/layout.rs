@@ -1,5 +1,7 @@
 //! Where in the spare area the ECC stands, and which bytes are left to file systems.
 
+#![allow(clippy::single_range_in_vec_init, reason = "a table of ranges, some of which have one")]
+
 use crate::{Correction, hamming_code, hamming_correct};
 use std::ops::Range;
 

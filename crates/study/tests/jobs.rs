@@ -105,7 +105,7 @@ fn combinations_beside_the_product_run_once_and_every_request_is_counted() {
     let pooled = &results.tables[0];
     let all = ["cfq-3.4", "128", "direct", "all", "read_requests", "1600", "requests"];
     assert!(pooled.rows.iter().any(|row| row == &all), "both repeats are pooled");
-    assert_eq!(results.tables[2].rows.len(), 2 * 1600, "both repeats of one combination are kept");
+    assert_eq!(results.tables[2].rows.len(), 1600, "the first repeat of one combination is kept");
 }
 
 #[test]

@@ -1,0 +1,13 @@
+//! Scripts of system calls, one group a line.
+//!
+//! [`parse`] reads the language, [`Data`] makes the bytes that it writes, [`Runner`] carries the calls out
+//! on a mounted file system. What concerns the harness (mounting, phases, snapshots of the chip) is
+//! parsed here too, and handed to whoever runs the script. `docs/scripts.md` describes the language.
+
+mod data;
+mod parse;
+mod run;
+
+pub use data::{Data, DataKind, Xorshift};
+pub use parse::{Attach, Command, Harness, ScriptError, Step, Sync, Volume, WriteCall, parse};
+pub use run::{RunError, Runner};

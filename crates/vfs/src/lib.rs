@@ -1,0 +1,16 @@
+//! The layer above file systems.
+//!
+//! [`Vfs`] turns the calls of an application (paths, open files, bytes) into those of a
+//! [`posix::FileSystem`] (inodes, names, pages), with the rules that Linux's VFS keeps for all of them:
+//! a name is looked up before it is made or removed, an inode without names lives until its last user
+//! closes it, a directory is changed by one at a time. [`tree`] walks a file system; [`Manifest`] is what
+//! it finds. [`MemoryFileSystem`] is a file system without a medium, to compare others with.
+
+mod manifest;
+mod memory;
+pub mod tree;
+mod vfs;
+
+pub use manifest::{Manifest, ManifestRow, escape_path, unescape_path};
+pub use memory::MemoryFileSystem;
+pub use vfs::{OpenFile, OpenOptions, Vfs};

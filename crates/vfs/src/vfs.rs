@@ -1,0 +1,454 @@
+//! Calls of an application.
+
+use posix::{
+    Attributes, Caller, Changes, Errno, FileSystem, FileType, InodeNumber, NewInode, PAGE_BYTES,
+    Time,
+};
+use rustc_hash::FxHashMap;
+use sim::{Lock, Sim};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Make it with these permission bits if it is not there (`O_CREAT`).
+    pub create: Option<u32>,
+    /// Cut it to nothing (`O_TRUNC`).
+    pub truncate: bool,
+    /// Every write goes to the end (`O_APPEND`).
+    pub append: bool,
+}
+
+/// A file that is open; [`Vfs::close`] it.
+#[derive(Debug)]
+pub struct OpenFile {
+    inode: InodeNumber,
+    appends: bool,
+}
+
+/// A mounted file system under the calls of applications.
+///
+/// Paths are relative to the root of the mount, components are divided by `/`. Symbolic links are not
+/// followed. Bytes pass through single pages: nothing is kept here between calls.
+pub struct Vfs<F> {
+    file_system: Rc<F>,
+    sim: Sim,
+    /// The lock of each inode that anyone changes (`i_mutex`).
+    locks: RefCell<FxHashMap<InodeNumber, Rc<Lock<()>>>>,
+    users: RefCell<FxHashMap<InodeNumber, u32>>,
+}
+
+impl<F: FileSystem> Vfs<F> {
+    /// Calls on a mounted file system.
+    pub fn new(sim: &Sim, file_system: Rc<F>) -> Self {
+        Self { file_system, sim: sim.clone(), locks: RefCell::default(), users: RefCell::default() }
+    }
+
+    /// The file system itself.
+    pub fn file_system(&self) -> &Rc<F> {
+        &self.file_system
+    }
+
+    fn lock_of(&self, inode: InodeNumber) -> Rc<Lock<()>> {
+        let new = || Rc::new(Lock::new(&self.sim, ()));
+        self.locks.borrow_mut().entry(inode).or_insert_with(new).clone()
+    }
+
+    /// The inode that a path names.
+    ///
+    /// # Errors
+    /// [`Errno::Enoent`], [`Errno::Enotdir`], and the file system's.
+    pub async fn resolve(&self, path: &[u8]) -> Result<InodeNumber, Errno> {
+        let mut inode = self.file_system.root();
+        for name in components(path) {
+            inode = self.step(inode, name).await?;
+        }
+        Ok(inode)
+    }
+
+    async fn step(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
+        if self.file_system.attributes(directory).await?.kind != FileType::Directory {
+            return Err(Errno::Enotdir);
+        }
+        self.file_system.lookup(directory, name).await
+    }
+
+    /// The directory that holds, or would hold, the last name of a path; and that name.
+    async fn parent<'p>(&self, path: &'p [u8]) -> Result<(InodeNumber, &'p [u8]), Errno> {
+        let mut names: Vec<&[u8]> = components(path).collect();
+        let name = names.pop().ok_or(Errno::Einval)?;
+        let mut directory = self.file_system.root();
+        for name in names {
+            directory = self.step(directory, name).await?;
+        }
+        if self.file_system.attributes(directory).await?.kind != FileType::Directory {
+            return Err(Errno::Enotdir);
+        }
+        Ok((directory, name))
+    }
+
+    /// What `lstat` tells.
+    ///
+    /// # Errors
+    /// As [`Vfs::resolve`].
+    pub async fn stat(&self, path: &[u8]) -> Result<Attributes, Errno> {
+        let inode = self.resolve(path).await?;
+        self.file_system.attributes(inode).await
+    }
+
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    /// [`Errno::Eisdir`] and [`Errno::Einval`] for what is no regular file; as [`Vfs::resolve`].
+    pub async fn open(
+        &self,
+        caller: &Caller,
+        path: &[u8],
+        options: OpenOptions,
+    ) -> Result<OpenFile, Errno> {
+        let (directory, name) = self.parent(path).await?;
+        let inode = {
+            let lock = self.lock_of(directory);
+            let _held = lock.lock().await;
+            match (self.file_system.lookup(directory, name).await, options.create) {
+                (Err(Errno::Enoent), Some(permissions)) => {
+                    let new = NewInode::Regular(permissions);
+                    self.file_system.make(caller, directory, name, new).await?
+                }
+                (found, _) => found?,
+            }
+        };
+        let attributes = self.file_system.attributes(inode).await?;
+        match attributes.kind {
+            FileType::Regular => {}
+            FileType::Directory => return Err(Errno::Eisdir),
+            _ => return Err(Errno::Einval),
+        }
+        *self.users.borrow_mut().entry(inode).or_default() += 1;
+        let file = OpenFile { inode, appends: options.append };
+        if options.truncate
+            && attributes.size_bytes > 0
+            && let Err(error) = self.set_size(caller, inode, 0).await
+        {
+            self.close(file).await?;
+            return Err(error);
+        }
+        Ok(file)
+    }
+
+    /// Closes a file; one that has no names any more is deleted with its last user.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub async fn close(&self, file: OpenFile) -> Result<(), Errno> {
+        let is_last = {
+            let mut users = self.users.borrow_mut();
+            let count = users.get_mut(&file.inode).expect("an open file has a user");
+            *count -= 1;
+            let is_last = *count == 0;
+            if is_last {
+                users.remove(&file.inode);
+            }
+            is_last
+        };
+        if is_last { self.forget_if_nameless(file.inode).await } else { Ok(()) }
+    }
+
+    async fn forget_if_nameless(&self, inode: InodeNumber) -> Result<(), Errno> {
+        if self.users.borrow().contains_key(&inode) {
+            return Ok(());
+        }
+        match self.file_system.attributes(inode).await {
+            Ok(attributes) if attributes.links > 0 => Ok(()),
+            _ => {
+                self.locks.borrow_mut().remove(&inode);
+                self.file_system.forget(inode).await
+            }
+        }
+    }
+
+    /// Writes bytes from `offset` on, or to the end of a file opened to append (`pwrite`).
+    ///
+    /// # Errors
+    /// The file system's; what was written before stays.
+    pub async fn write(
+        &self,
+        caller: &Caller,
+        file: &OpenFile,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), Errno> {
+        let lock = self.lock_of(file.inode);
+        let _held = lock.lock().await;
+        let size = self.file_system.attributes(file.inode).await?.size_bytes;
+        let mut at = if file.appends { size } else { offset };
+        let mut rest = bytes;
+        let mut page_bytes = Box::new([0; PAGE_BYTES]);
+        while !rest.is_empty() {
+            let (page, within) = (at / PAGE_BYTES as u64, (at % PAGE_BYTES as u64) as usize);
+            let count = rest.len().min(PAGE_BYTES - within);
+            let (part, later) = rest.split_at(count);
+            let page_start = page * PAGE_BYTES as u64;
+            if count < PAGE_BYTES && page_start < size {
+                self.file_system.read_page(file.inode, page, &mut page_bytes).await?;
+            } else {
+                page_bytes.fill(0);
+            }
+            page_bytes[within..within + count].copy_from_slice(part);
+            let part = within..within + count;
+            self.file_system.write_page(caller, file.inode, page, &page_bytes, part).await?;
+            at += count as u64;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Reads bytes from `offset` on; fewer at the end of the file (`pread`).
+    ///
+    /// # Errors
+    /// The file system's.
+    pub async fn read(
+        &self,
+        file: &OpenFile,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        read_bytes(&*self.file_system, file.inode, offset, into).await
+    }
+
+    /// Makes durable what was written to a file.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub async fn fsync(&self, caller: &Caller, file: &OpenFile) -> Result<(), Errno> {
+        self.file_system.fsync(caller, file.inode).await
+    }
+
+    /// Makes everything durable.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub async fn sync(&self) -> Result<(), Errno> {
+        self.file_system.sync().await
+    }
+
+    /// Makes a directory, symbolic link or special file under a name that does not exist.
+    ///
+    /// # Errors
+    /// [`Errno::Eexist`]; as [`Vfs::resolve`].
+    pub async fn make(
+        &self,
+        caller: &Caller,
+        path: &[u8],
+        new: NewInode<'_>,
+    ) -> Result<InodeNumber, Errno> {
+        let (directory, name) = self.parent(path).await?;
+        let lock = self.lock_of(directory);
+        let _held = lock.lock().await;
+        self.must_be_free(directory, name).await?;
+        self.file_system.make(caller, directory, name, new).await
+    }
+
+    async fn must_be_free(&self, directory: InodeNumber, name: &[u8]) -> Result<(), Errno> {
+        match self.file_system.lookup(directory, name).await {
+            Ok(_) => Err(Errno::Eexist),
+            Err(Errno::Enoent) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives a file another name.
+    ///
+    /// # Errors
+    /// [`Errno::Eexist`]; [`Errno::Eperm`] for directories; as [`Vfs::resolve`].
+    pub async fn link(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        let inode = self.resolve(from).await?;
+        if self.file_system.attributes(inode).await?.kind == FileType::Directory {
+            return Err(Errno::Eperm);
+        }
+        let (directory, name) = self.parent(to).await?;
+        let lock = self.lock_of(directory);
+        let _held = lock.lock().await;
+        self.must_be_free(directory, name).await?;
+        self.file_system.link(caller, inode, directory, name).await
+    }
+
+    /// Removes the name of anything but a directory.
+    ///
+    /// # Errors
+    /// [`Errno::Eisdir`]; as [`Vfs::resolve`].
+    pub async fn unlink(&self, caller: &Caller, path: &[u8]) -> Result<(), Errno> {
+        self.remove(caller, path, false).await
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// [`Errno::Enotdir`]; [`Errno::Enotempty`]; as [`Vfs::resolve`].
+    pub async fn remove_directory(&self, caller: &Caller, path: &[u8]) -> Result<(), Errno> {
+        self.remove(caller, path, true).await
+    }
+
+    async fn remove(&self, caller: &Caller, path: &[u8], directories: bool) -> Result<(), Errno> {
+        let (directory, name) = self.parent(path).await?;
+        let inode = {
+            let lock = self.lock_of(directory);
+            let _held = lock.lock().await;
+            let inode = self.file_system.lookup(directory, name).await?;
+            let kind = self.file_system.attributes(inode).await?.kind;
+            match (kind == FileType::Directory, directories) {
+                (true, false) => return Err(Errno::Eisdir),
+                (false, true) => return Err(Errno::Enotdir),
+                (true, true) if !self.file_system.read_directory(inode).await?.is_empty() => {
+                    return Err(Errno::Enotempty);
+                }
+                _ => {}
+            }
+            self.file_system.unlink(caller, directory, name).await?;
+            inode
+        };
+        self.forget_if_nameless(inode).await
+    }
+
+    /// Moves a name; what the new name named before loses it.
+    ///
+    /// # Errors
+    /// [`Errno::Einval`] for a directory into itself; [`Errno::Eisdir`], [`Errno::Enotdir`] and
+    /// [`Errno::Enotempty`] by the kinds of the two; as [`Vfs::resolve`].
+    pub async fn rename(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        let (from_directory, from_name) = self.parent(from).await?;
+        let (to_directory, to_name) = self.parent(to).await?;
+        // Two directories are locked in the order of their numbers, so that nobody waits in a ring.
+        let mut both = [from_directory, to_directory];
+        both.sort_unstable();
+        let locks = both.map(|directory| self.lock_of(directory));
+        let _first = locks[0].lock().await;
+        let _second = if both[0] == both[1] { None } else { Some(locks[1].lock().await) };
+        let inode = self.file_system.lookup(from_directory, from_name).await?;
+        let is_directory = self.file_system.attributes(inode).await?.kind == FileType::Directory;
+        if is_directory && is_below(from, to) {
+            return Err(Errno::Einval);
+        }
+        let replaced = match self.file_system.lookup(to_directory, to_name).await {
+            Err(Errno::Enoent) => None,
+            found => Some(found?),
+        };
+        if replaced == Some(inode) {
+            return Ok(());
+        }
+        if let Some(replaced) = replaced {
+            let kind = self.file_system.attributes(replaced).await?.kind;
+            match (is_directory, kind == FileType::Directory) {
+                (false, true) => return Err(Errno::Eisdir),
+                (true, false) => return Err(Errno::Enotdir),
+                (true, true) if !self.file_system.read_directory(replaced).await?.is_empty() => {
+                    return Err(Errno::Enotempty);
+                }
+                _ => {}
+            }
+        }
+        let (from, to) = ((from_directory, from_name), (to_directory, to_name));
+        self.file_system.rename(caller, from, to).await?;
+        match replaced {
+            Some(replaced) => self.forget_if_nameless(replaced).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Changes attributes of what a path names; of a symbolic link itself.
+    ///
+    /// # Errors
+    /// As [`Vfs::resolve`].
+    pub async fn change(&self, caller: &Caller, path: &[u8], to: &Changes) -> Result<(), Errno> {
+        let inode = self.resolve(path).await?;
+        let lock = self.lock_of(inode);
+        let _held = lock.lock().await;
+        self.file_system.change(caller, inode, to).await
+    }
+
+    /// Sets the length of a regular file (`truncate`).
+    ///
+    /// # Errors
+    /// [`Errno::Eisdir`], [`Errno::Einval`] for what is no regular file; as [`Vfs::resolve`].
+    pub async fn truncate(&self, caller: &Caller, path: &[u8], size: u64) -> Result<(), Errno> {
+        let inode = self.resolve(path).await?;
+        match self.file_system.attributes(inode).await?.kind {
+            FileType::Regular => self.set_size(caller, inode, size).await,
+            FileType::Directory => Err(Errno::Eisdir),
+            _ => Err(Errno::Einval),
+        }
+    }
+
+    async fn set_size(&self, caller: &Caller, inode: InodeNumber, size: u64) -> Result<(), Errno> {
+        let lock = self.lock_of(inode);
+        let _held = lock.lock().await;
+        let changes = Changes { size_bytes: Some(size), ..Changes::default() };
+        self.file_system.change(caller, inode, &changes).await
+    }
+
+    /// Sets the times of what a path names (`utime`).
+    ///
+    /// # Errors
+    /// As [`Vfs::resolve`].
+    pub async fn set_times(
+        &self,
+        caller: &Caller,
+        path: &[u8],
+        accessed: Time,
+        modified: Time,
+    ) -> Result<(), Errno> {
+        let changes =
+            Changes { accessed: Some(accessed), modified: Some(modified), ..Changes::default() };
+        self.change(caller, path, &changes).await
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// As [`Vfs::resolve`].
+    pub async fn set_extended_attribute(
+        &self,
+        caller: &Caller,
+        path: &[u8],
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), Errno> {
+        let inode = self.resolve(path).await?;
+        let lock = self.lock_of(inode);
+        let _held = lock.lock().await;
+        self.file_system.set_extended_attribute(caller, inode, name, value).await
+    }
+}
+
+/// Reads bytes of a file from `offset` on; fewer at its end.
+pub(crate) async fn read_bytes<F: FileSystem>(
+    file_system: &F,
+    inode: InodeNumber,
+    offset: u64,
+    into: &mut [u8],
+) -> Result<usize, Errno> {
+    let size = file_system.attributes(inode).await?.size_bytes;
+    let wanted = (into.len() as u64).min(size.saturating_sub(offset)) as usize;
+    let mut page_bytes = Box::new([0; PAGE_BYTES]);
+    let mut done = 0;
+    while done < wanted {
+        let at = offset + done as u64;
+        let (page, within) = (at / PAGE_BYTES as u64, (at % PAGE_BYTES as u64) as usize);
+        let count = (wanted - done).min(PAGE_BYTES - within);
+        file_system.read_page(inode, page, &mut page_bytes).await?;
+        into[done..done + count].copy_from_slice(&page_bytes[within..within + count]);
+        done += count;
+    }
+    Ok(wanted)
+}
+
+fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".")
+}
+
+/// True if `path` lies below `directory`.
+fn is_below(directory: &[u8], path: &[u8]) -> bool {
+    let mut path = components(path);
+    components(directory).all(|name| path.next() == Some(name)) && path.next().is_some()
+}
