@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nandlab import engine
 from nandlab.engine import Progress
@@ -60,14 +61,7 @@ def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
     An interrupted study leaves what finished: in `out` if nothing was there, else beside it.
     """
     check_target(request.out)
-    answer = engine.run_study(
-        request.path,
-        list(request.sets),
-        request.seed,
-        quick=request.quick,
-        jobs=request.jobs or processors(),
-        progress=progress,
-    )
+    answer = _answer(request, progress)
     reference = find_reference(answer["study"], Path(request.path))
     result = StudyResult.from_engine(answer, reference)
     out = request.out
@@ -78,6 +72,19 @@ def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
     # The results are safe by now, whatever becomes of the report.
     verdict = write_report_of(out, result, request.command)
     return FinishedRun(result, verdict, out)
+
+
+def _answer(request: RunRequest, progress: Progress | None) -> dict[str, Any]:
+    """What the study yields: of the engine, or of a real kernel."""
+    from nandlab.kernel_study import is_kernel_study, run_kernel_study
+
+    sets, jobs = list(request.sets), request.jobs or processors()
+    study = engine.describe_study(request.path, sets, request.seed, quick=request.quick)
+    if is_kernel_study(study):
+        return run_kernel_study(study, jobs=jobs, progress=progress)
+    return engine.run_study(
+        request.path, sets, request.seed, quick=request.quick, jobs=jobs, progress=progress
+    )
 
 
 def write_report_of(folder: Path, result: StudyResult, command: str) -> Verdict:

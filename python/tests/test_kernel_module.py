@@ -115,7 +115,10 @@ def test_the_module_builds_without_a_warning_and_tells_who_it_is(
     assert all(fields[name].strip() for name in ("author", "description", "version"))
 
 
-@pytest.mark.parametrize("name", ["sfq-iosched.c", "sfq-compat.h", "tests/sfq-test-disk.c"])
+@pytest.mark.parametrize(
+    "name",
+    ["sfq-iosched.c", "sfq-compat.h", "tests/sfq-flash-card.c", "tests/sfq-test-disk.c"],
+)
 def test_checkpatch_has_nothing_to_say(name: str) -> None:
     root = build_root_or_skip(kernel_or_skip("6.12"))
     checkpatch = next(root.glob("usr/src/linux-source-*/scripts/checkpatch.pl"))

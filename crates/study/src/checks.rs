@@ -2,7 +2,7 @@
 
 use crate::StudyError;
 use crate::ftl_device::{find_layer, resolve};
-use crate::jobs::jobs_axes;
+use crate::jobs::{check_kernel_study, jobs_axes, kernel_axes};
 use crate::matrix::{DEFAULT_SETTINGS, STACK_AXES};
 use crate::study_file::Study;
 use crate::workload_kinds::{WORKLOADS, WorkloadEntry};
@@ -31,6 +31,9 @@ impl Study {
             return Err(StudyError::unknown("workload", &self.workload.kind, names()));
         };
         self.check_workload(kind)?;
+        if self.is_of_kernel() {
+            check_kernel_study(self)?;
+        }
         self.check_axes()?;
         self.check_names()?;
         self.check_runs()
@@ -79,7 +82,7 @@ impl Study {
     }
 
     fn check_axes(&self) -> Result<(), StudyError> {
-        if self.has_jobs() {
+        if self.has_processes() {
             if !self.axes.contains_key("scheduler") {
                 return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
             }
@@ -93,12 +96,12 @@ impl Study {
             );
         }
         let file = self.workload.file.as_deref().unwrap_or_default();
-        let of_jobs = jobs_axes(self);
+        let of_jobs = if self.is_of_kernel() { kernel_axes(self) } else { jobs_axes(self) };
         for (axis, values) in &self.axes {
             if values.is_empty() {
                 return wrong("axes", format!("axis `{axis}` has no values"));
             }
-            if self.has_jobs() {
+            if self.has_processes() {
                 if !of_jobs.contains(axis) {
                     let known = of_jobs.iter().map(String::as_str);
                     return Err(StudyError::unknown("axis", axis, known));
@@ -180,10 +183,11 @@ impl Study {
 
     /// Devices and traces of all runs.
     fn check_runs(&self) -> Result<(), StudyError> {
-        for run in self.runs()? {
-            if run.jobs.is_some() {
-                continue;
-            }
+        let runs = self.runs()?;
+        if self.has_processes() {
+            return Ok(());
+        }
+        for run in runs {
             resolve(&run.device)?;
             if let Some(trace) = run.trace.filter(|trace| !trace.is_file()) {
                 return wrong("workload.file", format!("there is no trace {}", trace.display()));

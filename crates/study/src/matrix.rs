@@ -2,7 +2,7 @@
 
 use crate::StudyError;
 use crate::ftl_device::{DeviceOptions, chip_of, find_layer};
-use crate::jobs::{JobsRun, plan_run};
+use crate::jobs::{JobsRun, check_kernel_run, plan_run};
 use crate::study_file::{SettingValue, Study};
 use crate::windows::HostWriteCharge;
 use ftl::Settings;
@@ -34,7 +34,8 @@ pub struct Run {
     /// The trace, for workloads that have one.
     pub trace: Option<PathBuf>,
     pub(crate) charge: HostWriteCharge,
-    /// Processes over a scheduler, for studies of the block path; then the device above is not used.
+    /// Processes over a simulated scheduler; then, and in studies of a real kernel, the device above is
+    /// not used.
     pub(crate) jobs: Option<Arc<JobsRun>>,
 }
 
@@ -71,7 +72,7 @@ impl Study {
     pub fn columns(&self) -> Vec<String> {
         let mut columns: Vec<String> =
             self.ordered_axes().into_iter().map(|(name, _)| name).collect();
-        if !self.has_jobs() {
+        if !self.has_processes() {
             columns.push("initial".into());
         }
         columns
@@ -115,8 +116,8 @@ impl Study {
         }
         let mut runs = Vec::new();
         for combination in combinations {
-            let run = if self.has_jobs() {
-                self.jobs_run(axes, &combination)?
+            let run = if self.has_processes() {
+                self.processes_run(axes, &combination)?
             } else {
                 self.run(axes, &combination)?
             };
@@ -125,19 +126,25 @@ impl Study {
         Ok(runs)
     }
 
-    fn jobs_run(&self, axes: &[Axis], values: &[String]) -> Result<Run, StudyError> {
+    fn processes_run(&self, axes: &[Axis], values: &[String]) -> Result<Run, StudyError> {
         let named: BTreeMap<&str, &str> = axes
             .iter()
             .map(|(name, _)| name.as_str())
             .zip(values.iter().map(String::as_str))
             .collect();
+        let jobs = if self.has_jobs() {
+            Some(Arc::new(plan_run(self, &named)?))
+        } else {
+            check_kernel_run(self, &named)?;
+            None
+        };
         Ok(Run {
             axes: values.to_vec(),
             repeat: 0,
             device: DeviceOptions::default(),
             trace: None,
             charge: HostWriteCharge::default(),
-            jobs: Some(Arc::new(plan_run(self, &named)?)),
+            jobs,
         })
     }
 

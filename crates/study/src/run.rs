@@ -54,6 +54,10 @@ pub fn run_study(
     jobs: usize,
     progress: &mut dyn FnMut(usize, usize, &str) -> bool,
 ) -> Result<StudyResults, StudyError> {
+    if study.is_of_kernel() {
+        let reason = "kind `kernel` runs in a virtual machine, which `nandlab run` starts";
+        return Err(StudyError::Study { place: "workload".into(), reason: reason.into() });
+    }
     let runs = study.runs()?;
     let traces = load_traces(study, &runs)?;
     let groups = same_work(&runs);

@@ -4,7 +4,7 @@ use crate::StudyError;
 use crate::jobs::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
 use crate::overrides::apply_override;
 use crate::windows::HostWriteCharge;
-use crate::workload_kinds::JOBS;
+use crate::workload_kinds::{JOBS, KERNEL};
 use ftl::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -231,9 +231,19 @@ impl Study {
         self.also.retain(|also| !also.full_only);
     }
 
-    /// True for a study of processes over a scheduler and a block device.
+    /// True for a study of processes over a scheduler and a simulated block device.
     pub(crate) fn has_jobs(&self) -> bool {
         self.workload.kind == JOBS
+    }
+
+    /// True for a study of processes over a scheduler of a real kernel.
+    pub(crate) fn is_of_kernel(&self) -> bool {
+        self.workload.kind == KERNEL
+    }
+
+    /// True for both.
+    pub(crate) fn has_processes(&self) -> bool {
+        self.has_jobs() || self.is_of_kernel()
     }
 }
 

@@ -3,6 +3,9 @@
 /// The kind that is described by `[[job]]` tables.
 pub(crate) const JOBS: &str = "jobs";
 
+/// The kind whose `[[job]]` tables are carried out by a real kernel, which this crate only plans.
+pub(crate) const KERNEL: &str = "kernel";
+
 /// A row of the table of workloads.
 pub struct WorkloadEntry {
     /// Name after `workload.kind`.
@@ -29,6 +32,11 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
     WorkloadEntry {
         name: JOBS,
         summary: "processes over a scheduler and a block device in simulated time: [host] and [[job]]",
+        keys: &[],
+    },
+    WorkloadEntry {
+        name: KERNEL,
+        summary: "processes on a disk of a real kernel in a virtual machine: [[job]]",
         keys: &[],
     },
     WorkloadEntry {

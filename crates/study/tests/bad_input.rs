@@ -12,6 +12,12 @@ const GOOD: &str = "part = \"published-small-block\"\nblocks = 64\nrepeats = 1\n
 const TRACED: &str = "part = \"published-small-block\"\nblocks = 64\n\
     [workload]\nkind = \"trace\"\nfile = \"small.parquet\"\n[axes]\nftl = [\"page\"]\n";
 
+const OF_KERNEL: &str = "needs_vm = true\n[workload]\nkind = \"kernel\"\n\
+    [[job]]\nname = \"readers\"\nprocesses = 2\nrw = \"randread\"\nbs = \"{request_kib}k\"\n\
+    requests = 10\nmode = \"direct\"\n\
+    [axes]\nkernel = [\"6.12\"]\ndevice = [\"null-blk\"]\nrequest_kib = [4, 64]\n\
+    scheduler = [\"none\", \"sfq\"]\n";
+
 /// Text of a good study, what replaces what in it, and what the message says.
 const STUDIES: &[(&str, &str, &str, &[&str])] = &[
     (GOOD, "repeats", "repaets", &["line 7", "unknown field `repaets`", "did you mean `repeats`?"]),
@@ -197,6 +203,26 @@ const STUDIES: &[(&str, &str, &str, &[&str])] = &[
         "{value}.parquet\"\n[axes]\nvalue = [\"small\"]",
         &["`value` cannot be the name of a column"],
     ),
+    (OF_KERNEL, "needs_vm = true", "", &["needs_vm: workload kind `kernel` needs"]),
+    (OF_KERNEL, "\"sfq\"", "\"kybr\"", &["unknown scheduler `kybr` (did you mean `kyber`?)"]),
+    (OF_KERNEL, "6.12", "6.13", &["unknown kernel `6.13`", "known: 6.1, 6.12"]),
+    (OF_KERNEL, "null-blk", "nullblk", &["unknown device `nullblk` (did you mean `null-blk`?)"]),
+    (OF_KERNEL, "kernel = [\"6.12\"]\n", "", &["an axis `kernel` is missing", "6.1, 6.12"]),
+    (OF_KERNEL, "scheduler = [\"none\", \"sfq\"]", "", &["an axis `scheduler`"]),
+    (OF_KERNEL, "request_kib = [", "request_kb = [", &["unknown axis `request_kb`"]),
+    (OF_KERNEL, "[4, 64]", "[2]", &["job readers: bs is 2048, but must be a multiple of 4096"]),
+    (OF_KERNEL, "randread", "randrw", &["job readers: in a study of kind `kernel` a job only"]),
+    (OF_KERNEL, "direct\"", "direct\"\niodepth = 4", &["job readers: in a study of kind"]),
+    (OF_KERNEL, "direct\"", "drect\"", &["unknown mode `drect` (did you mean `direct`?)"]),
+    (OF_KERNEL, "processes = 2", "processes = 300", &["300 processes; at most 256"]),
+    (OF_KERNEL, "requests = 10", "requests = 1000000", &["2000000 requests in a run"]),
+    (
+        OF_KERNEL,
+        "[axes]",
+        "[host]\nboard = \"odroid-xu\"\nfree_bytes = 1048576\n[axes]",
+        &["host: workload kind `kernel` does not take it"],
+    ),
+    (OF_KERNEL, "[workload]", "[workload]\ncapacity_bytes = 4096", &["but not capacity_bytes"]),
 ];
 
 #[test]
@@ -230,6 +256,16 @@ fn the_good_studies_are_good() {
     for base in [GOOD, TRACED] {
         folder.run(&format!("{HEAD}{base}")).unwrap();
     }
+}
+
+#[test]
+fn a_study_of_a_real_kernel_is_planned_but_not_run_here() {
+    let folder = Folder::new("of-kernel");
+    let study = folder.load(&format!("{HEAD}{OF_KERNEL}")).unwrap();
+    assert_eq!(study.columns(), ["device", "kernel", "request_kib", "scheduler"]);
+    assert_eq!(study.runs().unwrap().len(), 4);
+    let error = folder.run(&format!("{HEAD}{OF_KERNEL}")).unwrap_err().to_string();
+    assert!(error.contains("runs in a virtual machine, which `nandlab run` starts"), "{error}");
 }
 
 #[test]

@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from nandlab import __version__
-from nandlab.report import ftl_windows_sections, generic_sections, sfq_emmc_sections
+from nandlab.report import (
+    ftl_windows_sections,
+    generic_sections,
+    sfq_emmc_sections,
+    sfq_kernel_sections,
+)
 from nandlab.report.parts import Section
 from nandlab.report.pictures import engine_version, write_pictures
 from nandlab.results import StudyResult
@@ -26,6 +31,7 @@ _ENTRY = "window.vegaEmbed = vegaEmbed;"
 SECTIONS: tuple[tuple[str, Sections], ...] = (
     ("ftl-windows", ftl_windows_sections.sections),
     ("sfq-emmc", sfq_emmc_sections.sections),
+    ("sfq-kernel", sfq_kernel_sections.sections),
 )
 """Studies with sections of their own, sorted by name."""
 

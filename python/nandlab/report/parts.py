@@ -38,3 +38,8 @@ class Section:
     tables: Sequence[DataTable] = ()
     figures: Sequence[Figure] = ()
     template: str = "section.html.j2"
+
+
+def numeric(first: int, count: int) -> frozenset[int]:
+    """Columns of a table that are set to the right."""
+    return frozenset(range(first, first + count))

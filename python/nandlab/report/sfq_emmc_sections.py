@@ -1,16 +1,15 @@
 """The sections of the report on sfq-emmc."""
 
-import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from statistics import NormalDist
 from typing import Any
 
 from nandlab.report import charts
-from nandlab.report.parts import DataTable, Figure, Section
+from nandlab.report.distributions import NORMAL_COLUMNS, against_normal
+from nandlab.report.parts import DataTable, Figure, Section, numeric
 from nandlab.results import StudyResult
-from nandlab.verdicts.confidence import Change, geometric_mean
+from nandlab.verdicts.confidence import geometric_mean
 from nandlab.verdicts.model import Verdict
+from nandlab.verdicts.paired import interval_cell
 from nandlab.verdicts.sfq_emmc import MECHANISMS, waits
 from nandlab.verdicts.sfq_emmc_view import (
     ALL,
@@ -57,25 +56,14 @@ def sections(
     return [one for one in found if one.figures or one.tables or one.items or one.template]
 
 
-def _cell(found: Change | None) -> str:
-    if found is None:
-        return "-"
-    if found.repeats < 2:
-        return signed_percent(found.value)
-    return (
-        f"{signed_percent(found.value)} ({signed_percent(found.low)} to "
-        f"{signed_percent(found.high)})"
-    )
-
-
 def _published(view: View, loads: Sequence[Load]) -> Section:
     lines = []
     if view.published:
         shown = [signed_percent(view.published[metric]) for metric in METRICS]
         lines.append(["published", *shown])
     for load in loads:
-        typical = [_cell(view.change(metric, Pair(load=load))) for metric in METRICS]
-        pooled = [_cell(view.pooled_change(metric, Pair(load=load))) for metric in METRICS]
+        typical = [interval_cell(view.change(metric, Pair(load=load))) for metric in METRICS]
+        pooled = [interval_cell(view.pooled_change(metric, Pair(load=load))) for metric in METRICS]
         lines += [[load.label, *typical], [f"{load.label}, sizes together", *pooled]]
     first = loads[0]
     points = [
@@ -86,7 +74,10 @@ def _published(view: View, loads: Sequence[Load]) -> Section:
     ]
     by_size = [
         [load.label, METRICS[metric]]
-        + [_cell(view.change_at(metric, Pair(load=load), size)) for size in view.sizes(Pair())]
+        + [
+            interval_cell(view.change_at(metric, Pair(load=load), size))
+            for size in view.sizes(Pair())
+        ]
         for load in loads
         for metric in METRICS
     ]
@@ -99,12 +90,12 @@ def _published(view: View, loads: Sequence[Load]) -> Section:
             "throws the requests of all sizes together, so that the largest decide.",
         ),
         tables=(
-            DataTable("SFQ against CFQ", ("load", *METRICS.values()), lines, _numbers(1, 4)),
+            DataTable("SFQ against CFQ", ("load", *METRICS.values()), lines, numeric(1, 4)),
             DataTable(
                 "By request size",
                 ("load", "latency", *(f"{size} KiB" for size in view.sizes(Pair()))),
                 by_size,
-                _numbers(2, 6),
+                numeric(2, 6),
             ),
         ),
         figures=(
@@ -150,7 +141,7 @@ def _mechanisms(view: View, loads: Sequence[Load]) -> Section:
             line = [load.label, f"without {MECHANISMS.get(mechanism, mechanism)}"]
             if mechanism == ALL:
                 line[1] = "everything on"
-            line += [_cell(view.change(metric, pair)) for metric in METRICS]
+            line += [interval_cell(view.change(metric, pair)) for metric in METRICS]
             for name in (CFQ, SFQ):
                 line.append(_typical(view, name, "read_latency_max_ns", load, mechanism))
             lines.append(line)
@@ -176,7 +167,7 @@ def _mechanisms(view: View, loads: Sequence[Load]) -> Section:
                     "SFQ longest read",
                 ),
                 lines,
-                _numbers(2, 6),
+                numeric(2, 6),
             ),
         )
         if lines
@@ -263,7 +254,7 @@ def _waits(view: View, load: Load) -> Section:
                     *(f"longest: behind {what}" for what in WAITS),
                 ),
                 lines,
-                _numbers(1, 11),
+                numeric(1, 11),
             ),
         ),
         figures=(
@@ -368,7 +359,7 @@ def _schedulers(view: View) -> Section:
                 f"All schedulers, {load.label}",
                 ("scheduler", *_TABLE_METRICS.values(), "Jain's index", "throughput"),
                 lines,
-                _numbers(1, 10),
+                numeric(1, 10),
             )
         )
         if not figures:
@@ -483,7 +474,7 @@ def _disk(view: View) -> Section:
                     ),
                 ),
                 lines,
-                _numbers(1, 3 * len(_MEDIA)),
+                numeric(1, 3 * len(_MEDIA)),
             ),
         ),
     )
@@ -512,7 +503,7 @@ def _distributions(view: View, load: Load) -> Section:
             ]
             if not buckets:
                 continue
-            measured, normal, line = _against_normal(buckets)
+            measured, normal, line = against_normal(buckets)
             lines.append([size, name, *line])
             curves += [{**point, "what": name} for point in measured]
             curves += [{**point, "what": f"normal fitted to {name}"} for point in normal]
@@ -547,18 +538,9 @@ def _distributions(view: View, load: Load) -> Section:
         tables=(
             DataTable(
                 f"Reads against the normal with the same mean and deviation, {load.label}",
-                (
-                    "KiB",
-                    "scheduler",
-                    "mean",
-                    "standard deviation",
-                    "median",
-                    "the normal's part below 0",
-                    "reads beyond mean + 4 deviations",
-                    "the normal's",
-                ),
+                ("KiB", "scheduler", *NORMAL_COLUMNS),
                 lines,
-                _numbers(2, 6),
+                numeric(2, 6),
             ),
         )
         if lines
@@ -566,56 +548,12 @@ def _distributions(view: View, load: Load) -> Section:
     )
 
 
-def _against_normal(
-    buckets: Sequence[tuple[int, int, int]],
-) -> tuple[list[dict[str, float]], list[dict[str, float]], list[str]]:
-    """Points of the histogram and of its fitted normal, and what tells them apart."""
-    count = sum(one for _, _, one in buckets)
-    middles = [((low + high) / 2, one) for low, high, one in buckets]
-    mean = math.fsum(at * one for at, one in middles) / count
-    deviation = math.sqrt(math.fsum((at - mean) ** 2 * one for at, one in middles) / count) or 1.0
-    normal = NormalDist(mean, deviation)
-    measured = [{"ms": at / 1e6, "share": 100 * one / count} for at, one in middles]
-    edges = _edges(buckets[0][0], buckets[-1][1])
-    fitted = [
-        {
-            "ms": (low + high) / 2e6,
-            "share": 100 * (normal.cdf(high) - normal.cdf(low)),
-        }
-        for low, high in pairwise(edges)
-    ]
-    far = math.fsum(one for at, one in middles if at > mean + 4 * deviation) / count
-    passed, median = 0, 0.0
-    for at, one in middles:
-        passed += one
-        if passed * 2 >= count:
-            median = at
-            break
-    line = [
-        duration(mean),
-        duration(deviation),
-        duration(median),
-        f"{100 * normal.cdf(0):.0f} %",
-        f"{100 * far:.2g} %",
-        f"{100 * (1 - NormalDist().cdf(4)):.2g} %",
-    ]
-    return measured, fitted, line
-
-
-def _edges(low: int, high: int) -> list[int]:
-    """Bucket edges an eighth of a power of two apart."""
-    edges = [max(low, 8)]
-    while edges[-1] <= high:
-        edges.append(edges[-1] + (1 << (edges[-1].bit_length() - 1) >> 3))
-    return edges
-
-
 def _fills(view: View, loads: Sequence[Load]) -> Section:
     lines = [
         [
             load.label,
             fill,
-            *(_cell(view.change(metric, Pair(name, load=load))) for metric in METRICS),
+            *(interval_cell(view.change(metric, Pair(name, load=load))) for metric in METRICS),
         ]
         for load in loads
         if all(view.sizes(Pair(name, load=load)) for name in FILLS.values())
@@ -634,13 +572,9 @@ def _fills(view: View, loads: Sequence[Load]) -> Section:
                 "SFQ against CFQ by fill mode",
                 ("load", "fill", *METRICS.values()),
                 lines,
-                _numbers(2, 4),
+                numeric(2, 4),
             ),
         )
         if lines
         else (),
     )
-
-
-def _numbers(first: int, count: int) -> frozenset[int]:
-    return frozenset(range(first, first + count))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from nandlab.results import Measurements, StudyResult
 from nandlab.terminal.output import print_table, print_text
-from nandlab.verdicts import sfq_emmc_view
+from nandlab.verdicts import sfq_emmc_view, sfq_kernel_view
 from nandlab.verdicts.generic import HEADLINE_METRICS, headline_metric
 from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.published_view import COLUMNS, PUBLISHED_FTLS, View, variants
@@ -70,9 +70,30 @@ def _print_changes(result: StudyResult) -> None:
     )
 
 
+def _print_kernel_changes(result: StudyResult) -> None:
+    view = sfq_kernel_view.View(result)
+    metrics = {**sfq_kernel_view.METRICS, sfq_kernel_view.PROCESSOR: "processor time"}
+    lines = []
+    if view.published:
+        shown = [signed_percent(view.published[one]) for one in sfq_kernel_view.METRICS]
+        lines.append(["published, eMMC", "CFQ", *shown, "-"])
+    for place in view.places():
+        for other in view.others(place):
+            found = [view.change(metric, place, other) for metric in metrics]
+            changes = ("-" if one is None else signed_percent(one.value) for one in found)
+            lines.append([place.short, other, *changes])
+    print_table(
+        "SFQ against the kernel's schedulers, geometric mean over request sizes",
+        ("place", "against", *metrics.values()),
+        lines,
+        frozenset(range(2, 7)),
+    )
+
+
 TABLES: tuple[tuple[str, Callable[[StudyResult], None]], ...] = (
     ("ftl-windows", _print_layers),
     ("sfq-emmc", _print_changes),
+    ("sfq-kernel", _print_kernel_changes),
 )
 """Studies with tables of their own, sorted by name."""
 

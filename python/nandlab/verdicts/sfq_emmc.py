@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nandlab.results import StudyResult
-from nandlab.verdicts.confidence import Change
 from nandlab.verdicts.model import Claim, Evaluation, Value, Verdict
+from nandlab.verdicts.paired import interval, longer_or_shorter
 from nandlab.verdicts.sfq_emmc_view import (
     CFQ,
     FILLS,
@@ -109,37 +109,23 @@ def _headline(view: View, loads: Sequence[Load]) -> str:
     )
     if longest is None or mean is None:
         return "No verdict: no latency of reads was measured."
-    text = f"SFQ makes the longest read {_shorter(longest)} than CFQ does"
+    text = f"SFQ makes the longest read {longer_or_shorter(longest)} than CFQ does"
     if view.published:
         text += f" (published {signed_percent(view.published['read_latency_max'])})"
     others = [load for load in loads if load.writers == first.writers and load != first]
     changes = [view.change("read_latency_mean", Pair(load=load)) for load in others]
     calm = min((one for one in changes if one), key=lambda one: abs(one.value), default=None)
     if calm is None or abs(calm.value) > abs(mean.value):
-        return f"{text}, and the mean read {_shorter(mean)}."
+        return f"{text}, and the mean read {longer_or_shorter(mean)}."
     return (
         f"{text}; the mean read stays the same ({signed_percent(calm.value)}) only while the card "
-        f"is not saturated; otherwise it becomes {_shorter(mean)}."
-    )
-
-
-def _shorter(found: Change) -> str:
-    word = "shorter" if found.value < 0 else "longer"
-    return f"{abs(found.value) * 100:.0f} % {word}"
-
-
-def _interval(found: Change) -> str:
-    if found.repeats < 2:
-        return f"{signed_percent(found.value)} (one run: no interval)"
-    return (
-        f"{signed_percent(found.value)} ({signed_percent(found.low)} to "
-        f"{signed_percent(found.high)})"
+        f"is not saturated; otherwise it becomes {longer_or_shorter(mean)}."
     )
 
 
 def _figures(view: View, load: Load) -> str:
     parts = [
-        f"{name} {_interval(found)}"
+        f"{name} {interval(found)}"
         for metric, name in METRICS.items()
         if (found := view.change(metric, Pair(load=load))) is not None
     ]
@@ -372,7 +358,7 @@ def _falls(view: View, metric: str, pair: Pair) -> Evaluation:
     return Evaluation(
         pair.load.label,
         found.high < 0 if found.repeats > 1 else found.value < 0,
-        _interval(found),
+        interval(found),
         (Value("change", found.value, "part of 1"),),
         workloads_hold=sum(one.value < 0 for one in single),
         workloads=len(single),
@@ -403,7 +389,7 @@ def _amount(view: View, metric: str, load: Load, published: float) -> Evaluation
     return Evaluation(
         load.label,
         abs(found.value - published) <= NEAR,
-        f"{_interval(found)}; requests of all sizes together {_interval(pooled)}",
+        f"{interval(found)}; requests of all sizes together {interval(pooled)}",
         (
             Value("change", found.value, "part of 1"),
             Value("pooled change", pooled.value, "part of 1"),

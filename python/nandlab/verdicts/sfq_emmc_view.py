@@ -1,11 +1,11 @@
 """What the study sfq-emmc compares: a scheduler against another, by size and kind of writer."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nandlab.results import StudyResult
-from nandlab.verdicts.confidence import Change, change, geometric_mean
+from nandlab.verdicts.confidence import Change, change
 from nandlab.verdicts.job_runs import JobRuns
+from nandlab.verdicts.paired import common_repeats, repeat_ratios, typical_change
 
 SFQ = "sfq"
 CFQ = "cfq-3.4"
@@ -125,11 +125,7 @@ class View:
 
     def change(self, metric: str, pair: Pair) -> Change | None:
         """The change at the typical size: the geometric mean over sizes, for each repeat."""
-        by_size = [self._ratios(metric, pair, size) for size in self.sizes(pair)]
-        repeats = _common(by_size)
-        if not repeats:
-            return None
-        return change([geometric_mean([one[repeat] for one in by_size]) for repeat in repeats])
+        return typical_change([self._ratios(metric, pair, size) for size in self.sizes(pair)])
 
     def pooled_change(self, metric: str, pair: Pair) -> Change | None:
         """The change over the requests of all sizes together, which the largest decide."""
@@ -140,7 +136,7 @@ class View:
                 self.runs.repeats(f"{metric}_ns", self._at(pair, name, size))
                 for size in self.sizes(pair)
             ]
-            repeats = _common(by_size)
+            repeats = common_repeats(by_size)
             sides.append({repeat: join(one[repeat] for one in by_size) for repeat in repeats})
         shared = [repeat for repeat in sides[0] if sides[1].get(repeat)]
         if not shared:
@@ -148,20 +144,8 @@ class View:
         return change([sides[0][repeat] / sides[1][repeat] for repeat in shared])
 
     def _ratios(self, metric: str, pair: Pair, size: str) -> dict[int, float]:
-        ours, theirs = (
-            self.runs.repeats(f"{metric}_ns", self._at(pair, name, size))
-            for name in (pair.scheduler, pair.baseline)
-        )
-        return {
-            repeat: value / theirs[repeat]
-            for repeat, value in ours.items()
-            if value > 0 and theirs.get(repeat, 0) > 0
-        }
+        ours, theirs = (self._at(pair, name, size) for name in (pair.scheduler, pair.baseline))
+        return repeat_ratios(self.runs, f"{metric}_ns", ours, theirs)
 
     def _at(self, pair: Pair, scheduler: str, size: str) -> dict[str, str]:
         return self.place(scheduler, size, pair.load, pair.mechanism)
-
-
-def _common(found: Sequence[Mapping[int, float]]) -> list[int]:
-    """Repeats that all of `found` have."""
-    return [repeat for repeat in (found[0] if found else {}) if all(repeat in one for one in found)]

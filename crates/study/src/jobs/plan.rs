@@ -35,7 +35,12 @@ pub(crate) struct JobsRun {
 
 /// Axes that a study of this kind may have.
 pub(crate) fn jobs_axes(study: &Study) -> Vec<String> {
-    let mut axes: Vec<String> = JOBS_AXES.iter().map(|axis| (*axis).to_owned()).collect();
+    axes_with(&JOBS_AXES, study)
+}
+
+/// `own` axes, and those that fill in the words of jobs.
+pub(super) fn axes_with(own: &[&str], study: &Study) -> Vec<String> {
+    let mut axes: Vec<String> = own.iter().map(|axis| (*axis).to_owned()).collect();
     let texts = study.jobs.iter().flat_map(|job| {
         let words = [&job.rw, &job.bs, &job.mode, &job.region].map(Clone::clone);
         words.into_iter().chain([job.thinktime_us.to_string()])
@@ -48,7 +53,7 @@ pub(crate) fn jobs_axes(study: &Study) -> Vec<String> {
     axes
 }
 
-fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
+pub(super) fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
 }
 
@@ -85,17 +90,7 @@ pub(crate) fn plan_run(
             format!("{} bytes cannot be free of {device_bytes}", host.free_bytes),
         );
     }
-    let mut jobs: Vec<Job> = study
-        .jobs
-        .iter()
-        .map(|spec| job_of(spec, study, values, &host, device_bytes))
-        .collect::<Result<_, _>>()?;
-    let regions = private_regions(&jobs);
-    for (job, region) in jobs.iter_mut().zip(regions) {
-        job.region = region;
-        job.check(device_bytes)
-            .or_else(|error| wrong(&format!("job {}", error.job), error.reason))?;
-    }
+    let jobs = plan_jobs(study, values, host.free_bytes, device_bytes)?;
     let timeline = study.timeline.as_ref().filter(|timeline| {
         timeline.axes.iter().all(|(axis, wanted)| {
             let value = values.get(axis.as_str());
@@ -104,6 +99,30 @@ pub(crate) fn plan_run(
     });
     let timeline_ns = timeline.map_or(0, |timeline| u64::from(timeline.seconds) * 1_000_000_000);
     Ok(JobsRun { scheduler, settings, device, device_key, board, host, jobs, timeline_ns })
+}
+
+/// The jobs with the axes' values in their words, each with its part of the device.
+///
+/// # Errors
+/// Words and numbers that do not fit.
+pub(super) fn plan_jobs(
+    study: &Study,
+    values: &BTreeMap<&str, &str>,
+    free_bytes: u64,
+    device_bytes: u64,
+) -> Result<Vec<Job>, StudyError> {
+    let mut jobs: Vec<Job> = study
+        .jobs
+        .iter()
+        .map(|spec| job_of(spec, study, values, free_bytes, device_bytes))
+        .collect::<Result<_, _>>()?;
+    let regions = private_regions(&jobs);
+    for (job, region) in jobs.iter_mut().zip(regions) {
+        job.region = region;
+        job.check(device_bytes)
+            .or_else(|error| wrong(&format!("job {}", error.job), error.reason))?;
+    }
+    Ok(jobs)
 }
 
 /// Bytes the device offers.
@@ -189,7 +208,7 @@ fn job_of(
     spec: &JobSpec,
     study: &Study,
     values: &BTreeMap<&str, &str>,
-    host: &Host,
+    free_bytes: u64,
     device_bytes: u64,
 ) -> Result<Job, StudyError> {
     let place = format!("job {}", spec.name);
@@ -228,11 +247,11 @@ fn job_of(
             return Err(StudyError::unknown("mode", other, known.into_iter()));
         }
     };
-    let filled_bytes = device_bytes - host.free_bytes;
+    let filled_bytes = device_bytes - free_bytes;
     let region = match filled(&spec.region).as_str() {
         "all" => Region { offset_bytes: 0, bytes: device_bytes },
         "filled" => Region { offset_bytes: 0, bytes: filled_bytes },
-        "free" => Region { offset_bytes: filled_bytes, bytes: host.free_bytes },
+        "free" => Region { offset_bytes: filled_bytes, bytes: free_bytes },
         other => {
             return Err(StudyError::unknown(
                 "region",

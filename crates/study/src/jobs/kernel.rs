@@ -1,0 +1,117 @@
+//! Studies whose processes run on a real kernel: checked and planned here, run by the Python package
+//! in a virtual machine.
+
+use super::plan::{axes_with, plan_jobs, wrong};
+use crate::StudyError;
+use crate::study_file::Study;
+use std::collections::BTreeMap;
+use workload::{Distribution, Pace, Pattern};
+
+/// Axes that such a study must have, and the values they know.
+const KERNEL_AXES: [(&str, &[&str]); 3] = [
+    ("device", &["flash-card", "null-blk"]),
+    ("kernel", &["6.1", "6.12"]),
+    ("scheduler", &["bfq", "kyber", "mq-deadline", "none", "sfq"]),
+];
+
+/// Bytes of the disks in the machine.
+const DISK_BYTES: u64 = 1 << 30;
+
+/// Blocks of those disks.
+const BLOCK_BYTES: u64 = 4096;
+
+/// Processes that the program in the machine starts at most.
+const PROCESSES_MAX: u32 = 256;
+
+/// Requests of a run: the machine keeps the time of each.
+const REQUESTS_MAX: u64 = 1_000_000;
+
+/// Axes that a study of this kind may have.
+pub(crate) fn kernel_axes(study: &Study) -> Vec<String> {
+    axes_with(&KERNEL_AXES.map(|(axis, _)| axis), study)
+}
+
+/// Checks what does not depend on a combination of axis values.
+///
+/// # Errors
+/// Keys that mean nothing to a real kernel, axes that are missing.
+pub(crate) fn check_kernel_study(study: &Study) -> Result<(), StudyError> {
+    if !study.needs_vm {
+        return wrong("needs_vm", "workload kind `kernel` needs `needs_vm = true`");
+    }
+    let given = [
+        ("host", study.host.is_some()),
+        ("scheduler_variants", !study.scheduler_variants.is_empty()),
+        ("mechanisms", !study.mechanisms.is_empty()),
+        ("also", !study.also.is_empty()),
+        ("timeline", study.timeline.is_some()),
+    ];
+    if let Some((key, _)) = given.iter().find(|(_, given)| *given) {
+        return wrong(key, "workload kind `kernel` does not take it: the machine is as it is");
+    }
+    if study.jobs.is_empty() {
+        return wrong("job", "workload kind `kernel` needs at least one [[job]]");
+    }
+    match KERNEL_AXES.iter().find(|(axis, _)| !study.axes.contains_key(*axis)) {
+        Some((axis, known)) => {
+            let known = known.join(", ");
+            wrong("axes", format!("an axis `{axis}` is missing; its values are {known}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks one combination.
+///
+/// # Errors
+/// Names that do not exist, with a suggestion; jobs that the program in the machine cannot do.
+pub(crate) fn check_kernel_run(
+    study: &Study,
+    values: &BTreeMap<&str, &str>,
+) -> Result<(), StudyError> {
+    for (axis, known) in KERNEL_AXES {
+        let value = values.get(axis).copied().unwrap_or_default();
+        if !known.contains(&value) {
+            return Err(StudyError::unknown(axis, value, known.iter().copied()));
+        }
+    }
+    let jobs = plan_jobs(study, values, DISK_BYTES, DISK_BYTES)?;
+    for (job, spec) in jobs.iter().zip(&study.jobs) {
+        let place = format!("job {}", job.name);
+        let is_uniform =
+            matches!(job.pattern, Pattern::Sequential | Pattern::Random(Distribution::Uniform));
+        let is_plain = is_uniform
+            && job.iodepth == 1
+            && job.pace == Pace::Closed { think_ns: 0 }
+            && job.fsync_writes == 0
+            && job.is_private
+            && spec.region == "free"
+            && matches!(job.read_percent, 0 | 100);
+        if !is_plain {
+            return wrong(
+                &place,
+                "in a study of kind `kernel` a job only reads or only writes, one request after \
+                 the other, at random or in order: name, processes, rw, bs, requests and mode",
+            );
+        }
+        if !job.block_bytes.is_multiple_of(BLOCK_BYTES) {
+            let reason = format!(
+                "bs is {}, but must be a multiple of {BLOCK_BYTES}, the block of the disks",
+                job.block_bytes
+            );
+            return wrong(&place, reason);
+        }
+    }
+    let processes: u32 = jobs.iter().map(|job| job.processes).sum();
+    if processes > PROCESSES_MAX {
+        return wrong("job", format!("{processes} processes; at most {PROCESSES_MAX}"));
+    }
+    let requests = |(sum, job): (u64, &workload::Job)| {
+        sum.saturating_add(job.requests.saturating_mul(u64::from(job.processes)))
+    };
+    let all = jobs.iter().fold(0, |sum, job| requests((sum, job)));
+    if all > REQUESTS_MAX {
+        return wrong("job", format!("{all} requests in a run; at most {REQUESTS_MAX}"));
+    }
+    Ok(())
+}
