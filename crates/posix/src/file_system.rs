@@ -155,6 +155,13 @@ pub trait FileSystem {
     /// The last user of an inode is gone: if it has no names, it is deleted (`evict_inode`).
     async fn forget(&self, inode: InodeNumber) -> Result<(), Errno>;
 
+    /// A file that was open for writing is closed (`file_operations.flush`). Most file systems do
+    /// nothing then.
+    async fn flush(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        let _ = (caller, inode);
+        Ok(())
+    }
+
     /// Makes durable what was written to a file (`fsync`).
     async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno>;
 

@@ -173,7 +173,7 @@ impl<F: FileSystem> Runner<F> {
     ) -> Result<(), Errno> {
         let file = self.vfs.open(&self.caller(), path, options).await?;
         let written = self.write_chunks(&file, offsets, call).await;
-        let closed = self.vfs.close(file).await;
+        let closed = self.vfs.close(&self.caller(), file).await;
         written.and(closed)
     }
 
@@ -212,13 +212,13 @@ impl<F: FileSystem> Runner<F> {
                 Err(error) => break Err(error),
             }
         };
-        read.and(self.vfs.close(file).await)
+        read.and(self.vfs.close(&self.caller(), file).await)
     }
 
     async fn fsync(&self, path: &[u8]) -> Result<(), Errno> {
         let file = self.vfs.open(&self.caller(), path, OpenOptions::default()).await?;
         let done = self.vfs.fsync(&self.caller(), &file).await;
-        done.and(self.vfs.close(file).await)
+        done.and(self.vfs.close(&self.caller(), file).await)
     }
 }
 

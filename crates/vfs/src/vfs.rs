@@ -6,7 +6,7 @@ use posix::{
 };
 use rustc_hash::FxHashMap;
 use sim::{Lock, Sim};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// How a file is opened.
@@ -20,11 +20,12 @@ pub struct OpenOptions {
     pub append: bool,
 }
 
-/// A file that is open; [`Vfs::close`] it.
+/// A file that is open; [`Vfs::close`] it. A file that was written is flushed then.
 #[derive(Debug)]
 pub struct OpenFile {
     inode: InodeNumber,
     appends: bool,
+    is_written: Cell<bool>,
 }
 
 /// A mounted file system under the calls of applications.
@@ -126,12 +127,12 @@ impl<F: FileSystem> Vfs<F> {
             _ => return Err(Errno::Einval),
         }
         *self.users.borrow_mut().entry(inode).or_default() += 1;
-        let file = OpenFile { inode, appends: options.append };
+        let file = OpenFile { inode, appends: options.append, is_written: Cell::new(false) };
         if options.truncate
             && attributes.size_bytes > 0
             && let Err(error) = self.set_size(caller, inode, 0).await
         {
-            self.close(file).await?;
+            self.close(caller, file).await?;
             return Err(error);
         }
         Ok(file)
@@ -141,7 +142,11 @@ impl<F: FileSystem> Vfs<F> {
     ///
     /// # Errors
     /// The file system's.
-    pub async fn close(&self, file: OpenFile) -> Result<(), Errno> {
+    pub async fn close(&self, caller: &Caller, file: OpenFile) -> Result<(), Errno> {
+        let flushed = match file.is_written.get() {
+            true => self.file_system.flush(caller, file.inode).await,
+            false => Ok(()),
+        };
         let is_last = {
             let mut users = self.users.borrow_mut();
             let count = users.get_mut(&file.inode).expect("an open file has a user");
@@ -152,7 +157,8 @@ impl<F: FileSystem> Vfs<F> {
             }
             is_last
         };
-        if is_last { self.forget_if_nameless(file.inode).await } else { Ok(()) }
+        let forgotten = if is_last { self.forget_if_nameless(file.inode).await } else { Ok(()) };
+        flushed.and(forgotten)
     }
 
     async fn forget_if_nameless(&self, inode: InodeNumber) -> Result<(), Errno> {
@@ -179,6 +185,7 @@ impl<F: FileSystem> Vfs<F> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), Errno> {
+        file.is_written.set(true);
         let lock = self.lock_of(file.inode);
         let _held = lock.lock().await;
         let size = self.file_system.attributes(file.inode).await?.size_bytes;

@@ -1,0 +1,60 @@
+//! The background task: it writes the headers of directories, and collects in small steps.
+//!
+//! Source: `yaffs_vfs_multi.c` (`yaffs_bg_thread_fn`, `yaffs_bg_gc_urgency`).
+
+use crate::Yaffs2;
+use crate::device::Device;
+
+const MILLISECOND_NS: u64 = 1_000_000;
+/// Between two looks at the directories.
+const DIRECTORIES_NS: u64 = 1000 * MILLISECOND_NS;
+/// Between two steps of collecting, by urgency 0, 1, 2 (a jiffy of 4 ms on top of HZ/10 and HZ/20).
+const COLLECT_NS: [u64; 3] = [2000 * MILLISECOND_NS, 104 * MILLISECOND_NS, 52 * MILLISECOND_NS];
+
+impl Device {
+    /// How much there is to collect: 0 to 2.
+    fn urgency(&self) -> usize {
+        let erased = self.erased_blocks * self.pages_per_block as i32;
+        let scattered = self.free_chunks - erased;
+        if scattered < 2 * self.pages_per_block as i32 || erased > self.free_chunks / 2 {
+            0
+        } else if erased > self.free_chunks / 4 {
+            1
+        } else {
+            2
+        }
+    }
+}
+
+impl Yaffs2 {
+    /// Runs until the unmount. The caller spawns it, if the profile has a background task.
+    pub async fn run_background(&self) {
+        let (mut next_directories, mut next_collect) = (self.sim.now(), self.sim.now());
+        loop {
+            let mut device = self.device.lock().await;
+            if device.is_unmounted || device.is_read_only {
+                return;
+            }
+            let now = self.sim.now();
+            if now > next_directories {
+                device.update_dirty_directories().await;
+                next_directories = now + DIRECTORIES_NS;
+            }
+            if now > next_collect {
+                // A checkpoint that is current is left alone.
+                if device.checkpoint.is_current {
+                    next_collect = next_directories;
+                } else {
+                    let urgency = device.urgency();
+                    device.check_collect(true).await;
+                    next_collect = now + COLLECT_NS[urgency];
+                }
+            }
+            device.pay().await;
+            drop(device);
+            let next = next_directories.min(next_collect);
+            self.background.arm(if next <= now { now + DIRECTORIES_NS } else { next });
+            self.background.fired().await;
+        }
+    }
+}

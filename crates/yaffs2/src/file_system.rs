@@ -1,0 +1,506 @@
+//! The file system as the layer above sees it: one lock around everything, as the real one has it.
+//!
+//! Source: `yaffs_vfs_multi.c` (what each call does to the objects), `yaffsfs.c` for the library.
+
+use crate::device::{Device, MountOptions};
+use crate::format::{ALIAS_BYTES_MAX, NAME_BYTES_MAX, OBJECT_ROOT, ObjectKind};
+use crate::names::NewObject;
+use crate::objects::{Body, Object};
+use crate::profile::Profile;
+use crate::statistics::{Finding, Statistics};
+use crate::update::Update;
+use crate::xattr;
+use mtd::Mtd;
+use posix::{
+    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
+    NewInode, PAGE_BYTES, SpaceUse, Time,
+};
+use sim::{Cpus, Lock, LockGuard, Sim, Timer};
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Chunks that must be free beside the reserve for a write to begin (`yaffs_hold_space`).
+const HELD_CHUNKS: u32 = 20;
+
+/// A mounted YAFFS2.
+pub struct Yaffs2 {
+    pub(crate) sim: Sim,
+    pub(crate) device: Lock<Device>,
+    pub(crate) background: Timer,
+    profile: &'static Profile,
+    space: Cell<SpaceUse>,
+    memory: RefCell<Memory>,
+}
+
+fn seconds(time: i64) -> Time {
+    Time::from_seconds(time)
+}
+
+/// Device numbers as YAFFS2 stores them: eight bits of each (`old_encode_dev`).
+fn encode_device((major, minor): (u32, u32)) -> u32 {
+    (major << 8 | minor) & 0xffff
+}
+
+fn decode_device(device: u32) -> (u32, u32) {
+    (device >> 8 & 0xff, device & 0xff)
+}
+
+fn number_of(inode: InodeNumber) -> Result<u32, Errno> {
+    u32::try_from(inode).map_err(|_| Errno::Enoent)
+}
+
+fn check_name(name: &[u8]) -> Result<(), Errno> {
+    match name.len() {
+        0 => Err(Errno::Einval),
+        1..=NAME_BYTES_MAX => Ok(()),
+        _ => Err(Errno::Enametoolong),
+    }
+}
+
+impl Yaffs2 {
+    /// Mounts a device; a blank one is an empty file system.
+    ///
+    /// # Errors
+    /// [`Errno::Einval`] if the device is too small, or its pages are.
+    pub async fn mount(
+        sim: &Sim,
+        cpus: Rc<Cpus>,
+        mtd: Rc<Mtd>,
+        options: MountOptions,
+        now: Time,
+    ) -> Result<Rc<Self>, Errno> {
+        let profile = options.profile;
+        let mut device = Device::new(mtd, cpus, options, now.seconds);
+        device.mount().await?;
+        let mounted = Self {
+            sim: sim.clone(),
+            profile,
+            space: Cell::new(space_of(&mut device)),
+            memory: RefCell::new(device.memory()),
+            device: Lock::new(sim, device),
+            background: Timer::new(sim),
+        };
+        Ok(Rc::new(mounted))
+    }
+
+    /// Generation of the code.
+    pub fn profile(&self) -> &'static Profile {
+        self.profile
+    }
+
+    /// Counters since the mount.
+    pub async fn statistics(&self) -> Statistics {
+        self.device.lock().await.statistics
+    }
+
+    /// What was found amiss since the mount began; at most a thousand.
+    pub async fn findings(&self) -> Vec<Finding> {
+        self.device.lock().await.findings.clone()
+    }
+
+    async fn enter(&self, caller: Option<&Caller>) -> Result<LockGuard<'_, Device>, Errno> {
+        let mut device = self.device.lock().await;
+        if device.is_unmounted {
+            return Err(Errno::Eio);
+        }
+        if let Some(caller) = caller {
+            if device.is_read_only {
+                return Err(Errno::Erofs);
+            }
+            device.now = caller.now.seconds;
+        }
+        Ok(device)
+    }
+
+    async fn leave<T>(
+        &self,
+        mut device: LockGuard<'_, Device>,
+        result: Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        device.pay().await;
+        self.space.set(space_of(&mut device));
+        result
+    }
+
+    fn directory(device: &Device, inode: InodeNumber) -> Result<u32, Errno> {
+        let number = number_of(inode)?;
+        match device.objects.live(number) {
+            Some(object) if object.is_directory() => Ok(number),
+            Some(_) => Err(Errno::Enotdir),
+            None => Err(Errno::Enoent),
+        }
+    }
+
+    fn file(device: &Device, inode: InodeNumber) -> Result<u32, Errno> {
+        let number = number_of(inode)?;
+        match device.objects.live(number) {
+            Some(object) if object.file().is_some() => Ok(number),
+            Some(object) if object.is_directory() => Err(Errno::Eisdir),
+            Some(_) => Err(Errno::Einval),
+            None => Err(Errno::Enoent),
+        }
+    }
+}
+
+fn space_of(device: &mut Device) -> SpaceUse {
+    let free = u64::from(device.user_free_chunks());
+    SpaceUse {
+        block_bytes: device.chunk_bytes,
+        blocks: u64::from(device.blocks.count()) * u64::from(device.pages_per_block),
+        free_blocks: free,
+        available_blocks: free,
+    }
+}
+
+fn attributes_of(object: &Object) -> Result<Attributes, Errno> {
+    let kind = match object.kind() {
+        ObjectKind::File => FileType::Regular,
+        ObjectKind::Directory => FileType::Directory,
+        ObjectKind::Symlink => FileType::Symlink,
+        ObjectKind::Special => FileType::from_mode(object.mode).ok_or(Errno::Eio)?,
+        ObjectKind::HardLink | ObjectKind::Unknown => return Err(Errno::Eio),
+    };
+    let size_bytes = match &object.body {
+        Body::File(file) => file.size_bytes,
+        Body::Symlink(alias) => alias.as_ref().map_or(0, |alias| alias.len() as u64),
+        _ => 0,
+    };
+    let device = if kind.is_device() { decode_device(object.device) } else { (0, 0) };
+    Ok(Attributes {
+        kind,
+        permissions: object.mode & 0o7777,
+        links: u32::from(!object.is_unlinked) + object.links.len() as u32,
+        uid: object.uid,
+        gid: object.gid,
+        size_bytes,
+        accessed: seconds(object.times[0]),
+        modified: seconds(object.times[1]),
+        changed: seconds(object.times[2]),
+        device,
+    })
+}
+
+impl FileSystem for Yaffs2 {
+    fn root(&self) -> InodeNumber {
+        OBJECT_ROOT.into()
+    }
+
+    async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
+        let mut device = self.enter(None).await?;
+        let directory = Self::directory(&device, directory)?;
+        let found = device.find_name(directory, name).await;
+        let target = found.and_then(|number| device.equivalent(number));
+        self.leave(device, target.map(InodeNumber::from).ok_or(Errno::Enoent)).await
+    }
+
+    async fn read_directory(&self, directory: InodeNumber) -> Result<Vec<DirectoryEntry>, Errno> {
+        let mut device = self.enter(None).await?;
+        let directory = Self::directory(&device, directory)?;
+        let children = device.objects.get(directory).map(Object::children).unwrap_or_default();
+        let mut entries = Vec::new();
+        for child in children {
+            let name = device.name_of(child).await;
+            // A hard link to nothing is told, but cannot be looked up.
+            let inode = device.equivalent(child).unwrap_or(child).into();
+            entries.push(DirectoryEntry { name, inode });
+        }
+        self.leave(device, Ok(entries)).await
+    }
+
+    async fn attributes(&self, inode: InodeNumber) -> Result<Attributes, Errno> {
+        let number = number_of(inode)?;
+        let mut device = self.enter(None).await?;
+        device.load(number).await;
+        let attributes = device.objects.live(number).ok_or(Errno::Enoent).and_then(attributes_of);
+        self.leave(device, attributes).await
+    }
+
+    async fn change(&self, caller: &Caller, inode: InodeNumber, to: &Changes) -> Result<(), Errno> {
+        let number = number_of(inode)?;
+        let mut device = self.enter(Some(caller)).await?;
+        device.load(number).await;
+        if device.objects.live(number).is_none() {
+            return Err(Errno::Enoent);
+        }
+        if let Some(size) = to.size_bytes {
+            let number = Self::file(&device, inode)?;
+            let now = device.now;
+            if let Some(object) = device.objects.get_mut(number) {
+                object.times[1] = now;
+                object.times[2] = now;
+            }
+            let resized = device.resize_file(number, size).await;
+            if resized.is_err() {
+                return self.leave(device, resized).await;
+            }
+        }
+        let only_size = Changes { size_bytes: to.size_bytes, ..Changes::default() };
+        if *to == only_size && !self.profile.attributes_after_resize {
+            return self.leave(device, Ok(())).await;
+        }
+        let now = device.now;
+        if let Some(object) = device.objects.get_mut(number) {
+            if let Some(permissions) = to.permissions {
+                object.mode = object.mode & !0o7777 | permissions & 0o7777;
+            }
+            object.uid = to.uid.unwrap_or(object.uid);
+            object.gid = to.gid.unwrap_or(object.gid);
+            let time = |wanted: Option<Time>, old| wanted.map_or(old, |time| time.seconds);
+            object.times[0] = time(to.accessed, object.times[0]);
+            object.times[1] = time(to.modified, object.times[1]);
+            object.times[2] = now;
+        }
+        let update = Update { is_forced: true, ..Update::default() };
+        let written = device.update_header(number, update).await;
+        self.leave(device, written).await
+    }
+
+    async fn make(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        new: NewInode<'_>,
+    ) -> Result<InodeNumber, Errno> {
+        check_name(name)?;
+        let mut device = self.enter(Some(caller)).await?;
+        let directory = Self::directory(&device, directory)?;
+        let owner = (caller.uid, caller.gid);
+        let mut object = NewObject {
+            kind: ObjectKind::File,
+            mode: 0,
+            owner,
+            device: 0,
+            alias: None,
+            equivalent: 0,
+        };
+        match new {
+            NewInode::Regular(mode) => object.mode = 0o100_000 | mode & 0o7777,
+            NewInode::Directory(mode) => {
+                object.kind = ObjectKind::Directory;
+                object.mode = 0o040_000 | mode & 0o7777;
+            }
+            NewInode::Symlink(target) => {
+                if target.len() > ALIAS_BYTES_MAX && self.profile.refuses_long_targets {
+                    return Err(Errno::Enametoolong);
+                }
+                let target = &target[..target.len().min(ALIAS_BYTES_MAX)];
+                object.kind = ObjectKind::Symlink;
+                object.mode = 0o120_777;
+                object.alias = Some(target);
+            }
+            NewInode::Special(mode, number) => {
+                object.kind = ObjectKind::Special;
+                object.mode = mode;
+                object.device = encode_device(number);
+            }
+        }
+        let made = device.create(directory, name, object).await;
+        self.leave(device, made.map(InodeNumber::from)).await
+    }
+
+    async fn link(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<(), Errno> {
+        check_name(name)?;
+        let mut device = self.enter(Some(caller)).await?;
+        let number = number_of(inode)?;
+        let directory = Self::directory(&device, directory)?;
+        if device.objects.live(number).is_none() {
+            return Err(Errno::Enoent);
+        }
+        let object = NewObject {
+            kind: ObjectKind::HardLink,
+            mode: 0,
+            owner: (0, 0),
+            device: 0,
+            alias: None,
+            equivalent: number,
+        };
+        let made = device.create(directory, name, object).await;
+        self.leave(device, made.map(drop)).await
+    }
+
+    async fn unlink(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<(), Errno> {
+        let mut device = self.enter(Some(caller)).await?;
+        let directory = Self::directory(&device, directory)?;
+        let Some(number) = device.find_name(directory, name).await else {
+            return Err(Errno::Enoent);
+        };
+        let removed = device.unlink_object(number, self.profile.holds_unlinked).await;
+        self.leave(device, removed).await
+    }
+
+    async fn rename(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        check_name(to.1)?;
+        let mut device = self.enter(Some(caller)).await?;
+        let from = (Self::directory(&device, from.0)?, from.1);
+        let to = (Self::directory(&device, to.0)?, to.1);
+        let renamed = device.rename(from, to, self.profile.holds_unlinked).await;
+        self.leave(device, renamed).await
+    }
+
+    async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {
+        let number = number_of(inode)?;
+        let mut device = self.enter(None).await?;
+        device.load(number).await;
+        let target = match device.objects.live(number).map(|object| &object.body) {
+            Some(Body::Symlink(alias)) => Ok(alias.clone().unwrap_or_default()),
+            Some(_) => Err(Errno::Einval),
+            None => Err(Errno::Enoent),
+        };
+        self.leave(device, target).await
+    }
+
+    async fn read_page(
+        &self,
+        inode: InodeNumber,
+        page: u64,
+        into: &mut [u8; PAGE_BYTES],
+    ) -> Result<(), Errno> {
+        let mut device = self.enter(None).await?;
+        let number = Self::file(&device, inode)?;
+        let start = page * PAGE_BYTES as u64;
+        let size = device.file_size(number);
+        let inside = size.saturating_sub(start).min(PAGE_BYTES as u64) as usize;
+        if inside > 0 {
+            device.read_file(number, start, into).await;
+        }
+        into[inside..].fill(0);
+        self.leave(device, Ok(())).await
+    }
+
+    async fn write_page(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        bytes: &[u8; PAGE_BYTES],
+        part: Range<usize>,
+    ) -> Result<(), Errno> {
+        let mut device = self.enter(Some(caller)).await?;
+        let number = Self::file(&device, inode)?;
+        if self.profile.holds_space && device.user_free_chunks() <= HELD_CHUNKS {
+            return Err(Errno::Enospc);
+        }
+        let start = page * PAGE_BYTES as u64 + part.start as u64;
+        let written = device.write_file(number, start, &bytes[part]).await;
+        self.leave(device, written).await
+    }
+
+    async fn list_attributes(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno> {
+        let number = number_of(inode)?;
+        let mut device = self.enter(None).await?;
+        if !self.profile.has_xattrs {
+            return Err(Errno::Eopnotsupp);
+        }
+        let area = device.xattr_area(number).await;
+        let names = area.map(|area| xattr::list(&area)).unwrap_or_default();
+        self.leave(device, Ok(names)).await
+    }
+
+    async fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        let number = number_of(inode)?;
+        let mut device = self.enter(None).await?;
+        if !self.profile.has_xattrs {
+            return Err(Errno::Eopnotsupp);
+        }
+        let area = device.xattr_area(number).await;
+        let value = area.and_then(|area| xattr::get(&area, name)).ok_or(Errno::Enodata);
+        self.leave(device, value).await
+    }
+
+    async fn set_extended_attribute(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), Errno> {
+        let number = number_of(inode)?;
+        let mut device = self.enter(Some(caller)).await?;
+        if !self.profile.has_xattrs {
+            return Err(Errno::Eopnotsupp);
+        }
+        if device.objects.live(number).is_none() {
+            return Err(Errno::Enoent);
+        }
+        let update = Update { xattr: Some((name, value)), ..Update::default() };
+        let changed = device.update_header(number, update).await;
+        self.leave(device, changed).await
+    }
+
+    async fn forget(&self, inode: InodeNumber) -> Result<(), Errno> {
+        let number = number_of(inode)?;
+        let mut device = self.enter(None).await?;
+        let Some(object) = device.objects.get(number) else { return Ok(()) };
+        if object.is_deferred {
+            device.free_object(number);
+        } else if object.is_unlinked && object.links.is_empty() && !device.is_read_only {
+            device.delete_object(number, false).await;
+        }
+        self.leave(device, Ok(())).await
+    }
+
+    async fn flush(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        let number = number_of(inode)?;
+        let mut device = self.enter(Some(caller)).await?;
+        let was_dirty = device.objects.get(number).is_some_and(|object| object.is_dirty);
+        let flushed = device.flush_file(number).await;
+        if was_dirty && self.profile.drops_cache_at_close {
+            device.cache.drop_object(number);
+        }
+        self.leave(device, flushed).await
+    }
+
+    async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        let number = number_of(inode)?;
+        let mut device = self.enter(Some(caller)).await?;
+        let flushed = device.flush_file(number).await;
+        self.leave(device, flushed).await
+    }
+
+    async fn sync(&self) -> Result<(), Errno> {
+        let mut device = self.enter(None).await?;
+        device.flush_all(true).await;
+        self.leave(device, Ok(())).await
+    }
+
+    async fn unmount(&self) -> Result<(), Errno> {
+        let mut device = self.enter(None).await?;
+        device.flush_all(true).await;
+        device.is_unmounted = true;
+        // The background task wakes, sees it and ends.
+        self.background.arm(self.sim.now());
+        self.leave(device, Ok(())).await
+    }
+
+    fn space(&self) -> SpaceUse {
+        if let Some(mut device) = self.device.try_lock() {
+            self.space.set(space_of(&mut device));
+        }
+        self.space.get()
+    }
+
+    fn memory(&self) -> Memory {
+        if let Some(device) = self.device.try_lock() {
+            self.memory.replace(device.memory());
+        }
+        self.memory.borrow().clone()
+    }
+}

@@ -1,0 +1,108 @@
+//! Counts of what was done, and what was found amiss.
+
+/// Counters of a mount, with the names of `struct yaffs_dev` where it has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Chunks or tags read.
+    pub page_reads: u64,
+    /// Chunks written.
+    pub page_writes: u64,
+    /// Blocks erased.
+    pub erasures: u64,
+    /// Erases that failed.
+    pub erase_failures: u64,
+    /// Chunks copied by collecting.
+    pub gc_copies: u64,
+    /// Steps of collecting.
+    pub all_gcs: u64,
+    /// Those of them that were not pressed for space.
+    pub passive_gcs: u64,
+    /// Blocks chosen.
+    pub gc_blocks: u64,
+    /// Those chosen in the background.
+    pub background_gcs: u64,
+    /// Blocks chosen because they were the oldest dirty ones.
+    pub oldest_dirty_gcs: u64,
+    /// Blocks chosen to be refreshed.
+    pub refreshes: u64,
+    /// Writes that were tried again.
+    pub retried_writes: u64,
+    /// Blocks retired.
+    pub retired_blocks: u64,
+    /// Chunks read with corrected bits.
+    pub fixed_chunks: u64,
+    /// Chunks that could not be read.
+    pub unfixed_chunks: u64,
+    /// Chunks freed.
+    pub deletions: u64,
+    /// Accesses served by the cache.
+    pub cache_hits: u64,
+    /// Tags that a scan read from spare areas.
+    pub tags_used: u64,
+    /// Tags that a scan took from summaries.
+    pub summary_used: u64,
+    /// Checkpoints written.
+    pub checkpoints_written: u64,
+    /// The mount came from a checkpoint.
+    pub is_from_checkpoint: bool,
+}
+
+/// What a mount, or the work on it, found amiss.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// A chunk has more wrong bits than its code corrects.
+    Unreadable {
+        /// Chunk, counted from block 1.
+        chunk: u32,
+    },
+    /// Tags that make no sense.
+    BadTags {
+        /// Chunk.
+        chunk: u32,
+    },
+    /// A block that was given up half written.
+    PartlyWritten {
+        /// Block, counted from 1.
+        block: u32,
+    },
+    /// A sequence number that no block has.
+    BadSequence {
+        /// Block.
+        block: u32,
+    },
+    /// A header of another kind than the object.
+    KindMismatch {
+        /// Object.
+        object: u32,
+    },
+    /// The parent is no directory.
+    BadParent {
+        /// Object.
+        object: u32,
+    },
+    /// A hard link to nothing.
+    DanglingLink {
+        /// Object.
+        object: u32,
+    },
+    /// The object was moved to lost+found.
+    Lost {
+        /// Object.
+        object: u32,
+    },
+    /// A checkpoint that could not be used; the device was scanned.
+    BadCheckpoint {
+        /// What was wrong.
+        reason: &'static str,
+    },
+    /// A block was retired.
+    Retired {
+        /// Block.
+        block: u32,
+    },
+    /// A page that should have been erased was not.
+    NotErased {
+        /// Chunk.
+        chunk: u32,
+    },
+}
