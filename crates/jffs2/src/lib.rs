@@ -1,1 +1,41 @@
-//! JFFS2.
+//! JFFS2: the real on-media format, mounted, written, cleaned and recovered in simulated time.
+//!
+//! [`Jffs2::mount`] scans a raw NAND device and offers the calls of [`posix::FileSystem`]. The engine
+//! works on the bytes that the kernel's file system writes, in its order: nodes are gathered in a
+//! write-buffer of a page, garbage is collected node by node in the foreground and by a background
+//! task, and a power cut loses what was not flushed. One table, [`PROFILES`], says how kernels differ.
+//!
+//! Source of the behaviour: `fs/jffs2` of Linux 2.6.32 and 6.1. Left out: marking nodes obsolete in
+//! place (NOR is read-only here), Rubin compression, POSIX ACLs beyond their attributes, quotas of
+//! the reserved pool.
+
+mod build;
+mod collect;
+mod collect_xattr;
+pub mod compress;
+mod engine;
+mod erase;
+mod file_system;
+mod fragments;
+mod inode;
+mod lzo;
+mod memory;
+mod mount;
+pub mod nodes;
+mod operations;
+mod profile;
+mod read;
+mod scan;
+mod space;
+mod state;
+mod statistics;
+mod structures;
+mod summary;
+mod thread;
+mod write;
+mod write_buffer;
+mod xattr;
+
+pub use mount::{Jffs2, MountError, Space};
+pub use profile::{CleanMarkers, CpuCosts, MountOptions, PROFILES, Profile, find_profile};
+pub use statistics::Statistics;

@@ -143,9 +143,10 @@ impl<F: FileSystem> Vfs<F> {
     /// # Errors
     /// The file system's.
     pub async fn close(&self, caller: &Caller, file: OpenFile) -> Result<(), Errno> {
-        let flushed = match file.is_written.get() {
-            true => self.file_system.flush(caller, file.inode).await,
-            false => Ok(()),
+        let flushed = if file.is_written.get() {
+            self.file_system.flush(caller, file.inode).await
+        } else {
+            Ok(())
         };
         let is_last = {
             let mut users = self.users.borrow_mut();
