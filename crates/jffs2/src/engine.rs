@@ -1,0 +1,160 @@
+//! The parts of a mount and what all of them use: locks, reads through the write-buffer, costs.
+
+use crate::compress::Compressor;
+use crate::inode::Inode;
+use crate::profile::{CleanMarkers, MountOptions};
+use crate::state::{List, State};
+use crate::statistics::Statistics;
+use mtd::{Mtd, OobMode};
+use posix::Errno;
+use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A mount.
+///
+/// Locks are taken in this order: allocation (`alloc_sem`), attributes (`xattr_sem`), an inode
+/// (`f->sem`), erased nodes (`erase_free_sem`), the write-buffer (`wbuf_sem`). The state is borrowed
+/// between awaits only.
+pub(crate) struct Engine {
+    pub(crate) sim: Sim,
+    pub(crate) cpus: Rc<Cpus>,
+    pub(crate) mtd: Rc<Mtd>,
+    pub(crate) options: MountOptions,
+    pub(crate) block_bytes: u32,
+    pub(crate) page_bytes: u32,
+    pub(crate) has_summary: bool,
+    pub(crate) state: RefCell<State>,
+    pub(crate) inodes: RefCell<BTreeMap<u32, Rc<Inode>>>,
+    pub(crate) allocation: Lock<()>,
+    pub(crate) attribute_lock: RwLock<()>,
+    pub(crate) erased_nodes: Lock<()>,
+    pub(crate) write_buffer_lock: RwLock<()>,
+    pub(crate) inode_waiters: WaitQueue,
+    pub(crate) erase_waiters: WaitQueue,
+    pub(crate) thread_waiters: WaitQueue,
+    pub(crate) is_ending: Cell<bool>,
+    pub(crate) findings: RefCell<Vec<String>>,
+    pub(crate) statistics: Cell<Statistics>,
+    pub(crate) compressors: Vec<&'static Compressor>,
+}
+
+/// Bytes of the mark of a clean block in the spare area: a header without its CRC.
+pub(crate) const SPARE_MARKER: [u8; 8] = [0x85, 0x19, 0x03, 0x20, 8, 0, 0, 0];
+
+/// Pages whose spare areas are looked at before a block is called empty (`NR_OOB_SCAN_PAGES`).
+const SPARE_SCAN_PAGES: u32 = 4;
+
+impl Engine {
+    /// Adds to the list of what was found wrong with the medium.
+    pub(crate) fn find(&self, finding: String) {
+        let mut findings = self.findings.borrow_mut();
+        // A medium full of noise must not fill the memory with complaints.
+        if findings.len() < 1000 {
+            findings.push(finding);
+        }
+    }
+
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Statistics)) {
+        let mut statistics = self.statistics.get();
+        change(&mut statistics);
+        self.statistics.set(statistics);
+    }
+
+    /// Processor time of work on bytes.
+    pub(crate) async fn charge(&self, bytes: usize, ps_per_byte: u64) {
+        self.cpus.run(bytes as u64 * ps_per_byte / 1000).await;
+    }
+
+    pub(crate) async fn charge_crc(&self, bytes: usize) {
+        self.charge(bytes, self.options.costs.crc_ps_per_byte).await;
+    }
+
+    /// Reads bytes; what the ECC gives up is left to the CRCs (`jffs2_flash_read`).
+    pub(crate) async fn read(&self, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
+        let _shared = self.write_buffer_lock.read().await;
+        self.read_medium(offset, into).await?;
+        let state = self.state.borrow();
+        let buffer = &state.write_buffer;
+        if let Some(start) = buffer.offset {
+            let (from, to) = (start.max(offset), start + buffer.bytes.len() as u32);
+            let to = to.min(offset + into.len() as u32);
+            if from < to {
+                into[(from - offset) as usize..(to - offset) as usize]
+                    .copy_from_slice(&buffer.bytes[(from - start) as usize..(to - start) as usize]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads bytes behind the back of the write-buffer.
+    pub(crate) async fn read_medium(&self, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
+        let status = self.mtd.read(offset.into(), into).await.map_err(|_| Errno::Eio)?;
+        if !status.is_readable() {
+            self.count(|statistics| statistics.unreadable_reads += 1);
+        }
+        Ok(())
+    }
+
+    /// Whether a block has its mark in the spare area (`jffs2_check_nand_cleanmarker`).
+    pub(crate) async fn has_spare_marker(&self, block: u32) -> Result<bool, Errno> {
+        let length = SPARE_MARKER.len().min(self.mtd.layout().free_bytes());
+        let mut oob = vec![0; length];
+        let page = block * self.mtd.geometry().pages_per_block;
+        let read = self.mtd.read_oob(page, None, &mut oob, 0, OobMode::Auto).await;
+        read.map_err(|_| Errno::Eio)?;
+        Ok(oob == SPARE_MARKER[..length])
+    }
+
+    /// Whether the spare areas of a block are blank beside its mark (`jffs2_check_oob_empty`).
+    ///
+    /// The kernel looks at the free bytes alone. Here the bytes of the ECC are looked at, too: an
+    /// erase that was torn may have left them, and the chip would refuse to program the page.
+    pub(crate) async fn is_spare_blank(&self, block: u32, has_marker: bool) -> Result<bool, Errno> {
+        let geometry = self.mtd.geometry();
+        let first = block * geometry.pages_per_block;
+        let mut marker = vec![0xff; geometry.page_oob_bytes as usize];
+        if has_marker {
+            let length = SPARE_MARKER.len().min(self.mtd.layout().free_bytes());
+            self.mtd.layout().scatter(&SPARE_MARKER[..length], 0, &mut marker);
+        }
+        let mut is_blank = true;
+        for page in 0..SPARE_SCAN_PAGES.min(geometry.pages_per_block) {
+            let mut oob = vec![0; marker.len()];
+            let read = self.mtd.read_oob(first + page, None, &mut oob, 0, OobMode::Place).await;
+            read.map_err(|_| Errno::Eio)?;
+            is_blank &= oob == marker;
+            marker.fill(0xff);
+        }
+        Ok(is_blank)
+    }
+
+    pub(crate) fn is_in_band(&self) -> bool {
+        self.options.clean_markers == CleanMarkers::InBand
+    }
+
+    /// Where the next node goes (`write_ofs`).
+    pub(crate) fn write_offset(&self) -> Option<u32> {
+        let state = self.state.borrow();
+        let block = state.next_block?;
+        Some((block + 1) * self.block_bytes - state.blocks[block as usize].free)
+    }
+
+    /// Lets the thread see whether there is work (`jffs2_garbage_collect_trigger`).
+    pub(crate) fn wake_thread(&self) {
+        self.thread_waiters.wake_all();
+    }
+
+    /// Wakes the thread if a change of the state asked for it.
+    pub(crate) fn wake_if_triggered(&self) {
+        if std::mem::take(&mut self.state.borrow_mut().is_triggered) {
+            self.wake_thread();
+        }
+    }
+
+    /// Blocks that a list holds.
+    pub(crate) fn listed(&self, list: List) -> usize {
+        self.state.borrow().list(list).len()
+    }
+}

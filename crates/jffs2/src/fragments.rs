@@ -1,0 +1,203 @@
+//! Which node holds which bytes of a file.
+//!
+//! Source: `fs/jffs2/nodelist.c` (`jffs2_add_full_dnode_to_inode`, `jffs2_truncate_fragtree`).
+
+use crate::nodes::PAGE_BYTES;
+use crate::state::{NodeId, State};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A node with data (`jffs2_full_dnode`).
+#[derive(Debug)]
+pub(crate) struct DataNode {
+    pub(crate) node: Cell<NodeId>,
+    /// First byte of the file.
+    pub(crate) offset: u32,
+    /// Bytes of the file.
+    pub(crate) bytes: u32,
+    /// Fragments that show it.
+    pub(crate) fragments: Cell<u32>,
+}
+
+impl DataNode {
+    pub(crate) fn new(node: NodeId, offset: u32, bytes: u32) -> Rc<Self> {
+        Rc::new(Self { node: Cell::new(node), offset, bytes, fragments: Cell::new(0) })
+    }
+}
+
+/// A part of a file (`jffs2_node_frag`).
+#[derive(Clone, Debug)]
+pub(crate) struct Fragment {
+    pub(crate) offset: u32,
+    pub(crate) bytes: u32,
+    /// None for a hole that no node tells of.
+    pub(crate) data: Option<Rc<DataNode>>,
+}
+
+impl Fragment {
+    pub(crate) fn end(&self) -> u32 {
+        self.offset + self.bytes
+    }
+}
+
+/// All parts of a file, in order and without gaps.
+#[derive(Debug, Default)]
+pub(crate) struct Fragments {
+    parts: BTreeMap<u32, Fragment>,
+}
+
+const fn page(offset: u32) -> u32 {
+    offset / PAGE_BYTES
+}
+
+impl Fragments {
+    pub(crate) fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Fragment> {
+        self.parts.values()
+    }
+
+    /// End of the last fragment.
+    pub(crate) fn end(&self) -> u32 {
+        self.parts.last_key_value().map_or(0, |(_, last)| last.end())
+    }
+
+    /// The fragment that holds a byte.
+    pub(crate) fn find(&self, offset: u32) -> Option<&Fragment> {
+        let (_, part) = self.parts.range(..=offset).next_back()?;
+        (offset < part.end()).then_some(part)
+    }
+
+    /// The fragment before the one that begins at `offset`.
+    pub(crate) fn before(&self, offset: u32) -> Option<&Fragment> {
+        self.parts.range(..offset).next_back().map(|(_, part)| part)
+    }
+
+    /// The first fragment that begins at `offset` or behind it.
+    pub(crate) fn from(&self, offset: u32) -> Option<&Fragment> {
+        self.parts.range(offset..).next().map(|(_, part)| part)
+    }
+
+    fn insert(&mut self, part: Fragment) {
+        if part.bytes > 0 {
+            self.parts.insert(part.offset, part);
+        } else if let Some(data) = part.data {
+            data.fragments.set(data.fragments.get() - 1);
+        }
+    }
+
+    /// Lays a newer node over what is there; nodes that are no longer seen become obsolete.
+    pub(crate) fn add(&mut self, data: &Rc<DataNode>, state: &mut State) {
+        if data.bytes == 0 {
+            return;
+        }
+        let (start, end) = (data.offset, data.offset.saturating_add(data.bytes));
+        let last_end = self.end();
+        if start >= last_end {
+            if last_end > 0 && page(last_end - 1) == page(start) {
+                if let Some(last) =
+                    self.parts.last_key_value().and_then(|(_, part)| part.data.as_ref())
+                {
+                    state.mark_normal(last.node.get());
+                }
+                state.mark_normal(data.node.get());
+            }
+            self.insert(Fragment { offset: last_end, bytes: start - last_end, data: None });
+        } else {
+            self.cut_out(start, end, state);
+        }
+        data.fragments.set(data.fragments.get() + 1);
+        self.insert(Fragment { offset: start, bytes: end - start, data: Some(data.clone()) });
+        self.share_pages(data, start, end, state);
+    }
+
+    /// Nodes that share a page are no longer pristine.
+    fn share_pages(&self, data: &Rc<DataNode>, start: u32, end: u32, state: &mut State) {
+        let neighbours = [
+            (!start.is_multiple_of(PAGE_BYTES)).then(|| self.before(start)).flatten(),
+            (!end.is_multiple_of(PAGE_BYTES)).then(|| self.from(end)).flatten(),
+        ];
+        for neighbour in neighbours.into_iter().flatten() {
+            state.mark_normal(data.node.get());
+            if let Some(other) = &neighbour.data {
+                state.mark_normal(other.node.get());
+            }
+        }
+    }
+
+    /// Takes away what lies in a range.
+    fn cut_out(&mut self, start: u32, end: u32, state: &mut State) {
+        let first = self.find(start).map_or(start, |part| part.offset);
+        let touched: Vec<u32> = self.parts.range(first..end).map(|(at, _)| *at).collect();
+        for at in touched {
+            let Some(part) = self.parts.remove(&at) else { continue };
+            let (head, tail) = (start.saturating_sub(at), part.end().saturating_sub(end));
+            if let Some(data) = &part.data {
+                let left = u32::from(head > 0) + u32::from(tail > 0);
+                data.fragments.set(data.fragments.get() - 1 + left);
+                if data.fragments.get() == 0 {
+                    state.mark_obsolete(data.node.get());
+                } else {
+                    state.mark_normal(data.node.get());
+                }
+            }
+            if head > 0 {
+                self.parts
+                    .insert(at, Fragment { offset: at, bytes: head, data: part.data.clone() });
+            }
+            if tail > 0 {
+                self.parts.insert(end, Fragment { offset: end, bytes: tail, data: part.data });
+            }
+        }
+    }
+
+    /// Takes away what lies behind the end of the file.
+    pub(crate) fn truncate(&mut self, bytes: u32, state: &mut State) {
+        if self.end() > bytes {
+            self.cut_out(bytes, u32::MAX, state);
+        }
+        // The last fragment is pristine only if its node is a whole page, or ends with the file: the
+        // kernel looks at its end the same way.
+        if let Some((_, last)) = self.parts.last_key_value()
+            && last.offset.is_multiple_of(PAGE_BYTES)
+            && let Some(data) = &last.data
+            && !state.is_obsolete(data.node.get())
+            && data.fragments.get() == 1
+            && last.bytes == data.bytes
+        {
+            state.mark_pristine(data.node.get());
+        }
+    }
+
+    /// Puts another node in the place of one in all its fragments.
+    pub(crate) fn replace(&mut self, old: &Rc<DataNode>, new: &Rc<DataNode>) {
+        for part in self.parts.values_mut() {
+            if part.data.as_ref().is_some_and(|data| Rc::ptr_eq(data, old)) {
+                part.data = Some(new.clone());
+                new.fragments.set(new.fragments.get() + 1);
+                old.fragments.set(old.fragments.get() - 1);
+            }
+        }
+    }
+
+    /// The node of the only fragment, which leaves the tree (devices and symbolic links).
+    pub(crate) fn take_only(&mut self) -> Option<Rc<DataNode>> {
+        let (_, part) = self.parts.pop_first()?;
+        self.parts.clear();
+        part.data
+    }
+
+    /// Takes all away; the nodes become obsolete if the file is deleted.
+    pub(crate) fn clear(&mut self, is_deleted: bool, state: &mut State) {
+        for part in std::mem::take(&mut self.parts).into_values() {
+            if let Some(data) = part.data
+                && is_deleted
+            {
+                state.mark_obsolete(data.node.get());
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Mounting, and what a mount offers beside the calls of a file system.
+
+use crate::compress::COMPRESSORS;
+use crate::engine::Engine;
+use crate::profile::MountOptions;
+use crate::state::{List, State, Sums};
+use crate::statistics::Statistics;
+use mtd::{Mtd, MtdError};
+use posix::Errno;
+use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use thiserror::Error;
+
+/// Why a medium could not be mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MountError {
+    /// Something is on the medium, but not one node: the kernel refuses to erase it.
+    #[error("no valid node, but the medium is not blank: this is no JFFS2, or the layout is wrong")]
+    NoNodes,
+    /// A node that must be understood is of an unknown type.
+    #[error("the node at {offset:#x} has type {node_type:#x}, which no kernel here knows")]
+    Incompatible {
+        /// Type.
+        node_type: u16,
+        /// Offset on the medium.
+        offset: u32,
+    },
+    /// A node of unknown type allows reading only.
+    #[error("the node at {offset:#x} of type {node_type:#x} allows a read-only mount only")]
+    ReadOnlyCompatible {
+        /// Type.
+        node_type: u16,
+        /// Offset on the medium.
+        offset: u32,
+    },
+    /// The device does not fit the file system.
+    #[error("{0}")]
+    Device(&'static str),
+    /// The device failed.
+    #[error("{0}")]
+    Medium(MtdError),
+    /// A call failed.
+    #[error("{0}")]
+    Call(#[from] Errno),
+}
+
+/// Space by what it holds, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Nodes in use.
+    pub used_bytes: u64,
+    /// Nodes that nobody needs, in blocks worth collecting.
+    pub dirty_bytes: u64,
+    /// The same in other blocks.
+    pub wasted_bytes: u64,
+    /// Blank.
+    pub free_bytes: u64,
+    /// Blocks being erased.
+    pub erasing_bytes: u64,
+    /// Bad blocks.
+    pub bad_bytes: u64,
+    /// Nodes whose data was not checked yet.
+    pub unchecked_bytes: u64,
+    /// Blank blocks.
+    pub free_blocks: u32,
+    /// Blocks that have to stay free after a write.
+    pub reserved_blocks: u32,
+}
+
+/// A mounted JFFS2.
+pub struct Jffs2 {
+    pub(crate) engine: Rc<Engine>,
+}
+
+impl Jffs2 {
+    /// Scans a device and mounts what is on it; a blank device becomes an empty file system
+    /// (`jffs2_do_fill_super`).
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub async fn mount(
+        sim: &Sim,
+        cpus: Rc<Cpus>,
+        mtd: Rc<Mtd>,
+        options: MountOptions,
+    ) -> Result<Self, MountError> {
+        let geometry = mtd.geometry().clone();
+        if mtd.size_bytes() > u64::from(u32::MAX) || geometry.blocks < 5 {
+            return Err(MountError::Device("JFFS2 needs five blocks and less than 4 GiB"));
+        }
+        let wanted = |id: u8, name: &str| match &options.compressors {
+            Some(ids) => ids.contains(&id),
+            None => options.profile.compressors.contains(&name),
+        };
+        let compressors = COMPRESSORS.iter().filter(|found| wanted(found.id, found.name)).collect();
+        let block_bytes = mtd.block_bytes();
+        let mut options = options;
+        options.is_read_only |= options.clean_markers == crate::CleanMarkers::InBand;
+        let engine = Rc::new(Engine {
+            sim: sim.clone(),
+            cpus,
+            block_bytes,
+            page_bytes: geometry.page_data_bytes,
+            has_summary: options.has_summary.unwrap_or(options.profile.has_summary),
+            state: RefCell::new(State::new(block_bytes, geometry.blocks, options.seed)),
+            inodes: RefCell::new(BTreeMap::new()),
+            allocation: Lock::new(sim, ()),
+            attribute_lock: RwLock::new(sim, ()),
+            erased_nodes: Lock::new(sim, ()),
+            write_buffer_lock: RwLock::new(sim, ()),
+            inode_waiters: WaitQueue::new(sim),
+            erase_waiters: WaitQueue::new(sim),
+            thread_waiters: WaitQueue::new(sim),
+            is_ending: Cell::new(false),
+            findings: RefCell::default(),
+            statistics: Cell::default(),
+            compressors,
+            mtd,
+            options,
+        });
+        engine.scan().await?;
+        engine.build();
+        engine.inode(1).await?;
+        engine.start();
+        Ok(Self { engine })
+    }
+
+    /// What was found wrong with the medium so far.
+    pub fn findings(&self) -> Vec<String> {
+        self.engine.findings.borrow().clone()
+    }
+
+    /// Counts since the mount.
+    pub fn statistics(&self) -> Statistics {
+        self.engine.statistics.get()
+    }
+
+    /// Space by what it holds.
+    pub fn space_by_use(&self) -> Space {
+        let state = self.engine.state.borrow();
+        let Sums { used, dirty, wasted, free, erasing, bad, unchecked } = state.sums;
+        Space {
+            used_bytes: used,
+            dirty_bytes: dirty,
+            wasted_bytes: wasted,
+            free_bytes: free,
+            erasing_bytes: erasing,
+            bad_bytes: bad,
+            unchecked_bytes: unchecked,
+            free_blocks: state.free_blocks(),
+            reserved_blocks: state.reserve.write,
+        }
+    }
+
+    /// True if neither erases nor checks nor collecting are due.
+    pub fn is_idle(&self) -> bool {
+        !self.engine.has_work()
+    }
+
+    /// Does one piece of the collector's work in the caller's time, as a tool without the thread
+    /// does; false if there was nothing to do or nothing could be done.
+    pub async fn collect(&self) -> bool {
+        self.engine.has_work() && self.engine.collect_pass().await.is_ok()
+    }
+
+    /// Compares all accounts with what the lists and blocks say; the differences found.
+    pub fn check_accounts(&self) -> Vec<String> {
+        let state = self.engine.state.borrow();
+        let mut wrong = Vec::new();
+        let mut sums = Sums { bad: state.sums.bad, erasing: state.sums.erasing, ..Sums::default() };
+        for (block, number) in state.blocks.iter().zip(0_u32..) {
+            sums.used += u64::from(block.used);
+            sums.dirty += u64::from(block.dirty);
+            sums.wasted += u64::from(block.wasted);
+            sums.unchecked += u64::from(block.unchecked);
+            sums.free += u64::from(block.free);
+            let total = block.used + block.dirty + block.wasted + block.unchecked + block.free;
+            let is_empty = matches!(block.list, List::Bad | List::Erasing | List::EraseComplete);
+            if !is_empty && total != self.engine.block_bytes {
+                wrong
+                    .push(format!("block {number} on {:?} accounts for {total} bytes", block.list));
+            }
+        }
+        if sums != state.sums {
+            wrong.push(format!("sums are {:?}, blocks say {sums:?}", state.sums));
+        }
+        wrong
+    }
+}

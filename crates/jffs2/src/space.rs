@@ -1,0 +1,198 @@
+//! Room for nodes: reserving it, the next block, thresholds.
+//!
+//! Source: `fs/jffs2/nodemgmt.c`.
+
+use crate::engine::Engine;
+use crate::nodes::padded;
+use crate::state::List;
+use crate::write::Allocation;
+use posix::Errno;
+use sim::LockGuard;
+
+/// Room that was reserved; while it is held nobody else writes.
+pub(crate) struct Room<'a> {
+    /// Bytes that the block being written has left.
+    pub(crate) bytes: u32,
+    _held: LockGuard<'a, ()>,
+}
+
+impl Engine {
+    /// Reserves room for a node of at least `bytes_min`, collecting if there is none
+    /// (`jffs2_reserve_space`). `entry_bytes` is what the summary needs for it.
+    ///
+    /// # Errors
+    /// `ENOSPC` if collecting cannot make room, `EROFS`, `EIO`.
+    pub(crate) async fn reserve(
+        &self,
+        bytes_min: u32,
+        allocation: Allocation,
+        entry_bytes: u32,
+    ) -> Result<Room<'_>, Errno> {
+        if self.options.is_read_only {
+            return Err(Errno::Erofs);
+        }
+        let mut held = self.allocation.lock().await;
+        loop {
+            while !self.has_reserve(allocation)? {
+                drop(held);
+                self.count(|statistics| statistics.foreground_passes += 1);
+                match self.collect_pass().await {
+                    Ok(()) => {}
+                    Err(Collecting::Again) => self.wait_for_erase().await,
+                    Err(Collecting::Failed(error)) => return Err(error),
+                }
+                // Lets other tasks in where nothing takes time.
+                self.sim.yield_now().await;
+                held = self.allocation.lock().await;
+            }
+            match self.find_room(padded(bytes_min), entry_bytes).await {
+                Ok(bytes) => return Ok(Room { bytes, _held: held }),
+                Err(Collecting::Again) => {}
+                Err(Collecting::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether as many blocks are free as a write has to leave.
+    fn has_reserve(&self, allocation: Allocation) -> Result<bool, Errno> {
+        let state = self.state.borrow();
+        let (available, reserve) = (state.available_blocks(), state.reserve);
+        if available >= reserve.write {
+            return Ok(true);
+        }
+        let may_delete = allocation == Allocation::Deletion && available >= reserve.deletion;
+        let dirty = state.dirty_bytes() + state.sums.unchecked;
+        let sums = state.sums;
+        let possible = sums.free + sums.dirty + sums.erasing + sums.unchecked;
+        let is_full = dirty < reserve.dirty_bytes_min
+            || possible / u64::from(self.block_bytes) <= u64::from(reserve.write);
+        match (is_full, may_delete) {
+            (false, _) => Ok(false),
+            (true, true) => Ok(true),
+            (true, false) => Err(Errno::Enospc),
+        }
+    }
+
+    async fn wait_for_erase(&self) {
+        let is_under_way = {
+            let state = self.state.borrow();
+            state.erasing_blocks > 0
+                && state.list(List::ErasePending).is_empty()
+                && state.list(List::EraseComplete).is_empty()
+        };
+        if is_under_way {
+            self.erase_waiters.wait().await;
+        }
+    }
+
+    /// Reserves room for the collector, which holds the allocation lock
+    /// (`jffs2_reserve_space_gc`).
+    pub(crate) async fn reserve_collecting(
+        &self,
+        bytes_min: u32,
+        entry_bytes: u32,
+    ) -> Result<u32, Errno> {
+        loop {
+            match self.find_room(padded(bytes_min), entry_bytes).await {
+                Ok(bytes) => return Ok(bytes),
+                Err(Collecting::Again) => {}
+                Err(Collecting::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Room in the block being written, or in the next (`jffs2_do_reserve_space`).
+    async fn find_room(&self, bytes_min: u32, entry_bytes: u32) -> Result<u32, Collecting> {
+        loop {
+            let (block, free, reserved) = {
+                let state = self.state.borrow();
+                let has_summary = self.has_summary && !state.summary.is_disabled;
+                let reserved = if has_summary { state.summary.bytes_with(entry_bytes) } else { 0 };
+                let free = state.next_block.map_or(0, |block| state.blocks[block as usize].free);
+                (state.next_block, free, reserved)
+            };
+            let Some(block) = block else {
+                match self.take_free_block() {
+                    Ok(()) => continue,
+                    Err(true) => {
+                        self.make_free_block().await?;
+                        return Err(Collecting::Again);
+                    }
+                    Err(false) => return Err(Collecting::Failed(Errno::Enospc)),
+                }
+            };
+            if bytes_min + reserved <= free {
+                return Ok(free - reserved);
+            }
+            if reserved > 0 {
+                // If it failed, the block was given up and the next round takes another.
+                let _ = self.write_summary().await;
+                let state = &mut *self.state.borrow_mut();
+                if !state.summary.is_disabled && state.next_block == Some(block) {
+                    state.next_block = None;
+                    state.close(block, false);
+                }
+                continue;
+            }
+            // The rest of the block is too small: what is in the buffer fills a page of it.
+            if !self.state.borrow().write_buffer.bytes.is_empty() {
+                self.flush_padded().await.map_err(Collecting::Failed)?;
+                continue;
+            }
+            let state = &mut *self.state.borrow_mut();
+            state.link_dirt((block + 1) * self.block_bytes - free, free);
+            state.dirt_to_waste(block, free);
+            state.next_block = None;
+            state.close(block, false);
+        }
+    }
+
+    /// Takes the first free block for writing; else tells whether one can be made
+    /// (`jffs2_find_nextblock`).
+    pub(crate) fn take_free_block(&self) -> Result<(), bool> {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(block) = state.list(List::Free).front().copied() {
+            state.file(block, List::Nowhere);
+            state.next_block = Some(block);
+            state.summary.clear();
+            state.write_buffer.offset = None;
+            return Ok(());
+        }
+        if state.erasing_blocks == 0
+            && let Some(block) = state.list(List::Erasable).front().copied()
+        {
+            state.file_erase_pending(block);
+        }
+        let can_flush = !state.list(List::ErasablePendingFlush).is_empty();
+        Err(state.erasing_blocks > 0 || can_flush)
+    }
+
+    async fn make_free_block(&self) -> Result<(), Collecting> {
+        if self.state.borrow().erasing_blocks == 0 {
+            return self.flush_padded().await.map_err(Collecting::Failed);
+        }
+        if !self.erase_one().await {
+            let has_erasing = self.listed(List::Erasing) > 0;
+            if !has_erasing {
+                return Err(Collecting::Failed(Errno::Enospc));
+            }
+            self.erase_waiters.wait().await;
+        }
+        Ok(())
+    }
+}
+
+/// Why a pass of the collector, or a search for room, ended without success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collecting {
+    /// Blocks are being erased: try again (`EAGAIN`).
+    Again,
+    /// For good.
+    Failed(Errno),
+}
+
+impl From<Errno> for Collecting {
+    fn from(error: Errno) -> Self {
+        Self::Failed(error)
+    }
+}

@@ -1,0 +1,95 @@
+//! The collector's thread, and the periodic write-back.
+//!
+//! Source: `fs/jffs2/background.c`, `nodemgmt.c` (`jffs2_thread_should_wake`), `super.c`.
+
+use crate::engine::Engine;
+use crate::space::Collecting;
+use crate::state::List;
+use posix::Errno;
+use std::rc::Rc;
+
+/// Failed passes in a row after which the thread gives up.
+const FAILURES_MAX: u32 = 1000;
+
+impl Engine {
+    /// Whether the thread has something to do.
+    pub(crate) fn has_work(&self) -> bool {
+        let state = self.state.borrow();
+        if !state.list(List::EraseComplete).is_empty() || !state.list(List::ErasePending).is_empty()
+        {
+            return true;
+        }
+        if state.sums.unchecked > 0 {
+            return true;
+        }
+        let is_short = state.available_blocks() < state.reserve.collect_trigger
+            && state.dirty_bytes() > state.reserve.dirty_bytes_min;
+        let very_dirty = state.list(List::VeryDirty).len() as u32;
+        is_short || very_dirty >= state.reserve.very_dirty_trigger
+    }
+
+    /// Starts what runs beside the callers.
+    pub(crate) fn start(self: &Rc<Self>) {
+        if self.options.is_read_only {
+            return;
+        }
+        if self.options.has_thread {
+            let engine = self.clone();
+            self.sim.spawn_named("jffs2 collector", async move { engine.run_collector().await });
+        }
+        if self.options.has_write_back {
+            let engine = self.clone();
+            self.sim.spawn_named("jffs2 write-back", async move { engine.run_write_back().await });
+        }
+    }
+
+    async fn run_collector(&self) {
+        let mut failures = 0;
+        while !self.is_ending.get() {
+            if !self.has_work() {
+                self.thread_waiters.wait().await;
+                continue;
+            }
+            // Without the pause the thread would starve everybody else after a mount.
+            self.sim.sleep(self.options.profile.collector_pause_ns).await;
+            if self.is_ending.get() {
+                return;
+            }
+            let before = self.sim.now();
+            match self.collect_pass().await {
+                Err(Collecting::Failed(Errno::Enospc)) => {
+                    self.find("the collector's thread found no space and ended".into());
+                    return;
+                }
+                Err(Collecting::Again) => self.erase_waiters.wait().await,
+                Err(Collecting::Failed(_)) => failures += 1,
+                Ok(()) => failures = 0,
+            }
+            if failures == FAILURES_MAX {
+                // The kernel would try for ever; here that would be a run without end.
+                self.find("the collector's thread met too many errors in a row and ended".into());
+                return;
+            }
+            if self.sim.now() == before {
+                self.sim.yield_now().await;
+            }
+        }
+    }
+
+    async fn run_write_back(&self) {
+        let interval_ns = self.options.profile.write_back_interval_ns;
+        while !self.is_ending.get() {
+            self.sim.sleep(interval_ns).await;
+            if self.is_ending.get() {
+                return;
+            }
+            let held = self.allocation.lock().await;
+            // A failure is in the report; there is nobody to tell it to.
+            let _ = self.flush_padded().await;
+            if self.options.profile.write_super_erases {
+                self.erase_all_pending().await;
+            }
+            drop(held);
+        }
+    }
+}
