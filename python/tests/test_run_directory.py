@@ -72,6 +72,7 @@ def test_an_interrupted_run_lies_beside_the_earlier_one(
 ) -> None:
     from synthetic_results import REFERENCE, engine_answer
 
+    study = str(REFERENCE.with_name("ftl-windows.toml"))
     answer = engine_answer()
     answer["interrupted"] = True
     answer["study"]["reference"] = None
@@ -79,13 +80,13 @@ def test_an_interrupted_run_lies_beside_the_earlier_one(
     monkeypatch.setattr("nandlab.engine.run_study", lambda *args, **options: answer)
     monkeypatch.setattr("nandlab.engine.listing", lambda kind: [])
     out = tmp_path / "out"
-    request = study_runs.RunRequest("ftl-windows", str(REFERENCE), out)
+    request = study_runs.RunRequest("ftl-windows", study, out)
     first = study_runs.run(request)
     second = study_runs.run(request)
     assert (first.folder, second.folder) == (out, tmp_path / "out-interrupted")
     assert "interrupted" in (second.folder / "report.html").read_text()
     answer["rows"], answer["curves"]["rows"] = [], []
-    nothing = study_runs.run(study_runs.RunRequest("ftl-windows", str(REFERENCE), tmp_path / "no"))
+    nothing = study_runs.run(study_runs.RunRequest("ftl-windows", study, tmp_path / "no"))
     assert nothing.verdict.headline.startswith("No verdict")
     assert read_results(nothing.folder).rows.rows == ()
 
