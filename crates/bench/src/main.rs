@@ -15,6 +15,7 @@ use bare_loop::BareLoop;
 use ftl::{FTLS, Ftl, Settings};
 use nand::random::Stream;
 use nand::{Chip, FaultSettings, Part, Storage, find_part};
+use peak_alloc::PeakAlloc;
 use scheduler_cost::SchedulerCost;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -24,6 +25,10 @@ use std::time::Instant;
 use study::{AddressRule, Replay};
 use timed_device::TimedDevice;
 use trace::{Operation, Record, TraceWriter};
+
+/// Counts the bytes in use.
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// 4 GiB of 4 KiB pages, 64 to a block; an eighth is spare.
 const BLOCKS: u32 = 16_384;

@@ -4,14 +4,11 @@
 //! the device takes a constant time. The time includes the elevator's part, which is the same for
 //! all: merging, the hash of request ends, the dispatch list.
 
+use crate::ALLOCATOR;
 use nand::random::Stream;
-use peak_alloc::PeakAlloc;
 use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, RequestId, SCHEDULERS, Settings};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
-
-#[global_allocator]
-static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const PROCESSES: u32 = 16;
 /// Requests of each process under way.

@@ -3,6 +3,7 @@
 //! A device does what the layer does and places every operation in time; the histogram of latencies
 //! is part of the work that is measured.
 
+use crate::ALLOCATOR;
 use crate::bare_loop::{self, BareLoop};
 use device::{BlockDevice, Command, DeviceSpec, Fill, FlashDevice, Precondition};
 use nand::random::Stream;
@@ -19,6 +20,10 @@ const PAGE_SECTORS: u32 = 8;
 const SPARE_FACTOR: f64 = 0.07;
 const ROUNDS: usize = 5;
 const WRITES: u64 = 1_000_000;
+
+/// Memory does not depend on the number of requests: ten million writes may only make lists of what
+/// is under way a little longer.
+const GROWTH_BYTES_MAX: usize = 64 << 10;
 
 /// What is measured.
 pub(crate) struct TimedDevice {
@@ -192,6 +197,7 @@ pub(crate) fn measure() -> TimedDevice {
         run
     });
     let (mut bare_best, mut best) = (f64::MAX, [f64::MAX; 2]);
+    let bytes_before = ALLOCATOR.current_usage();
     for _ in 0..ROUNDS {
         let start = Instant::now();
         bare_loop::run(&mut bare, &mut bare_stream, WRITES);
@@ -203,6 +209,8 @@ pub(crate) fn measure() -> TimedDevice {
         }
     }
     runs.iter().for_each(Run::check);
+    let growth_bytes = ALLOCATOR.current_usage().saturating_sub(bytes_before);
+    assert!(growth_bytes <= GROWTH_BYTES_MAX, "memory grew by {growth_bytes} bytes with requests");
     let p99_ms = |run: &Run| run.histogram.quantile_ns(0.99) as f64 * 1e-6;
     TimedDevice {
         bare_writes_per_s: WRITES as f64 / bare_best,

@@ -7,53 +7,15 @@ mod support;
 
 use jffs2::{Jffs2, MountOptions};
 use posix::{FileSystem, InodeNumber, NewInode, PAGE_BYTES};
+use script::{Data, DataKind, Xorshift};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use support::{Bench, CALLER, blank, quiet, read_file, run, text};
 
-/// The generators of the golden data.
-struct Data {
-    state: u64,
-    is_text: bool,
-    words: u32,
-    rest: Vec<u8>,
-}
-
-const WORDS: [&str; 32] = [
-    "the", "of", "and", "flash", "block", "page", "erase", "read", "write", "node", "inode",
-    "journal", "index", "commit", "garbage", "wear", "level", "buffer", "cache", "sector",
-    "simulate", "device", "kernel", "mount", "recover", "power", "tree", "leaf", "branch",
-    "checksum", "header", "log",
-];
-
-impl Data {
-    fn new(kind: &str, seed: u64) -> Self {
-        let state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Self { state, is_text: kind == "t", words: 0, rest: Vec::new() }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state
-    }
-
-    fn take(&mut self, bytes: usize) -> Vec<u8> {
-        while self.rest.len() < bytes {
-            let next = self.next();
-            if self.is_text {
-                self.words += 1;
-                self.rest.extend_from_slice(WORDS[(next >> 32) as usize % 32].as_bytes());
-                self.rest.push(if self.words.is_multiple_of(12) { b'\n' } else { b' ' });
-            } else {
-                self.rest.extend_from_slice(&next.to_le_bytes());
-            }
-        }
-        let later = self.rest.split_off(bytes);
-        std::mem::replace(&mut self.rest, later)
-    }
+/// The stream of a kind, by its letter.
+fn stream(kind: &str, seed: u64) -> Data {
+    Data::new(DataKind::from_letter(kind).expect("a kind of data"), seed)
 }
 
 /// Reads, programs and erases of the chip.
@@ -174,12 +136,12 @@ impl Replay {
             ["sync"] => self.fs().sync().await.expect("synced"),
             ["put", path, _, bytes, chunk, kind, seed, ..] => {
                 let (bytes, chunk) = (bytes.parse().expect("bytes"), chunk.parse().expect("bytes"));
-                let data = Data::new(kind, seed.parse().expect("a seed"));
+                let data = stream(kind, seed.parse().expect("a seed"));
                 self.put(path, bytes, chunk, data, words.get(7).copied()).await;
             }
             ["putn", prefix, _, _, _, _, _, kind, _] => {
                 for file in number(2)..number(3) {
-                    let data = Data::new(kind, number(8) + file);
+                    let data = stream(kind, number(8) + file);
                     let path = format!("{prefix}{file:05}");
                     self.put(&path, number(5) as usize, number(6) as usize, data, None).await;
                 }
@@ -188,11 +150,10 @@ impl Replay {
                 let (directory, name) = self.find(path).await;
                 let inode = self.fs().lookup(directory, name.as_bytes()).await.expect("a file");
                 let (block, bytes) = (number(3), number(4));
-                let (mut places, mut data) =
-                    (Data::new("x", number(5)), Data::new(kind, number(7)));
+                let (mut places, mut data) = (Xorshift::new(number(5)), stream(kind, number(7)));
                 let syncs = words.get(8).copied();
                 for _ in 0..number(2) {
-                    let offset = (places.next() >> 33) % (bytes / block) * block;
+                    let offset = (places.next_number() >> 33) % (bytes / block) * block;
                     let part = data.take(block as usize);
                     self.write(inode, offset, &part).await;
                     if syncs == Some("fsynceach") {

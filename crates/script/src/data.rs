@@ -102,6 +102,13 @@ impl Data {
         }
     }
 
+    /// The next `count` bytes.
+    pub fn take(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.fill(&mut bytes);
+        bytes
+    }
+
     fn make(&mut self) {
         self.taken = 0;
         let number = self.numbers.next_number();

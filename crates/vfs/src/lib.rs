@@ -11,6 +11,6 @@ mod memory;
 pub mod tree;
 mod vfs;
 
-pub use manifest::{Manifest, ManifestRow, escape_path, unescape_path};
+pub use manifest::{Manifest, ManifestRow, escape_path, hexadecimal, unescape_path};
 pub use memory::MemoryFileSystem;
 pub use vfs::{OpenFile, OpenOptions, Vfs};

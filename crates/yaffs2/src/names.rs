@@ -171,6 +171,8 @@ impl Device {
         if self.objects.get(number).is_some_and(Object::has_children) {
             return;
         }
+        // As in the real one, whose callers look at nothing: a deletion that could not be written comes
+        // back with the next scan.
         let _ = self.remove_object(number, is_used).await;
     }
 

@@ -228,6 +228,7 @@ impl Device {
         match self.profile.parent_update {
             ParentUpdate::Never => {}
             ParentUpdate::Immediate => {
+                // The change itself is on the medium; times of a directory are not worth an error.
                 let _ = self.update_header(directory, Update::default()).await;
             }
             ParentUpdate::Deferred => self.objects.note_dirty_directory(directory),
@@ -238,6 +239,7 @@ impl Device {
     pub(crate) async fn update_dirty_directories(&mut self) {
         while let Some(directory) = self.objects.take_dirty_directory() {
             if self.objects.get(directory).is_some_and(|object| object.is_dirty) {
+                // Nobody waits for it; the header stays as it was.
                 let _ = self.update_header(directory, Update::default()).await;
             }
         }

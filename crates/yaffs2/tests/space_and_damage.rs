@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::ops::{Shell, Xorshift};
+use common::ops::Shell;
 use common::{Bench, chip_of, data, manifest, part};
 use nand::{Chip, FaultSettings, ImageLayout, PageAddress, Storage};
 use posix::{Errno, FileSystem};
+use script::Xorshift;
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -110,16 +111,16 @@ fn damaged_media_are_survived() {
         let mut damaged = image.clone();
         let mut random = Xorshift::new(seed + 100);
         for _ in 0..[3, 40, 2000][seed as usize % 3] {
-            let page = (random.next() >> 20) as usize % (damaged.len() / 2112);
+            let page = (random.next_number() >> 20) as usize % (damaged.len() / 2112);
             let bytes = &mut damaged[page * 2112..(page + 1) * 2112];
             // Spare areas and headers more often than the rest, but never a bad mark.
-            let at = match random.next() >> 40 & 3 {
-                0 => 2050 + (random.next() >> 33) as usize % 28,
-                1 => (random.next() >> 33) as usize % 512,
-                2 => (random.next() >> 33) as usize % 2048,
-                _ => 2050 + (random.next() >> 33) as usize % 16,
+            let at = match random.next_number() >> 40 & 3 {
+                0 => 2050 + (random.next_number() >> 33) as usize % 28,
+                1 => (random.next_number() >> 33) as usize % 512,
+                2 => (random.next_number() >> 33) as usize % 2048,
+                _ => 2050 + (random.next_number() >> 33) as usize % 16,
             };
-            bytes[at] = (random.next() >> 33) as u8;
+            bytes[at] = (random.next_number() >> 33) as u8;
             if seed % 2 == 1 && at >= 2050 {
                 // With a code that agrees, the nonsense is believed.
                 let mut tags = [0; 16];

@@ -1,10 +1,14 @@
 """Distributions of latency beside the normal distribution with the same mean and deviation."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import NormalDist
+from typing import Any
 
+from nandlab.report import charts
+from nandlab.report.parts import DataTable, Figure, numeric
 from nandlab.verdicts.wording import duration
 
 NORMAL_COLUMNS = (
@@ -16,6 +20,63 @@ NORMAL_COLUMNS = (
     "the normal's",
 )
 """What tells a distribution from its normal."""
+
+
+@dataclass
+class ReadDistributions:
+    """Distributions of reads at the sizes of one load, for several schedulers."""
+
+    lines: list[list[str]] = field(default_factory=list)
+
+    def at_size(
+        self, size: str, rows: Mapping[str, Iterable[Mapping[str, str]]]
+    ) -> list[dict[str, Any]]:
+        """Takes a size: rows of the table `latencies` by the scheduler's name; points to draw."""
+        curves: list[dict[str, Any]] = []
+        for name, found in rows.items():
+            buckets = [(int(row["from_ns"]), int(row["to_ns"]), int(row["count"])) for row in found]
+            if not buckets:
+                continue
+            measured, normal, line = against_normal(buckets)
+            self.lines.append([size, name, *line])
+            curves += [{**point, "what": name} for point in measured]
+            curves += [{**point, "what": f"normal fitted to {name}"} for point in normal]
+        return curves
+
+    def table(self, label: str) -> list[DataTable]:
+        """What tells the distributions from their normals; nothing if there are none."""
+        columns = ("KiB", "scheduler", *NORMAL_COLUMNS)
+        title = f"Reads against the normal with the same mean and deviation, {label}"
+        places = numeric(2, len(NORMAL_COLUMNS))
+        return [DataTable(title, columns, self.lines, places)] if self.lines else []
+
+
+def distribution_figure(
+    identifier: str,
+    size: str,
+    curves: Sequence[Mapping[str, Any]],
+    *,
+    place: str = "",
+    is_main: bool = False,
+) -> Figure:
+    """The distributions at a size, with their normals; `place` says where, if that is not plain."""
+    return Figure(
+        identifier,
+        f"Latency of reads at {size} KiB" + (f", {place}" if place else ""),
+        "Share of the reads in each eighth of a power of two; the normal has the same mean and "
+        "standard deviation.",
+        charts.lines(
+            curves,
+            x="ms",
+            y="share",
+            series="what",
+            x_title="latency (ms)",
+            y_title="share of reads (%)",
+            about=f"Distribution of read latency at {size} KiB with fitted normals",
+            logarithmic_x=True,
+        ),
+        is_main=is_main,
+    )
 
 
 def against_normal(

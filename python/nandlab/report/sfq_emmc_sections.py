@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nandlab.report import charts
-from nandlab.report.distributions import NORMAL_COLUMNS, against_normal
+from nandlab.report.distributions import ReadDistributions, distribution_figure
 from nandlab.report.parts import DataTable, Figure, Section, numeric
 from nandlab.results import StudyResult
 from nandlab.verdicts.confidence import geometric_mean
@@ -491,41 +491,17 @@ def _mean_duration(view: View, metric: str, cells: Sequence[Mapping[str, str]]) 
 
 def _distributions(view: View, load: Load) -> Section:
     figures = []
-    lines = []
-    sizes = view.sizes(Pair(load=load))
-    for size in sizes:
-        curves: list[dict[str, Any]] = []
-        for scheduler, name in _PAIR_NAMES.items():
-            place = view.place(scheduler, size, load)
-            buckets = [
-                (int(row["from_ns"]), int(row["to_ns"]), int(row["count"]))
-                for row in view.runs.table("latencies", direction="read", **place)
-            ]
-            if not buckets:
-                continue
-            measured, normal, line = against_normal(buckets)
-            lines.append([size, name, *line])
-            curves += [{**point, "what": name} for point in measured]
-            curves += [{**point, "what": f"normal fitted to {name}"} for point in normal]
-        if size in _DISTRIBUTION_SIZES and curves:
-            figures.append(
-                Figure(
-                    f"distribution-{size}",
-                    f"Latency of reads at {size} KiB",
-                    "Share of the reads in each eighth of a power of two; the normal has the same "
-                    "mean and standard deviation.",
-                    charts.lines(
-                        curves,
-                        x="ms",
-                        y="share",
-                        series="what",
-                        x_title="latency (ms)",
-                        y_title="share of reads (%)",
-                        about=f"Distribution of read latency at {size} KiB with fitted normals",
-                        logarithmic_x=True,
-                    ),
-                )
+    found = ReadDistributions()
+    for size in view.sizes(Pair(load=load)):
+        rows = {
+            name: view.runs.table(
+                "latencies", direction="read", **view.place(scheduler, size, load)
             )
+            for scheduler, name in _PAIR_NAMES.items()
+        }
+        curves = found.at_size(size, rows)
+        if size in _DISTRIBUTION_SIZES and curves:
+            figures.append(distribution_figure(f"distribution-{size}", size, curves))
     return Section(
         "distributions",
         "How latencies are distributed",
@@ -535,16 +511,7 @@ def _distributions(view: View, load: Load) -> Section:
             "fitted normal has a large part below zero and misses both the peak and the tail.",
         ),
         figures=figures,
-        tables=(
-            DataTable(
-                f"Reads against the normal with the same mean and deviation, {load.label}",
-                ("KiB", "scheduler", *NORMAL_COLUMNS),
-                lines,
-                numeric(2, 6),
-            ),
-        )
-        if lines
-        else (),
+        tables=found.table(load.label),
     )
 
 

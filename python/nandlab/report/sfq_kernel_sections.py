@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nandlab.report import charts
-from nandlab.report.distributions import NORMAL_COLUMNS, against_normal
+from nandlab.report.distributions import ReadDistributions, distribution_figure
 from nandlab.report.parts import DataTable, Figure, Section, numeric
 from nandlab.results import StudyResult
 from nandlab.verdicts.model import Verdict
@@ -246,54 +246,31 @@ def _processor(view: View, places: Sequence[Place]) -> Section:
 
 
 def _distributions(view: View, places: Sequence[Place]) -> Section:
-    figures, tables = [], []
+    figures: list[Figure] = []
+    tables: list[DataTable] = []
     for place in places:
         if BFQ not in view.others(place):
             continue
-        lines = []
+        found = ReadDistributions()
         for size in view.sizes(place, BFQ):
-            curves: list[dict[str, Any]] = []
-            for scheduler, name in ((BFQ, "BFQ"), (SFQ, "SFQ")):
-                cell = view.cell(place, scheduler, size)
-                buckets = [
-                    (int(row["from_ns"]), int(row["to_ns"]), int(row["count"]))
-                    for row in view.runs.table("latencies", direction="read", **cell)
-                ]
-                if not buckets:
-                    continue
-                measured, normal, line = against_normal(buckets)
-                lines.append([size, name, *line])
-                curves += [{**point, "what": name} for point in measured]
-                curves += [{**point, "what": f"normal fitted to {name}"} for point in normal]
+            rows = {
+                name: view.runs.table(
+                    "latencies", direction="read", **view.cell(place, scheduler, size)
+                )
+                for scheduler, name in ((BFQ, "BFQ"), (SFQ, "SFQ"))
+            }
+            curves = found.at_size(size, rows)
             if size in _DISTRIBUTION_SIZES and curves:
                 figures.append(
-                    Figure(
+                    distribution_figure(
                         _identifier(f"distribution-{size}", place),
-                        f"Latency of reads at {size} KiB, {place.device}",
-                        f"{place.label}. Share of the reads in each eighth of a power of two; the "
-                        "normal has the same mean and standard deviation.",
-                        charts.lines(
-                            curves,
-                            x="ms",
-                            y="share",
-                            series="what",
-                            x_title="latency (ms)",
-                            y_title="share of reads (%)",
-                            about=f"Distribution of read latency at {size} KiB on {place.device}",
-                            logarithmic_x=True,
-                        ),
+                        size,
+                        curves,
+                        place=place.label,
                         is_main=size == _MAIN_SIZE,
                     )
                 )
-        if lines:
-            tables.append(
-                DataTable(
-                    f"Reads against the normal with the same mean and deviation, {place.label}",
-                    ("KiB", "scheduler", *NORMAL_COLUMNS),
-                    lines,
-                    numeric(2, len(NORMAL_COLUMNS)),
-                )
-            )
+        tables += found.table(place.label)
     return Section(
         "distributions",
         "How latencies are distributed",

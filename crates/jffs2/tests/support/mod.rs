@@ -9,9 +9,9 @@ use nand::{Chip, FaultSettings, ImageLayout, Part, Storage, find_part};
 use posix::{Caller, FileSystem, FileType, InodeNumber, PAGE_BYTES, Time};
 use sha2::{Digest, Sha256};
 use sim::{Cpus, RunEnd, Sim, Simulation};
-use std::fmt::Write;
 use std::path::Path;
 use std::rc::Rc;
+use vfs::{escape_path, hexadecimal};
 
 pub(crate) fn data(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
@@ -109,25 +109,6 @@ pub(crate) fn run_with<F: Future<Output = ()> + 'static>(
     (mtd.with_chip(|chip| chip.clone()), end)
 }
 
-fn escape(name: &[u8]) -> String {
-    let mut out = Vec::new();
-    for byte in name {
-        if *byte <= b' ' || *byte == b'%' || *byte == 0x7f {
-            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
-        } else {
-            out.push(*byte);
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 pub(crate) async fn read_file(
     fs: &Jffs2,
     inode: InodeNumber,
@@ -167,18 +148,18 @@ pub(crate) async fn manifest(fs: &Jffs2) -> Vec<String> {
 
 async fn describe(fs: &Jffs2, path: &[u8], inode: InodeNumber) -> String {
     let shown = fs.attributes(inode).await;
-    let Ok(shown) = shown else { return format!("?\t{}", escape(path)) };
+    let Ok(shown) = shown else { return format!("?\t{}", escape_path(path)) };
     let is_file = shown.kind == FileType::Regular;
     let sha = if is_file {
         match read_file(fs, inode, shown.size_bytes).await {
-            Ok(content) => hex(&Sha256::digest(&content)),
+            Ok(content) => hexadecimal(&Sha256::digest(&content)),
             Err(error) => format!("{error:?}"),
         }
     } else {
         "-".into()
     };
     let target = match shown.kind {
-        FileType::Symlink => escape(&fs.read_link(inode).await.expect("a target")),
+        FileType::Symlink => escape_path(&fs.read_link(inode).await.expect("a target")),
         _ => "-".into(),
     };
     let device = if shown.kind.is_device() {
@@ -189,7 +170,7 @@ async fn describe(fs: &Jffs2, path: &[u8], inode: InodeNumber) -> String {
     let mut attributes = Vec::new();
     for name in fs.list_attributes(inode).await.expect("names") {
         let value = fs.extended_attribute(inode, &name).await.expect("a value");
-        attributes.push(format!("{}={}", escape(&name), hex(&value)));
+        attributes.push(format!("{}={}", escape_path(&name), hexadecimal(&value)));
     }
     attributes.sort();
     let attributes = if attributes.is_empty() { "-".into() } else { attributes.join(",") };
@@ -205,7 +186,7 @@ async fn describe(fs: &Jffs2, path: &[u8], inode: InodeNumber) -> String {
         shown.uid,
         shown.gid,
         shown.modified.seconds,
-        escape(path)
+        escape_path(path)
     )
 }
 

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use vfs::hexadecimal;
 
 /// Writes bytes as the page cache does: a page at a time, read first if it is written in part.
 pub(crate) async fn write(
@@ -196,7 +197,7 @@ impl Model {
         let node = &self.nodes[&id];
         let links = self.paths.values().filter(|other| **other == id).count();
         let sha = match node.kind {
-            FileType::Regular => super::hex(&Sha256::digest(&node.data)),
+            FileType::Regular => hexadecimal(&Sha256::digest(&node.data)),
             _ => "-".into(),
         };
         let target = match node.kind {
@@ -206,7 +207,7 @@ impl Model {
         let attributes: Vec<String> = node
             .attributes
             .iter()
-            .map(|(name, value)| format!("{name}={}", super::hex(value)))
+            .map(|(name, value)| format!("{name}={}", hexadecimal(value)))
             .collect();
         let attributes = if attributes.is_empty() { "-".into() } else { attributes.join(",") };
         let device = if node.kind.is_device() {

@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::path::Path;
 use std::rc::Rc;
+use vfs::{escape_path, hexadecimal};
 use yaffs2::{MountOptions, Yaffs2};
 
 pub(crate) const ROOT: Caller =
@@ -113,26 +114,6 @@ pub(crate) async fn read_all(fs: &Yaffs2, inode: InodeNumber, size: u64) -> Vec<
     all
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("memory");
-        text
-    })
-}
-
-pub(crate) fn escape(name: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for byte in name {
-        if *byte <= b' ' || *byte == b'%' || *byte == 0x7f {
-            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
-        } else {
-            out.push(*byte);
-        }
-    }
-    out
-}
-
 /// The lines of a manifest as a mount shows it, sorted by path.
 pub(crate) async fn manifest(fs: &Yaffs2) -> Vec<Vec<u8>> {
     let mut rows = Vec::new();
@@ -146,9 +127,11 @@ pub(crate) async fn manifest(fs: &Yaffs2) -> Vec<Vec<u8>> {
                 // Sizes beyond the device are those of damaged headers.
                 let size = stat.size_bytes.min(fs.space().blocks * 2048);
                 let bytes = read_all(fs, inode, size).await;
-                sum = hex(&Sha256::digest(&bytes));
+                sum = hexadecimal(&Sha256::digest(&bytes));
             }
-            FileType::Symlink => target = escape(&fs.read_link(inode).await.expect("a link")),
+            FileType::Symlink => {
+                target = escape_path(&fs.read_link(inode).await.expect("a link")).into_bytes();
+            }
             FileType::Directory => {
                 for entry in fs.read_directory(inode).await.expect("a directory") {
                     let mut child = path.clone();
@@ -169,7 +152,7 @@ pub(crate) async fn manifest(fs: &Yaffs2) -> Vec<Vec<u8>> {
             for name in names {
                 let value = fs.extended_attribute(inode, &name).await.expect("a value");
                 let name = String::from_utf8(name).expect("a name");
-                xattrs.push(format!("{name}={}", hex(&value)));
+                xattrs.push(format!("{name}={}", hexadecimal(&value)));
             }
         }
         let size = if stat.kind == FileType::Directory { 0 } else { stat.size_bytes };
@@ -189,7 +172,11 @@ pub(crate) async fn manifest(fs: &Yaffs2) -> Vec<Vec<u8>> {
         .into_bytes();
         row.extend_from_slice(&target);
         row.extend_from_slice(format!("\t{xattrs}\t").as_bytes());
-        row.extend_from_slice(&if path.is_empty() { b".".to_vec() } else { escape(&path) });
+        row.extend_from_slice(&if path.is_empty() {
+            b".".to_vec()
+        } else {
+            escape_path(&path).into_bytes()
+        });
         rows.push((path, row));
     }
     rows.sort();

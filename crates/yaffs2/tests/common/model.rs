@@ -1,9 +1,10 @@
 //! A file system in memory, and random operations on it and on the real one.
 
-use super::ops::{DataStream, Xorshift};
-use super::{escape, hex};
+use super::ops::stream;
+use script::Xorshift;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
+use vfs::{escape_path, hexadecimal};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
@@ -53,15 +54,20 @@ impl Model {
             let node = &self.nodes[*index];
             let links = self.names.values().filter(|other| *other == index).count();
             let (letter, size, sum, target) = match &node.kind {
-                Kind::File(data) => ('f', data.len(), hex(&Sha256::digest(data)), "-".to_owned()),
+                Kind::File(data) => {
+                    ('f', data.len(), hexadecimal(&Sha256::digest(data)), "-".to_owned())
+                }
                 Kind::Directory => ('d', 0, "-".to_owned(), "-".to_owned()),
                 Kind::Symlink(target) => ('l', target.len(), "-".to_owned(), target.clone()),
                 Kind::Pipe => ('p', 0, "-".to_owned(), "-".to_owned()),
             };
-            let xattrs: Vec<String> =
-                node.xattrs.iter().map(|(name, value)| format!("{name}={}", hex(value))).collect();
+            let xattrs: Vec<String> = node
+                .xattrs
+                .iter()
+                .map(|(name, value)| format!("{name}={}", hexadecimal(value)))
+                .collect();
             let xattrs = if xattrs.is_empty() { "-".to_owned() } else { xattrs.join(",") };
-            let name = String::from_utf8(escape(path.as_bytes())).expect("text");
+            let name = escape_path(path.as_bytes());
             let row = format!(
                 "{letter} {:04o} {links} 0 0 {size} * - {sum} {target} {xattrs} {name}",
                 node.mode
@@ -96,13 +102,13 @@ pub(crate) struct Random {
 impl Random {
     pub(crate) fn new(seed: u64, has_xattrs: bool, bytes_max: usize) -> Self {
         let mut numbers = Xorshift::new(seed + 1);
-        numbers.next();
+        numbers.next_number();
         let model = Model::default();
         Self { model, numbers, has_xattrs, bytes_max, touched: BTreeSet::new() }
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        (self.numbers.next() >> 33) as usize % limit
+        (self.numbers.next_number() >> 33) as usize % limit
     }
 
     fn pick(&mut self, wanted: impl Fn(&Node) -> bool) -> Option<String> {
@@ -168,7 +174,7 @@ impl Random {
                 }
                 let length = self.length();
                 self.touch(&path);
-                let data = DataStream::new("x", seed).take(length);
+                let data = stream("x", seed).take(length);
                 if exists.is_some() {
                     *self.model.data(&path) = data;
                 } else {
@@ -183,7 +189,7 @@ impl Random {
                 let offset = self.below(size + 1 + if choice < 28 { 30_000 } else { 0 });
                 let length = self.length();
                 self.touch(&path);
-                let bytes = DataStream::new("x", seed).take(length);
+                let bytes = stream("x", seed).take(length);
                 let data = self.model.data(&path);
                 data.resize(size.max(offset + length), 0);
                 data[offset..offset + length].copy_from_slice(&bytes);
@@ -284,9 +290,9 @@ impl Random {
                 let path = self.pick(|node| matches!(node.kind, Kind::File(_)))?;
                 self.touch(&path);
                 let name = format!("user.{}", self.below(3));
-                let value = DataStream::new("x", seed).take(1 + seed as usize % 80);
+                let value = stream("x", seed).take(1 + seed as usize % 80);
                 self.model.node(&path).xattrs.insert(name.clone(), value.clone());
-                format!("setxattr {path} {name} {}", hex(&value))
+                format!("setxattr {path} {name} {}", hexadecimal(&value))
             }
             95..=97 => {
                 let path = self.pick(is_file)?;

@@ -8,72 +8,15 @@ use posix::{
     Attributes, Caller, Changes, Errno, FileSystem, InodeNumber, NewInode, PAGE_BYTES, Time,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
+use script::{Data, DataKind, Xorshift};
 use sim::{Cpus, Sim};
 use std::rc::Rc;
+use vfs::unescape_path;
 use yaffs2::{MountOptions, Yaffs2};
 
-const WORDS: &[&str] = &[
-    "the", "of", "and", "flash", "block", "page", "erase", "read", "write", "node", "inode",
-    "journal", "index", "commit", "garbage", "wear", "level", "buffer", "cache", "sector",
-    "simulate", "device", "kernel", "mount", "recover", "power", "tree", "leaf", "branch",
-    "checksum", "header", "log",
-];
-
-/// The stream of numbers that scripts draw from.
-pub(crate) struct Xorshift(u64);
-
-impl Xorshift {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
-/// A stream of data of a kind.
-pub(crate) struct DataStream {
-    kind: u8,
-    random: Xorshift,
-    pending: Vec<u8>,
-    words: u64,
-}
-
-impl DataStream {
-    pub(crate) fn new(kind: &str, seed: u64) -> Self {
-        Self {
-            kind: kind.as_bytes()[0],
-            random: Xorshift::new(seed),
-            pending: Vec::new(),
-            words: 0,
-        }
-    }
-
-    pub(crate) fn take(&mut self, count: usize) -> Vec<u8> {
-        while self.pending.len() < count {
-            match self.kind {
-                b'x' => self.pending.extend_from_slice(&self.random.next().to_le_bytes()),
-                b't' => {
-                    let word = WORDS[(self.random.next() >> 32) as usize % 32];
-                    self.pending.extend_from_slice(word.as_bytes());
-                    self.words += 1;
-                    self.pending.push(if self.words.is_multiple_of(12) { b'\n' } else { b' ' });
-                }
-                b'r' => {
-                    let mut page = DataStream::new("x", 7).take(4096);
-                    page[..8].copy_from_slice(&self.random.next().to_le_bytes());
-                    self.pending.extend_from_slice(&page);
-                }
-                _ => self.pending.resize(count, 0),
-            }
-        }
-        let rest = self.pending.split_off(count);
-        std::mem::replace(&mut self.pending, rest)
-    }
+/// The stream of a kind, by its letter.
+pub(crate) fn stream(kind: &str, seed: u64) -> Data {
+    Data::new(DataKind::from_letter(kind).expect("a kind of data"), seed)
 }
 
 fn number(text: &str) -> u64 {
@@ -90,18 +33,7 @@ fn octal(text: &str) -> u32 {
 }
 
 fn unescape(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::new(), 0);
-    while at < bytes.len() {
-        if bytes[at] == b'%' {
-            out.push(u8::from_str_radix(&text[at + 1..at + 3], 16).expect("two digits"));
-            at += 3;
-        } else {
-            out.push(bytes[at]);
-            at += 1;
-        }
-    }
-    out
+    unescape_path(text).expect("an escaped path")
 }
 
 /// Where and how a script runs.
@@ -273,7 +205,7 @@ impl Shell {
         mut offset: u64,
         mut length: u64,
         call: u64,
-        stream: &mut DataStream,
+        stream: &mut Data,
         sync: &str,
     ) -> Result<(), Errno> {
         let mut result = Ok(());
@@ -390,13 +322,13 @@ impl Shell {
             "append" => {
                 let inode = self.resolve(&path()).await?;
                 let offset = self.stat(inode).await?.size_bytes;
-                let mut stream = DataStream::new(word(4), number(word(5)));
+                let mut stream = stream(word(4), number(word(5)));
                 let (length, call) = (number(word(2)), number(word(3)));
                 self.write_calls(inode, offset, length, call, &mut stream, word(6)).await?;
             }
             "write" => {
                 let inode = self.resolve(&path()).await?;
-                let mut stream = DataStream::new(word(5), number(word(6)));
+                let mut stream = stream(word(5), number(word(6)));
                 let (offset, length, call) = (number(word(2)), number(word(3)), number(word(4)));
                 self.write_calls(inode, offset, length, call, &mut stream, word(7)).await?;
             }
@@ -481,7 +413,7 @@ impl Shell {
     /// MODE LEN CHUNK KIND SEED, and how to sync.
     async fn put(&mut self, path: &[u8], words: &[&str]) -> Result<(), Errno> {
         let inode = self.open_new(path, octal(words[0])).await?;
-        let mut stream = DataStream::new(words[3], number(words[4]));
+        let mut stream = stream(words[3], number(words[4]));
         let sync = words.get(5).copied().unwrap_or_default();
         let (length, call) = (number(words[1]), number(words[2]));
         self.write_calls(inode, 0, length, call, &mut stream, sync).await
@@ -492,10 +424,10 @@ impl Shell {
         let inode = self.resolve(path).await?;
         let (block, size) = (number(words[1]), number(words[2]));
         let mut offsets = Xorshift::new(number(words[3]));
-        let mut stream = DataStream::new(words[4], number(words[5]));
+        let mut stream = stream(words[4], number(words[5]));
         let sync = words.get(6).copied().unwrap_or_default();
         for _ in 0..number(words[0]) {
-            let offset = (offsets.next() >> 33) % (size / block) * block;
+            let offset = (offsets.next_number() >> 33) % (size / block) * block;
             let bytes = stream.take(block as usize);
             self.write_at(inode, offset, &bytes).await?;
             if sync == "fsynceach" {
