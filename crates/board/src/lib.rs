@@ -34,6 +34,12 @@ pub struct Board {
     pub costs: Costs,
     /// Write-back and read-ahead, in the units of `/proc/sys/vm`.
     pub writeback: Writeback,
+    /// Processor time of work on bytes and records, whoever does it.
+    #[serde(default)]
+    pub work: Work,
+    /// The driver of raw NAND, if the board has any.
+    #[serde(default)]
+    pub raw_nand: RawNand,
     /// Where the values stand: a key (`costs.page_ns`) or a section (`costs`) to its source.
     #[serde(default)]
     pub sources: BTreeMap<String, String>,
@@ -63,6 +69,66 @@ pub struct Costs {
     pub page_ns: u64,
     /// Copying between user and page cache.
     pub copy_ps_per_byte: u64,
+}
+
+/// Processor time of work on bytes and records.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    /// CRC-32 with a table.
+    pub crc32_ps_per_byte: u64,
+    /// zlib, of the bytes that go in.
+    pub zlib_compress_ps_per_byte: u64,
+    /// zlib, of the bytes that come out.
+    pub zlib_decompress_ps_per_byte: u64,
+    /// LZO1X-1, of the bytes that go in.
+    pub lzo_compress_ps_per_byte: u64,
+    /// LZO1X, of the bytes that come out.
+    pub lzo_decompress_ps_per_byte: u64,
+    /// rtime, of the bytes that go in.
+    pub rtime_compress_ps_per_byte: u64,
+    /// rtime, of the bytes that come out.
+    pub rtime_decompress_ps_per_byte: u64,
+    /// A record in memory that is compared, or put in its place in a table, list or tree.
+    pub entry_ns: u64,
+}
+
+/// The driver of raw NAND: what it adds to the chip's own time, and its habits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawNand {
+    /// Processor time of a command and its address cycles.
+    pub command_ns: u64,
+    /// Processor time of a byte between chip and memory.
+    pub transfer_ps_per_byte: u64,
+    /// Processor time of ECC in software for a byte; 0 where hardware does it.
+    pub ecc_ps_per_byte: u64,
+    /// Processor time of a page read beyond all that.
+    pub read_page_ns: u64,
+    /// Processor time of a page program beyond all that.
+    pub program_page_ns: u64,
+    /// The processor waits for the chip by asking it again and again, and does nothing else.
+    pub polls: bool,
+    /// Bad blocks are known from a table in memory, not by reading the mark at every question.
+    pub has_bad_block_table: bool,
+    /// A part of a page is read as the ECC steps that hold it (`NAND_SUBPAGE_READ`).
+    pub reads_sub_pages: bool,
+}
+
+impl Default for RawNand {
+    /// No costs; the habits of Linux's `nandsim`.
+    fn default() -> Self {
+        Self {
+            command_ns: 0,
+            transfer_ps_per_byte: 0,
+            ecc_ps_per_byte: 0,
+            read_page_ns: 0,
+            program_page_ns: 0,
+            polls: false,
+            has_bad_block_table: true,
+            reads_sub_pages: true,
+        }
+    }
 }
 
 /// Tunables of write-back and read-ahead.
@@ -103,6 +169,36 @@ pub enum BoardError {
 }
 
 impl Board {
+    /// The host of a tool: nothing costs time, and memory is ample.
+    pub fn without_costs() -> Self {
+        Self {
+            name: "none".into(),
+            summary: "a host on which nothing takes time".into(),
+            kernel: "6.12".into(),
+            hz: 1000,
+            memory_bytes: 4 << 30,
+            available_bytes: 2 << 30,
+            processors: Processors { count: 1, timeslice_ns: 10_000_000 },
+            costs: Costs {
+                syscall_ns: 0,
+                bio_submit_ns: 0,
+                bio_complete_ns: 0,
+                page_ns: 0,
+                copy_ps_per_byte: 0,
+            },
+            writeback: Writeback {
+                dirty_background_ratio: 10,
+                dirty_ratio: 20,
+                dirty_writeback_centisecs: 500,
+                dirty_expire_centisecs: 3000,
+                read_ahead_bytes: 131_072,
+            },
+            work: Work::default(),
+            raw_nand: RawNand::default(),
+            sources: BTreeMap::new(),
+        }
+    }
+
     /// Parses a board; `path` names the text in messages.
     ///
     /// # Errors

@@ -60,7 +60,11 @@ impl Manifest {
                 sha256 = Some(hexadecimal(&hash.finalize()));
             }
             let mut extended = Vec::new();
-            for name in file_system.list_attributes(node.inode).await? {
+            let names = match file_system.list_attributes(node.inode).await {
+                Err(Errno::Eopnotsupp) => Vec::new(),
+                names => names?,
+            };
+            for name in names {
                 let value = file_system.extended_attribute(node.inode, &name).await?;
                 extended.push((escape_path(&name), hexadecimal(&value)));
             }
@@ -118,7 +122,8 @@ impl Manifest {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+/// Bytes as pairs of hexadecimal digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

@@ -1,0 +1,170 @@
+//! A file system of any kind.
+
+use jffs2::Jffs2;
+use posix::{
+    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber, Memory, NewInode,
+    PAGE_BYTES, SpaceUse,
+};
+use std::ops::Range;
+use std::rc::Rc;
+use yaffs2::Yaffs2;
+
+/// A mounted file system of any kind.
+pub enum AnyFileSystem {
+    /// JFFS2.
+    Jffs2(Jffs2),
+    /// YAFFS2.
+    Yaffs2(Rc<Yaffs2>),
+}
+
+/// The same call on whatever kind it is.
+macro_rules! on_each {
+    ($self:ident, $fs:ident => $call:expr) => {
+        match $self {
+            AnyFileSystem::Jffs2($fs) => $call,
+            AnyFileSystem::Yaffs2($fs) => $call,
+        }
+    };
+}
+
+impl AnyFileSystem {
+    /// What was found wrong with the medium since the mount began, a sentence each.
+    pub async fn findings(&self) -> Vec<String> {
+        match self {
+            Self::Jffs2(fs) => fs.findings(),
+            Self::Yaffs2(fs) => {
+                fs.findings().await.iter().map(|finding| format!("{finding:?}")).collect()
+            }
+        }
+    }
+}
+
+impl FileSystem for AnyFileSystem {
+    fn root(&self) -> InodeNumber {
+        on_each!(self, fs => fs.root())
+    }
+
+    async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
+        on_each!(self, fs => fs.lookup(directory, name).await)
+    }
+
+    async fn read_directory(&self, directory: InodeNumber) -> Result<Vec<DirectoryEntry>, Errno> {
+        on_each!(self, fs => fs.read_directory(directory).await)
+    }
+
+    async fn attributes(&self, inode: InodeNumber) -> Result<Attributes, Errno> {
+        on_each!(self, fs => fs.attributes(inode).await)
+    }
+
+    async fn change(&self, caller: &Caller, inode: InodeNumber, to: &Changes) -> Result<(), Errno> {
+        on_each!(self, fs => fs.change(caller, inode, to).await)
+    }
+
+    async fn make(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        new: NewInode<'_>,
+    ) -> Result<InodeNumber, Errno> {
+        on_each!(self, fs => fs.make(caller, directory, name, new).await)
+    }
+
+    async fn link(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<(), Errno> {
+        on_each!(self, fs => fs.link(caller, inode, directory, name).await)
+    }
+
+    async fn unlink(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<(), Errno> {
+        on_each!(self, fs => fs.unlink(caller, directory, name).await)
+    }
+
+    async fn rename(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        on_each!(self, fs => fs.rename(caller, from, to).await)
+    }
+
+    async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {
+        on_each!(self, fs => fs.read_link(inode).await)
+    }
+
+    async fn read_page(
+        &self,
+        inode: InodeNumber,
+        page: u64,
+        into: &mut [u8; PAGE_BYTES],
+    ) -> Result<(), Errno> {
+        on_each!(self, fs => fs.read_page(inode, page, into).await)
+    }
+
+    async fn write_page(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        bytes: &[u8; PAGE_BYTES],
+        part: Range<usize>,
+    ) -> Result<(), Errno> {
+        on_each!(self, fs => fs.write_page(caller, inode, page, bytes, part).await)
+    }
+
+    async fn list_attributes(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno> {
+        on_each!(self, fs => fs.list_attributes(inode).await)
+    }
+
+    async fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        on_each!(self, fs => fs.extended_attribute(inode, name).await)
+    }
+
+    async fn set_extended_attribute(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), Errno> {
+        on_each!(self, fs => fs.set_extended_attribute(caller, inode, name, value).await)
+    }
+
+    async fn forget(&self, inode: InodeNumber) -> Result<(), Errno> {
+        on_each!(self, fs => fs.forget(inode).await)
+    }
+
+    async fn flush(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        on_each!(self, fs => fs.flush(caller, inode).await)
+    }
+
+    async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        on_each!(self, fs => fs.fsync(caller, inode).await)
+    }
+
+    async fn sync(&self) -> Result<(), Errno> {
+        on_each!(self, fs => fs.sync().await)
+    }
+
+    async fn unmount(&self) -> Result<(), Errno> {
+        on_each!(self, fs => fs.unmount().await)
+    }
+
+    fn space(&self) -> SpaceUse {
+        on_each!(self, fs => fs.space())
+    }
+
+    fn memory(&self) -> Memory {
+        on_each!(self, fs => fs.memory())
+    }
+}

@@ -1,0 +1,164 @@
+//! The table of file systems, and what a mount is asked for.
+
+use crate::{AnyFileSystem, Machine};
+use posix::Errno;
+use std::pin::Pin;
+use thiserror::Error;
+
+/// Why nothing was mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MountError {
+    /// No file system has this name.
+    #[error("there is no file system `{name}`: {known} are known")]
+    UnknownKind {
+        /// Name.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// The file system has no such profile.
+    #[error("{kind} has no profile `{name}`: {known} are known")]
+    UnknownProfile {
+        /// File system.
+        kind: &'static str,
+        /// Name.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// The kernel's mount would refuse the option.
+    #[error("mount option `{option}`: {reason}")]
+    Option {
+        /// As given.
+        option: String,
+        /// What would be right.
+        reason: String,
+    },
+    /// The medium holds nothing that can be mounted.
+    #[error("{kind}: {reason}")]
+    Medium {
+        /// File system.
+        kind: &'static str,
+        /// What was found.
+        reason: String,
+    },
+    /// A call failed while mounting.
+    #[error("{kind}: {errno}")]
+    Call {
+        /// File system.
+        kind: &'static str,
+        /// Why.
+        errno: Errno,
+    },
+}
+
+/// What a mount is asked for, beside the kind of file system.
+#[derive(Clone, Debug)]
+pub struct MountRequest {
+    /// Name of the profile; none for the first of the kind's list.
+    pub profile: Option<String>,
+    /// Options in the kernel's words (`compr=none`, `no-checkpoint`, `ro` …).
+    pub options: Vec<String>,
+    /// Threads of the file system run: collectors, delayed writes.
+    pub has_background: bool,
+    /// The medium is written at intervals (`dirty_writeback_centisecs` is not as good as never).
+    pub has_write_back: bool,
+    /// Seed of what the kernel takes from its clock.
+    pub seed: u64,
+}
+
+impl Default for MountRequest {
+    fn default() -> Self {
+        Self {
+            profile: None,
+            options: Vec::new(),
+            has_background: true,
+            has_write_back: true,
+            seed: 0,
+        }
+    }
+}
+
+impl MountRequest {
+    /// A mount that writes nothing and has no threads.
+    pub fn read_only() -> Self {
+        Self {
+            options: vec!["ro".into()],
+            has_background: false,
+            has_write_back: false,
+            ..Self::default()
+        }
+    }
+}
+
+/// A mount under way.
+pub(crate) type Mounting<'a> =
+    Pin<Box<dyn Future<Output = Result<AnyFileSystem, MountError>> + 'a>>;
+
+/// A file system.
+pub struct Kind {
+    /// Name on the command line and in studies; the kernel's name of the type.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Names of the profiles, the one that is used if none is asked for first.
+    pub profiles: &'static [&'static str],
+    pub(crate) mount: for<'a> fn(&'a Machine, &'a MountRequest) -> Mounting<'a>,
+}
+
+/// All file systems, sorted by name.
+pub const KINDS: &[Kind] = &[crate::jffs2::KIND, crate::yaffs2::KIND];
+
+/// The file system of a name.
+///
+/// # Errors
+/// [`MountError::UnknownKind`].
+pub fn find_kind(name: &str) -> Result<&'static Kind, MountError> {
+    KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
+        let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        MountError::UnknownKind { name: name.into(), known: known.join(", ") }
+    })
+}
+
+impl Kind {
+    /// The name of the profile that is asked for.
+    ///
+    /// # Errors
+    /// [`MountError::UnknownProfile`].
+    pub fn profile(&self, asked: Option<&str>) -> Result<&'static str, MountError> {
+        let Some(name) = asked else { return Ok(self.profiles[0]) };
+        self.profiles.iter().copied().find(|known| *known == name).ok_or_else(|| {
+            MountError::UnknownProfile {
+                kind: self.name,
+                name: name.into(),
+                known: self.profiles.join(", "),
+            }
+        })
+    }
+}
+
+/// An option that the file system does not have.
+pub(crate) fn unknown_option(option: &str, known: &str) -> MountError {
+    MountError::Option {
+        option: option.into(),
+        reason: format!("not one of those that are known: {known}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KINDS, find_kind};
+
+    #[test]
+    fn the_table_is_sorted_and_its_profiles_exist() {
+        assert!(KINDS.is_sorted_by_key(|kind| kind.name));
+        let jffs2 = find_kind("jffs2").expect("in the table");
+        assert!(jffs2.profiles.iter().all(|name| ::jffs2::find_profile(name).is_some()));
+        assert_eq!(jffs2.profiles.len(), ::jffs2::PROFILES.len());
+        let yaffs2 = find_kind("yaffs2").expect("in the table");
+        assert!(yaffs2.profiles.iter().all(|name| ::yaffs2::find_profile(name).is_some()));
+        assert_eq!(yaffs2.profiles.len(), ::yaffs2::PROFILES.len());
+        let error = find_kind("yaffs").err().expect("unknown").to_string();
+        assert_eq!(error, "there is no file system `yaffs`: jffs2, yaffs2 are known");
+    }
+}

@@ -1,0 +1,16 @@
+//! The file systems on raw NAND by name, mounted over a chip and its driver.
+//!
+//! [`KINDS`] has a row for each file system: its profiles and how it is mounted. A [`Machine`] is the host
+//! around a mount: virtual time, processors, the driver and the chip. [`run`] carries out a job on one,
+//! in simulated time or, for tools, in none. [`Mounted`] is a file system of any kind with the layer
+//! above it.
+
+mod any;
+mod jffs2;
+mod kind;
+mod machine;
+mod yaffs2;
+
+pub use any::AnyFileSystem;
+pub use kind::{KINDS, Kind, MountError, MountRequest, find_kind};
+pub use machine::{Driver, Machine, Mounted, Outcome, run};

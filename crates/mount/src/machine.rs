@@ -1,0 +1,158 @@
+//! The host around a mount.
+
+use crate::{AnyFileSystem, Kind, MountError, MountRequest};
+use board::Board;
+use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, OobLayout};
+use nand::Chip;
+use posix::{Caller, Errno, FileSystem, Time};
+use sim::{Cpus, RunEnd, Sim, Simulation};
+use std::cell::RefCell;
+use std::rc::Rc;
+use vfs::Vfs;
+
+/// Seconds since 1970 at which simulations begin, where nothing else is said.
+const EPOCH_SECONDS: i64 = 1_700_000_000;
+
+/// The driver under a file system, and the host it runs on.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    /// Spare area.
+    pub layout: &'static OobLayout,
+    /// Host.
+    pub board: Rc<Board>,
+    /// False for tools: nothing takes time, not even the chip.
+    pub takes_time: bool,
+    /// The host's clock at the beginning, seconds since 1970.
+    pub epoch_seconds: i64,
+}
+
+impl Driver {
+    /// The driver of a tool: all is done at once.
+    pub fn of_tool(layout: &'static OobLayout) -> Self {
+        let board = Rc::new(Board::without_costs());
+        Self { layout, board, takes_time: false, epoch_seconds: EPOCH_SECONDS }
+    }
+
+    /// The driver of a board, in simulated time.
+    pub fn of_board(layout: &'static OobLayout, board: Rc<Board>) -> Self {
+        Self { layout, board, takes_time: true, epoch_seconds: EPOCH_SECONDS }
+    }
+
+    fn options(&self) -> MtdOptions {
+        let costs = &self.board.raw_nand;
+        MtdOptions {
+            layout: self.layout,
+            costs: DriverCosts {
+                command_ns: costs.command_ns,
+                transfer_ps_per_byte: costs.transfer_ps_per_byte,
+                ecc_ps_per_byte: costs.ecc_ps_per_byte,
+                read_page_ns: costs.read_page_ns,
+                program_page_ns: costs.program_page_ns,
+                polls: costs.polls,
+            },
+            bad_blocks: if costs.has_bad_block_table { BadBlocks::Table } else { BadBlocks::Mark },
+            reads_sub_pages: costs.reads_sub_pages,
+            takes_time: self.takes_time,
+        }
+    }
+}
+
+/// A host with a raw NAND device. Clones are the same host.
+#[derive(Clone)]
+pub struct Machine {
+    /// Virtual time.
+    pub sim: Sim,
+    /// Processors.
+    pub cpus: Rc<Cpus>,
+    /// Costs and sizes of the host.
+    pub board: Rc<Board>,
+    /// The device.
+    pub mtd: Rc<Mtd>,
+    epoch_seconds: i64,
+}
+
+impl Machine {
+    /// The host's clock.
+    pub fn now(&self) -> Time {
+        let now_ns = self.sim.now();
+        let seconds = self.epoch_seconds + (now_ns / 1_000_000_000).cast_signed();
+        Time { seconds, nanoseconds: (now_ns % 1_000_000_000) as u32 }
+    }
+
+    /// A process of root's that makes a call now.
+    pub fn root(&self, pid: u32) -> Caller {
+        Caller { pid, uid: 0, gid: 0, now: self.now() }
+    }
+
+    /// Mounts what the device holds; a blank device becomes an empty file system.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub async fn mount(
+        &self,
+        kind: &'static Kind,
+        request: &MountRequest,
+    ) -> Result<Mounted, MountError> {
+        let file_system = Rc::new((kind.mount)(self, request).await?);
+        let vfs = Rc::new(Vfs::new(&self.sim, file_system.clone()));
+        Ok(Mounted { file_system, vfs })
+    }
+}
+
+/// A mounted file system, and the calls of applications on it.
+pub struct Mounted {
+    /// The file system.
+    pub file_system: Rc<AnyFileSystem>,
+    /// The layer above it.
+    pub vfs: Rc<Vfs<AnyFileSystem>>,
+}
+
+impl Mounted {
+    /// Ends the mount in an orderly way.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub async fn unmount(&self) -> Result<(), Errno> {
+        self.file_system.unmount().await
+    }
+}
+
+/// What became of a job.
+pub struct Outcome<T> {
+    /// The chip as the job left it.
+    pub chip: Chip,
+    /// The job's result; none if the power was cut before its end.
+    pub value: Option<T>,
+}
+
+/// Runs a job on a machine of its own, until the job ends or the power is cut. Tasks that the job leaves
+/// behind are dropped.
+///
+/// # Panics
+/// If the job waits for what never comes: a defect, told with the tasks that wait.
+pub fn run<T: 'static, F: Future<Output = T> + 'static>(
+    chip: Chip,
+    driver: &Driver,
+    seed: u64,
+    job: impl FnOnce(Machine) -> F,
+) -> Outcome<T> {
+    let mut simulation = Simulation::new(seed);
+    let sim = simulation.handle();
+    let board = driver.board.clone();
+    let cpus = Rc::new(Cpus::new(&sim, board.processors.count, board.processors.timeslice_ns));
+    let mtd = Mtd::new(&sim, cpus.clone(), chip, driver.options());
+    let epoch_seconds = driver.epoch_seconds;
+    let machine = Machine { sim: sim.clone(), cpus, board, mtd: mtd.clone(), epoch_seconds };
+    let value = Rc::new(RefCell::new(None));
+    let (place, job) = (value.clone(), job(machine));
+    sim.clone().spawn_named("job", async move {
+        let done = job.await;
+        *place.borrow_mut() = Some(done);
+        sim.stop();
+    });
+    let end = simulation.run();
+    assert!(end == RunEnd::Stopped, "{end:?}: {}", simulation.blocked_tasks().join(", "));
+    drop(simulation);
+    let value = value.take();
+    Outcome { chip: mtd.with_chip(|chip| chip.clone()), value }
+}
