@@ -115,6 +115,7 @@ const TEXTS: &[(&str, &str)] = embedded!(
     "k9f5608u0d",
     "k9gag08u0m",
     "mt29f2g08aab",
+    "nandsim-64MiB",
     "published-small-block",
 );
 
