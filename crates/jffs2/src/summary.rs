@@ -274,10 +274,12 @@ impl Engine {
     /// (`jffs2_sum_write_sumnode`).
     pub(crate) async fn write_summary(&self) -> Result<(), Errno> {
         let Some(offset) = self.write_offset() else { return Ok(()) };
-        let at = offset % self.block_bytes;
         let bytes = {
             let mut state = self.state.borrow_mut();
-            let bytes = state.summary.to_bytes(at, self.block_bytes - at);
+            // A page that was flushed half full may have been the last: then nothing is left, and the
+            // offset is that of the next block.
+            let room = state.next_block.map_or(0, |block| state.blocks[block as usize].free);
+            let bytes = state.summary.to_bytes(self.block_bytes - room, room);
             if bytes.is_none() {
                 state.summary.disable();
             }
