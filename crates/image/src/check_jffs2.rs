@@ -212,7 +212,8 @@ impl Walk<'_> {
 
     /// Bytes that are no node, up to the next one or to blank bytes; where they end.
     fn no_node(&mut self, first: u32, at: usize, read: &BlockData) -> usize {
-        let mut end = at;
+        // A sound header whose length makes no sense is no node, either.
+        let mut end = at + 4;
         while end < read.data.len() {
             let rest = &read.data[end..];
             let is_node = rest.len() >= HEADER_BYTES && Header::parse(rest).is_valid();
