@@ -181,7 +181,7 @@ fn forge(bytes: &mut [u8], stream: &mut Stream) {
         if data.iter().all(|byte| *byte == 0xff) || stream.below(4) > 0 {
             continue;
         }
-        for _ in 0..1 + stream.below(4) {
+        for _ in 0..=stream.below(4) {
             let word = match stream.below(5) {
                 0 => 0,
                 1 => u32::MAX,
