@@ -62,7 +62,7 @@ fn the_tree_is_the_one_the_kernel_showed() {
 
 #[test]
 fn every_workload_that_was_counted_can_be_read() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/oplog");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/raw-nand");
     let mut count = 0;
     for file in std::fs::read_dir(folder).expect("the folder of the scripts") {
         let path = file.expect("an entry").path();
