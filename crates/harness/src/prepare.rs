@@ -28,9 +28,7 @@ pub fn prepare(commands: &[Command], setup: &Setup) -> Result<Vec<Command>, Harn
     let is_bare = !commands.iter().any(|command| {
         matches!(
             command.step,
-            Step::Harness(
-                Harness::Mount { .. } | Harness::MountGiven { .. } | Harness::Unmount
-            )
+            Step::Harness(Harness::Mount { .. } | Harness::MountGiven { .. } | Harness::Unmount)
         )
     });
     if is_bare {

@@ -47,6 +47,10 @@ pub struct Record {
     pub failures: Vec<Failure>,
     /// What the file systems found wrong with the medium, a sentence each.
     pub findings: Vec<String>,
+    /// Name of the first file system that was mounted.
+    pub file_system: Option<&'static str>,
+    /// Name of its profile.
+    pub profile: Option<&'static str>,
     /// The file system was still mounted at the end.
     pub is_mounted: bool,
 }
@@ -108,7 +112,13 @@ impl Meter {
     }
 
     /// Ends the phase that is open, and begins another.
-    pub(crate) fn phase(&mut self, next: Option<&str>, mtd: &Mtd, now_ns: u64, record: &mut Record) {
+    pub(crate) fn phase(
+        &mut self,
+        next: Option<&str>,
+        mtd: &Mtd,
+        now_ns: u64,
+        record: &mut Record,
+    ) {
         self.drain(mtd, record);
         let (total, now_ns) = (self.total(mtd), self.elapsed_ns + now_ns);
         if let Some(open) = self.open.take() {

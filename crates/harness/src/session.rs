@@ -62,9 +62,8 @@ pub fn run(
     watch: Watch,
 ) -> Result<(Chip, Record), HarnessError> {
     let commands = prepare(commands, setup)?;
-    let has_phases = commands
-        .iter()
-        .any(|command| matches!(command.step, Step::Harness(Harness::Phase(_))));
+    let has_phases =
+        commands.iter().any(|command| matches!(command.step, Step::Harness(Harness::Phase(_))));
     let count = commands.len();
     let mut session = Session {
         setup: setup.clone(),
@@ -240,7 +239,7 @@ impl Session {
     }
 
     async fn mount(
-        &self,
+        &mut self,
         machine: &Machine,
         kind: &'static Kind,
         options: &[String],
@@ -248,6 +247,10 @@ impl Session {
         let mut request = self.setup.request.clone();
         request.options.extend_from_slice(options);
         let mounted = machine.mount(kind, &request).await.map_err(|error| error.to_string())?;
+        if self.record.file_system.is_none() {
+            self.record.file_system = Some(kind.name);
+            self.record.profile = kind.profile(request.profile.as_deref()).ok();
+        }
         let epoch_seconds = self.setup.driver.epoch_seconds;
         let runner = Runner::new(&machine.sim, mounted.vfs.clone(), epoch_seconds, 1);
         Ok(Mount { mounted, runner })

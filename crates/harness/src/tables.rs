@@ -10,9 +10,10 @@ pub const COUNTS_HEAD: &str = "workload,phase,reads,programs,erases,run,implemen
 
 /// Operations of the chip by phase, as CSV. Reads, programs and erases are operations of the array;
 /// the last column is what a log of Linux's `nandsim` shows as reads, a line for each change of the
-/// column included.
-pub fn counts_csv(record: &Record, workload: &str, run: u64, implementation: &str) -> String {
+/// column included. The implementation is the profile of the first file system that was mounted.
+pub fn counts_csv(record: &Record, workload: &str, run: u64) -> String {
     let mut text = format!("{COUNTS_HEAD}\n");
+    let implementation = record.profile.unwrap_or("none");
     for phase in &record.phases {
         let counts = &phase.counts;
         let _ = writeln!(

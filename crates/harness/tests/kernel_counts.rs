@@ -68,15 +68,30 @@ fn recorded(workload: &str) -> BTreeMap<String, Vec<Counts>> {
 
 #[test]
 fn show() {
-    for workload in ["jffs2/base-x", "jffs2/base-t", "jffs2/cut-x", "jffs2/fill-x", "jffs2/gc-x",
-        "yaffs2/base-x", "yaffs2/base-t", "yaffs2/cut-x", "yaffs2/fill-x", "yaffs2/gc-x",
-        "yaffsdirect/base-x", "yaffsdirect/cut-x", "yaffsdirect/fill-x", "yaffsdirect/gc-x"] {
+    for workload in [
+        "jffs2/base-x",
+        "jffs2/base-t",
+        "jffs2/cut-x",
+        "jffs2/fill-x",
+        "jffs2/gc-x",
+        "yaffs2/base-x",
+        "yaffs2/base-t",
+        "yaffs2/cut-x",
+        "yaffs2/fill-x",
+        "yaffs2/gc-x",
+        "yaffsdirect/base-x",
+        "yaffsdirect/cut-x",
+        "yaffsdirect/fill-x",
+        "yaffsdirect/gc-x",
+    ] {
         let record = replay(workload, 1);
         let recorded = recorded(workload);
         for phase in record.phases {
             let c = [phase.counts.reads(), phase.counts.programs(), phase.counts.erases];
             let r = &recorded[&phase.name];
-            if !r.contains(&c) { println!("{workload} {} {c:?} {r:?}", phase.name); }
+            if !r.contains(&c) {
+                println!("{workload} {} {c:?} {r:?}", phase.name);
+            }
         }
     }
 }
