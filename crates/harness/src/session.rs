@@ -215,7 +215,14 @@ impl Session {
                     return self.failed(number, RunError { call: "umount", error });
                 }
             }
-            Harness::DropCaches => {}
+            Harness::DropCaches => {
+                if let Some(Mount { mounted, .. }) = mount {
+                    let dropped = mounted.vfs.drop_caches().await;
+                    if let Err(error) = dropped {
+                        return self.failed(number, RunError { call: "drop", error });
+                    }
+                }
+            }
             Harness::Settle { milliseconds } => settle(machine, *milliseconds).await?,
             Harness::AddChip => {
                 let part = &self.setup.part;
