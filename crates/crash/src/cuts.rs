@@ -175,6 +175,11 @@ impl Crash {
         self.journal.len() as u64
     }
 
+    /// What changed the medium, in order.
+    pub fn journal(&self) -> &[RawOperation] {
+        &self.journal
+    }
+
     /// The states of the run without a cut.
     pub fn history(&self) -> &History {
         &self.history
@@ -269,9 +274,9 @@ impl Crash {
         let _ = chip.apply(&self.journal[at]);
         chip.power_on();
         let window = self.history.window(at as u64);
-        let line = self.history.states()[*window.end()].line;
+        let line = self.history.states()[*window.states.end()].line;
         let recovered = catch_unwind(AssertUnwindSafe(|| {
-            recover(chip, &self.setup, &self.history, window)
+            recover(chip, &self.setup, &self.history, &window, model.torn)
         }));
         let result = recovered.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);

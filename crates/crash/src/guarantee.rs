@@ -20,6 +20,8 @@ pub enum Order {
     Calls,
     /// The same, but while a file is being written any of its chunks may be old or new.
     CallsWithChunks,
+    /// Of all that is not safe, each name and each file by itself is old, new, or made and unreadable.
+    EachByItself,
 }
 
 /// Something that the real code loses though it was synced: checked as such, told by its name, and
@@ -32,6 +34,18 @@ pub struct Hazard {
     pub summary: &'static str,
 }
 
+/// A finding that a cut explains.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ExpectedFinding {
+    /// What stands in it.
+    pub part: &'static str,
+    /// The torn models that explain it.
+    pub torn: &'static [Torn],
+}
+
+const ALL: &[Torn] = &[Torn::Nothing, Torn::Prefix, Torn::DataOnly];
+const TORN_PAGE: &[Torn] = &[Torn::Prefix, Torn::DataOnly];
+
 /// The guarantee of a file system.
 #[derive(Debug)]
 pub struct Guarantee {
@@ -39,12 +53,16 @@ pub struct Guarantee {
     pub kind: &'static str,
     /// When a call is durable.
     pub durable: Durable,
-    /// What is possible between calls.
+    /// What is possible beyond what is safe, where nothing is left of a torn operation.
     pub order: Order,
+    /// The same, where a part of a torn page is left, without its code.
+    pub order_of_torn_page: Order,
+    /// A rename writes the new name, then takes the old one away; a cut between leaves both.
+    pub renames_in_two_steps: bool,
     /// In words: what is there after a cut, file created and synced without its directory included.
     pub summary: &'static str,
-    /// Findings at mount that a cut explains, by how they begin.
-    pub expected_findings: &'static [&'static str],
+    /// Findings that a cut explains.
+    pub expected_findings: &'static [ExpectedFinding],
     /// What the real code loses.
     pub hazards: &'static [Hazard],
 }
@@ -55,19 +73,51 @@ pub const GUARANTEES: &[Guarantee] = &[
         kind: "jffs2",
         durable: Durable::AtSync,
         order: Order::Calls,
+        order_of_torn_page: Order::EachByItself,
+        renames_in_two_steps: true,
         summary: "",
-        expected_findings: &[],
+        expected_findings: &[
+            // Nodes reach over pages; one that was cut short is dropped.
+            ExpectedFinding { part: "damaged", torn: ALL },
+            // A block that was not erased to its end.
+            ExpectedFinding { part: "no node of inode", torn: TORN_PAGE },
+            // The name of a file whose own node stood in the torn page.
+            ExpectedFinding { part: "has no node", torn: TORN_PAGE },
+            ExpectedFinding { part: ": no inode", torn: TORN_PAGE },
+            // A directory between the two steps of its rename.
+            ExpectedFinding { part: "has two names", torn: ALL },
+        ],
         hazards: &[],
     },
     Guarantee {
         kind: "yaffs2",
         durable: Durable::AtReturn,
         order: Order::CallsWithChunks,
+        order_of_torn_page: Order::CallsWithChunks,
+        renames_in_two_steps: false,
         summary: "",
-        expected_findings: &["PartlyWritten"],
-        hazards: &[RENAME_OVER_LINKED],
+        expected_findings: &[
+            // The block that was being written is left as it is.
+            ExpectedFinding { part: "PartlyWritten", torn: ALL },
+            // A checkpoint cut short is not used.
+            ExpectedFinding { part: "BadCheckpoint", torn: ALL },
+            // The summary of a block, torn.
+            ExpectedFinding { part: "Unreadable", torn: TORN_PAGE },
+            // A page that was programmed without tags, or a block that was not erased to its end.
+            ExpectedFinding { part: "NotErased", torn: TORN_PAGE },
+            // Spare areas that an erase left.
+            ExpectedFinding { part: "BadTags", torn: &[Torn::DataOnly] },
+        ],
+        hazards: &[DOUBLED_NAME, RENAME_OVER_LINKED],
     },
 ];
+
+/// YAFFS2: `yaffs_unlink_worker` gives the object the name of its youngest link, then deletes the link.
+pub(crate) const DOUBLED_NAME: Hazard = Hazard {
+    name: "doubled-name",
+    summary: "while the first name of a file with several is removed, a cut leaves another name of it \
+              twice in its directory, and the file counts a link too many",
+};
 
 /// YAFFS2: the first header of a rename names the file it replaces, and the scan deletes that under
 /// all its names.
@@ -76,6 +126,13 @@ pub(crate) const RENAME_OVER_LINKED: Hazard = Hazard {
     summary: "a rename over one of several names of a file, cut after its first header, deletes the \
               file under all its names",
 };
+
+impl Guarantee {
+    /// What is possible beyond what is safe, where torn operations leave this.
+    pub fn order(&self, torn: Torn) -> Order {
+        if torn == Torn::Nothing { self.order } else { self.order_of_torn_page }
+    }
+}
 
 /// The guarantee of a file system.
 pub fn find_guarantee(kind: &str) -> Option<&'static Guarantee> {

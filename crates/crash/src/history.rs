@@ -22,11 +22,25 @@ pub struct State {
     pub hazard: Option<&'static Hazard>,
 }
 
-/// From a moment on, a state is safe.
-#[derive(Clone, Copy, Debug)]
+/// From a moment on, a state is safe but for files whose bytes are not written yet.
+#[derive(Clone, Debug)]
 struct Mark {
     returned_at: u64,
     state: usize,
+    dirty: Arc<Dirty>,
+}
+
+/// Files that were changed in memory only, with the newest state of them that is safe. Inodes are
+/// the model's.
+pub type Dirty = BTreeMap<InodeNumber, usize>;
+
+/// What may be found after a cut.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Numbers of states; the first of them is safe.
+    pub states: RangeInclusive<usize>,
+    /// Files of which less is safe.
+    pub dirty: Arc<Dirty>,
 }
 
 /// The states of a run in their order. Moments are numbers of operations that changed the medium.
@@ -37,6 +51,7 @@ pub struct History {
     marks: Vec<Mark>,
     /// Of each inode, the newest state that its own records made: what its `fsync` makes safe.
     changed: BTreeMap<InodeNumber, usize>,
+    dirty: Dirty,
     /// Line under way.
     pub(crate) line: usize,
 }
@@ -46,8 +61,9 @@ impl History {
     pub(crate) fn new(guarantee: &'static Guarantee, tree: Tree) -> Self {
         let first =
             State { tree: Arc::new(tree), begun_at: 0, written: None, line: 0, hazard: None };
-        let marks = vec![Mark { returned_at: 0, state: 0 }];
-        Self { guarantee, states: vec![first], marks, changed: BTreeMap::new(), line: 0 }
+        let marks = vec![Mark { returned_at: 0, state: 0, dirty: Arc::default() }];
+        let (changed, dirty) = (BTreeMap::new(), Dirty::new());
+        Self { guarantee, states: vec![first], marks, changed, dirty, line: 0 }
     }
 
     /// The guarantee that holds.
@@ -80,23 +96,37 @@ impl History {
         self.states.last_mut().expect("just pushed").hazard = Some(hazard);
     }
 
-    /// The newest state, or the one before a call that is about to be pushed, is due to records of
+    /// The newest state, or the one before a call that is about to be noted, is due to records of
     /// this inode itself.
     pub(crate) fn inode_changed(&mut self, inode: InodeNumber) {
         self.changed.insert(inode, self.newest_index());
     }
 
-    /// A call other than a write returned.
+    /// A call is about to be noted that changes a file in memory only.
+    pub(crate) fn file_dirtied(&mut self, inode: InodeNumber) {
+        if self.guarantee.durable == Durable::AtReturn {
+            let newest = self.newest_index();
+            self.dirty.entry(inode).or_insert(newest);
+        }
+    }
+
+    /// A call returned.
     pub(crate) fn returned(&mut self, now: u64) {
         if self.guarantee.durable == Durable::AtReturn {
             self.mark(now, self.newest_index());
         }
     }
 
+    /// A call returned that writes all of a file that was in memory only.
+    pub(crate) fn flushed(&mut self, now: u64, inode: InodeNumber) {
+        self.dirty.remove(&inode);
+        self.returned(now);
+    }
+
     /// `fsync` of an inode returned.
     pub(crate) fn fsynced(&mut self, now: u64, inode: InodeNumber) {
         match self.guarantee.durable {
-            Durable::AtReturn => self.returned(now),
+            Durable::AtReturn => self.flushed(now, inode),
             Durable::AtSync => {
                 let state = self.changed.get(&inode).copied().unwrap_or(0);
                 self.mark(now, state);
@@ -106,19 +136,23 @@ impl History {
 
     /// `sync` or an unmount returned.
     pub(crate) fn synced(&mut self, now: u64) {
+        self.dirty.clear();
         self.mark(now, self.newest_index());
     }
 
     fn mark(&mut self, returned_at: u64, state: usize) {
-        let safe = self.marks.last().map_or(0, |mark| mark.state);
-        self.marks.push(Mark { returned_at, state: state.max(safe) });
+        let last = self.marks.last().expect("a history begins with a mark");
+        let state = state.max(last.state);
+        let is_as_before = *last.dirty == self.dirty;
+        let dirty = if is_as_before { last.dirty.clone() } else { Arc::new(self.dirty.clone()) };
+        self.marks.push(Mark { returned_at, state, dirty });
     }
 
-    /// The states that may be found after a cut within operation `operation`, of which the first is
-    /// safe.
-    pub fn window(&self, operation: u64) -> RangeInclusive<usize> {
+    /// What may be found after a cut within operation `operation`.
+    pub fn window(&self, operation: u64) -> Window {
         let returned = self.marks.partition_point(|mark| mark.returned_at <= operation);
         let begun = self.states.partition_point(|state| state.begun_at <= operation);
-        self.marks[returned - 1].state..=begun - 1
+        let mark = &self.marks[returned - 1];
+        Window { states: mark.state..=begun - 1, dirty: mark.dirty.clone() }
     }
 }

@@ -20,10 +20,10 @@ mod tree;
 
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use guarantee::{
-    Durable, GUARANTEES, Guarantee, Hazard, Order, TORN_MODELS, TornModel, find_guarantee,
+    Durable, ExpectedFinding, GUARANTEES, Guarantee, Hazard, Order, TORN_MODELS, TornModel, find_guarantee,
     find_torn_model,
 };
-pub use history::{History, State};
+pub use history::{Dirty, History, State, Window};
 pub use recover::ViolationKind;
 pub use reference::{CrashError, Sabotage, Setup};
 pub use tree::{Facts, Row, Tree};

@@ -1,7 +1,7 @@
 //! A file system that is watched: every call that changes something is done on a model too, and the
 //! states that a cut may leave are noted.
 
-use crate::guarantee::RENAME_OVER_LINKED;
+use crate::guarantee::{DOUBLED_NAME, RENAME_OVER_LINKED};
 use crate::history::History;
 use crate::tree::{Row, Tree};
 use mount::AnyFileSystem;
@@ -161,43 +161,48 @@ impl Recorder {
         path
     }
 
+    /// YAFFS2: what a file with other names shows while its first name is removed.
+    fn note_doubled_name(&self, begun_at: u64, left: Tree, removed: Option<&Row>) {
+        let mut history = self.book.history.borrow_mut();
+        if history.guarantee().hazards.contains(&DOUBLED_NAME)
+            && removed.is_some_and(|row| row.facts.links > 1)
+        {
+            history.push_hazard(begun_at, left, &DOUBLED_NAME);
+        }
+    }
+
     /// What a rename shows between its steps.
     fn note_half_a_rename(&self, begun_at: u64, from: &[u8], to: &[u8]) {
         let old = self.book.newest();
         let Some(moved) = old.rows.get(from).cloned() else { return };
         let replaced = old.rows.get(to).cloned();
-        let mut history = self.book.history.borrow_mut();
-        match history.guarantee().kind {
-            // The new name is written before the old one is taken away.
-            "jffs2" => {
-                let mut both = old.clone();
-                remove(&mut both, to, replaced.as_deref());
-                for (path, row) in below(&old, from) {
-                    let tail = &path[from.len()..];
-                    both.rows.insert([to, tail].concat(), row.clone());
-                }
-                if moved.facts.kind != FileType::Directory {
-                    set_links(&mut both, moved.inode, moved.facts.links + 1);
-                }
-                history.push(begun_at, both, None);
+        let moved_rows: Vec<(Vec<u8>, Arc<Row>)> = below(&old, from)
+            .map(|(path, row)| ([to, &path[from.len()..]].concat(), row.clone()))
+            .collect();
+        if self.book.history.borrow().guarantee().renames_in_two_steps {
+            let mut both = old.clone();
+            remove(&mut both, to, replaced.as_deref());
+            both.rows.extend(moved_rows);
+            if moved.facts.kind != FileType::Directory {
+                set_links(&mut both, moved.inode, moved.facts.links + 1);
             }
-            _ => {
-                if let Some(replaced) = replaced
-                    && replaced.facts.links > 1
-                {
-                    let mut gone = old.clone();
-                    gone.rows.retain(|_, row| row.inode != replaced.inode);
-                    let moved: Vec<_> =
-                        below(&old, from).map(|(path, row)| (path.clone(), row.clone())).collect();
-                    for (path, row) in moved {
-                        gone.rows.remove(&path);
-                        gone.rows.insert([to, &path[from.len()..]].concat(), row);
-                    }
-                    history.push_hazard(begun_at, gone, &RENAME_OVER_LINKED);
-                }
-            }
+            self.book.history.borrow_mut().push(begun_at, both, None);
+            return;
+        }
+        let mut gone = old;
+        gone.rows.retain(|path, _| path != from && !is_below(path, from));
+        gone.rows.extend(moved_rows);
+        if let Some(replaced) = replaced.filter(|row| row.facts.links > 1) {
+            self.note_doubled_name(begun_at, gone.clone(), Some(&*replaced));
+            gone.rows.retain(|_, row| row.inode != replaced.inode);
+            let mut history = self.book.history.borrow_mut();
+            history.push_hazard(begun_at, gone, &RENAME_OVER_LINKED);
         }
     }
+}
+
+fn is_below(path: &[u8], directory: &[u8]) -> bool {
+    path.strip_prefix(directory).is_some_and(|tail| tail.first() == Some(&b'/'))
 }
 
 /// Rows of a name and of all below it.
@@ -205,9 +210,7 @@ fn below<'a>(
     tree: &'a Tree,
     name: &'a [u8],
 ) -> impl Iterator<Item = (&'a Vec<u8>, &'a Arc<Row>)> {
-    tree.rows.iter().filter(move |(path, _)| {
-        path.strip_prefix(name).is_some_and(|tail| tail.is_empty() || tail[0] == b'/')
-    })
+    tree.rows.iter().filter(move |(path, _)| path.as_slice() == name || is_below(path, name))
 }
 
 /// Takes a name away, and a link from its other names.
@@ -245,10 +248,20 @@ impl FileSystem for Recorder {
         let begun_at = self.now();
         self.real.change(caller, inode, to).await?;
         let number = self.book.number(inode);
+        let old_bytes = self.book.model.attributes(number).await?.size_bytes;
+        let grows = to.size_bytes.is_some_and(|bytes| bytes > old_bytes);
+        if grows {
+            // Zeros are written as bytes are.
+            self.book.history.borrow_mut().file_dirtied(number);
+        }
         self.book.model.change(caller, number, to).await?;
         self.book.note(begun_at, to.size_bytes.map(|_| number)).await?;
-        self.book.history.borrow_mut().inode_changed(inode);
-        self.returned();
+        self.book.history.borrow_mut().inode_changed(number);
+        if to.size_bytes.is_some_and(|bytes| bytes < old_bytes) {
+            self.book.history.borrow_mut().flushed(self.now(), number);
+        } else {
+            self.returned();
+        }
         Ok(())
     }
 
@@ -265,7 +278,7 @@ impl FileSystem for Recorder {
         let number = self.book.model.make(caller, parent, name, new).await?;
         self.book.numbers.borrow_mut().insert(made, number);
         // The inode's own record comes before its name: it changed before the name was there.
-        self.book.history.borrow_mut().inode_changed(made);
+        self.book.history.borrow_mut().inode_changed(number);
         self.book.note(begun_at, None).await?;
         self.returned();
         Ok(made)
@@ -295,6 +308,10 @@ impl FileSystem for Recorder {
     ) -> Result<(), Errno> {
         let begun_at = self.now();
         self.real.unlink(caller, directory, name).await?;
+        let path = self.path_of(directory, name);
+        let mut left = self.book.newest();
+        let removed = left.rows.remove(&path);
+        self.note_doubled_name(begun_at, left, removed.as_deref());
         self.book.model.unlink(caller, self.book.number(directory), name).await?;
         self.book.note(begun_at, None).await?;
         self.returned();
@@ -343,6 +360,7 @@ impl FileSystem for Recorder {
         let begun_at = self.now();
         self.real.write_page(caller, inode, page, bytes, part.clone()).await?;
         let number = self.book.number(inode);
+        self.book.history.borrow_mut().file_dirtied(number);
         let start = page * PAGE_BYTES as u64 + part.start as u64;
         if self.book.model.attributes(number).await?.size_bytes < start {
             // The gap comes first.
@@ -352,7 +370,7 @@ impl FileSystem for Recorder {
         }
         self.book.model.write_page(caller, number, page, bytes, part).await?;
         self.book.note(begun_at, Some(number)).await?;
-        self.book.history.borrow_mut().inode_changed(inode);
+        self.book.history.borrow_mut().inode_changed(number);
         Ok(())
     }
 
@@ -387,7 +405,7 @@ impl FileSystem for Recorder {
 
     async fn flush(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
         self.real.flush(caller, inode).await?;
-        self.returned();
+        self.book.history.borrow_mut().flushed(self.now(), self.book.number(inode));
         Ok(())
     }
 
@@ -395,7 +413,7 @@ impl FileSystem for Recorder {
         if !self.forgets_syncs {
             self.real.fsync(caller, inode).await?;
         }
-        self.book.history.borrow_mut().fsynced(self.now(), inode);
+        self.book.history.borrow_mut().fsynced(self.now(), self.book.number(inode));
         Ok(())
     }
 

@@ -1,13 +1,12 @@
 //! After a cut: mount, look, write once, unmount, mount again.
 
-use crate::history::History;
+use crate::history::{History, Window};
 use crate::judge::{Judgement, judge};
 use crate::reference::Setup;
 use crate::tree::Tree;
 use mount::{Driver, Machine, MountError, Mounted, find_kind, run};
-use nand::Chip;
+use nand::{Chip, Torn};
 use posix::Errno;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use vfs::{OpenOptions, escape_path};
 
@@ -62,12 +61,13 @@ pub(crate) fn recover(
     chip: Chip,
     setup: &Setup,
     history: &Arc<History>,
-    window: RangeInclusive<usize>,
+    window: &Window,
+    torn: Torn,
 ) -> Result<Recovered, Fault> {
-    let (given, history) = (setup.clone(), history.clone());
+    let (given, history, window) = (setup.clone(), history.clone(), window.clone());
     let driver = Driver::of_tool(setup.layout);
     let outcome = run(chip, &driver, setup.seed, async move |machine| {
-        recover_on(&machine, &given, &history, window).await
+        recover_on(&machine, &given, &history, &window, torn).await
     });
     outcome.value.expect("the power is not cut again")
 }
@@ -76,22 +76,18 @@ async fn recover_on(
     machine: &Machine,
     setup: &Setup,
     history: &History,
-    window: RangeInclusive<usize>,
+    window: &Window,
+    torn: Torn,
 ) -> Result<Recovered, Fault> {
     let mounted = mount(machine, setup).await?;
     let found = read(&mounted).await?;
-    let judgement = judge(history, window, &found).map_err(|mismatch| Fault {
+    let judgement = judge(history, window, torn, &found).map_err(|mismatch| Fault {
         kind: if mismatch.was_safe { ViolationKind::Lost } else { ViolationKind::Impossible },
         path: if mismatch.path.is_empty() { ".".into() } else { escape_path(&mismatch.path) },
         expected: mismatch.expected,
         found: mismatch.found,
     })?;
     let has_hazard = matches!(judgement, Judgement::Hazard(_));
-    if let Some(path) = found.dangling.first().filter(|_| !has_hazard) {
-        let found = "a name of nothing";
-        return Err(Fault::new(ViolationKind::Impossible, path, "no such name", found));
-    }
-    check_findings(&mounted, history, has_hazard).await?;
     let written = write_once(machine, &mounted).await;
     let is_full = written == Err(Errno::Enospc);
     if let Err(error) = written
@@ -99,6 +95,7 @@ async fn recover_on(
     {
         return Err(Fault::new(ViolationKind::Stuck, WITNESS, "a file can be written", error));
     }
+    let findings = mounted.file_system.findings().await;
     let stuck = |error| Fault::new(ViolationKind::Stuck, b"", "an unmount", error);
     mounted.unmount().await.map_err(stuck)?;
     let again = mount(machine, setup).await?;
@@ -106,6 +103,7 @@ async fn recover_on(
     // A name of nothing may come to life with the number of a new file.
     if !has_hazard {
         compare_again(&found, &after, is_full)?;
+        check_findings(&findings, history, torn)?;
     }
     Ok(Recovered { judgement, is_full })
 }
@@ -121,17 +119,12 @@ async fn read(mounted: &Mounted) -> Result<Tree, Fault> {
     tree.map_err(|(path, error)| Fault::new(ViolationKind::Unreadable, &path, "to be read", error))
 }
 
-async fn check_findings(
-    mounted: &Mounted,
-    history: &History,
-    has_hazard: bool,
-) -> Result<(), Fault> {
-    if has_hazard {
-        return Ok(());
-    }
+fn check_findings(findings: &[String], history: &History, torn: Torn) -> Result<(), Fault> {
     let expected = history.guarantee().expected_findings;
-    let is_expected = |finding: &String| expected.iter().any(|begin| finding.starts_with(begin));
-    match mounted.file_system.findings().await.iter().find(|finding| !is_expected(finding)) {
+    let is_expected = |finding: &&String| {
+        expected.iter().any(|known| finding.contains(known.part) && known.torn.contains(&torn))
+    };
+    match findings.iter().find(|finding| !is_expected(finding)) {
         Some(finding) => Err(Fault::new(ViolationKind::Finding, b"", "no damage", finding)),
         None => Ok(()),
     }

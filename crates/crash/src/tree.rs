@@ -70,13 +70,15 @@ pub struct Tree {
     pub rows: BTreeMap<Vec<u8>, Arc<Row>>,
     /// Names that a directory tells, and that lead nowhere.
     pub dangling: Vec<Vec<u8>>,
+    /// Names whose inode cannot be read.
+    pub unreadable: Vec<Vec<u8>>,
 }
 
 impl Tree {
     /// Reads everything.
     ///
     /// # Errors
-    /// The first of the file system, with the path.
+    /// The first of the file system, with the path; but names without a readable inode are only noted.
     pub async fn read<F: FileSystem>(file_system: &F) -> Result<Self, (Vec<u8>, Errno)> {
         Self::read_known(file_system, &mut BTreeMap::new()).await
     }
@@ -95,6 +97,10 @@ impl Tree {
                     tree.dangling.push(path);
                     continue;
                 }
+                Err(Errno::Eio) => {
+                    tree.unreadable.push(path);
+                    continue;
+                }
                 Err(error) => return Err((path, error)),
             };
             let row = read_row(file_system, inode, &attributes, contents).await;
@@ -110,6 +116,7 @@ impl Tree {
             tree.rows.insert(path, Arc::new(row));
         }
         tree.dangling.sort();
+        tree.unreadable.sort();
         Ok(tree)
     }
 

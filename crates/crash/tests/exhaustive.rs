@@ -48,8 +48,11 @@ fn assert_kept(setup: &Setup, outcome: &Outcome) {
             torn.violations.len()
         );
     }
-    for violation in all.iter().take(12) {
-        eprintln!("{violation:?}");
+    let mut seen = std::collections::BTreeSet::new();
+    for violation in &all {
+        if seen.insert((violation.torn, violation.kind, &violation.path, &violation.found)) {
+            eprintln!("{violation:?}");
+        }
     }
     assert!(all.is_empty(), "{name}: {} violations", all.len());
 }
@@ -58,7 +61,7 @@ fn exhaustive(kind: &'static str) {
     assert_eq!(commands().len(), 300);
     let setup = setup(kind, None, Sabotage::None);
     let outcome = cut(&setup, &Cuts::default());
-    assert!(outcome.operations > 1000 && outcome.erases > 30, "{} {}", outcome.operations, outcome.erases);
+    assert!(outcome.operations > 900 && outcome.erases > 30, "{} {}", outcome.operations, outcome.erases);
     assert_eq!(outcome.refused_lines, 0);
     assert_eq!(outcome.cuts(), 3 * outcome.operations);
     assert_kept(&setup, &outcome);
