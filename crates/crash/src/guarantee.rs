@@ -43,6 +43,9 @@ pub struct ExpectedFinding {
     pub torn: &'static [Torn],
 }
 
+/// JFFS2's finding about a name without an inode.
+pub(crate) const LOST_INODE: &str = ": no inode";
+
 const ALL: &[Torn] = &[Torn::Nothing, Torn::Prefix, Torn::DataOnly];
 const TORN_PAGE: &[Torn] = &[Torn::Prefix, Torn::DataOnly];
 
@@ -83,11 +86,11 @@ pub const GUARANTEES: &[Guarantee] = &[
             ExpectedFinding { part: "no node of inode", torn: TORN_PAGE },
             // The name of a file whose own node stood in the torn page.
             ExpectedFinding { part: "has no node", torn: TORN_PAGE },
-            ExpectedFinding { part: ": no inode", torn: TORN_PAGE },
+            ExpectedFinding { part: LOST_INODE, torn: TORN_PAGE },
             // A directory between the two steps of its rename.
             ExpectedFinding { part: "has two names", torn: ALL },
         ],
-        hazards: &[],
+        hazards: &[OLD_TAIL, REVIVED_NAME],
     },
     Guarantee {
         kind: "yaffs2",
@@ -111,6 +114,21 @@ pub const GUARANTEES: &[Guarantee] = &[
         hazards: &[DOUBLED_NAME, RENAME_OVER_LINKED],
     },
 ];
+
+/// JFFS2: truncation writes an inode node with the new size; what older nodes hold behind it shows
+/// again if the file grows and the node that covers them is lost (`jffs2_do_setattr`).
+pub(crate) const OLD_TAIL: Hazard = Hazard {
+    name: "old-tail",
+    summary: "of a file that was made shorter and longer again, a torn page can show bytes that were cut \
+              off before",
+};
+
+/// JFFS2: the highest inode number is taken from nodes of inodes alone (`jffs2_scan_make_ino_cache`).
+pub(crate) const REVIVED_NAME: Hazard = Hazard {
+    name: "revived-name",
+    summary: "a torn page can keep the name of a new file and lose its inode; the next file that is made \
+              gets the number, and the name with it",
+};
 
 /// YAFFS2: `yaffs_unlink_worker` gives the object the name of its youngest link, then deletes the link.
 pub(crate) const DOUBLED_NAME: Hazard = Hazard {

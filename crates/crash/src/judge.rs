@@ -1,6 +1,6 @@
 //! Whether a tree that was found after a cut is one of those that the guarantee allows.
 
-use crate::guarantee::{Hazard, Order};
+use crate::guarantee::{Hazard, OLD_TAIL, Order};
 use crate::history::{Dirty, History, State, Window};
 use crate::tree::{Facts, Row, Tree};
 use nand::Torn;
@@ -67,13 +67,14 @@ pub(crate) fn judge(
         }
     }
     if order == Order::EachByItself {
-        return by_itself(states, found).map(|()| Judgement::PartOfWrite);
+        return by_itself(states, found);
     }
     Err(explain(states, &window.dirty, found))
 }
 
 /// Each name by itself: it is there as in one of the states, or not there as in one of them.
-fn by_itself(states: &[State], found: &Tree) -> Result<(), Mismatch> {
+fn by_itself(states: &[State], found: &Tree) -> Result<Judgement, Mismatch> {
+    let mut judgement = Judgement::PartOfWrite;
     let paths = states.iter().flat_map(|state| state.tree.rows.keys());
     let paths: BTreeSet<&Vec<u8>> = paths.chain(found.rows.keys()).collect();
     let describe = |row: Option<&Arc<Row>>| row.map_or("nothing".into(), |row| row.describe());
@@ -81,7 +82,12 @@ fn by_itself(states: &[State], found: &Tree) -> Result<(), Mismatch> {
         let rows = || states.iter().map(|state| state.tree.rows.get(path));
         let is_allowed = match found.rows.get(path) {
             None => rows().any(|row| row.is_none()) || is_remade(states, path),
-            Some(row) => is_of_versions(states, path, row),
+            Some(row) if is_of_versions(states, path, row, is_mixture) => true,
+            Some(row) if is_of_versions(states, path, row, is_mixture_with_old_tail) => {
+                judgement = Judgement::Hazard(&OLD_TAIL);
+                true
+            }
+            Some(_) => false,
         };
         if !is_allowed {
             let (old, new) = (rows().next().flatten(), rows().last().flatten());
@@ -93,7 +99,7 @@ fn by_itself(states: &[State], found: &Tree) -> Result<(), Mismatch> {
             });
         }
     }
-    Ok(())
+    Ok(judgement)
 }
 
 /// True if a path names one inode in one state and another in the next: both may be missing.
@@ -104,7 +110,12 @@ fn is_remade(states: &[State], path: &[u8]) -> bool {
 }
 
 /// True if a row has nothing that none of the versions of its path has.
-fn is_of_versions(states: &[State], path: &[u8], found: &Row) -> bool {
+fn is_of_versions(
+    states: &[State],
+    path: &[u8],
+    found: &Row,
+    is_mixture: fn(&[&Row], &Row) -> bool,
+) -> bool {
     let versions = states.iter().filter_map(|state| state.tree.rows.get(path));
     let inodes: BTreeSet<InodeNumber> =
         versions.filter(|row| row.facts.kind == found.facts.kind).map(|row| row.inode).collect();
@@ -130,7 +141,7 @@ fn is_of_versions(states: &[State], path: &[u8], found: &Row) -> bool {
             && (!is_settled || rows[0].facts.links == facts.links)
             && facts.extended.keys().all(|name| names.contains(name))
             && names.iter().all(|name| has_attribute(name, facts.extended.get(*name)))
-            && is_mixture_of(&rows, found)
+            && is_mixture(&rows, found)
     })
 }
 
@@ -144,9 +155,18 @@ fn is_renamed(states: &[State], inode: InodeNumber) -> bool {
     states[1..].iter().any(|state| names(state) != first)
 }
 
-/// As [`is_mixture`]; a file that was made in the window may also have nothing at a place yet.
-fn is_mixture_of(rows: &[&Row], found: &Row) -> bool {
-    rows.iter().any(|row| row.content == found.content) || is_mixture(rows, found)
+/// As [`is_mixture`], but behind the end that the file once had anything may stand.
+fn is_mixture_with_old_tail(rows: &[&Row], found: &Row) -> bool {
+    let end = rows.iter().map(|row| row.content.len()).min().unwrap_or(0);
+    let cut = |row: &Row| {
+        let bytes = row.content.len().max(end);
+        let mut content = row.content[..end].to_vec();
+        content.resize(bytes, 0);
+        Row { content: Arc::new(content), ..row.clone() }
+    };
+    let rows: Vec<Row> = rows.iter().map(|row| cut(row)).collect();
+    let rows: Vec<&Row> = rows.iter().collect();
+    found.content.len() >= end && is_mixture(&rows, &cut(found))
 }
 
 /// Files, by the inode of the state, that differ in their bytes alone; with a name of each.

@@ -1,5 +1,6 @@
 //! After a cut: mount, look, write once, unmount, mount again.
 
+use crate::guarantee::{LOST_INODE, REVIVED_NAME};
 use crate::history::{History, Window};
 use crate::judge::{Judgement, judge};
 use crate::reference::Setup;
@@ -87,7 +88,6 @@ async fn recover_on(
         expected: mismatch.expected,
         found: mismatch.found,
     })?;
-    let has_hazard = matches!(judgement, Judgement::Hazard(_));
     let written = write_once(machine, &mounted).await;
     let is_full = written == Err(Errno::Enospc);
     if let Err(error) = written
@@ -101,10 +101,17 @@ async fn recover_on(
     let again = mount(machine, setup).await?;
     let after = read(&again).await?;
     // A name of nothing may come to life with the number of a new file.
-    if !has_hazard {
-        compare_again(&found, &after, is_full)?;
-        check_findings(&findings, history, torn)?;
+    if matches!(judgement, Judgement::Hazard(_)) {
+        return Ok(Recovered { judgement, is_full });
     }
+    let has_nameless = findings.iter().any(|finding| finding.contains(LOST_INODE));
+    match compare_again(&found, &after, is_full) {
+        Err(_) if has_nameless => {
+            return Ok(Recovered { judgement: Judgement::Hazard(&REVIVED_NAME), is_full });
+        }
+        compared => compared?,
+    }
+    check_findings(&findings, history, torn)?;
     Ok(Recovered { judgement, is_full })
 }
 
