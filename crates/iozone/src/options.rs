@@ -132,10 +132,9 @@ impl Options {
         }
         match REFUSED.iter().find(|(known, _)| *known == option) {
             Some((_, reason)) => Err(wrong(option, *reason)),
-            None => Err(wrong(
-                option,
-                "is not known here: -i -s -r -j -e -c -o -I -w -+n -+w -U are",
-            )),
+            None => {
+                Err(wrong(option, "is not known here: -i -s -r -j -e -c -o -I -w -+n -+w -U are"))
+            }
         }
     }
 
@@ -211,7 +210,10 @@ mod tests {
     #[test]
     fn a_command_line_is_understood() {
         let options = Options::parse("-i 1 -i 0 -s 2m -r 32k -e -c -U /mnt -+n").expect("right");
-        assert_eq!((options.file_bytes, options.record_bytes, options.records()), (2 << 20, 32 << 10, 64));
+        assert_eq!(
+            (options.file_bytes, options.record_bytes, options.records()),
+            (2 << 20, 32 << 10, 64)
+        );
         assert!(options.includes_flush && options.includes_close && options.remounts);
         assert!(!options.is_direct && !options.has_retests);
         assert_eq!(options.columns().collect::<Vec<_>>(), ["write", "read"]);
