@@ -6,8 +6,10 @@
 //! closes it, a directory is changed by one at a time. [`tree`] walks a file system; [`Manifest`] is what
 //! it finds. [`MemoryFileSystem`] is a file system without a medium, to compare others with.
 
+mod cache;
 mod manifest;
 mod memory;
+mod names;
 pub mod tree;
 mod vfs;
 
