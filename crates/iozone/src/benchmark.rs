@@ -150,6 +150,7 @@ impl Benchmark {
         let open = OpenOptions {
             create: makes_file.then_some(PERMISSIONS),
             truncate: makes_file,
+            sync: options.is_synchronous,
             ..OpenOptions::default()
         };
         let file = self.vfs().open(&self.caller(), FILE, open).await.map_err(at("open"))?;
@@ -217,9 +218,6 @@ impl Benchmark {
                     let bytes = buffer.next_record();
                     let written = self.vfs().write(&self.caller(), file, offset, bytes).await;
                     written.map_err(at("write"))?;
-                    if options.is_synchronous {
-                        self.vfs().fsync(&self.caller(), file).await.map_err(at("write"))?;
-                    }
                 }
                 Direction::Read => {
                     let count = self.vfs().read(file, offset, &mut into).await;

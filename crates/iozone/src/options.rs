@@ -15,6 +15,7 @@ pub struct OptionError {
 }
 
 /// A command line of IOzone.
+#[allow(clippy::struct_excessive_bools, reason = "switches of a command line, each of its own")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Tests in the order they run (`-i`); by number, as IOzone runs them.
@@ -87,15 +88,15 @@ impl Options {
         };
         let mut words = text.split_whitespace().peekable();
         while let Some(option) = words.next() {
-            let mut value = || {
-                let found = words.next();
-                found.ok_or_else(|| wrong(option, "a value is missing behind it"))
+            let mut argument = || {
+                let word = words.next();
+                word.ok_or_else(|| wrong(option, "a value is missing behind it"))
             };
             match option {
-                "-i" => options.add_test(value()?)?,
-                "-s" => options.file_bytes = kilobytes(option, value()?)?,
-                "-r" => options.record_bytes = kilobytes(option, value()?)?,
-                "-j" => options.stride_records = number(option, value()?, 1, 1 << 20)?,
+                "-i" => options.add_test(argument()?)?,
+                "-s" => options.file_bytes = kilobytes(option, argument()?)?,
+                "-r" => options.record_bytes = kilobytes(option, argument()?)?,
+                "-j" => options.stride_records = number(option, argument()?, 1, 1 << 20)?,
                 "-e" => options.includes_flush = true,
                 "-c" => options.includes_close = true,
                 "-o" => options.is_synchronous = true,
@@ -103,7 +104,7 @@ impl Options {
                 "-w" => options.keeps_file = true,
                 "-+n" => options.has_retests = false,
                 "-+w" => {
-                    let percent = number(option, value()?, 0, 100)?;
+                    let percent = number(option, argument()?, 0, 100)?;
                     options.contents = Contents::Random { same_percent: percent as u32 };
                 }
                 "-U" => {
@@ -111,35 +112,15 @@ impl Options {
                     // The mount point may be left out: there is one mount.
                     let _ = words.next_if(|word| !word.starts_with('-'));
                 }
-                _ => options.pass(option, &mut words)?,
+                _ => pass(option, &mut words)?,
             }
         }
         options.check()?;
         Ok(options)
     }
 
-    /// What is neither an option of the model nor an error.
-    fn pass<'a>(
-        &self,
-        option: &str,
-        words: &mut impl Iterator<Item = &'a str>,
-    ) -> Result<(), OptionError> {
-        if let Some((_, takes_value)) = IGNORED.iter().find(|(known, _)| *known == option) {
-            if *takes_value {
-                words.next();
-            }
-            return Ok(());
-        }
-        match REFUSED.iter().find(|(known, _)| *known == option) {
-            Some((_, reason)) => Err(wrong(option, *reason)),
-            None => {
-                Err(wrong(option, "is not known here: -i -s -r -j -e -c -o -I -w -+n -+w -U are"))
-            }
-        }
-    }
-
-    fn add_test(&mut self, text: &str) -> Result<(), OptionError> {
-        let number = number("-i", text, 0, 12)? as u32;
+    fn add_test(&mut self, given: &str) -> Result<(), OptionError> {
+        let number = number("-i", given, 0, 12)? as u32;
         let Some(test) = find_test(number) else {
             return Err(wrong("-i", format!("test {number} is not modelled: 0 to 7 are")));
         };
@@ -177,6 +158,20 @@ impl Options {
     /// Names of the columns that the tests fill, in the order they run.
     pub fn columns(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.tests.iter().flat_map(|test| test.columns_run(self.has_retests)).copied()
+    }
+}
+
+/// What is neither an option of the model nor an error.
+fn pass<'a>(option: &str, words: &mut impl Iterator<Item = &'a str>) -> Result<(), OptionError> {
+    if let Some((_, takes_value)) = IGNORED.iter().find(|(known, _)| *known == option) {
+        if *takes_value {
+            words.next();
+        }
+        return Ok(());
+    }
+    match REFUSED.iter().find(|(known, _)| *known == option) {
+        Some((_, reason)) => Err(wrong(option, *reason)),
+        None => Err(wrong(option, "is not known here: -i -s -r -j -e -c -o -I -w -+n -+w -U are")),
     }
 }
 

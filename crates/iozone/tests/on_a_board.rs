@@ -30,7 +30,8 @@ fn a_page_written_costs_transfer_and_program_on_yaffs2() {
     let (write, read) = (&found[0], &found[1]);
     // 512 pages of data; a header or two, and nothing to clean.
     assert!((512..=516).contains(&write.chip.page_programs), "{write:?}");
-    assert!((512..=516).contains(&read.chip.page_reads), "{read:?}");
+    // The pages that were read ahead of the priming read of one byte are in memory.
+    assert!((440..=516).contains(&read.chip.page_reads), "{read:?}");
     let page_ns = write.elapsed_ns / write.chip.page_programs;
     assert!((420_000..520_000).contains(&page_ns), "{page_ns} ns a page written");
     let page_ns = read.elapsed_ns / read.chip.page_reads;
