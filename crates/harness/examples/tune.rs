@@ -47,7 +47,12 @@ fn replay(workload: &str, seed: u64, costs: [u64; 3]) -> Record {
     let blocks = if name.starts_with("gc-") { 64 } else { 512 };
     let mut setup = setup(implementation, blocks, seed);
     let mut b = board::Board::without_costs();
-    b.hz = 250; b.raw_nand.read_page_ns = costs[0]*1000; b.raw_nand.program_page_ns = costs[1]*1000; b.work.zlib_compress_ps_per_byte = costs[2]*700; b.work.rtime_compress_ps_per_byte = costs[2]*200; b.work.lzo_compress_ps_per_byte = costs[2]*100;
+    b.hz = 250;
+    b.raw_nand.read_page_ns = costs[0] * 1000;
+    b.raw_nand.program_page_ns = costs[1] * 1000;
+    b.work.zlib_compress_ps_per_byte = costs[2] * 700;
+    b.work.rtime_compress_ps_per_byte = costs[2] * 200;
+    b.work.lzo_compress_ps_per_byte = costs[2] * 100;
     setup.driver.board = Rc::new(b);
     let text = file(&format!("{}.ops", workload.replace('/', "-")));
     let commands = script::parse(&text).expect("a script");
@@ -69,8 +74,6 @@ fn recorded(workload: &str) -> BTreeMap<String, Vec<Counts>> {
     phases
 }
 
-
-
 fn main() {
     let a: Vec<String> = std::env::args().collect();
     let n = |i: usize| a[i].parse::<u64>().unwrap();
@@ -83,24 +86,55 @@ fn main() {
         let record = replay(workload, seed, costs);
         for (i, p) in record.phases.iter().enumerate() {
             let c = [p.counts.reads(), p.counts.programs(), p.counts.erases];
-            if sums.len() <= i { sums.push((p.name.clone(), [0.0; 3])); }
-            for k in 0..3 { sums[i].1[k] += c[k] as f64 / seeds as f64; }
+            if sums.len() <= i {
+                sums.push((p.name.clone(), [0.0; 3]));
+            }
+            for k in 0..3 {
+                sums[i].1[k] += c[k] as f64 / seeds as f64;
+            }
         }
     }
     let mut i = 0;
     while i < sums.len() {
         let name = sums[i].0.clone();
         let mut ours = sums[i].1;
-        let mean = |name: &str| { let r = &rec[name]; [0,1,2].map(|k| r.iter().map(|c| c[k] as f64).sum::<f64>() / r.len() as f64) };
+        let mean = |name: &str| {
+            let r = &rec[name];
+            [0, 1, 2].map(|k| r.iter().map(|c| c[k] as f64).sum::<f64>() / r.len() as f64)
+        };
         let mut k = mean(&name);
-        if name.ends_with("-mount") && i + 1 < sums.len() && sums[i+1].0.ends_with("-bg") {
-            for j in 0..3 { ours[j] += sums[i+1].1[j]; k[j] += mean(&sums[i+1].0)[j]; }
+        if name.ends_with("-mount") && i + 1 < sums.len() && sums[i + 1].0.ends_with("-bg") {
+            for j in 0..3 {
+                ours[j] += sums[i + 1].1[j];
+                k[j] += mean(&sums[i + 1].0)[j];
+            }
             i += 1;
         }
         let tol = [0.13, 0.07, 0.12];
-        let bad = (0..3).any(|j| { let d = (ours[j]-k[j]).abs(); d > 2.0 && d > tol[j]*k[j] });
-        let pc: Vec<String> = (0..3).map(|j| if k[j]>0.0 { format!("{:+.1}%", 100.0*(ours[j]-k[j])/k[j]) } else { "-".into() }).collect();
-        println!("{} {name:14} ours {:.0} {:.0} {:.1}  kernel {:.0} {:.0} {:.1}  {}", if bad {"BAD"} else {"ok "}, ours[0], ours[1], ours[2], k[0], k[1], k[2], pc.join(" "));
+        let bad = (0..3).any(|j| {
+            let d = (ours[j] - k[j]).abs();
+            d > 2.0 && d > tol[j] * k[j]
+        });
+        let pc: Vec<String> = (0..3)
+            .map(|j| {
+                if k[j] > 0.0 {
+                    format!("{:+.1}%", 100.0 * (ours[j] - k[j]) / k[j])
+                } else {
+                    "-".into()
+                }
+            })
+            .collect();
+        println!(
+            "{} {name:14} ours {:.0} {:.0} {:.1}  kernel {:.0} {:.0} {:.1}  {}",
+            if bad { "BAD" } else { "ok " },
+            ours[0],
+            ours[1],
+            ours[2],
+            k[0],
+            k[1],
+            k[2],
+            pc.join(" ")
+        );
         i += 1;
     }
 }
