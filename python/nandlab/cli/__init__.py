@@ -1,7 +1,7 @@
 """The command line `nandlab`.
 
-Exit codes: 0 fine, 1 `compare` or `capture --verify` found a difference, 2 bad input, 130 stopped
-with Ctrl-C or SIGTERM.
+Exit codes: 0 fine, 1 `compare` or `capture --verify` found a difference or `image` damage, 2 bad
+input, 130 stopped with Ctrl-C or SIGTERM.
 """
 
 import os
@@ -65,6 +65,7 @@ def application() -> "App":
         compare,
         convert,
         explain,
+        image,
         index,
         listing,
         replay,
@@ -88,6 +89,7 @@ def application() -> "App":
     app.command(listing.list_command, name="list")
     app.command(explain.explain)
     app.command(convert.convert)
+    app.command(image.application())
     app.command(capture.capture)
     app.command(compare.compare)
     app.command(report.report)
