@@ -61,7 +61,7 @@ impl Ubi {
         ubi.has_fastmap = scan.has_fastmap;
         let ubi = Rc::new(ubi);
         ubi.auto_resize().await?;
-        ubi.start_thread();
+        ubi.start_thread().await;
         Ok(ubi)
     }
 }

@@ -181,10 +181,11 @@ impl Ubi {
     }
 
     /// Starts the background thread (`ubi_bgt0d`).
-    pub(crate) fn start_thread(self: &Rc<Self>) {
+    pub(crate) async fn start_thread(self: &Rc<Self>) {
         if self.options.has_thread && !self.is_read_only() {
             let ubi = self.clone();
             self.io.sim.spawn_named("ubi thread", async move { ubi.run_thread().await });
+            self.io.sim.yield_now().await;
         }
     }
 

@@ -1,6 +1,8 @@
 //! What the tests share: chips, simulations, golden images.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod model;
+
 use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, find_layout};
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage, find_part};
 use sim::{Cpus, RunEnd, Sim, Simulation};
@@ -20,6 +22,13 @@ pub(crate) fn part(blocks: u32) -> Part {
     let mut part = find_part("nandsim-64MiB").expect("in the catalogue");
     part.geometry.blocks = blocks;
     part
+}
+
+/// A chip of small blocks: more of them are needed for the same data, so that more happens.
+pub(crate) fn small(blocks: u32, faults: &FaultSettings) -> Chip {
+    let mut part = part(blocks);
+    part.geometry.pages_per_block = 8;
+    Chip::new(&part, Storage::Bytes, faults)
 }
 
 pub(crate) fn blank(blocks: u32) -> Chip {
