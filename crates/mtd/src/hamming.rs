@@ -23,28 +23,44 @@ pub enum Correction {
 }
 
 /// The parities of a step before they are inverted: line parities, column parities.
+///
+/// Eight bytes at a time: halves of the words are folded onto each other, and what the upper half holds
+/// gives the parity of the lines at which that bit of the number is set.
 fn parities(data: &[u8]) -> (u16, u8) {
-    let mut all = 0;
-    // For each bit of the index, the parity of the bytes at which it is set.
-    let mut odd_lines = 0_u8;
-    let mut ones = 0_u32;
-    for (index, byte) in data.iter().enumerate() {
-        all ^= byte;
-        if byte.count_ones() % 2 == 1 {
-            odd_lines ^= index as u8;
-            ones += 1;
-        }
+    let mut words = [0_u64; STEP_BYTES / 8];
+    for (word, bytes) in words.iter_mut().zip(data.chunks(8)) {
+        let mut eight = [0; 8];
+        eight[..bytes.len()].copy_from_slice(bytes);
+        *word = u64::from_le_bytes(eight);
     }
-    let is_odd = ones % 2 == 1;
-    let even_lines = if is_odd { !odd_lines } else { odd_lines };
+    let parity = |bits: u64| (bits.count_ones() & 1) as u8;
+    let mut odd_lines = 0_u8;
+    for bit in (3..8).rev() {
+        let half = 1 << (bit - 3);
+        let (low, high) = words.split_at_mut(half);
+        let mut upper = 0;
+        for (low, high) in low.iter_mut().zip(&high[..half]) {
+            upper ^= high;
+            *low ^= high;
+        }
+        odd_lines |= parity(upper) << bit;
+    }
+    let folded = words[0];
+    odd_lines |= parity(folded & 0xffff_ffff_0000_0000) << 2;
+    odd_lines |= parity(folded & 0xffff_0000_ffff_0000) << 1;
+    odd_lines |= parity(folded & 0xff00_ff00_ff00_ff00);
+    let all = folded.to_le_bytes().iter().fold(0, |all, byte| all ^ byte);
+    let even_lines = if parity(folded) == 1 { !odd_lines } else { odd_lines };
     let mut lines = 0;
     for bit in 0..8 {
         lines |= u16::from(even_lines >> bit & 1) << (2 * bit);
         lines |= u16::from(odd_lines >> bit & 1) << (2 * bit + 1);
     }
-    let parity = |mask: u8| (all & mask).count_ones() as u8 & 1;
-    let masks = [0x55, 0xaa, 0x33, 0xcc, 0x0f, 0xf0];
-    let columns = masks.iter().enumerate().fold(0, |set, (bit, mask)| set | parity(*mask) << bit);
+    let masks = [0x55_u8, 0xaa, 0x33, 0xcc, 0x0f, 0xf0];
+    let columns = masks
+        .iter()
+        .enumerate()
+        .fold(0, |set, (bit, mask)| set | parity(u64::from(all & mask)) << bit);
     (lines, columns)
 }
 
