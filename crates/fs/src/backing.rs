@@ -74,6 +74,11 @@ pub trait Backing {
     /// The medium's.
     fn flush(&self, process: Process) -> Pending<'_, Result<(), FileError>>;
 
+    /// Pages are read before anybody asks for them.
+    fn reads_ahead(&self) -> bool {
+        true
+    }
+
     /// Lets bios go that wait in the plug of a task about to sleep.
     fn unplug(&self, _task: &Task) {}
 

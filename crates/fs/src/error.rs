@@ -1,6 +1,7 @@
 //! Why a call on a file failed.
 
 use device::DeviceError;
+use posix::Errno;
 use thiserror::Error;
 
 /// Why a call on a file failed.
@@ -9,6 +10,9 @@ pub enum FileError {
     /// The device could not carry out a read or write (`EIO`).
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The file system under the file could not.
+    #[error(transparent)]
+    FileSystem(#[from] Errno),
     /// Direct transfers begin and end at sectors (`EINVAL`).
     #[error("bytes {offset} to {end} are no whole sectors, which a direct transfer needs")]
     Misaligned {

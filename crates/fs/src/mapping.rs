@@ -52,7 +52,7 @@ impl Mapping {
     }
 
     pub(crate) fn backing(&self) -> Rc<dyn Backing> {
-        self.cache.state.borrow().mappings[self.number as usize].backing.clone()
+        self.cache.backing(self.number)
     }
 
     pub(crate) fn device(&self) -> Rc<CacheDevice> {
@@ -176,6 +176,9 @@ impl Mapping {
         }
         let mut runs: Vec<Range<u64>> = Vec::new();
         let backing = self.backing();
+        if !backing.reads_ahead() {
+            return;
+        }
         {
             let mut ahead = read_ahead.get();
             let window = {
@@ -268,6 +271,83 @@ impl Mapping {
         }
         self.pay(&mut owed_ns).await;
         Ok(())
+    }
+
+    /// Writes bytes into pages and hands every page to the file system at once, which `write` does: it
+    /// gets the number of the page, its bytes and the part of them that is new. The page stays clean.
+    /// A page that is not up to date is read first, even if all of it is written.
+    ///
+    /// Source: `generic_perform_write` over the `write_begin` and `write_end` of `fs/jffs2/file.c`
+    /// (Linux 2.6.32 to 6.1) and of YAFFS2's `yaffs_vfs_multi.c`, which are alike in this.
+    ///
+    /// # Errors
+    /// Those of reading and of `write`; the page is read again by whoever needs it next.
+    pub async fn write_through(
+        &self,
+        process: Process,
+        bytes: Range<u64>,
+        from: &[u8],
+        overhead_ns: u64,
+        mut write: impl AsyncFnMut(u64, &[u8], Range<usize>) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        let mut owed_ns = overhead_ns;
+        let mut whole = vec![0; PAGE_BYTES as usize];
+        for page in pages_of(&bytes) {
+            let part = part_of(&bytes, page);
+            let mut was_tried = false;
+            loop {
+                match self.flags(page) {
+                    None => {
+                        self.cache.insert(self.number, page, LOCKED);
+                        self.pay(&mut owed_ns).await;
+                        self.read_locked(process, page).await;
+                        was_tried = true;
+                    }
+                    Some(flags) if flags & LOCKED != 0 => {
+                        self.pay(&mut owed_ns).await;
+                        self.cache.wait_clear(self.number, page, LOCKED).await;
+                    }
+                    Some(flags) if flags & UPTODATE != 0 => {
+                        self.cache.change(self.number, page, LOCKED, 0);
+                        self.cache.touch(self.number, page);
+                        break;
+                    }
+                    Some(_) => {
+                        self.pay(&mut owed_ns).await;
+                        self.try_again(process, page, &mut was_tried).await?;
+                    }
+                }
+            }
+            owed_ns += self.cache.pages_ns(1) + self.copy_ns(part.end - part.start);
+            self.pay(&mut owed_ns).await;
+            self.copy_in(&bytes, page, from);
+            let _ = self.with_bytes(page, |stored| whole.copy_from_slice(stored));
+            let written = write(page, &whole, within_page(&part, page)).await;
+            let stale = if written.is_ok() { 0 } else { UPTODATE };
+            self.cache.change(self.number, page, 0, LOCKED | stale);
+            written?;
+        }
+        self.pay(&mut owed_ns).await;
+        Ok(())
+    }
+
+    /// Copies a page that is there and up to date; false if it is not.
+    pub fn copy_page(&self, page: u64, into: &mut [u8]) -> bool {
+        let is_there = self.flags(page).is_some_and(|flags| flags & UPTODATE != 0);
+        is_there && self.with_bytes(page, |stored| into.copy_from_slice(stored)).is_some()
+    }
+
+    /// Adds a page that was read elsewhere, unless it is there.
+    pub fn add_page(&self, page: u64, bytes: &[u8]) {
+        if self.flags(page).is_none() {
+            self.cache.insert(self.number, page, UPTODATE);
+            let _ = self.with_bytes(page, |stored| stored.copy_from_slice(bytes));
+        }
+    }
+
+    /// Clears the bytes of a page that is there, from one on: the file ends before them.
+    pub fn clear_from(&self, page: u64, first: usize) {
+        let _ = self.with_bytes(page, |stored| stored[first..].fill(0));
     }
 
     /// Writes all dirty pages of the file and makes them durable.
@@ -425,6 +505,13 @@ impl Mapping {
             }
             state.drop_frame(frame);
         }
+    }
+
+    /// Takes the file out of the cache; it must have no dirty pages, and nobody may be at one. The
+    /// mapping and its clones must not be used any more.
+    pub fn remove(&self) {
+        self.invalidate(&(0..u64::MAX));
+        self.cache.remove_mapping(self.number);
     }
 
     /// True if a page of the range is in the cache.

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use sim::{Cpus, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Queues that waiters for pages share, as the kernel's hashed wait queues of a zone.
@@ -58,7 +59,8 @@ pub struct CacheStatistics {
 /// A file as the cache sees it (`struct address_space`, and the write-back state of its inode).
 pub(crate) struct MappingState {
     pub(crate) pages: PageTree,
-    pub(crate) backing: Rc<dyn Backing>,
+    /// None of a file that was taken out of the cache.
+    pub(crate) backing: Option<Rc<dyn Backing>>,
     pub(crate) device: u32,
     pub(crate) dirty: u64,
     pub(crate) write_back: u64,
@@ -77,6 +79,8 @@ pub(crate) struct MappingState {
 pub(crate) struct CacheState {
     pub(crate) frames: Frames,
     pub(crate) mappings: Vec<MappingState>,
+    /// Numbers of files that were taken out.
+    pub(crate) free_mappings: Vec<u32>,
     pub(crate) devices: Vec<DeviceState>,
     pub(crate) tasks: FxHashMap<u32, TaskState>,
     pub(crate) statistics: CacheStatistics,
@@ -108,6 +112,7 @@ impl PageCache {
         let state = CacheState {
             frames: Frames::new(),
             mappings: Vec::new(),
+            free_mappings: Vec::new(),
             devices: Vec::new(),
             tasks: FxHashMap::default(),
             statistics: CacheStatistics::default(),
@@ -140,10 +145,9 @@ impl PageCache {
 
     /// A file on a device, without pages.
     pub fn add_mapping(self: Rc<Self>, device: u32, backing: Rc<dyn Backing>) -> Mapping {
-        let number = self.state.borrow().mappings.len() as u32;
-        self.state.borrow_mut().mappings.push(MappingState {
+        let entry = MappingState {
             pages: PageTree::default(),
-            backing,
+            backing: Some(backing),
             device,
             dirty: 0,
             write_back: 0,
@@ -152,8 +156,29 @@ impl PageCache {
             next_write: 0,
             write_error: None,
             read_errors: BTreeMap::new(),
-        });
+        };
+        let number = {
+            let state = &mut *self.state.borrow_mut();
+            if let Some(number) = state.free_mappings.pop() {
+                state.mappings[number as usize] = entry;
+                number
+            } else {
+                state.mappings.push(entry);
+                (state.mappings.len() - 1) as u32
+            }
+        };
         Mapping { cache: self, number }
+    }
+
+    /// Gives the number of a file without pages to the next one.
+    pub(crate) fn remove_mapping(&self, number: u32) {
+        let state = &mut *self.state.borrow_mut();
+        let entry = &mut state.mappings[number as usize];
+        debug_assert!(entry.dirty + entry.write_back == 0 && entry.dirtied_ns.is_none());
+        debug_assert!(entry.pages.next(Tag::Present, 0).is_none(), "a page is still in use");
+        entry.backing = None;
+        entry.read_errors.clear();
+        state.free_mappings.push(number);
     }
 
     /// Counts of pages.
@@ -177,11 +202,20 @@ impl PageCache {
         let count = self.state.borrow().mappings.len() as u32;
         for number in 0..count {
             let mapping = Mapping { cache: self.clone(), number };
+            if self.state.borrow().mappings[number as usize].backing.is_none() {
+                continue;
+            }
             let device = mapping.device();
             mapping.write_and_wait(device.process, 0..u64::MAX).await;
             outcome = outcome.and(mapping.backing().flush(device.process).await);
         }
         outcome
+    }
+
+    /// What a file's pages come from.
+    pub(crate) fn backing(&self, mapping: u32) -> Rc<dyn Backing> {
+        let backing = &self.state.borrow().mappings[mapping as usize].backing;
+        backing.clone().expect("a file that was taken out is not used any more")
     }
 
     /// The line of those who wait for a page.
@@ -199,7 +233,7 @@ impl PageCache {
     }
 
     /// Wakes those who wait for pages.
-    pub(crate) fn wake(&self, mapping: u32, pages: std::ops::Range<u64>) {
+    pub(crate) fn wake(&self, mapping: u32, pages: Range<u64>) {
         if self.waiting.get() == 0 {
             return;
         }
@@ -264,7 +298,7 @@ impl PageCache {
     }
 
     /// Takes pages out of the dirty state and puts them under write-back.
-    pub(crate) fn begin_write(&self, mapping: u32, pages: std::ops::Range<u64>) {
+    pub(crate) fn begin_write(&self, mapping: u32, pages: Range<u64>) {
         let state = &mut *self.state.borrow_mut();
         let entry = &mut state.mappings[mapping as usize];
         let count = pages.end - pages.start;
@@ -286,12 +320,7 @@ impl PageCache {
     }
 
     /// Ends the write-back of pages.
-    pub(crate) fn end_write(
-        &self,
-        mapping: u32,
-        pages: std::ops::Range<u64>,
-        result: Result<(), FileError>,
-    ) {
+    pub(crate) fn end_write(&self, mapping: u32, pages: Range<u64>, result: Result<(), FileError>) {
         let count = pages.end - pages.start;
         let device = {
             let state = &mut *self.state.borrow_mut();
@@ -316,19 +345,11 @@ impl PageCache {
         };
         self.wake(mapping, pages);
         let device = self.devices.borrow()[device as usize].clone();
-        device.wake_uncongested(|| {
-            let backing = self.state.borrow().mappings[mapping as usize].backing.clone();
-            backing.is_write_congested()
-        });
+        device.wake_uncongested(|| self.backing(mapping).is_write_congested());
     }
 
     /// Ends the reading of pages: they are unlocked, and up to date unless it failed.
-    pub(crate) fn end_read(
-        &self,
-        mapping: u32,
-        pages: std::ops::Range<u64>,
-        result: Result<(), FileError>,
-    ) {
+    pub(crate) fn end_read(&self, mapping: u32, pages: Range<u64>, result: Result<(), FileError>) {
         {
             let state = &mut *self.state.borrow_mut();
             let entry = &mut state.mappings[mapping as usize];

@@ -14,7 +14,7 @@ use crate::state::{InodeState, List, NodeId, NodeState, Owner, is_dirty};
 use crate::summary::entry_bytes;
 use crate::write::{Allocation, NodeToWrite};
 use posix::{Errno, FileType};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 impl Engine {
     /// One pass (`jffs2_garbage_collect_pass`).
@@ -457,14 +457,32 @@ impl Engine {
         (start, end)
     }
 
+    /// A page of a file, from the cache of the layer above or else from the medium; it stays in the
+    /// cache (`jffs2_gc_fetch_page`).
+    async fn fetch_page(
+        &self,
+        inode: &Inode,
+        start: u32,
+    ) -> Result<Box<[u8; posix::PAGE_BYTES]>, Errno> {
+        let mut page = Box::new([0; posix::PAGE_BYTES]);
+        let (number, index) = (u64::from(inode.number), u64::from(start / PAGE_BYTES));
+        let cached = self.cached_pages.borrow().as_ref().and_then(Weak::upgrade);
+        if cached.as_ref().is_some_and(|cached| cached.get(number, index, &mut page)) {
+            return Ok(page);
+        }
+        self.read_range(inode, start, &mut page[..]).await?;
+        if let Some(cached) = cached {
+            cached.put(number, index, &page);
+        }
+        Ok(page)
+    }
+
     /// Writes a part of a page anew, with its neighbours where that pays
     /// (`jffs2_garbage_collect_dnode`).
     async fn collect_data(&self, inode: &Inode, start: u32, end: u32) -> Result<(), Errno> {
         let (start, end) = self.grow(inode, start, end);
-        // The kernel takes the page from its cache if it has it; here it is read from the medium.
         let page_start = start - start % PAGE_BYTES;
-        let mut page = vec![0; PAGE_BYTES as usize];
-        self.read_range(inode, page_start, &mut page).await?;
+        let page = self.fetch_page(inode, page_start).await?;
         let mut offset = start;
         while offset < end {
             let least = INODE_BYTES as u32 + DATA_BYTES_MIN;

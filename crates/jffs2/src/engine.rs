@@ -6,11 +6,11 @@ use crate::profile::{CleanMarkers, MountOptions};
 use crate::state::{List, State};
 use crate::statistics::Statistics;
 use mtd::{Mtd, OobMode};
-use posix::Errno;
+use posix::{CachedPages, Errno};
 use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// A mount.
 ///
@@ -38,6 +38,8 @@ pub(crate) struct Engine {
     pub(crate) findings: RefCell<Vec<String>>,
     pub(crate) statistics: Cell<Statistics>,
     pub(crate) compressors: Vec<&'static Compressor>,
+    /// Where the layer above keeps pages, if it has told.
+    pub(crate) cached_pages: RefCell<Option<Weak<dyn CachedPages>>>,
 }
 
 /// Bytes of the mark of a clean block in the spare area: a header without its CRC.

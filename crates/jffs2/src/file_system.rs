@@ -8,10 +8,11 @@ use crate::nodes::{NAME_BYTES_MAX, PAGE_BYTES};
 use crate::operations::seconds;
 use crate::write::Allocation;
 use posix::{
-    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
-    NewInode, SpaceUse, Time,
+    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
+    InodeNumber, Memory, NewInode, SpaceUse, Time,
 };
 use std::ops::Range;
+use std::rc::Weak;
 
 impl FileSystem for Jffs2 {
     fn root(&self) -> InodeNumber {
@@ -308,6 +309,15 @@ impl FileSystem for Jffs2 {
         let flushed = self.engine.flush_padded().await;
         drop(held);
         flushed
+    }
+
+    fn use_cached_pages(&self, pages: Weak<dyn CachedPages>) {
+        *self.engine.cached_pages.borrow_mut() = Some(pages);
+    }
+
+    /// The backing device of MTD has no read-ahead (`drivers/mtd/mtdbdi.c`, later `mtdcore.c`).
+    fn reads_ahead(&self) -> bool {
+        false
     }
 
     fn space(&self) -> SpaceUse {

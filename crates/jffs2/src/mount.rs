@@ -117,6 +117,7 @@ impl Jffs2 {
             findings: RefCell::default(),
             statistics: Cell::default(),
             compressors,
+            cached_pages: RefCell::default(),
             mtd,
             options,
         });

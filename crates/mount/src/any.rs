@@ -2,11 +2,11 @@
 
 use jffs2::Jffs2;
 use posix::{
-    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber, Memory, NewInode,
-    PAGE_BYTES, SpaceUse,
+    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber,
+    Memory, NewInode, PAGE_BYTES, SpaceUse,
 };
 use std::ops::Range;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use yaffs2::Yaffs2;
 
 /// A mounted file system of any kind.
@@ -28,6 +28,14 @@ macro_rules! on_each {
 }
 
 impl AnyFileSystem {
+    /// Files go through a kernel's caches of names and pages; not those of a library.
+    pub fn has_page_cache(&self) -> bool {
+        match self {
+            Self::Jffs2(_) => true,
+            Self::Yaffs2(fs) => fs.profile().has_page_cache,
+        }
+    }
+
     /// What was found wrong with the medium since the mount began, a sentence each.
     pub async fn findings(&self) -> Vec<String> {
         match self {
@@ -158,6 +166,14 @@ impl FileSystem for AnyFileSystem {
 
     async fn unmount(&self) -> Result<(), Errno> {
         on_each!(self, fs => fs.unmount().await)
+    }
+
+    fn use_cached_pages(&self, pages: Weak<dyn CachedPages>) {
+        on_each!(self, fs => fs.use_cached_pages(pages));
+    }
+
+    fn reads_ahead(&self) -> bool {
+        on_each!(self, fs => fs.reads_ahead())
     }
 
     fn space(&self) -> SpaceUse {

@@ -94,8 +94,12 @@ impl Machine {
         request: &MountRequest,
     ) -> Result<Mounted, MountError> {
         let file_system = Rc::new((kind.mount)(self, request).await?);
-        let vfs = Rc::new(Vfs::new(&self.sim, file_system.clone()));
-        Ok(Mounted { file_system, vfs })
+        let vfs = if file_system.has_page_cache() {
+            Vfs::cached(&self.sim, &self.cpus, &self.board, file_system.clone())
+        } else {
+            Vfs::new(&self.sim, file_system.clone())
+        };
+        Ok(Mounted { file_system, vfs: Rc::new(vfs) })
     }
 }
 

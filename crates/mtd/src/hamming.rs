@@ -24,43 +24,40 @@ pub enum Correction {
 
 /// The parities of a step before they are inverted: line parities, column parities.
 ///
-/// Eight bytes at a time: halves of the words are folded onto each other, and what the upper half holds
-/// gives the parity of the lines at which that bit of the number is set.
+/// Eight bytes go at a time. Bits 0 to 2 of a byte's index are its place in its word, bits 3 to 7
+/// the number of the word, so the parity of the bytes at which a bit of the index is set is that of
+/// some bytes of all words, or of all bytes of some words.
 fn parities(data: &[u8]) -> (u16, u8) {
-    let mut words = [0_u64; STEP_BYTES / 8];
-    for (word, bytes) in words.iter_mut().zip(data.chunks(8)) {
-        let mut eight = [0; 8];
-        eight[..bytes.len()].copy_from_slice(bytes);
-        *word = u64::from_le_bytes(eight);
-    }
-    let parity = |bits: u64| (bits.count_ones() & 1) as u8;
-    let mut odd_lines = 0_u8;
-    for bit in (3..8).rev() {
-        let half = 1 << (bit - 3);
-        let (low, high) = words.split_at_mut(half);
-        let mut upper = 0;
-        for (low, high) in low.iter_mut().zip(&high[..half]) {
-            upper ^= high;
-            *low ^= high;
+    let mut whole = 0_u64;
+    let mut by_word_bit = [0_u64; 5];
+    for (number, bytes) in data.chunks(8).enumerate() {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        let word = u64::from_le_bytes(word);
+        whole ^= word;
+        for (bit, sum) in by_word_bit.iter_mut().enumerate() {
+            // All ones where the bit of the number is set.
+            *sum ^= word & (number as u64 >> bit & 1).wrapping_neg();
         }
-        odd_lines |= parity(upper) << bit;
     }
-    let folded = words[0];
-    odd_lines |= parity(folded & 0xffff_ffff_0000_0000) << 2;
-    odd_lines |= parity(folded & 0xffff_0000_ffff_0000) << 1;
-    odd_lines |= parity(folded & 0xff00_ff00_ff00_ff00);
-    let all = folded.to_le_bytes().iter().fold(0, |all, byte| all ^ byte);
-    let even_lines = if parity(folded) == 1 { !odd_lines } else { odd_lines };
+    let odd = |word: u64| word.count_ones() as u8 & 1;
+    let within_word = [0xff00_ff00_ff00_ff00, 0xffff_0000_ffff_0000, 0xffff_ffff_0000_0000];
+    let low =
+        within_word.iter().enumerate().fold(0, |set, (bit, mask)| set | odd(whole & mask) << bit);
+    let odd_lines =
+        by_word_bit.iter().enumerate().fold(low, |set, (bit, sum)| set | odd(*sum) << (bit + 3));
+    let even_lines = if odd(whole) == 1 { !odd_lines } else { odd_lines };
     let mut lines = 0;
     for bit in 0..8 {
         lines |= u16::from(even_lines >> bit & 1) << (2 * bit);
         lines |= u16::from(odd_lines >> bit & 1) << (2 * bit + 1);
     }
-    let masks = [0x55_u8, 0xaa, 0x33, 0xcc, 0x0f, 0xf0];
-    let columns = masks
-        .iter()
-        .enumerate()
-        .fold(0, |set, (bit, mask)| set | parity(u64::from(all & mask)) << bit);
+    let half = whole ^ whole >> 32;
+    let quarter = half ^ half >> 16;
+    let all = (quarter ^ quarter >> 8) as u8;
+    let parity = |mask: u8| (all & mask).count_ones() as u8 & 1;
+    let masks = [0x55, 0xaa, 0x33, 0xcc, 0x0f, 0xf0];
+    let columns = masks.iter().enumerate().fold(0, |set, (bit, mask)| set | parity(*mask) << bit);
     (lines, columns)
 }
 

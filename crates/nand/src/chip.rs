@@ -707,7 +707,9 @@ impl Chip {
         }
     }
 
-    pub(crate) fn block_bytes(&self, block: u32) -> Option<&[u8]> {
+    /// Bytes of a block as they are stored, page after page, data then spare; none if all of them are
+    /// erased, or the chip stores none. Not an operation; bad marks are not in it.
+    pub fn block_bytes(&self, block: u32) -> Option<&[u8]> {
         self.bytes.as_ref()?.block(block).map(AsRef::as_ref)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::{Attributes, Changes, Errno, SpaceUse, Time};
 use std::ops::Range;
+use std::rc::Weak;
 
 /// Number of an inode, as the file system counts them.
 pub type InodeNumber = u64;
@@ -53,6 +54,16 @@ impl Memory {
     pub fn total_bytes(&self) -> u64 {
         self.kinds.iter().map(|(_, _, bytes)| bytes).sum()
     }
+}
+
+/// Pages of files that the layer above has in memory, for file systems that look there before they
+/// read the medium (`read_cache_page`).
+pub trait CachedPages {
+    /// Copies a page that is there and whole; false if it is not.
+    fn get(&self, inode: InodeNumber, page: u64, into: &mut [u8; crate::PAGE_BYTES]) -> bool;
+
+    /// Keeps a page that was read from the medium; nothing happens if the page is there.
+    fn put(&self, inode: InodeNumber, page: u64, bytes: &[u8; crate::PAGE_BYTES]);
 }
 
 /// A mounted file system.
@@ -170,6 +181,16 @@ pub trait FileSystem {
 
     /// Ends the mount in an orderly way; the file system must not be used any more.
     async fn unmount(&self) -> Result<(), Errno>;
+
+    /// Tells where pages are that the layer above has in memory.
+    fn use_cached_pages(&self, pages: Weak<dyn CachedPages>) {
+        drop(pages);
+    }
+
+    /// A reader of a file is read ahead of (`ra_pages` of the backing device is not zero).
+    fn reads_ahead(&self) -> bool {
+        true
+    }
 
     /// What `statfs` tells.
     fn space(&self) -> SpaceUse;

@@ -10,7 +10,9 @@ mod file_system;
 
 pub use attributes::{Attributes, Changes, FileType, SpaceUse, Time};
 pub use errno::Errno;
-pub use file_system::{Caller, DirectoryEntry, FileSystem, InodeNumber, Memory, NewInode};
+pub use file_system::{
+    CachedPages, Caller, DirectoryEntry, FileSystem, InodeNumber, Memory, NewInode,
+};
 
 /// Bytes of a page of the host's memory: the unit in which file data is read and written.
 pub const PAGE_BYTES: usize = 4096;

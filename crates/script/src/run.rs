@@ -27,7 +27,7 @@ pub struct Runner<F> {
     pid: u32,
 }
 
-impl<F: FileSystem> Runner<F> {
+impl<F: FileSystem + 'static> Runner<F> {
     /// A process that works on `vfs`, owned by root.
     pub fn new(sim: &Sim, vfs: Rc<Vfs<F>>, epoch_seconds: i64, pid: u32) -> Self {
         Self { sim: sim.clone(), vfs, epoch_seconds, pid }

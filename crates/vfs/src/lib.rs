@@ -6,11 +6,15 @@
 //! closes it, a directory is changed by one at a time. [`tree`] walks a file system; [`Manifest`] is what
 //! it finds. [`MemoryFileSystem`] is a file system without a medium, to compare others with.
 
+mod cache;
 mod manifest;
 mod memory;
+mod names;
 pub mod tree;
 mod vfs;
 
-pub use manifest::{Manifest, ManifestRow, escape_path, hexadecimal, unescape_path};
+pub use manifest::{
+    Damage, Manifest, ManifestRow, ReadLimits, escape_path, hexadecimal, unescape_path,
+};
 pub use memory::MemoryFileSystem;
 pub use vfs::{OpenFile, OpenOptions, Vfs};

@@ -1,11 +1,15 @@
 //! Calls of an application.
 
+use crate::cache::{Caches, errno_of};
+use crate::names::Meaning;
+use board::Board;
+use fs::{Process, ReadAhead};
 use posix::{
     Attributes, Caller, Changes, Errno, FileSystem, FileType, InodeNumber, NewInode, PAGE_BYTES,
     Time,
 };
 use rustc_hash::FxHashMap;
-use sim::{Lock, Sim};
+use sim::{Cpus, Lock, Sim};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -18,32 +22,108 @@ pub struct OpenOptions {
     pub truncate: bool,
     /// Every write goes to the end (`O_APPEND`).
     pub append: bool,
+    /// A write returns when the medium has it (`O_SYNC`).
+    pub sync: bool,
 }
 
 /// A file that is open; [`Vfs::close`] it. A file that was written is flushed then.
 #[derive(Debug)]
 pub struct OpenFile {
     inode: InodeNumber,
+    process: Process,
     appends: bool,
+    syncs: bool,
     is_written: Cell<bool>,
+    read_ahead: Cell<ReadAhead>,
 }
 
 /// A mounted file system under the calls of applications.
 ///
 /// Paths are relative to the root of the mount, components are divided by `/`. Symbolic links are not
-/// followed. Bytes pass through single pages: nothing is kept here between calls.
+/// followed. Files are written through: what a call wrote has reached the file system when it returns.
 pub struct Vfs<F> {
     file_system: Rc<F>,
     sim: Sim,
+    /// None where nothing is remembered between calls.
+    caches: Option<Rc<Caches<F>>>,
     /// The lock of each inode that anyone changes (`i_mutex`).
     locks: RefCell<FxHashMap<InodeNumber, Rc<Lock<()>>>>,
     users: RefCell<FxHashMap<InodeNumber, u32>>,
 }
 
-impl<F: FileSystem> Vfs<F> {
-    /// Calls on a mounted file system.
+impl<F: FileSystem + 'static> Vfs<F> {
+    /// Calls that go to the file system every time and cost nothing of themselves: a library in the
+    /// application's place.
     pub fn new(sim: &Sim, file_system: Rc<F>) -> Self {
-        Self { file_system, sim: sim.clone(), locks: RefCell::default(), users: RefCell::default() }
+        Self {
+            file_system,
+            sim: sim.clone(),
+            caches: None,
+            locks: RefCell::default(),
+            users: RefCell::default(),
+        }
+    }
+
+    /// Calls of a kernel, which remembers names, inodes and pages, and takes processor time.
+    pub fn cached(sim: &Sim, cpus: &Rc<Cpus>, board: &Rc<Board>, file_system: Rc<F>) -> Self {
+        let caches = Caches::new(sim, cpus, board, file_system.clone());
+        let pages = Rc::downgrade(&caches);
+        file_system.use_cached_pages(pages);
+        Self { caches: Some(caches), ..Self::new(sim, file_system) }
+    }
+
+    /// Forgets names, pages and inodes that are not in use, as `echo 3 > /proc/sys/vm/drop_caches`.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub async fn drop_caches(&self) -> Result<(), Errno> {
+        let Some(caches) = &self.caches else { return Ok(()) };
+        let dropped = caches.drop_all(|inode| self.users.borrow().contains_key(&inode));
+        for inode in dropped {
+            self.file_system.forget(inode).await?;
+        }
+        Ok(())
+    }
+
+    /// Pages of files in memory.
+    pub fn cached_pages(&self) -> u64 {
+        self.caches.as_ref().map_or(0, |caches| caches.page_count())
+    }
+
+    /// Processor time of a call, before what it does.
+    fn call_ns(&self) -> u64 {
+        self.caches.as_ref().map_or(0, |caches| caches.board.costs.syscall_ns)
+    }
+
+    async fn enter(&self) {
+        if let Some(caches) = &self.caches {
+            caches.cpus.run(self.call_ns()).await;
+        }
+    }
+
+    /// The inode of a name, as remembered or as the file system says.
+    async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
+        let Some(caches) = &self.caches else {
+            return self.file_system.lookup(directory, name).await;
+        };
+        caches.cpus.run(caches.board.work.entry_ns).await;
+        if let Some(known) = caches.known(directory, name) {
+            return known.answer();
+        }
+        let found = self.file_system.lookup(directory, name).await;
+        match found {
+            Ok(inode) => caches.learn(directory, name, Meaning::Inode(inode)),
+            Err(Errno::Enoent) => caches.learn(directory, name, Meaning::Nothing),
+            Err(_) => {}
+        }
+        found
+    }
+
+    /// A name means something else now.
+    fn learn(&self, directory: InodeNumber, name: &[u8], meaning: Meaning) {
+        if let Some(caches) = &self.caches {
+            caches.learn(directory, name, meaning);
+        }
     }
 
     /// The file system itself.
@@ -72,7 +152,7 @@ impl<F: FileSystem> Vfs<F> {
         if self.file_system.attributes(directory).await?.kind != FileType::Directory {
             return Err(Errno::Enotdir);
         }
-        self.file_system.lookup(directory, name).await
+        self.lookup(directory, name).await
     }
 
     /// The directory that holds, or would hold, the last name of a path; and that name.
@@ -94,6 +174,7 @@ impl<F: FileSystem> Vfs<F> {
     /// # Errors
     /// As [`Vfs::resolve`].
     pub async fn stat(&self, path: &[u8]) -> Result<Attributes, Errno> {
+        self.enter().await;
         let inode = self.resolve(path).await?;
         self.file_system.attributes(inode).await
     }
@@ -108,14 +189,15 @@ impl<F: FileSystem> Vfs<F> {
         path: &[u8],
         options: OpenOptions,
     ) -> Result<OpenFile, Errno> {
+        self.enter().await;
         let (directory, name) = self.parent(path).await?;
         let inode = {
             let lock = self.lock_of(directory);
             let _held = lock.lock().await;
-            match (self.file_system.lookup(directory, name).await, options.create) {
+            match (self.lookup(directory, name).await, options.create) {
                 (Err(Errno::Enoent), Some(permissions)) => {
                     let new = NewInode::Regular(permissions);
-                    self.file_system.make(caller, directory, name, new).await?
+                    self.make_in(caller, directory, name, new).await?
                 }
                 (found, _) => found?,
             }
@@ -127,7 +209,14 @@ impl<F: FileSystem> Vfs<F> {
             _ => return Err(Errno::Einval),
         }
         *self.users.borrow_mut().entry(inode).or_default() += 1;
-        let file = OpenFile { inode, appends: options.append, is_written: Cell::new(false) };
+        let file = OpenFile {
+            inode,
+            process: Process::new(caller.pid),
+            appends: options.append,
+            syncs: options.sync,
+            is_written: Cell::new(false),
+            read_ahead: Cell::default(),
+        };
         if options.truncate
             && attributes.size_bytes > 0
             && let Err(error) = self.set_size(caller, inode, 0).await
@@ -143,6 +232,7 @@ impl<F: FileSystem> Vfs<F> {
     /// # Errors
     /// The file system's.
     pub async fn close(&self, caller: &Caller, file: OpenFile) -> Result<(), Errno> {
+        self.enter().await;
         let flushed = if file.is_written.get() {
             self.file_system.flush(caller, file.inode).await
         } else {
@@ -170,6 +260,9 @@ impl<F: FileSystem> Vfs<F> {
             Ok(attributes) if attributes.links > 0 => Ok(()),
             _ => {
                 self.locks.borrow_mut().remove(&inode);
+                if let Some(caches) = &self.caches {
+                    caches.remove(inode).await;
+                }
                 self.file_system.forget(inode).await
             }
         }
@@ -190,7 +283,50 @@ impl<F: FileSystem> Vfs<F> {
         let lock = self.lock_of(file.inode);
         let _held = lock.lock().await;
         let size = self.file_system.attributes(file.inode).await?.size_bytes;
-        let mut at = if file.appends { size } else { offset };
+        let at = if file.appends { size } else { offset };
+        match &self.caches {
+            Some(caches) => self.write_cached(caches, caller, file, size, at, bytes).await?,
+            None => self.write_uncached(caller, file, size, at, bytes).await?,
+        }
+        if file.syncs {
+            self.file_system.fsync(caller, file.inode).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes by way of pages that stay in memory.
+    async fn write_cached(
+        &self,
+        caches: &Caches<F>,
+        caller: &Caller,
+        file: &OpenFile,
+        size: u64,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<(), Errno> {
+        let pages = caches.file(file.inode, size);
+        let write = async |page: u64, whole: &[u8], part: std::ops::Range<usize>| {
+            let whole = whole.try_into().expect("pages have one size");
+            let end = page * PAGE_BYTES as u64 + part.end as u64;
+            self.file_system.write_page(caller, file.inode, page, whole, part).await?;
+            pages.size_bytes.set(pages.size_bytes.get().max(end));
+            Ok(())
+        };
+        let range = at..at + bytes.len() as u64;
+        let call_ns = self.call_ns();
+        let written = pages.mapping.write_through(file.process, range, bytes, call_ns, write).await;
+        written.map_err(errno_of)
+    }
+
+    /// Writes page by page, reading those that are written in part.
+    async fn write_uncached(
+        &self,
+        caller: &Caller,
+        file: &OpenFile,
+        size: u64,
+        mut at: u64,
+        bytes: &[u8],
+    ) -> Result<(), Errno> {
         let mut rest = bytes;
         let mut page_bytes = Box::new([0; PAGE_BYTES]);
         while !rest.is_empty() {
@@ -222,7 +358,16 @@ impl<F: FileSystem> Vfs<F> {
         offset: u64,
         into: &mut [u8],
     ) -> Result<usize, Errno> {
-        read_bytes(&*self.file_system, file.inode, offset, into).await
+        let Some(caches) = &self.caches else {
+            return read_bytes(&*self.file_system, file.inode, offset, into).await;
+        };
+        let size = self.file_system.attributes(file.inode).await?.size_bytes;
+        let pages = caches.file(file.inode, size);
+        let wanted = (into.len() as u64).min(size.saturating_sub(offset));
+        let (range, into) = (offset..offset + wanted, Some(&mut into[..wanted as usize]));
+        let call_ns = self.call_ns();
+        let read = pages.mapping.read(file.process, &file.read_ahead, range, into, call_ns).await;
+        read.map(|()| wanted as usize).map_err(errno_of)
     }
 
     /// Makes durable what was written to a file.
@@ -230,6 +375,7 @@ impl<F: FileSystem> Vfs<F> {
     /// # Errors
     /// The file system's.
     pub async fn fsync(&self, caller: &Caller, file: &OpenFile) -> Result<(), Errno> {
+        self.enter().await;
         self.file_system.fsync(caller, file.inode).await
     }
 
@@ -238,6 +384,7 @@ impl<F: FileSystem> Vfs<F> {
     /// # Errors
     /// The file system's.
     pub async fn sync(&self) -> Result<(), Errno> {
+        self.enter().await;
         self.file_system.sync().await
     }
 
@@ -251,15 +398,28 @@ impl<F: FileSystem> Vfs<F> {
         path: &[u8],
         new: NewInode<'_>,
     ) -> Result<InodeNumber, Errno> {
+        self.enter().await;
         let (directory, name) = self.parent(path).await?;
         let lock = self.lock_of(directory);
         let _held = lock.lock().await;
         self.must_be_free(directory, name).await?;
-        self.file_system.make(caller, directory, name, new).await
+        self.make_in(caller, directory, name, new).await
+    }
+
+    async fn make_in(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        new: NewInode<'_>,
+    ) -> Result<InodeNumber, Errno> {
+        let inode = self.file_system.make(caller, directory, name, new).await?;
+        self.learn(directory, name, Meaning::Inode(inode));
+        Ok(inode)
     }
 
     async fn must_be_free(&self, directory: InodeNumber, name: &[u8]) -> Result<(), Errno> {
-        match self.file_system.lookup(directory, name).await {
+        match self.lookup(directory, name).await {
             Ok(_) => Err(Errno::Eexist),
             Err(Errno::Enoent) => Ok(()),
             Err(error) => Err(error),
@@ -271,6 +431,7 @@ impl<F: FileSystem> Vfs<F> {
     /// # Errors
     /// [`Errno::Eexist`]; [`Errno::Eperm`] for directories; as [`Vfs::resolve`].
     pub async fn link(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        self.enter().await;
         let inode = self.resolve(from).await?;
         if self.file_system.attributes(inode).await?.kind == FileType::Directory {
             return Err(Errno::Eperm);
@@ -279,7 +440,9 @@ impl<F: FileSystem> Vfs<F> {
         let lock = self.lock_of(directory);
         let _held = lock.lock().await;
         self.must_be_free(directory, name).await?;
-        self.file_system.link(caller, inode, directory, name).await
+        self.file_system.link(caller, inode, directory, name).await?;
+        self.learn(directory, name, Meaning::Inode(inode));
+        Ok(())
     }
 
     /// Removes the name of anything but a directory.
@@ -299,11 +462,12 @@ impl<F: FileSystem> Vfs<F> {
     }
 
     async fn remove(&self, caller: &Caller, path: &[u8], directories: bool) -> Result<(), Errno> {
+        self.enter().await;
         let (directory, name) = self.parent(path).await?;
         let inode = {
             let lock = self.lock_of(directory);
             let _held = lock.lock().await;
-            let inode = self.file_system.lookup(directory, name).await?;
+            let inode = self.lookup(directory, name).await?;
             let kind = self.file_system.attributes(inode).await?.kind;
             match (kind == FileType::Directory, directories) {
                 (true, false) => return Err(Errno::Eisdir),
@@ -314,6 +478,7 @@ impl<F: FileSystem> Vfs<F> {
                 _ => {}
             }
             self.file_system.unlink(caller, directory, name).await?;
+            self.learn(directory, name, Meaning::Nothing);
             inode
         };
         self.forget_if_nameless(inode).await
@@ -325,6 +490,7 @@ impl<F: FileSystem> Vfs<F> {
     /// [`Errno::Einval`] for a directory into itself; [`Errno::Eisdir`], [`Errno::Enotdir`] and
     /// [`Errno::Enotempty`] by the kinds of the two; as [`Vfs::resolve`].
     pub async fn rename(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        self.enter().await;
         let (from_directory, from_name) = self.parent(from).await?;
         let (to_directory, to_name) = self.parent(to).await?;
         // Two directories are locked in the order of their numbers, so that nobody waits in a ring.
@@ -333,12 +499,12 @@ impl<F: FileSystem> Vfs<F> {
         let locks = both.map(|directory| self.lock_of(directory));
         let _first = locks[0].lock().await;
         let _second = if both[0] == both[1] { None } else { Some(locks[1].lock().await) };
-        let inode = self.file_system.lookup(from_directory, from_name).await?;
+        let inode = self.lookup(from_directory, from_name).await?;
         let is_directory = self.file_system.attributes(inode).await?.kind == FileType::Directory;
         if is_directory && is_below(from, to) {
             return Err(Errno::Einval);
         }
-        let replaced = match self.file_system.lookup(to_directory, to_name).await {
+        let replaced = match self.lookup(to_directory, to_name).await {
             Err(Errno::Enoent) => None,
             found => Some(found?),
         };
@@ -358,6 +524,8 @@ impl<F: FileSystem> Vfs<F> {
         }
         let (from, to) = ((from_directory, from_name), (to_directory, to_name));
         self.file_system.rename(caller, from, to).await?;
+        self.learn(from_directory, from_name, Meaning::Nothing);
+        self.learn(to_directory, to_name, Meaning::Inode(inode));
         match replaced {
             Some(replaced) => self.forget_if_nameless(replaced).await,
             None => Ok(()),
@@ -369,10 +537,13 @@ impl<F: FileSystem> Vfs<F> {
     /// # Errors
     /// As [`Vfs::resolve`].
     pub async fn change(&self, caller: &Caller, path: &[u8], to: &Changes) -> Result<(), Errno> {
+        self.enter().await;
         let inode = self.resolve(path).await?;
         let lock = self.lock_of(inode);
         let _held = lock.lock().await;
-        self.file_system.change(caller, inode, to).await
+        self.file_system.change(caller, inode, to).await?;
+        self.cut_pages(inode, to).await;
+        Ok(())
     }
 
     /// Sets the length of a regular file (`truncate`).
@@ -380,6 +551,7 @@ impl<F: FileSystem> Vfs<F> {
     /// # Errors
     /// [`Errno::Eisdir`], [`Errno::Einval`] for what is no regular file; as [`Vfs::resolve`].
     pub async fn truncate(&self, caller: &Caller, path: &[u8], size: u64) -> Result<(), Errno> {
+        self.enter().await;
         let inode = self.resolve(path).await?;
         match self.file_system.attributes(inode).await?.kind {
             FileType::Regular => self.set_size(caller, inode, size).await,
@@ -392,7 +564,16 @@ impl<F: FileSystem> Vfs<F> {
         let lock = self.lock_of(inode);
         let _held = lock.lock().await;
         let changes = Changes { size_bytes: Some(size), ..Changes::default() };
-        self.file_system.change(caller, inode, &changes).await
+        self.file_system.change(caller, inode, &changes).await?;
+        self.cut_pages(inode, &changes).await;
+        Ok(())
+    }
+
+    /// A change of size reaches the pages in memory (`truncate_setsize`).
+    async fn cut_pages(&self, inode: InodeNumber, changes: &Changes) {
+        if let (Some(caches), Some(size)) = (&self.caches, changes.size_bytes) {
+            caches.truncate(inode, size).await;
+        }
     }
 
     /// Sets the times of what a path names (`utime`).
@@ -422,6 +603,7 @@ impl<F: FileSystem> Vfs<F> {
         name: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), Errno> {
+        self.enter().await;
         let inode = self.resolve(path).await?;
         let lock = self.lock_of(inode);
         let _held = lock.lock().await;

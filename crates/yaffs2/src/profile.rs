@@ -32,6 +32,8 @@ pub struct Profile {
     pub summary: &'static str,
     /// Collector.
     pub collector: CollectorKind,
+    /// Files are read and written by way of a kernel's page cache.
+    pub has_page_cache: bool,
     /// A background task collects and writes directories.
     pub has_background: bool,
     /// Directory headers.
@@ -86,6 +88,7 @@ pub const PROFILES: &[Profile] = &[
         name: "linux-2.6.29",
         summary: "Android kernels of 2009: checkpoints of version 3, no summaries, no background task",
         collector: CollectorKind::Foreground,
+        has_page_cache: true,
         has_background: false,
         parent_update: ParentUpdate::Never,
         has_summaries: false,
@@ -112,6 +115,7 @@ pub const PROFILES: &[Profile] = &[
         name: "linux-2.6.35",
         summary: "Android kernels of 2010: as 2.6.29, with directories written at once",
         collector: CollectorKind::Foreground,
+        has_page_cache: true,
         has_background: false,
         parent_update: ParentUpdate::Immediate,
         has_summaries: false,
@@ -138,6 +142,7 @@ pub const PROFILES: &[Profile] = &[
         name: "linux-6.1",
         summary: "the upstream module on Linux 6.1: summaries, background task, deferred directories",
         collector: CollectorKind::Scattered,
+        has_page_cache: true,
         has_background: true,
         parent_update: ParentUpdate::Deferred,
         has_summaries: true,
@@ -164,6 +169,7 @@ pub const PROFILES: &[Profile] = &[
         name: "yaffs-direct",
         summary: "the upstream library outside of a kernel",
         collector: CollectorKind::Scattered,
+        has_page_cache: false,
         has_background: false,
         parent_update: ParentUpdate::Immediate,
         has_summaries: true,

@@ -62,6 +62,7 @@ def application() -> "App":
         report,
         run,
         schedule,
+        script,
     )
 
     app = App(
@@ -74,6 +75,7 @@ def application() -> "App":
     app.command(run.run)
     app.command(replay.replay)
     app.command(schedule.schedule)
+    app.command(script.script)
     app.command(listing.list_command, name="list")
     app.command(explain.explain)
     app.command(convert.convert)

@@ -103,9 +103,12 @@ impl Chip {
 
     #[cold]
     pub(super) fn note_program(&mut self, at: PageAddress, data: &[u8], oob: &[u8]) {
-        self.note(|| match data.is_empty() {
-            true => RawOperation::SpareProgram { at, oob: oob.into() },
-            false => RawOperation::PageProgram { at, data: data.into(), oob: oob.into() },
+        self.note(|| {
+            if data.is_empty() {
+                RawOperation::SpareProgram { at, oob: oob.into() }
+            } else {
+                RawOperation::PageProgram { at, data: data.into(), oob: oob.into() }
+            }
         });
     }
 

@@ -1,0 +1,205 @@
+//! What the layer above file systems remembers: names, inodes in use before, pages of files.
+//!
+//! Source of the shape: `fs/dcache.c`, `fs/inode.c` and `mm/filemap.c` of Linux 2.6.29. Names and inodes
+//! stay until they are dropped on request; pages, until memory is full.
+
+use crate::names::{Meaning, Names};
+use board::Board;
+use fs::{Backing, CacheOptions, FileError, Mapping, PageCache, Pending, Process, Purpose, Task};
+use posix::{CachedPages, Errno, FileSystem, InodeNumber, PAGE_BYTES};
+use rustc_hash::FxHashMap;
+use sim::{Cpus, Sim};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// A file with pages in memory.
+#[derive(Clone)]
+pub(crate) struct CachedFile {
+    pub(crate) mapping: Mapping,
+    /// Bytes of the file, as the last call found them.
+    pub(crate) size_bytes: Rc<Cell<u64>>,
+}
+
+/// All that is remembered of one file system.
+pub(crate) struct Caches<F> {
+    pub(crate) cpus: Rc<Cpus>,
+    pub(crate) board: Rc<Board>,
+    file_system: Rc<F>,
+    pages: Rc<PageCache>,
+    device: u32,
+    files: RefCell<FxHashMap<InodeNumber, CachedFile>>,
+    names: RefCell<Names>,
+    /// Inodes that names led to.
+    inodes: RefCell<BTreeSet<InodeNumber>>,
+}
+
+impl<F: FileSystem + 'static> Caches<F> {
+    pub(crate) fn new(
+        sim: &Sim,
+        cpus: &Rc<Cpus>,
+        board: &Rc<Board>,
+        file_system: Rc<F>,
+    ) -> Rc<Self> {
+        let options = CacheOptions { stores_bytes: true, ..CacheOptions::default() };
+        let pages = PageCache::new(sim, cpus, board, options);
+        let device = pages.add_device();
+        Rc::new(Self {
+            cpus: cpus.clone(),
+            board: board.clone(),
+            file_system,
+            pages,
+            device,
+            files: RefCell::default(),
+            names: RefCell::default(),
+            inodes: RefCell::default(),
+        })
+    }
+
+    /// Pages in memory.
+    pub(crate) fn page_count(&self) -> u64 {
+        self.pages.statistics().pages
+    }
+
+    /// The pages of a file, which has `size_bytes` now.
+    pub(crate) fn file(&self, inode: InodeNumber, size_bytes: u64) -> CachedFile {
+        if let Some(file) = self.files.borrow().get(&inode) {
+            file.size_bytes.set(size_bytes);
+            return file.clone();
+        }
+        let size = Rc::new(Cell::new(size_bytes));
+        let file_system = self.file_system.clone();
+        let backing = Rc::new(FilePages { file_system, inode, size_bytes: size.clone() });
+        let mapping = self.pages.clone().add_mapping(self.device, backing);
+        let file = CachedFile { mapping, size_bytes: size };
+        self.files.borrow_mut().insert(inode, file.clone());
+        file
+    }
+
+    /// A file was cut to `size_bytes`: pages past its end go, the rest of its last page becomes zero.
+    pub(crate) async fn truncate(&self, inode: InodeNumber, size_bytes: u64) {
+        let file = self.files.borrow().get(&inode).cloned();
+        let Some(file) = file else { return };
+        file.size_bytes.set(size_bytes);
+        file.mapping.truncate(size_bytes.div_ceil(PAGE_BYTES as u64)).await;
+        let within = (size_bytes % PAGE_BYTES as u64) as usize;
+        if within > 0 {
+            file.mapping.clear_from(size_bytes / PAGE_BYTES as u64, within);
+        }
+    }
+
+    /// What a name means, if that is known.
+    pub(crate) fn known(&self, directory: InodeNumber, name: &[u8]) -> Option<Meaning> {
+        self.names.borrow().get(directory, name)
+    }
+
+    /// Remembers what a name means.
+    pub(crate) fn learn(&self, directory: InodeNumber, name: &[u8], meaning: Meaning) {
+        self.names.borrow_mut().set(directory, name, meaning);
+        if let Meaning::Inode(inode) = meaning {
+            self.inodes.borrow_mut().insert(inode);
+        }
+    }
+
+    /// An inode is gone for good.
+    pub(crate) async fn remove(&self, inode: InodeNumber) {
+        self.names.borrow_mut().forget(inode);
+        self.inodes.borrow_mut().remove(&inode);
+        let file = self.files.borrow_mut().remove(&inode);
+        if let Some(file) = file {
+            file.mapping.truncate(0).await;
+            file.mapping.remove();
+        }
+    }
+
+    /// Forgets names, clean pages, and inodes that are not in use (`drop_caches` with 3); returns those.
+    pub(crate) fn drop_all(&self, is_used: impl Fn(InodeNumber) -> bool) -> Vec<InodeNumber> {
+        self.names.borrow_mut().clear();
+        let mut dropped = Vec::new();
+        self.inodes.borrow_mut().retain(|inode| {
+            if !is_used(*inode) {
+                dropped.push(*inode);
+            }
+            is_used(*inode)
+        });
+        self.files.borrow_mut().retain(|inode, file| {
+            file.mapping.invalidate(&(0..u64::MAX));
+            let stays = is_used(*inode) || file.mapping.has_pages(&(0..u64::MAX));
+            if !stays {
+                file.mapping.remove();
+            }
+            stays
+        });
+        dropped
+    }
+}
+
+impl<F: FileSystem + 'static> CachedPages for Caches<F> {
+    fn get(&self, inode: InodeNumber, page: u64, into: &mut [u8; PAGE_BYTES]) -> bool {
+        self.files.borrow().get(&inode).is_some_and(|file| file.mapping.copy_page(page, into))
+    }
+
+    fn put(&self, inode: InodeNumber, page: u64, bytes: &[u8; PAGE_BYTES]) {
+        if let Some(file) = self.files.borrow().get(&inode) {
+            file.mapping.add_page(page, bytes);
+        }
+    }
+}
+
+/// A file under the page cache.
+struct FilePages<F> {
+    file_system: Rc<F>,
+    inode: InodeNumber,
+    size_bytes: Rc<Cell<u64>>,
+}
+
+impl<F: FileSystem + 'static> Backing for FilePages<F> {
+    fn pages(&self) -> u64 {
+        self.size_bytes.get().div_ceil(PAGE_BYTES as u64)
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.file_system.reads_ahead()
+    }
+
+    fn read_pages<'a>(
+        &'a self,
+        mapping: &'a Mapping,
+        pages: Range<u64>,
+        _task: &'a Task,
+    ) -> Pending<'a, ()> {
+        Box::pin(async move {
+            let mut bytes = Box::new([0; PAGE_BYTES]);
+            for page in pages {
+                let read = self.file_system.read_page(self.inode, page, &mut bytes).await;
+                let _ = mapping.with_bytes(page, |stored| stored.copy_from_slice(&bytes[..]));
+                mapping.end_read(page..page + 1, read.map_err(FileError::from));
+            }
+        })
+    }
+
+    fn write_pages<'a>(
+        &'a self,
+        _mapping: &'a Mapping,
+        _pages: Range<u64>,
+        _purpose: Purpose,
+        _task: &'a Task,
+    ) -> Pending<'a, ()> {
+        unreachable!("files are written through: no page is ever dirty")
+    }
+
+    fn flush(&self, _process: Process) -> Pending<'_, Result<(), FileError>> {
+        unreachable!("the file system is told of fsync itself")
+    }
+}
+
+/// The error number of a failed call on a file.
+pub(crate) fn errno_of(error: FileError) -> Errno {
+    match error {
+        FileError::FileSystem(errno) => errno,
+        FileError::NoSpace { .. } => Errno::Enospc,
+        FileError::Misaligned { .. } => Errno::Einval,
+        FileError::Device(_) => Errno::Eio,
+    }
+}

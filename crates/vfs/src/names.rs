@@ -1,0 +1,51 @@
+//! Names that were looked up, and what came of it (`fs/dcache.c`).
+
+use posix::{Errno, InodeNumber};
+use rustc_hash::FxHashMap;
+
+/// What a name of a directory means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// An inode.
+    Inode(InodeNumber),
+    /// Nothing has the name (a negative entry).
+    Nothing,
+}
+
+impl Meaning {
+    /// As a look-up answers.
+    pub(crate) fn answer(self) -> Result<InodeNumber, Errno> {
+        match self {
+            Self::Inode(inode) => Ok(inode),
+            Self::Nothing => Err(Errno::Enoent),
+        }
+    }
+}
+
+type Directory = FxHashMap<Box<[u8]>, Meaning>;
+
+/// Names by directory.
+#[derive(Default)]
+pub(crate) struct Names {
+    directories: FxHashMap<InodeNumber, Directory>,
+}
+
+impl Names {
+    pub(crate) fn get(&self, directory: InodeNumber, name: &[u8]) -> Option<Meaning> {
+        self.directories.get(&directory)?.get(name).copied()
+    }
+
+    pub(crate) fn set(&mut self, directory: InodeNumber, name: &[u8], meaning: Meaning) {
+        self.directories.entry(directory).or_default().insert(name.into(), meaning);
+    }
+
+    /// Forgets the names of a directory.
+    pub(crate) fn forget(&mut self, directory: InodeNumber) {
+        self.directories.remove(&directory);
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.directories.clear();
+    }
+}
