@@ -7,13 +7,13 @@ use crate::tree::{Row, Tree};
 use mount::AnyFileSystem;
 use mtd::Mtd;
 use posix::{
-    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
+    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
     NewInode, PAGE_BYTES, SpaceUse, Time,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use vfs::MemoryFileSystem;
 
@@ -429,6 +429,14 @@ impl FileSystem for Recorder {
         self.real.unmount().await?;
         self.book.history.borrow_mut().synced(self.now());
         Ok(())
+    }
+
+    fn use_cached_pages(&self, pages: Weak<dyn CachedPages>) {
+        self.real.use_cached_pages(pages);
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.real.reads_ahead()
     }
 
     fn space(&self) -> SpaceUse {

@@ -122,8 +122,13 @@ impl Session {
             book,
             forgets_syncs: self.forgets_syncs,
         };
-        let vfs = Rc::new(Vfs::new(&self.machine.sim, Rc::new(recorder)));
-        let runner = Runner::new(&self.machine.sim, vfs, self.epoch_seconds, 1);
+        let (Machine { sim, cpus, board, .. }, recorder) = (&self.machine, Rc::new(recorder));
+        let vfs = if mounted.file_system.has_page_cache() {
+            Vfs::cached(sim, cpus, board, recorder)
+        } else {
+            Vfs::new(sim, recorder)
+        };
+        let runner = Runner::new(sim, Rc::new(vfs), self.epoch_seconds, 1);
         self.mounted = Some((mounted, runner));
         Ok(())
     }
