@@ -10,7 +10,7 @@ use crate::io::{HeaderRead, Io};
 use crate::layout::Layout;
 use crate::moves::data_length;
 use crate::profile::CpuCosts;
-use crate::volume_table::{VolumeRecord, encode, slots, table_bytes};
+use crate::volume_table::{VolumeRecord, encode, slots};
 use mtd::Mtd;
 use sim::{Cpus, Sim};
 use std::rc::Rc;
@@ -196,7 +196,8 @@ pub(crate) fn table_block(
     lnum: u32,
     records: &[Option<VolumeRecord>],
 ) -> Vec<u8> {
-    let table = encode(records, table_bytes(layout.leb_bytes, layout.min_io_bytes) as usize);
+    // The tools pad the table with blank bytes, the kernel with zeros.
+    let table = encode(records, 0);
     let header = VolumeHeader::dynamic(LAYOUT_VOLUME, lnum, 0);
     let mut block = vec![0xff; layout.peb_bytes as usize];
     put_headers(layout, image_sequence, erase_counter, &header, &mut block);

@@ -43,13 +43,14 @@ pub fn table_bytes(leb_bytes: u32, min_io_bytes: u32) -> u32 {
     (slots(leb_bytes) * RECORD_BYTES as u32).next_multiple_of(min_io_bytes)
 }
 
-/// The bytes of a table; the number of a volume is the place of its record.
+/// The bytes of a table, padded with zeros to `table_bytes`; the number of a volume is the place of
+/// its record.
 pub fn encode(records: &[Option<VolumeRecord>], table_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(table_bytes);
     for record in records {
         bytes.extend_from_slice(&encode_record(record.as_ref()));
     }
-    bytes.resize(table_bytes, 0);
+    bytes.resize(table_bytes.max(bytes.len()), 0);
     bytes
 }
 

@@ -55,7 +55,8 @@ fn contents_are_those_of_the_model() {
                 for _ in 0..400 {
                     Model::step(&place, &volume, &mut forked).await.expect("it works");
                 }
-                place.borrow().clone().compare(&volume, &label).await;
+                let known = place.borrow().clone();
+                known.compare(&volume, &label).await;
                 assert!(ubi.findings().is_empty(), "{:?}", ubi.findings());
                 if round % 2 == 0 {
                     ubi.settle().await.expect("it settles");
@@ -156,7 +157,8 @@ fn blocks_that_fail_are_replaced_until_none_is_left() {
                     }
                 }
                 if !is_ended.get() {
-                    model.borrow().clone().compare(&volume, &label).await;
+                    let known = model.borrow().clone();
+                    known.compare(&volume, &label).await;
                 }
                 bad.set(ubi.info().bad_pebs);
                 ubi.detach();
