@@ -147,7 +147,10 @@ impl Extraction {
         match attributes.kind {
             FileType::Directory => mkdirat(&parent, name, Mode::RWXU).map_err(told)?,
             FileType::Regular => {
-                self.write_file(&parent, name, inode, attributes.size_bytes).await?;
+                let size_bytes = attributes.size_bytes;
+                if let Some(what) = self.write_file(&parent, name, inode, size_bytes).await? {
+                    self.done.left_out.push((escape_path(path), what));
+                }
             }
             FileType::Symlink => {
                 let target = self.file_system.read_link(inode).await;
@@ -171,13 +174,14 @@ impl Extraction {
         self.set_attributes(&parent, name, attributes).map_err(told)
     }
 
+    /// Writes the contents of a file; what of them cannot be read stays zero, and is told.
     async fn write_file(
         &mut self,
         parent: &OwnedFd,
         name: &[u8],
         inode: InodeNumber,
         size_bytes: u64,
-    ) -> Result<(), String> {
+    ) -> Result<Option<String>, String> {
         if size_bytes > FILE_BYTES_MAX {
             return Err(format!("a file of {size_bytes} bytes is not read: its size is damaged"));
         }
@@ -186,12 +190,10 @@ impl Extraction {
             .map_err(|error| error.to_string())?;
         ftruncate(&file, size_bytes).map_err(|error| error.to_string())?;
         let mut page = Box::new([0; PAGE_BYTES]);
-        let mut unreadable = None;
         for number in 0..size_bytes.div_ceil(PAGE_BYTES as u64) {
             let start = number * PAGE_BYTES as u64;
             if let Err(errno) = self.file_system.read_page(inode, number, &mut page).await {
-                unreadable = Some(format!("bytes from {start} on: {errno}"));
-                break;
+                return Ok(Some(format!("bytes from {start} on: {errno}")));
             }
             let count = (size_bytes - start).min(PAGE_BYTES as u64) as usize;
             // Zeros stay holes.
@@ -200,15 +202,7 @@ impl Extraction {
                 self.done.bytes += count as u64;
             }
         }
-        match unreadable {
-            // The rest of the file is zero, and the name stays.
-            Some(what) => {
-                let path = String::from_utf8_lossy(name).into_owned();
-                self.done.left_out.push((path, what));
-                Ok(())
-            }
-            None => Ok(()),
-        }
+        Ok(None)
     }
 
     fn set_attributes(

@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 
 /// Blocks by what is in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlockCounts {
+struct BlockCounts {
     /// Marked bad.
-    pub bad: u32,
+    bad: u32,
     /// Nothing but 0xFF, spare areas included.
-    pub erased: u32,
+    erased: u32,
     /// No data, but marks in the spare area.
-    pub marked: u32,
+    marked: u32,
     /// Data in some pages.
-    pub partly_written: u32,
+    partly_written: u32,
     /// Data in all pages.
-    pub full: u32,
+    full: u32,
 }
 
 impl Image {

@@ -64,19 +64,22 @@ impl Image {
     /// # Errors
     /// [`ImageError`]: the file cannot be read, an option is wrong, or nothing known is in it.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, ImageError> {
-        let known = known(options)?;
-        let (bytes, file_bytes) = read(path)?;
-        Self::from_bytes(path, bytes, file_bytes, options, &known)
+        // A wrong option is told before a large file is read.
+        known(options)?;
+        Self::from_bytes(path, read(path)?, options)
     }
 
-    fn from_bytes(
+    /// [`Image::open`] with the bytes of the file at hand.
+    ///
+    /// # Errors
+    /// As [`Image::open`]; `path` is what messages name.
+    pub fn from_bytes(
         path: &Path,
         mut bytes: Vec<u8>,
-        file_bytes: u64,
         options: &OpenOptions,
-        known: &Known<'_>,
     ) -> Result<Self, ImageError> {
-        let mut form = find_form(path, &bytes, options, known)?;
+        let file_bytes = bytes.len() as u64;
+        let mut form = find_form(path, &bytes, options, &known(options)?)?;
         let page_bytes = form.layout.page_bytes;
         let block_bytes = options.block_bytes.unwrap_or(default_block_bytes(page_bytes));
         if !block_bytes.is_multiple_of(page_bytes) || block_bytes < 2 * page_bytes {
@@ -153,7 +156,7 @@ impl Image {
     }
 }
 
-fn read(path: &Path) -> Result<(Vec<u8>, u64), ImageError> {
+fn read(path: &Path) -> Result<Vec<u8>, ImageError> {
     let failed = ImageError::io(path);
     let mut file = std::fs::File::open(path).map_err(&failed)?;
     let metadata = file.metadata().map_err(&failed)?;
@@ -167,11 +170,10 @@ fn read(path: &Path) -> Result<(Vec<u8>, u64), ImageError> {
     // Room for the rest of the last page: memory is never needed twice.
     let mut bytes = Vec::with_capacity(metadata.len() as usize + 4096);
     file.read_to_end(&mut bytes).map_err(&failed)?;
-    let file_bytes = bytes.len() as u64;
-    Ok((bytes, file_bytes))
+    Ok(bytes)
 }
 
-fn default_block_bytes(page_bytes: u32) -> u32 {
+pub(crate) fn default_block_bytes(page_bytes: u32) -> u32 {
     if page_bytes <= 512 { 32 * page_bytes } else { 64 * page_bytes }
 }
 

@@ -108,7 +108,7 @@ impl Engine {
                     return Ok(state.collect_block);
                 }
                 // The kernel takes the remainder of its clock by 128.
-                let draw = state.clock_bits.below(128);
+                let draw = state.clock.low_bits();
                 let has = |list: List| !state.list(list).is_empty();
                 let spare = state.free_blocks() > state.reserve.collect_bad;
                 let choice = [

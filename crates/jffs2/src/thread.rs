@@ -51,7 +51,9 @@ impl Engine {
                 continue;
             }
             // Without the pause the thread would starve everybody else after a mount.
-            self.sim.sleep(self.options.profile.collector_pause_ns).await;
+            let pause_ns = self.options.profile.collector_pause_ns;
+            let end_ns = self.state.borrow().clock.end_of_pause_ns(pause_ns);
+            self.sim.sleep_until(end_ns).await;
             if self.is_ending.get() {
                 return;
             }

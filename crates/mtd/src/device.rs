@@ -120,6 +120,11 @@ impl Mtd {
         self.options.layout
     }
 
+    /// False for tools, where nothing takes time.
+    pub fn takes_time(&self) -> bool {
+        self.options.takes_time
+    }
+
     /// Bytes of the device.
     pub fn size_bytes(&self) -> u64 {
         self.geometry.capacity_bytes()

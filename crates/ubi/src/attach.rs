@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Blocks that wear levelling and atomic changes need for themselves.
-const OWN_PEBS: u32 = 2;
+pub(crate) const OWN_PEBS: u32 = 2;
 
 impl Ubi {
     /// Attaches what the device holds; a blank one becomes an empty UBI device.
@@ -41,8 +41,7 @@ impl Ubi {
             return Err(AttachError::NotUbi);
         }
         if scan.is_empty {
-            scan.image_sequence =
-                Stream::new(options.seed, "ubi image sequence").next_u64() as u32;
+            scan.image_sequence = Stream::new(options.seed, "ubi image sequence").next_u64() as u32;
         }
         io.image_sequence.set(scan.image_sequence);
         if options.is_read_only {
@@ -62,21 +61,20 @@ impl Ubi {
         ubi.has_fastmap = scan.has_fastmap;
         let ubi = Rc::new(ubi);
         ubi.auto_resize().await?;
-        ubi.start_thread();
+        ubi.start_thread().await;
         Ok(ubi)
     }
 }
 
 /// Reads both copies of the volume table and puts right what differs (`process_lvol`).
-async fn read_table(
-    io: &Io,
-    scan: &mut Scan,
-) -> Result<Vec<Option<VolumeRecord>>, AttachError> {
+async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>>, AttachError> {
     let leb_bytes = io.layout.leb_bytes;
     let bytes = table_bytes(leb_bytes, io.layout.min_io_bytes) as usize;
     let Some(volume) = scan.volumes.get(&LAYOUT_VOLUME) else {
         if !scan.is_empty {
-            return Err(AttachError::Medium("the volume table is on no block of the device".into()));
+            return Err(AttachError::Medium(
+                "the volume table is on no block of the device".into(),
+            ));
         }
         let records = vec![None; slots(leb_bytes) as usize];
         for copy in 0..LAYOUT_LEBS {
@@ -163,10 +161,11 @@ async fn write_table_copy(
         used_lebs: 0,
         lebs: BTreeMap::new(),
     });
-    let ScannedBlock { peb, erase_counter } = block;
-    let old = volume.lebs.insert(lnum, ScannedLeb { peb, erase_counter, header, needs_scrub: false });
+    let ScannedBlock { peb, erase_counter, .. } = block;
+    let old =
+        volume.lebs.insert(lnum, ScannedLeb { peb, erase_counter, header, needs_scrub: false });
     if let Some(old) = old {
-        scan.erase.push_back(ScannedBlock { peb: old.peb, erase_counter: old.erase_counter });
+        scan.erase.push_back(ScannedBlock::left_by(&old));
     }
     Ok(())
 }
@@ -187,7 +186,7 @@ async fn early_block(io: &Io, scan: &mut Scan) -> Result<ScannedBlock, AttachErr
         };
         match erased {
             Ok(()) => {
-                found = Some(ScannedBlock { peb: block.peb, erase_counter: Some(counter) });
+                found = Some(ScannedBlock { erase_counter: Some(counter), ..block });
                 break;
             }
             Err(error) if error.is_io() => failed.push(block),
@@ -214,10 +213,7 @@ fn check_volumes(
     for id in strangers {
         io.find(format!("volume {id} is not in the volume table: its blocks are erased"));
         let volume = scan.volumes.remove(&id).expect("its number was found");
-        let lebs = volume.lebs.values();
-        scan.erase.extend(
-            lebs.map(|leb| ScannedBlock { peb: leb.peb, erase_counter: leb.erase_counter }),
-        );
+        scan.erase.extend(volume.lebs.values().map(ScannedBlock::left_by));
     }
     for (id, record) in records.iter().enumerate() {
         let (Some(record), Some(volume)) = (record, scan.volumes.get(&(id as u32))) else {
@@ -313,7 +309,7 @@ fn make_wear(io: &Io, scan: &Scan, options: &AttachOptions) -> WearState {
     let counter = |counter: Option<u64>| counter.unwrap_or(mean);
     for block in &scan.erase {
         wear.set_counter(block.peb, counter(block.erase_counter));
-        wear.works.push_back(Work::Erase { peb: block.peb, leb: None, tortures: false });
+        wear.works.push_back(Work::Erase { peb: block.peb, leb: block.leb, tortures: false });
     }
     for block in &scan.free {
         wear.set_counter(block.peb, counter(block.erase_counter));

@@ -233,8 +233,7 @@ impl FreeTree {
                 self.rotate(parent, side);
                 sibling = self.child(parent, 1 - side);
             }
-            let [near, far] =
-                [self.child(sibling, side), self.child(sibling, 1 - side)];
+            let [near, far] = [self.child(sibling, side), self.child(sibling, 1 - side)];
             if !self.is_red(near) && !self.is_red(far) {
                 self.node(sibling).is_red = true;
                 at = parent;

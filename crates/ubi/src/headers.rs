@@ -300,9 +300,10 @@ impl VolumeHeader {
         match kind {
             VolumeKind::Static => {
                 let is_last = self.used_lebs.checked_sub(1) == Some(self.lnum);
-                let size_is_right = match is_last {
-                    true => (1..=usable_bytes).contains(&self.data_bytes),
-                    false => self.lnum < self.used_lebs && self.data_bytes == usable_bytes,
+                let size_is_right = if is_last {
+                    (1..=usable_bytes).contains(&self.data_bytes)
+                } else {
+                    self.lnum < self.used_lebs && self.data_bytes == usable_bytes
                 };
                 if !size_is_right {
                     return says("a data size that does not belong to a static volume");

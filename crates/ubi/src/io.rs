@@ -231,10 +231,7 @@ impl Io {
     }
 
     /// Reads the volume identifier header (`ubi_io_read_vid_hdr`).
-    pub(crate) async fn read_header(
-        &self,
-        peb: u32,
-    ) -> Result<HeaderRead<VolumeHeader>, UbiError> {
+    pub(crate) async fn read_header(&self, peb: u32) -> Result<HeaderRead<VolumeHeader>, UbiError> {
         let (start, _) = self.layout.header_unit();
         let shift = (self.layout.header_offset - start) as usize;
         let mut bytes = vec![0; shift + HEADER_BYTES];
@@ -245,11 +242,7 @@ impl Io {
     }
 
     /// Writes the erase counter header (`ubi_io_write_ec_hdr`).
-    pub(crate) async fn write_counter(
-        &self,
-        peb: u32,
-        erase_counter: u64,
-    ) -> Result<(), UbiError> {
+    pub(crate) async fn write_counter(&self, peb: u32, erase_counter: u64) -> Result<(), UbiError> {
         let header = EraseCounterHeader {
             version: 1,
             erase_counter,

@@ -8,10 +8,12 @@ use std::rc::{Rc, Weak};
 /// Locks that nobody holds are forgotten when there are more than this.
 const IDLE_MAX: usize = 64;
 
+type WeakLock = Weak<RwLock<()>>;
+
 /// Locks by volume and logical block.
 pub(crate) struct LebLocks {
     sim: Sim,
-    locks: RefCell<BTreeMap<(u32, u32), Weak<RwLock<()>>>>,
+    locks: RefCell<BTreeMap<(u32, u32), WeakLock>>,
 }
 
 impl LebLocks {

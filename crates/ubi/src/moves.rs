@@ -54,9 +54,9 @@ impl Ubi {
     }
 
     async fn end_done(&self, from: u32, to: u32, scrubs: bool) -> Result<(), UbiError> {
-        self.io.count(|counts| match scrubs {
-            true => counts.blocks_scrubbed += 1,
-            false => counts.blocks_levelled += 1,
+        self.io.count(|counts| {
+            counts.blocks_scrubbed += u64::from(scrubs);
+            counts.blocks_levelled += u64::from(!scrubs);
         });
         let is_put = {
             let mut wear = self.wear.borrow_mut();
@@ -135,17 +135,13 @@ impl Ubi {
     }
 
     /// Copies a logical block that is locked (`ubi_eba_copy_leb`).
-    async fn copy_data(
-        &self,
-        from: u32,
-        to: u32,
-        header: VolumeHeader,
-    ) -> Result<Moved, UbiError> {
+    async fn copy_data(&self, from: u32, to: u32, header: VolumeHeader) -> Result<Moved, UbiError> {
         let layout = &self.io.layout;
         let is_static = header.volume_kind() == Some(VolumeKind::Static);
-        let bytes = match is_static {
-            true => header.data_bytes.next_multiple_of(layout.min_io_bytes),
-            false => layout.usable_bytes(header.data_pad),
+        let bytes = if is_static {
+            header.data_bytes.next_multiple_of(layout.min_io_bytes)
+        } else {
+            layout.usable_bytes(header.data_pad)
         };
         let _buffer = self.buffer_lock.lock().await;
         let mut data = vec![0xff; bytes as usize];

@@ -2,6 +2,7 @@
 
 /// What differs between kernels: one row a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a difference of its own")]
 pub struct Profile {
     /// Name on the command line.
     pub name: &'static str,

@@ -17,6 +17,16 @@ pub(crate) struct ScannedBlock {
     pub(crate) peb: u32,
     /// None if its header was lost.
     pub(crate) erase_counter: Option<u64>,
+    /// Volume and logical block that it held.
+    pub(crate) leb: Option<(u32, u32)>,
+}
+
+impl ScannedBlock {
+    /// The block of a logical block that is not wanted any more.
+    pub(crate) fn left_by(leb: &ScannedLeb) -> Self {
+        let held = (leb.header.volume, leb.header.lnum);
+        Self { peb: leb.peb, erase_counter: leb.erase_counter, leb: Some(held) }
+    }
 }
 
 /// A logical block as it was found.
@@ -102,13 +112,13 @@ impl Scan {
             }
             HeaderRead::Blank { had_errors } => {
                 self.blank += 1;
-                self.add_erase(ScannedBlock { peb, erase_counter: None }, had_errors);
+                self.add_erase(ScannedBlock { peb, erase_counter: None, leb: None }, had_errors);
                 return Ok(());
             }
             HeaderRead::Bad { is_lost } => (Err(is_lost), true),
         };
         let erase_counter = counter.ok();
-        let block = ScannedBlock { peb, erase_counter };
+        let block = ScannedBlock { peb, erase_counter, leb: None };
         match io.read_header(peb).await? {
             HeaderRead::Sound { header, had_errors } => {
                 header.check(io.layout.leb_bytes).map_err(|reason| medium(peb, &reason))?;
@@ -192,7 +202,7 @@ impl Scan {
     /// A block with a sound volume identifier header.
     async fn sound_block(&mut self, io: &Io, leb: ScannedLeb) -> Result<(), AttachError> {
         let header = leb.header;
-        let block = ScannedBlock { peb: leb.peb, erase_counter: leb.erase_counter };
+        let block = ScannedBlock::left_by(&leb);
         if header.volume > LAYOUT_VOLUME {
             self.has_fastmap |= FASTMAP_VOLUMES.contains(&header.volume);
             let what = format!("block {} of internal volume {:#x}", leb.peb, header.volume);
@@ -207,7 +217,9 @@ impl Scan {
                     self.alien.push(block);
                 }
                 Some(Compatibility::Reject | Compatibility::User) | None => {
-                    return Err(AttachError::Medium(format!("{what} forbids to attach the device")));
+                    return Err(AttachError::Medium(format!(
+                        "{what} forbids to attach the device"
+                    )));
                 }
             }
             return Ok(());
@@ -246,10 +258,9 @@ impl Scan {
         let result = compare(io, &first, &leb).await?;
         let (winner, loser) = if result.second_is_newer { (leb, first) } else { (first, leb) };
         let volume = self.volumes.get_mut(&header.volume).expect("it was found or made");
-        let needs_scrub =
-            winner.needs_scrub || (result.second_is_newer && result.needs_scrub);
+        let needs_scrub = winner.needs_scrub || (result.second_is_newer && result.needs_scrub);
         volume.lebs.insert(header.lnum, ScannedLeb { needs_scrub, ..winner });
-        let block = ScannedBlock { peb: loser.peb, erase_counter: loser.erase_counter };
+        let block = ScannedBlock::left_by(&loser);
         self.add_erase(block, result.loser_is_corrupt);
         Ok(())
     }
@@ -296,9 +307,7 @@ async fn holds_data(io: &Io, peb: u32) -> Result<bool, UbiError> {
     let mut data = vec![0; io.layout.leb_bytes as usize];
     let status = io.read_data(peb, 0, &mut data).await?;
     io.charge_copy(data.len()).await;
-    Ok(status.is_readable()
-        && status.corrected_bits == 0
-        && data.iter().any(|byte| *byte != 0xff))
+    Ok(status.is_readable() && status.corrected_bits == 0 && data.iter().any(|byte| *byte != 0xff))
 }
 
 /// The higher sequence number wins, unless it is a copy whose data is not what its CRC says.

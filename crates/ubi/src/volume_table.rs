@@ -63,8 +63,8 @@ fn encode_record(record: Option<&VolumeRecord>) -> [u8; RECORD_BYTES] {
         bytes[13] = record.update_marker.into();
         bytes[14..16].copy_from_slice(&(record.name.len() as u16).to_be_bytes());
         bytes[16..16 + record.name.len()].copy_from_slice(&record.name);
-        bytes[144] = u8::from(record.is_auto_resized) * FLAG_AUTO_RESIZE
-            | u8::from(record.skips_check) * FLAG_SKIP_CHECK;
+        bytes[144] = (u8::from(record.is_auto_resized) * FLAG_AUTO_RESIZE)
+            | (u8::from(record.skips_check) * FLAG_SKIP_CHECK);
     }
     let crc = crc32(&bytes[..168]);
     bytes[168..].copy_from_slice(&crc.to_be_bytes());
@@ -100,10 +100,8 @@ fn decode_record(bytes: &[u8], leb_bytes: u32) -> Result<Option<VolumeRecord>, S
     }
     let reserved_pebs = be32(bytes, 0);
     if reserved_pebs == 0 {
-        return match bytes[..168].iter().all(|byte| *byte == 0) {
-            true => Ok(None),
-            false => Err("an empty record is not all zeros".into()),
-        };
+        let is_empty = bytes[..168].iter().all(|byte| *byte == 0);
+        return if is_empty { Ok(None) } else { Err("an empty record is not all zeros".into()) };
     }
     let (alignment, data_pad) = (be32(bytes, 4), be32(bytes, 8));
     if alignment == 0 || alignment > leb_bytes || data_pad != leb_bytes % alignment {

@@ -455,7 +455,8 @@ impl Ubi {
             if kind == VolumeKind::Static {
                 volume.used_lebs = lebs;
                 let full_bytes = u64::from(lebs.saturating_sub(1)) * u64::from(usable_bytes);
-                volume.last_leb_bytes = (data.len() as u64 - full_bytes.min(data.len() as u64)) as u32;
+                volume.last_leb_bytes =
+                    (data.len() as u64 - full_bytes.min(data.len() as u64)) as u32;
             }
         })
         .await

@@ -49,20 +49,26 @@ impl Ubi {
             // The mover decides what becomes of it.
             drop(self.move_lock.lock().await);
         }
+        self.schedule_erase(leb, peb, tortures)?;
+        if self.thread_waiters.wake_one() {
+            // A thread that has slept goes before the one that woke it.
+            self.io.sim.yield_now().await;
+        }
+        Ok(())
+    }
+
+    fn schedule_erase(&self, leb: (u32, u32), peb: u32, tortures: bool) -> Result<(), UbiError> {
         let mut wear = self.wear.borrow_mut();
         if wear.move_to == Some(peb) {
             wear.is_target_put = true;
             return Ok(());
         }
         let Some(is_suspicious) = wear.release(peb) else {
-            drop(wear);
             self.io.become_read_only(&format!("block {peb} is given back but not in use"));
             return Err(UbiError::ReadOnly);
         };
         let tortures = tortures || is_suspicious;
         wear.works.push_back(Work::Erase { peb, leb: Some(leb), tortures });
-        drop(wear);
-        self.thread_waiters.wake_one();
         Ok(())
     }
 
@@ -99,11 +105,7 @@ impl Ubi {
     }
 
     /// Erases what a volume, or one of its blocks, left behind (`ubi_wl_flush`).
-    pub(crate) async fn flush_works(
-        &self,
-        volume: u32,
-        lnum: Option<u32>,
-    ) -> Result<(), UbiError> {
+    pub(crate) async fn flush_works(&self, volume: u32, lnum: Option<u32>) -> Result<(), UbiError> {
         loop {
             let _shared = self.work_lock.read().await;
             let work = self.wear.borrow_mut().take_work(Some((volume, lnum)));
@@ -179,10 +181,11 @@ impl Ubi {
     }
 
     /// Starts the background thread (`ubi_bgt0d`).
-    pub(crate) fn start_thread(self: &Rc<Self>) {
+    pub(crate) async fn start_thread(self: &Rc<Self>) {
         if self.options.has_thread && !self.is_read_only() {
             let ubi = self.clone();
             self.io.sim.spawn_named("ubi thread", async move { ubi.run_thread().await });
+            self.io.sim.yield_now().await;
         }
     }
 
@@ -193,6 +196,7 @@ impl Ubi {
                 self.thread_waiters.wait().await;
                 continue;
             }
+            let is_move = self.wear.borrow().works.front() == Some(&Work::Move);
             match self.do_work().await {
                 Ok(()) => failures = 0,
                 Err(_) => failures += 1,
@@ -200,7 +204,10 @@ impl Ubi {
             if failures > FAILURES_MAX {
                 self.io.become_read_only("the thread met too many errors in a row");
             }
-            self.io.sim.yield_now().await;
+            if is_move {
+                // Whoever holds the logical block must come to its end before the next attempt.
+                self.io.sim.yield_now().await;
+            }
         }
     }
 

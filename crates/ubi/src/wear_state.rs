@@ -3,7 +3,7 @@
 //! Source: `drivers/mtd/ubi/wl.c` of Linux 2.6.32 and 6.1.
 
 use crate::free_tree::FreeTree;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Erases for which a block that was just taken is not moved (`UBI_PROT_QUEUE_LEN`).
 const PROTECTION_LENGTH: usize = 10;
@@ -105,8 +105,8 @@ impl WearState {
         self.erroneous.len()
     }
 
-    pub(crate) fn scrub_count(&self) -> usize {
-        self.scrub.len()
+    pub(crate) fn scrub_count(&self) -> u32 {
+        self.scrub.len() as u32
     }
 
     pub(crate) fn is_scrubbing(&self, peb: u32) -> bool {
@@ -117,15 +117,15 @@ impl WearState {
     /// Takes a free block and protects it from being moved.
     pub(crate) fn take_free(&mut self, data_type: DataType) -> Option<u32> {
         let (first, last) = (self.free.first()?, self.free.last()?);
-        let least = self.free.erase_counter(first);
+        let lowest = self.free.erase_counter(first);
         let difference_max = 2 * self.threshold;
         let peb = match data_type {
-            DataType::LongTerm => self.free.last_below(least + difference_max)?,
+            DataType::LongTerm => self.free.last_below(lowest + difference_max)?,
             DataType::ShortTerm => first,
-            DataType::Unknown if self.free.erase_counter(last) - least < difference_max => {
+            DataType::Unknown if self.free.erase_counter(last) - lowest < difference_max => {
                 self.free.root()?
             }
-            DataType::Unknown => self.free.last_below(least + difference_max / 2)?,
+            DataType::Unknown => self.free.last_below(lowest + difference_max / 2)?,
         };
         self.free.remove(peb);
         self.protect(peb);
@@ -187,8 +187,8 @@ impl WearState {
 
     /// Puts a move among the works if there is need; whether it did (`ensure_wear_leveling`).
     pub(crate) fn schedule_move(&mut self) -> bool {
-        let is_needed = !self.is_move_scheduled
-            && (!self.scrub.is_empty() || self.levelling().is_some());
+        let is_needed =
+            !self.is_move_scheduled && (!self.scrub.is_empty() || self.levelling().is_some());
         if is_needed {
             self.is_move_scheduled = true;
             self.works.push_back(Work::Move);
@@ -232,11 +232,19 @@ impl WearState {
         self.works.remove(at)
     }
 
-    /// Erase counters of the blocks whose numbers are given: least and greatest.
-    pub(crate) fn counter_range(&self, pebs: impl Iterator<Item = u32>) -> Option<(u64, u64)> {
-        pebs.map(|peb| self.counter(peb)).fold(None, |range, counter| {
-            let (least, most) = range.unwrap_or((counter, counter));
-            Some((least.min(counter), most.max(counter)))
-        })
+    /// Blocks by erase counter, but for those that are left out.
+    pub(crate) fn histogram(&self, is_left_out: impl Fn(u32) -> bool) -> BTreeMap<u64, u32> {
+        let mut blocks = BTreeMap::new();
+        for (counter, peb) in self.counters.iter().zip(0..) {
+            if !is_left_out(peb) {
+                *blocks.entry(*counter).or_insert(0) += 1;
+            }
+        }
+        blocks
+    }
+
+    /// Blocks that wait to be erased.
+    pub(crate) fn pending_erases(&self) -> u32 {
+        self.works.iter().filter(|work| matches!(work, Work::Erase { .. })).count() as u32
     }
 }

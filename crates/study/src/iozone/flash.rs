@@ -15,6 +15,8 @@ use vfs::{OpenFile, OpenOptions};
 const HISTORY: &str = "flash history";
 /// Process that makes the history.
 const PID: u32 = 500;
+/// Time in which the threads of a file system come to rest.
+pub(crate) const SETTLE_NS: u64 = 600_000_000_000;
 /// Bytes of a write of the history.
 const WRITE_BYTES: usize = 32 << 10;
 
@@ -52,8 +54,6 @@ fn make(plan: &IozoneRun, seed: u64) -> Result<Chip, StudyError> {
     let (kind, history) = (plan.kind, plan.history.clone());
     let request = MountRequest {
         profile: Some(plan.profile.to_owned()),
-        has_background: false,
-        has_write_back: false,
         seed,
         ..MountRequest::default()
     };
@@ -63,6 +63,8 @@ fn make(plan: &IozoneRun, seed: u64) -> Result<Chip, StudyError> {
             let mut past = Past::new(&machine, &mounted, &history, seed);
             past.pass(&history).await.map_err(|errno| errno.to_string())?;
         }
+        // Whatever the file system still does by itself, it does before the chip is put away.
+        machine.sim.sleep(SETTLE_NS).await;
         mounted.vfs.sync().await.map_err(|errno| errno.to_string())?;
         mounted.unmount().await.map_err(|errno| errno.to_string())
     });
