@@ -274,10 +274,11 @@ impl Engine {
     /// (`jffs2_sum_write_sumnode`).
     pub(crate) async fn write_summary(&self) -> Result<(), Errno> {
         let Some(offset) = self.write_offset() else { return Ok(()) };
-        let at = offset % self.block_bytes;
         let bytes = {
             let mut state = self.state.borrow_mut();
-            let bytes = state.summary.to_bytes(at, self.block_bytes - at);
+            // A padded page may have left nothing of the block.
+            let room = state.next_block.map_or(0, |block| state.blocks[block as usize].free);
+            let bytes = state.summary.to_bytes(self.block_bytes - room, room);
             if bytes.is_none() {
                 state.summary.disable();
             }

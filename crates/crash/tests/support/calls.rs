@@ -38,16 +38,16 @@ impl fmt::Display for Call {
             Self::Remount { is_clean: true } => write!(out, "umount\nmount -"),
             Self::Remount { is_clean: false } => write!(out, "sync\npowercut\nmount -"),
             Self::Fill => write!(out, "# write until ENOSPC, then make room again"),
-            Self::Measure { seed } => write!(out, "put measured 600 24000 4096 x {seed}"),
+            Self::Measure { seed } => write!(out, "put measured 600 100000 65536 x {seed}"),
         }
     }
 }
 
 /// Names of the attributes.
 const ATTRIBUTES: [&str; 3] = ["user.a", "user.bb", "trusted.c"];
-const DIRECTORIES: [&str; 5] = ["", "", "d0/", "d1/", "d0/e/"];
+const DIRECTORIES: [&str; 5] = ["", "", "", "d0/", "d0/e/"];
 /// Files have one of so many names in each directory.
-const NAMES: u32 = 9;
+const NAMES: u32 = 6;
 
 fn path(stream: &mut Stream) -> String {
     let directory = DIRECTORIES[stream.below(5) as usize];
@@ -99,7 +99,7 @@ fn line(stream: &mut Stream) -> String {
         81..=84 => {
             format!("mkdir {} 750", ["d0", "d1", "d0/e", "d1/f"][stream.below(4) as usize])
         }
-        85 => format!("rmdir {}", ["d0", "d1", "d0/e", "d1/f"][stream.below(4) as usize]),
+        85 => format!("rmdir {}", ["d1", "d1", "d0/e", "d1/f"][stream.below(4) as usize]),
         86 => {
             let names = ["d0", "d1", "d0/e", "d1/f"];
             let (from, to) = (stream.below(4) as usize, stream.below(4) as usize);
@@ -146,5 +146,7 @@ pub(crate) fn random_calls(seed: u64, count: usize) -> Vec<Call> {
         14 => Call::Measure { seed: number as u64 },
         _ => Call::Line(line(stream)),
     };
-    (0..count).map(|number| call(number, &mut stream)).collect()
+    let first = ["mkdir d0 750", "mkdir d0/e 750", "mkdir d1 750"];
+    let first = first.map(|line| Call::Line(line.into()));
+    first.into_iter().chain((3..count).map(|number| call(number, &mut stream))).collect()
 }
