@@ -40,3 +40,4 @@ mod xattr;
 pub use mount::{Jffs2, MountError, Space};
 pub use profile::{CleanMarkers, CpuCosts, MountOptions, PROFILES, Profile, find_profile};
 pub use statistics::Statistics;
+pub use summary::{SummaryEntry, parse_summary, summary_offset};
