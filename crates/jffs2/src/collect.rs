@@ -47,7 +47,8 @@ impl Engine {
             return Err(if is_erasing {
                 Collecting::Again
             } else {
-                Collecting::Failed(Errno::Enospc)
+                // Nothing is worth collecting; only a lack of space would end the thread.
+                Collecting::Failed(Errno::Eio)
             });
         };
         let moved = match self.next_victim_node(block) {
