@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_named() {
-        let text = TEXTS[0].1.replace("hz = 200", "hz = 0");
+        let text = TEXTS[0].1.replace("hz = 250", "hz = 0");
         let message = Board::parse("mine.toml", &text).unwrap_err().to_string();
         assert_eq!(message, "mine.toml: hz is 0, but must be 1 to 10000");
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 def validate(*, out: Path | None = None) -> int:
     """Replay the recorded workloads on raw NAND and compare operation counts with real code.
 
-    Exit code 1 if a figure is not as near as asked.
+    Exit code 1 if a figure is not as near as asked and nothing explains that.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def validate(*, out: Path | None = None) -> int:
             sys.stdout.write(page)
         else:
             target.write_text(page, encoding="utf-8")
-    wrong = [figure for figure in figures if not figure.holds]
+    wrong = [one for one in figures if not one.holds and one.explanation is None]
     for figure in wrong:
         print(f"differs: {figure.workload.name} {figure.phase} {figure.kind}", file=sys.stderr)
     return EXIT_DIFFERENT if wrong else 0

@@ -63,12 +63,18 @@ def render(figures: list[Figure]) -> str:
 
 
 def _summary(figures: list[Figure]) -> str:
-    lines = ["| implementation | figures | as asked | equal |", "|---|---|---|---|"]
+    lines = [
+        "| implementation | figures | equal | as near as asked | further away, explained | not |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
     for implementation in IMPLEMENTATIONS:
         own = [figure for figure in figures if figure.workload.implementation == implementation]
         equal = sum(figure.difference == 0 for figure in own)
         held = sum(figure.holds for figure in own)
-        lines.append(f"| {implementation.title} | {len(own)} | {held} | {equal} |")
+        explained = sum(not figure.holds and figure.explanation is not None for figure in own)
+        cells = [implementation.title, len(own), equal, held, explained]
+        cells.append(len(own) - held - explained)
+        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
     return "\n".join([*lines, ""])
 
 
@@ -81,10 +87,16 @@ def _table(workload: str, figures: list[Figure]) -> str:
     for figure in figures:
         if figure.workload.name != workload or not any((*figure.recorded, *figure.shown)):
             continue
-        verdict = "ok" if figure.holds else "**differs**"
+        verdict = "ok" if figure.holds else "explained" if figure.explanation else "**differs**"
         cells = [figure.phase, figure.kind, _recorded(figure), _number(fmean(figure.shown))]
         cells += [_difference(figure), str(figure.asked), verdict]
         lines.append(f"| {' | '.join(cells)} |")
+    explained = {
+        figure.phase: figure.explanation
+        for figure in figures
+        if figure.workload.name == workload and not figure.holds and figure.explanation
+    }
+    lines += [f"\n*{phase}*: {explanation}." for phase, explanation in explained.items()]
     return "\n".join([*lines, ""])
 
 
