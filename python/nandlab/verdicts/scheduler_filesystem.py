@@ -88,7 +88,9 @@ def _headline(view: View, names: Sequence[str]) -> str:
         if share is not None
     ]
     what = f"; chip and driver make {joined(parts)}" if parts else ""
-    return f"The scheduler does not matter to {joined(tied)}: none of their requests meets it{what}."
+    return (
+        f"The scheduler does not matter to {joined(tied)}: none of their requests meets it{what}."
+    )
 
 
 def _tie(view: View, names: Sequence[str]) -> str:
@@ -302,8 +304,9 @@ def _unexplained(view: View, found: Sequence[Span]) -> list[str]:
     lines = []
     ratios = []
     for size in view.sizes("jffs2"):
-        ours, cells = view.seconds("jffs2", "write", size), view.published_cells(
-            "jffs2", "write", size
+        ours, cells = (
+            view.seconds("jffs2", "write", size),
+            view.published_cells("jffs2", "write", size),
         )
         if ours and cells:
             ratios.append(min(cells.values()) / ours)

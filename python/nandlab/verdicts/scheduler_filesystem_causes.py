@@ -53,8 +53,9 @@ def spans(view: View) -> list[Span]:
                 main = view.repeats(file_system, test, size, MAIN)
                 if len(published) < 2 or len(ours) < 2 or not main:
                     continue
-                least, most = min(ours, key=lambda one: ours[one][0]), max(
-                    ours, key=lambda one: ours[one][1]
+                least, most = (
+                    min(ours, key=lambda one: ours[one][0]),
+                    max(ours, key=lambda one: ours[one][1]),
                 )
                 found.append(
                     Span(
@@ -124,9 +125,7 @@ def slow_stretches(view: View, file_system: str, test: str) -> list[SlowStretch]
             float(size) * RUNS * min(1.0, (of_sizes[size] - 1.0) / (highest - 1.0) * 1.15)
             for size in slow
         ]
-        found.append(
-            SlowStretch(scheduler, slow, sum(shares), slow == tuple(sizes[: len(slow)]))
-        )
+        found.append(SlowStretch(scheduler, slow, sum(shares), slow == tuple(sizes[: len(slow)])))
     return found
 
 
