@@ -5,7 +5,17 @@ from typing import Any, Literal
 from nandlab.terminal.output import OutputFormat
 
 Kind = Literal[
-    "devices", "formats", "ftls", "parts", "policies", "schedulers", "studies", "workloads"
+    "boards",
+    "devices",
+    "file-systems",
+    "formats",
+    "ftls",
+    "oob-layouts",
+    "parts",
+    "policies",
+    "schedulers",
+    "studies",
+    "workloads",
 ]
 
 
