@@ -60,7 +60,9 @@ pub(crate) fn judge(
         let Some(files) = files else { continue };
         let allowed = files.iter().all(|(inode, path)| match order {
             Order::Calls => is_part_of_write(&states[at..], path, *inode, found),
-            Order::CallsWithChunks | Order::EachByItself => is_of_chunks(history, window, *inode, &found.rows[path]),
+            Order::CallsWithChunks | Order::EachByItself => {
+                is_of_chunks(history, window, *inode, &found.rows[path])
+            }
         });
         if allowed {
             return Ok(states[at].hazard.map_or(Judgement::PartOfWrite, Judgement::Hazard));
@@ -259,8 +261,7 @@ fn is_of_chunks(history: &History, window: &Window, inode: InodeNumber, found: &
 /// True if each byte is that of a version; what lies behind a version's end counts as zero.
 fn is_mixture(versions: &[&Row], found: &Row) -> bool {
     let sizes = versions.iter().map(|row| row.content.len());
-    let (least, most) =
-        (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
+    let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
     let byte = |row: &Row, at: usize| row.content.get(at).copied().unwrap_or(0);
     (least..=most).contains(&found.content.len())
         && found
@@ -277,7 +278,11 @@ fn explain(states: &[State], dirty: &Dirty, found: &Tree) -> Mismatch {
     let safe = &states[0].tree;
     let is_untouched = |path: &[u8], row: &Arc<Row>| {
         let untouched = |state: &State| {
-            state.tree.rows.get(path).is_some_and(|other| Arc::ptr_eq(row, other) || row.is_same(other))
+            state
+                .tree
+                .rows
+                .get(path)
+                .is_some_and(|other| Arc::ptr_eq(row, other) || row.is_same(other))
         };
         states.iter().filter(|state| state.hazard.is_none()).all(untouched)
     };

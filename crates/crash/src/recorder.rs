@@ -7,8 +7,8 @@ use crate::tree::{Row, Tree};
 use mount::AnyFileSystem;
 use mtd::Mtd;
 use posix::{
-    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
-    NewInode, PAGE_BYTES, SpaceUse, Time,
+    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
+    InodeNumber, Memory, NewInode, PAGE_BYTES, SpaceUse, Time,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -206,10 +206,7 @@ fn is_below(path: &[u8], directory: &[u8]) -> bool {
 }
 
 /// Rows of a name and of all below it.
-fn below<'a>(
-    tree: &'a Tree,
-    name: &'a [u8],
-) -> impl Iterator<Item = (&'a Vec<u8>, &'a Arc<Row>)> {
+fn below<'a>(tree: &'a Tree, name: &'a [u8]) -> impl Iterator<Item = (&'a Vec<u8>, &'a Arc<Row>)> {
     tree.rows.iter().filter(move |(path, _)| path.as_slice() == name || is_below(path, name))
 }
 

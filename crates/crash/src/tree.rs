@@ -53,7 +53,9 @@ impl Row {
             FileType::Directory => {}
             FileType::Regular => text += &format!(" links {links}, {size_bytes} bytes"),
             FileType::Symlink => text += &format!(" links {links} to {}", escape_path(target)),
-            kind if kind.is_device() => text += &format!(" links {links}, {}:{}", device.0, device.1),
+            kind if kind.is_device() => {
+                text += &format!(" links {links}, {}:{}", device.0, device.1)
+            }
             _ => text += &format!(" links {links}"),
         }
         for (name, value) in extended {

@@ -107,7 +107,10 @@ fn agree(kind: &'static Kind) {
     eprintln!("{}: {sum:?}", kind.name);
     assert!(sum.calls >= 200_000 && sum.refused_by_both < sum.calls / 2, "{sum:?}");
     assert!(sum.out_of_space >= HISTORIES && sum.remounts > 5 * HISTORIES, "{sum:?}");
-    assert!(sum.erases > 100 * HISTORIES && sum.failures > HISTORIES && sum.bad_blocks > 10, "{sum:?}");
+    assert!(
+        sum.erases > 100 * HISTORIES && sum.failures > HISTORIES && sum.bad_blocks > 10,
+        "{sum:?}"
+    );
 }
 
 #[test]

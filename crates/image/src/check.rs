@@ -120,8 +120,9 @@ impl Image {
     fn add_findings(&self, findings: &[Finding], report: &mut Report) {
         for finding in findings {
             match finding {
-                Finding::KindMismatch { object } => report
-                    .find(format!("object {object}"), "its headers and data are of two kinds"),
+                Finding::KindMismatch { object } => {
+                    report.find(format!("object {object}"), "its headers and data are of two kinds")
+                }
                 Finding::BadParent { object } => {
                     report.find(format!("object {object}"), "its parent is no directory");
                 }

@@ -53,7 +53,8 @@ impl Source {
         let shown = || String::from_utf8_lossy(&row.name).into_owned();
         let end = row.name.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         let parent = self.nodes.get(&row.name[..end]);
-        if !row.name.is_empty() && parent.is_none_or(|parent| parent.content != Content::Directory) {
+        if !row.name.is_empty() && parent.is_none_or(|parent| parent.content != Content::Directory)
+        {
             return Err(format!("/{} has no parent directory", shown()));
         }
         let made = |content| SourceNode {

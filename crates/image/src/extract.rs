@@ -247,10 +247,8 @@ impl Extraction {
 }
 
 fn times(attributes: &Attributes) -> Timestamps {
-    let time = |time: posix::Time| Timespec {
-        tv_sec: time.seconds,
-        tv_nsec: time.nanoseconds.into(),
-    };
+    let time =
+        |time: posix::Time| Timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.into() };
     Timestamps {
         last_access: time(attributes.accessed),
         last_modification: time(attributes.modified),

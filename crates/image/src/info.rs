@@ -45,8 +45,10 @@ impl Image {
                 }
                 AnyFileSystem::Yaffs2(fs) => {
                     let space = fs.space();
-                    let checkpoint =
-                        checkpoint_of(fs.statistics().await.is_from_checkpoint, &fs.findings().await);
+                    let checkpoint = checkpoint_of(
+                        fs.statistics().await.is_from_checkpoint,
+                        &fs.findings().await,
+                    );
                     let checkpoint = match checkpoint {
                         Checkpoint::None => "none".to_owned(),
                         Checkpoint::Used => "valid".to_owned(),

@@ -29,6 +29,6 @@ pub use error::ImageError;
 pub use extract::{ExtractOptions, Extracted};
 pub use list::{FILE_BYTES_MAX, Listing};
 pub use load::{Image, OpenOptions};
-pub use make::{MakeOptions, Made, Padding, make};
+pub use make::{Made, MakeOptions, Padding, make};
 pub use medium::{BlockData, Medium, PageState};
 pub use report::{Remark, Report};

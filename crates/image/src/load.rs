@@ -99,7 +99,8 @@ impl Image {
             }
             bytes.resize(bytes.len().next_multiple_of(form.stride()), 0xff);
         }
-        let layout = if form.is_for_flasher() { place_tags(&mut bytes, &form) } else { form.layout };
+        let layout =
+            if form.is_for_flasher() { place_tags(&mut bytes, &form) } else { form.layout };
         let pages_per_block = block_bytes / page_bytes;
         let pages = (bytes.len() / form.stride()) as u32;
         let blocks = pages.div_ceil(pages_per_block);
@@ -221,7 +222,8 @@ fn known(options: &OpenOptions) -> Result<Known<'_>, ImageError> {
         return refuse("--page-size", reason);
     }
     let page_bytes = options.page_bytes.or(layout.map(|layout| layout.page_bytes));
-    let block_bytes = options.block_bytes.unwrap_or(default_block_bytes(page_bytes.unwrap_or(2048)));
+    let block_bytes =
+        options.block_bytes.unwrap_or(default_block_bytes(page_bytes.unwrap_or(2048)));
     if block_bytes == 0 || block_bytes > 1 << 24 {
         let reason = format!("{block_bytes} is no size of an erase block: 1 byte to 16 MiB");
         return refuse("--block-size", reason);

@@ -70,14 +70,12 @@ pub struct Made {
 /// # Errors
 /// [`ImageError`]: the tree cannot be read or does not fit, an option is wrong.
 pub fn make(from: &Path, to: &Path, options: &MakeOptions) -> Result<Made, ImageError> {
-    let fs_error = |error: mount::MountError| ImageError::Option {
-        option: "--fs",
-        reason: error.to_string(),
-    };
+    let fs_error =
+        |error: mount::MountError| ImageError::Option { option: "--fs", reason: error.to_string() };
     let kind = find_kind(&options.file_system).map_err(fs_error)?;
-    let profile = kind.profile(options.profile.as_deref()).map_err(|error| {
-        ImageError::Option { option: "--profile", reason: error.to_string() }
-    })?;
+    let profile = kind
+        .profile(options.profile.as_deref())
+        .map_err(|error| ImageError::Option { option: "--profile", reason: error.to_string() })?;
     let (part, layout) = find_chip(options)?;
     let mut source = Source::read(from)?;
     if let Some(table) = &options.device_table {
@@ -115,13 +113,15 @@ fn find_chip(options: &MakeOptions) -> Result<(Part, &'static OobLayout), ImageE
     let refuse = |option, reason| ImageError::Option { option, reason };
     let mut part = match find_part(&options.part) {
         Some(part) => part,
-        None => load_part(Path::new(&options.part))
-            .map_err(|error| refuse("--part", format!("{error}: give a name of `nandlab list parts`, or a file")))?,
+        None => load_part(Path::new(&options.part)).map_err(|error| {
+            refuse("--part", format!("{error}: give a name of `nandlab list parts`, or a file"))
+        })?,
     };
     if let Some(page_bytes) = options.page_bytes {
         let layouts = || LAYOUTS.iter().filter(|layout| !layout.ecc_places.is_empty());
         let Some(layout) = layouts().find(|layout| layout.page_bytes == page_bytes) else {
-            let reason = format!("no layout has pages of {page_bytes} bytes: 512 and 2048 are known");
+            let reason =
+                format!("no layout has pages of {page_bytes} bytes: 512 and 2048 are known");
             return Err(refuse("--page-size", reason));
         };
         if page_bytes != part.geometry.page_data_bytes {
@@ -267,9 +267,9 @@ fn save(chip: &Chip, to: &Path, options: &MakeOptions) -> Result<(u32, u64), Ima
     let geometry = chip.geometry();
     let page_bytes = u64::from(geometry.page_data_bytes);
     let blocks = used_blocks(chip, options.file_system == "jffs2");
-    let used = blocks.last().map_or(0, |(_, pages)| {
-        (blocks.len() as u32 - 1) * geometry.pages_per_block + pages
-    });
+    let used = blocks
+        .last()
+        .map_or(0, |(_, pages)| (blocks.len() as u32 - 1) * geometry.pages_per_block + pages);
     if let Some(limit) = options.size_limit_bytes
         && u64::from(used) * page_bytes > limit
     {
@@ -285,7 +285,8 @@ fn save(chip: &Chip, to: &Path, options: &MakeOptions) -> Result<(u32, u64), Ima
         Some(Padding::Bytes(bytes)) => {
             let pages = bytes.div_ceil(page_bytes);
             if pages > u64::from(geometry.pages()) {
-                let reason = format!("{bytes} bytes are more than the chip has: give more --blocks");
+                let reason =
+                    format!("{bytes} bytes are more than the chip has: give more --blocks");
                 return Err(ImageError::Option { option: "--pad", reason });
             }
             used.max(pages as u32)

@@ -7,12 +7,24 @@ use support::{golden, jffs2_data, yaffs2_data};
 #[test]
 fn what_real_implementations_leave_is_consistent() {
     let jffs2 = [
-        "clean", "unclean", "cut1", "cut2", "gc", "unclean-torn", "mkfs-zlib", "mkfs-rtime",
-        "mkfs-summary", "mkfs-lzo-cm",
+        "clean",
+        "unclean",
+        "cut1",
+        "cut2",
+        "gc",
+        "unclean-torn",
+        "mkfs-zlib",
+        "mkfs-rtime",
+        "mkfs-summary",
+        "mkfs-lzo-cm",
     ]
     .map(|name| (jffs2_data(), name));
     let yaffs2 = [
-        "direct-clean-nockpt", "direct-cut1", "direct-gc", "direct-unclean", "linux61-clean",
+        "direct-clean-nockpt",
+        "direct-cut1",
+        "direct-gc",
+        "direct-unclean",
+        "linux61-clean",
         "mkimage",
     ]
     .map(|name| (yaffs2_data(), name));

@@ -5,9 +5,9 @@
 #![allow(clippy::disallowed_types, reason = "the time to spend is the user's choice")]
 #![allow(clippy::disallowed_methods, reason = "the time to spend is the user's choice")]
 
-mod support;
 #[path = "support/samples.rs"]
 mod samples;
+mod support;
 
 use image::{Image, OpenOptions, PageState};
 use random::Stream;
@@ -114,11 +114,16 @@ fn every_bit_of_jffs2s_pages_is_corrected() {
 #[test]
 fn every_bit_of_yaffs2s_pages_is_corrected() {
     let bytes = sample("yaffs2", true);
-    let word = |oob: &[u8], at: usize| u32::from_le_bytes([oob[at], oob[at + 1], oob[at + 2], oob[at + 3]]);
+    let word = |oob: &[u8], at: usize| {
+        u32::from_le_bytes([oob[at], oob[at + 1], oob[at + 2], oob[at + 3]])
+    };
     let is_data = |oob: &[u8]| (0x1000..0xefff_ff00).contains(&word(oob, 2));
     for (name, page) in [
         ("header", find_page(&bytes, |_, oob| is_data(oob) && word(oob, 10) >> 31 == 1)),
-        ("data", find_page(&bytes, |_, oob| is_data(oob) && word(oob, 10) == 1 && word(oob, 6) > 0x100)),
+        (
+            "data",
+            find_page(&bytes, |_, oob| is_data(oob) && word(oob, 10) == 1 && word(oob, 6) > 0x100),
+        ),
         ("checkpoint", find_page(&bytes, |_, oob| word(oob, 2) == 0x21)),
         ("summary", find_page(&bytes, |_, oob| is_data(oob) && word(oob, 6) == 0x10)),
     ] {
@@ -283,7 +288,8 @@ fn truncated_dumps_say_so() {
 fn damage_beyond_the_ecc_is_named() {
     for file_system in ["jffs2", "yaffs2"] {
         let mut bytes = sample(file_system, true);
-        let page = find_page(&bytes, |data, _| data.iter().filter(|byte| **byte != 0xff).count() > 500);
+        let page =
+            find_page(&bytes, |data, _| data.iter().filter(|byte| **byte != 0xff).count() > 500);
         bytes[page * PAGE_BYTES + 300] ^= 0xff;
         let image = load(&bytes, &options(None, None)).expect("it loads");
         let report = image.check_within(FILE_BYTES_MAX).expect("it mounts");

@@ -17,14 +17,22 @@ fn jffs2_lists_byte_for_byte() {
         let image = golden(&jffs2_data(), name);
         assert_eq!((image.kind.name, image.layout.name), ("jffs2", "linux-large"), "{name}");
         let listing = image.list(true).expect("it mounts");
-        assert_eq!(listing.manifest.to_tsv(), support::text(&jffs2_data(), name, MANIFEST), "{name}");
+        assert_eq!(
+            listing.manifest.to_tsv(),
+            support::text(&jffs2_data(), name, MANIFEST),
+            "{name}"
+        );
     }
     for name in ["mkfs-zlib", "mkfs-rtime", "mkfs-summary", "mkfs-lzo-cm"] {
         let image = golden(&jffs2_data(), name);
         assert_eq!((image.kind.name, image.layout.name), ("jffs2", "linux-large-no-ecc"), "{name}");
         assert_eq!(image.form.has_markers_in_band, name == "mkfs-lzo-cm");
         let listing = image.list(true).expect("it mounts");
-        assert_eq!(listing.manifest.to_tsv(), support::text(&jffs2_data(), name, MANIFEST), "{name}");
+        assert_eq!(
+            listing.manifest.to_tsv(),
+            support::text(&jffs2_data(), name, MANIFEST),
+            "{name}"
+        );
     }
 }
 

@@ -56,7 +56,9 @@ fn host_rows(directory: &Path) -> Vec<(String, ManifestRow)> {
             },
         ));
         if kind.is_dir() {
-            todo.extend(std::fs::read_dir(&path).expect("names").map(|entry| entry.expect("one").path()));
+            todo.extend(
+                std::fs::read_dir(&path).expect("names").map(|entry| entry.expect("one").path()),
+            );
         }
     }
     rows.sort_by(|a, b| a.0.cmp(&b.0));
@@ -67,7 +69,8 @@ fn host_rows(directory: &Path) -> Vec<(String, ManifestRow)> {
 fn image_rows(image: &Image, is_root: bool) -> Vec<(String, ManifestRow)> {
     let listing = image.list(true).expect("it mounts");
     assert_eq!(listing.damage, []);
-    let rows = listing.manifest.rows.into_iter().filter(|row| is_root || !"cbps".contains(row.kind));
+    let rows =
+        listing.manifest.rows.into_iter().filter(|row| is_root || !"cbps".contains(row.kind));
     let mut rows: Vec<(String, ManifestRow)> = rows
         .map(|row| {
             let name = if row.path == "." { String::new() } else { row.path.clone() };
@@ -161,7 +164,8 @@ fn sample_tree(name: &str) -> std::path::PathBuf {
     std::fs::write(root.join("sub/deeper/noise with spaces"), noise).expect("written");
     std::fs::hard_link(root.join("sub/text"), root.join("another name")).expect("linked");
     symlink("sub/text", root.join("link")).expect("linked");
-    std::fs::set_permissions(root.join("sub/text"), PermissionsExt::from_mode(0o4750)).expect("set");
+    std::fs::set_permissions(root.join("sub/text"), PermissionsExt::from_mode(0o4750))
+        .expect("set");
     std::fs::set_permissions(root.join("sub"), PermissionsExt::from_mode(0o1777)).expect("set");
     let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_234_567_890);
     for path in ["sub/text", "sub/deeper/noise with spaces", "sub/deeper", "sub"] {
@@ -212,7 +216,10 @@ fn the_same_tree_makes_the_same_image() {
             let options = MakeOptions { latest_time: Some(1_100_000_000), ..options(file_system) };
             make(&from, &to, &options).expect("it is made");
             let rows = image_rows(&open(&to), true);
-            assert!(rows.iter().all(|(name, row)| row.modified <= 1_100_000_000 || name == "lost+found"));
+            assert!(
+                rows.iter()
+                    .all(|(name, row)| row.modified <= 1_100_000_000 || name == "lost+found")
+            );
             std::fs::read(&to).expect("there")
         });
         assert!(images[0] == images[1], "{file_system}");
@@ -244,7 +251,11 @@ fn tables_squashing_padding_and_limits() {
     assert!(rows.iter().all(|row| row.0 != "dev/tty5"));
     assert_eq!((row("empty").permissions, row("empty").gid), (0o640, 8));
     assert_eq!(row("sub/text").permissions, 0o750, "set-uid is gone, the rest was not for writing");
-    let squashed = MakeOptions { squashes_owners: true, padding: Some(Padding::Bytes(1 << 20)), ..with.clone() };
+    let squashed = MakeOptions {
+        squashes_owners: true,
+        padding: Some(Padding::Bytes(1 << 20)),
+        ..with.clone()
+    };
     let made = make(&from, &to, &squashed).expect("it is made");
     assert_eq!(made.pages, 512);
     assert!(image_rows(&open(&to), true).iter().all(|(_, row)| (row.uid, row.gid) == (0, 0)));
@@ -281,7 +292,10 @@ fn other_readers_understand_it() {
     };
     let image = to.to_str().expect("a path");
     let nodes = shown("jffs2dump", &["-c", image]);
-    assert!(nodes.contains("Dirent") && !nodes.contains("Wrong") && !nodes.contains("Invalid"), "{nodes}");
+    assert!(
+        nodes.contains("Dirent") && !nodes.contains("Wrong") && !nodes.contains("Invalid"),
+        "{nodes}"
+    );
     // jffs2reader shows the size in the first node of an inode, and knows no LZO: names are compared.
     let names = shown("jffs2reader", &["-d", "/", image]);
     for name in ["/another name", "/empty", "/link  -> sub/text", "/sub/"] {

@@ -71,6 +71,9 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
     let leb_bytes = io.layout.leb_bytes;
     let bytes = table_bytes(leb_bytes, io.layout.min_io_bytes) as usize;
     let Some(volume) = scan.volumes.get(&LAYOUT_VOLUME) else {
+        if !scan.has_headers() {
+            return Err(AttachError::NotUbi);
+        }
         if !scan.is_empty {
             return Err(AttachError::Medium(
                 "the volume table is on no block of the device".into(),

@@ -64,7 +64,8 @@ fn work(chip: Chip, model: &Model, seed: u64, steps: u32, label: &str) -> (Chip,
 }
 
 fn storm(torn: Torn, seed: u64, stride: u64) {
-    let (filled, model) = fill(seed);
+    let (filled, mut model) = fill(seed);
+    model.has_torn_erases = torn == Torn::Unreadable;
     let mut cuts = 0_u64;
     for point in [CutPoint::Before, CutPoint::Inside, CutPoint::After] {
         let mut after = 1 + seed % stride;

@@ -33,8 +33,7 @@ async fn fill(mounted: &Mounted) {
     }
     for round in 0..4 {
         for file in 0..6 {
-            let noise: Vec<u8> =
-                (0..3000 + 500 * file).map(|_| stream.next_u64() as u8).collect();
+            let noise: Vec<u8> = (0..3000 + 500 * file).map(|_| stream.next_u64() as u8).collect();
             write(mounted, &format!("d/file{file}"), &noise[round * 100..]).await;
         }
     }
