@@ -48,6 +48,7 @@ test: build lint ## Run all tests; optional system packages are installed where 
 
 test-long: test ## Also the long fuzz runs (ten minutes each), queueing theory with ten million arrivals, and the full studies
 	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test queueing_theory -- --nocapture
+	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test damage fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p trace --test fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p study --test fuzz -- --nocapture
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full

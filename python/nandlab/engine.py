@@ -102,6 +102,17 @@ def schedule(shown: str, text: str, arguments: Mapping[str, Any]) -> str:
     return str(_raw("schedule", shown, text, json.dumps(arguments)))
 
 
+def run_script(
+    shown: str, text: str, arguments: Mapping[str, Any], progress: Progress | None = None
+) -> dict[str, Any]:
+    """Carry out a script of system calls; `shown` names it in messages.
+
+    An exception that `progress` raises stops it, with an error.
+    """
+    native_arguments = json.dumps(arguments)
+    return _object(_call("run_script", shown, text, native_arguments, progress or _silent))
+
+
 def _silent(done: int, total: int, label: str) -> None:
     """Progress that nobody watches."""
 

@@ -10,6 +10,7 @@
 //! the reserved pool.
 
 mod build;
+mod clock;
 mod collect;
 mod collect_xattr;
 pub mod compress;

@@ -96,7 +96,10 @@ impl Engine {
             let block = state.block_of(offset);
             state.link_dirt(offset + self.page_bytes - waste, waste);
             state.dirt_to_waste(block, waste);
-            state.summary.add(&page[page.len() - waste.max(HEADER_BYTES as u32) as usize..], 0);
+            // A gap too small for a padding node holds zeros, not a header.
+            if waste > HEADER_BYTES as u32 {
+                state.summary.add(&page[page.len() - waste as usize..], 0);
+            }
         }
         // What the nodes replace can be erased, now that they are on the medium.
         while let Some(block) = state.list(List::ErasablePendingFlush).front().copied() {

@@ -33,6 +33,7 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
             rtime_compress_ps_per_byte: work.rtime_compress_ps_per_byte,
             rtime_decompress_ps_per_byte: work.rtime_decompress_ps_per_byte,
         },
+        hz: machine.board.hz,
         seed: request.seed,
         ..MountOptions::new(profile)
     };

@@ -4,6 +4,7 @@
 //! interpreter lock and give Python a chance to stop them.
 
 mod image;
+mod script;
 
 use ftl::Value;
 use pyo3::exceptions::PyValueError;
@@ -335,5 +336,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_summary, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
+    module.add_function(wrap_pyfunction!(script::run_script, module)?)?;
     image::register(module)
 }
