@@ -60,7 +60,9 @@ pub(crate) fn judge(
         let Some(files) = files else { continue };
         let allowed = files.iter().all(|(inode, path)| match order {
             Order::Calls => is_part_of_write(&states[at..], path, *inode, found),
-            Order::CallsWithChunks | Order::EachByItself => is_of_chunks(history, window, *inode, &found.rows[path]),
+            Order::CallsWithChunks | Order::EachByItself => {
+                is_of_chunks(history, window, *inode, &found.rows[path])
+            }
         });
         if allowed {
             return Ok(states[at].hazard.map_or(Judgement::PartOfWrite, Judgement::Hazard));
@@ -90,7 +92,7 @@ fn by_itself(states: &[State], found: &Tree) -> Result<Judgement, Mismatch> {
             Some(_) => false,
         };
         if !is_allowed {
-            let (old, new) = (rows().next().flatten(), rows().last().flatten());
+            let (old, new) = (rows().next().flatten(), rows().next_back().flatten());
             return Err(Mismatch {
                 was_safe: rows().all(|row| row.is_some_and(|row| row.is_same(old.unwrap_or(row)))),
                 path: path.clone(),
@@ -122,7 +124,7 @@ fn is_of_versions(
     inodes.into_iter().any(|inode| {
         let mut rows: Vec<&Row> = Vec::new();
         for row in states.iter().flat_map(|state| state.tree.rows.values()) {
-            if row.inode == inode && !rows.iter().any(|known| std::ptr::eq(*known, &**row)) {
+            if row.inode == inode && !rows.iter().any(|known| std::ptr::eq(*known, row.as_ref())) {
                 rows.push(row);
             }
         }
@@ -218,9 +220,10 @@ fn difference(known: &Row, found: &Row) -> Difference {
     }
     let mut facts = known.facts.clone();
     facts.size_bytes = found.facts.size_bytes;
-    match facts == found.facts && facts.kind == FileType::Regular {
-        true => Difference::Bytes(known.inode),
-        false => Difference::More,
+    if facts == found.facts && facts.kind == FileType::Regular {
+        Difference::Bytes(known.inode)
+    } else {
+        Difference::More
     }
 }
 
@@ -259,8 +262,7 @@ fn is_of_chunks(history: &History, window: &Window, inode: InodeNumber, found: &
 /// True if each byte is that of a version; what lies behind a version's end counts as zero.
 fn is_mixture(versions: &[&Row], found: &Row) -> bool {
     let sizes = versions.iter().map(|row| row.content.len());
-    let (least, most) =
-        (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
+    let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
     let byte = |row: &Row, at: usize| row.content.get(at).copied().unwrap_or(0);
     (least..=most).contains(&found.content.len())
         && found
@@ -277,7 +279,11 @@ fn explain(states: &[State], dirty: &Dirty, found: &Tree) -> Mismatch {
     let safe = &states[0].tree;
     let is_untouched = |path: &[u8], row: &Arc<Row>| {
         let untouched = |state: &State| {
-            state.tree.rows.get(path).is_some_and(|other| Arc::ptr_eq(row, other) || row.is_same(other))
+            state
+                .tree
+                .rows
+                .get(path)
+                .is_some_and(|other| Arc::ptr_eq(row, other) || row.is_same(other))
         };
         states.iter().filter(|state| state.hazard.is_none()).all(untouched)
     };

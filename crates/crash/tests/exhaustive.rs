@@ -61,7 +61,12 @@ fn exhaustive(kind: &'static str) {
     assert_eq!(commands().len(), 300);
     let setup = setup(kind, None, Sabotage::None);
     let outcome = cut(&setup, &Cuts::default());
-    assert!(outcome.operations > 900 && outcome.erases > 30, "{} {}", outcome.operations, outcome.erases);
+    assert!(
+        outcome.operations > 900 && outcome.erases > 30,
+        "{} {}",
+        outcome.operations,
+        outcome.erases
+    );
     assert_eq!(outcome.refused_lines, 0);
     assert_eq!(outcome.cuts(), 3 * outcome.operations);
     assert_kept(&setup, &outcome);

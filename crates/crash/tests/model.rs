@@ -67,7 +67,7 @@ fn shorten(mut calls: Vec<Call>, goes_wrong: impl Fn(&[Call]) -> bool) -> Vec<Ca
     calls
 }
 
-fn tell(kind: &'static Kind, seed: u64, calls: Vec<Call>, wrong: &Wrong) -> String {
+fn tell(kind: &'static Kind, seed: u64, calls: &[Call], wrong: &Wrong) -> String {
     let profile = profile(kind, seed);
     let again = |calls: &[Call]| play(kind, seed, calls).err();
     let calls = calls[..calls.len().min(wrong.0 + 1)].to_vec();
@@ -85,7 +85,7 @@ fn agree(kind: &'static Kind) {
         .into_par_iter()
         .map(|seed| {
             let calls = random_calls(seed, CALLS);
-            play(kind, seed, &calls).map_err(|wrong| tell(kind, seed, calls, &wrong))
+            play(kind, seed, &calls).map_err(|wrong| tell(kind, seed, &calls, &wrong))
         })
         .collect();
     let mut sum = Met::default();
@@ -107,7 +107,10 @@ fn agree(kind: &'static Kind) {
     eprintln!("{}: {sum:?}", kind.name);
     assert!(sum.calls >= 200_000 && sum.refused_by_both < sum.calls / 2, "{sum:?}");
     assert!(sum.out_of_space >= HISTORIES && sum.remounts > 5 * HISTORIES, "{sum:?}");
-    assert!(sum.erases > 100 * HISTORIES && sum.failures > HISTORIES && sum.bad_blocks > 10, "{sum:?}");
+    assert!(
+        sum.erases > 100 * HISTORIES && sum.failures > HISTORIES && sum.bad_blocks > 10,
+        "{sum:?}"
+    );
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! Images of raw NAND: `nandlab image`.
 
 use crate::failed;
-use image::{
-    ExtractOptions, Image, MakeOptions, OpenOptions, Padding, Remark, Report, diff, make,
-};
+use image::{ExtractOptions, Image, MakeOptions, OpenOptions, Padding, Remark, Report, diff, make};
 use pyo3::prelude::*;
 use pyo3::wrap_pyfunction;
 use serde::Deserialize;

@@ -137,10 +137,9 @@ pub(crate) fn random_calls(seed: u64, count: usize) -> Vec<Call> {
             seed: number as u64,
         },
         8..=9 => Call::Close { number: stream.below(3) as usize },
-        10..=11 => Call::RemoveAttribute {
-            path: path(stream),
-            name: ATTRIBUTES[stream.below(3) as usize],
-        },
+        10..=11 => {
+            Call::RemoveAttribute { path: path(stream), name: ATTRIBUTES[stream.below(3) as usize] }
+        }
         12 => Call::Remount { is_clean: stream.below(2) == 0 },
         13 if stream.below(4) == 0 => Call::Fill,
         14 => Call::Measure { seed: number as u64 },

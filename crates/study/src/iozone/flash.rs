@@ -52,11 +52,8 @@ fn make(plan: &IozoneRun, seed: u64) -> Result<Chip, StudyError> {
     let chip = Chip::new(&plan.part, Storage::Bytes, &FaultSettings::default());
     let driver = Driver::of_tool(plan.layout);
     let (kind, history) = (plan.kind, plan.history.clone());
-    let request = MountRequest {
-        profile: Some(plan.profile.to_owned()),
-        seed,
-        ..MountRequest::default()
-    };
+    let request =
+        MountRequest { profile: Some(plan.profile.to_owned()), seed, ..MountRequest::default() };
     let outcome = run(chip, &driver, seed, |machine| async move {
         let mounted = machine.mount(kind, &request).await.map_err(|error| error.to_string())?;
         if let Some(history) = history {
