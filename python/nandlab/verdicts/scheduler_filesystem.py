@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nandlab.calibration import page_costs
 from nandlab.results import StudyResult
 from nandlab.verdicts.model import Claim, Evaluation, Value, Verdict
+from nandlab.verdicts.page_costs import page_costs
 from nandlab.verdicts.scheduler_filesystem_causes import (
     Span,
     slow_stretches,
