@@ -3,12 +3,12 @@
 
 mod support;
 
-use nand::{Chip, FaultSettings};
+use nand::{Chip, FaultSettings, Storage, find_part};
 use random::Stream;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use support::model::Model;
-use support::{quiet, run, small, threaded};
+use support::{quiet, run, run_with, small, threaded};
 use ubi::{AttachOptions, FormatOptions, UbiError, VolumeOptions, VolumeSize};
 
 /// Formats a chip and makes a volume of most of it.
@@ -80,6 +80,36 @@ trait TakeModel {
 impl TakeModel for RefCell<Model> {
     fn take_model(&self) -> Model {
         self.borrow().clone()
+    }
+}
+
+/// Pages of 512 bytes in two sub-pages; pages without sub-pages.
+#[test]
+fn other_pages_are_served_as_well() {
+    let mut part = find_part("k9f5608u0d").expect("in the catalogue");
+    part.geometry.blocks = 40;
+    let small_pages = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+    let whole_pages = small(40, &FaultSettings::default());
+    let chips = [("linux-small", small_pages, 256, 512), ("bare", whole_pages, 2048, 4096)];
+    for (layout, chip, header_offset, data_offset) in chips {
+        let (_, is_done) = run_with(layout, chip, false, move |bench| async move {
+            bench.format(&FormatOptions::default()).await;
+            let ubi = bench.attach(threaded()).await;
+            let found = ubi.info().layout;
+            assert_eq!((found.header_offset, found.data_offset), (header_offset, data_offset));
+            let id = ubi.make_volume(&VolumeOptions::new("data")).await.expect("made");
+            let volume = ubi.open_volume(id).await.expect("opened");
+            let place = RefCell::new(Model::new(&volume));
+            let mut stream = Stream::new(9, "work");
+            for _ in 0..300 {
+                Model::step(&place, &volume, &mut stream).await.expect("it works");
+            }
+            ubi.detach();
+            let ubi = bench.attach(threaded()).await;
+            let volume = ubi.open_volume(id).await.expect("opened");
+            place.into_inner().adopt(&volume, layout).await;
+        });
+        assert!(is_done);
     }
 }
 
