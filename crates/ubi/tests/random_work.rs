@@ -113,26 +113,38 @@ fn other_pages_are_served_as_well() {
     }
 }
 
+/// Each caller has blocks of its own, hot and cold; the thread moves them all under its hands.
 #[test]
 fn callers_work_side_by_side() {
     let (chip, _) = prepare(small(48, &FaultSettings::default()), quiet(), 0);
     let (_, is_done) = run(chip, true, move |bench| async move {
-        let ubi = bench.attach(threaded()).await;
+        let ubi = bench.attach(AttachOptions { wear_threshold: 2, ..threaded() }).await;
         let volume = ubi.open_volume(0).await.expect("opened");
-        let whole = vec![0x5a; volume.leb_bytes() as usize];
-        let tasks: Vec<_> = (0..4_u32)
+        let tasks: Vec<_> = (0..5_u32)
             .map(|caller| {
-                let (volume, whole) = (volume.clone(), whole.clone());
+                let (volume, sim) = (volume.clone(), bench.sim.clone());
                 bench.sim.spawn(async move {
                     let mut stream = Stream::new(u64::from(caller), "caller");
-                    for _ in 0..120 {
-                        let lnum = stream.below(volume.leb_count() / 4) * 4 + caller;
-                        volume.change(lnum, &whole).await.expect("changed");
-                        volume.unmap(lnum).await.expect("unmapped");
-                        volume.write(lnum, 0, &whole[..2048]).await.expect("written");
+                    let own: Vec<u32> =
+                        (0..volume.leb_count()).filter(|lnum| lnum % 5 == caller).collect();
+                    let mut bytes = vec![0xff_u8; own.len()];
+                    for round in 0..1500 {
+                        let is_cold = round < own.len() || stream.below(4) == 0;
+                        let at = if is_cold { round % own.len() } else { 0 };
+                        let (lnum, byte) = (own[at], stream.below(200) as u8);
+                        let whole = vec![byte; volume.leb_bytes() as usize];
+                        if stream.below(2) == 0 {
+                            volume.change(lnum, &whole).await.expect("changed");
+                        } else {
+                            volume.unmap(lnum).await.expect("unmapped");
+                            volume.write(lnum, 0, &whole).await.expect("written");
+                        }
+                        bytes[at] = byte;
+                        let at = stream.below(own.len() as u32) as usize;
                         let mut back = vec![0; whole.len()];
-                        volume.read(lnum, 0, &mut back, false).await.expect("read");
-                        assert!(back[..2048] == whole[..2048] && back[2048] == 0xff);
+                        volume.read(own[at], 0, &mut back, false).await.expect("read");
+                        assert!(back.iter().all(|byte| *byte == bytes[at]), "LEB {}", own[at]);
+                        sim.sleep(u64::from(stream.below(2_000_000))).await;
                     }
                 })
             })
@@ -141,8 +153,9 @@ fn callers_work_side_by_side() {
             task.await;
         }
         ubi.settle().await.expect("it settles");
-        let info = ubi.info();
-        assert_eq!(info.pending_erases, 0);
+        let counts = ubi.statistics();
+        assert!(counts.blocks_levelled > 100 && counts.moves_cancelled > 3, "{counts:?}");
+        assert_eq!((ubi.info().pending_erases, ubi.findings()), (0, Vec::new()));
         ubi.detach();
     });
     assert!(is_done);
