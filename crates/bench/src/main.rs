@@ -8,11 +8,13 @@
 #![allow(clippy::disallowed_types, reason = "measuring time is what this program is for")]
 
 mod bare_loop;
+mod iozone_matrix;
 mod scheduler_cost;
 mod timed_device;
 
 use bare_loop::BareLoop;
 use ftl::{FTLS, Ftl, Settings};
+use iozone_matrix::IozoneMatrix;
 use nand::random::Stream;
 use nand::{Chip, FaultSettings, Part, Storage, find_part};
 use peak_alloc::PeakAlloc;
@@ -44,6 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let layers = layers();
     let timed = timed_device::measure();
     let schedulers = scheduler_cost::measure();
+    let matrix = iozone_matrix::measure()?;
     println!(
         "page mapping, greedy, 4 GiB of 4 KiB pages, N = 64, Sf = 0.125, uniform random writes"
     );
@@ -99,8 +102,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             cost.name, cost.ns_per_request, cost.ratio_to_noop, cost.bytes_per_request
         );
     }
+    println!("IOzone on JFFS2 and YAFFS2, 1 to 16 MiB, write and read, ten repeats, two workers");
+    println!("  bare loop      {:>8.2} s", matrix.bare_seconds);
+    println!("  matrix         {:>8.2} s", matrix.seconds);
+    println!("  iozone_matrix_ratio  {:.4}", matrix.ratio());
     if let Some(out) = out {
-        write_report(&out, &page, &replay, &timed, &schedulers, &layers)?;
+        write_report(&out, &page, &replay, &timed, &schedulers, &matrix, &layers)?;
     }
     Ok(())
 }
@@ -280,6 +287,7 @@ fn write_report(
     replay: &ReplaySpeed,
     timed: &TimedDevice,
     schedulers: &[SchedulerCost],
+    matrix: &IozoneMatrix,
     layers: &[Layer],
 ) -> Result<(), Box<dyn Error>> {
     let report = json!({
@@ -294,6 +302,8 @@ fn write_report(
         "timed_32_die_ratio": timed.many_dies_ratio(),
         "timed_32_die_writes_per_s": timed.many_dies_writes_per_s,
         "precondition_4gib_seconds": timed.precondition_s,
+        "iozone_matrix_ratio": matrix.ratio(),
+        "iozone_matrix_seconds": matrix.seconds,
         "schedulers": schedulers.iter().map(|cost| json!({
             "scheduler": cost.name,
             "processor_ns_per_request": cost.ns_per_request,

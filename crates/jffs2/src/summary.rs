@@ -276,7 +276,8 @@ impl Engine {
         let Some(offset) = self.write_offset() else { return Ok(()) };
         let bytes = {
             let mut state = self.state.borrow_mut();
-            // A padded page may have left nothing of the block.
+            // A page that was flushed half full may have been the last: then nothing is left, and the
+            // offset is that of the next block.
             let room = state.next_block.map_or(0, |block| state.blocks[block as usize].free);
             let bytes = state.summary.to_bytes(self.block_bytes - room, room);
             if bytes.is_none() {

@@ -82,8 +82,8 @@ impl Engine {
             }
             (offset, page, waste)
         };
-        if self.mtd.write(offset.into(), &page).await.is_err() {
-            self.find(format!("program of the page at {offset:#x} failed"));
+        if let Err(error) = self.mtd.write(offset.into(), &page).await {
+            self.find(format!("program of the page at {offset:#x} failed: {error}"));
             self.recover(offset).await?;
             return Err(Errno::Eio);
         }
@@ -135,7 +135,9 @@ impl Engine {
                 node.offset + node.length
             });
             let free = state.blocks[block as usize].free;
-            state.link_dirt((block + 1) * self.block_bytes - free, free);
+            if free > 0 {
+                state.link_dirt((block + 1) * self.block_bytes - free, free);
+            }
             if state.next_block == Some(block) {
                 state.next_block = None;
             }

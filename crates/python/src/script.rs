@@ -28,6 +28,7 @@ struct Arguments {
     part: Option<String>,
     blocks: Option<u32>,
     profile: Option<String>,
+    board: Option<String>,
     image: Option<PathBuf>,
     seed: u64,
     dirty_writeback_centisecs: u32,
@@ -162,7 +163,8 @@ impl Arguments {
             seed: self.seed,
             ..MountRequest::default()
         };
-        let driver = Driver::of_board(layout, Rc::new(Board::without_costs()));
+        let board = self.board.as_deref().map_or_else(|| Ok(Board::without_costs()), find_board)?;
+        let driver = Driver::of_board(layout, Rc::new(board));
         let setup = Setup {
             kind,
             driver,
@@ -191,6 +193,18 @@ impl Arguments {
         }
         Ok(())
     }
+}
+
+/// The catalogue board of that name, else the board file at that path.
+fn find_board(name: &str) -> Result<Board, String> {
+    if let Some(found) = board::find_board(name) {
+        return Ok(found);
+    }
+    if Path::new(name).is_file() {
+        return board::load_board(Path::new(name)).map_err(|error| error.to_string());
+    }
+    let known: Vec<String> = board::catalogue().into_iter().map(|board| board.name).collect();
+    Err(format!("--board: there is no board `{name}`: {} are known", known.join(", ")))
 }
 
 fn at(path: &Path, error: &std::io::Error) -> String {

@@ -73,6 +73,7 @@ def application() -> "App":
         run,
         schedule,
         script,
+        validate,
     )
 
     app = App(
@@ -86,6 +87,7 @@ def application() -> "App":
     app.command(replay.replay)
     app.command(schedule.schedule)
     app.command(script.script)
+    app.command(validate.validate)
     app.command(listing.list_command, name="list")
     app.command(explain.explain)
     app.command(convert.convert)

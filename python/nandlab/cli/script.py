@@ -16,6 +16,7 @@ def script(
     part: str | None = None,
     blocks: int | None = None,
     profile: str | None = None,
+    board: str | None = None,
     image: Path | None = None,
     dump: Path | None = None,
     dump_dir: Path | None = None,
@@ -47,6 +48,8 @@ def script(
         Blocks of the chip, in place of the part's own number.
     profile
         Kernel or library whose habits the file system has, such as linux-6.12.
+    board
+        Host (see `nandlab list boards`) or a board file; one that costs no time if left out.
     image
         Dump with spare areas that the chip holds at the beginning; else it is erased.
     dump
@@ -99,6 +102,7 @@ def script(
                 "part": part,
                 "blocks": blocks,
                 "profile": profile,
+                "board": board,
                 "image": _path(image),
                 "seed": natural_number("--seed", seed, least=0, bits=64),
                 "dirty_writeback_centisecs": natural_number(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nandlab.calibration import PageCosts, page_costs
+from nandlab.calibration import page_costs
 from nandlab.results import StudyResult
 from nandlab.verdicts.model import Claim, Evaluation, Value, Verdict
 from nandlab.verdicts.scheduler_filesystem_causes import (
@@ -13,7 +13,6 @@ from nandlab.verdicts.scheduler_filesystem_causes import (
     stretch_words,
 )
 from nandlab.verdicts.scheduler_filesystem_view import (
-    CALIBRATED,
     DATASHEET,
     FILE_SYSTEMS,
     MAIN,
@@ -88,7 +87,9 @@ def _headline(view: View, names: Sequence[str]) -> str:
         if share is not None
     ]
     what = f"; chip and driver make {joined(parts)}" if parts else ""
-    return f"The scheduler does not matter to {joined(tied)}: none of their requests meets it{what}."
+    return (
+        f"The scheduler does not matter to {joined(tied)}: none of their requests meets it{what}."
+    )
 
 
 def _tie(view: View, names: Sequence[str]) -> str:
@@ -176,14 +177,6 @@ def _passes(view: View) -> str:
     )
 
 
-def calibration_differs(view: View, board_costs: tuple[int, int]) -> PageCosts | None:
-    """The costs that the cells imply, if the board has others."""
-    found = page_costs(view, 1)
-    if found is None or (found.read_page_ns, found.program_page_ns) == board_costs:
-        return None
-    return found
-
-
 def _stretches(view: View) -> str:
     stretches = slow_stretches(view, "jffs2", "write")
     slow = [one for one in stretches if one.sizes]
@@ -191,8 +184,9 @@ def _stretches(view: View) -> str:
         return ""
     return (
         f"JFFS2's published writes are slow in one stretch each, always from the smallest file on: "
-        f"{stretch_words(stretches)}. Nothing slow comes after. That is what a flash does that has "
-        f"to be cleaned first, and not what an order of requests does."
+        f"{stretch_words(stretches)}. Nothing slow comes after. A mount of used flash does that "
+        "here: JFFS2's collector checks all nodes in the background, an inode for every call that "
+        "wakes it, and slows the writer until it is through."
     )
 
 
@@ -203,9 +197,9 @@ def _explained(found: Sequence[Span], name: str) -> str:
     held = [one for one in own if one.is_explained]
     widest = max(own, key=lambda one: one.published)
     return (
-        f"{FILE_SYSTEMS.get(name, name)}: in {len(held)} of {len(own)} cells the state of the flash, "
-        f"the bytes and the repeats move our time at least as far as the schedulers move the "
-        f"published one; in the widest ({widest.test}, {widest.size} MiB) {times(widest.ours)} "
+        f"{FILE_SYSTEMS.get(name, name)}: in {len(held)} of {len(own)} cells the state of the "
+        f"flash, the bytes and the repeats move our time at least as far as the schedulers move "
+        f"the published one; in the widest ({widest.test}, {widest.size} MiB) {times(widest.ours)} "
         f"against {times(widest.published)}."
     )
 
@@ -302,31 +296,29 @@ def _unexplained(view: View, found: Sequence[Span]) -> list[str]:
     lines = []
     ratios = []
     for size in view.sizes("jffs2"):
-        ours, cells = view.seconds("jffs2", "write", size), view.published_cells(
-            "jffs2", "write", size
+        ours, cells = (
+            view.seconds("jffs2", "write", size),
+            view.published_cells("jffs2", "write", size),
         )
         if ours and cells:
             ratios.append(min(cells.values()) / ours)
     if ratios and min(ratios) > 1.5:
         lines.append(
             f"JFFS2's published writes take {number(min(ratios))} to {number(max(ratios))} times "
-            f"what fresh flash takes here, even where they are fastest. Fresh flash with any bytes "
-            "cannot take that long; flash that is cleaned while it is written can, but then the time "
-            "hangs on its history, which is not published."
+            "what fresh flash takes here, even where they are fastest, whatever is written. Used "
+            "flash can take that long, but then the time hangs on its history, which is not "
+            "published: this level is not explained."
         )
     for one in found:
         if not one.is_explained:
             lines.append(
                 f"{FILE_SYSTEMS.get(one.file_system, one.file_system)} {one.test}, {one.size} MiB: "
                 f"published times lie apart by {signed_percent(one.published - 1)}, ours by "
-                f"{signed_percent(one.ours - 1)}; nothing that was varied explains the rest. It may "
-                "be noise of the measurement."
+                f"{signed_percent(one.ours - 1)}; nothing that was varied explains the rest. It "
+                "may be noise of the measurement."
             )
     return lines
 
 
 def _ms(nanoseconds: float) -> str:
     return f"{number(nanoseconds / 1e6)} ms"
-
-
-__all__ = ["CALIBRATED", "TIE", "calibration_differs", "judge"]

@@ -53,8 +53,9 @@ def spans(view: View) -> list[Span]:
                 main = view.repeats(file_system, test, size, MAIN)
                 if len(published) < 2 or len(ours) < 2 or not main:
                     continue
-                least, most = min(ours, key=lambda one: ours[one][0]), max(
-                    ours, key=lambda one: ours[one][1]
+                least, most = (
+                    min(ours, key=lambda one: ours[one][0]),
+                    max(ours, key=lambda one: ours[one][1]),
                 )
                 found.append(
                     Span(
@@ -102,31 +103,20 @@ class SlowStretch:
 
 
 def slow_stretches(view: View, file_system: str, test: str) -> list[SlowStretch]:
-    """For each scheduler the published cells that are slow against the least of their size.
-
-    A cell between slow and not counts in part: its ten runs may have been some of each.
-    """
+    """For each scheduler the published cells that are slow against the least of their size."""
     known = {key[3] for key in view.published if key[3] != "mean"}
     sizes = sorted(known, key=float)
-    highest = 0.0
     ratios: dict[str, dict[str, float]] = {}
     for size in sizes:
         cells = view.published_cells(file_system, test, size)
         for scheduler, seconds in cells.items():
-            ratio = seconds / min(cells.values())
-            ratios.setdefault(scheduler, {})[size] = ratio
-            highest = max(highest, ratio)
+            ratios.setdefault(scheduler, {})[size] = seconds / min(cells.values())
     found = []
     for scheduler in SCHEDULERS:
         of_sizes = ratios.get(scheduler, {})
         slow = tuple(size for size in sizes if of_sizes.get(size, 1.0) >= SLOW)
-        shares = [
-            float(size) * RUNS * min(1.0, (of_sizes[size] - 1.0) / (highest - 1.0) * 1.15)
-            for size in slow
-        ]
-        found.append(
-            SlowStretch(scheduler, slow, sum(shares), slow == tuple(sizes[: len(slow)]))
-        )
+        written = sum(float(size) * RUNS for size in slow)
+        found.append(SlowStretch(scheduler, slow, written, slow == tuple(sizes[: len(slow)])))
     return found
 
 
