@@ -264,6 +264,37 @@ mod tests {
     ];
 
     #[test]
+    fn old_kernels_choose_by_the_type_of_data() {
+        let mut wear = WearState::new(40, 10);
+        for peb in 0..40 {
+            wear.set_counter(peb, u64::from(peb));
+            wear.add_free(peb);
+        }
+        // Not the most worn ones: less than twice the threshold above the least.
+        assert_eq!(wear.take_free(DataType::LongTerm), Some(19));
+        assert_eq!(wear.take_free(DataType::ShortTerm), Some(0));
+        // The spread is twice the threshold or more, so the middle is taken by counter.
+        assert_eq!(wear.take_free(DataType::Unknown), Some(10));
+    }
+
+    #[test]
+    fn protection_lasts_ten_erases() {
+        let mut wear = WearState::new(4, 2);
+        wear.set_counter(3, 3);
+        (0..4).for_each(|peb| wear.add_free(peb));
+        let taken = wear.take_free(DataType::ShortTerm).expect("four are free");
+        for _ in 0..9 {
+            wear.serve_protection();
+            assert!(!wear.schedule_move(), "a protected block is not moved");
+        }
+        wear.serve_protection();
+        assert!(wear.schedule_move());
+        let (from, to, scrubs) = wear.begin_move().expect("there is one to move");
+        assert_eq!((from, scrubs), (taken, false));
+        assert_ne!(to, taken);
+    }
+
+    #[test]
     fn blocks_are_taken_in_the_order_of_linux() {
         for (name, peb_count, record) in RECORDS {
             let mut wear = WearState::new(*peb_count, 4096);

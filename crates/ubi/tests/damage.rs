@@ -9,7 +9,7 @@ use random::Stream;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use support::{blank, part, quiet, run, small, threaded};
-use ubi::headers::crc32;
+use ubi::headers::{FASTMAP_VOLUMES, VolumeHeader, crc32};
 use ubi::{AttachError, AttachOptions, FormatOptions, VolumeOptions, VolumeSize};
 
 const PAGE_BYTES: usize = 2112;
@@ -213,6 +213,62 @@ fn devices_that_are_not_ubi_are_told_from_blank_ones() {
             bench.mtd.write(block * 131_072, &[0x20; 4096]).await.expect("written");
         }
         assert_eq!(bench.try_attach(quiet()).await.err(), Some(AttachError::NotUbi));
+    });
+}
+
+#[test]
+fn a_fastmap_is_left_aside_and_told() {
+    let mut image = image();
+    let free = (0..BLOCKS as usize)
+        .find(|block| image[block * 8 * PAGE_BYTES + 512..][..64] == [0xff; 64])
+        .expect("a free block");
+    let header = VolumeHeader {
+        compatibility: 1,
+        sequence_number: 500,
+        ..VolumeHeader::dynamic(FASTMAP_VOLUMES[0], 0, 0)
+    };
+    change(&mut image, free * 8, |page| page[512..576].copy_from_slice(&header.encode()));
+    run(load(&image), false, |bench| async move {
+        let ubi = bench.attach(quiet()).await;
+        assert!(ubi.info().has_fastmap);
+        assert!(ubi.findings()[0].contains("all blocks were scanned"), "{:?}", ubi.findings());
+        ubi.settle().await.expect("the fastmap's block is erased");
+        ubi.detach();
+        let ubi = bench.attach(quiet()).await;
+        assert!(!ubi.info().has_fastmap && ubi.findings().is_empty());
+    });
+    // An internal volume that forbids it.
+    let header = VolumeHeader { compatibility: 5, volume: FASTMAP_VOLUMES[1] + 1, ..header };
+    change(&mut image, free * 8, |page| page[512..576].copy_from_slice(&header.encode()));
+    run(load(&image), false, |bench| async move {
+        let error = bench.try_attach(quiet()).await.err().expect("it is refused");
+        assert!(error.to_string().contains("forbids"), "{error}");
+    });
+}
+
+#[test]
+fn a_block_that_cannot_be_read_stays_where_it_is() {
+    let mut image = image();
+    let block = (0..BLOCKS as usize)
+        .find(|block| image[(block * 8 + 1) * PAGE_BYTES..][..64] == [5; 64])
+        .expect("data of LEB 5");
+    // One bit of a header has the block moved, two bits of its data cannot be corrected.
+    image[block * 8 * PAGE_BYTES + 10] ^= 1;
+    image[(block * 8 + 2) * PAGE_BYTES + 10] ^= 3;
+    run(load(&image), false, |bench| async move {
+        let ubi = bench.attach(threaded()).await;
+        ubi.settle().await.expect("settled");
+        assert_eq!((ubi.statistics().moves_cancelled, ubi.info().pending_erases), (1, 0));
+        let volume = ubi.open_volume(0).await.expect("opened");
+        let mut page = [0; 2048];
+        assert!(volume.read(5, 0, &mut page, false).await.expect("read").is_readable());
+        assert_eq!(page, [5; 2048]);
+        assert!(!volume.read(5, 2048, &mut page, false).await.expect("read").is_readable());
+        // Once it is not needed any more it is tortured, and used again if it stands that.
+        volume.unmap(5).await.expect("unmapped");
+        ubi.settle().await.expect("settled");
+        assert_eq!((ubi.statistics().blocks_tortured, ubi.info().bad_pebs), (1, 0));
+        assert!(!ubi.is_read_only());
     });
 }
 

@@ -116,3 +116,34 @@ fn data_survives_where_a_torn_operation_never_began() {
 fn data_survives_where_a_torn_page_is_noise() {
     storm(Torn::Unreadable, 4, 1);
 }
+
+#[test]
+fn an_erased_block_does_not_come_back_from_an_older_copy() {
+    let quiet = || AttachOptions { has_thread: false, ..options() };
+    run(small(20, &FaultSettings::default()), false, move |bench| async move {
+        bench.format(&FormatOptions::default()).await;
+        let ubi = bench.attach(quiet()).await;
+        let id = ubi.make_volume(&VolumeOptions::new("data")).await.expect("made");
+        let volume = ubi.open_volume(id).await.expect("opened");
+        volume.change(3, &[1; 2048]).await.expect("changed");
+        volume.change(3, &[2; 2048]).await.expect("changed");
+        // Both copies are on the medium when the device is left.
+        ubi.detach();
+        let ubi = bench.attach(quiet()).await;
+        let volume = ubi.open_volume(id).await.expect("opened");
+        let mut page = [0; 2048];
+        volume.read(3, 0, &mut page, false).await.expect("read");
+        assert_eq!(page, [2; 2048]);
+        volume.erase(3).await.expect("erased");
+        ubi.detach();
+        let ubi = bench.attach(quiet()).await;
+        assert!(!ubi.open_volume(id).await.expect("opened").is_mapped(3));
+        // What is only unmapped may come back.
+        let volume = ubi.open_volume(id).await.expect("opened");
+        volume.change(4, &[4; 2048]).await.expect("changed");
+        volume.unmap(4).await.expect("unmapped");
+        ubi.detach();
+        let ubi = bench.attach(quiet()).await;
+        assert!(ubi.open_volume(id).await.expect("opened").is_mapped(4));
+    });
+}
