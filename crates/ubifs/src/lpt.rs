@@ -63,8 +63,6 @@ pub(crate) struct Lpt {
     pub(crate) waiting: Vec<Waiting>,
     /// Eraseblocks of the index at the last commit, the dirtiest last.
     pub(crate) dirty_index: Vec<u32>,
-    /// Empty eraseblocks that a search for free space counts on.
-    pub(crate) promised_empty: u32,
 }
 
 impl Lpt {
@@ -333,7 +331,9 @@ impl Engine {
                 };
                 judge(&lpt, number, &properties, is_taken, is_loaded)
             };
-            if !is_loaded && (verdict.keeps || verdict.takes) {
+            if is_loaded && verdict.takes {
+                self.lpt.borrow_mut().lebs.ensure_category(number, &self.layout);
+            } else if verdict.keeps || verdict.takes {
                 let (_, lebs) = fresh.expect("it was read");
                 self.lpt.borrow_mut().insert_pnode(pnode, &lebs, &self.layout);
             }

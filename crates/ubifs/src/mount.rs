@@ -119,13 +119,7 @@ impl Ubifs {
 /// The superblock of a volume; an empty one gets a file system.
 async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superblock, MountError> {
     let shape = volume.shape();
-    let mut is_empty = true;
-    for leb in 0..shape.leb_count {
-        if volume.is_mapped(leb).await? {
-            is_empty = false;
-            break;
-        }
-    }
+    let is_empty = !(0..shape.leb_count).any(|leb| volume.is_mapped(leb));
     if is_empty {
         if options.is_read_only {
             return Err(MountError::Empty);

@@ -6,22 +6,21 @@
 use crate::keys::{KEY_BYTES, Key};
 
 /// Kinds of nodes.
-pub mod kind {
-    #![allow(missing_docs, reason = "the names are those of the format")]
-    pub const INODE: u8 = 0;
-    pub const DATA: u8 = 1;
-    pub const ENTRY: u8 = 2;
-    pub const ATTRIBUTE: u8 = 3;
-    pub const TRUNCATION: u8 = 4;
-    pub const PADDING: u8 = 5;
-    pub const SUPERBLOCK: u8 = 6;
-    pub const MASTER: u8 = 7;
-    pub const REFERENCE: u8 = 8;
-    pub const INDEX: u8 = 9;
-    pub const COMMIT_START: u8 = 10;
-    pub const ORPHANS: u8 = 11;
-    pub const AUTHENTICATION: u8 = 12;
-    pub const SIGNATURE: u8 = 13;
+pub(crate) mod kind {
+    pub(crate) const INODE: u8 = 0;
+    pub(crate) const DATA: u8 = 1;
+    pub(crate) const ENTRY: u8 = 2;
+    pub(crate) const ATTRIBUTE: u8 = 3;
+    pub(crate) const TRUNCATION: u8 = 4;
+    pub(crate) const PADDING: u8 = 5;
+    pub(crate) const SUPERBLOCK: u8 = 6;
+    pub(crate) const MASTER: u8 = 7;
+    pub(crate) const REFERENCE: u8 = 8;
+    pub(crate) const INDEX: u8 = 9;
+    pub(crate) const COMMIT_START: u8 = 10;
+    pub(crate) const ORPHANS: u8 = 11;
+    pub(crate) const AUTHENTICATION: u8 = 12;
+    pub(crate) const SIGNATURE: u8 = 13;
 }
 
 /// What a node says of its group: a group is on the medium whole, or not at all.
