@@ -57,7 +57,8 @@ impl FileSystem for Ubifs {
             links: node.links,
             uid: node.uid,
             gid: node.gid,
-            size_bytes: node.size,
+            // The node counts the bytes of a device number, which nobody is shown.
+            size_bytes: if kind.is_device() { 0 } else { node.size },
             accessed: time(node.accessed),
             modified: time(node.modified),
             changed: time(node.changed),
@@ -163,8 +164,12 @@ impl FileSystem for Ubifs {
         bytes: &[u8; PAGE_BYTES],
         part: Range<usize>,
     ) -> Result<(), Errno> {
-        let _ = (caller, part);
         let inode = self.engine.regular(inode).await?;
+        if !inode.data.borrow().pages.contains_key(&page) {
+            // The layer above keeps no dirty pages: it writes through.
+            self.engine.begin_page(caller, &inode, page, part.clone(), true).await?;
+            self.engine.end_page(&inode, page, part);
+        }
         self.engine.write_block(&inode, page, bytes).await
     }
 

@@ -22,7 +22,8 @@ pub(crate) enum Picking {
 impl Engine {
     /// Whether a node that a search has read should stay in memory (`valuable`).
     fn is_valuable(&self, lpt: &Lpt, properties: &Properties) -> bool {
-        let leb = crate::lprops::Leb { properties: *properties, ..Default::default() };
+        let mut leb = crate::lprops::Leb::default();
+        leb.properties = *properties;
         let category = crate::lprops::Lebs::categorise(&leb, &self.layout);
         match category {
             Category::Dirty | Category::DirtyIndex | Category::Free => {

@@ -137,12 +137,12 @@ async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superbl
         return Err(MountError::NoSuperblock("another kind of node is there".into()));
     }
     let mut superblock = Superblock::parse(&bytes);
+    // The volume may have grown.
+    let before = superblock.leb_count;
+    superblock.leb_count = before.max(superblock.max_leb_count.min(shape.leb_count));
     let newest = options.profile.newest_format;
     superblock.check(shape, newest).map_err(MountError::BadSuperblock)?;
-    let most = superblock.max_leb_count.min(shape.leb_count);
-    if !options.is_read_only && superblock.leb_count < most {
-        // The volume has grown.
-        superblock.leb_count = most;
+    if !options.is_read_only && superblock.leb_count > before {
         let mut node = superblock.to_bytes();
         seal(&mut node, kind::SUPERBLOCK, header.sequence, Group::None);
         volume.change(SUPERBLOCK_LEB, &padded(node, shape.min_io_bytes)).await?;
@@ -421,6 +421,20 @@ impl Engine {
         space.min_index_lebs = space.index_lebs_for(&self.layout);
     }
 
+    /// A master from before the volume grew: what came is empty.
+    fn grown(&self, mut master: Master) -> Result<Master, Errno> {
+        let count = self.layout.leb_count;
+        let Some(more) = count.checked_sub(master.leb_count) else {
+            self.find("the master node counts more LEBs than the superblock".into());
+            return Err(Errno::Eio);
+        };
+        master.leb_count = count;
+        master.sums.empty_lebs += more;
+        master.sums.free += u64::from(more) * u64::from(self.layout.leb_bytes);
+        master.sums.dark += u64::from(more) * u64::from(self.layout.dark_watermark);
+        Ok(master)
+    }
+
     async fn mount(&self) -> Result<(), Errno> {
         let is_writable = !self.is_read_only();
         let master = match self.read_master().await? {
@@ -433,7 +447,7 @@ impl Engine {
         }
         let has_orphans = master.flags & flag::NO_ORPHANS == 0;
         self.needs_recovery.set(master.flags & flag::DIRTY != 0);
-        self.begin_with(Master { flags: master.flags & !flag::RECOVERED, ..master });
+        self.begin_with(self.grown(Master { flags: master.flags & !flag::RECOVERED, ..master })?);
         if is_writable && self.needs_recovery.get() {
             self.recover_heads().await?;
         }

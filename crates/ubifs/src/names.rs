@@ -135,7 +135,7 @@ impl Engine {
             NewInode::Special(mode, device) => {
                 let kind = FileType::from_mode(mode).ok_or(Errno::Einval)?;
                 let word = encode_device(device).to_le_bytes().to_vec();
-                (mode, if kind.is_device() { word } else { Vec::new() }, 0)
+                if kind.is_device() { (mode, word, 4) } else { (mode, Vec::new(), 0) }
             }
         };
         let request = Request {

@@ -5,7 +5,7 @@ mod support;
 use nand::Chip;
 use std::cell::RefCell;
 use std::rc::Rc;
-use support::{assert_same, blank, data, expected, load, manifest, read_only, quiet, run_chip};
+use support::{assert_same, blank, data, expected, load, manifest, quiet, read_only, run_chip};
 use ubi::{FormatOptions, Ubi};
 use ubifs::{MountOptions, Volume};
 
@@ -20,6 +20,7 @@ fn compare(name: &str, chip: Chip, header_offset: Option<u32>, options: MountOpt
         let fs = bench.mount(Volume::Ubi(volume), options).await;
         seen.replace(manifest(&fs).await);
         assert_eq!(fs.findings(), Vec::<String>::new(), "{label}");
+        assert_eq!(fs.check().await.expect("it reads"), Vec::<String>::new(), "{label}");
         if is_writable {
             posix::FileSystem::unmount(&fs).await.expect("it unmounts");
         }
@@ -54,10 +55,10 @@ fn a_torn_page_costs_what_it_costs_the_kernel() {
 /// A chip onto which an image was flashed.
 fn flashed(name: &str, header_offset: Option<u32>) -> Chip {
     let image = data(&format!("ubi-{name}.ubi.zst"));
-    let (chip, is_done) = run_chip("linux-large", blank(64), false, move |bench| async move {
+    let (chip, is_done) = run_chip("linux-large", blank(512), false, move |bench| async move {
         let options = FormatOptions { header_offset, ..FormatOptions::default() };
         let (sim, cpus, mtd) = (bench.sim.clone(), bench.cpus.clone(), bench.mtd().clone());
-        Ubi::flash(&sim, cpus, mtd, &options, &image).await.expect("it is flashed");
+        Ubi::flash(&sim, cpus, mtd, &image, &options).await.expect("it is flashed");
     });
     assert!(is_done);
     chip
@@ -65,8 +66,12 @@ fn flashed(name: &str, header_offset: Option<u32>) -> Chip {
 
 #[test]
 fn images_of_mkfs_show_what_the_kernel_shows() {
-    let images =
-        [("lzo-s2048", Some(2048)), ("none-s512", None), ("zlib-s2048", Some(2048)), ("zstd-s512", None)];
+    let images = [
+        ("lzo-s2048", Some(2048)),
+        ("none-s512", None),
+        ("zlib-s2048", Some(2048)),
+        ("zstd-s512", None),
+    ];
     for (name, header_offset) in images {
         let chip = flashed(name, header_offset);
         let label = format!("mkfs-{name}");

@@ -1,6 +1,9 @@
 //! What the tests share: chips, volumes, simulations, trees and manifests.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod host;
+pub(crate) mod work;
+
 use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, find_layout};
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage, find_part};
 use posix::{Caller, FileSystem, Time};
