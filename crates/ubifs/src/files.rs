@@ -88,43 +88,57 @@ impl Engine {
         block_of(page)?;
         self.touch(caller, inode).await?;
         let is_whole = part == (0..PAGE_BYTES);
-        let end = page * PAGE_BYTES as u64 + part.end as u64;
-        let (is_promised, is_dirty, size, is_hole) = {
-            let data = inode.data.borrow();
-            let is_hole = data.holes.contains(&page);
-            (data.pages.contains_key(&page), data.is_dirty, data.node.size, is_hole)
-        };
-        let appends = end > size;
-        let must_read = !is_cached && !is_whole && !is_promised;
-        if must_read && page * PAGE_BYTES as u64 >= size {
-            inode.data.borrow_mut().holes.insert(page);
+        let start = page * PAGE_BYTES as u64;
+        loop {
+            let (is_promised, size, is_hole) = {
+                let data = inode.data.borrow();
+                (data.pages.contains_key(&page), data.node.size, data.holes.contains(&page))
+            };
+            let appends = start + part.end as u64 > size;
+            // A page that is neither in memory nor read counts as a new one.
+            let is_new = is_hole || !is_cached || start >= size;
+            let request = Request {
+                new_page: !is_promised && is_new,
+                dirtied_page: !is_promised && !is_new,
+                dirtied_inodes: u32::from(appends),
+                ..Request::default()
+            };
+            let mut budget = self.budget(caller, &request).await?;
+            if is_promised != inode.data.borrow().pages.contains_key(&page) {
+                // While space was made, the page was written.
+                self.release(budget);
+                continue;
+            }
+            if appends {
+                let own = self.inode_budget(0);
+                budget.dirty -= own.dirty;
+                self.make_inode_dirty(inode, own);
+            }
+            let must_read = !is_cached && !is_whole && !is_promised;
+            let mut data = inode.data.borrow_mut();
+            if must_read && start >= size {
+                data.holes.insert(page);
+            }
+            if !is_promised {
+                data.pages.insert(page, budget);
+            }
+            return Ok(must_read);
         }
-        // A page that is neither in memory nor read counts as a new one.
-        let is_new = is_hole || !is_cached || page * PAGE_BYTES as u64 >= size;
-        let request = Request {
-            new_page: !is_promised && is_new,
-            dirtied_page: !is_promised && !is_new,
-            dirtied_inodes: u32::from(appends && !is_dirty),
-            ..Request::default()
-        };
-        let budget = self.budget(caller, &request).await?;
-        let mut page_budget = budget;
-        if request.dirtied_inodes > 0 {
-            let own = self.inode_budget(0);
-            page_budget.dirty -= own.dirty;
-            self.make_inode_dirty(inode, own);
-        }
-        if !is_promised {
-            inode.data.borrow_mut().pages.insert(page, page_budget);
-        }
-        Ok(must_read)
     }
 
     /// The file reaches the end of what was written (`ubifs_write_end`).
     pub(crate) fn end_page(&self, inode: &Inode, page: u64, part: Range<usize>) {
         let end = page * PAGE_BYTES as u64 + part.end as u64;
-        let mut data = inode.data.borrow_mut();
-        data.node.size = data.node.size.max(end);
+        if end <= inode.data.borrow().node.size {
+            return;
+        }
+        inode.data.borrow_mut().node.size = end;
+        // It may have been written since the page was begun.
+        if !inode.data.borrow().is_dirty {
+            let own = self.inode_budget(0);
+            self.promise(own);
+            self.make_inode_dirty(inode, own);
+        }
     }
 
     /// Writes a dirty page (`ubifs_writepage`).

@@ -64,7 +64,7 @@ impl Engine {
         let head = u64::from(journal.log_head.0) * leb_bytes + u64::from(journal.log_head.1);
         let tail = u64::from(journal.log_tail) * leb_bytes;
         match head.cmp(&tail) {
-            std::cmp::Ordering::Greater => all - head + tail,
+            std::cmp::Ordering::Greater => all + tail - head,
             std::cmp::Ordering::Less => tail - head,
             std::cmp::Ordering::Equal if journal.log_head.0 != journal.log_tail => 0,
             std::cmp::Ordering::Equal => all,

@@ -50,17 +50,15 @@ impl Ubifs {
         let engine = &self.engine;
         // Whoever walks through the index must not lose it.
         let Some(_held) = engine.tnc_lock.try_lock() else { return 0 };
-        if engine.tnc.borrow().clean == 0 {
-            if engine.tnc.borrow().dirty > 0 {
-                engine.request_background_commit();
-            }
-            return 0;
-        }
         let mut freed = 0;
         for age_ns in [OLD_NS, YOUNG_NS, 0] {
             if freed < nodes {
                 freed += engine.shrink_index(age_ns);
             }
+        }
+        // The kernel asks again until nothing is left to free.
+        if engine.tnc.borrow().clean == 0 && engine.tnc.borrow().dirty > 0 {
+            engine.request_background_commit();
         }
         engine.count(|statistics| statistics.shrunk_nodes += freed);
         freed

@@ -166,7 +166,7 @@ impl Engine {
         }
     }
 
-    fn promise(&self, budget: Budget) {
+    pub(crate) fn promise(&self, budget: Budget) {
         let promised = &mut self.space.borrow_mut().promised;
         promised.index += budget.index;
         promised.data += budget.data;
@@ -193,7 +193,7 @@ impl Engine {
         space.min_index_lebs = space.index_lebs_for(&self.layout);
     }
 
-    /// A new page was written while it stays dirty: it is not new any more.
+    /// What a dirty inode with so many bytes of data needs.
     pub(crate) fn inode_budget(&self, data_bytes: usize) -> Budget {
         Budget { dirty: (INODE_BYTES + aligned(data_bytes)) as u64, ..Budget::default() }
     }

@@ -63,5 +63,5 @@ fn little_room() {
 
 #[test]
 fn small_blocks() {
-    work(3, 200, 15_872, 3000, Compressor::Zstd);
+    work(3, 200, 16_384, 3000, Compressor::Zstd);
 }

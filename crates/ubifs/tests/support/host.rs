@@ -121,13 +121,14 @@ impl Host {
 
     /// Writes back all dirty pages, file by file, and inodes.
     pub(crate) async fn flush_all(&self) -> Result<(), Errno> {
-        let mut inodes: Vec<_> = self.dirty.borrow().iter().map(|key| key.0).collect();
-        inodes.dedup();
+        let mut inodes = self.fs.dirty_inodes();
+        inodes.extend(self.dirty.borrow().iter().map(|key| key.0));
+        let mut done = BTreeSet::new();
         for inode in inodes {
-            self.flush(inode).await?;
-        }
-        for inode in self.fs.dirty_inodes() {
-            self.fs.write_inode(inode).await?;
+            if done.insert(inode) {
+                self.flush(inode).await?;
+                self.fs.write_inode(inode).await?;
+            }
         }
         Ok(())
     }
@@ -171,10 +172,14 @@ impl Host {
         self.dirty.borrow_mut().retain(|key| !range.contains(key));
     }
 
-    /// `drop_caches`: clean pages and inodes go.
+    /// `drop_caches`: clean pages and inodes go, and nodes of the index.
     pub(crate) async fn drop_caches(&self) {
         let dirty = self.dirty.borrow().clone();
         self.pages.borrow_mut().retain(|key, _| dirty.contains(key));
+        for inode in 2..2000 {
+            self.fs.forget(inode).await.expect("forgotten");
+        }
+        self.fs.shrink(u64::MAX);
     }
 
     pub(crate) async fn unlink(&self, path: &str) -> Result<(), Errno> {

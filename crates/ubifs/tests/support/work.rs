@@ -4,7 +4,9 @@ use super::CALLER;
 use super::host::Host;
 use posix::{Changes, Errno, FileSystem, NewInode};
 use random::Stream;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// What a path is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,13 +16,18 @@ pub(crate) enum Thing {
     Link(Vec<u8>),
 }
 
-/// All paths, and which of them are on the medium for good.
+/// What must be found after a power cut: what was synced and not touched since.
 #[derive(Clone, Default)]
+pub(crate) struct Promise {
+    synced: RefCell<BTreeMap<String, Thing>>,
+    touched: RefCell<BTreeSet<String>>,
+}
+
+/// All paths, and which of them are on the medium for good.
+#[derive(Default)]
 pub(crate) struct Model {
     pub(crate) things: BTreeMap<String, Thing>,
-    /// As of the last sync: what was not touched since must be found.
-    synced: BTreeMap<String, Thing>,
-    touched: BTreeSet<String>,
+    pub(crate) promise: Rc<Promise>,
     count: u64,
 }
 
@@ -43,8 +50,19 @@ fn below(stream: &mut Stream, count: usize) -> usize {
 }
 
 impl Model {
-    fn touch(&mut self, path: &str) {
-        self.touched.insert(path.to_owned());
+    /// A copy with a promise of its own.
+    pub(crate) fn fork(&self) -> Self {
+        let promise = Rc::new(Promise::clone(&self.promise));
+        Self { things: self.things.clone(), promise, count: self.count }
+    }
+
+    /// The same things under another's promise.
+    pub(crate) fn under(&self, promise: Rc<Promise>) -> Self {
+        Self { things: self.things.clone(), promise, count: self.count }
+    }
+
+    fn touch(&self, path: &str) {
+        self.promise.touched.borrow_mut().insert(path.to_owned());
     }
 
     fn pick(&self, stream: &mut Stream, wanted: fn(&Thing) -> bool) -> Option<String> {
@@ -254,15 +272,20 @@ impl Model {
         let Some(path) = self.pick(stream, Self::is_file) else { return Ok(()) };
         let inode = host.find(&path).await?;
         host.fsync(inode).await?;
-        self.synced.insert(path.clone(), self.things[&path].clone());
-        self.touched.remove(&path);
+        // The way to it must be on the medium for good, too.
+        let parents = path.match_indices('/').map(|(at, _)| &path[..at]);
+        let synced = &self.promise.synced;
+        if parents.into_iter().all(|parent| synced.borrow().contains_key(parent)) {
+            synced.borrow_mut().insert(path.clone(), self.things[&path].clone());
+            self.promise.touched.borrow_mut().remove(&path);
+        }
         Ok(())
     }
 
     pub(crate) async fn sync(&mut self, host: &Host) -> Result<(), Errno> {
         host.sync().await?;
-        self.synced = self.things.clone();
-        self.touched.clear();
+        self.promise.synced.replace(self.things.clone());
+        self.promise.touched.borrow_mut().clear();
         Ok(())
     }
 
@@ -288,11 +311,15 @@ impl Model {
         assert!(found.len() == self.things.len(), "{label}: more than there should be");
     }
 
-    /// What was synced and not touched since is there, after a cut.
-    pub(crate) async fn compare_synced(&self, host: &Host, label: &str) {
-        for (path, thing) in &self.synced {
+}
+
+impl Promise {
+    /// Looks whether it was kept.
+    pub(crate) async fn compare(&self, host: &Host, label: &str) {
+        let (synced, touched) = (self.synced.borrow().clone(), self.touched.borrow().clone());
+        for (path, thing) in &synced {
             let mut parts = path.match_indices('/').map(|(at, _)| &path[..at]);
-            if self.touched.contains(path) || parts.any(|parent| self.touched.contains(parent)) {
+            if touched.contains(path) || parts.any(|parent| touched.contains(parent)) {
                 continue;
             }
             let seen = see(host, path).await;
