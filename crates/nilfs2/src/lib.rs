@@ -13,6 +13,8 @@
 //! attributes (the kernel has none either).
 
 mod bytes;
+mod check;
+mod cleaner;
 mod collect;
 mod constructor;
 mod cpfile;
@@ -21,6 +23,7 @@ mod directory;
 mod engine;
 mod file;
 mod file_system;
+mod format;
 mod inode;
 mod log;
 mod map;
@@ -42,7 +45,9 @@ mod supers;
 mod tree;
 mod tree_change;
 
+pub use cleaner::{Cleaned, CleanerSettings};
 pub use file_system::Nilfs2;
+pub use format::{FormatError, FormatOptions, format};
 pub use medium::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
 pub use memory_medium::{Bio, MemoryMedium};
 pub use mount::MountError;

@@ -46,10 +46,6 @@ pub(crate) fn level(bytes: &[u8]) -> u8 {
     bytes[1]
 }
 
-pub(crate) fn set_level(bytes: &mut [u8], level: u8) {
-    bytes[1] = level;
-}
-
 pub(crate) fn count(bytes: &[u8]) -> usize {
     get_u16(bytes, 2) as usize
 }

@@ -2,7 +2,6 @@
 //!
 //! Source: `fs/nilfs2/recovery.c`.
 
-use crate::bytes::get_u32;
 use crate::engine::{Engine, Geometry, LogPosition};
 use crate::medium::{BlockMedium, MediumError, Submitter};
 use crate::records::{IFILE_INODE, SuperRoot};
@@ -36,8 +35,6 @@ pub(crate) struct Found {
     pub(crate) forward: Option<(u64, u64, u64)>,
     /// Newest log, its sequence number, segment and next segment.
     pub(crate) last: (u64, u64, u64),
-    /// A checkpoint newer than the superblock's was found.
-    pub(crate) is_newer: bool,
     /// Segments that logs behind the checkpoint use.
     pub(crate) used_segments: Vec<u64>,
 }
@@ -150,7 +147,6 @@ pub(crate) async fn find_checkpoint(
                     super_root,
                     forward: None,
                     last: (sequence, segment, next_segment),
-                    is_newer: found.is_some(),
                     used_segments: Vec::new(),
                 });
                 checkpoint += 1;
@@ -293,9 +289,4 @@ impl Engine {
         });
         Ok(())
     }
-}
-
-/// True if a block begins with what a log begins with.
-pub(crate) fn looks_like_log(block: &[u8]) -> bool {
-    get_u32(block, 8) != 0 && LogHeader::decode(block).is_some()
 }

@@ -42,7 +42,6 @@ struct Node {
     owner: (u32, u32),
     data: Vec<u8>,
     device: (u32, u32),
-    attributes: BTreeMap<String, Vec<u8>>,
 }
 
 /// What was synced, and what was touched since.
@@ -117,6 +116,18 @@ impl Model {
             promised: Rc::default(),
             bytes_max,
         }
+    }
+
+    /// The file that mkfs leaves.
+    pub(crate) fn add_made_by_format(&mut self) {
+        let node = Node {
+            kind: FileType::Regular,
+            permissions: 0o644,
+            owner: (0, 0),
+            data: Vec::new(),
+            device: (0, 0),
+        };
+        self.add(".nilfs", node);
     }
 
     /// A copy with promises of its own.
@@ -204,12 +215,6 @@ impl Model {
             FileType::Symlink => String::from_utf8_lossy(&node.data).into_owned(),
             _ => "-".into(),
         };
-        let attributes: Vec<String> = node
-            .attributes
-            .iter()
-            .map(|(name, value)| format!("{name}={}", hexadecimal(value)))
-            .collect();
-        let attributes = if attributes.is_empty() { "-".into() } else { attributes.join(",") };
         let device = if node.kind.is_device() {
             format!("{}:{}", node.device.0, node.device.1)
         } else {
@@ -221,7 +226,7 @@ impl Model {
             _ => (links, node.data.len()),
         };
         format!(
-            "{}\t{:04o}\t{links}\t{}\t{}\t{bytes}\t{device}\t{sha}\t{target}\t{attributes}\t{path}",
+            "{}\t{:04o}\t{links}\t{}\t{}\t{bytes}\t{device}\t{sha}\t{target}\t-\t{path}",
             node.kind.letter(),
             node.permissions,
             node.owner.0,
@@ -322,7 +327,6 @@ impl Model {
             owner: (0, 0),
             data: if is_link { target.into_bytes() } else { Vec::new() },
             device,
-            attributes: BTreeMap::new(),
         };
         self.add(&path, node);
         Ok(())
