@@ -520,8 +520,8 @@ impl Construction<'_> {
             // Until a checkpoint its map and attributes are only in memory.
             let stays = !taken(file) || !is_checkpoint;
             file.is_queued.set(stays);
-            if !stays {
-                file.needs_checkpoint.set(false);
+            if !stays && file.is_forgotten.get() {
+                self.engine.evictions.borrow_mut().push(file.clone());
             }
             stays
         });

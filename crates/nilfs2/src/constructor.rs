@@ -112,12 +112,16 @@ impl Engine {
             }
             self.check_superblock_age();
             let Some(mode) = self.next_mode() else { continue };
-            let _alone = self.transactions.write().await;
-            // Whoever waits for a checkpoint learns the result; others see a read-only mount.
-            let _ = self.construct(mode, Submitter::Constructor).await;
-            if state.is_unclosed.get() {
-                self.start_timer();
+            {
+                let _alone = self.transactions.write().await;
+                // Whoever waits for a checkpoint learns the result; others see a read-only mount.
+                let _ = self.construct(mode, Submitter::Constructor).await;
+                if state.is_unclosed.get() {
+                    self.start_timer();
+                }
             }
+            // What cannot be deleted has made the mount read-only.
+            let _ = self.evict().await;
         }
     }
 

@@ -110,6 +110,8 @@ pub(crate) struct Engine {
     pub(crate) root: Root,
     /// Files with dirty data, in the order in which they became so.
     pub(crate) dirty_files: RefCell<Vec<Rc<File>>>,
+    /// Files without names that the constructor has let go of.
+    pub(crate) evictions: RefCell<Vec<Rc<File>>>,
     /// Files that hold blocks for the cleaner, by inode and checkpoint.
     pub(crate) cleaned_files: RefCell<Vec<Rc<File>>>,
     /// Changes read, the constructor writes (`ns_segctor_sem`).

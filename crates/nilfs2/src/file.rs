@@ -62,6 +62,8 @@ pub(crate) struct File {
     pub(crate) is_dirty: Cell<bool>,
     /// Only a checkpoint makes the last changes durable (`NILFS_I_INODE_SYNC`).
     pub(crate) needs_checkpoint: Cell<bool>,
+    /// It has no names and no users: it is deleted once the constructor lets go of it.
+    pub(crate) is_forgotten: Cell<bool>,
 }
 
 impl File {
@@ -77,6 +79,7 @@ impl File {
             is_queued: Cell::new(false),
             is_dirty: Cell::new(false),
             needs_checkpoint: Cell::new(false),
+            is_forgotten: Cell::new(false),
         })
     }
 

@@ -89,7 +89,7 @@ impl Nilfs2 {
     /// (`fdatasync`).
     pub async fn sync_data(&self, inode: InodeNumber) -> Result<(), Errno> {
         let file = self.engine.file(inode).await?;
-        if file.is_queued.get() || file.needs_checkpoint.get() {
+        if file.is_queued.get() {
             self.engine.sync_data(&file).await?;
         }
         self.engine.flush_device(Submitter::Caller).await
@@ -256,13 +256,12 @@ impl FileSystem for Nilfs2 {
     async fn fsync(&self, _caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
         self.transactions_are_needed()?;
         let file = self.engine.file(inode).await?;
-        if file.is_queued.get() || file.needs_checkpoint.get() {
-            if self.engine.options.profile.fsync_writes_data_first {
-                self.engine.sync_data(&file).await?;
-            }
-            if file.is_queued.get() || file.needs_checkpoint.get() {
-                self.engine.make_checkpoint().await?;
-            }
+        // As in the kernel only data counts: a change of attributes alone waits for the timer.
+        if file.is_queued.get() && self.engine.options.profile.fsync_writes_data_first {
+            self.engine.sync_data(&file).await?;
+        }
+        if file.is_queued.get() {
+            self.engine.make_checkpoint().await?;
         }
         self.engine.flush_device(Submitter::Caller).await
     }
@@ -290,6 +289,7 @@ impl FileSystem for Nilfs2 {
             return Ok(());
         }
         self.sync().await?;
+        self.engine.evict().await?;
         self.engine.stop_constructor().await?;
         self.engine.end_superblocks().await
     }

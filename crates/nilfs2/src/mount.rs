@@ -160,6 +160,7 @@ impl Parts {
                 files: RefCell::default(),
             },
             dirty_files: RefCell::default(),
+            evictions: RefCell::default(),
             cleaned_files: RefCell::default(),
             transactions: RwLock::new(&sim, ()),
             clean_segments: Cell::new(0),

@@ -261,10 +261,27 @@ impl Engine {
         if file.inode.borrow().links > 0 {
             return Ok(());
         }
+        if file.is_queued.get() {
+            // The constructor holds it: it is written once more, without a name.
+            file.is_forgotten.set(true);
+            return Ok(());
+        }
         let _transaction = self.transactions.read().await;
         self.may_write()?;
         self.delete_inode(&file).await?;
         self.committed();
         Ok(())
+    }
+
+    /// Deletes files without names that the constructor has let go of (`nilfs_iput_work_func`).
+    pub(crate) async fn evict(&self) -> Result<(), Errno> {
+        loop {
+            let next = self.evictions.borrow_mut().pop();
+            let Some(file) = next else { return Ok(()) };
+            let _transaction = self.transactions.read().await;
+            self.may_write()?;
+            self.delete_inode(&file).await?;
+            self.committed();
+        }
     }
 }
