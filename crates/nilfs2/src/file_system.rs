@@ -4,6 +4,8 @@ use crate::engine::Engine;
 use crate::medium::{BlockMedium, Submitter};
 use crate::mount::{self, MountError};
 use crate::profile::MountOptions;
+use crate::recovery::LogReader;
+use crate::summary::{FileInfo, LogHeader};
 use crate::records::{Checkpoint, ROOT_INODE, SegmentUsage};
 use posix::{
     Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
@@ -48,6 +50,27 @@ impl Nilfs2 {
         let mut all = Vec::new();
         for segment in 0..self.engine.geometry.segments {
             all.push(self.engine.segment_usage(segment).await?);
+        }
+        Ok(all)
+    }
+
+    /// Logs of a segment: first block, header, files (`dumpseg`). Ends with the first that is not
+    /// intact or of another sequence.
+    pub async fn logs(&self, segment: u64) -> Result<Vec<(u64, LogHeader, Vec<FileInfo>)>, Errno> {
+        let engine = &self.engine;
+        let failed = |error| engine.failed(error);
+        let reader = LogReader::new(engine.medium.clone(), engine.geometry);
+        let (mut start, end) = engine.geometry.segment_range(segment);
+        let head = reader.read(start, 1).await.map_err(failed)?;
+        let Some(first) = LogHeader::decode(&head) else { return Ok(Vec::new()) };
+        let mut all = Vec::new();
+        while start < end
+            && let Some(log) = reader.log(start, first.sequence).await.map_err(failed)?
+        {
+            let files = reader.files(&log).await.map_err(failed)?;
+            let (files, _) = files.map_err(|why| engine.damaged(why))?;
+            start += u64::from(log.header.blocks);
+            all.push((log.start, log.header, files));
         }
         Ok(all)
     }

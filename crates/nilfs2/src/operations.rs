@@ -178,10 +178,9 @@ impl Engine {
         file.inode.borrow_mut().changed = caller.now;
         file.needs_checkpoint.set(true);
         if is_directory {
-            if from.0 != to.0 {
-                let above = self.find_name(&file, b"..").await?.ok_or(Errno::Eio)?;
-                self.set_name(caller, &file, &above, &new_parent).await?;
-            }
+            // The kernel writes `..` anew even if it leads to the same directory.
+            let above = self.find_name(&file, b"..").await?.ok_or(Errno::Eio)?;
+            self.set_name(caller, &file, &above, &new_parent).await?;
             self.add_links(caller, &old_parent, -1).await?;
         }
         self.write_inode(&file).await?;

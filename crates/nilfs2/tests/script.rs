@@ -103,3 +103,56 @@ fn a_script_leaves_the_kernels_tree_and_checkpoints() {
     });
     assert!(done.1);
 }
+
+/// All logs up to a checkpoint: place, flags, and which block of which file each of their blocks is.
+async fn logs(fs: &Nilfs2) -> Vec<String> {
+    let mut lines = Vec::new();
+    for segment in 0..fs.segments().await.expect("they are listed").len() as u64 {
+        for (start, header, files) in fs.logs(segment).await.expect("they are read") {
+            if header.checkpoint > COMPARED {
+                continue;
+            }
+            let (cp, seq) = (header.checkpoint, header.sequence);
+            let (flags, blocks) = (header.flags, header.blocks);
+            lines.push(format!("{start} cp {cp} seq {seq} flags {flags} blocks {blocks}"));
+            for file in files {
+                let blocks: Vec<String> = file
+                    .blocks
+                    .iter()
+                    .map(|block| format!("{}@{}", block.virtual_block, block.offset))
+                    .collect();
+                lines.push(format!(
+                    "{start} inode {} cp {} data {} blocks {}",
+                    file.inode,
+                    file.checkpoint,
+                    file.data_blocks,
+                    blocks.join(" ")
+                ));
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn logs_are_those_of_the_kernel() {
+    let (medium, _) = replay(MountOptions::new(profile()));
+    let ours = Rc::new(RefCell::new(Vec::new()));
+    let found = ours.clone();
+    let done = run(medium, move |bench| async move {
+        *ours.borrow_mut() = logs(&bench.mount(read_only()).await).await;
+    });
+    assert!(done.1);
+    let done = run(load("clean"), move |bench| async move {
+        let expected = logs(&bench.mount(read_only()).await).await;
+        let found = found.borrow();
+        let first = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+        if let Some(first) = first {
+            let ours = found[first..].iter().take(20).map(|line| format!("+ {line}\n"));
+            let theirs = expected[first..].iter().take(20).map(|line| format!("- {line}\n"));
+            panic!("line {first}:\n{}", ours.chain(theirs).collect::<String>());
+        }
+        assert_eq!(found.len(), expected.len());
+    });
+    assert!(done.1);
+}
