@@ -53,7 +53,7 @@ def crash(
     only
         Cut at this operation alone: the cut point that a violation names.
     torn
-        nothing, prefix or data-only: what a torn operation leaves; may be repeated. All if left out.
+        nothing, prefix or data-only: what a torn operation leaves; may be repeated; else all.
     seed
         Draws what a kernel takes from its clock.
     workers
@@ -139,7 +139,7 @@ def _print(outcome: dict[str, Any], output_format: OutputFormat) -> None:
             )
         )
     print_table(
-        f"{outcome['operations']:,} operations change the medium, {outcome['erases']:,} of them erase",
+        f"{outcome['operations']:,} operations change the medium, {outcome['erases']:,} erase",
         ("torn", "cuts", "recovered", "write in part", "known hazards", "violations"),
         rows,
         frozenset({1, 2, 3}),
