@@ -113,6 +113,17 @@ def run_script(
     return _object(_call("run_script", shown, text, native_arguments, progress or _silent))
 
 
+def cut_script(
+    shown: str, text: str, arguments: Mapping[str, Any], progress: Progress | None = None
+) -> dict[str, Any]:
+    """Cut the power of a script at every operation of the chip; `shown` names it in messages.
+
+    An exception that `progress` raises stops it.
+    """
+    native_arguments = json.dumps(arguments)
+    return _object(_call("cut_script", shown, text, native_arguments, progress or _silent))
+
+
 def _silent(done: int, total: int, label: str) -> None:
     """Progress that nobody watches."""
 

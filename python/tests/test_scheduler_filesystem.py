@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from nandlab.calibration import page_costs, run_cells
+from nandlab.calibration import run_cells
 from nandlab.report.page import sections_of
 from nandlab.results.reference import read_reference
 from nandlab.results.study_result import StudyResult
 from nandlab.verdicts import judge
+from nandlab.verdicts.page_costs import page_costs
 from nandlab.verdicts.scheduler_filesystem_causes import slow_stretches, spans
 from nandlab.verdicts.scheduler_filesystem_view import CALIBRATED, DATASHEET, SCHEDULERS, View
 

@@ -8,11 +8,13 @@
 #![allow(clippy::disallowed_types, reason = "measuring time is what this program is for")]
 
 mod bare_loop;
+mod crash_speed;
 mod iozone_matrix;
 mod scheduler_cost;
 mod timed_device;
 
 use bare_loop::BareLoop;
+use crash_speed::CrashSpeed;
 use ftl::{FTLS, Ftl, Settings};
 use iozone_matrix::IozoneMatrix;
 use nand::random::Stream;
@@ -47,6 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let timed = timed_device::measure();
     let schedulers = scheduler_cost::measure();
     let matrix = iozone_matrix::measure()?;
+    let crashes = crash_speed::measure();
     println!(
         "page mapping, greedy, 4 GiB of 4 KiB pages, N = 64, Sf = 0.125, uniform random writes"
     );
@@ -106,8 +109,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("  bare loop      {:>8.2} s", matrix.bare_seconds);
     println!("  matrix         {:>8.2} s", matrix.seconds);
     println!("  iozone_matrix_ratio  {:.4}", matrix.ratio());
+    println!("power cuts: 4 MiB chip of 32 blocks, mount, check, write and mount again; 2 workers");
+    for speed in &crashes {
+        println!(
+            "  {:<18} {:>14.0} cuts/s {:>8.3} of copies with all pages read",
+            speed.name, speed.cuts_per_s, speed.ratio_to_copy_and_scan
+        );
+    }
     if let Some(out) = out {
-        write_report(&out, &page, &replay, &timed, &schedulers, &matrix, &layers)?;
+        let measured = (&page, &replay, &timed);
+        write_report(&out, measured, &schedulers, &matrix, &crashes, &layers)?;
     }
     Ok(())
 }
@@ -283,11 +294,10 @@ fn layers() -> Vec<Layer> {
 
 fn write_report(
     out: &Path,
-    page: &PageMapping,
-    replay: &ReplaySpeed,
-    timed: &TimedDevice,
+    (page, replay, timed): (&PageMapping, &ReplaySpeed, &TimedDevice),
     schedulers: &[SchedulerCost],
     matrix: &IozoneMatrix,
+    crashes: &[CrashSpeed],
     layers: &[Layer],
 ) -> Result<(), Box<dyn Error>> {
     let report = json!({
@@ -310,6 +320,7 @@ fn write_report(
             "ratio_to_noop": cost.ratio_to_noop,
             "bytes_per_queued_request": cost.bytes_per_request,
         })).collect::<Vec<_>>(),
+        "power_cuts": crashes,
         "layers": layers.iter().map(|layer| json!({
             "ftl": layer.name,
             "sequential_writes_per_s": layer.sequential,

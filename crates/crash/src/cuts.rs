@@ -6,6 +6,7 @@ use crate::judge::Judgement;
 use crate::recover::{Fault, Recovered, ViolationKind, recover};
 use crate::reference::{CrashError, Reference, Sabotage, Setup, reference};
 use nand::{Chip, CutPoint, RawOperation};
+use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use script::Command;
 use serde::Serialize;
@@ -22,11 +23,13 @@ pub struct Cuts {
     pub only: Option<u64>,
     /// The torn models.
     pub torn: Vec<&'static TornModel>,
+    /// Threads; none for one a processor.
+    pub workers: Option<usize>,
 }
 
 impl Default for Cuts {
     fn default() -> Self {
-        Self { every: 1, only: None, torn: TORN_MODELS.iter().collect() }
+        Self { every: 1, only: None, torn: TORN_MODELS.iter().collect(), workers: None }
     }
 }
 
@@ -83,7 +86,7 @@ impl TornOutcome {
         }
     }
 
-    fn add(&mut self, result: Result<Recovered, Violation>) {
+    fn add(&mut self, result: Result<Recovered, Box<Violation>>) {
         self.cuts += 1;
         match result {
             Ok(Recovered { judgement, is_full }) => {
@@ -95,7 +98,7 @@ impl TornOutcome {
                     Judgement::Hazard(hazard) => *self.hazards.entry(hazard.name).or_default() += 1,
                 }
             }
-            Err(violation) => self.violations.push(violation),
+            Err(violation) => self.violations.push(*violation),
         }
     }
 }
@@ -185,8 +188,8 @@ impl Crash {
         &self.history
     }
 
-    /// Cuts, recovers and judges. Cut points run side by side on the current rayon pool; the outcome
-    /// does not depend on it.
+    /// Cuts, recovers and judges. Cut points run side by side; the outcome does not depend on how many
+    /// do.
     ///
     /// `progress` is told how many cuts are done, of how many; the run ends early if it returns
     /// false.
@@ -210,13 +213,14 @@ impl Crash {
         let total = (wanted * cuts.torn.len()) as u64;
         let mut outcomes: Vec<TornOutcome> =
             cuts.torn.iter().map(|model| TornOutcome::new(model.name)).collect();
+        let pool = ThreadPoolBuilder::new().num_threads(cuts.workers.unwrap_or(0)).build();
+        let pool = pool.map_err(|error| CrashError::Workers { reason: error.to_string() })?;
         let stretches = self.stretches();
         let mut done = 0;
         for batch in stretches.chunks(BATCH) {
-            let results: Vec<Vec<Result<Recovered, Violation>>> = batch
-                .par_iter()
-                .map(|stretch| self.cut_stretch(stretch, &cuts.torn, &is_wanted))
-                .collect();
+            let cut = |stretch| self.cut_stretch(stretch, &cuts.torn, &is_wanted);
+            let results: Vec<Vec<Result<Recovered, Box<Violation>>>> =
+                pool.install(|| batch.par_iter().map(cut).collect());
             for result in results.into_iter().flatten() {
                 outcomes[done as usize % cuts.torn.len()].add(result);
                 done += 1;
@@ -249,7 +253,7 @@ impl Crash {
         stretch: &Stretch,
         torn: &[&'static TornModel],
         is_wanted: &(impl Fn(usize) -> bool + Sync),
-    ) -> Vec<Result<Recovered, Violation>> {
+    ) -> Vec<Result<Recovered, Box<Violation>>> {
         let mut chip = stretch.chip.clone();
         let mut results = Vec::new();
         for at in stretch.operations.clone() {
@@ -267,7 +271,7 @@ impl Crash {
         before: &Chip,
         at: usize,
         model: &'static TornModel,
-    ) -> Result<Recovered, Violation> {
+    ) -> Result<Recovered, Box<Violation>> {
         let mut chip = before.clone();
         chip.set_torn(model.torn);
         chip.cut_power_after(0, CutPoint::Inside);
@@ -288,15 +292,17 @@ impl Crash {
                 found: text.unwrap_or("a defect of the engine").to_owned(),
             })
         });
-        result.map_err(|fault| Violation {
-            cut_point: at as u64,
-            operation: self.journal[at].to_string(),
-            torn: model.name,
-            kind: fault.kind,
-            path: fault.path,
-            expected: fault.expected,
-            found: fault.found,
-            line,
+        result.map_err(|fault| {
+            Box::new(Violation {
+                cut_point: at as u64,
+                operation: self.journal[at].to_string(),
+                torn: model.name,
+                kind: fault.kind,
+                path: fault.path,
+                expected: fault.expected,
+                found: fault.found,
+                line,
+            })
         })
     }
 }

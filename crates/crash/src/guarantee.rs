@@ -2,6 +2,7 @@
 //! documents are made from.
 
 use nand::Torn;
+use std::fmt::Write as _;
 
 /// When what a call did is on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +63,16 @@ pub struct Guarantee {
     pub order_of_torn_page: Order,
     /// A rename writes the new name, then takes the old one away; a cut between leaves both.
     pub renames_in_two_steps: bool,
-    /// In words: what is there after a cut, file created and synced without its directory included.
-    pub summary: &'static str,
+    /// Profiles that make a file empty before they take its last name away.
+    pub empties_before_unlink: &'static [&'static str],
+    /// In words: what is safe, and when.
+    pub safe: &'static str,
+    /// In words: a file that was made and synced, its directory not.
+    pub new_file: &'static str,
+    /// In words: what is possible beyond what is safe, where nothing is left of a torn operation.
+    pub beyond: &'static str,
+    /// The same, where a part of a torn page is left.
+    pub beyond_torn_page: &'static str,
     /// Findings that a cut explains.
     pub expected_findings: &'static [ExpectedFinding],
     /// What the real code loses.
@@ -78,7 +87,15 @@ pub const GUARANTEES: &[Guarantee] = &[
         order: Order::Calls,
         order_of_torn_page: Order::EachByItself,
         renames_in_two_steps: true,
-        summary: "",
+        empties_before_unlink: &[],
+        safe: "all that was done to a file before its fsync, with all that came before that; everything at \
+               sync and umount",
+        new_file: "safe with its name if bytes were written to it since it was made; an empty one may keep \
+                   its inode and miss its name",
+        beyond: "the state after one of the calls since, none left out; of the next call a write's first bytes, \
+                 or both names of a rename",
+        beyond_torn_page: "each name and each file by itself is old or new, because software ECC takes missing \
+                           code bytes for wrong bits and damages nodes that were whole",
         expected_findings: &[
             // Nodes reach over pages; one that was cut short is dropped.
             ExpectedFinding { part: "damaged", torn: ALL },
@@ -98,7 +115,12 @@ pub const GUARANTEES: &[Guarantee] = &[
         order: Order::CallsWithChunks,
         order_of_torn_page: Order::CallsWithChunks,
         renames_in_two_steps: false,
-        summary: "",
+        empties_before_unlink: &["yaffs-direct"],
+        safe: "every call that has returned; bytes that were written, and zeros by which truncate made a \
+               file longer, at close, fsync, sync and umount",
+        new_file: "safe with its name, before any sync",
+        beyond: "of the call under way all or nothing; of a file being written each chunk old or new",
+        beyond_torn_page: "the same: a chunk without tags does not count",
         expected_findings: &[
             // The block that was being written is left as it is.
             ExpectedFinding { part: "PartlyWritten", torn: ALL },
@@ -155,6 +177,25 @@ impl Guarantee {
 /// The guarantee of a file system.
 pub fn find_guarantee(kind: &str) -> Option<&'static Guarantee> {
     GUARANTEES.iter().find(|guarantee| guarantee.kind == kind)
+}
+
+/// The table in Markdown, as `docs/power-cuts.md` has it.
+pub fn guarantees_in_markdown() -> String {
+    let mut text = String::from(
+        "| file system | safe | made and synced, directory not | beyond that, nothing left of the torn \
+         operation | beyond that, part of a torn page left |\n|---|---|---|---|---|\n",
+    );
+    for guarantee in GUARANTEES {
+        let Guarantee { kind, safe, new_file, beyond, beyond_torn_page, .. } = guarantee;
+        let _ = writeln!(text, "| {kind} | {safe} | {new_file} | {beyond} | {beyond_torn_page} |");
+    }
+    text.push_str("\n| file system | hazard | what happens |\n|---|---|---|\n");
+    for guarantee in GUARANTEES {
+        for Hazard { name, summary } in guarantee.hazards {
+            let _ = writeln!(text, "| {} | `{name}` | {summary} |", guarantee.kind);
+        }
+    }
+    text
 }
 
 /// A way in which a torn operation leaves the medium.

@@ -92,7 +92,7 @@ fn by_itself(states: &[State], found: &Tree) -> Result<Judgement, Mismatch> {
             Some(_) => false,
         };
         if !is_allowed {
-            let (old, new) = (rows().next().flatten(), rows().last().flatten());
+            let (old, new) = (rows().next().flatten(), rows().next_back().flatten());
             return Err(Mismatch {
                 was_safe: rows().all(|row| row.is_some_and(|row| row.is_same(old.unwrap_or(row)))),
                 path: path.clone(),
@@ -124,7 +124,7 @@ fn is_of_versions(
     inodes.into_iter().any(|inode| {
         let mut rows: Vec<&Row> = Vec::new();
         for row in states.iter().flat_map(|state| state.tree.rows.values()) {
-            if row.inode == inode && !rows.iter().any(|known| std::ptr::eq(*known, &**row)) {
+            if row.inode == inode && !rows.iter().any(|known| std::ptr::eq(*known, row.as_ref())) {
                 rows.push(row);
             }
         }
@@ -220,9 +220,10 @@ fn difference(known: &Row, found: &Row) -> Difference {
     }
     let mut facts = known.facts.clone();
     facts.size_bytes = found.facts.size_bytes;
-    match facts == found.facts && facts.kind == FileType::Regular {
-        true => Difference::Bytes(known.inode),
-        false => Difference::More,
+    if facts == found.facts && facts.kind == FileType::Regular {
+        Difference::Bytes(known.inode)
+    } else {
+        Difference::More
     }
 }
 

@@ -21,7 +21,7 @@ mod tree;
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use guarantee::{
     Durable, ExpectedFinding, GUARANTEES, Guarantee, Hazard, Order, TORN_MODELS, TornModel,
-    find_guarantee, find_torn_model,
+    find_guarantee, find_torn_model, guarantees_in_markdown,
 };
 pub use history::{Dirty, History, State, Window};
 pub use recover::ViolationKind;

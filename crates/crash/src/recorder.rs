@@ -134,6 +134,8 @@ pub(crate) struct Recorder {
     pub(crate) real: Rc<AnyFileSystem>,
     pub(crate) mtd: Rc<Mtd>,
     pub(crate) book: Rc<Book>,
+    /// Profile of the file system.
+    pub(crate) profile: &'static str,
     /// A test of the checker: `fsync` and `sync` are noted, but not carried out.
     pub(crate) forgets_syncs: bool,
 }
@@ -168,6 +170,20 @@ impl Recorder {
             && removed.is_some_and(|row| row.facts.links > 1)
         {
             history.push_hazard(begun_at, left, &DOUBLED_NAME);
+        }
+    }
+
+    /// What a file shows whose last name is being taken away, where it is made empty first.
+    fn note_emptied(&self, begun_at: u64, path: &[u8], row: &Row) {
+        let mut history = self.book.history.borrow_mut();
+        let empties = history.guarantee().empties_before_unlink.contains(&self.profile);
+        if empties && row.facts.links == 1 && row.facts.kind == FileType::Regular {
+            let mut tree = (*history.newest().tree).clone();
+            let mut row = row.clone();
+            row.facts.size_bytes = 0;
+            row.content = Arc::default();
+            tree.rows.insert(path.to_vec(), Arc::new(row));
+            history.push(begun_at, tree, None);
         }
     }
 
@@ -308,6 +324,9 @@ impl FileSystem for Recorder {
         let path = self.path_of(directory, name);
         let mut left = self.book.newest();
         let removed = left.rows.remove(&path);
+        if let Some(row) = &removed {
+            self.note_emptied(begun_at, &path, row);
+        }
         self.note_doubled_name(begun_at, left, removed.as_deref());
         self.book.model.unlink(caller, self.book.number(directory), name).await?;
         self.book.note(begun_at, None).await?;

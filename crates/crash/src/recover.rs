@@ -43,7 +43,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    fn new(kind: ViolationKind, path: &[u8], expected: &str, found: impl ToString) -> Self {
+    fn new(kind: ViolationKind, path: &[u8], expected: &str, found: &dyn ToString) -> Self {
         let path = if path.is_empty() { ".".into() } else { escape_path(path) };
         Self { kind, path, expected: expected.into(), found: found.to_string() }
     }
@@ -93,10 +93,10 @@ async fn recover_on(
     if let Err(error) = written
         && !is_full
     {
-        return Err(Fault::new(ViolationKind::Stuck, WITNESS, "a file can be written", error));
+        return Err(Fault::new(ViolationKind::Stuck, WITNESS, "a file can be written", &error));
     }
     let findings = mounted.file_system.findings().await;
-    let stuck = |error| Fault::new(ViolationKind::Stuck, b"", "an unmount", error);
+    let stuck = |error| Fault::new(ViolationKind::Stuck, b"", "an unmount", &error);
     mounted.unmount().await.map_err(stuck)?;
     let again = mount(machine, setup).await?;
     let after = read(&again).await?;
@@ -116,14 +116,15 @@ async fn recover_on(
 }
 
 async fn mount(machine: &Machine, setup: &Setup) -> Result<Mounted, Fault> {
-    let refused = |error: MountError| Fault::new(ViolationKind::Unmountable, b"", "a mount", error);
+    let refused =
+        |error: MountError| Fault::new(ViolationKind::Unmountable, b"", "a mount", &error);
     let kind = find_kind(setup.kind).map_err(refused)?;
     machine.mount(kind, &setup.request).await.map_err(refused)
 }
 
 async fn read(mounted: &Mounted) -> Result<Tree, Fault> {
     let tree = Tree::read(&*mounted.file_system).await;
-    tree.map_err(|(path, error)| Fault::new(ViolationKind::Unreadable, &path, "to be read", error))
+    tree.map_err(|(path, error)| Fault::new(ViolationKind::Unreadable, &path, "to be read", &error))
 }
 
 fn check_findings(findings: &[String], history: &History, torn: Torn) -> Result<(), Fault> {
@@ -132,7 +133,7 @@ fn check_findings(findings: &[String], history: &History, torn: Torn) -> Result<
         expected.iter().any(|known| finding.contains(known.part) && known.torn.contains(&torn))
     };
     match findings.iter().find(|finding| !is_expected(finding)) {
-        Some(finding) => Err(Fault::new(ViolationKind::Finding, b"", "no damage", finding)),
+        Some(finding) => Err(Fault::new(ViolationKind::Finding, b"", "no damage", &finding)),
         None => Ok(()),
     }
 }
@@ -158,7 +159,7 @@ fn compare_again(before: &Tree, after: &Tree, is_full: bool) -> Result<(), Fault
     let is_whole = witness.as_ref().is_some_and(|row| row.content.len() == WITNESS_BYTES);
     if !is_whole && !is_full {
         let found = witness.map_or("nothing".into(), |row| row.describe());
-        return Err(Fault::new(ViolationKind::Unstable, WITNESS, "all that was written", found));
+        return Err(Fault::new(ViolationKind::Unstable, WITNESS, "all that was written", &found));
     }
     if let Some(path) = before.first_difference(&after) {
         let describe =
@@ -167,12 +168,12 @@ fn compare_again(before: &Tree, after: &Tree, is_full: bool) -> Result<(), Fault
         if expected == found {
             found += ", with other bytes";
         }
-        return Err(Fault::new(ViolationKind::Unstable, &path, &expected, found));
+        return Err(Fault::new(ViolationKind::Unstable, &path, &expected, &found));
     }
     match after.dangling.first() {
         Some(path) => {
             let found = "a name of nothing";
-            Err(Fault::new(ViolationKind::Unstable, path, "no such name", found))
+            Err(Fault::new(ViolationKind::Unstable, path, "no such name", &found))
         }
         None => Ok(()),
     }

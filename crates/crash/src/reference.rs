@@ -70,6 +70,12 @@ pub enum CrashError {
         /// How many there are.
         operations: u64,
     },
+    /// No threads.
+    #[error("workers cannot be started: {reason}")]
+    Workers {
+        /// Why.
+        reason: String,
+    },
     /// The script changes nothing.
     #[error("the script changes nothing on the medium: there is nothing to cut")]
     NoOperation,
@@ -102,18 +108,16 @@ struct Session {
 impl Session {
     async fn mount(&mut self, guarantee: &'static Guarantee) -> Result<(), CrashError> {
         let mounted = self.machine.mount(self.kind, &self.request).await?;
-        let book = match &self.book {
-            Some(book) => book.clone(),
-            None => {
-                let tree = Tree::read(&*mounted.file_system).await;
-                let read = |(path, error): (Vec<u8>, Errno)| CrashError::Read {
-                    path: escape_path(&path),
-                    error,
-                };
-                let tree = tree.map_err(read)?;
-                let book = Book::new(guarantee, &tree).await;
-                Rc::new(book.map_err(|error| read((Vec::new(), error)))?)
-            }
+        let book = if let Some(book) = &self.book {
+            book.clone()
+        } else {
+            let read = |(path, error): (Vec<u8>, Errno)| {
+                let path = escape_path(&path);
+                CrashError::Read { path, error }
+            };
+            let tree = Tree::read(&*mounted.file_system).await.map_err(read)?;
+            let book = Book::new(guarantee, &tree).await;
+            Rc::new(book.map_err(|error| read((Vec::new(), error)))?)
         };
         self.book = Some(book.clone());
         let recorder = Recorder {
@@ -121,6 +125,7 @@ impl Session {
             mtd: self.machine.mtd.clone(),
             book,
             forgets_syncs: self.forgets_syncs,
+            profile: self.kind.profile(self.request.profile.as_deref())?,
         };
         let (Machine { sim, cpus, board, .. }, recorder) = (&self.machine, Rc::new(recorder));
         let vfs = if mounted.file_system.has_page_cache() {

@@ -2,6 +2,7 @@
 
 use posix::{Attributes, Errno, FileSystem, FileType, InodeNumber};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use vfs::{escape_path, hexadecimal, tree::read_all};
 
@@ -48,18 +49,18 @@ impl Row {
     pub fn describe(&self) -> String {
         let Facts { kind, permissions, owner, links, size_bytes, device, target, extended } =
             &self.facts;
-        let mut text = format!("{} {permissions:04o} {}:{}", kind.letter(), owner.0, owner.1);
-        match kind {
-            FileType::Directory => {}
-            FileType::Regular => text += &format!(" links {links}, {size_bytes} bytes"),
-            FileType::Symlink => text += &format!(" links {links} to {}", escape_path(target)),
-            kind if kind.is_device() => {
-                text += &format!(" links {links}, {}:{}", device.0, device.1)
-            }
-            _ => text += &format!(" links {links}"),
-        }
+        let links =
+            if *kind == FileType::Directory { String::new() } else { format!(" links {links}") };
+        let rest = match kind {
+            FileType::Regular => format!(", {size_bytes} bytes"),
+            FileType::Symlink => format!(" to {}", escape_path(target)),
+            kind if kind.is_device() => format!(", {}:{}", device.0, device.1),
+            _ => String::new(),
+        };
+        let mut text =
+            format!("{} {permissions:04o} {}:{}{links}{rest}", kind.letter(), owner.0, owner.1);
         for (name, value) in extended {
-            text += &format!(" {}={}", escape_path(name), hexadecimal(value));
+            let _ = write!(text, " {}={}", escape_path(name), hexadecimal(value));
         }
         text
     }

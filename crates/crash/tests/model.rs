@@ -67,7 +67,7 @@ fn shorten(mut calls: Vec<Call>, goes_wrong: impl Fn(&[Call]) -> bool) -> Vec<Ca
     calls
 }
 
-fn tell(kind: &'static Kind, seed: u64, calls: Vec<Call>, wrong: &Wrong) -> String {
+fn tell(kind: &'static Kind, seed: u64, calls: &[Call], wrong: &Wrong) -> String {
     let profile = profile(kind, seed);
     let again = |calls: &[Call]| play(kind, seed, calls).err();
     let calls = calls[..calls.len().min(wrong.0 + 1)].to_vec();
@@ -85,7 +85,7 @@ fn agree(kind: &'static Kind) {
         .into_par_iter()
         .map(|seed| {
             let calls = random_calls(seed, CALLS);
-            play(kind, seed, &calls).map_err(|wrong| tell(kind, seed, calls, &wrong))
+            play(kind, seed, &calls).map_err(|wrong| tell(kind, seed, &calls, &wrong))
         })
         .collect();
     let mut sum = Met::default();

@@ -60,7 +60,7 @@ impl Image {
         }
         if self.kind.name == "yaffs2" {
             let from_scan = self.tree(false, limits)?;
-            self.add_findings(&from_scan.findings, &mut report);
+            add_findings(&from_scan.findings, &mut report);
             match tree.checkpoint {
                 Checkpoint::None => {}
                 Checkpoint::Used => {
@@ -115,26 +115,19 @@ impl Image {
             Tree { listing, findings, checkpoint }
         })
     }
+}
 
-    /// What a scan by the engine said; what was told of pages already is left out.
-    fn add_findings(&self, findings: &[Finding], report: &mut Report) {
-        for finding in findings {
-            match finding {
-                Finding::KindMismatch { object } => {
-                    report.find(format!("object {object}"), "its headers and data are of two kinds")
-                }
-                Finding::BadParent { object } => {
-                    report.find(format!("object {object}"), "its parent is no directory");
-                }
-                Finding::DanglingLink { object } => {
-                    report.find(format!("object {object}"), "the hard link leads nowhere");
-                }
-                Finding::Lost { object } => {
-                    report.find(format!("object {object}"), "it hangs on nothing");
-                }
-                _ => {}
-            }
-        }
+/// What a scan by the engine said of objects; what was told of pages already is left out.
+fn add_findings(findings: &[Finding], report: &mut Report) {
+    for finding in findings {
+        let (object, what) = match finding {
+            Finding::KindMismatch { object } => (object, "its headers and data are of two kinds"),
+            Finding::BadParent { object } => (object, "its parent is no directory"),
+            Finding::DanglingLink { object } => (object, "the hard link leads nowhere"),
+            Finding::Lost { object } => (object, "it hangs on nothing"),
+            _ => continue,
+        };
+        report.find(format!("object {object}"), what);
     }
 }
 

@@ -23,13 +23,16 @@ const DT_DIR: u8 = 4;
 /// The mark of a clean block in the spare area (`jffs2_cleanmarker` without its CRC).
 const SPARE_MARKER: [u8; 8] = [0x85, 0x19, 0x03, 0x20, 8, 0, 0, 0];
 
+/// An entry: the place, the target, its kind, the name.
+type Dirent = (u32, u32, u8, Vec<u8>);
+
 /// What all nodes together say.
 #[derive(Default)]
 struct Tree {
     /// Of each inode its nodes by version: the place, the bytes of the file that they hold.
     inodes: BTreeMap<u32, BTreeMap<u32, (u32, u32, u32)>>,
-    /// Of each directory its entries by version: the place, the target, its kind, the name.
-    entries: BTreeMap<u32, BTreeMap<u32, (u32, u32, u8, Vec<u8>)>>,
+    /// Of each directory its entries by version.
+    entries: BTreeMap<u32, BTreeMap<u32, Dirent>>,
     /// Extended attributes.
     attributes: BTreeMap<u32, u32>,
     /// The newest reference by inode and attribute: sequence number, place.
@@ -212,7 +215,8 @@ impl Walk<'_> {
 
     /// Bytes that are no node, up to the next one or to blank bytes; where they end.
     fn no_node(&mut self, first: u32, at: usize, read: &BlockData) -> usize {
-        let mut end = at;
+        // A sound header whose length makes no sense is no node, either.
+        let mut end = at + 4;
         while end < read.data.len() {
             let rest = &read.data[end..];
             let is_node = rest.len() >= HEADER_BYTES && Header::parse(rest).is_valid();
@@ -308,31 +312,13 @@ impl Tree {
                 }
             }
         }
-        self.check_reach(&parents, report);
+        check_reach(&parents, report);
         let nameless = self.inodes.keys().filter(|inode| **inode != ROOT);
         let nameless = nameless.filter(|inode| !named.contains_key(inode)).count();
         if nameless > 0 {
             report.note("inodes", format!("{nameless} without a name, to be collected"));
         }
         self.check_attributes(medium, &named, report);
-    }
-
-    /// Directories that hang on each other instead of on the root.
-    fn check_reach(&self, parents: &BTreeMap<u32, u32>, report: &mut Report) {
-        for inode in parents.keys() {
-            let mut at = *inode;
-            let mut steps = 0;
-            while let Some(parent) = parents.get(&at)
-                && at != ROOT
-                && steps <= parents.len()
-            {
-                at = *parent;
-                steps += 1;
-            }
-            if steps > parents.len() {
-                report.find(format!("inode {inode}"), "the directory lies within itself");
-            }
-        }
     }
 
     fn check_attributes(
@@ -348,6 +334,24 @@ impl Tree {
                 let what = format!("inode {inode} refers to attribute {id}, which is not there");
                 report.find(medium.place(*place), what);
             }
+        }
+    }
+}
+
+/// Directories that hang on each other instead of on the root.
+fn check_reach(parents: &BTreeMap<u32, u32>, report: &mut Report) {
+    for inode in parents.keys() {
+        let mut at = *inode;
+        let mut steps = 0;
+        while let Some(parent) = parents.get(&at)
+            && at != ROOT
+            && steps <= parents.len()
+        {
+            at = *parent;
+            steps += 1;
+        }
+        if steps > parents.len() {
+            report.find(format!("inode {inode}"), "the directory lies within itself");
         }
     }
 }

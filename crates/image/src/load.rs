@@ -191,17 +191,12 @@ fn known(options: &OpenOptions) -> Result<Known<'_>, ImageError> {
         },
         None => None,
     };
-    let layout = match &options.oob_layout {
-        Some(name) => match find_layout(name) {
-            Some(layout) => Some(layout),
-            None => {
-                let known: Vec<&str> = LAYOUTS.iter().map(|layout| layout.name).collect();
-                let reason = format!("`{name}` is none of {}", known.join(", "));
-                return refuse("--oob-layout", reason);
-            }
-        },
-        None => None,
-    };
+    let layout = options.oob_layout.as_deref().map(|name| (name, find_layout(name)));
+    if let Some((name, None)) = layout {
+        let known: Vec<&str> = LAYOUTS.iter().map(|layout| layout.name).collect();
+        return refuse("--oob-layout", format!("`{name}` is none of {}", known.join(", ")));
+    }
+    let layout = layout.and_then(|(_, found)| found);
     let has_ecc = match options.ecc.as_deref() {
         None => None,
         Some("hamming") => Some(true),

@@ -157,7 +157,7 @@ async fn copy(mounted: &Mounted, source: &Source) -> Result<(), ImageError> {
     for (path, node) in source.nodes.iter().rev() {
         if node.content == Content::Directory {
             let time = Time::from_seconds(node.modified);
-            let changes = Changes {
+            let to = Changes {
                 permissions: path.is_empty().then_some(node.permissions),
                 uid: path.is_empty().then_some(node.uid),
                 gid: path.is_empty().then_some(node.gid),
@@ -165,7 +165,7 @@ async fn copy(mounted: &Mounted, source: &Source) -> Result<(), ImageError> {
                 modified: Some(time),
                 ..Changes::default()
             };
-            let changed = mounted.vfs.change(&caller(node), path, &changes).await;
+            let changed = mounted.vfs.change(&caller(node), path, &to).await;
             changed.map_err(|errno| failed(path, errno))?;
         }
     }

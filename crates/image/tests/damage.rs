@@ -42,13 +42,12 @@ fn tree(image: &Image) -> Manifest {
     image.list_within(limits).expect("it mounts").manifest
 }
 
-/// Everything that is done with images; only how it ends matters.
+/// All that reads an image; only how it ends matters.
 fn try_all(bytes: &[u8], options: &OpenOptions, case: &str) {
     let start = Instant::now();
     if let Ok(image) = load(bytes, options) {
         // A message is as good as a report.
         let _ = image.check_within(FILE_BYTES_MAX);
-        let _ = image.info();
     }
     assert!(start.elapsed() < LONGEST, "{case} took {:?}", start.elapsed());
 }
@@ -57,25 +56,30 @@ fn flip(bytes: &mut [u8], bit: usize) {
     bytes[bit / 8] ^= 1 << (bit % 8);
 }
 
-/// Every single wrong bit of a page is made good, and bits of the data are counted.
+/// Every single wrong bit of a page is made good, and bits of the data are counted. The block of the
+/// page alone is an image whose checks take no time; every 61st bit the whole image is mounted.
 fn flip_all_of(bytes: &[u8], page: usize, name: &str) {
-    let options = options(None, None);
-    let clean = load(bytes, &options).expect("sound");
-    let expected = tree(&clean);
-    let report = clean.check_within(FILE_BYTES_MAX).expect("it mounts");
+    let options = options(Some(if name.starts_with("YAFFS2") { "yaffs2" } else { "jffs2" }), None);
+    let expected = tree(&load(bytes, &options).expect("sound"));
+    let report = load(bytes, &options).expect("sound").check_within(FILE_BYTES_MAX);
+    let report = report.expect("it mounts");
     assert_eq!((report.findings, report.corrected_bits), (Vec::new(), 0), "{name}");
+    let block = page / 8 * 8 * PAGE_BYTES..(page / 8 + 1) * 8 * PAGE_BYTES;
+    let layout = OpenOptions { oob_layout: Some("linux-large".into()), ..options.clone() };
+    let alone = |bytes: &[u8]| load(bytes, &layout).expect("one bit is no reason").check_medium().0;
+    let clean = alone(&bytes[block.clone()]);
     let mut damaged = bytes.to_vec();
     for bit in 0..8 * PAGE_BYTES {
         let at = 8 * PAGE_BYTES * page + bit;
         flip(&mut damaged, at);
-        let image = load(&damaged, &options).expect("one bit is no reason");
-        let (report, _) = image.check_medium();
         if bit < 8 * 2048 {
+            let report = alone(&damaged[block.clone()]);
             assert_eq!(report.corrected_bits, 1, "{name}: bit {bit}");
-            assert_eq!(report.findings, [], "{name}: bit {bit}");
+            assert!(report.findings == clean.findings, "{name}: bit {bit}");
         }
         // What the checks of the medium see corrected, the mount sees so, too.
-        if bit % 8 == bit / 8 % 8 {
+        if bit % 61 == 0 || bit >= 8 * 2048 && bit % 7 == 0 {
+            let image = load(&damaged, &options).expect("one bit is no reason");
             assert!(tree(&image) == expected, "{name}: bit {bit} changes what is listed");
         }
         flip(&mut damaged, at);
@@ -119,13 +123,13 @@ fn every_bit_of_yaffs2s_pages_is_corrected() {
     };
     let is_data = |oob: &[u8]| (0x1000..0xefff_ff00).contains(&word(oob, 2));
     for (name, page) in [
-        ("header", find_page(&bytes, |_, oob| is_data(oob) && word(oob, 10) >> 31 == 1)),
+        ("YAFFS2 header", find_page(&bytes, |_, oob| is_data(oob) && word(oob, 10) >> 31 == 1)),
         (
-            "data",
+            "YAFFS2 data",
             find_page(&bytes, |_, oob| is_data(oob) && word(oob, 10) == 1 && word(oob, 6) > 0x100),
         ),
-        ("checkpoint", find_page(&bytes, |_, oob| word(oob, 2) == 0x21)),
-        ("summary", find_page(&bytes, |_, oob| is_data(oob) && word(oob, 6) == 0x10)),
+        ("YAFFS2 checkpoint", find_page(&bytes, |_, oob| word(oob, 2) == 0x21)),
+        ("YAFFS2 summary", find_page(&bytes, |_, oob| is_data(oob) && word(oob, 6) == 0x10)),
     ] {
         flip_all_of(&bytes, page, name);
     }
@@ -151,7 +155,7 @@ fn flip_many(file_system: &'static str) {
         }
         let mut stream = Stream::new(seed, "flips");
         let mut damaged = samples[seed as usize % 2].clone();
-        let count = 1 << stream.below(9);
+        let count = 16 << stream.below(6);
         flip_some(&mut damaged, count, &mut stream);
         flips += count;
         let ecc = if seed % 3 == 0 { Some("none") } else { None };
@@ -177,7 +181,7 @@ fn forge(bytes: &mut [u8], stream: &mut Stream) {
         if data.iter().all(|byte| *byte == 0xff) || stream.below(4) > 0 {
             continue;
         }
-        for _ in 0..1 + stream.below(4) {
+        for _ in 0..=stream.below(4) {
             let word = match stream.below(5) {
                 0 => 0,
                 1 => u32::MAX,
@@ -235,7 +239,7 @@ fn senseless_fields_with_sound_codes_never_panic() {
     for file_system in ["jffs2", "yaffs2"] {
         for unmounts in [true, false] {
             let bytes = sample(file_system, unmounts);
-            for seed in 0..300 {
+            for seed in 0..100 {
                 try_forged(file_system, &bytes, seed);
             }
         }
@@ -249,7 +253,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 
 #[test]
 fn random_bytes_are_refused_or_found_empty() {
-    for (seed, bytes) in (0..).zip([1, 11, 2047, 2112, 40_000, 16 * 2112, 512 * 2112]) {
+    for (seed, bytes) in (0..).zip([1, 11, 2047, 2112, 40_000, 128 * 2112]) {
         let noise = noise(seed, bytes);
         let error = load(&noise, &options(None, None)).err().expect("refused").to_string();
         assert!(error.contains("damaged: ") && error.contains("--fs"), "{error}");
@@ -271,7 +275,7 @@ fn truncated_dumps_say_so() {
     for file_system in ["jffs2", "yaffs2"] {
         let bytes = sample(file_system, true);
         let mut stream = Stream::new(3, "lengths");
-        for _ in 0..200 {
+        for _ in 0..60 {
             let length = 1 + stream.below(bytes.len() as u32 - 1) as usize;
             let case = format!("{file_system} cut to {length}");
             try_all(&bytes[..length], &options(None, None), &case);
@@ -290,7 +294,8 @@ fn damage_beyond_the_ecc_is_named() {
         let mut bytes = sample(file_system, true);
         let page =
             find_page(&bytes, |data, _| data.iter().filter(|byte| **byte != 0xff).count() > 500);
-        bytes[page * PAGE_BYTES + 300] ^= 0xff;
+        bytes[page * PAGE_BYTES + 300] ^= 1;
+        bytes[page * PAGE_BYTES + 310] ^= 1;
         let image = load(&bytes, &options(None, None)).expect("it loads");
         let report = image.check_within(FILE_BYTES_MAX).expect("it mounts");
         let place = format!("block {} page {}", page / 8, page % 8);

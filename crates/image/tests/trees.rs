@@ -160,7 +160,7 @@ fn sample_tree(name: &str) -> std::path::PathBuf {
     std::fs::create_dir_all(root.join("sub/deeper")).expect("made");
     std::fs::write(root.join("empty"), b"").expect("written");
     std::fs::write(root.join("sub/text"), "flash block page ".repeat(4000)).expect("written");
-    let noise: Vec<u8> = (0..70_001_u64).map(|at| (at * at * 0x9e37_79b9 >> 13) as u8).collect();
+    let noise: Vec<u8> = (0..70_001_u64).map(|at| ((at * at * 0x9e37_79b9) >> 13) as u8).collect();
     std::fs::write(root.join("sub/deeper/noise with spaces"), noise).expect("written");
     std::fs::hard_link(root.join("sub/text"), root.join("another name")).expect("linked");
     symlink("sub/text", root.join("link")).expect("linked");

@@ -19,7 +19,6 @@ mod erase;
 mod file_system;
 mod fragments;
 mod inode;
-mod lzo;
 mod memory;
 mod mount;
 pub mod nodes;

@@ -7,12 +7,13 @@ use ftl::{COMMON_PARAMETERS, FTLS, Parameter};
 use sched::SCHEDULERS;
 use serde_json::{Value, json};
 
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     "boards",
     "devices",
     "file-systems",
     "formats",
     "ftls",
+    "guarantees",
     "oob-layouts",
     "parts",
     "policies",
@@ -55,6 +56,21 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
         "file-systems" => mount::KINDS
             .iter()
             .map(|kind| json!({"name": kind.name, "summary": kind.summary, "profiles": kind.profiles}))
+            .collect(),
+        "guarantees" => crash::GUARANTEES
+            .iter()
+            .map(|entry| {
+                json!({
+                    "name": entry.kind,
+                    "summary": format!("safe: {}", entry.safe),
+                    "new_file": entry.new_file,
+                    "beyond": entry.beyond,
+                    "beyond_torn_page": entry.beyond_torn_page,
+                    "hazards": entry.hazards.iter().map(|hazard| {
+                        json!({"name": hazard.name, "summary": hazard.summary})
+                    }).collect::<Vec<Value>>(),
+                })
+            })
             .collect(),
         "oob-layouts" => mtd::LAYOUTS
             .iter()

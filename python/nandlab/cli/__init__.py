@@ -64,6 +64,7 @@ def application() -> "App":
         capture,
         compare,
         convert,
+        crash,
         explain,
         image,
         index,
@@ -87,6 +88,7 @@ def application() -> "App":
     app.command(replay.replay)
     app.command(schedule.schedule)
     app.command(script.script)
+    app.command(crash.crash)
     app.command(validate.validate)
     app.command(listing.list_command, name="list")
     app.command(explain.explain)

@@ -10,6 +10,7 @@ Kind = Literal[
     "file-systems",
     "formats",
     "ftls",
+    "guarantees",
     "oob-layouts",
     "parts",
     "policies",

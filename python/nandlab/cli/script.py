@@ -88,7 +88,7 @@ def script(
         raise NandlabError("--vid-hdr-offset: UBI is not here yet; leave the option out")
     if blocks is not None:
         natural_number("--blocks", blocks)
-    shown, text = _read(file)
+    shown, text = read_script(file)
     if place == "kernel":
         raise NandlabError("--in kernel: not here yet")
     if manifest is not None:
@@ -163,7 +163,7 @@ def _path(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def _read(argument: str) -> tuple[str, str]:
+def read_script(argument: str) -> tuple[str, str]:
     """What to call the script in messages, and its text."""
     import sys
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nandlab.calibration import PASSES, page_costs
 from nandlab.report import charts
 from nandlab.report.parts import DataTable, Figure, Section, numeric
 from nandlab.results import StudyResult
 from nandlab.verdicts.model import Verdict
+from nandlab.verdicts.page_costs import PASSES, page_costs
 from nandlab.verdicts.scheduler_filesystem import DRIVER_COMMENT_MS, TIE
 from nandlab.verdicts.scheduler_filesystem_causes import slow_stretches, spans
 from nandlab.verdicts.scheduler_filesystem_view import (

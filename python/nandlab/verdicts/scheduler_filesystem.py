@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nandlab.calibration import page_costs
 from nandlab.results import StudyResult
 from nandlab.verdicts.model import Claim, Evaluation, Value, Verdict
+from nandlab.verdicts.page_costs import page_costs
 from nandlab.verdicts.scheduler_filesystem_causes import (
     Span,
     slow_stretches,
@@ -86,7 +86,7 @@ def _headline(view: View, names: Sequence[str]) -> str:
         for name, share in zip(names, shares, strict=True)
         if share is not None
     ]
-    what = f"; chip and driver make {joined(parts)}" if parts else ""
+    what = f"; chip and driver take {joined(parts)}" if parts else ""
     return (
         f"The scheduler does not matter to {joined(tied)}: none of their requests meets it{what}."
     )
@@ -165,8 +165,8 @@ def _passes(view: View) -> str:
     if not found:
         return ""
     parts = [
-        f"{one.passes} pass{'es' if one.passes > 1 else ''} mean {_ms(one.written_page_ns)} a page "
-        f"written and {_ms(one.read_page_whole_ns)} a page read"
+        f"{one.passes} {'pass means' if one.passes == 1 else 'passes mean'} "
+        f"{_ms(one.written_page_ns)} a page written and {_ms(one.read_page_whole_ns)} a page read"
         for one in found
     ]
     nearest = min(found, key=lambda one: abs(one.written_page_ns / 1e6 - DRIVER_COMMENT_MS))
