@@ -217,6 +217,48 @@ fn devices_that_are_not_ubi_are_told_from_blank_ones() {
 }
 
 #[test]
+fn numbers_out_of_all_bounds_are_told() {
+    let mut large = image();
+    for block in 0..BLOCKS as usize {
+        if is_table(&large, block) {
+            change(&mut large, block * 8 + 1, |page| {
+                page[..4].fill(0xff);
+                seal(&mut page[..172]);
+            });
+        }
+    }
+    run(load(&large), false, |bench| async move {
+        let error = bench.try_attach(quiet()).await.err().expect("it is refused");
+        assert_eq!(error, AttachError::TooFewBlocks { available: BLOCKS, wanted: u32::MAX });
+    });
+    let mut late = image();
+    let block = (0..BLOCKS as usize).find(|block| is_table(&late, *block)).expect("a table");
+    change(&mut late, block * 8, |page| {
+        page[512 + 40..512 + 48].fill(0xff);
+        seal(&mut page[512..576]);
+    });
+    run(load(&late), false, |bench| async move {
+        let error = bench.try_attach(quiet()).await.err().expect("it is refused");
+        assert!(error.to_string().contains("sequence number"), "{error}");
+    });
+    let mut worn = image();
+    for (block, counter) in [(4, [0xff; 8]), (5, 0x7fff_ffff_u64.to_be_bytes())] {
+        change(&mut worn, block * 8, |page| {
+            page[8..16].copy_from_slice(&counter);
+            seal(&mut page[..64]);
+        });
+    }
+    run(load(&worn), false, |bench| async move {
+        let error = bench.try_attach(quiet()).await.err().expect("it is refused");
+        assert!(error.to_string().contains("erase counter"), "{error}");
+        bench.format(&FormatOptions::default()).await;
+        let ubi = bench.attach(quiet()).await;
+        let (least, _, most) = ubi.info().erase_counter_range().expect("counters");
+        assert_eq!((least, most), (1, 0x7fff_ffff));
+    });
+}
+
+#[test]
 fn a_fastmap_is_left_aside_and_told() {
     let mut image = image();
     let free = (0..BLOCKS as usize)
