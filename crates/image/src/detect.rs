@@ -14,6 +14,8 @@ const SHARE_MIN: f64 = 0.02;
 const TAGS_SHARE: f64 = 0.5;
 /// Blocks that are looked at for nodes: they are slower to find than tags.
 const NODE_BLOCKS_MAX: usize = 64;
+/// The first four bytes of JFFS2's mark of a clean block in the spare area.
+const JFFS2_MARKER: u32 = 0x2003_1985;
 /// Object whose chunks are block summaries (`YAFFS_OBJECTID_SUMMARY`).
 const OBJECT_SUMMARY: u32 = 0x10;
 
@@ -207,7 +209,9 @@ fn tags_share(image: &[u8], form: &Form) -> f64 {
             let is_known = tags.object == OBJECT_SUMMARY
                 || tags.is_checkpoint()
                 || tags.object > 0 && tags.is_sane(tags.sequence, form.layout.page_bytes);
-            is_known && (tags.is_checkpoint() || tags.has_data_sequence())
+            // JFFS2's mark of a clean block would be sensible tags, where these have no code.
+            let is_marker = tags.sequence == JFFS2_MARKER;
+            is_known && !is_marker && (tags.is_checkpoint() || tags.has_data_sequence())
         };
         tagged += u32::from(tags.is_some_and(is_sensible));
     }

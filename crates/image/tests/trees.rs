@@ -302,3 +302,45 @@ fn other_readers_understand_it() {
         assert!(names.contains(name), "{names}");
     }
 }
+
+/// Names that lead out of the directory, as only a forged image has them.
+#[test]
+fn no_image_reaches_outside_of_its_directory() {
+    use jffs2::nodes::{DirentNode, InodeNode, padded};
+    let outside = scratch("outside");
+    std::fs::create_dir_all(&outside).expect("made");
+    let target = outside.to_str().expect("a path").as_bytes().to_vec();
+    let entry = |version, inode, kind, name: &[u8]| {
+        let name = name.to_vec();
+        DirentNode { parent: 1, version, inode, changed: 0, kind, name }.to_bytes()
+    };
+    let inode = |number, mode, data: &[u8]| {
+        let (version, data_bytes) = (1, data.len() as u32);
+        let node = InodeNode { inode: number, version, mode, data_bytes, ..InodeNode::default() };
+        InodeNode { file_bytes: data_bytes, ..node }.to_bytes(data)
+    };
+    let mut bytes = Vec::new();
+    for node in [
+        inode(2, 0o040_755, b""),
+        inode(3, 0o100_644, b"evil"),
+        inode(4, 0o120_777, &target),
+        entry(1, 2, 4, b".."),
+        entry(2, 3, 8, b"../evil"),
+        entry(3, 4, 10, b"out"),
+        entry(4, 3, 8, b"out/evil"),
+        entry(5, 3, 8, b"/evil"),
+        entry(6, 3, 8, b"good"),
+    ] {
+        bytes.extend_from_slice(&node);
+        bytes.resize(padded(bytes.len() as u32) as usize, 0xff);
+    }
+    let path = scratch("forged.jffs2");
+    std::fs::write(&path, bytes).expect("written");
+    let to = scratch("inside");
+    let options = ExtractOptions { has_devices: false, has_owners: false };
+    let extracted = open(&path).extract(&to, options).expect("it extracts");
+    assert_eq!(extracted.left_out.len(), 4, "{:?}", extracted.left_out);
+    assert_eq!(std::fs::read(to.join("good")).expect("there"), b"evil");
+    assert_eq!(std::fs::read_dir(&outside).expect("there").count(), 0);
+    assert!(!to.with_file_name("evil").exists());
+}
