@@ -47,7 +47,7 @@ fn a_power_cut_takes_what_was_not_synced_and_the_next_mount_goes_on() {
     let script = "mount -\nput kept 644 4096 4096 x 1 fsync\nput lost 644 100 100 x 2\n\
                   powercut\nmount -\nread kept 4096\nread lost 4096\n";
     let error = play(script, &setup(Some("jffs2"))).expect_err("the file is gone");
-    assert_eq!(error.to_string(), "line 7: read: no such file or directory");
+    assert_eq!(error.to_string(), "line 7: read: ENOENT: no such file or directory");
     let (_, record) =
         play(script, &Setup { keeps_going: true, ..setup(Some("jffs2")) }).expect("it goes on");
     assert_eq!(record.failures.len(), 1);
