@@ -14,6 +14,8 @@ const SHARE_MIN: f64 = 0.02;
 const TAGS_SHARE: f64 = 0.5;
 /// Blocks that are looked at for nodes: they are slower to find than tags.
 const NODE_BLOCKS_MAX: usize = 64;
+/// Images shorter than this are filled up with 0xFF before they are looked at.
+const SMALL_BYTES: usize = 2 * 2112;
 /// The first four bytes of JFFS2's mark of a clean block in the spare area.
 const JFFS2_MARKER: u32 = 0x2003_1985;
 /// Object whose chunks are block summaries (`YAFFS_OBJECTID_SUMMARY`).
@@ -94,7 +96,16 @@ const FORMS: &[Row] = &[
 
 /// The form that explains most of an image; none if nothing explains enough of it.
 pub(crate) fn detect(image: &[u8], known: &Known<'_>) -> Option<Form> {
-    let forms = fitting(known).map(|form| Form { share: share_of(image, &form, known), ..form });
+    // The last page of a plain image may be short, and the only one.
+    let file_bytes = image.len();
+    let mut whole = Vec::new();
+    if file_bytes < SMALL_BYTES {
+        whole.extend_from_slice(image);
+        whole.resize(SMALL_BYTES, 0xff);
+    }
+    let image = if whole.is_empty() { image } else { &whole[..] };
+    let forms = fitting(known).filter(|form| !form.has_oob || file_bytes >= form.stride());
+    let forms = forms.map(|form| Form { share: share_of(image, &form, known), ..form });
     let mut best: Option<Form> = None;
     for form in forms {
         if form.share >= SHARE_MIN && best.is_none_or(|best| form.share > best.share) {
