@@ -87,7 +87,7 @@ impl Meter {
 
     /// Does not count any more.
     pub(crate) fn suspend(&mut self, mtd: &Mtd, record: &mut Record) {
-        self.drain(mtd, record);
+        Self::drain(mtd, record);
         mtd.log_operations(false);
         if let Some(since) = self.counting_since.take() {
             self.counted += mtd.operation_counts() - since;
@@ -107,7 +107,7 @@ impl Meter {
         total
     }
 
-    fn drain(&self, mtd: &Mtd, record: &mut Record) {
+    fn drain(mtd: &Mtd, record: &mut Record) {
         record.log.extend(mtd.take_operations().into_iter().map(LogLine::Operation));
     }
 
@@ -119,7 +119,7 @@ impl Meter {
         now_ns: u64,
         record: &mut Record,
     ) {
-        self.drain(mtd, record);
+        Self::drain(mtd, record);
         let (total, now_ns) = (self.total(mtd), self.elapsed_ns + now_ns);
         if let Some(open) = self.open.take() {
             let counts = total - open.counts;
