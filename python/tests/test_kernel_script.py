@@ -1,4 +1,4 @@
-"""`nandlab script --in kernel`: the trees and counts of a real kernel are those of the simulation."""
+"""`nandlab script --in kernel`: trees and counts of a real kernel are those of the simulation."""
 
 import csv
 from pathlib import Path
@@ -128,8 +128,7 @@ def test_a_workload_costs_the_kernel_what_it_costs_here(
         with (tmp_path / f"{place}.csv").open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         counts[place] = {
-            row["phase"]: (row["nandsim_log_reads"], row["programs"], row["erases"])
-            for row in rows
+            row["phase"]: (row["nandsim_log_reads"], row["programs"], row["erases"]) for row in rows
         }
     assert list(counts["kernel"]) == list(counts["simulation"])
     for phase in ("fill", "write-fsynced", "write-unsynced"):

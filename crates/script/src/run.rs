@@ -18,6 +18,9 @@ pub struct RunError {
     pub error: Errno,
 }
 
+/// Permission bits that `mkdir` takes: set-uid and set-gid are left out (`vfs_mkdir`, Linux).
+const MKDIR_PERMISSIONS: u32 = 0o1777;
+
 /// Carries the calls of a script out, one after the other, as one process.
 pub struct Runner<F> {
     sim: Sim,
@@ -95,7 +98,8 @@ impl<F: FileSystem + 'static> Runner<F> {
                 ("unlinkn", done)
             }
             Step::MakeDirectory { path, permissions } => {
-                ("mkdir", self.make(path, NewInode::Directory(*permissions)).await)
+                let kept = permissions & MKDIR_PERMISSIONS;
+                ("mkdir", self.make(path, NewInode::Directory(kept)).await)
             }
             Step::RemoveDirectory { path } => {
                 ("rmdir", self.vfs.remove_directory(caller, path).await)

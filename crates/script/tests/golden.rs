@@ -76,3 +76,12 @@ fn every_workload_that_was_counted_can_be_read() {
     }
     assert_eq!(count, 21);
 }
+
+/// Linux 6.12 shows the same (`vfs_mkdir`).
+#[test]
+fn mkdir_takes_no_set_group_id() {
+    let shown = run("mkdir a 2755\nmkdir b 1777\n");
+    let modes: Vec<&str> =
+        shown.lines().skip(2).filter_map(|line| line.split('\t').nth(1)).collect();
+    assert_eq!(modes, ["0755", "1777"]);
+}

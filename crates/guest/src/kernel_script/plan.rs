@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(line, 1);
         assert!(reason.contains("no distribution kernel has YAFFS2"));
         assert_eq!(refused("umount\n").1, "nothing is mounted");
-        assert!(refused("mount -\nload a\n").1.contains("snap or save it first"));
+        assert!(refused("mount -\numount\nload a\n").1.contains("snap or save it first"));
         assert!(refused("mount -\nsleep 99999999\n").1.contains("half an hour"));
         assert_eq!(refused("mount -\numount\nmkdir a 755\n").0, 3);
         assert!(plan("sync\n", None).expect_err("refused").1.contains("give --fs"));
