@@ -4,7 +4,7 @@ use crate::bytes::get_u32;
 use crate::engine::Engine;
 use crate::file::File;
 use crate::file_system::Nilfs2;
-use crate::map::Pointers;
+use crate::map::{Map, Pointers};
 use crate::node;
 use crate::records::{
     DAT_ENTRY_BYTES, DatEntry, FIRST_USER_INODE, INODE_BYTES, Inode, NO_END, ROOT_INODE,
@@ -86,6 +86,10 @@ impl Engine {
             (map.pointers, map.root)
         };
         let is_tree = file.map.borrow().is_tree();
+        if let Some(fault) = node::fault(&root).filter(|_| is_tree) {
+            check.find(format!("inode {}: the map's root is {fault}", file.number));
+            return Ok(0);
+        }
         let mut rest = if is_tree { node::entries(&root) } else { Vec::new() };
         let mut level = if is_tree { node::level(&root) } else { 0 };
         let mut count = 0;
@@ -152,9 +156,8 @@ impl Engine {
             let Some(bitmap) = self.data_block(ifile, block).await? else { continue };
             let used = bits(&bitmap.data.borrow());
             let descriptors = self.data_block(ifile, layout.descriptor_block(group)).await?;
-            let free = descriptors.map(|buffer| {
-                get_u32(&buffer.data.borrow(), layout.free_count_at(group))
-            });
+            let free = descriptors
+                .map(|buffer| get_u32(&buffer.data.borrow(), layout.free_count_at(group)));
             let counted = layout.per_group() as u32 - used.len() as u32;
             if free != Some(counted) {
                 check.find(format!("group {group} of inodes: {counted} free, {free:?} counted"));
@@ -166,17 +169,23 @@ impl Engine {
         inodes += numbers.len() as u64 - 1;
         for number in numbers.iter().copied() {
             let (buffer, at) = self.known_entry_block(ifile, number).await?;
-            let links = Inode::decode(&buffer.data.borrow()[at..at + INODE_BYTES]).links;
-            let Ok(file) = self.file(number).await else {
-                if links > 0 {
-                    check.find(format!("inode {number} cannot be read"));
-                }
+            let inode = Inode::decode(&buffer.data.borrow()[at..at + INODE_BYTES]);
+            let known = self.file(number).await;
+            if known.is_err() && inode.links > 0 {
+                check.find(format!("inode {number} cannot be read"));
                 continue;
-            };
+            }
+            // A file that was deleted while the constructor held it, when the power failed, stays
+            // without a name for ever, as in the kernel.
+            let file = known.unwrap_or_else(|_| {
+                let map = Map::new(number, inode.map);
+                File::new(&self.sim, number, inode, map)
+            });
             if !file.kind().is_some_and(FileType::is_device) {
                 *blocks += self.check_map(&file, check).await?;
             }
-            if file.kind() == Some(FileType::Directory) {
+            let is_named = file.inode.borrow().links > 0;
+            if is_named && file.kind() == Some(FileType::Directory) {
                 // Its own name, and `..` of each directory in it.
                 *names.entry(number).or_default() += 1 + u64::from(number == ROOT_INODE);
                 for entry in self.names(&file).await? {
@@ -192,7 +201,7 @@ impl Engine {
             let Ok(file) = self.file(number).await else { continue };
             let links = u64::from(file.inode.borrow().links);
             let found = names.get(&number).copied().unwrap_or(0);
-            if links != 0 && links != found - u64::from(number == ROOT_INODE && found > links) {
+            if links != 0 && links != found {
                 check.find(format!("inode {number} has {found} names, {links} counted"));
             }
         }
@@ -212,9 +221,8 @@ impl Engine {
             let Some(bitmap) = self.data_block(&self.dat, block).await? else { continue };
             let used = bits(&bitmap.data.borrow());
             let descriptors = self.data_block(&self.dat, layout.descriptor_block(group)).await?;
-            let free = descriptors.map(|buffer| {
-                get_u32(&buffer.data.borrow(), layout.free_count_at(group))
-            });
+            let free = descriptors
+                .map(|buffer| get_u32(&buffer.data.borrow(), layout.free_count_at(group)));
             let counted = layout.per_group() as u32 - used.len() as u32;
             if free != Some(counted) {
                 check.find(format!("group {group} of the DAT: {counted} free, {free:?} counted"));

@@ -13,7 +13,7 @@ use std::rc::Rc;
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 const HEADER_BYTES: usize = 12;
 /// A directory that is longer makes no sense: the kernel refuses it, too.
-const BLOCKS_MAX: u64 = 1 << 20;
+const BLOCKS_MAX: u64 = 1 << 16;
 
 /// Bytes of a record with a name of so many bytes.
 fn record_bytes(name_bytes: usize) -> usize {
