@@ -36,6 +36,7 @@ mod operations;
 mod palloc;
 mod profile;
 mod propagate;
+mod read;
 pub mod records;
 mod recovery;
 mod sufile;

@@ -2,6 +2,7 @@
 
 /// What differs between kernels: one row a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a difference of its own")]
 pub struct Profile {
     /// Name on the command line.
     pub name: &'static str,
@@ -78,6 +79,7 @@ pub struct CpuCosts {
 
 /// What a mount may choose.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of mount")]
 pub struct MountOptions {
     /// Kernel.
     pub profile: &'static Profile,

@@ -66,12 +66,12 @@ fn damage_is_an_error_or_a_finding() {
     for seed in 0..300 {
         let mut stream = Stream::new(seed, "damage");
         let medium = image.after_cut(None);
-        for _ in 0..1 + stream.below(6) {
+        for _ in 0..=stream.below(6) {
             // The newest logs hold what a mount reads; older ones hold data.
             let reach = if stream.below(2) == 0 { 60 } else { used.len() as u32 };
             let block = used[used.len() - 1 - stream.below(reach) as usize];
             let mut bytes = medium.block(block);
-            for _ in 0..1 + stream.below(8) {
+            for _ in 0..=stream.below(8) {
                 bytes[stream.below(BLOCK as u32) as usize] = stream.next_u64() as u8;
                 if stream.below(2) == 0 {
                     bytes[stream.below(64) as usize] = stream.next_u64() as u8;
@@ -134,9 +134,9 @@ async fn small(bench: &Bench) -> Nilfs2 {
 fn the_check_finds_wrong_numbers() {
     // Block, byte, and what is found. The log's checksum covers them, so they are changed behind it.
     let wrong: [(u64, usize, &str); 5] = [
-        (3, 0, "of inodes"),
+        (3, 0, "inode 6: group 0"),
         (7, 0, "clean"),
-        (8, 0, "of the DAT"),
+        (8, 0, "inode 3: group 0"),
         (10, 32 + 16, "virtual block 1"),
         (5, 2 * 128 + 50, "inode 2 has"),
     ];

@@ -49,7 +49,7 @@ fn replay(options: MountOptions) -> (MemoryMedium, Vec<Bio>) {
         for command in &script {
             runner.step(&command.step).await.expect("it succeeds");
         }
-        let label = format!("{}", options.profile.name);
+        let label = options.profile.name;
         assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new(), "{label}");
         for snapshot in [4, 9] {
             fs.change_checkpoint(snapshot, true).await.expect("it is there");
@@ -98,8 +98,8 @@ fn a_script_leaves_the_kernels_tree_and_checkpoints() {
     assert!(done.1);
     let done = run(load("clean"), move |bench| async move {
         let fs = bench.mount(read_only()).await;
-        let count = COMPARED as usize;
-        assert_same("checkpoints", &theirs.borrow()[..count], &listing(&fs).await[..count]);
+        let (count, expected) = (COMPARED as usize, listing(&fs).await);
+        assert_same("checkpoints", &theirs.borrow()[..count], &expected[..count]);
     });
     assert!(done.1);
 }
