@@ -139,15 +139,13 @@ fn unrtime(stored: &[u8], data_bytes: usize) -> Option<Vec<u8>> {
 }
 
 fn lzo(data: &[u8], room_bytes: usize) -> Option<(usize, Vec<u8>)> {
-    let out = crate::lzo::compress(data);
+    let out = compress::lzo::compress(data);
     // As in the kernel, data that does not grow counts as compressed.
     (out.len() <= room_bytes).then_some((data.len(), out))
 }
 
 fn unlzo(stored: &[u8], data_bytes: usize) -> Option<Vec<u8>> {
-    let mut out = vec![0; data_bytes];
-    let count = lzokay::decompress::decompress(stored, &mut out).ok()?;
-    (count == data_bytes).then_some(out)
+    compress::lzo::decompress(stored, data_bytes)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! the reserved pool.
 
 mod build;
+mod clock;
 mod collect;
 mod collect_xattr;
 pub mod compress;
@@ -18,7 +19,6 @@ mod erase;
 mod file_system;
 mod fragments;
 mod inode;
-mod lzo;
 mod memory;
 mod mount;
 pub mod nodes;
@@ -39,3 +39,4 @@ mod xattr;
 pub use mount::{Jffs2, MountError, Space};
 pub use profile::{CleanMarkers, CpuCosts, MountOptions, PROFILES, Profile, find_profile};
 pub use statistics::Statistics;
+pub use summary::{SummaryEntry, parse_summary, summary_offset};

@@ -243,6 +243,8 @@ impl FileSystem for Nilfs2 {
         self.engine.read_pages(&file, page, std::slice::from_mut(into)).await
     }
 
+    /// The page is dirty here from now on, not in the layer above: the constructor decides when it is
+    /// written, so [`FileSystem::writes_back`] stays false.
     async fn write_page(
         &self,
         caller: &Caller,

@@ -2,6 +2,7 @@
 
 use crate::{Attributes, Changes, Errno, SpaceUse, Time};
 use std::ops::Range;
+use std::pin::Pin;
 use std::rc::Weak;
 
 /// Number of an inode, as the file system counts them.
@@ -64,6 +65,14 @@ pub trait CachedPages {
 
     /// Keeps a page that was read from the medium; nothing happens if the page is there.
     fn put(&self, inode: InodeNumber, page: u64, bytes: &[u8; crate::PAGE_BYTES]);
+
+    /// Writes back about so many dirty pages, the oldest first, by [`FileSystem::write_page`]: a file
+    /// system that is short of space makes its promises come true (`writeback_inodes_sb_nr`). The
+    /// caller may hold locks of the layer above, which must not be waited for.
+    fn write_back(&self, pages: u64) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        let _ = pages;
+        Box::pin(async {})
+    }
 }
 
 /// A mounted file system.
@@ -137,7 +146,8 @@ pub trait FileSystem {
     ) -> Result<(), Errno>;
 
     /// Takes over a part of a page that was written (`write_end`, for file systems that write
-    /// through). `bytes` is the whole page as the page cache has it; the file grows to the end of the
+    /// through; `writepage`, for those that write back: the part is then all of the page that lies
+    /// within the file, and the caller is whoever writes back). `bytes` is the whole page as the page cache has it; the file grows to the end of the
     /// part if it was shorter.
     async fn write_page(
         &self,
@@ -147,6 +157,57 @@ pub trait FileSystem {
         bytes: &[u8; crate::PAGE_BYTES],
         part: Range<usize>,
     ) -> Result<(), Errno>;
+
+    /// Data of files is written back later: the layer above keeps pages that were written as dirty
+    /// ones, between [`FileSystem::begin_write`] and [`FileSystem::end_write`], and hands them over by
+    /// [`FileSystem::write_page`] when they are old, too many, or asked for. Before `fsync` and `sync`
+    /// it writes all dirty pages concerned, before [`FileSystem::change`] of a size the page with the
+    /// new end if it is dirty. Pages behind a new end, and those of an inode that was forgotten
+    /// without names, are not written any more. A page may not be changed while it is written.
+    fn writes_back(&self) -> bool {
+        false
+    }
+
+    /// A part of a page is about to be changed in memory (`write_begin`); the layer above holds the
+    /// inode's lock. Space is set aside here, so a file system that is full says so here, and never
+    /// when the page is written back. `is_cached`: the page is in memory and whole. Tells whether the
+    /// page must be read before it is changed.
+    async fn begin_write(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        part: Range<usize>,
+        is_cached: bool,
+    ) -> Result<bool, Errno> {
+        let _ = (caller, inode, page);
+        Ok(!is_cached && part != (0..crate::PAGE_BYTES))
+    }
+
+    /// The part was changed in memory: the page is dirty now, and the file reaches the end of the
+    /// part at least (`write_end`).
+    async fn end_write(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        part: Range<usize>,
+    ) -> Result<(), Errno> {
+        let _ = (caller, inode, page, part);
+        Ok(())
+    }
+
+    /// Inodes whose attributes changed in memory only, the oldest change first. The layer above
+    /// writes them by [`FileSystem::write_inode`] after their pages, as `s_op->write_inode` is called.
+    fn dirty_inodes(&self) -> Vec<InodeNumber> {
+        Vec::new()
+    }
+
+    /// Writes an inode if its attributes changed in memory (`write_inode`).
+    async fn write_inode(&self, inode: InodeNumber) -> Result<(), Errno> {
+        let _ = inode;
+        Ok(())
+    }
 
     /// Names of the extended attributes of an inode.
     async fn list_attributes(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno>;

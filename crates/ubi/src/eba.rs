@@ -1,0 +1,291 @@
+//! Logical blocks: mapped on demand, written, changed atomically, unmapped.
+//!
+//! Source: `drivers/mtd/ubi/eba.c` of Linux 2.6.32 and 6.1.
+
+use crate::device::Ubi;
+use crate::error::UbiError;
+use crate::headers::{LAYOUT_VOLUME, VolumeHeader, VolumeKind, crc32};
+use crate::io::{HeaderRead, RETRIES};
+use crate::wear_state::DataType;
+use mtd::ReadStatus;
+
+impl Ubi {
+    /// The physical block of a logical one.
+    pub(crate) fn mapping(&self, volume: u32, lnum: u32) -> Option<u32> {
+        let volumes = self.volumes.borrow();
+        volumes.by_id.get(&volume)?.map.get(lnum as usize).copied().flatten()
+    }
+
+    pub(crate) fn set_mapping(&self, volume: u32, lnum: u32, peb: Option<u32>) {
+        let mut volumes = self.volumes.borrow_mut();
+        let place =
+            volumes.by_id.get_mut(&volume).and_then(|volume| volume.map.get_mut(lnum as usize));
+        if let Some(place) = place {
+            *place = peb;
+        }
+    }
+
+    fn data_pad(&self, volume: u32) -> u32 {
+        self.volumes.borrow().by_id.get(&volume).map_or(0, |volume| volume.record.data_pad)
+    }
+
+    /// Reads bytes of a logical block; unmapped ones are blank (`ubi_eba_read_leb`).
+    ///
+    /// With `checks`, all of a block of a static volume is read and compared with its CRC; a difference
+    /// counts as a step that the ECC gave up.
+    pub(crate) async fn read_leb(
+        &self,
+        volume: u32,
+        lnum: u32,
+        offset: u32,
+        into: &mut [u8],
+        checks: bool,
+    ) -> Result<ReadStatus, UbiError> {
+        let lock = self.leb_locks.of(volume, lnum);
+        let _held = lock.read().await;
+        let Some(peb) = self.mapping(volume, lnum) else {
+            into.fill(0xff);
+            return Ok(ReadStatus::default());
+        };
+        let status = if checks {
+            self.read_checked(peb, offset, into).await?
+        } else {
+            self.io.read_data(peb, offset, into).await?
+        };
+        if status.corrected_bits > 0 {
+            self.scrub_block(peb).await;
+        }
+        if !status.is_readable() {
+            self.io.find(format!("block {peb}, LEB {volume}:{lnum}: data cannot be read"));
+        }
+        Ok(status)
+    }
+
+    /// Reads all that a static block's CRC covers.
+    async fn read_checked(
+        &self,
+        peb: u32,
+        offset: u32,
+        into: &mut [u8],
+    ) -> Result<ReadStatus, UbiError> {
+        let HeaderRead::Sound { header, .. } = self.io.read_header(peb).await? else {
+            let reason = "its volume identifier header cannot be read any more".to_owned();
+            self.io.become_read_only(&format!("block {peb}: {reason}"));
+            return Err(UbiError::Corrupt { peb, reason });
+        };
+        let mut data = vec![0xff; (header.data_bytes as usize).max(offset as usize + into.len())];
+        let covered = header.data_bytes as usize;
+        let mut status = self.io.read_data(peb, 0, &mut data[..covered]).await?;
+        self.io.charge_crc(covered).await;
+        if crc32(&data[..covered]) != header.data_crc {
+            self.io.find(format!("block {peb}: the CRC of its data is wrong"));
+            status.lost_steps = status.lost_steps.max(1);
+        }
+        into.copy_from_slice(&data[offset as usize..offset as usize + into.len()]);
+        Ok(status)
+    }
+
+    /// Writes whole units; an unmapped block is mapped first (`ubi_eba_write_leb`).
+    pub(crate) async fn write_leb(
+        &self,
+        volume: u32,
+        lnum: u32,
+        offset: u32,
+        data: &[u8],
+        data_type: DataType,
+    ) -> Result<(), UbiError> {
+        self.refuse_read_only()?;
+        let lock = self.leb_locks.of(volume, lnum);
+        let _held = lock.write().await;
+        let Some(peb) = self.mapping(volume, lnum) else {
+            let header = VolumeHeader::dynamic(volume, lnum, self.data_pad(volume));
+            return self.write_new(header, offset, data, data_type).await;
+        };
+        match self.io.write_data(peb, offset, data).await {
+            Ok(()) => Ok(()),
+            Err(error) if error.is_io() => {
+                self.io.find(format!("block {peb}, LEB {volume}:{lnum}: {error}"));
+                self.recover(peb, (volume, lnum), offset, data).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn refuse_read_only(&self) -> Result<(), UbiError> {
+        if self.is_read_only() { Err(UbiError::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Writes a header and data to a new block and maps it; other blocks are tried if one fails
+    /// (`try_write_vid_and_data`). The block mapped before is given back.
+    async fn write_new(
+        &self,
+        mut header: VolumeHeader,
+        offset: u32,
+        data: &[u8],
+        data_type: DataType,
+    ) -> Result<(), UbiError> {
+        let leb = (header.volume, header.lnum);
+        let mut tries = 0;
+        loop {
+            header.sequence_number = self.next_sequence_number();
+            let peb = self.get_block(data_type).await?;
+            let written = match self.io.write_header(peb, &header).await {
+                Ok(()) if data.is_empty() => Ok(()),
+                Ok(()) => self.io.write_data(peb, offset, data).await,
+                failed => failed,
+            };
+            let Err(error) = written else {
+                let old = self.mapping(leb.0, leb.1);
+                self.set_mapping(leb.0, leb.1, Some(peb));
+                return match old {
+                    Some(old) => self.put_block(leb, old, false).await,
+                    None => Ok(()),
+                };
+            };
+            self.io.find(format!("block {peb}, LEB {}:{}: {error}", leb.0, leb.1));
+            self.put_block(leb, peb, true).await?;
+            tries += 1;
+            if !error.is_io() || tries > RETRIES {
+                self.io.become_read_only("a logical block could not be written");
+                return Err(error);
+            }
+            self.io.count(|counts| counts.programs_recovered += 1);
+        }
+    }
+
+    /// Moves what a block holds before `offset`, and the data that it did not take, to another block
+    /// (`recover_peb`).
+    async fn recover(
+        &self,
+        from: u32,
+        leb: (u32, u32),
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), UbiError> {
+        let mut tries = 0;
+        loop {
+            let to = self.get_block(DataType::Unknown).await?;
+            let error = match self.try_recover(from, to, leb, offset, data).await {
+                Ok(()) => {
+                    self.io.count(|counts| counts.programs_recovered += 1);
+                    self.set_mapping(leb.0, leb.1, Some(to));
+                    return self.put_block(leb, from, true).await;
+                }
+                Err(error) => error,
+            };
+            self.put_block(leb, to, true).await?;
+            tries += 1;
+            if !error.is_io() || tries > RETRIES {
+                self.io.become_read_only("data of a failed block could not be moved");
+                return Err(error);
+            }
+        }
+    }
+
+    async fn try_recover(
+        &self,
+        from: u32,
+        to: u32,
+        leb: (u32, u32),
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), UbiError> {
+        let HeaderRead::Sound { mut header, .. } = self.io.read_header(from).await? else {
+            let reason = "its volume identifier header cannot be read any more".to_owned();
+            return Err(UbiError::Corrupt { peb: from, reason });
+        };
+        let _buffer = self.buffer_lock.lock().await;
+        let mut whole = vec![0xff; offset as usize + data.len()];
+        if offset > 0 {
+            let status = self.io.read_data(from, 0, &mut whole[..offset as usize]).await?;
+            if !status.is_readable() {
+                self.io.find(format!("LEB {}:{}: data was lost with block {from}", leb.0, leb.1));
+            }
+        }
+        whole[offset as usize..].copy_from_slice(data);
+        header.sequence_number = self.next_sequence_number();
+        if self.options.profile.recovers_with_copy_flag {
+            self.io.charge_crc(whole.len()).await;
+            header.copy_flag = 1;
+            header.data_bytes = whole.len() as u32;
+            header.data_crc = crc32(&whole);
+        }
+        self.io.write_header(to, &header).await?;
+        self.io.write_data(to, 0, &whole).await
+    }
+
+    /// Replaces all data of a logical block: after a power cut it is the old or the new
+    /// (`ubi_eba_atomic_leb_change`).
+    pub(crate) async fn change_leb(
+        &self,
+        volume: u32,
+        lnum: u32,
+        data: &[u8],
+        data_type: DataType,
+    ) -> Result<(), UbiError> {
+        self.refuse_read_only()?;
+        if data.is_empty() {
+            // A CRC of nothing would say nothing: the block is emptied, then mapped.
+            self.unmap_leb(volume, lnum).await?;
+            return self.write_leb(volume, lnum, 0, &[], data_type).await;
+        }
+        let _alone = self.change_lock.lock().await;
+        let lock = self.leb_locks.of(volume, lnum);
+        let _held = lock.write().await;
+        self.io.charge_crc(data.len()).await;
+        let mut header = VolumeHeader::dynamic(volume, lnum, self.data_pad(volume));
+        header.copy_flag = 1;
+        header.data_bytes = data.len() as u32;
+        header.data_crc = crc32(data);
+        self.io.count(|counts| counts.changes += 1);
+        self.write_new(header, 0, data, data_type).await
+    }
+
+    /// Writes a block of a static volume (`ubi_eba_write_leb_st`). `data` is padded to whole units;
+    /// `data_bytes` of it count.
+    pub(crate) async fn write_static_leb(
+        &self,
+        volume: u32,
+        lnum: u32,
+        data: &[u8],
+        data_bytes: u32,
+        used_lebs: u32,
+    ) -> Result<(), UbiError> {
+        self.refuse_read_only()?;
+        let lock = self.leb_locks.of(volume, lnum);
+        let _held = lock.write().await;
+        self.io.charge_crc(data_bytes as usize).await;
+        let header = VolumeHeader {
+            kind: VolumeKind::Static.code(),
+            data_bytes,
+            used_lebs,
+            data_crc: crc32(&data[..data_bytes as usize]),
+            ..VolumeHeader::dynamic(volume, lnum, self.data_pad(volume))
+        };
+        self.write_new(header, 0, data, DataType::Unknown).await
+    }
+
+    /// Takes the physical block away from a logical one, to be erased in the background
+    /// (`ubi_eba_unmap_leb`).
+    pub(crate) async fn unmap_leb(&self, volume: u32, lnum: u32) -> Result<(), UbiError> {
+        self.refuse_read_only()?;
+        let lock = self.leb_locks.of(volume, lnum);
+        let _held = lock.write().await;
+        let Some(peb) = self.mapping(volume, lnum) else { return Ok(()) };
+        self.set_mapping(volume, lnum, None);
+        self.put_block((volume, lnum), peb, false).await
+    }
+
+    /// Writes both copies of the volume table (`ubi_change_vtbl_record`).
+    pub(crate) async fn write_table(&self, table: &[u8]) -> Result<(), UbiError> {
+        for lnum in 0..crate::volume_state::LAYOUT_LEBS {
+            if self.options.profile.changes_table_atomically {
+                self.change_leb(LAYOUT_VOLUME, lnum, table, DataType::LongTerm).await?;
+            } else {
+                self.unmap_leb(LAYOUT_VOLUME, lnum).await?;
+                self.write_leb(LAYOUT_VOLUME, lnum, 0, table, DataType::LongTerm).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! A lock for each logical block that somebody works on (`ltree_lookup` of `drivers/mtd/ubi/eba.c`).
+
+use sim::{RwLock, Sim};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+
+/// Locks that nobody holds are forgotten when there are more than this.
+const IDLE_MAX: usize = 64;
+
+type WeakLock = Weak<RwLock<()>>;
+
+/// Locks by volume and logical block.
+pub(crate) struct LebLocks {
+    sim: Sim,
+    locks: RefCell<BTreeMap<(u32, u32), WeakLock>>,
+}
+
+impl LebLocks {
+    pub(crate) fn new(sim: &Sim) -> Self {
+        Self { sim: sim.clone(), locks: RefCell::default() }
+    }
+
+    /// The lock of a logical block.
+    pub(crate) fn of(&self, volume: u32, lnum: u32) -> Rc<RwLock<()>> {
+        let mut locks = self.locks.borrow_mut();
+        if let Some(lock) = locks.get(&(volume, lnum)).and_then(Weak::upgrade) {
+            return lock;
+        }
+        if locks.len() > IDLE_MAX {
+            locks.retain(|_, lock| lock.strong_count() > 0);
+        }
+        let lock = Rc::new(RwLock::new(&self.sim, ()));
+        locks.insert((volume, lnum), Rc::downgrade(&lock));
+        lock
+    }
+
+    /// Blocks that somebody works on.
+    pub(crate) fn len(&self) -> usize {
+        self.locks.borrow().values().filter(|lock| lock.strong_count() > 0).count()
+    }
+}

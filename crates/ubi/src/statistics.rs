@@ -1,0 +1,28 @@
+//! What a device did.
+
+/// Counts since the attach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Blocks erased.
+    pub erases: u64,
+    /// Logical blocks written atomically.
+    pub changes: u64,
+    /// Blocks moved for the sake of wear.
+    pub blocks_levelled: u64,
+    /// Blocks moved because bits had to be corrected.
+    pub blocks_scrubbed: u64,
+    /// Moves that were given up.
+    pub moves_cancelled: u64,
+    /// Blocks tortured.
+    pub blocks_tortured: u64,
+    /// Blocks marked bad.
+    pub blocks_bad: u64,
+    /// Programs that failed, after which the data was written elsewhere.
+    pub programs_recovered: u64,
+    /// Reads that needed the ECC.
+    pub corrected_reads: u64,
+    /// Reads whose ECC gave up.
+    pub unreadable_reads: u64,
+    /// Times that a writer had to erase a block itself.
+    pub foreground_works: u64,
+}

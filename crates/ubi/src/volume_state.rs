@@ -1,0 +1,122 @@
+//! Volumes in memory: their records and where their blocks are.
+
+use crate::headers::{LAYOUT_VOLUME, VolumeKind};
+use crate::layout::Layout;
+use crate::volume_table::VolumeRecord;
+use std::collections::BTreeMap;
+
+/// Logical blocks of the volume table.
+pub(crate) const LAYOUT_LEBS: u32 = 2;
+
+/// A volume in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct VolumeState {
+    pub(crate) record: VolumeRecord,
+    /// Physical blocks by logical ones (`eba_tbl`).
+    pub(crate) map: Vec<Option<u32>>,
+    /// Blocks that hold data: all of a dynamic volume.
+    pub(crate) used_lebs: u32,
+    /// Bytes of data in the last of them.
+    pub(crate) last_leb_bytes: u32,
+    /// Some of the blocks of a static volume are missing or wrong.
+    pub(crate) is_corrupted: bool,
+    /// The CRCs of a static volume were checked.
+    pub(crate) is_checked: bool,
+}
+
+impl VolumeState {
+    /// A volume without data.
+    pub(crate) fn new(record: VolumeRecord, layout: &Layout) -> Self {
+        let is_dynamic = record.kind == VolumeKind::Dynamic;
+        let usable_bytes = layout.usable_bytes(record.data_pad);
+        Self {
+            map: vec![None; record.reserved_pebs as usize],
+            used_lebs: if is_dynamic { record.reserved_pebs } else { 0 },
+            last_leb_bytes: if is_dynamic { usable_bytes } else { 0 },
+            is_corrupted: false,
+            is_checked: is_dynamic,
+            record,
+        }
+    }
+
+    /// The volume of the volume table.
+    pub(crate) fn of_layout(layout: &Layout) -> Self {
+        let record = VolumeRecord {
+            reserved_pebs: LAYOUT_LEBS,
+            alignment: 1,
+            data_pad: 0,
+            kind: VolumeKind::Dynamic,
+            update_marker: false,
+            name: b"layout volume".to_vec(),
+            is_auto_resized: false,
+            skips_check: false,
+        };
+        Self::new(record, layout)
+    }
+
+    /// Bytes of data.
+    pub(crate) fn used_bytes(&self, layout: &Layout) -> u64 {
+        let usable_bytes = u64::from(layout.usable_bytes(self.record.data_pad));
+        match self.used_lebs {
+            0 => 0,
+            lebs => u64::from(lebs - 1) * usable_bytes + u64::from(self.last_leb_bytes),
+        }
+    }
+
+    pub(crate) fn label(&self) -> String {
+        format!("{:?}", String::from_utf8_lossy(&self.record.name))
+    }
+}
+
+/// All volumes, and what is left for more.
+#[derive(Debug, Default)]
+pub(crate) struct Volumes {
+    /// By number, the volume of the table among them.
+    pub(crate) by_id: BTreeMap<u32, VolumeState>,
+    /// Blocks that no volume has (`avail_pebs`).
+    pub(crate) available_pebs: u32,
+    /// Blocks that volumes and UBI itself have (`rsvd_pebs`).
+    pub(crate) reserved_pebs: u32,
+    /// Blocks kept for those that go bad (`beb_rsvd_pebs`).
+    pub(crate) bad_reserve: u32,
+    /// Blocks that should be kept (`beb_rsvd_level`).
+    pub(crate) bad_reserve_level: u32,
+    /// Greatest number of bad blocks expected; none where a share of the good ones is kept.
+    pub(crate) bad_limit: Option<u32>,
+    pub(crate) good_pebs: u32,
+    pub(crate) bad_pebs: u32,
+}
+
+impl Volumes {
+    /// Takes blocks from those that no volume has.
+    pub(crate) fn reserve(&mut self, pebs: u32) {
+        self.available_pebs -= pebs;
+        self.reserved_pebs += pebs;
+    }
+
+    /// Says how many blocks should be kept for bad ones (`ubi_calculate_reserved`).
+    pub(crate) fn calculate_reserve(&mut self) {
+        self.bad_reserve_level = match self.bad_limit {
+            Some(limit) => limit.saturating_sub(self.bad_pebs),
+            None => (self.good_pebs / 100).max(2),
+        };
+    }
+
+    /// Fills the reserve from blocks that nobody has (`ubi_update_reserved`).
+    pub(crate) fn fill_reserve(&mut self) {
+        let missing = self.bad_reserve_level.saturating_sub(self.bad_reserve);
+        let taken = missing.min(self.available_pebs);
+        self.bad_reserve += taken;
+        self.reserve(taken);
+    }
+
+    /// Users' volumes.
+    pub(crate) fn of_users(&self) -> impl Iterator<Item = (u32, &VolumeState)> {
+        self.by_id.iter().filter(|(id, _)| **id != LAYOUT_VOLUME).map(|(id, volume)| (*id, volume))
+    }
+
+    /// Records by number, as the table has them.
+    pub(crate) fn records(&self, slots: u32) -> Vec<Option<VolumeRecord>> {
+        (0..slots).map(|id| self.by_id.get(&id).map(|volume| volume.record.clone())).collect()
+    }
+}

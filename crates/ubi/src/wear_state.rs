@@ -1,0 +1,330 @@
+//! Which physical blocks are free, used, protected or to be scrubbed, and what is to be done.
+//!
+//! Source: `drivers/mtd/ubi/wl.c` of Linux 2.6.32 and 6.1.
+
+use crate::free_tree::FreeTree;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Erases for which a block that was just taken is not moved (`UBI_PROT_QUEUE_LEN`).
+const PROTECTION_LENGTH: usize = 10;
+
+/// How long data is expected to stay (`dtype` of Linux before 3.7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DataType {
+    /// Long: a worn block will do.
+    LongTerm,
+    /// Short: it takes the least worn block.
+    ShortTerm,
+    /// Nobody knows.
+    #[default]
+    Unknown,
+}
+
+/// Something for the background thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Erase a block, which held this logical block of a volume.
+    Erase { peb: u32, leb: Option<(u32, u32)>, tortures: bool },
+    /// Move a block for the sake of wear, or because bits had to be corrected.
+    Move,
+}
+
+type ByWear = BTreeSet<(u64, u32)>;
+
+/// The blocks of a device. A block that is in none of the sets is being erased or moved, or is bad.
+#[derive(Debug)]
+pub(crate) struct WearState {
+    counters: Vec<u64>,
+    threshold: u64,
+    pub(crate) free: FreeTree,
+    used: ByWear,
+    scrub: ByWear,
+    erroneous: ByWear,
+    protected: [BTreeSet<u32>; PROTECTION_LENGTH],
+    protection_head: usize,
+    pub(crate) works: VecDeque<Work>,
+    pub(crate) move_from: Option<u32>,
+    pub(crate) move_to: Option<u32>,
+    /// The target of the move was given back before the move ended.
+    pub(crate) is_target_put: bool,
+    /// A move is among the works, or under way.
+    pub(crate) is_move_scheduled: bool,
+    pub(crate) erase_counter_max: u64,
+}
+
+impl WearState {
+    pub(crate) fn new(peb_count: u32, threshold: u64) -> Self {
+        Self {
+            counters: vec![0; peb_count as usize],
+            threshold,
+            free: FreeTree::new(peb_count),
+            used: ByWear::new(),
+            scrub: ByWear::new(),
+            erroneous: ByWear::new(),
+            protected: std::array::from_fn(|_| BTreeSet::new()),
+            protection_head: 0,
+            works: VecDeque::new(),
+            move_from: None,
+            move_to: None,
+            is_target_put: false,
+            is_move_scheduled: false,
+            erase_counter_max: 0,
+        }
+    }
+
+    pub(crate) fn counter(&self, peb: u32) -> u64 {
+        self.counters[peb as usize]
+    }
+
+    pub(crate) fn set_counter(&mut self, peb: u32, erase_counter: u64) {
+        self.counters[peb as usize] = erase_counter;
+        self.erase_counter_max = self.erase_counter_max.max(erase_counter);
+    }
+
+    fn key(&self, peb: u32) -> (u64, u32) {
+        (self.counter(peb), peb)
+    }
+
+    pub(crate) fn add_free(&mut self, peb: u32) {
+        self.free.insert(peb, self.counters[peb as usize]);
+    }
+
+    pub(crate) fn add_used(&mut self, peb: u32) {
+        self.used.insert(self.key(peb));
+    }
+
+    pub(crate) fn add_scrub(&mut self, peb: u32) {
+        self.scrub.insert(self.key(peb));
+    }
+
+    pub(crate) fn add_erroneous(&mut self, peb: u32) {
+        self.erroneous.insert(self.key(peb));
+    }
+
+    pub(crate) fn erroneous_count(&self) -> usize {
+        self.erroneous.len()
+    }
+
+    pub(crate) fn scrub_count(&self) -> u32 {
+        self.scrub.len() as u32
+    }
+
+    pub(crate) fn is_scrubbing(&self, peb: u32) -> bool {
+        let key = self.key(peb);
+        self.move_from == Some(peb) || self.scrub.contains(&key) || self.erroneous.contains(&key)
+    }
+
+    /// Takes a free block and protects it from being moved.
+    pub(crate) fn take_free(&mut self, data_type: DataType) -> Option<u32> {
+        let (first, last) = (self.free.first()?, self.free.last()?);
+        let lowest = self.free.erase_counter(first);
+        let difference_max = 2 * self.threshold;
+        let peb = match data_type {
+            DataType::LongTerm => self.free.last_below(lowest + difference_max)?,
+            DataType::ShortTerm => first,
+            DataType::Unknown if self.free.erase_counter(last) - lowest < difference_max => {
+                self.free.root()?
+            }
+            DataType::Unknown => self.free.last_below(lowest + difference_max / 2)?,
+        };
+        self.free.remove(peb);
+        self.protect(peb);
+        Some(peb)
+    }
+
+    /// Protects a block from being moved, for a number of erases.
+    pub(crate) fn protect(&mut self, peb: u32) {
+        let tail = (self.protection_head + PROTECTION_LENGTH - 1) % PROTECTION_LENGTH;
+        self.protected[tail].insert(peb);
+    }
+
+    /// One more erase was made: who was protected longest is not any more.
+    pub(crate) fn serve_protection(&mut self) {
+        for peb in std::mem::take(&mut self.protected[self.protection_head]) {
+            self.add_used(peb);
+        }
+        self.protection_head = (self.protection_head + 1) % PROTECTION_LENGTH;
+    }
+
+    fn unprotect(&mut self, peb: u32) -> bool {
+        self.protected.iter_mut().any(|slot| slot.remove(&peb))
+    }
+
+    /// Takes a block out of use; whether it has to be tortured before it is used again. None if it
+    /// is not in use.
+    pub(crate) fn release(&mut self, peb: u32) -> Option<bool> {
+        let key = self.key(peb);
+        if self.used.remove(&key) || self.scrub.remove(&key) {
+            return Some(false);
+        }
+        if self.erroneous.remove(&key) {
+            return Some(true);
+        }
+        self.unprotect(peb).then_some(false)
+    }
+
+    /// Puts a block that is used or protected among those to be scrubbed; false if it is neither.
+    pub(crate) fn start_scrubbing(&mut self, peb: u32) -> bool {
+        let is_in_use = self.used.remove(&self.key(peb)) || self.unprotect(peb);
+        if is_in_use {
+            self.add_scrub(peb);
+        }
+        is_in_use
+    }
+
+    /// The block that a move would fill.
+    fn target(&self) -> Option<u32> {
+        let least = self.free.erase_counter(self.free.first()?);
+        self.free.last_below(least + 2 * self.threshold)
+    }
+
+    /// Whether the least worn used block should give its data to a worn free one.
+    fn levelling(&self) -> Option<(u32, u32)> {
+        let (least, from) = *self.used.first()?;
+        let to = self.target()?;
+        (self.free.erase_counter(to) >= least + self.threshold).then_some((from, to))
+    }
+
+    /// Puts a move among the works if there is need; whether it did (`ensure_wear_leveling`).
+    pub(crate) fn schedule_move(&mut self) -> bool {
+        let is_needed =
+            !self.is_move_scheduled && (!self.scrub.is_empty() || self.levelling().is_some());
+        if is_needed {
+            self.is_move_scheduled = true;
+            self.works.push_back(Work::Move);
+        }
+        is_needed
+    }
+
+    /// Begins a move: from, to, and whether it is to scrub the first.
+    pub(crate) fn begin_move(&mut self) -> Option<(u32, u32, bool)> {
+        let (from, to, scrubs) = match self.scrub.first() {
+            Some((_, from)) => (*from, self.target()?, true),
+            None => self.levelling().map(|(from, to)| (from, to, false))?,
+        };
+        let key = self.key(from);
+        if scrubs {
+            self.scrub.remove(&key);
+        } else {
+            self.used.remove(&key);
+        }
+        self.free.remove(to);
+        (self.move_from, self.move_to) = (Some(from), Some(to));
+        Some((from, to, scrubs))
+    }
+
+    /// Ends a move; whether its target was given back meanwhile.
+    pub(crate) fn end_move(&mut self) -> bool {
+        (self.move_from, self.move_to) = (None, None);
+        self.is_move_scheduled = false;
+        std::mem::take(&mut self.is_target_put)
+    }
+
+    /// Takes the first work, or the first that concerns a volume's block.
+    pub(crate) fn take_work(&mut self, wanted: Option<(u32, Option<u32>)>) -> Option<Work> {
+        let Some((volume, lnum)) = wanted else { return self.works.pop_front() };
+        let at = self.works.iter().position(|work| match work {
+            Work::Erase { leb: Some((of, number)), .. } => {
+                *of == volume && lnum.is_none_or(|lnum| lnum == *number)
+            }
+            Work::Erase { leb: None, .. } | Work::Move => false,
+        })?;
+        self.works.remove(at)
+    }
+
+    /// Blocks by erase counter, but for those that are left out.
+    pub(crate) fn histogram(&self, is_left_out: impl Fn(u32) -> bool) -> BTreeMap<u64, u32> {
+        let mut blocks = BTreeMap::new();
+        for (counter, peb) in self.counters.iter().zip(0..) {
+            if !is_left_out(peb) {
+                *blocks.entry(*counter).or_insert(0) += 1;
+            }
+        }
+        blocks
+    }
+
+    /// Blocks that wait to be erased.
+    pub(crate) fn pending_erases(&self) -> u32 {
+        self.works.iter().filter(|work| matches!(work, Work::Erase { .. })).count() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DataType, WearState};
+
+    /// Blocks that Linux 6.12 took and freed under UBIFS, in order, from the operations of the chip.
+    const RECORDS: &[(&str, u32, &str)] = &[
+        ("base-t", 512, include_str!("../tests/data/blocks/ubifs-base-t.txt")),
+        ("base-x", 512, include_str!("../tests/data/blocks/ubifs-base-x.txt")),
+        ("fill-x", 512, include_str!("../tests/data/blocks/ubifs-fill-x.txt")),
+        ("gc-x", 64, include_str!("../tests/data/blocks/ubifs-gc-x.txt")),
+        ("2048-base-x", 512, include_str!("../tests/data/blocks/ubifs2048-base-x.txt")),
+        ("2048-fill-x", 512, include_str!("../tests/data/blocks/ubifs2048-fill-x.txt")),
+    ];
+
+    #[test]
+    fn old_kernels_choose_by_the_type_of_data() {
+        let mut wear = WearState::new(40, 10);
+        for peb in 0..40 {
+            wear.set_counter(peb, u64::from(peb));
+            wear.add_free(peb);
+        }
+        // Not the most worn ones: less than twice the threshold above the least.
+        assert_eq!(wear.take_free(DataType::LongTerm), Some(19));
+        assert_eq!(wear.take_free(DataType::ShortTerm), Some(0));
+        // The spread is twice the threshold or more, so the middle is taken by counter.
+        assert_eq!(wear.take_free(DataType::Unknown), Some(10));
+    }
+
+    #[test]
+    fn protection_lasts_ten_erases() {
+        let mut wear = WearState::new(4, 2);
+        wear.set_counter(3, 3);
+        (0..4).for_each(|peb| wear.add_free(peb));
+        let taken = wear.take_free(DataType::ShortTerm).expect("four are free");
+        for _ in 0..9 {
+            wear.serve_protection();
+            assert!(!wear.schedule_move(), "a protected block is not moved");
+        }
+        wear.serve_protection();
+        assert!(wear.schedule_move());
+        let (from, to, scrubs) = wear.begin_move().expect("there is one to move");
+        assert_eq!((from, scrubs), (taken, false));
+        assert_ne!(to, taken);
+    }
+
+    #[test]
+    fn blocks_are_taken_in_the_order_of_linux() {
+        for (name, peb_count, record) in RECORDS {
+            let mut wear = WearState::new(*peb_count, 4096);
+            // The first two hold the volume table after formatting.
+            let mut is_free: Vec<bool> = (0..*peb_count).map(|peb| peb >= 2).collect();
+            for (line, number) in record.lines().zip(1..) {
+                let (what, peb) = line.split_once(' ').unwrap_or((line, "0"));
+                let peb: u32 = peb.parse().expect("a block");
+                match what {
+                    "attach" => {
+                        let counters = wear.counters.clone();
+                        wear = WearState::new(*peb_count, 4096);
+                        wear.counters = counters;
+                        (0..*peb_count)
+                            .filter(|peb| is_free[*peb as usize])
+                            .for_each(|peb| wear.add_free(peb));
+                    }
+                    "take" => {
+                        let taken = wear.take_free(DataType::Unknown);
+                        assert_eq!(taken, Some(peb), "{name}, line {number}");
+                        is_free[peb as usize] = false;
+                    }
+                    _ => {
+                        wear.set_counter(peb, wear.counter(peb) + 1);
+                        wear.add_free(peb);
+                        wear.serve_protection();
+                        is_free[peb as usize] = true;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Reading through the index.
+//!
+//! Source: `fs/ubifs/tnc.c` (`ubifs_tnc_locate`, `ubifs_tnc_lookup_nm`, `ubifs_tnc_next_ent`).
+
+use crate::engine::Engine;
+use crate::keys::Key;
+use crate::nodes::{EntryNode, InodeNode};
+use posix::Errno;
+
+impl Engine {
+    /// The node of a key, and whether it was found at all.
+    ///
+    /// The node is read without the index's lock; if its eraseblock was collected meanwhile, once
+    /// more with it.
+    pub(crate) async fn tnc_lookup(&self, key: Key) -> Result<Option<Vec<u8>>, Errno> {
+        let mut is_safe = false;
+        loop {
+            let held = self.tnc_lock.lock().await;
+            let (found, spot) = self.find_key(key, false).await?;
+            if !found {
+                return Ok(None);
+            }
+            let (place, before) = (self.place_at(spot), self.collected.get());
+            let held = if is_safe { Some(held) } else { None };
+            let read = self.read_keyed(place, key).await;
+            drop(held);
+            if self.collected.get() == before || is_safe {
+                return read.map(Some);
+            }
+            is_safe = true;
+        }
+    }
+
+    /// The entry with a name (`ubifs_tnc_lookup_nm`).
+    pub(crate) async fn tnc_lookup_name(
+        &self,
+        key: Key,
+        name: &[u8],
+    ) -> Result<Option<EntryNode>, Errno> {
+        let _held = self.tnc_lock.lock().await;
+        let (found, spot) = self.find_key(key, false).await?;
+        if !found {
+            return Ok(None);
+        }
+        let (found, spot) = self.find_name(spot, name).await?;
+        if !found {
+            return Ok(None);
+        }
+        let leaf = self.read_leaf(spot).await?;
+        EntryNode::parse(&leaf).map(Some).ok_or(Errno::Eio)
+    }
+
+    /// The entry of the same directory or inode behind a name; an empty name: the first from the key
+    /// on (`ubifs_tnc_next_ent`).
+    pub(crate) async fn next_entry(
+        &self,
+        key: Key,
+        name: &[u8],
+    ) -> Result<Option<EntryNode>, Errno> {
+        let _held = self.tnc_lock.lock().await;
+        let (found, mut spot) = self.find_key(key, false).await?;
+        let mut stays = found && name.is_empty();
+        if found && !name.is_empty() {
+            (_, spot) = self.find_name(spot, name).await?;
+            stays = false;
+        }
+        if !stays {
+            match self.next(spot).await? {
+                Some(next) => spot = next,
+                None => return Ok(None),
+            }
+        }
+        let next = self.key_at(spot);
+        if next.inode != key.inode || next.kind() != key.kind() {
+            return Ok(None);
+        }
+        let leaf = self.read_leaf(spot).await?;
+        EntryNode::parse(&leaf).map(Some).ok_or(Errno::Eio)
+    }
+
+    pub(crate) async fn read_inode(&self, inode: u64) -> Result<InodeNode, Errno> {
+        if inode > u64::from(u32::MAX) {
+            return Err(Errno::Eio);
+        }
+        let node = self.tnc_lookup(Key::inode(inode)).await?.ok_or(Errno::Enoent)?;
+        InodeNode::parse(&node).ok_or(Errno::Eio)
+    }
+}

@@ -1,0 +1,308 @@
+//! Categories of eraseblocks, so that one for a purpose is found at once.
+//!
+//! Source: `fs/ubifs/lprops.c`. Three categories are heaps of limited size, the others lists.
+
+use crate::layout::Layout;
+use crate::lpt_format::Properties;
+use crate::master::SpaceSums;
+
+/// Entries of a heap (`LPT_HEAP_SZ`).
+const HEAP_ENTRIES: usize = 256;
+
+/// What an eraseblock is good for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Category {
+    #[default]
+    None,
+    /// Worth collecting.
+    Dirty,
+    /// Of the index, with room for a node.
+    DirtyIndex,
+    /// Not of the index, with free space.
+    Free,
+    Empty,
+    /// Nothing in it is in use.
+    Freeable,
+    /// Of the index, and nothing in it is in use.
+    FreeableIndex,
+}
+
+const HEAPS: [Category; 3] = [Category::Dirty, Category::DirtyIndex, Category::Free];
+
+/// An eraseblock of the main area whose properties are in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Leb {
+    pub(crate) properties: Properties,
+    /// Somebody works on it: it is in no category.
+    pub(crate) is_taken: bool,
+    pub(crate) category: Category,
+    heap_position: usize,
+}
+
+/// A change of properties; what is none stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Change {
+    pub(crate) free: Option<u32>,
+    pub(crate) dirty: Option<u32>,
+    pub(crate) is_index: Option<bool>,
+    pub(crate) is_taken: Option<bool>,
+}
+
+impl Change {
+    pub(crate) const TAKE: Self =
+        Self { free: None, dirty: None, is_index: None, is_taken: Some(true) };
+    pub(crate) const RETURN: Self =
+        Self { free: None, dirty: None, is_index: None, is_taken: Some(false) };
+}
+
+/// All eraseblocks of the main area, numbered from its beginning, with their categories and sums.
+#[derive(Default)]
+pub(crate) struct Lebs {
+    pub(crate) lebs: Vec<Leb>,
+    heaps: [Vec<u32>; 3],
+    /// Lists; the newest entry is the last.
+    empty: Vec<u32>,
+    freeable: Vec<u32>,
+    freeable_index: Vec<u32>,
+    none: Vec<u32>,
+    pub(crate) sums: SpaceSums,
+}
+
+impl Lebs {
+    pub(crate) fn new(count: u32) -> Self {
+        Self { lebs: vec![Leb::default(); count as usize], ..Self::default() }
+    }
+
+    pub(crate) fn get(&self, number: u32) -> &Leb {
+        &self.lebs[number as usize]
+    }
+
+    /// The heap of a category, the best first.
+    pub(crate) fn heap(&self, category: Category) -> &[u32] {
+        HEAPS.iter().position(|heap| *heap == category).map_or(&[], |at| &self.heaps[at])
+    }
+
+    /// The newest entry of a list is the last.
+    pub(crate) fn list(&self, category: Category) -> &[u32] {
+        match category {
+            Category::Empty => &self.empty,
+            Category::Freeable => &self.freeable,
+            Category::FreeableIndex => &self.freeable_index,
+            _ => &self.none,
+        }
+    }
+
+    pub(crate) fn is_heap_full(&self, category: Category) -> bool {
+        self.heap(category).len() >= HEAP_ENTRIES
+    }
+
+    fn list_mut(&mut self, category: Category) -> &mut Vec<u32> {
+        match category {
+            Category::Empty => &mut self.empty,
+            Category::Freeable => &mut self.freeable,
+            Category::FreeableIndex => &mut self.freeable_index,
+            _ => &mut self.none,
+        }
+    }
+
+    pub(crate) fn categorise(leb: &Leb, layout: &Layout) -> Category {
+        let Properties { free, dirty, is_index } = leb.properties;
+        if leb.is_taken {
+            Category::None
+        } else if free == layout.leb_bytes {
+            Category::Empty
+        } else if free + dirty == layout.leb_bytes {
+            if is_index { Category::FreeableIndex } else { Category::Freeable }
+        } else if is_index {
+            let has_room = free + dirty >= layout.min_index_node;
+            if has_room { Category::DirtyIndex } else { Category::None }
+        } else if dirty >= layout.dead_watermark && dirty > free {
+            Category::Dirty
+        } else if free > 0 {
+            Category::Free
+        } else {
+            Category::None
+        }
+    }
+
+    /// What the heap of a category is ordered by.
+    fn rank(&self, heap: usize, number: u32) -> u32 {
+        let Properties { free, dirty, .. } = self.get(number).properties;
+        match HEAPS[heap] {
+            Category::Free => free,
+            Category::DirtyIndex => free + dirty,
+            _ => dirty,
+        }
+    }
+
+    fn place(&mut self, heap: usize, position: usize, number: u32) {
+        self.heaps[heap][position] = number;
+        self.lebs[number as usize].heap_position = position;
+    }
+
+    fn move_up(&mut self, heap: usize, number: u32) {
+        let rank = self.rank(heap, number);
+        let mut position = self.get(number).heap_position;
+        while position > 0 {
+            let above = (position - 1) / 2;
+            let other = self.heaps[heap][above];
+            if self.rank(heap, other) >= rank {
+                return;
+            }
+            self.place(heap, position, other);
+            self.place(heap, above, number);
+            position = above;
+        }
+    }
+
+    fn adjust(&mut self, heap: usize, number: u32) {
+        let before = self.get(number).heap_position;
+        self.move_up(heap, number);
+        let mut position = self.get(number).heap_position;
+        if position != before {
+            return;
+        }
+        let rank = self.rank(heap, number);
+        loop {
+            let (left, right) = (position * 2 + 1, position * 2 + 2);
+            let at = |position: usize| self.heaps[heap].get(position).copied();
+            let Some(left_number) = at(left) else { return };
+            let left_rank = self.rank(heap, left_number);
+            let right_rank = at(right).map(|number| self.rank(heap, number));
+            let below = if right_rank.is_some_and(|right_rank| right_rank > left_rank) {
+                right
+            } else {
+                left
+            };
+            let other = self.heaps[heap][below];
+            if self.rank(heap, other) <= rank {
+                return;
+            }
+            self.place(heap, position, other);
+            self.place(heap, below, number);
+            position = below;
+        }
+    }
+
+    /// Puts an eraseblock into a heap; false if that is full and it is not better than the entry it
+    /// is compared with.
+    fn add_to_heap(&mut self, heap: usize, number: u32) -> bool {
+        if self.heaps[heap].len() < HEAP_ENTRIES {
+            self.heaps[heap].push(number);
+            self.lebs[number as usize].heap_position = self.heaps[heap].len() - 1;
+        } else {
+            // The kernel takes an entry of the lower half by the address of the newcomer.
+            const LOWER: usize = HEAP_ENTRIES / 2 - 1;
+            let position = (number as usize & LOWER) + LOWER;
+            let other = self.heaps[heap][position];
+            if self.rank(heap, number) <= self.rank(heap, other) {
+                return false;
+            }
+            self.lebs[other as usize].category = Category::None;
+            self.none.push(other);
+            self.place(heap, position, number);
+        }
+        self.move_up(heap, number);
+        true
+    }
+
+    pub(crate) fn add(&mut self, number: u32, category: Category) {
+        let mut category = category;
+        match HEAPS.iter().position(|heap| *heap == category) {
+            Some(heap) => {
+                if !self.add_to_heap(heap, number) {
+                    category = Category::None;
+                    self.none.push(number);
+                }
+            }
+            None => self.list_mut(category).push(number),
+        }
+        self.lebs[number as usize].category = category;
+    }
+
+    fn remove(&mut self, number: u32) {
+        let Leb { category, heap_position, .. } = *self.get(number);
+        if let Some(heap) = HEAPS.iter().position(|heap| *heap == category) {
+            let last = self.heaps[heap].pop().expect("the eraseblock is in it");
+            if heap_position < self.heaps[heap].len() {
+                self.place(heap, heap_position, last);
+                self.adjust(heap, last);
+            }
+            return;
+        }
+        let list = self.list_mut(category);
+        if let Some(at) = list.iter().rposition(|other| *other == number) {
+            list.remove(at);
+        }
+    }
+
+    /// An eraseblock fell off a full heap; there may be room again (`ubifs_ensure_cat`).
+    pub(crate) fn ensure_category(&mut self, number: u32, layout: &Layout) {
+        if self.get(number).category != Category::None {
+            return;
+        }
+        let category = Self::categorise(self.get(number), layout);
+        if category != Category::None {
+            self.remove(number);
+            self.add(number, category);
+        }
+    }
+
+    fn account(&mut self, number: u32, layout: &Layout, adds: bool) {
+        let leb = *self.get(number);
+        let sums = &mut self.sums;
+        let count32 = |sum: &mut u32| *sum = if adds { *sum + 1 } else { sum.saturating_sub(1) };
+        let count = |sum: &mut u64, bytes: u32| {
+            *sum = if adds { *sum + u64::from(bytes) } else { sum.saturating_sub(bytes.into()) };
+        };
+        let Properties { free, dirty, is_index } = leb.properties;
+        if free == layout.leb_bytes {
+            count32(&mut sums.empty_lebs);
+            if leb.is_taken {
+                count32(&mut sums.taken_empty_lebs);
+            }
+        }
+        count(&mut sums.free, free);
+        count(&mut sums.dirty, dirty);
+        if is_index {
+            count32(&mut sums.index_lebs);
+            return;
+        }
+        let space = free + dirty;
+        if space < layout.dead_watermark {
+            count(&mut sums.dead, space);
+        } else {
+            count(&mut sums.dark, layout.dark(space));
+        }
+        count(&mut sums.used, layout.leb_bytes.saturating_sub(space));
+    }
+
+    /// The only place where properties change (`ubifs_change_lp`).
+    pub(crate) fn change(&mut self, number: u32, change: Change, layout: &Layout) {
+        self.account(number, layout, false);
+        let leb = &mut self.lebs[number as usize];
+        if let Some(free) = change.free {
+            leb.properties.free = free.next_multiple_of(8);
+        }
+        if let Some(dirty) = change.dirty {
+            leb.properties.dirty = dirty.next_multiple_of(8);
+        }
+        leb.properties.is_index = change.is_index.unwrap_or(leb.properties.is_index);
+        leb.is_taken = change.is_taken.unwrap_or(leb.is_taken);
+        self.account(number, layout, true);
+        let (old, new) = (self.get(number).category, Self::categorise(self.get(number), layout));
+        if old != new {
+            self.remove(number);
+            self.add(number, new);
+        } else if let Some(heap) = HEAPS.iter().position(|heap| *heap == new) {
+            self.adjust(heap, number);
+        }
+    }
+
+    /// Eraseblocks that can be had for the index or for data without collecting: empty, freeable, and
+    /// those of the index that wait for the end of a commit; less what is taken.
+    pub(crate) fn available_lebs(&self, waiting: u32) -> i64 {
+        i64::from(self.sums.empty_lebs) + self.freeable.len() as i64 + i64::from(waiting)
+            - i64::from(self.sums.taken_empty_lebs)
+    }
+}

@@ -1,0 +1,552 @@
+//! Mounting: superblock, master, LEB properties, journal, orphans; an empty volume is formatted.
+//!
+//! Source: `fs/ubifs/super.c` (`mount_ubifs`), `sb.c` (`create_default_filesystem`).
+
+use crate::commit::CommitState;
+use crate::compress::Compressor;
+use crate::engine::{Engine, Head};
+use crate::inode::flag as inode_flag;
+use crate::journal::Journal;
+use crate::keys::Key;
+use crate::layout::{LOG_LEB, Layout, MASTER_LEB, SUPERBLOCK_LEB};
+use crate::lprops::Change;
+use crate::lpt::Lpt;
+use crate::lpt_format::{LptPlace, Properties};
+use crate::master::{Master, SpaceSums, flag};
+use crate::nodes::{
+    COMMIT_START_BYTES, Group, Header, INODE_BYTES, IndexNode, InodeNode, MASTER_BYTES, Place,
+    SUPERBLOCK_BYTES, commit_start, kind, pad, seal,
+};
+use crate::orphans::Orphans;
+use crate::profile::MountOptions;
+use crate::space::Space;
+use crate::statistics::Statistics;
+use crate::superblock::{Superblock, flag as superblock_flag};
+use crate::tnc::{Branch, Tnc};
+use crate::volume::Volume;
+use posix::Errno;
+use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use thiserror::Error;
+
+/// First inode that is given away (`UBIFS_FIRST_INO`).
+const FIRST_INODE: u64 = 64;
+/// The root directory.
+pub(crate) const ROOT: u64 = 1;
+
+/// Why a volume cannot be mounted.
+#[derive(Debug, Error)]
+pub enum MountError {
+    /// No whole superblock.
+    #[error("no superblock of UBIFS in LEB 0: {0}; is this a volume of UBIFS?")]
+    NoSuperblock(String),
+    /// A superblock that cannot be used here.
+    #[error("the superblock cannot be used: {0}")]
+    BadSuperblock(String),
+    /// Too small for a file system.
+    #[error(
+        "{lebs} LEBs of {leb_bytes} bytes are too few for a file system; make the volume larger"
+    )]
+    TooSmall {
+        /// Eraseblocks of the volume.
+        lebs: u32,
+        /// Bytes of one.
+        leb_bytes: u32,
+    },
+    /// The volume is empty and nothing may be written.
+    #[error("the volume is empty; mount it writable once to make a file system")]
+    Empty,
+    /// The file system is damaged, or the medium failed.
+    #[error("{error}: {}", findings.join("; "))]
+    Damaged {
+        /// What the call returned.
+        error: Errno,
+        /// What was found wrong.
+        findings: Vec<String>,
+    },
+}
+
+impl From<Errno> for MountError {
+    fn from(error: Errno) -> Self {
+        Self::Damaged { error, findings: Vec::new() }
+    }
+}
+
+/// A mounted UBIFS.
+pub struct Ubifs {
+    pub(crate) engine: Rc<Engine>,
+}
+
+impl Ubifs {
+    /// Mounts a volume; an empty one is formatted first.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub async fn mount(
+        sim: &Sim,
+        cpus: Rc<Cpus>,
+        volume: Volume,
+        options: MountOptions,
+    ) -> Result<Self, MountError> {
+        let superblock = read_or_make(&volume, &options).await?;
+        let engine = Rc::new(Engine::new(sim, cpus, volume, superblock, options));
+        let mounted = engine.mount().await;
+        let damaged =
+            |error| MountError::Damaged { error, findings: engine.findings.borrow().clone() };
+        mounted.map_err(damaged)?;
+        engine.start_thread();
+        Ok(Self { engine })
+    }
+
+    /// What was found wrong with the medium.
+    pub fn findings(&self) -> Vec<String> {
+        self.engine.findings.borrow().clone()
+    }
+
+    /// Counts since the mount began.
+    pub fn statistics(&self) -> Statistics {
+        self.engine.statistics.get()
+    }
+
+    /// An error of the medium has made the mount read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.engine.is_read_only() || self.engine.is_broken.get()
+    }
+}
+
+/// The superblock of a volume; an empty one gets a file system.
+async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superblock, MountError> {
+    let shape = volume.shape();
+    let is_empty = !(0..shape.leb_count).any(|leb| volume.is_mapped(leb));
+    if is_empty {
+        if options.is_read_only {
+            return Err(MountError::Empty);
+        }
+        make_file_system(volume, options).await?;
+    }
+    let mut bytes = vec![0; SUPERBLOCK_BYTES.next_multiple_of(shape.min_io_bytes as usize)];
+    if bytes.len() > shape.leb_bytes as usize {
+        return Err(MountError::TooSmall { lebs: shape.leb_count, leb_bytes: shape.leb_bytes });
+    }
+    volume.read(SUPERBLOCK_LEB, 0, &mut bytes).await?;
+    let header =
+        Header::check(&bytes).map_err(|error| MountError::NoSuperblock(error.to_string()))?;
+    if header.kind != kind::SUPERBLOCK {
+        return Err(MountError::NoSuperblock("another kind of node is there".into()));
+    }
+    let mut superblock = Superblock::parse(&bytes);
+    // The volume may have grown.
+    let before = superblock.leb_count;
+    superblock.leb_count = before.max(superblock.max_leb_count.min(shape.leb_count));
+    let newest = options.profile.newest_format;
+    superblock.check(shape, newest).map_err(MountError::BadSuperblock)?;
+    if !options.is_read_only && superblock.leb_count > before {
+        let mut node = superblock.to_bytes();
+        seal(&mut node, kind::SUPERBLOCK, header.sequence, Group::None);
+        volume.change(SUPERBLOCK_LEB, &padded(node, shape.min_io_bytes)).await?;
+    }
+    if superblock.flags & superblock_flag::SPACE_FIXUP != 0 && !options.is_read_only {
+        fix_space(volume, &mut superblock, header.sequence).await?;
+    }
+    Ok(superblock)
+}
+
+fn padded(mut bytes: Vec<u8>, min_io: u32) -> Vec<u8> {
+    let used = bytes.len().next_multiple_of(8);
+    bytes.resize(used, 0);
+    bytes.resize(used.next_multiple_of(min_io as usize), 0);
+    pad(&mut bytes[used..]);
+    bytes
+}
+
+/// Whoever flashed the image may have programmed its blank end: every eraseblock is written anew
+/// without it, once (`ubifs_fixup_free_space`).
+async fn fix_space(
+    volume: &Volume,
+    superblock: &mut Superblock,
+    sequence: u64,
+) -> Result<(), MountError> {
+    let shape = volume.shape();
+    for leb in MASTER_LEB..superblock.leb_count {
+        let mut bytes = vec![0; shape.leb_bytes as usize];
+        volume.read(leb, 0, &mut bytes).await?;
+        let used = bytes.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1);
+        let used = used.next_multiple_of(shape.min_io_bytes as usize);
+        if used == 0 {
+            volume.unmap(leb).await?;
+        } else if used < bytes.len() {
+            volume.change(leb, &bytes[..used]).await?;
+        }
+    }
+    superblock.flags &= !superblock_flag::SPACE_FIXUP;
+    let mut node = superblock.to_bytes();
+    seal(&mut node, kind::SUPERBLOCK, sequence, Group::None);
+    volume.change(SUPERBLOCK_LEB, &padded(node, shape.min_io_bytes)).await?;
+    Ok(())
+}
+
+/// Writes an empty file system, as a kernel does it (`create_default_filesystem`).
+async fn make_file_system(volume: &Volume, options: &MountOptions) -> Result<(), MountError> {
+    let shape = volume.shape();
+    let compressor = options.compressor.unwrap_or(options.profile.compressor);
+    let too_small = MountError::TooSmall { lebs: shape.leb_count, leb_bytes: shape.leb_bytes };
+    let format = options.profile.made_format;
+    let mut superblock = Superblock::default_for(shape, format, compressor).ok_or(too_small)?;
+    superblock.uuid = options.uuid;
+    let layout = Layout::new(&superblock, shape);
+    let align = |bytes: usize| bytes.next_multiple_of(shape.min_io_bytes as usize) as u32;
+    let (index_bytes, main) = (IndexNode::bytes_of(1), layout.main_first);
+    let whole = layout.leb_bytes;
+
+    // Two eraseblocks of the main area are in use: one of the index, one with the root directory.
+    let (index_used, inode_used) = (align(index_bytes), align(INODE_BYTES));
+    let index_space = index_bytes.next_multiple_of(8) as u32;
+    let first = [
+        Properties { free: whole - index_used, dirty: index_used - index_space, is_index: true },
+        Properties {
+            free: whole - inode_used,
+            dirty: inode_used - INODE_BYTES as u32,
+            is_index: false,
+        },
+    ];
+    let lpt = make_lpt(&layout, &first);
+    for (leb, bytes) in &lpt.lebs {
+        volume.write(*leb, 0, bytes).await?;
+    }
+
+    let dirty = u64::from(first[0].dirty + first[1].dirty);
+    let main_bytes = u64::from(layout.main_lebs) * u64::from(whole);
+    let master = Master {
+        highest_inode: FIRST_INODE,
+        commit: 0,
+        flags: 0,
+        log_leb: LOG_LEB,
+        root: Place { leb: main, offset: 0, bytes: index_bytes as u32 },
+        gc_leb: main + 2,
+        index_head: (main, index_used),
+        index_bytes: u64::from(index_space),
+        sums: SpaceSums {
+            empty_lebs: layout.main_lebs - 2,
+            taken_empty_lebs: 0,
+            index_lebs: 1,
+            free: main_bytes - u64::from(index_used) - u64::from(inode_used),
+            dirty,
+            used: INODE_BYTES as u64,
+            dead: 0,
+            dark: u64::from(layout.main_lebs - 1) * u64::from(layout.dark_watermark),
+        },
+        lpt_root: lpt.root,
+        lpt_head: lpt.head,
+        lpt_table: lpt.table,
+        lpt_saved: lpt.saved,
+        scan_leb: main,
+        leb_count: superblock.leb_count,
+    };
+    let stamp = (options.made_at, 0);
+    let root = InodeNode {
+        key: Key::inode(ROOT),
+        creation: 1,
+        size: INODE_BYTES as u64,
+        accessed: stamp,
+        changed: stamp,
+        modified: stamp,
+        links: 2,
+        mode: 0o040_755,
+        flags: inode_flag::COMPRESS,
+        ..InodeNode::default()
+    };
+    let place = Place { leb: main + 1, offset: 0, bytes: INODE_BYTES as u32 };
+    let index = IndexNode { level: 0, branches: vec![(Key::inode(ROOT), place)] };
+    let nodes = [
+        (kind::SUPERBLOCK, superblock.to_bytes(), SUPERBLOCK_LEB),
+        (kind::INODE, root.to_bytes(), main + 1),
+        (kind::INDEX, index.to_bytes(), main),
+        (kind::MASTER, master.to_bytes(), MASTER_LEB),
+        (kind::MASTER, master.to_bytes(), MASTER_LEB + 1),
+        (kind::COMMIT_START, commit_start(0), LOG_LEB),
+    ];
+    debug_assert!(COMMIT_START_BYTES < MASTER_BYTES, "each fits a unit");
+    for ((kind, mut node, leb), sequence) in nodes.into_iter().zip(2..) {
+        seal(&mut node, kind, sequence, Group::None);
+        volume.write(leb, 0, &padded(node, shape.min_io_bytes)).await?;
+    }
+    Ok(())
+}
+
+/// A tree of LEB properties that is written for the first time.
+struct NewLpt {
+    lebs: Vec<(u32, Vec<u8>)>,
+    root: LptPlace,
+    head: LptPlace,
+    table: LptPlace,
+    saved: LptPlace,
+}
+
+/// Lays out the tree of a main area in which all eraseblocks but the first are empty
+/// (`ubifs_create_dflt_lpt`): nodes from the lowest level up, then the tables.
+fn make_lpt(layout: &Layout, first: &[Properties; 2]) -> NewLpt {
+    let shape = &layout.lpt;
+    let (whole, min_io) = (layout.leb_bytes, layout.min_io);
+    let area = (layout.lpt_first, layout.lpt_lebs);
+    let (mut leb, mut bytes) = (layout.lpt_first, Vec::<u8>::new());
+    let mut full: Vec<(u32, Vec<u8>)> = Vec::new();
+    let mut table = vec![(whole, 0); layout.lpt_lebs as usize];
+    let close = |leb: u32, mut bytes: Vec<u8>, table: &mut Vec<(u32, u32)>| {
+        let end = bytes.len() as u32;
+        let padded = end.next_multiple_of(min_io);
+        table[(leb - area.0) as usize] = (whole - padded, padded - end);
+        bytes.resize(padded as usize, 0xff);
+        (leb, bytes)
+    };
+    let mut put = |node: Vec<u8>, table: &mut Vec<(u32, u32)>| {
+        if bytes.len() + node.len() > whole as usize {
+            full.push(close(leb, std::mem::take(&mut bytes), table));
+            leb += 1;
+        }
+        let place = LptPlace { leb, offset: bytes.len() as u32 };
+        bytes.extend_from_slice(&node);
+        place
+    };
+    let empty = Properties { free: whole, ..Properties::default() };
+    let mut places = Vec::new();
+    for number in 0..shape.pnode_count {
+        let mut lebs = [empty; 4];
+        if number == 0 {
+            lebs[..2].copy_from_slice(first);
+        }
+        places.push(put(shape.pack_pnode(number, &lebs), &mut table));
+    }
+    for level in 0..shape.height {
+        let mut above = Vec::new();
+        for (number, children) in (0_u32..).zip(places.chunks(4)) {
+            let mut branches = [LptPlace::default(); 4];
+            branches[..children.len()].copy_from_slice(children);
+            let depth = shape.height - 1 - level;
+            let full_number = (0..depth).fold(1 << (2 * depth), |sum, step| {
+                sum | (number >> (2 * (depth - 1 - step)) & 3) << (2 * step)
+            });
+            above.push(put(shape.pack_nnode(full_number, &branches, area), &mut table));
+        }
+        places = above;
+    }
+    let root = places[0];
+    let mut saved = LptPlace::default();
+    if shape.is_big {
+        let lebs: Vec<_> = (0..shape.saved_count)
+            .map(|at| layout.main_first + at.min(layout.main_lebs - 1))
+            .collect();
+        saved = put(shape.pack_saved(&lebs), &mut table);
+    }
+    let table_place = put(vec![0; shape.table_bytes as usize], &mut table);
+    let head_offset = (bytes.len() as u32).next_multiple_of(min_io);
+    full.push(close(leb, bytes, &mut table));
+    let packed = shape.pack_table(&table);
+    let last = &mut full.last_mut().expect("the last was just put").1;
+    let at = table_place.offset as usize;
+    last[at..at + packed.len()].copy_from_slice(&packed);
+    let head = LptPlace { leb, offset: head_offset };
+    NewLpt { lebs: full, root, head, table: table_place, saved }
+}
+
+impl Engine {
+    fn new(
+        sim: &Sim,
+        cpus: Rc<Cpus>,
+        volume: Volume,
+        superblock: Superblock,
+        options: MountOptions,
+    ) -> Self {
+        let mut shape = volume.shape();
+        if !options.profile.has_wide_buffers {
+            shape.max_write_bytes = shape.min_io_bytes;
+        }
+        let layout = Layout::new(&superblock, shape);
+        let known = Compressor::from_number(superblock.compressor).unwrap_or_default();
+        let head = || Head { lock: Lock::new(sim, ()), buffer: RefCell::default() };
+        Self {
+            compressor: options.compressor.unwrap_or(known),
+            sim: sim.clone(),
+            cpus,
+            volume,
+            options,
+            superblock,
+            layout,
+            master: Cell::default(),
+            master_offset: Cell::new(0),
+            sequence: Cell::new(0),
+            highest_inode: Cell::new(FIRST_INODE),
+            commit_number: Cell::new(0),
+            commit_lock: RwLock::new(sim, ()),
+            commit_state: Cell::new(CommitState::Resting),
+            commit_waiters: WaitQueue::new(sim),
+            thread_waiters: WaitQueue::new(sim),
+            heads: [head(), head(), head()],
+            log_lock: Lock::new(sim, ()),
+            journal: RefCell::new(Journal::default()),
+            tnc_lock: Lock::new(sim, ()),
+            tnc: RefCell::new(Tnc::default()),
+            collected: Cell::new((0, 0)),
+            lpt_lock: Lock::new(sim, ()),
+            lpt: RefCell::new(Lpt::default()),
+            space: RefCell::new(Space::default()),
+            orphans: RefCell::new(Orphans::default()),
+            inodes: RefCell::new(BTreeMap::new()),
+            sizes: RefCell::default(),
+            cached_pages: RefCell::new(None),
+            needs_recovery: Cell::new(false),
+            is_mounting: Cell::new(true),
+            is_ending: Cell::new(false),
+            is_broken: Cell::new(false),
+            findings: RefCell::default(),
+            statistics: Cell::default(),
+        }
+    }
+
+    /// Takes over what the master says.
+    fn begin_with(&self, master: Master) {
+        self.master.set(master);
+        self.highest_inode.set(master.highest_inode);
+        self.commit_number.set(master.commit);
+        self.new_journal(master.log_leb);
+        *self.lpt.borrow_mut() = Lpt::new(&self.layout, &master);
+        let mut tnc = self.tnc.borrow_mut();
+        tnc.root = Branch { place: master.root, ..Branch::default() };
+        tnc.index_bytes = master.index_bytes;
+        let mut space = self.space.borrow_mut();
+        space.committed_index_bytes = master.index_bytes;
+        space.index_head = master.index_head;
+        space.gc_leb = Some(master.gc_leb).filter(|leb| *leb != u32::MAX);
+        space.min_index_lebs = space.index_lebs_for(&self.layout);
+    }
+
+    /// A master from before the volume grew: what came is empty.
+    fn grown(&self, mut master: Master) -> Result<Master, Errno> {
+        let count = self.layout.leb_count;
+        let Some(more) = count.checked_sub(master.leb_count) else {
+            self.find("the master node counts more LEBs than the superblock".into());
+            return Err(Errno::Eio);
+        };
+        master.leb_count = count;
+        master.sums.empty_lebs += more;
+        master.sums.free += u64::from(more) * u64::from(self.layout.leb_bytes);
+        master.sums.dark += u64::from(more) * u64::from(self.layout.dark_watermark);
+        Ok(master)
+    }
+
+    async fn mount(&self) -> Result<(), Errno> {
+        let is_writable = !self.is_read_only();
+        let master = match self.read_master().await? {
+            Some(master) => master,
+            None => self.recover_master().await?,
+        };
+        if !master.is_sound(&self.layout) {
+            self.find("the numbers of the master node cannot be".into());
+            return Err(Errno::Eio);
+        }
+        let has_orphans = master.flags & flag::NO_ORPHANS == 0;
+        self.needs_recovery.set(master.flags & flag::DIRTY != 0);
+        self.begin_with(self.grown(Master { flags: master.flags & !flag::RECOVERED, ..master })?);
+        if is_writable && self.needs_recovery.get() {
+            self.recover_heads().await?;
+        }
+        self.start_lpt().await?;
+        if is_writable && !self.needs_recovery.get() {
+            self.change_master(|master| master.flags |= flag::DIRTY);
+            self.write_master().await?;
+        }
+        self.replay().await?;
+        {
+            let mut space = self.space.borrow_mut();
+            space.min_index_lebs = space.index_lebs_for(&self.layout);
+        }
+        self.mount_orphans(has_orphans).await?;
+        if is_writable {
+            self.make_log_room().await?;
+        }
+        match (is_writable, self.needs_recovery.get()) {
+            (true, true) => {
+                self.change_master(|master| master.flags |= flag::DIRTY);
+                self.recover_sizes().await?;
+                self.recover_reserve().await?;
+            }
+            (true, false) => {
+                self.take_reserve().await?;
+                let reserve = self.space.borrow().gc_leb;
+                if let Some(leb) = reserve {
+                    self.unmap(leb).await?;
+                }
+            }
+            (false, true) => self.recover_sizes().await?,
+            (false, false) => self.take_reserve().await?,
+        }
+        self.needs_recovery.set(false);
+        self.is_mounting.set(false);
+        self.inode(ROOT).await?;
+        Ok(())
+    }
+
+    /// The collector's reserve is empty and taken (`take_gc_lnum`).
+    async fn take_reserve(&self) -> Result<(), Errno> {
+        let reserve = self.space.borrow().gc_leb;
+        let Some(leb) = reserve else {
+            self.find("no LEB is reserved for the collector".into());
+            return Err(Errno::Eio);
+        };
+        let change = Change {
+            free: Some(self.layout.leb_bytes),
+            dirty: Some(0),
+            is_index: None,
+            is_taken: Some(true),
+        };
+        self.change_properties(leb, change).await
+    }
+
+    /// A log that runs into its own tail is written anew in short (`ubifs_consolidate_log`).
+    async fn make_log_room(&self) -> Result<(), Errno> {
+        let (head, tail) = {
+            let journal = self.journal.borrow();
+            (journal.log_head.0, journal.log_tail)
+        };
+        if self.layout.next_log_leb(head) != tail {
+            return Ok(());
+        }
+        self.consolidate_log(tail).await
+    }
+
+    /// Ends the mount in order: a commit, then the master says that all is well (`ubifs_put_super`).
+    pub(crate) async fn unmount(&self) -> Result<(), Errno> {
+        if self.is_read_only() {
+            return Ok(());
+        }
+        self.sync_all().await?;
+        self.is_ending.set(true);
+        self.thread_waiters.wake_all();
+        self.must_be_writable()?;
+        self.sync_heads().await?;
+        let reserve = self.space.borrow().gc_leb;
+        self.change_master(|master| {
+            master.flags &= !flag::DIRTY;
+            master.flags |= flag::NO_ORPHANS;
+            master.gc_leb = reserve.unwrap_or(u32::MAX);
+        });
+        self.write_master().await?;
+        self.volume.sync().await
+    }
+
+    /// Inodes, write-buffers, then a commit (`ubifs_sync_fs`).
+    pub(crate) async fn sync_all(&self) -> Result<(), Errno> {
+        self.must_be_writable()?;
+        let dirty: Vec<_> = {
+            let inodes = self.inodes.borrow();
+            inodes.values().filter(|inode| inode.data.borrow().is_dirty).cloned().collect()
+        };
+        for inode in dirty {
+            self.write_inode_back(&inode).await?;
+        }
+        self.sync_heads().await?;
+        self.commit().await?;
+        self.volume.sync().await
+    }
+}

@@ -1,0 +1,396 @@
+//! What each operation writes to the journal, as one group of nodes.
+//!
+//! Source: `fs/ubifs/journal.c` (`ubifs_jnl_*`).
+
+use crate::compress::Compressor;
+use crate::engine::Engine;
+use crate::inode::{Inode, flag};
+use crate::keys::Key;
+use crate::layout::{BASE_HEAD, DATA_HEAD};
+use crate::nodes::{
+    BLOCK_BYTES, DATA_BYTES, DataNode, EntryNode, INODE_BYTES, Place, TRUNCATION_BYTES,
+    TruncationNode, kind,
+};
+use posix::{Errno, FileType};
+use std::rc::Rc;
+
+/// A name that comes or goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Naming<'a> {
+    pub(crate) name: &'a [u8],
+    /// The name goes.
+    pub(crate) is_removal: bool,
+    /// It is the name of an extended attribute.
+    pub(crate) is_attribute: bool,
+}
+
+impl Naming<'_> {
+    fn key(&self, directory: u64) -> Key {
+        if self.is_attribute {
+            Key::attribute(directory, self.name)
+        } else {
+            Key::entry(directory, self.name)
+        }
+    }
+
+    fn node_kind(&self) -> u8 {
+        if self.is_attribute { kind::ATTRIBUTE } else { kind::ENTRY }
+    }
+}
+
+/// Kinds of inodes in entries: f d l b c p s.
+fn entry_type(kind: Option<FileType>) -> u8 {
+    match kind {
+        Some(FileType::Directory) => 1,
+        Some(FileType::Symlink) => 2,
+        Some(FileType::BlockDevice) => 3,
+        Some(FileType::CharacterDevice) => 4,
+        Some(FileType::Fifo) => 5,
+        Some(FileType::Socket) => 6,
+        Some(FileType::Regular) | None => 0,
+    }
+}
+
+fn place(at: (u32, u32), bytes: usize) -> Place {
+    Place { leb: at.0, offset: at.1, bytes: bytes as u32 }
+}
+
+impl Engine {
+    fn entry(&self, directory: u64, naming: Naming<'_>, inode: &Inode) -> Vec<u8> {
+        let node = EntryNode {
+            key: naming.key(directory),
+            inode: if naming.is_removal { 0 } else { inode.number },
+            file_type: entry_type(inode.kind()),
+            cookie: 0,
+            name: naming.name.to_vec(),
+        };
+        node.to_bytes()
+    }
+
+    fn is_synchronous(&self, inode: &Inode) -> bool {
+        let flags = inode.data.borrow().node.flags;
+        self.options.is_synchronous || flags & (flag::SYNC | flag::DIRECTORY_SYNC) != 0
+    }
+
+    async fn index_entry(
+        &self,
+        directory: u64,
+        naming: Naming<'_>,
+        at: Place,
+    ) -> Result<(), Errno> {
+        let key = naming.key(directory);
+        if naming.is_removal {
+            self.tnc_remove_name(key, naming.name).await?;
+            self.add_dirt(at.leb, at.bytes).await
+        } else {
+            self.tnc_add_name(key, at, naming.name).await
+        }
+    }
+
+    /// A failure between the journal and the index cannot be taken back.
+    pub(crate) fn or_broken<T>(&self, done: Result<T, Errno>) -> Result<T, Errno> {
+        done.inspect_err(|error| self.turn_read_only(*error))
+    }
+
+    /// A name, its inode and the directory (`ubifs_jnl_update`).
+    pub(crate) async fn log_name(
+        &self,
+        directory: &Rc<Inode>,
+        naming: Naming<'_>,
+        inode: &Rc<Inode>,
+    ) -> Result<(), Errno> {
+        let entry = self.entry(directory.number, naming, inode);
+        let (child, parent) = (self.pack(inode), self.pack(directory));
+        let lengths = [entry.len(), child.len(), parent.len()];
+        let is_last = naming.is_removal && inode.data.borrow().node.links == 0;
+        if is_last {
+            self.orphans.borrow_mut().add(inode.number);
+        }
+        let bytes = Self::group_bytes(&lengths);
+        let mut reservation = match self.reservation(BASE_HEAD, bytes).await {
+            Ok(reservation) => reservation,
+            Err(error) => {
+                if is_last {
+                    self.orphans.borrow_mut().remove(inode.number);
+                }
+                return Err(error);
+            }
+        };
+        if is_last {
+            inode.data.borrow_mut().deleted_in = self.commit_number.get();
+        }
+        let nodes = vec![(naming.node_kind(), entry), (kind::INODE, child), (kind::INODE, parent)];
+        let syncs = self.is_synchronous(directory) || self.is_synchronous(inode);
+        let inodes = [inode.number, directory.number];
+        let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &inodes, syncs).await?;
+        let indexed = async {
+            let entry = place(at[0], lengths[0]);
+            self.index_entry(directory.number, naming, entry).await?;
+            self.tnc_add(Key::inode(inode.number), place(at[1], lengths[1])).await?;
+            self.tnc_add(Key::inode(directory.number), place(at[2], lengths[2])).await
+        };
+        self.or_broken(indexed.await)?;
+        drop(reservation);
+        self.make_inode_clean(inode);
+        self.make_inode_clean(directory);
+        Ok(())
+    }
+
+    /// A block of a file (`ubifs_jnl_write_data`).
+    pub(crate) async fn log_data(
+        &self,
+        inode: &Inode,
+        block: u32,
+        data: &[u8],
+    ) -> Result<(), Errno> {
+        let wanted = self.compressor_of(inode);
+        self.charge(data.len(), self.options.costs.compress_ps_per_byte(wanted)).await;
+        let (compressor, stored) = wanted.compress(data);
+        let key = Key::data(inode.number, block);
+        let node =
+            DataNode { key, bytes: data.len() as u32, compressor: compressor.number(), stored };
+        let node = node.to_bytes();
+        let length = node.len();
+        let mut reservation = self.reservation(DATA_HEAD, length).await?;
+        let (nodes, inodes) = (vec![(kind::DATA, node)], [inode.number]);
+        let at = self.write_group(DATA_HEAD, nodes, &mut reservation, &inodes, false).await?;
+        self.or_broken(self.tnc_add(key, place(at[0], length)).await)?;
+        drop(reservation);
+        self.count(|statistics| {
+            statistics.data_nodes += 1;
+            statistics.data_bytes += data.len() as u64;
+        });
+        Ok(())
+    }
+
+    pub(crate) fn compressor_of(&self, inode: &Inode) -> Compressor {
+        if inode.data.borrow().node.flags & flag::COMPRESS == 0 {
+            Compressor::None
+        } else {
+            self.compressor
+        }
+    }
+
+    /// An inode; if it has no names it leaves the index (`ubifs_jnl_write_inode`).
+    pub(crate) async fn log_inode(&self, inode: &Rc<Inode>) -> Result<(), Errno> {
+        let node = self.pack(inode);
+        let length = node.len();
+        let is_last = inode.data.borrow().node.links == 0;
+        let syncs = !is_last && self.is_synchronous(inode);
+        let mut reservation = self.reservation(BASE_HEAD, length).await?;
+        let (nodes, inodes) = (vec![(kind::INODE, node)], [inode.number]);
+        let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &inodes, syncs).await?;
+        let indexed = async {
+            if is_last {
+                self.tnc_remove_inode(inode.number).await?;
+                self.orphans.borrow_mut().remove(inode.number);
+                self.add_dirt(at[0].0, length as u32).await
+            } else {
+                self.tnc_add(Key::inode(inode.number), place(at[0], length)).await
+            }
+        };
+        self.or_broken(indexed.await)?;
+        drop(reservation);
+        Ok(())
+    }
+
+    /// An inode without names and users (`ubifs_jnl_delete_inode`): the journal has said so already
+    /// if no commit was made since.
+    pub(crate) async fn log_deletion(&self, inode: &Rc<Inode>) -> Result<(), Errno> {
+        let (deleted_in, attributes) = {
+            let data = inode.data.borrow();
+            (data.deleted_in, data.node.attribute_count)
+        };
+        if attributes > 1 || deleted_in != self.commit_number.get() {
+            return self.log_inode(inode).await;
+        }
+        let held = self.commit_lock.read().await;
+        if deleted_in != self.commit_number.get() {
+            drop(held);
+            return self.log_inode(inode).await;
+        }
+        self.or_broken(self.tnc_remove_inode(inode.number).await)?;
+        self.orphans.borrow_mut().remove(inode.number);
+        Ok(())
+    }
+
+    /// A name moves; another one may go for it (`ubifs_jnl_rename`).
+    pub(crate) async fn log_rename(
+        &self,
+        inode: &Rc<Inode>,
+        from: (&Rc<Inode>, &[u8]),
+        to: (&Rc<Inode>, &[u8]),
+        replaced: Option<&Rc<Inode>>,
+    ) -> Result<(), Errno> {
+        let named = |name, is_removal| Naming { name, is_removal, is_attribute: false };
+        let (new, old) = (named(to.1, false), named(from.1, true));
+        let mut nodes = vec![
+            (kind::ENTRY, self.entry(to.0.number, new, inode)),
+            (kind::ENTRY, self.entry(from.0.number, old, inode)),
+        ];
+        let mut inodes = Vec::new();
+        inodes.extend(replaced.cloned());
+        inodes.push(from.0.clone());
+        if to.0.number != from.0.number {
+            inodes.push(to.0.clone());
+        }
+        nodes.extend(inodes.iter().map(|inode| (kind::INODE, self.pack(inode))));
+        let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
+        let last = replaced.filter(|replaced| replaced.data.borrow().node.links == 0);
+        if let Some(last) = last {
+            self.orphans.borrow_mut().add(last.number);
+        }
+        let bytes = Self::group_bytes(&lengths);
+        let mut reservation = match self.reservation(BASE_HEAD, bytes).await {
+            Ok(reservation) => reservation,
+            Err(error) => {
+                if let Some(last) = last {
+                    self.orphans.borrow_mut().remove(last.number);
+                }
+                return Err(error);
+            }
+        };
+        if let Some(last) = last {
+            last.data.borrow_mut().deleted_in = self.commit_number.get();
+        }
+        let numbers: Vec<_> = inodes.iter().map(|inode| inode.number).collect();
+        let syncs = inodes.iter().any(|inode| self.is_synchronous(inode));
+        let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &numbers, syncs).await?;
+        let indexed = async {
+            self.index_entry(to.0.number, new, place(at[0], lengths[0])).await?;
+            self.index_entry(from.0.number, old, place(at[1], lengths[1])).await?;
+            for (inode, (at, length)) in inodes.iter().zip(at.iter().zip(&lengths).skip(2)) {
+                self.tnc_add(Key::inode(inode.number), place(*at, *length)).await?;
+            }
+            Ok(())
+        };
+        self.or_broken(indexed.await)?;
+        drop(reservation);
+        for inode in inodes {
+            self.make_inode_clean(&inode);
+        }
+        Ok(())
+    }
+
+    /// The shortened last block of a file that is cut within it.
+    async fn cut_block(&self, inode: &Inode, new_size: u64) -> Result<Option<DataNode>, Errno> {
+        let block = BLOCK_BYTES as u64;
+        let (number, keep) = ((new_size / block) as u32, (new_size % block) as usize);
+        if keep == 0 {
+            return Ok(None);
+        }
+        let key = Key::data(inode.number, number);
+        let Some(node) = self.tnc_lookup(key).await? else { return Ok(None) };
+        let node = DataNode::parse(&node);
+        if node.bytes as usize <= keep {
+            return Ok(None);
+        }
+        let data = self.restore(&node).await?;
+        let wanted = self.compressor_of(inode);
+        self.charge(keep, self.options.costs.compress_ps_per_byte(wanted)).await;
+        let (compressor, stored) = wanted.compress(&data[..keep]);
+        let compressor = compressor.number();
+        Ok(Some(DataNode { key, bytes: keep as u32, compressor, stored }))
+    }
+
+    /// The data of a node.
+    pub(crate) async fn restore(&self, node: &DataNode) -> Result<Vec<u8>, Errno> {
+        let bytes = node.bytes as usize;
+        let compressor = Compressor::from_number(node.compressor);
+        let data = match compressor {
+            Some(compressor) if (1..=BLOCK_BYTES).contains(&bytes) => {
+                self.charge(bytes, self.options.costs.decompress_ps_per_byte(compressor)).await;
+                compressor.decompress(&node.stored, bytes)
+            }
+            _ => None,
+        };
+        data.ok_or_else(|| {
+            let (inode, block) = (node.key.inode, node.key.low());
+            self.find(format!("inode {inode}: data of block {block} cannot be restored"));
+            Errno::Eio
+        })
+    }
+
+    /// A file was cut (`ubifs_jnl_truncate`).
+    pub(crate) async fn log_cut(
+        &self,
+        inode: &Rc<Inode>,
+        old_size: u64,
+        new_size: u64,
+    ) -> Result<(), Errno> {
+        let cut = TruncationNode { inode: inode.number as u32, old_size, new_size };
+        let mut nodes = vec![(kind::INODE, self.pack(inode)), (kind::TRUNCATION, cut.to_bytes())];
+        let last = self.cut_block(inode, new_size).await?;
+        let last_key = last.as_ref().map(|last| last.key);
+        nodes.extend(last.map(|last| (kind::DATA, last.to_bytes())));
+        let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
+        debug_assert!(lengths[1] == TRUNCATION_BYTES && lengths[0] >= INODE_BYTES);
+        let bytes = Self::group_bytes(&lengths);
+        let mut reservation = self.reservation(BASE_HEAD, bytes).await?;
+        let (syncs, inodes) = (self.is_synchronous(inode), [inode.number]);
+        let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &inodes, syncs).await?;
+        let indexed = async {
+            if let Some(key) = last_key {
+                debug_assert!(lengths[2] > DATA_BYTES, "there is data");
+                self.tnc_add(key, place(at[2], lengths[2])).await?;
+            }
+            self.tnc_add(Key::inode(inode.number), place(at[0], lengths[0])).await?;
+            self.add_dirt(at[1].0, TRUNCATION_BYTES as u32).await?;
+            self.remove_blocks(inode.number, old_size, new_size).await
+        };
+        self.or_broken(indexed.await)?;
+        drop(reservation);
+        self.make_inode_clean(inode);
+        Ok(())
+    }
+
+    /// An extended attribute goes (`ubifs_jnl_delete_xattr`).
+    pub(crate) async fn log_attribute_removal(
+        &self,
+        host: &Rc<Inode>,
+        name: &[u8],
+        value: &Rc<Inode>,
+    ) -> Result<(), Errno> {
+        let naming = Naming { name, is_removal: true, is_attribute: true };
+        let nodes = vec![
+            (kind::ATTRIBUTE, self.entry(host.number, naming, value)),
+            (kind::INODE, self.pack(value)),
+            (kind::INODE, self.pack(host)),
+        ];
+        let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
+        let mut reservation = self.reservation(BASE_HEAD, Self::group_bytes(&lengths)).await?;
+        let (syncs, inodes) = (self.is_synchronous(host), [host.number]);
+        let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &inodes, syncs).await?;
+        let indexed = async {
+            self.index_entry(host.number, naming, place(at[0], lengths[0])).await?;
+            self.tnc_remove_range(Key::inode(value.number), Key::last_of(value.number)).await?;
+            self.add_dirt(at[1].0, lengths[1] as u32).await?;
+            self.tnc_add(Key::inode(host.number), place(at[2], lengths[2])).await
+        };
+        self.or_broken(indexed.await)?;
+        drop(reservation);
+        self.make_inode_clean(host);
+        Ok(())
+    }
+
+    /// An extended attribute has another value (`ubifs_jnl_change_xattr`).
+    pub(crate) async fn log_attribute_change(
+        &self,
+        host: &Rc<Inode>,
+        value: &Rc<Inode>,
+    ) -> Result<(), Errno> {
+        let nodes = vec![(kind::INODE, self.pack(host)), (kind::INODE, self.pack(value))];
+        let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
+        let mut reservation = self.reservation(BASE_HEAD, Self::group_bytes(&lengths)).await?;
+        let (syncs, inodes) = (self.is_synchronous(host), [host.number, value.number]);
+        let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &inodes, syncs).await?;
+        let indexed = async {
+            self.tnc_add(Key::inode(host.number), place(at[0], lengths[0])).await?;
+            self.tnc_add(Key::inode(value.number), place(at[1], lengths[1])).await
+        };
+        self.or_broken(indexed.await)?;
+        drop(reservation);
+        self.make_inode_clean(host);
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! A host in small: dirty pages in memory, written back when asked, over a mounted file system.
+
+use super::CALLER;
+use posix::{Changes, Errno, FileSystem, InodeNumber, NewInode, PAGE_BYTES};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use ubifs::Ubifs;
+
+type Page = Box<[u8; PAGE_BYTES]>;
+
+/// Paths over a mount, and its page cache.
+pub(crate) struct Host {
+    pub(crate) fs: Ubifs,
+    pages: RefCell<BTreeMap<(InodeNumber, u64), Page>>,
+    dirty: RefCell<BTreeSet<(InodeNumber, u64)>>,
+}
+
+impl Host {
+    pub(crate) fn new(fs: Ubifs) -> Self {
+        Self { fs, pages: RefCell::default(), dirty: RefCell::default() }
+    }
+
+    /// The directory of a path, and the last name.
+    pub(crate) async fn parent<'p>(&self, path: &'p str) -> Result<(InodeNumber, &'p [u8]), Errno> {
+        let mut inode = self.fs.root();
+        let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
+        for part in parents.split('/').filter(|part| !part.is_empty()) {
+            inode = self.fs.lookup(inode, part.as_bytes()).await?;
+        }
+        Ok((inode, name.as_bytes()))
+    }
+
+    pub(crate) async fn find(&self, path: &str) -> Result<InodeNumber, Errno> {
+        if path == "." {
+            return Ok(self.fs.root());
+        }
+        let (directory, name) = self.parent(path).await?;
+        self.fs.lookup(directory, name).await
+    }
+
+    pub(crate) async fn make(&self, path: &str, new: NewInode<'_>) -> Result<InodeNumber, Errno> {
+        let (directory, name) = self.parent(path).await?;
+        self.fs.make(&CALLER, directory, name, new).await
+    }
+
+    /// `open` with `O_CREAT`: the file, made if need be.
+    pub(crate) async fn open(&self, path: &str) -> Result<InodeNumber, Errno> {
+        match self.find(path).await {
+            Err(Errno::Enoent) => self.make(path, NewInode::Regular(0o644)).await,
+            found => found,
+        }
+    }
+
+    pub(crate) async fn write(
+        &self,
+        inode: InodeNumber,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), Errno> {
+        let (mut at, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            let (page, from) = (at / PAGE_BYTES as u64, (at % PAGE_BYTES as u64) as usize);
+            let count = rest.len().min(PAGE_BYTES - from);
+            let (part, key) = (from..from + count, (inode, page));
+            let is_cached = self.pages.borrow().contains_key(&key);
+            let must_read =
+                self.fs.begin_write(&CALLER, inode, page, part.clone(), is_cached).await?;
+            let known = self.pages.borrow_mut().remove(&key);
+            let mut bytes = known.unwrap_or_else(|| Box::new([0; PAGE_BYTES]));
+            if must_read {
+                self.fs.read_page(inode, page, &mut bytes).await?;
+            }
+            bytes[part.clone()].copy_from_slice(&rest[..count]);
+            self.pages.borrow_mut().insert(key, bytes);
+            self.dirty.borrow_mut().insert(key);
+            self.fs.end_write(&CALLER, inode, page, part).await?;
+            at += count as u64;
+            rest = &rest[count..];
+        }
+        Ok(())
+    }
+
+    /// Reads a whole file, by way of the cache.
+    pub(crate) async fn read(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {
+        let size = self.fs.attributes(inode).await?.size_bytes;
+        let mut content = Vec::new();
+        for page in 0..size.div_ceil(PAGE_BYTES as u64) {
+            let known = self.pages.borrow().get(&(inode, page)).cloned();
+            let bytes = match known {
+                Some(bytes) => bytes,
+                None => {
+                    let mut bytes = Box::new([0; PAGE_BYTES]);
+                    self.fs.read_page(inode, page, &mut bytes).await?;
+                    self.pages.borrow_mut().insert((inode, page), bytes.clone());
+                    bytes
+                }
+            };
+            content.extend_from_slice(&bytes[..]);
+        }
+        content.truncate(size as usize);
+        Ok(content)
+    }
+
+    async fn write_back(&self, key: (InodeNumber, u64)) -> Result<(), Errno> {
+        if !self.dirty.borrow_mut().remove(&key) {
+            return Ok(());
+        }
+        let bytes = self.pages.borrow()[&key].clone();
+        self.fs.write_page(&CALLER, key.0, key.1, &bytes, 0..PAGE_BYTES).await
+    }
+
+    /// Writes back the dirty pages of a file.
+    pub(crate) async fn flush(&self, inode: InodeNumber) -> Result<(), Errno> {
+        let keys: Vec<_> =
+            self.dirty.borrow().range((inode, 0)..=(inode, u64::MAX)).copied().collect();
+        for key in keys {
+            self.write_back(key).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes back all dirty pages, file by file, and inodes.
+    pub(crate) async fn flush_all(&self) -> Result<(), Errno> {
+        let mut inodes = self.fs.dirty_inodes();
+        inodes.extend(self.dirty.borrow().iter().map(|key| key.0));
+        let mut done = BTreeSet::new();
+        for inode in inodes {
+            if done.insert(inode) {
+                self.flush(inode).await?;
+                self.fs.write_inode(inode).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn fsync(&self, inode: InodeNumber) -> Result<(), Errno> {
+        self.flush(inode).await?;
+        self.fs.fsync(&CALLER, inode).await
+    }
+
+    pub(crate) async fn sync(&self) -> Result<(), Errno> {
+        self.flush_all().await?;
+        self.fs.sync().await
+    }
+
+    pub(crate) async fn unmount(&self) -> Result<(), Errno> {
+        self.flush_all().await?;
+        self.fs.unmount().await
+    }
+
+    pub(crate) async fn truncate(&self, inode: InodeNumber, size: u64) -> Result<(), Errno> {
+        let last = (inode, size / PAGE_BYTES as u64);
+        if size < self.fs.attributes(inode).await?.size_bytes {
+            if !size.is_multiple_of(PAGE_BYTES as u64) {
+                self.write_back(last).await?;
+            }
+            let changes = Changes { size_bytes: Some(size), ..Changes::default() };
+            self.fs.change(&CALLER, inode, &changes).await?;
+            self.drop_pages(inode, size.div_ceil(PAGE_BYTES as u64));
+            if let Some(bytes) = self.pages.borrow_mut().get_mut(&last) {
+                bytes[(size % PAGE_BYTES as u64) as usize..].fill(0);
+            }
+            return Ok(());
+        }
+        let changes = Changes { size_bytes: Some(size), ..Changes::default() };
+        self.fs.change(&CALLER, inode, &changes).await
+    }
+
+    fn drop_pages(&self, inode: InodeNumber, from: u64) {
+        let range = (inode, from)..=(inode, u64::MAX);
+        self.pages.borrow_mut().retain(|key, _| !range.contains(key));
+        self.dirty.borrow_mut().retain(|key| !range.contains(key));
+    }
+
+    /// `drop_caches`: clean pages and inodes go, and nodes of the index.
+    pub(crate) async fn drop_caches(&self) {
+        let dirty = self.dirty.borrow().clone();
+        self.pages.borrow_mut().retain(|key, _| dirty.contains(key));
+        for inode in 2..2000 {
+            self.fs.forget(inode).await.expect("forgotten");
+        }
+        self.fs.shrink(u64::MAX);
+    }
+
+    pub(crate) async fn unlink(&self, path: &str) -> Result<(), Errno> {
+        let (directory, name) = self.parent(path).await?;
+        let inode = self.fs.lookup(directory, name).await?;
+        self.fs.unlink(&CALLER, directory, name).await?;
+        self.forget_if_nameless(inode).await
+    }
+
+    pub(crate) async fn forget_if_nameless(&self, inode: InodeNumber) -> Result<(), Errno> {
+        if self.fs.attributes(inode).await?.links == 0 {
+            self.drop_pages(inode, 0);
+            self.fs.forget(inode).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
+        let (from, to) = (self.parent(from).await?, self.parent(to).await?);
+        let replaced = self.fs.lookup(to.0, to.1).await.ok();
+        self.fs.rename(&CALLER, from, to).await?;
+        match replaced {
+            Some(inode) => self.forget_if_nameless(inode).await,
+            None => Ok(()),
+        }
+    }
+}
