@@ -323,10 +323,9 @@ impl FileSystem for Nilfs2 {
         let per_segment = geometry.blocks_per_segment;
         let reserved = geometry.reserved_segments * per_segment;
         let free = self.engine.clean_segments.get() * per_segment;
-        let hidden = if self.engine.options.profile.statfs_hides_reserved { reserved } else { 0 };
         SpaceUse {
             block_bytes: geometry.block_bytes as u32,
-            blocks: (geometry.blocks() - geometry.first_data_block).saturating_sub(hidden),
+            blocks: geometry.blocks() - geometry.first_data_block,
             free_blocks: free,
             available_blocks: free.saturating_sub(reserved),
         }

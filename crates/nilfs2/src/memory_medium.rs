@@ -177,6 +177,10 @@ impl BlockMedium for MemoryMedium {
         })))
     }
 
+    fn read_ahead(&self, first_block: u64, blocks: u32, _submitter: Submitter) {
+        self.reads.borrow_mut().push((first_block, blocks));
+    }
+
     fn write(
         &self,
         first_block: u64,

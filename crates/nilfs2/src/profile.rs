@@ -16,8 +16,6 @@ pub struct Profile {
     pub fsync_writes_data_first: bool,
     /// The cleaner runs between two limits of clean segments; else all the time.
     pub cleaner_has_limits: bool,
-    /// The sum of free blocks that `statfs` tells leaves the reserved segments out.
-    pub statfs_hides_reserved: bool,
 }
 
 /// All profiles, oldest first.
@@ -31,7 +29,6 @@ pub const PROFILES: &[Profile] = &[
         flushes: false,
         fsync_writes_data_first: true,
         cleaner_has_limits: false,
-        statfs_hides_reserved: true,
     },
     Profile {
         name: "linux-2.6.35",
@@ -39,7 +36,6 @@ pub const PROFILES: &[Profile] = &[
         flushes: true,
         fsync_writes_data_first: true,
         cleaner_has_limits: true,
-        statfs_hides_reserved: true,
     },
     Profile {
         name: "linux-6.1",
@@ -47,7 +43,6 @@ pub const PROFILES: &[Profile] = &[
         flushes: true,
         fsync_writes_data_first: false,
         cleaner_has_limits: true,
-        statfs_hides_reserved: true,
     },
     Profile {
         name: "linux-6.12",
@@ -55,7 +50,6 @@ pub const PROFILES: &[Profile] = &[
         flushes: true,
         fsync_writes_data_first: false,
         cleaner_has_limits: true,
-        statfs_hides_reserved: true,
     },
 ];
 

@@ -102,6 +102,27 @@ fn calls_cause_the_bios_of_the_kernel() {
     assert!(is_done);
 }
 
+/// As blktrace shows for a fresh file system: the segment of the log, and the next one because the
+/// log begins its segment.
+#[test]
+fn a_mount_reads_segments_ahead() {
+    let (_, is_done) = run(MemoryMedium::new(DEVICE_BYTES), |bench| async move {
+        let fs = fresh(&bench, quiet()).await;
+        let reads = bench.medium.take_reads();
+        assert_eq!(reads[..4], [(0, 1), (LAST, 1), (1, 63), (64, 64)]);
+        fs.unmount().await.expect("it unmounts");
+        let fs = bench.mount(quiet()).await;
+        make(&fs, "file").await;
+        fs.unmount().await.expect("it unmounts");
+        bench.medium.take_reads();
+        bench.mount(quiet()).await;
+        let reads = bench.medium.take_reads();
+        assert_eq!(reads[..3], [(0, 1), (LAST, 1), (1, 63)]);
+        assert!(reads[3..].iter().all(|(_, blocks)| *blocks == 1), "{reads:?}");
+    });
+    assert!(is_done);
+}
+
 #[test]
 fn neighbours_are_read_together() {
     let (_, is_done) = run(MemoryMedium::new(DEVICE_BYTES), |bench| async move {
