@@ -16,6 +16,7 @@ mod bytes;
 mod check;
 mod cleaner;
 mod collect;
+mod complete;
 mod constructor;
 mod cpfile;
 mod dat;

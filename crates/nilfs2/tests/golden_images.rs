@@ -20,6 +20,7 @@ fn images_show_what_the_kernel_shows() {
             assert_eq!(fs.findings(), Vec::<String>::new(), "{name}");
             fs.drop_caches();
             assert_same(name, &manifest(&fs).await, &expected(name));
+            assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new(), "{name}");
         });
         assert!(done.1, "{name}");
     }
