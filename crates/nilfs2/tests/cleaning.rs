@@ -2,7 +2,9 @@
 
 mod support;
 
-use nilfs2::{CleanerSettings, FormatOptions, MemoryMedium, MountOptions, Nilfs2, format};
+use nilfs2::{
+    CleanerSettings, FormatOptions, MemoryMedium, MountOptions, Nilfs2, find_profile, format,
+};
 use posix::{Errno, FileSystem};
 use random::Stream;
 use std::cell::Cell;
@@ -175,4 +177,41 @@ fn checkpoints_of_a_kernels_image_are_changed() {
         assert_same("snapshot 30", &old, &expected);
     });
     assert!(is_done);
+}
+
+#[test]
+fn the_first_daemons_cleaned_all_the_time() {
+    let cleaned = Rc::new(Cell::new((0, 0)));
+    let told = cleaned.clone();
+    run(MemoryMedium::new(32 << 20), |bench| async move {
+        let old = find_profile("linux-2.6.29").expect("in the table");
+        let fs = fresh(&bench, MountOptions::new(old)).await;
+        let mut stream = Stream::new(8, "work");
+        let mut model = Model::new(500_000);
+        model.add_made_by_format();
+        for _ in 0..300 {
+            model.step(&fs, &mut stream).await.expect("there is room");
+        }
+        fs.sync().await.expect("it syncs");
+        let clean = |segments: Vec<nilfs2::records::SegmentUsage>| {
+            segments.iter().filter(|usage| usage.is_clean()).count()
+        };
+        let before = clean(fs.segments().await.expect("listed"));
+        let settings = CleanerSettings { protection_period_s: 0, ..CleanerSettings::of(old) };
+        let daemon = fs.clone();
+        bench.sim.spawn(async move {
+            let _ = daemon.run_cleaner(settings).await;
+        });
+        // What is newer than the second superblock is protected, and that is written once a minute.
+        for _ in 0..14 {
+            bench.sim.sleep(11_000_000_000).await;
+            model.step(&fs, &mut stream).await.expect("there is room");
+            fs.sync().await.expect("it syncs");
+        }
+        told.set((before, clean(fs.segments().await.expect("listed"))));
+        assert_sound(&fs, "cleaned").await;
+        bench.sim.stop();
+    });
+    let (before, after) = cleaned.get();
+    assert!(after > before, "{before} segments were clean, {after} are");
 }
