@@ -16,6 +16,7 @@ mod bytes;
 mod check;
 mod cleaner;
 mod collect;
+mod complete;
 mod constructor;
 mod cpfile;
 mod dat;
@@ -36,6 +37,7 @@ mod operations;
 mod palloc;
 mod profile;
 mod propagate;
+mod read;
 pub mod records;
 mod recovery;
 mod sufile;
@@ -52,6 +54,4 @@ pub use medium::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
 pub use memory_medium::{Bio, MemoryMedium};
 pub use mount::MountError;
 pub use profile::{CpuCosts, MountOptions, PROFILES, Profile, find_profile};
-pub use superblock::{
-    STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock,
-};
+pub use superblock::{STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};

@@ -5,6 +5,7 @@
 use crate::directory::NAME_BYTES_MAX;
 use crate::engine::Engine;
 use crate::file::File;
+use crate::inode::check_target;
 use posix::{Caller, Changes, Errno, FileType, NewInode, PAGE_BYTES};
 use std::ops::Range;
 use std::rc::Rc;
@@ -40,7 +41,7 @@ impl Engine {
     ) -> Result<u64, Errno> {
         check_name(name)?;
         if let NewInode::Symlink(target) = new {
-            Self::check_target(target)?;
+            check_target(target)?;
         }
         let _transaction = self.transactions.read().await;
         self.may_allocate()?;
@@ -52,9 +53,7 @@ impl Engine {
             return Err(Errno::Enoent);
         }
         let (mode, device) = match new {
-            NewInode::Regular(permissions) => {
-                (FileType::Regular.mode_bits() | permissions, (0, 0))
-            }
+            NewInode::Regular(permissions) => (FileType::Regular.mode_bits() | permissions, (0, 0)),
             NewInode::Directory(permissions) => {
                 if parent.inode.borrow().links >= LINKS_MAX {
                     return Err(Errno::Emlink);
@@ -236,8 +235,7 @@ impl Engine {
         self.may_allocate()?;
         let file = self.file(inode).await?;
         self.compute_bytes(part.len() as u64, self.options.costs.copy_ps_per_byte).await;
-        let is_hole =
-            file.cached(page).is_none() && self.map_lookup(&file, page).await?.is_none();
+        let is_hole = file.cached(page).is_none() && self.map_lookup(&file, page).await?.is_none();
         self.put_data(&file, page, bytes.to_vec()).await?;
         let end = page * PAGE_BYTES as u64 + part.end as u64;
         {

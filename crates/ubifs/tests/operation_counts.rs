@@ -61,8 +61,11 @@ impl Replay {
     }
 
     async fn command(&mut self, words: &[&str]) {
-        let options =
-            FormatOptions { image_sequence: 42, header_offset: self.header_offset, keeps_counters: true };
+        let options = FormatOptions {
+            image_sequence: 42,
+            header_offset: self.header_offset,
+            keeps_counters: true,
+        };
         let (sim, cpus) = (self.bench.sim.clone(), self.bench.cpus.clone());
         match words[0] {
             "ubiformat" => Ubi::format(&sim, cpus, self.bench.mtd().clone(), &options)
