@@ -448,6 +448,9 @@ impl Engine {
         let has_orphans = master.flags & flag::NO_ORPHANS == 0;
         self.needs_recovery.set(master.flags & flag::DIRTY != 0);
         self.begin_with(self.grown(Master { flags: master.flags & !flag::RECOVERED, ..master })?);
+        if self.options.profile.reads_root_twice {
+            self.read_node(master.root, kind::INDEX).await?;
+        }
         if is_writable && self.needs_recovery.get() {
             self.recover_heads().await?;
         }

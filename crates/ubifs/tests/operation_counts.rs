@@ -21,7 +21,7 @@ struct Replay {
     bench: Bench,
     header_offset: Option<u32>,
     ubi: Option<Rc<Ubi>>,
-    host: Option<Host>,
+    host: Option<Rc<Host>>,
     phases: Vec<(String, Counts)>,
     phase: String,
     before: Counts,
@@ -42,6 +42,14 @@ impl Replay {
         let spent = [0, 1, 2].map(|at| now[at] - self.before[at]);
         if !self.phase.is_empty() {
             self.phases.push((self.phase.clone(), spent));
+        }
+        if std::env::var("UBLOG").is_ok() {
+            let log = self.bench.mtd().with_chip(nand::Chip::take_log);
+            println!("# phase {}", self.phase);
+            for operation in log {
+                println!("{operation:?}");
+            }
+            self.bench.mtd().with_chip(nand::Chip::start_log);
         }
         (self.phase, self.before) = (next.to_owned(), now);
     }
@@ -81,6 +89,9 @@ impl Replay {
     async fn line(&mut self, line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
+        if let Some(host) = &self.host {
+            host.now.set(1_700_000_000 + (self.bench.sim.now() / 1_000_000_000) as i64);
+        }
         match words[..] {
             ["phase", name] => self.end_phase(name),
             ["cmd", ..] => self.command(&words[1..]).await,

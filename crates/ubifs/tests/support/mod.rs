@@ -6,7 +6,7 @@ pub(crate) mod work;
 
 use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, find_layout};
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage, find_part};
-use posix::{Caller, FileSystem, Time};
+use posix::FileSystem;
 use sim::{Cpus, RunEnd, Sim, Simulation};
 use std::path::Path;
 use std::rc::Rc;
@@ -47,9 +47,6 @@ pub(crate) fn load(dump: &[u8]) -> Chip {
     let blocks = dump.len() / (64 * 2112);
     Chip::load_image(&part(blocks as u32), &mut &dump[..], ImageLayout::WithOob).expect("it fits")
 }
-
-pub(crate) const CALLER: Caller =
-    Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
 
 /// What a test has at hand inside the simulation.
 #[derive(Clone)]
