@@ -78,7 +78,7 @@ fn recover(
         assert_eq!(fs.check().await.expect("it reads"), Vec::<String>::new(), "{label}");
         let host = Host::new(fs);
         promise.compare(&host, &label).await;
-        fork.things.clear();
+        fork.start_anew();
         let mut stream = Stream::new(cut.map_or(1, |cut| cut.0), "after");
         for _ in 0..10 {
             fork.step(&host, &mut stream, 9_000).await;

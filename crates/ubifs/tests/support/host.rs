@@ -16,6 +16,8 @@ pub(crate) struct Host {
     pub(crate) fs: Ubifs,
     pages: RefCell<BTreeMap<(InodeNumber, u64), Page>>,
     dirty: RefCell<BTreeSet<(InodeNumber, u64)>>,
+    /// Names that were looked up or made.
+    names: RefCell<BTreeMap<(InodeNumber, Vec<u8>), InodeNumber>>,
     /// Seconds since 1970.
     pub(crate) now: Cell<i64>,
 }
@@ -48,7 +50,8 @@ impl CachedPages for Host {
 impl Host {
     pub(crate) fn new(fs: Ubifs) -> Rc<Self> {
         let now = Cell::new(1_700_000_000);
-        let host = Self { fs, pages: RefCell::default(), dirty: RefCell::default(), now };
+        let (pages, dirty, names) = (RefCell::default(), RefCell::default(), RefCell::default());
+        let host = Self { fs, pages, dirty, names, now };
         let host = Rc::new(host);
         let pages: Rc<dyn CachedPages> = host.clone();
         host.fs.use_cached_pages(Rc::downgrade(&pages));
@@ -59,12 +62,22 @@ impl Host {
         Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(self.now.get()) }
     }
 
+    async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
+        let key = (directory, name.to_vec());
+        if let Some(known) = self.names.borrow().get(&key) {
+            return Ok(*known);
+        }
+        let found = self.fs.lookup(directory, name).await?;
+        self.names.borrow_mut().insert(key, found);
+        Ok(found)
+    }
+
     /// The directory of a path, and the last name.
     pub(crate) async fn parent<'p>(&self, path: &'p str) -> Result<(InodeNumber, &'p [u8]), Errno> {
         let mut inode = self.fs.root();
         let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
         for part in parents.split('/').filter(|part| !part.is_empty()) {
-            inode = self.fs.lookup(inode, part.as_bytes()).await?;
+            inode = self.lookup(inode, part.as_bytes()).await?;
         }
         Ok((inode, name.as_bytes()))
     }
@@ -74,12 +87,14 @@ impl Host {
             return Ok(self.fs.root());
         }
         let (directory, name) = self.parent(path).await?;
-        self.fs.lookup(directory, name).await
+        self.lookup(directory, name).await
     }
 
     pub(crate) async fn make(&self, path: &str, new: NewInode<'_>) -> Result<InodeNumber, Errno> {
         let (directory, name) = self.parent(path).await?;
-        self.fs.make(&self.caller(), directory, name, new).await
+        let made = self.fs.make(&self.caller(), directory, name, new).await?;
+        self.names.borrow_mut().insert((directory, name.to_vec()), made);
+        Ok(made)
     }
 
     /// `open` with `O_CREAT`: the file, made if need be.
@@ -218,13 +233,15 @@ impl Host {
         for inode in 2..2000 {
             self.fs.forget(inode).await.expect("forgotten");
         }
+        self.names.borrow_mut().clear();
         self.fs.shrink();
     }
 
     pub(crate) async fn unlink(&self, path: &str) -> Result<(), Errno> {
         let (directory, name) = self.parent(path).await?;
-        let inode = self.fs.lookup(directory, name).await?;
+        let inode = self.lookup(directory, name).await?;
         self.fs.unlink(&self.caller(), directory, name).await?;
+        self.names.borrow_mut().remove(&(directory, name.to_vec()));
         self.forget_if_nameless(inode).await
     }
 
@@ -238,8 +255,11 @@ impl Host {
 
     pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
         let (from, to) = (self.parent(from).await?, self.parent(to).await?);
-        let replaced = self.fs.lookup(to.0, to.1).await.ok();
+        let inode = self.lookup(from.0, from.1).await?;
+        let replaced = self.lookup(to.0, to.1).await.ok();
         self.fs.rename(&self.caller(), from, to).await?;
+        self.names.borrow_mut().remove(&(from.0, from.1.to_vec()));
+        self.names.borrow_mut().insert((to.0, to.1.to_vec()), inode);
         match replaced {
             Some(inode) => self.forget_if_nameless(inode).await,
             None => Ok(()),

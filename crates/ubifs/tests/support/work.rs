@@ -55,6 +55,12 @@ impl Model {
         Self { things: self.things.clone(), promise, count: self.count }
     }
 
+    /// Work from here on knows nothing of what is there, and makes names of its own.
+    pub(crate) fn start_anew(&mut self) {
+        self.things.clear();
+        self.count += 1_000_000;
+    }
+
     /// The same things under another's promise.
     pub(crate) fn under(&self, promise: Rc<Promise>) -> Self {
         Self { things: self.things.clone(), promise, count: self.count }
