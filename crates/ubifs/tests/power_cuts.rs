@@ -131,7 +131,7 @@ fn synced_data_survives_where_a_torn_write_never_began() {
 
 #[test]
 fn synced_data_survives_where_half_a_write_is_there() {
-    storm(TornWrite::Half, 12, 7);
+    storm(TornWrite::Half, 12, 4);
 }
 
 #[test]
