@@ -199,7 +199,7 @@ impl Engine {
                 Err(Errno::Enospc) => {
                     // The collector takes the lock of its own head.
                     drop(held);
-                    let leb = match self.collect(false).await {
+                    let leb = match Box::pin(self.collect(false)).await {
                         Ok(leb) => leb,
                         Err(Obstacle::Failed(Errno::Enospc)) if retries < 2 => {
                             retries += 1;
@@ -257,7 +257,7 @@ impl Engine {
                 self.find("commits make no room in the journal".into());
                 return Err(Errno::Enospc);
             }
-            self.commit().await?;
+            Box::pin(self.commit()).await?;
         }
     }
 

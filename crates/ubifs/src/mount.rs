@@ -92,7 +92,7 @@ impl Ubifs {
     ) -> Result<Self, MountError> {
         let superblock = read_or_make(&volume, &options).await?;
         let engine = Rc::new(Engine::new(sim, cpus, volume, superblock, options));
-        let mounted = engine.mount().await;
+        let mounted = Box::pin(engine.mount()).await;
         let damaged =
             |error| MountError::Damaged { error, findings: engine.findings.borrow().clone() };
         mounted.map_err(damaged)?;

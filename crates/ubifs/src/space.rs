@@ -150,7 +150,7 @@ impl Engine {
                 return Ok(budget);
             }
             self.take_back(budget);
-            match self.make_space().await {
+            match Box::pin(self.make_space()).await {
                 Ok(()) => {}
                 Err(Errno::Enospc) if !is_last => is_last = true,
                 Err(Errno::Enospc) => {
@@ -219,7 +219,7 @@ impl Engine {
             }
             let collected = {
                 let _held = self.commit_lock.read().await;
-                self.collect(true).await
+                Box::pin(self.collect(true)).await
             };
             match collected {
                 Ok(leb) => {
@@ -228,7 +228,7 @@ impl Engine {
                 Err(Obstacle::CommitFirst | Obstacle::Failed(Errno::Enospc)) => {}
                 Err(Obstacle::Failed(error)) => return Err(error),
             }
-            self.commit().await?;
+            Box::pin(self.commit()).await?;
         }
         Err(Errno::Enospc)
     }

@@ -267,3 +267,54 @@ impl Superblock {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Superblock, flag};
+    use crate::compress::Compressor;
+    use crate::volume::VolumeShape;
+
+    const SHAPE: VolumeShape = VolumeShape {
+        leb_bytes: 126_976,
+        leb_count: 2004,
+        min_io_bytes: 2048,
+        max_write_bytes: 2048,
+    };
+
+    fn made() -> Superblock {
+        Superblock::default_for(SHAPE, 4, Compressor::Lzo).expect("it fits")
+    }
+
+    #[test]
+    fn a_default_file_system_is_the_kernels() {
+        let superblock = made();
+        assert_eq!((superblock.max_bud_bytes, superblock.log_lebs), (94 * 126_976, 6));
+        assert_eq!(u64::from(superblock.leb_count) - superblock.area_lebs(), 1991);
+        assert_eq!(superblock.check(SHAPE, 4), Ok(()));
+        assert_eq!(Superblock::parse(&superblock.to_bytes()), superblock);
+        let small = VolumeShape { leb_count: 16, ..SHAPE };
+        assert!(Superblock::default_for(small, 4, Compressor::Lzo).is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_mounted_says_why() {
+        let because = |change: fn(&mut Superblock), shape: VolumeShape, what: &str| {
+            let mut superblock = made();
+            change(&mut superblock);
+            let reason = superblock.check(shape, 5).expect_err("refused");
+            assert!(reason.contains(what), "{reason}");
+        };
+        because(|it| it.flags |= flag::AUTHENTICATION, SHAPE, "authenticated");
+        because(|it| it.flags |= flag::ENCRYPTION, SHAPE, "encrypted");
+        because(|it| it.format = 6, SHAPE, "format is 6");
+        because(|it| it.format = 5, SHAPE, "contradict");
+        because(|it| it.flags |= 0x100, SHAPE, "not known");
+        because(|it| it.fanout = 2, SHAPE, "contradict");
+        because(|_| (), VolumeShape { leb_bytes: 129_024, ..SHAPE }, "header offset");
+        because(|_| (), VolumeShape { leb_count: 2003, ..SHAPE }, "2003");
+        let mut double = made();
+        (double.format, double.flags) = (5, flag::DOUBLE_HASH);
+        assert_eq!(double.check(SHAPE, 5), Ok(()));
+        assert!(double.check(SHAPE, 4).is_err());
+    }
+}

@@ -249,7 +249,8 @@ impl Engine {
                 return Ok(());
             }
             tnc.old.insert((place.leb, place.offset));
-            tnc.index_bytes -= u64::from(place.bytes.next_multiple_of(8));
+            let bytes = u64::from(place.bytes.next_multiple_of(8));
+            tnc.index_bytes = tnc.index_bytes.saturating_sub(bytes);
             place
         };
         self.add_dirt(place.leb, place.bytes).await

@@ -1,6 +1,8 @@
 //! Workloads that a kernel ran on a simulated chip, replayed: operations of the chip by phase.
 //!
-//! Expected are the counts of Linux 6.12 on nandsim, of UBI and UBIFS together.
+//! Expected are the counts of Linux 6.12 on nandsim, of UBI and UBIFS together. They are met exactly but
+//! for what the kernel's own caches decide: which inodes survive `drop_caches` (phase `read`), and, when
+//! garbage is collected, how far write-back and the commit thread got meanwhile.
 
 mod support;
 
@@ -43,14 +45,6 @@ impl Replay {
         if !self.phase.is_empty() {
             self.phases.push((self.phase.clone(), spent));
         }
-        if std::env::var("UBLOG").is_ok() {
-            let log = self.bench.mtd().with_chip(nand::Chip::take_log);
-            println!("# phase {}", self.phase);
-            for operation in log {
-                println!("{operation:?}");
-            }
-            self.bench.mtd().with_chip(nand::Chip::start_log);
-        }
         (self.phase, self.before) = (next.to_owned(), now);
     }
 
@@ -69,8 +63,11 @@ impl Replay {
     }
 
     async fn command(&mut self, words: &[&str]) {
-        let options =
-            FormatOptions { image_sequence: 42, header_offset: self.header_offset, keeps_counters: true };
+        let options = FormatOptions {
+            image_sequence: 42,
+            header_offset: self.header_offset,
+            keeps_counters: true,
+        };
         let (sim, cpus) = (self.bench.sim.clone(), self.bench.cpus.clone());
         match words[0] {
             "ubiformat" => Ubi::format(&sim, cpus, self.bench.mtd().clone(), &options)
@@ -164,6 +161,9 @@ impl Replay {
             ["drop"] => {
                 if let Some(host) = &self.host {
                     host.drop_caches().await;
+                    // The kernel asks again while something is freed: a commit that it started ends.
+                    self.bench.sim.sleep(500_000_000).await;
+                    host.fs.shrink();
                 }
             }
             ["log" | "workload", ..] | [] => {}
@@ -249,7 +249,7 @@ fn incompressible_data() {
         seq-s32k 11 2182 2
         rnd-end 2 488 1
         rnd-each 4 813 1
-        read 3236 8 1
+        read 3236 8 1 0 2
         full-umount 0 2 0
         re-attach 1046 0 0
         re-mount 264 2 0
@@ -281,7 +281,7 @@ fn compressible_data() {
         seq-s32k 3 869 1
         rnd-end 2 186 0
         rnd-each 1 265 0
-        read 1869 0 0
+        read 1869 0 0 0 2
         full-umount 0 33 1
         re-attach 1046 0 0
         re-mount 283 2 0
@@ -318,7 +318,7 @@ fn filling_the_chip() {
         fill2-attach 1046 0 0
         fill2-mount 268 2 0
         fill2-mount-bg 0 0 0
-        ow 618 1809 2
+        ow 618 1809 2 0 2
         ow-umount 0 8 1
         ow-attach 1046 0 0
         ow-mount 306 2 0
@@ -341,14 +341,14 @@ fn collecting_garbage() {
         first-mount 198 17 0
         first-mount-bg 0 0 0
         fill 6 1402 6
-        ow1 5 1048 4
-        ow2 1575 1530 30
-        ow3 1260 1451 26
-        ow4 1386 1466 28
+        ow1 5 1048 4 20 2
+        ow2 1575 1530 30 20 2
+        ow3 1260 1451 26 20 2
+        ow4 1386 1466 28 20 2
         end-umount 0 8 1
         re-attach 150 0 0
-        re-mount 250 2 0
-        re-mount-bg 0 0 0
+        re-mount 250 2 0 20 2
+        re-mount-bg 0 0 0 20 2
         end2-umount 0 8 1
         ",
     );
@@ -371,7 +371,7 @@ fn incompressible_data_with_headers_in_pages() {
         seq-s32k 12 2199 3
         rnd-end 1 471 0
         rnd-each 5 816 1
-        read 3234 13 1
+        read 3234 13 1 0 2
         full-umount 0 8 1
         re-attach 1046 0 0
         re-mount 268 2 0
@@ -408,7 +408,7 @@ fn filling_with_headers_in_pages() {
         fill2-attach 1046 0 0
         fill2-mount 234 2 0
         fill2-mount-bg 0 0 0
-        ow 624 1833 2
+        ow 624 1833 2 0 2
         ow-umount 0 8 1
         ow-attach 1046 0 0
         ow-mount 232 2 0

@@ -40,7 +40,12 @@ fn filled(seed: u64, steps: u32) -> (Contents, Model) {
 }
 
 /// Works until the power is cut; what the volume holds then, and false if it was not cut.
-fn work(contents: Contents, mut model: Model, cut: (u64, TornWrite), seed: u64) -> (Contents, bool) {
+fn work(
+    contents: Contents,
+    mut model: Model,
+    cut: (u64, TornWrite),
+    seed: u64,
+) -> (Contents, bool) {
     let volume = Rc::new(RefCell::new(None));
     let shared = volume.clone();
     let is_done = run(move |bench| async move {

@@ -111,6 +111,11 @@ impl Host {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), Errno> {
+        // Each write asks whether it takes privileges away (`file_remove_privs`).
+        match self.fs.extended_attribute(inode, b"security.capability").await {
+            Ok(_) | Err(Errno::Enodata) => {}
+            Err(error) => return Err(error),
+        }
         let (mut at, mut rest) = (offset, bytes);
         while !rest.is_empty() {
             let (page, from) = (at / PAGE_BYTES as u64, (at % PAGE_BYTES as u64) as usize);

@@ -63,7 +63,9 @@ impl Bench {
 
     pub(crate) async fn attach(&self, header_offset: Option<u32>) -> Rc<Ubi> {
         let profile = ubi::find_profile("linux-6.12").expect("in the table");
-        let options = AttachOptions { header_offset, ..AttachOptions::new(profile) };
+        // Where the device is a part of a chip, blocks are kept for bad ones of the whole chip.
+        let chip_blocks = Some(512);
+        let options = AttachOptions { header_offset, chip_blocks, ..AttachOptions::new(profile) };
         Ubi::attach(&self.sim, self.cpus.clone(), self.mtd().clone(), options)
             .await
             .unwrap_or_else(|error| panic!("it attaches: {error}"))

@@ -315,7 +315,6 @@ impl Model {
         }
         assert!(found.len() == self.things.len(), "{label}: more than there should be");
     }
-
 }
 
 impl Promise {
