@@ -189,16 +189,16 @@ impl Engine {
         let squeezes = head == BASE_HEAD;
         let mut retries = 0;
         loop {
-            let held = self.heads[head].lock.lock().await;
+            let guard = self.heads[head].lock.lock().await;
             self.must_be_writable()?;
             if self.has_room(head, bytes) {
-                return Ok(held);
+                return Ok(guard);
             }
-            let (held, leb, offset) = match self.find_free(bytes, squeezes).await {
-                Ok((leb, offset)) => (held, leb, offset),
+            let (guard, leb, offset) = match self.find_free(bytes, squeezes).await {
+                Ok((leb, offset)) => (guard, leb, offset),
                 Err(Errno::Enospc) => {
                     // The collector takes the lock of its own head.
-                    drop(held);
+                    drop(guard);
                     let leb = match Box::pin(self.collect(false)).await {
                         Ok(leb) => leb,
                         Err(Obstacle::Failed(Errno::Enospc)) if retries < 2 => {
@@ -207,12 +207,12 @@ impl Engine {
                         }
                         Err(obstacle) => return Err(obstacle),
                     };
-                    let held = self.heads[head].lock.lock().await;
+                    let again = self.heads[head].lock.lock().await;
                     if self.has_room(head, bytes) {
                         self.change_properties(leb, Change::RETURN).await?;
-                        return Ok(held);
+                        return Ok(again);
                     }
-                    (held, leb, 0)
+                    (again, leb, 0)
                 }
                 Err(error) => return Err(error.into()),
             };
@@ -222,7 +222,7 @@ impl Engine {
                 return Err(obstacle);
             }
             self.seek(head, leb, offset);
-            return Ok(held);
+            return Ok(guard);
         }
     }
 
@@ -242,8 +242,8 @@ impl Engine {
         loop {
             let commit = self.commit_lock.read().await;
             match self.reserve(head, bytes).await {
-                Ok(held) => {
-                    return Ok(Reservation { head_lock: Some(held), _commit: commit });
+                Ok(guard) => {
+                    return Ok(Reservation { head_lock: Some(guard), _commit: commit });
                 }
                 Err(Obstacle::Failed(Errno::Enospc)) if space_retries < SPACE_RETRIES => {
                     space_retries += 1;

@@ -213,15 +213,15 @@ impl Superblock {
             journal = MAX_JOURNAL_BYTES / leb_bytes;
         }
         let reference = u64::from(64_u32.next_multiple_of(shape.min_io_bytes));
-        let mut min_lebs = MIN_LEBS;
+        let mut fewest = MIN_LEBS;
         // Twice the references that a full journal needs, one for the commit, one to write on meanwhile.
         let mut log_lebs = (2 * reference * journal).div_ceil(leb_bytes) as u32 + 1;
-        if leb_count - min_lebs > 8 {
+        if leb_count - fewest > 8 {
             log_lebs += 1;
-            min_lebs += 1;
+            fewest += 1;
         }
         let buds = (journal as u32).saturating_sub(log_lebs).max(MIN_BUD_LEBS);
-        let orphan_lebs = MIN_ORPHAN_LEBS + u32::from(leb_count - min_lebs > 1);
+        let orphan_lebs = MIN_ORPHAN_LEBS + u32::from(leb_count - fewest > 1);
         let both_lebs = leb_count.checked_sub(3 + log_lebs + orphan_lebs)?;
         let input = LptInput {
             leb_bytes: shape.leb_bytes,
@@ -233,14 +233,14 @@ impl Superblock {
             saved_count: SAVED_COUNT,
             is_big: false,
         };
-        let (lpt, lpt_lebs, main_lebs) = LptShape::fit(input, both_lebs)?;
+        let (tree, lpt_lebs, main_lebs) = LptShape::fit(input, both_lebs)?;
         let mut rest = vec![0; SUPERBLOCK_BYTES - 124];
         if format >= NEWEST_FORMAT {
             // No hash algorithm: not authenticated.
             rest[OFFSET_OF_PADDING - 124..OFFSET_OF_PADDING - 122].fill(0xff);
         }
         Some(Self {
-            flags: if lpt.is_big { flag::BIG_LPT } else { 0 }
+            flags: if tree.is_big { flag::BIG_LPT } else { 0 }
                 | if format >= NEWEST_FORMAT { flag::DOUBLE_HASH } else { 0 },
             min_io: shape.min_io_bytes,
             leb_bytes: shape.leb_bytes,

@@ -87,7 +87,7 @@ impl Replay {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
         if let Some(host) = &self.host {
-            host.now.set(1_700_000_000 + (self.bench.sim.now() / 1_000_000_000) as i64);
+            host.now.set(1_700_000_000 + (self.bench.sim.now() / 1_000_000_000).cast_signed());
         }
         match words[..] {
             ["phase", name] => self.end_phase(name),

@@ -145,14 +145,13 @@ impl Host {
         let mut content = Vec::new();
         for page in 0..size.div_ceil(PAGE_BYTES as u64) {
             let known = self.pages.borrow().get(&(inode, page)).cloned();
-            let bytes = match known {
-                Some(bytes) => bytes,
-                None => {
-                    let mut bytes = Box::new([0; PAGE_BYTES]);
-                    self.fs.read_page(inode, page, &mut bytes).await?;
-                    self.pages.borrow_mut().insert((inode, page), bytes.clone());
-                    bytes
-                }
+            let bytes = if let Some(bytes) = known {
+                bytes
+            } else {
+                let mut bytes = Box::new([0; PAGE_BYTES]);
+                self.fs.read_page(inode, page, &mut bytes).await?;
+                self.pages.borrow_mut().insert((inode, page), bytes.clone());
+                bytes
             };
             content.extend_from_slice(&bytes[..]);
         }
