@@ -48,8 +48,10 @@ test: build lint ## Run all tests; optional system packages are installed where 
 
 test-long: test ## Also the long fuzz runs (ten minutes each), queueing theory with ten million arrivals, and the full studies
 	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test queueing_theory -- --nocapture
+	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test damage fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p trace --test fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p study --test fuzz -- --nocapture
+	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full
 
 bench: build ## Measure speed against bare loops; writes out/bench.json

@@ -28,6 +28,13 @@ def parse_bytes(text: str, place: str) -> int:
     return int(size_bytes)
 
 
+def natural_number(place: str, value: int, *, least: int = 1, bits: int = 32) -> int:
+    """`value`, if it is at least `least` and fits in so many bits. `place` names the option."""
+    if not least <= value < 2**bits:
+        raise NandlabError(f"{place}: {value} must be at least {least} and below 2^{bits}")
+    return value
+
+
 def format_bytes(size_bytes: float) -> str:
     """`size_bytes` in the largest binary unit that leaves at least 1."""
     for unit in ("GiB", "MiB", "KiB"):

@@ -54,6 +54,39 @@ def convert(source: str | Path, target: str | Path, options: Mapping[str, Any]) 
     return _object(_call("convert", str(source), str(target), json.dumps(_present(options))))
 
 
+def image_list(image: str, options: Mapping[str, Any], *, hashes: bool) -> dict[str, Any]:
+    """List what an image holds: `rows`, the same as `tsv`, and the `damage`."""
+    return _object(_call("image_list", image, json.dumps(_present(options)), hashes))
+
+
+def image_extract(
+    image: str, options: Mapping[str, Any], directory: str, *, devices: bool, owners: bool
+) -> dict[str, Any]:
+    """Extract the tree of an image into a new directory."""
+    shown = json.dumps(_present(options))
+    return _object(_call("image_extract", image, shown, directory, devices, owners))
+
+
+def image_check(image: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Check an image: `findings` and `notes`."""
+    return _object(_call("image_check", image, json.dumps(_present(options))))
+
+
+def image_info(image: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Tell what an image is."""
+    return _object(_call("image_info", image, json.dumps(_present(options))))
+
+
+def image_diff(left: str, right: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Compare two images by path."""
+    return _object(_call("image_diff", left, right, json.dumps(_present(options))))
+
+
+def image_make(directory: str, image: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Make an image of a directory."""
+    return _object(_call("image_make", directory, image, json.dumps(options)))
+
+
 def trace_summary(trace: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Count what is in a trace."""
     return _object(_call("trace_summary", str(trace), json.dumps(_present(options))))
@@ -67,6 +100,28 @@ def explain(ftl: str, operations: str, options: Mapping[str, Any]) -> dict[str, 
 def schedule(shown: str, text: str, arguments: Mapping[str, Any]) -> str:
     """What a scheduler does with a table of requests, as a table; `shown` names it in messages."""
     return str(_raw("schedule", shown, text, json.dumps(arguments)))
+
+
+def run_script(
+    shown: str, text: str, arguments: Mapping[str, Any], progress: Progress | None = None
+) -> dict[str, Any]:
+    """Carry out a script of system calls; `shown` names it in messages.
+
+    An exception that `progress` raises stops it, with an error.
+    """
+    native_arguments = json.dumps(arguments)
+    return _object(_call("run_script", shown, text, native_arguments, progress or _silent))
+
+
+def cut_script(
+    shown: str, text: str, arguments: Mapping[str, Any], progress: Progress | None = None
+) -> dict[str, Any]:
+    """Cut the power of a script at every operation of the chip; `shown` names it in messages.
+
+    An exception that `progress` raises stops it.
+    """
+    native_arguments = json.dumps(arguments)
+    return _object(_call("cut_script", shown, text, native_arguments, progress or _silent))
 
 
 def _silent(done: int, total: int, label: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nandlab import engine
+from nandlab.cli import heed_termination
 from nandlab.errors import NandlabError
 from nandlab.report.index import write_index
 from nandlab.studies import shipped_studies
@@ -52,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--full", action="store_true", help="whole studies, not the quick forms")
     parser.add_argument("--jobs", type=int, default=None)
     given = parser.parse_args(arguments)
+    heed_termination()
     try:
         return reproduce(given.out, full=given.full, jobs=given.jobs)
     except NandlabError as error:

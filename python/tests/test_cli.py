@@ -138,8 +138,9 @@ def test_a_dash_is_standard_input() -> None:
     assert "host_requests,1,requests" in done.stdout
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.usefixtures("engine_is_built")
-def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
+def test_an_interrupted_run_keeps_what_is_finished(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "nandlab", "run", "ftl-windows", "--jobs", "1"]
     for wait_s in (3, 12):
@@ -147,7 +148,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
             [*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         time.sleep(wait_s)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, complaint = process.communicate(timeout=120)
         assert process.returncode == 130
         assert "Traceback" not in complaint

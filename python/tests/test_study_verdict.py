@@ -2,7 +2,8 @@
 
 A change of model code that turns a verdict shows up here. If the change is right, write the
 snapshots anew with `python python/tests/test_study_verdict.py` and say so in the changelog under
-"Results change". `sfq-emmc` is pinned in its quick form; the whole of it takes minutes.
+"Results change". `scheduler-filesystem` and `sfq-emmc` are pinned in their
+quick forms; the whole of them takes minutes.
 """
 
 import json
@@ -16,7 +17,7 @@ import pytest
 from nandlab.cli import main
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-STUDIES = {"ftl-windows": (), "sfq-emmc": ("--quick",)}
+STUDIES = {"ftl-windows": (), "scheduler-filesystem": ("--quick",), "sfq-emmc": ("--quick",)}
 
 
 def run(study: str, out: Path, *options: str) -> dict[str, Any]:

@@ -8,11 +8,15 @@
 #![allow(clippy::disallowed_types, reason = "measuring time is what this program is for")]
 
 mod bare_loop;
+mod crash_speed;
+mod iozone_matrix;
 mod scheduler_cost;
 mod timed_device;
 
 use bare_loop::BareLoop;
+use crash_speed::CrashSpeed;
 use ftl::{FTLS, Ftl, Settings};
+use iozone_matrix::IozoneMatrix;
 use nand::random::Stream;
 use nand::{Chip, FaultSettings, Part, Storage, find_part};
 use peak_alloc::PeakAlloc;
@@ -44,6 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let layers = layers();
     let timed = timed_device::measure();
     let schedulers = scheduler_cost::measure();
+    let matrix = iozone_matrix::measure()?;
+    let crashes = crash_speed::measure();
     println!(
         "page mapping, greedy, 4 GiB of 4 KiB pages, N = 64, Sf = 0.125, uniform random writes"
     );
@@ -99,8 +105,20 @@ fn main() -> Result<(), Box<dyn Error>> {
             cost.name, cost.ns_per_request, cost.ratio_to_noop, cost.bytes_per_request
         );
     }
+    println!("IOzone on JFFS2 and YAFFS2, 1 to 16 MiB, write and read, ten repeats, two workers");
+    println!("  bare loop      {:>8.2} s", matrix.bare_seconds);
+    println!("  matrix         {:>8.2} s", matrix.seconds);
+    println!("  iozone_matrix_ratio  {:.4}", matrix.ratio());
+    println!("power cuts: 4 MiB chip of 32 blocks, mount, check, write and mount again; 2 workers");
+    for speed in &crashes {
+        println!(
+            "  {:<18} {:>14.0} cuts/s {:>8.3} of copies with all pages read",
+            speed.name, speed.cuts_per_s, speed.ratio_to_copy_and_scan
+        );
+    }
     if let Some(out) = out {
-        write_report(&out, &page, &replay, &timed, &schedulers, &layers)?;
+        let measured = (&page, &replay, &timed);
+        write_report(&out, measured, &schedulers, &matrix, &crashes, &layers)?;
     }
     Ok(())
 }
@@ -276,10 +294,10 @@ fn layers() -> Vec<Layer> {
 
 fn write_report(
     out: &Path,
-    page: &PageMapping,
-    replay: &ReplaySpeed,
-    timed: &TimedDevice,
+    (page, replay, timed): (&PageMapping, &ReplaySpeed, &TimedDevice),
     schedulers: &[SchedulerCost],
+    matrix: &IozoneMatrix,
+    crashes: &[CrashSpeed],
     layers: &[Layer],
 ) -> Result<(), Box<dyn Error>> {
     let report = json!({
@@ -294,12 +312,15 @@ fn write_report(
         "timed_32_die_ratio": timed.many_dies_ratio(),
         "timed_32_die_writes_per_s": timed.many_dies_writes_per_s,
         "precondition_4gib_seconds": timed.precondition_s,
+        "iozone_matrix_ratio": matrix.ratio(),
+        "iozone_matrix_seconds": matrix.seconds,
         "schedulers": schedulers.iter().map(|cost| json!({
             "scheduler": cost.name,
             "processor_ns_per_request": cost.ns_per_request,
             "ratio_to_noop": cost.ratio_to_noop,
             "bytes_per_queued_request": cost.bytes_per_request,
         })).collect::<Vec<_>>(),
+        "power_cuts": crashes,
         "layers": layers.iter().map(|layer| json!({
             "ftl": layer.name,
             "sequential_writes_per_s": layer.sequential,

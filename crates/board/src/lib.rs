@@ -286,7 +286,8 @@ macro_rules! embedded {
 }
 
 /// Name and text of every catalogue board, sorted by name.
-const TEXTS: &[(&str, &str)] = embedded!("odroid-xu");
+const TEXTS: &[(&str, &str)] =
+    embedded!("emulated-pc", "odroid-xu", "s5pv210-calibrated", "s5pv210-datasheet");
 
 /// All catalogue boards, sorted by name.
 pub fn catalogue() -> Vec<Board> {
@@ -345,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_named() {
-        let text = TEXTS[0].1.replace("hz = 200", "hz = 0");
+        let text = TEXTS[0].1.replace("hz = 250", "hz = 0");
         let message = Board::parse("mine.toml", &text).unwrap_err().to_string();
         assert_eq!(message, "mine.toml: hz is 0, but must be 1 to 10000");
     }

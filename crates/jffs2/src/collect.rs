@@ -47,7 +47,8 @@ impl Engine {
             return Err(if is_erasing {
                 Collecting::Again
             } else {
-                Collecting::Failed(Errno::Enospc)
+                // Nothing is worth collecting; only a lack of space would end the thread.
+                Collecting::Failed(Errno::Eio)
             });
         };
         let moved = match self.next_victim_node(block) {
@@ -108,7 +109,7 @@ impl Engine {
                     return Ok(state.collect_block);
                 }
                 // The kernel takes the remainder of its clock by 128.
-                let draw = state.clock_bits.below(128);
+                let draw = state.clock.low_bits();
                 let has = |list: List| !state.list(list).is_empty();
                 let spare = state.free_blocks() > state.reserve.collect_bad;
                 let choice = [

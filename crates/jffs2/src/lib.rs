@@ -10,6 +10,7 @@
 //! the reserved pool.
 
 mod build;
+mod clock;
 mod collect;
 mod collect_xattr;
 pub mod compress;
@@ -38,3 +39,4 @@ mod xattr;
 pub use mount::{Jffs2, MountError, Space};
 pub use profile::{CleanMarkers, CpuCosts, MountOptions, PROFILES, Profile, find_profile};
 pub use statistics::Statistics;
+pub use summary::{SummaryEntry, parse_summary, summary_offset};

@@ -1,5 +1,6 @@
 //! Mounting, and what a mount offers beside the calls of a file system.
 
+use crate::clock::Clock;
 use crate::compress::COMPRESSORS;
 use crate::engine::Engine;
 use crate::profile::MountOptions;
@@ -98,13 +99,14 @@ impl Jffs2 {
         let block_bytes = mtd.block_bytes();
         let mut options = options;
         options.is_read_only |= options.clean_markers == crate::CleanMarkers::InBand;
+        let clock = Clock::new(sim, options.hz, options.seed, mtd.takes_time());
         let engine = Rc::new(Engine {
             sim: sim.clone(),
             cpus,
             block_bytes,
             page_bytes: geometry.page_data_bytes,
             has_summary: options.has_summary.unwrap_or(options.profile.has_summary),
-            state: RefCell::new(State::new(block_bytes, geometry.blocks, options.seed)),
+            state: RefCell::new(State::new(block_bytes, geometry.blocks, clock)),
             inodes: RefCell::new(BTreeMap::new()),
             allocation: Lock::new(sim, ()),
             attribute_lock: RwLock::new(sim, ()),

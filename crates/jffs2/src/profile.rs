@@ -150,8 +150,10 @@ pub struct MountOptions {
     pub has_write_back: bool,
     /// Processor costs.
     pub costs: CpuCosts,
-    /// Seed of what the kernel takes from the low bits of its clock: which list the next victim
-    /// comes from, and whether a block is erased at once.
+    /// Ticks a second (`CONFIG_HZ`).
+    pub hz: u32,
+    /// Seed of what the kernel's clock reads at the beginning: its low bits say which list the next
+    /// victim comes from, and whether a block is erased at once.
     pub seed: u64,
 }
 
@@ -167,6 +169,7 @@ impl MountOptions {
             has_thread: true,
             has_write_back: true,
             costs: CpuCosts::default(),
+            hz: 250,
             seed: 0,
         }
     }

@@ -4,10 +4,10 @@
 //! Source: `fs/jffs2/nodelist.h`, `nodelist.c` (linking), `nodemgmt.c` (marking obsolete, refiling).
 //! No change here waits for anything; all of it happens between two awaits.
 
+use crate::clock::Clock;
 use crate::nodes::{DATA_BYTES_MIN, INODE_BYTES};
 use crate::summary::Collected;
 use crate::xattr::Attributes;
-use random::Stream;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) use crate::structures::{
@@ -36,7 +36,7 @@ pub(crate) struct State {
     pub(crate) is_scanning: bool,
     /// Set when the thread should look whether there is work.
     pub(crate) is_triggered: bool,
-    pub(crate) clock_bits: Stream,
+    pub(crate) clock: Clock,
 }
 
 /// So much dirt that a block is worth collecting (`ISDIRTY`).
@@ -45,7 +45,7 @@ pub(crate) fn is_dirty(bytes: u32) -> bool {
 }
 
 impl State {
-    pub(crate) fn new(block_bytes: u32, blocks: u32, seed: u64) -> Self {
+    pub(crate) fn new(block_bytes: u32, blocks: u32, clock: Clock) -> Self {
         let block = Block {
             used: 0,
             dirty: 0,
@@ -88,7 +88,7 @@ impl State {
             summary: Collected::default(),
             is_scanning: true,
             is_triggered: false,
-            clock_bits: Stream::new(seed, "jffs2 clock"),
+            clock,
         }
     }
 
@@ -348,7 +348,7 @@ impl State {
     /// Files a block without live nodes: mostly to be erased at once.
     pub(crate) fn file_erasable(&mut self, block: u32) {
         // The kernel looks at the low bits of its clock here.
-        if self.clock_bits.below(128) == 0 {
+        if self.clock.low_bits() == 0 {
             self.file(block, List::Erasable);
         } else {
             self.file_erase_pending(block);

@@ -111,7 +111,7 @@ impl Collected {
 }
 
 /// Where the summary of a block begins, by its last eight bytes.
-pub(crate) fn summary_offset(marker: &[u8], block_bytes: u32) -> Option<u32> {
+pub fn summary_offset(marker: &[u8], block_bytes: u32) -> Option<u32> {
     let offset = u32_at(marker, 0);
     let is_sane = u32_at(marker, 4) == MARK
         && offset.is_multiple_of(4)
@@ -119,17 +119,34 @@ pub(crate) fn summary_offset(marker: &[u8], block_bytes: u32) -> Option<u32> {
     is_sane.then_some(offset)
 }
 
-/// An entry of a summary.
+/// An entry of a summary: what a node says of itself, and where it stands in the block.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum SummaryEntry<'a> {
+#[expect(missing_docs, reason = "the fields are those of the nodes")]
+pub enum SummaryEntry<'a> {
+    /// Inode node.
     Inode { inode: u32, at: u32, length: u32 },
+    /// Directory entry.
     Dirent { at: u32, length: u32, parent: u32, version: u32, inode: u32, kind: u8, name: &'a [u8] },
+    /// Extended attribute.
     Xattr { id: u32, version: u32, at: u32, length: u32 },
+    /// Reference to an extended attribute.
     Xref { at: u32 },
 }
 
+impl SummaryEntry<'_> {
+    /// Offset of the node in its block, and its length without padding.
+    pub fn place(&self) -> (u32, u32) {
+        match self {
+            Self::Inode { at, length, .. }
+            | Self::Dirent { at, length, .. }
+            | Self::Xattr { at, length, .. } => (*at, *length),
+            Self::Xref { at } => (*at, XREF_BYTES as u32),
+        }
+    }
+}
+
 /// The entries of a summary node; none if a CRC is wrong or an entry makes no sense.
-pub(crate) fn parse_summary(node: &[u8]) -> Option<Vec<SummaryEntry<'_>>> {
+pub fn parse_summary(node: &[u8]) -> Option<Vec<SummaryEntry<'_>>> {
     let header = Header::parse(node.get(..FRAME_BYTES)?);
     let is_sound = header.is_valid()
         && header.node_type == SUMMARY
@@ -194,12 +211,7 @@ impl Engine {
         };
         let mut end = 0;
         for entry in &entries {
-            let (at, length) = match entry {
-                SummaryEntry::Inode { at, length, .. }
-                | SummaryEntry::Dirent { at, length, .. }
-                | SummaryEntry::Xattr { at, length, .. } => (*at, *length),
-                SummaryEntry::Xref { at } => (*at, XREF_BYTES as u32),
-            };
+            let (at, length) = entry.place();
             let next = at.checked_add(length).map(padded);
             if at < end
                 || !at.is_multiple_of(4)
@@ -262,10 +274,12 @@ impl Engine {
     /// (`jffs2_sum_write_sumnode`).
     pub(crate) async fn write_summary(&self) -> Result<(), Errno> {
         let Some(offset) = self.write_offset() else { return Ok(()) };
-        let at = offset % self.block_bytes;
         let bytes = {
             let mut state = self.state.borrow_mut();
-            let bytes = state.summary.to_bytes(at, self.block_bytes - at);
+            // A page that was flushed half full may have been the last: then nothing is left, and the
+            // offset is that of the next block.
+            let room = state.next_block.map_or(0, |block| state.blocks[block as usize].free);
+            let bytes = state.summary.to_bytes(self.block_bytes - room, room);
             if bytes.is_none() {
                 state.summary.disable();
             }

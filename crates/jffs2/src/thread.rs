@@ -43,19 +43,31 @@ impl Engine {
         }
     }
 
+    /// The thread (`jffs2_garbage_collect_thread`).
+    ///
+    /// It is woken by a signal. One that comes while it works, from a block that its own pass erased
+    /// or gave up for erasing, is found when the pass is over: neither sleep nor pause happens then,
+    /// and one more pass is made even if nothing asks for it. Signals that others send while it
+    /// pauses are left out: it has the lowest share of the processor, which the sender is using.
     async fn run_collector(&self) {
         let mut failures = 0;
+        let mut is_signalled = false;
         while !self.is_ending.get() {
-            if !self.has_work() {
+            if !is_signalled && !self.has_work() {
                 self.thread_waiters.wait().await;
+                is_signalled = self.has_work();
                 continue;
             }
-            // Without the pause the thread would starve everybody else after a mount.
-            self.sim.sleep(self.options.profile.collector_pause_ns).await;
+            if !is_signalled {
+                // Without the pause the thread would starve everybody else after a mount.
+                let pause_ns = self.options.profile.collector_pause_ns;
+                let end_ns = self.state.borrow().clock.end_of_pause_ns(pause_ns);
+                self.sim.sleep_until(end_ns).await;
+            }
             if self.is_ending.get() {
                 return;
             }
-            let before = self.sim.now();
+            let (before_ns, erased) = (self.sim.now(), self.statistics.get().blocks_erased);
             match self.collect_pass().await {
                 Err(Collecting::Failed(Errno::Enospc)) => {
                     self.find("the collector's thread found no space and ended".into());
@@ -65,12 +77,14 @@ impl Engine {
                 Err(Collecting::Failed(_)) => failures += 1,
                 Ok(()) => failures = 0,
             }
+            is_signalled = self.statistics.get().blocks_erased != erased
+                || self.listed(List::ErasePending) > 0;
             if failures == FAILURES_MAX {
                 // The kernel would try for ever; here that would be a run without end.
                 self.find("the collector's thread met too many errors in a row and ended".into());
                 return;
             }
-            if self.sim.now() == before {
+            if self.sim.now() == before_ns {
                 self.sim.yield_now().await;
             }
         }

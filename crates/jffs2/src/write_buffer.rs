@@ -82,8 +82,8 @@ impl Engine {
             }
             (offset, page, waste)
         };
-        if self.mtd.write(offset.into(), &page).await.is_err() {
-            self.find(format!("program of the page at {offset:#x} failed"));
+        if let Err(error) = self.mtd.write(offset.into(), &page).await {
+            self.find(format!("program of the page at {offset:#x} failed: {error}"));
             self.recover(offset).await?;
             return Err(Errno::Eio);
         }
@@ -96,7 +96,10 @@ impl Engine {
             let block = state.block_of(offset);
             state.link_dirt(offset + self.page_bytes - waste, waste);
             state.dirt_to_waste(block, waste);
-            state.summary.add(&page[page.len() - waste.max(HEADER_BYTES as u32) as usize..], 0);
+            // A gap too small for a padding node holds zeros, not a header.
+            if waste > HEADER_BYTES as u32 {
+                state.summary.add(&page[page.len() - waste as usize..], 0);
+            }
         }
         // What the nodes replace can be erased, now that they are on the medium.
         while let Some(block) = state.list(List::ErasablePendingFlush).front().copied() {
@@ -132,7 +135,9 @@ impl Engine {
                 node.offset + node.length
             });
             let free = state.blocks[block as usize].free;
-            state.link_dirt((block + 1) * self.block_bytes - free, free);
+            if free > 0 {
+                state.link_dirt((block + 1) * self.block_bytes - free, free);
+            }
             if state.next_block == Some(block) {
                 state.next_block = None;
             }

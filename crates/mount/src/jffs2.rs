@@ -2,7 +2,7 @@
 
 use crate::kind::{Kind, MountError, MountRequest, unknown_option};
 use crate::{AnyFileSystem, Machine};
-use jffs2::{CpuCosts, Jffs2, MountOptions, find_profile};
+use jffs2::{CleanMarkers, CpuCosts, Jffs2, MountOptions, find_profile};
 
 pub(crate) const KIND: Kind = Kind {
     name: "jffs2",
@@ -14,7 +14,8 @@ pub(crate) const KIND: Kind = Kind {
 const LZO: u8 = 7;
 const ZLIB: u8 = 6;
 
-/// Options as `jffs2_parse_param` of `fs/jffs2/super.c` (Linux 6.1) takes them.
+/// Options as `jffs2_parse_param` of `fs/jffs2/super.c` (Linux 6.1) takes them, and one for what the
+/// kernel sees at the kind of the device: where blocks say that they were erased.
 fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, MountError> {
     let name = KIND.profile(request.profile.as_deref())?;
     let profile = find_profile(name).expect("the table is tested");
@@ -32,6 +33,7 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
             rtime_compress_ps_per_byte: work.rtime_compress_ps_per_byte,
             rtime_decompress_ps_per_byte: work.rtime_decompress_ps_per_byte,
         },
+        hz: machine.board.hz,
         seed: request.seed,
         ..MountOptions::new(profile)
     };
@@ -42,6 +44,7 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
             "compr=none" => options.compressors = Some(Vec::new()),
             "compr=lzo" => options.compressors = Some(vec![LZO]),
             "compr=zlib" => options.compressors = Some(vec![ZLIB]),
+            "clean-markers=in-band" => options.clean_markers = CleanMarkers::InBand,
             _ => return Err(unknown_option(option, "ro, rw, compr=none, compr=lzo, compr=zlib")),
         }
     }

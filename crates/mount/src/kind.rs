@@ -96,6 +96,7 @@ pub(crate) type Mounting<'a> =
     Pin<Box<dyn Future<Output = Result<AnyFileSystem, MountError>> + 'a>>;
 
 /// A file system.
+#[derive(Debug)]
 pub struct Kind {
     /// Name on the command line and in studies; the kernel's name of the type.
     pub name: &'static str,
@@ -158,7 +159,7 @@ mod tests {
         let yaffs2 = find_kind("yaffs2").expect("in the table");
         assert!(yaffs2.profiles.iter().all(|name| ::yaffs2::find_profile(name).is_some()));
         assert_eq!(yaffs2.profiles.len(), ::yaffs2::PROFILES.len());
-        let error = find_kind("yaffs").err().expect("unknown").to_string();
+        let error = find_kind("yaffs").expect_err("unknown").to_string();
         assert_eq!(error, "there is no file system `yaffs`: jffs2, yaffs2 are known");
     }
 }

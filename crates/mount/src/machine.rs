@@ -6,7 +6,7 @@ use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, OobLayout};
 use nand::Chip;
 use posix::{Caller, Errno, FileSystem, Time};
 use sim::{Cpus, RunEnd, Sim, Simulation};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use vfs::Vfs;
 
@@ -69,6 +69,8 @@ pub struct Machine {
     /// The device.
     pub mtd: Rc<Mtd>,
     epoch_seconds: i64,
+    /// What a library in the application's place remembers over an unmount.
+    pub(crate) library_place: Rc<Cell<u32>>,
 }
 
 impl Machine {
@@ -146,7 +148,14 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     let cpus = Rc::new(Cpus::new(&sim, board.processors.count, board.processors.timeslice_ns));
     let mtd = Mtd::new(&sim, cpus.clone(), chip, driver.options());
     let epoch_seconds = driver.epoch_seconds;
-    let machine = Machine { sim: sim.clone(), cpus, board, mtd: mtd.clone(), epoch_seconds };
+    let machine = Machine {
+        sim: sim.clone(),
+        cpus,
+        board,
+        mtd: mtd.clone(),
+        epoch_seconds,
+        library_place: Rc::default(),
+    };
     let value = Rc::new(RefCell::new(None));
     let (place, job) = (value.clone(), job(machine));
     sim.clone().spawn_named("job", async move {

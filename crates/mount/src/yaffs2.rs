@@ -25,6 +25,9 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
         },
         ..MountOptions::new(profile)
     };
+    if !profile.has_page_cache {
+        options.bucket_finder = machine.library_place.clone();
+    }
     for option in &request.options {
         match option.as_str() {
             "ro" => options.is_read_only = true,

@@ -1,7 +1,8 @@
 //! The chip under its driver, call by call.
 
 use crate::layout::OobLayout;
-use crate::{DriverCosts, MtdError};
+use crate::operations::Operations;
+use crate::{DriverCosts, MtdError, Operation, OperationCounts};
 use nand::{Chip, Geometry, NandError, PageAddress};
 use sim::{Cpus, Lock, Sim};
 use std::cell::{Cell, RefCell};
@@ -78,6 +79,7 @@ pub struct Mtd {
     /// The page whose bytes stand in the page buffer (`chip->pagebuf`).
     buffered_page: Cell<Option<u32>>,
     buffer: RefCell<Vec<u8>>,
+    operations: RefCell<Operations>,
 }
 
 impl Mtd {
@@ -104,6 +106,7 @@ impl Mtd {
             chip: RefCell::new(chip),
             buffered_page: Cell::new(None),
             buffer: RefCell::new(buffer),
+            operations: RefCell::default(),
         })
     }
 
@@ -115,6 +118,11 @@ impl Mtd {
     /// Spare area.
     pub fn layout(&self) -> &'static OobLayout {
         self.options.layout
+    }
+
+    /// False for tools, where nothing takes time.
+    pub fn takes_time(&self) -> bool {
+        self.options.takes_time
     }
 
     /// Bytes of the device.
@@ -135,6 +143,36 @@ impl Mtd {
     /// Looks at the chip, or changes it behind the driver's back: counters, logs, snapshots, cuts.
     pub fn with_chip<T>(&self, look: impl FnOnce(&mut Chip) -> T) -> T {
         look(&mut self.chip.borrow_mut())
+    }
+
+    /// Another chip of the same shape takes the place of this one; counts and log go on.
+    ///
+    /// # Panics
+    /// If its shape differs: a mistake of the caller, who checks input.
+    pub fn replace_chip(&self, chip: Chip) {
+        assert_eq!(*chip.geometry(), self.geometry, "a chip of another shape");
+        self.buffered_page.set(None);
+        self.chip.replace(chip);
+    }
+
+    /// Operations carried out since the device was made, by kind.
+    pub fn operation_counts(&self) -> OperationCounts {
+        self.operations.borrow().counts
+    }
+
+    /// When the last operation ended, nanoseconds of simulated time; 0 before the first.
+    pub fn last_operation_ns(&self) -> u64 {
+        self.operations.borrow().last_ns
+    }
+
+    /// Starts a log of operations, or ends it.
+    pub fn log_operations(&self, is_on: bool) {
+        self.operations.borrow_mut().log = is_on.then(Vec::new);
+    }
+
+    /// Takes the operations logged since the log was started or this was last called.
+    pub fn take_operations(&self) -> Vec<Operation> {
+        self.operations.borrow_mut().log.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Reads bytes (`mtd_read`).
@@ -198,7 +236,7 @@ impl Mtd {
         oob: Option<&mut [u8]>,
     ) -> Result<ReadStatus, MtdError> {
         let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
-        let is_lost = self.array_read(page, data, &mut spare).await?;
+        let is_lost = self.array_read(Operation::Read { page }, page, data, &mut spare).await?;
         self.cpu_bytes(data.len() + spare.len(), self.options.costs.read_page_ns, data.len()).await;
         let status = self.corrected(data, &spare, is_lost);
         if let Some(oob) = oob {
@@ -219,7 +257,8 @@ impl Mtd {
         let first = column / STEP_BYTES * STEP_BYTES;
         let end = (column + count).next_multiple_of(STEP_BYTES);
         let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
-        let is_lost = self.array_read(page, whole, &mut spare).await?;
+        let operation = Operation::SubPageRead { page, column: first as u32 };
+        let is_lost = self.array_read(operation, page, whole, &mut spare).await?;
         let code_bytes = (end - first) / STEP_BYTES * 3;
         self.cpu_bytes(end - first + code_bytes, self.options.costs.read_page_ns, end - first)
             .await;
@@ -263,14 +302,14 @@ impl Mtd {
         let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
         let status = match (data, mode) {
             (Some(data), OobMode::Raw) => {
-                self.array_read(page, data, &mut spare).await?;
+                self.array_read(Operation::Read { page }, page, data, &mut spare).await?;
                 let costs = self.options.costs;
                 self.cpu_bytes(data.len() + spare.len(), costs.read_page_ns, 0).await;
                 ReadStatus::default()
             }
             (Some(data), _) => self.read_page(page, data, Some(&mut spare)).await?,
             (None, _) => {
-                self.array_read(page, &mut [], &mut spare).await?;
+                self.array_read(Operation::OobRead { page }, page, &mut [], &mut spare).await?;
                 self.cpu_bytes(spare.len(), 0, 0).await;
                 ReadStatus::default()
             }
@@ -360,6 +399,7 @@ impl Mtd {
         self.cpu_bytes(data.len() + spare.len(), costs.program_page_ns, ecc_bytes).await;
         self.wait_for_chip(self.program_ns()).await;
         let done = self.chip.borrow_mut().program_raw(self.address(page), data, &spare);
+        self.record(Operation::Program { page });
         self.answer(done).await
     }
 
@@ -368,6 +408,7 @@ impl Mtd {
         self.cpu_bytes(spare.len(), 0, 0).await;
         self.wait_for_chip(self.program_ns()).await;
         let done = self.chip.borrow_mut().program_raw(self.address(page), &[], spare);
+        self.record(Operation::OobProgram { page });
         self.answer(done).await
     }
 
@@ -391,6 +432,7 @@ impl Mtd {
         let erase_ns = self.chip.borrow().timing().erase_ns;
         self.wait_for_chip(erase_ns).await;
         let done = self.chip.borrow_mut().erase(block);
+        self.record(Operation::Erase { block });
         self.answer(done).await
     }
 
@@ -403,7 +445,8 @@ impl Mtd {
         if self.options.bad_blocks == BadBlocks::Mark {
             let _held = self.lock.lock().await;
             let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
-            self.array_read(block * self.geometry.pages_per_block, &mut [], &mut spare).await?;
+            let page = block * self.geometry.pages_per_block;
+            self.array_read(Operation::OobRead { page }, page, &mut [], &mut spare).await?;
             self.cpu_bytes(1, 0, 0).await;
         }
         Ok(self.chip.borrow().is_bad(block))
@@ -419,12 +462,14 @@ impl Mtd {
         self.cpu_bytes(1, 0, 0).await;
         self.wait_for_chip(self.program_ns()).await;
         let done = self.chip.borrow_mut().mark_bad(block);
+        self.record(Operation::OobProgram { page: block * self.geometry.pages_per_block });
         self.answer(done).await
     }
 
     /// The chip brings a page, or its spare area, into its register; true if it gave it up.
     async fn array_read(
         &self,
+        operation: Operation,
         page: u32,
         data: &mut [u8],
         spare: &mut [u8],
@@ -433,10 +478,15 @@ impl Mtd {
         let read_ns = self.chip.borrow().timing().read_ns;
         self.wait_for_chip(read_ns).await;
         let read = self.chip.borrow_mut().read_raw(self.address(page), data, spare);
+        self.record(operation);
         match read {
             Err(NandError::Uncorrectable { .. }) => Ok(true),
             other => self.answer(other).await.map(|()| false),
         }
+    }
+
+    fn record(&self, operation: Operation) {
+        self.operations.borrow_mut().record(operation, self.sim.now());
     }
 
     fn program_ns(&self) -> u64 {

@@ -23,25 +23,38 @@ pub enum Correction {
 }
 
 /// The parities of a step before they are inverted: line parities, column parities.
+///
+/// Eight bytes go at a time. Bits 0 to 2 of a byte's index are its place in its word, bits 3 to 7
+/// the number of the word, so the parity of the bytes at which a bit of the index is set is that of
+/// some bytes of all words, or of all bytes of some words.
 fn parities(data: &[u8]) -> (u16, u8) {
-    let mut all = 0;
-    // For each bit of the index, the parity of the bytes at which it is set.
-    let mut odd_lines = 0_u8;
-    let mut ones = 0_u32;
-    for (index, byte) in data.iter().enumerate() {
-        all ^= byte;
-        if byte.count_ones() % 2 == 1 {
-            odd_lines ^= index as u8;
-            ones += 1;
+    let mut whole = 0_u64;
+    let mut by_word_bit = [0_u64; 5];
+    for (number, bytes) in data.chunks(8).enumerate() {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        let word = u64::from_le_bytes(word);
+        whole ^= word;
+        for (bit, sum) in by_word_bit.iter_mut().enumerate() {
+            // All ones where the bit of the number is set.
+            *sum ^= word & (number as u64 >> bit & 1).wrapping_neg();
         }
     }
-    let is_odd = ones % 2 == 1;
-    let even_lines = if is_odd { !odd_lines } else { odd_lines };
+    let odd = |word: u64| word.count_ones() as u8 & 1;
+    let within_word = [0xff00_ff00_ff00_ff00, 0xffff_0000_ffff_0000, 0xffff_ffff_0000_0000];
+    let low =
+        within_word.iter().enumerate().fold(0, |set, (bit, mask)| set | odd(whole & mask) << bit);
+    let odd_lines =
+        by_word_bit.iter().enumerate().fold(low, |set, (bit, sum)| set | odd(*sum) << (bit + 3));
+    let even_lines = if odd(whole) == 1 { !odd_lines } else { odd_lines };
     let mut lines = 0;
     for bit in 0..8 {
         lines |= u16::from(even_lines >> bit & 1) << (2 * bit);
         lines |= u16::from(odd_lines >> bit & 1) << (2 * bit + 1);
     }
+    let half = whole ^ whole >> 32;
+    let quarter = half ^ half >> 16;
+    let all = (quarter ^ quarter >> 8) as u8;
     let parity = |mask: u8| (all & mask).count_ones() as u8 & 1;
     let masks = [0x55, 0xaa, 0x33, 0xcc, 0x0f, 0xf0];
     let columns = masks.iter().enumerate().fold(0, |set, (bit, mask)| set | parity(*mask) << bit);

@@ -58,6 +58,16 @@ pub const LAYOUTS: &[OobLayout] = &[
         sub_pages: 4,
     },
     OobLayout {
+        name: "linux-large-no-ecc",
+        summary: "2048 + 64 of Linux, the bytes of the ECC unused",
+        page_bytes: 2048,
+        oob_bytes: 64,
+        ecc: Ecc::None,
+        ecc_places: &[],
+        free_places: &[2..40],
+        sub_pages: 1,
+    },
+    OobLayout {
         name: "linux-small",
         summary: "512 + 16 of Linux, software Hamming ECC (nand_oob_16)",
         page_bytes: 512,
@@ -66,6 +76,16 @@ pub const LAYOUTS: &[OobLayout] = &[
         ecc_places: &[0..4, 6..8],
         free_places: &[8..16],
         sub_pages: 2,
+    },
+    OobLayout {
+        name: "linux-small-no-ecc",
+        summary: "512 + 16 of Linux, the bytes of the ECC unused",
+        page_bytes: 512,
+        oob_bytes: 16,
+        ecc: Ecc::None,
+        ecc_places: &[],
+        free_places: &[8..16],
+        sub_pages: 1,
     },
 ];
 

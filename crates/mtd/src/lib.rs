@@ -13,9 +13,11 @@ mod device;
 mod error;
 mod hamming;
 mod layout;
+mod operations;
 
 pub use costs::DriverCosts;
 pub use device::{BadBlocks, Mtd, MtdOptions, OobMode, ReadStatus};
 pub use error::MtdError;
 pub use hamming::{Correction, hamming_code, hamming_correct};
 pub use layout::{Ecc, LAYOUTS, OobLayout, find_layout};
+pub use operations::{Operation, OperationCounts};

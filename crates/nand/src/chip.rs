@@ -11,8 +11,8 @@ mod watched;
 use crate::fault::Faults;
 use crate::random::Stream;
 use crate::{
-    Counters, EccCounters, ErrorModel, FaultSettings, Geometry, NandError, PageOrder, Part, Tag,
-    Timing,
+    Counters, EccCounters, ErrorModel, FaultSettings, Geometry, NandError, PageOrder, Part,
+    RawOperation, Tag, Timing,
 };
 use bytes::PageBytes;
 use rustc_hash::FxHashSet;
@@ -126,6 +126,7 @@ pub struct Chip {
     is_tearing: bool,
     powered: bool,
     log: Option<Vec<ChipOperation>>,
+    journal: Option<Vec<RawOperation>>,
 }
 
 impl Chip {
@@ -158,6 +159,7 @@ impl Chip {
             is_tearing: false,
             powered: true,
             log: None,
+            journal: None,
         };
         if faults.needs_state() {
             chip.faults = Some(Box::new(Faults::new(faults.clone(), &part.errors, &part.geometry)));
@@ -413,6 +415,9 @@ impl Chip {
         self.check_raw(at, index, !data.is_empty(), writes_spare)
             .map_err(|error| self.refuse(error))?;
         let tag = Tag::from_oob(oob, self.geometry.bad_mark_oob_offset);
+        if self.watched {
+            self.note_program(at, data, oob);
+        }
         let entered = match (self.watched, data.is_empty()) {
             (false, _) => Ok(true),
             (true, true) => self.enter_spare_program(at),
@@ -520,6 +525,9 @@ impl Chip {
     pub fn mark_bad(&mut self, block: u32) -> Result<(), NandError> {
         let at = PageAddress::new(block, 0);
         self.checked_index(at)?;
+        if self.watched {
+            self.note(|| RawOperation::MarkBad { block });
+        }
         let completes_before_cut = !self.watched || self.enter_spare_program(at)?;
         self.counters.spare_programs += 1;
         self.blocks[block as usize] |= BAD;
@@ -699,7 +707,9 @@ impl Chip {
         }
     }
 
-    pub(crate) fn block_bytes(&self, block: u32) -> Option<&[u8]> {
+    /// Bytes of a block as they are stored, page after page, data then spare; none if all of them are
+    /// erased, or the chip stores none. Not an operation; bad marks are not in it.
+    pub fn block_bytes(&self, block: u32) -> Option<&[u8]> {
         self.bytes.as_ref()?.block(block).map(AsRef::as_ref)
     }
 

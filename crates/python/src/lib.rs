@@ -3,6 +3,10 @@
 //! Every error becomes one `nandlab.NandlabError` with the whole message. Long calls release the
 //! interpreter lock and give Python a chance to stop them.
 
+mod crash;
+mod image;
+mod script;
+
 use ftl::Value;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -332,5 +336,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(convert, module)?)?;
     module.add_function(wrap_pyfunction!(trace_summary, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
-    module.add_function(wrap_pyfunction!(explain, module)?)
+    module.add_function(wrap_pyfunction!(explain, module)?)?;
+    module.add_function(wrap_pyfunction!(crash::cut_script, module)?)?;
+    module.add_function(wrap_pyfunction!(script::run_script, module)?)?;
+    image::register(module)
 }

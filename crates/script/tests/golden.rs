@@ -62,10 +62,13 @@ fn the_tree_is_the_one_the_kernel_showed() {
 
 #[test]
 fn every_workload_that_was_counted_can_be_read() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/oplog");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/raw-nand");
     let mut count = 0;
     for file in std::fs::read_dir(folder).expect("the folder of the scripts") {
         let path = file.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "ops") {
+            continue;
+        }
         let text = std::fs::read_to_string(&path).expect("a script");
         let commands = parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(commands.len() > 5);

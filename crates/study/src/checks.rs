@@ -2,6 +2,7 @@
 
 use crate::StudyError;
 use crate::ftl_device::{find_layer, resolve};
+use crate::iozone::{check_iozone_study, iozone_axes};
 use crate::jobs::{check_kernel_study, jobs_axes, kernel_axes};
 use crate::matrix::{DEFAULT_SETTINGS, STACK_AXES};
 use crate::study_file::Study;
@@ -18,7 +19,7 @@ const WRITES_MAX: u32 = 10_000;
 const CHARGE_MAX: u64 = 1_000;
 
 /// Columns of the results beside the axes.
-const RESERVED_COLUMNS: [&str; 5] = ["initial", "repeat", "metric", "value", "unit"];
+const RESERVED_COLUMNS: [&str; 6] = ["initial", "repeat", "metric", "test", "value", "unit"];
 
 fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
@@ -34,6 +35,9 @@ impl Study {
         if self.is_of_kernel() {
             check_kernel_study(self)?;
         }
+        if self.has_iozone() {
+            check_iozone_study(self)?;
+        }
         self.check_axes()?;
         self.check_names()?;
         self.check_runs()
@@ -42,6 +46,7 @@ impl Study {
     fn check_workload(&self, kind: &WorkloadEntry) -> Result<(), StudyError> {
         let workload = &self.workload;
         let given = [
+            ("options", workload.options.is_some()),
             ("file", workload.file.is_some()),
             ("capacity_bytes", workload.capacity_bytes.is_some()),
             ("requests_quick", workload.requests_quick.is_some()),
@@ -86,7 +91,7 @@ impl Study {
             if !self.axes.contains_key("scheduler") {
                 return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
             }
-        } else if !self.axes.contains_key("ftl") {
+        } else if !self.has_iozone() && !self.axes.contains_key("ftl") {
             return wrong("axes", "an axis `ftl` with at least one translation layer is missing");
         }
         if self.axes.contains_key("spare_percent") && self.workload.capacity_bytes.is_some() {
@@ -96,14 +101,20 @@ impl Study {
             );
         }
         let file = self.workload.file.as_deref().unwrap_or_default();
-        let of_jobs = if self.is_of_kernel() { kernel_axes(self) } else { jobs_axes(self) };
+        let of_processes = if self.is_of_kernel() {
+            kernel_axes(self)
+        } else if self.has_iozone() {
+            iozone_axes(self)
+        } else {
+            jobs_axes(self)
+        };
         for (axis, values) in &self.axes {
             if values.is_empty() {
                 return wrong("axes", format!("axis `{axis}` has no values"));
             }
-            if self.has_processes() {
-                if !of_jobs.contains(axis) {
-                    let known = of_jobs.iter().map(String::as_str);
+            if self.has_processes() || self.has_iozone() {
+                if !of_processes.contains(axis) {
+                    let known = of_processes.iter().map(String::as_str);
                     return Err(StudyError::unknown("axis", axis, known));
                 }
             } else if !STACK_AXES.contains(&axis.as_str()) && !file.contains(&format!("{{{axis}}}"))
@@ -184,7 +195,7 @@ impl Study {
     /// Devices and traces of all runs.
     fn check_runs(&self) -> Result<(), StudyError> {
         let runs = self.runs()?;
-        if self.has_processes() {
+        if self.has_processes() || self.has_iozone() {
             return Ok(());
         }
         for run in runs {

@@ -10,6 +10,7 @@ mod error;
 mod explain;
 mod ftl_device;
 mod generated;
+mod iozone;
 mod jobs;
 mod listing;
 mod matrix;
@@ -24,6 +25,7 @@ mod study_file;
 mod windows;
 mod workload_kinds;
 
+pub use self::iozone::FlashState;
 pub use error::StudyError;
 pub use explain::{ExplainOptions, Explanation, Step, explain};
 pub use ftl_device::{DeviceOptions, build_device, find_part_or_file};

@@ -1,4 +1,4 @@
-//! What there is: schedulers, devices, layers, parts, policies, workloads and trace formats, from their tables.
+//! What there is, from the tables: boards, devices, file systems, layers, parts, schedulers and the rest.
 
 use crate::StudyError;
 use crate::workload_kinds::WORKLOADS;
@@ -7,8 +7,19 @@ use ftl::{COMMON_PARAMETERS, FTLS, Parameter};
 use sched::SCHEDULERS;
 use serde_json::{Value, json};
 
-const KINDS: [&str; 7] =
-    ["devices", "formats", "ftls", "parts", "policies", "schedulers", "workloads"];
+const KINDS: [&str; 11] = [
+    "boards",
+    "devices",
+    "file-systems",
+    "formats",
+    "ftls",
+    "guarantees",
+    "oob-layouts",
+    "parts",
+    "policies",
+    "schedulers",
+    "workloads",
+];
 
 /// The rows of one table as JSON objects, each with `name` and `summary`.
 ///
@@ -37,6 +48,40 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
         "devices" => device::devices()
             .iter()
             .map(|spec| json!({"name": spec.name, "summary": spec.summary}))
+            .collect(),
+        "boards" => board::catalogue()
+            .iter()
+            .map(|board| json!({"name": board.name, "summary": board.summary, "kernel": board.kernel}))
+            .collect(),
+        "file-systems" => mount::KINDS
+            .iter()
+            .map(|kind| json!({"name": kind.name, "summary": kind.summary, "profiles": kind.profiles}))
+            .collect(),
+        "guarantees" => crash::GUARANTEES
+            .iter()
+            .map(|entry| {
+                json!({
+                    "name": entry.kind,
+                    "summary": format!("safe: {}", entry.safe),
+                    "new_file": entry.new_file,
+                    "beyond": entry.beyond,
+                    "beyond_torn_page": entry.beyond_torn_page,
+                    "hazards": entry.hazards.iter().map(|hazard| {
+                        json!({"name": hazard.name, "summary": hazard.summary})
+                    }).collect::<Vec<Value>>(),
+                })
+            })
+            .collect(),
+        "oob-layouts" => mtd::LAYOUTS
+            .iter()
+            .map(|layout| {
+                json!({
+                    "name": layout.name,
+                    "summary": layout.summary,
+                    "page_bytes": layout.page_bytes,
+                    "oob_bytes": layout.oob_bytes,
+                })
+            })
             .collect(),
         "schedulers" => SCHEDULERS
             .iter()

@@ -2,6 +2,7 @@
 
 use crate::StudyError;
 use crate::ftl_device::{DeviceOptions, chip_of, find_layer};
+use crate::iozone::{IozoneRun, plan_iozone};
 use crate::jobs::{JobsRun, check_kernel_run, plan_run};
 use crate::study_file::{SettingValue, Study};
 use crate::windows::HostWriteCharge;
@@ -37,6 +38,8 @@ pub struct Run {
     /// Processes over a simulated scheduler; then, and in studies of a real kernel, the device above is
     /// not used.
     pub(crate) jobs: Option<Arc<JobsRun>>,
+    /// IOzone on a file system; then the device above is not used either.
+    pub(crate) iozone: Option<Arc<IozoneRun>>,
 }
 
 impl Run {
@@ -46,8 +49,11 @@ impl Run {
     }
 
     /// True if the two cannot differ in their results: a layer may have nothing under a name of
-    /// settings, and a trace is the same in every repeat.
+    /// settings, a trace is the same in every repeat, and a scheduler has no path to raw NAND.
     pub(crate) fn is_same_work(&self, other: &Self) -> bool {
+        if let (Some(own), Some(others)) = (&self.iozone, &other.iozone) {
+            return own.work_key == others.work_key && self.repeat == other.repeat;
+        }
         self.jobs.is_none()
             && self.device == other.device
             && self.trace == other.trace
@@ -72,7 +78,9 @@ impl Study {
     pub fn columns(&self) -> Vec<String> {
         let mut columns: Vec<String> =
             self.ordered_axes().into_iter().map(|(name, _)| name).collect();
-        if !self.has_processes() {
+        if self.has_iozone() {
+            columns.push("test".into());
+        } else if !self.has_processes() {
             columns.push("initial".into());
         }
         columns
@@ -116,7 +124,7 @@ impl Study {
         }
         let mut runs = Vec::new();
         for combination in combinations {
-            let run = if self.has_processes() {
+            let run = if self.has_processes() || self.has_iozone() {
                 self.processes_run(axes, &combination)?
             } else {
                 self.run(axes, &combination)?
@@ -132,12 +140,14 @@ impl Study {
             .map(|(name, _)| name.as_str())
             .zip(values.iter().map(String::as_str))
             .collect();
-        let jobs = if self.has_jobs() {
-            Some(Arc::new(plan_run(self, &named)?))
+        let (mut jobs, mut iozone) = (None, None);
+        if self.has_jobs() {
+            jobs = Some(Arc::new(plan_run(self, &named)?));
+        } else if self.has_iozone() {
+            iozone = Some(Arc::new(plan_iozone(self, &named)?));
         } else {
             check_kernel_run(self, &named)?;
-            None
-        };
+        }
         Ok(Run {
             axes: values.to_vec(),
             repeat: 0,
@@ -145,6 +155,7 @@ impl Study {
             trace: None,
             charge: HostWriteCharge::default(),
             jobs,
+            iozone,
         })
     }
 
@@ -176,7 +187,7 @@ impl Study {
         let initial =
             if trace.is_some() { self.workload.preconditioning.name() } else { WARMED_UP };
         let axes = values.iter().cloned().chain([initial.to_owned()]).collect();
-        Ok(Run { axes, repeat: 0, device, trace, charge, jobs: None })
+        Ok(Run { axes, repeat: 0, device, trace, charge, jobs: None, iozone: None })
     }
 
     /// The settings called `chosen` of the device's layer; `blocks` among them is the chip's.

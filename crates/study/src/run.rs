@@ -3,6 +3,7 @@
 use crate::StudyError;
 use crate::ftl_device::build_device;
 use crate::generated::run_generated;
+use crate::iozone::{PreparedFlash, TestRow, run_iozone};
 use crate::jobs::{CellTables, JobsOutcome, JobsRun, PreparedDevices, pooled_tables, run_jobs};
 use crate::matrix::Run;
 use crate::replay::{AddressRule, Replay};
@@ -36,6 +37,8 @@ struct Measured {
     curve: Vec<[u64; 5]>,
     /// Everything of a run of processes, to be pooled with other repeats.
     jobs: Option<Box<JobsOutcome>>,
+    /// The tests of a run of IOzone.
+    tests: Vec<TestRow>,
 }
 
 /// What became of a run: none if it was stopped.
@@ -61,7 +64,7 @@ pub fn run_study(
     let runs = study.runs()?;
     let traces = load_traces(study, &runs)?;
     let groups = same_work(&runs);
-    let devices = PreparedDevices::default();
+    let prepared = Prepared::default();
     let stop = AtomicBool::new(false);
     let (sender, receiver) = channel();
     let jobs = jobs.clamp(1, groups.len().max(1));
@@ -72,7 +75,7 @@ pub fn run_study(
     let mut outcomes: Vec<Option<Outcome>> = groups.iter().map(|_| None).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            pool.install(|| run_all(study, &runs, &groups, &traces, &devices, &stop, sender));
+            pool.install(|| run_all(study, &runs, &groups, &traces, &prepared, &stop, sender));
         });
         let (mut done, mut label) = (0, String::new());
         loop {
@@ -96,6 +99,13 @@ pub fn run_study(
     collect(study, &runs, &groups, &traces, outcomes)
 }
 
+/// What is made once and copied for every run.
+#[derive(Default)]
+struct Prepared {
+    devices: PreparedDevices,
+    flash: PreparedFlash,
+}
+
 /// Numbers of the runs, those with the same results together.
 fn same_work(runs: &[Run]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -113,7 +123,7 @@ fn run_all(
     runs: &[Run],
     groups: &[Vec<usize>],
     traces: &BTreeMap<PathBuf, Requests>,
-    devices: &PreparedDevices,
+    prepared: &Prepared,
     stop: &AtomicBool,
     sender: Sender<(usize, Outcome)>,
 ) {
@@ -127,9 +137,16 @@ fn run_all(
             }
             let run = &runs[group[0]];
             let requests = run.trace.as_ref().map(|path| &traces[path]);
-            let outcome = catch_unwind(AssertUnwindSafe(|| match &run.jobs {
-                Some(jobs) => run_processes(study, run.repeat, jobs, devices, &stopped),
-                None => run_one(study, run, requests, &stopped),
+            let outcome = catch_unwind(AssertUnwindSafe(|| match (&run.jobs, &run.iozone) {
+                (Some(jobs), _) => {
+                    run_processes(study, run.repeat, jobs, &prepared.devices, &stopped)
+                }
+                (_, Some(plan)) => {
+                    let tests =
+                        run_iozone(plan, study.seed, run.repeat, &prepared.flash, &stopped)?;
+                    Ok(tests.map(|tests| Measured { tests, ..Measured::default() }))
+                }
+                _ => run_one(study, run, requests, &stopped),
             }));
             let outcome = outcome.unwrap_or_else(|panic| Err(internal_error(panic.as_ref())));
             // The receiver outlives all senders, so a send cannot fail.
@@ -183,6 +200,11 @@ fn collect(
         let Some(measured) = measured else { continue };
         let row = |metric| Row { axes: run.axes.clone(), repeat: run.repeat, metric };
         results.rows.extend(measured.metrics.into_iter().map(row));
+        for TestRow { test, metrics } in measured.tests {
+            let axes: Vec<String> = run.axes.iter().cloned().chain([test.to_owned()]).collect();
+            let row = |metric| Row { axes: axes.clone(), repeat: run.repeat, metric };
+            results.rows.extend(metrics.into_iter().map(row));
+        }
         match measured.jobs {
             Some(outcome) => {
                 if cells.last().is_none_or(|cell: &CellTables| cell.axes != run.axes) {
@@ -190,6 +212,7 @@ fn collect(
                 }
                 outcome.pool(cells.last_mut().expect("pushed if it was not there"));
             }
+            None if run.iozone.is_some() => {}
             None => results.curves.push((run.axes.clone(), measured.curve)),
         }
     }
@@ -314,7 +337,7 @@ fn measure(
         ));
     }
     metrics.extend(device_metrics(replay));
-    Ok(Some(Measured { metrics, curve, jobs: None }))
+    Ok(Some(Measured { metrics, curve, ..Measured::default() }))
 }
 
 /// Reads and writes are I/Os; flushes and trims are served but not counted as such.

@@ -1,10 +1,11 @@
 //! What a study file holds, and how it is read: every message names file, line, key and reason.
 
 use crate::StudyError;
+use crate::iozone::FlashState;
 use crate::jobs::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
 use crate::overrides::apply_override;
 use crate::windows::HostWriteCharge;
-use crate::workload_kinds::{JOBS, KERNEL};
+use crate::workload_kinds::{IOZONE, JOBS, KERNEL};
 use ftl::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -62,6 +63,9 @@ pub struct Study {
     /// Names on the mechanism axis: what is switched off.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mechanisms: BTreeMap<String, Mechanism>,
+    /// Names on the flash axis: the history behind the flash.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub flash_states: BTreeMap<String, FlashState>,
     /// Runs beside the product of the axes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Also>,
@@ -129,6 +133,9 @@ impl From<&SettingValue> for Value {
 pub struct Workload {
     /// A name of the table of workloads.
     pub kind: String,
+    /// Command line of IOzone; `{axis}` in it is replaced by the value of the axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<String>,
     /// Trace file, relative to the study file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -229,6 +236,11 @@ impl Study {
         self.axes.extend(form.axes);
         self.repeats = form.repeats.unwrap_or(self.repeats);
         self.also.retain(|also| !also.full_only);
+    }
+
+    /// True for a study of IOzone on file systems on raw NAND.
+    pub(crate) fn has_iozone(&self) -> bool {
+        self.workload.kind == IOZONE
     }
 
     /// True for a study of processes over a scheduler and a simulated block device.

@@ -1,5 +1,8 @@
 //! Kinds of workload a study can name.
 
+/// The kind that runs IOzone on file systems on raw NAND.
+pub(crate) const IOZONE: &str = "iozone";
+
 /// The kind that is described by `[[job]]` tables.
 pub(crate) const JOBS: &str = "jobs";
 
@@ -28,6 +31,11 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
             "warm_up_writes",
             "measured_writes",
         ],
+    },
+    WorkloadEntry {
+        name: IOZONE,
+        summary: "IOzone on file systems on raw NAND in simulated time: [host] and `options`",
+        keys: &["options"],
     },
     WorkloadEntry {
         name: JOBS,

@@ -4,7 +4,7 @@
 
 use crate::device::Ubi;
 use crate::error::{AttachError, UbiError};
-use crate::headers::{LAYOUT_VOLUME, VolumeHeader, VolumeKind};
+use crate::headers::{ERASE_COUNTER_MAX, LAYOUT_VOLUME, VolumeHeader, VolumeKind};
 use crate::io::Io;
 use crate::layout::Layout;
 use crate::profile::{AttachOptions, BadBlockReserve};
@@ -71,6 +71,9 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
     let leb_bytes = io.layout.leb_bytes;
     let bytes = table_bytes(leb_bytes, io.layout.min_io_bytes) as usize;
     let Some(volume) = scan.volumes.get(&LAYOUT_VOLUME) else {
+        if !scan.has_headers() {
+            return Err(AttachError::NotUbi);
+        }
         if !scan.is_empty {
             return Err(AttachError::Medium(
                 "the volume table is on no block of the device".into(),
@@ -180,6 +183,7 @@ async fn early_block(io: &Io, scan: &mut Scan) -> Result<ScannedBlock, AttachErr
     let mut found = None;
     while let Some(block) = scan.erase.pop_front() {
         let counter = block.erase_counter.unwrap_or(scan.erase_counter_mean) + 1;
+        let counter = counter.min(ERASE_COUNTER_MAX);
         let erased = match io.sync_erase(block.peb, false).await {
             Ok(_) => io.write_counter(block.peb, counter).await,
             Err(error) => Err(error),
@@ -246,6 +250,16 @@ fn make_volumes(
 ) -> Result<Volumes, AttachError> {
     let layout = &io.layout;
     let mut volumes = Volumes::default();
+    volumes.bad_pebs = scan.bad.len() as u32;
+    volumes.good_pebs = layout.peb_count - volumes.bad_pebs;
+    let usable = volumes.good_pebs - scan.corrupted.len() as u32 - scan.alien.len() as u32;
+    let of_users: u64 =
+        records.iter().flatten().map(|record| u64::from(record.reserved_pebs)).sum();
+    let wanted = of_users + u64::from(LAYOUT_LEBS + OWN_PEBS);
+    if wanted > u64::from(usable) {
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+        return Err(AttachError::TooFewBlocks { available: usable, wanted });
+    }
     volumes.by_id.insert(LAYOUT_VOLUME, VolumeState::of_layout(layout));
     for (id, record) in records.into_iter().enumerate() {
         if let Some(record) = record {
@@ -270,16 +284,6 @@ fn make_volumes(
                 ));
             }
         }
-    }
-    volumes.bad_pebs = scan.bad.len() as u32;
-    volumes.good_pebs = layout.peb_count - volumes.bad_pebs;
-    let usable = volumes.good_pebs - scan.corrupted.len() as u32 - scan.alien.len() as u32;
-    let of_volumes: u64 =
-        volumes.by_id.values().map(|volume| u64::from(volume.record.reserved_pebs)).sum();
-    let wanted = of_volumes + u64::from(OWN_PEBS);
-    if wanted > u64::from(usable) {
-        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
-        return Err(AttachError::TooFewBlocks { available: usable, wanted });
     }
     volumes.available_pebs = usable;
     volumes.reserve(wanted as u32);

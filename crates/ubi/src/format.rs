@@ -5,7 +5,9 @@
 
 use crate::device::Ubi;
 use crate::error::{AttachError, UbiError};
-use crate::headers::{Decoded, EraseCounterHeader, HEADER_BYTES, LAYOUT_VOLUME, VolumeHeader};
+use crate::headers::{
+    Decoded, ERASE_COUNTER_MAX, EraseCounterHeader, HEADER_BYTES, LAYOUT_VOLUME, VolumeHeader,
+};
 use crate::io::{HeaderRead, Io};
 use crate::layout::Layout;
 use crate::moves::data_length;
@@ -164,7 +166,11 @@ async fn next_counters(io: &Io, keeps_counters: bool) -> Result<Vec<(u32, u64)>,
     let counters = scan_counters(io).await?;
     let known: Vec<u64> = counters.iter().filter_map(|(_, counter)| *counter).collect();
     let mean = known.iter().sum::<u64>().checked_div(known.len() as u64).unwrap_or(0);
-    let next = |old: Option<u64>| if keeps_counters { old.map_or(mean, |old| old + 1) } else { 0 };
+    let next = |old: Option<u64>| match old {
+        _ if !keeps_counters => 0,
+        Some(old) => (old + 1).min(ERASE_COUNTER_MAX),
+        None => mean,
+    };
     Ok(counters.into_iter().map(|(peb, old)| (peb, next(old))).collect())
 }
 
@@ -176,8 +182,10 @@ async fn scan_counters(io: &Io) -> Result<Vec<(u32, Option<u64>)>, UbiError> {
             continue;
         }
         let counter = match io.read_counter(peb).await? {
-            HeaderRead::Sound { header, .. } => Some(header.erase_counter),
-            HeaderRead::Blank { .. } | HeaderRead::Bad { .. } => None,
+            HeaderRead::Sound { header, .. } if header.check().is_ok() => {
+                Some(header.erase_counter)
+            }
+            HeaderRead::Sound { .. } | HeaderRead::Blank { .. } | HeaderRead::Bad { .. } => None,
         };
         counters.push((peb, counter));
     }

@@ -293,6 +293,10 @@ impl VolumeHeader {
         if self.copy_flag > 1 || self.lnum > i32::MAX as u32 {
             return says("a copy flag or block number out of range");
         }
+        // Numbers are given one by one: no device comes near half of them.
+        if self.sequence_number > u64::MAX / 2 {
+            return says("a sequence number out of range");
+        }
         if self.data_pad >= leb_bytes / 2 {
             return says("a pad of half a block or more");
         }

@@ -1,8 +1,27 @@
 //! Where headers and data stand in a block.
 
-use crate::error::AttachError;
-use crate::headers::HEADER_BYTES;
+use crate::error::{AttachError, UbiError};
+use crate::headers::{Decoded, EraseCounterHeader, HEADER_BYTES};
 use mtd::Mtd;
+
+/// Where the volume identifier headers of an image stand, as the first good block with a sound erase
+/// counter header says; none where no block has one: the device is not UBI's, or blank.
+///
+/// # Errors
+/// What the driver says.
+pub async fn find_header_offset(mtd: &Mtd) -> Result<Option<u32>, UbiError> {
+    for peb in 0..mtd.geometry().blocks {
+        if mtd.is_bad(peb).await? {
+            continue;
+        }
+        let mut bytes = [0; HEADER_BYTES];
+        mtd.read(u64::from(peb) * u64::from(mtd.block_bytes()), &mut bytes).await?;
+        if let Decoded::Sound(header) = EraseCounterHeader::decode(&bytes) {
+            return Ok(Some(header.header_offset));
+        }
+    }
+    Ok(None)
+}
 
 /// Sizes and places, the same for all blocks of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

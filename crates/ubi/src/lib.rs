@@ -38,7 +38,7 @@ pub use error::{AttachError, UbiError};
 pub use format::FormatOptions;
 pub use headers::VolumeKind;
 pub use info::{Info, VolumeInfo};
-pub use layout::Layout;
+pub use layout::{Layout, find_header_offset};
 pub use mtd::ReadStatus;
 pub use profile::{AttachOptions, BadBlockReserve, CpuCosts, PROFILES, Profile, find_profile};
 pub use statistics::Statistics;

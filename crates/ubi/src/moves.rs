@@ -83,6 +83,7 @@ impl Ubi {
         self.io.count(|counts| counts.moves_cancelled += 1);
         let place = match moved {
             Moved::Race | Moved::NoHeader { had_errors: false } => Return::Protected,
+            Moved::Busy if !scrubs && self.options.profile.keeps_clean_targets => Return::Used,
             Moved::Busy | Moved::NoHeader { had_errors: true } => Return::Scrub,
             Moved::SourceFailed => Return::Erroneous,
             Moved::TargetFailed if scrubs => Return::Scrub,

@@ -15,7 +15,8 @@ pub struct Profile {
     pub changes_table_atomically: bool,
     /// A block that has been moved is read back and compared.
     pub verifies_moves: bool,
-    /// A block that no move used stays free; else it is erased.
+    /// A move that finds its block in use leaves both blocks as they were; else it tries again until
+    /// the block is moved, and erases the target each time.
     pub keeps_clean_targets: bool,
     /// A block with a bad volume identifier header and data is left alone; else it is erased.
     pub preserves_corrupted: bool,

@@ -265,6 +265,11 @@ impl Scan {
         Ok(())
     }
 
+    /// Whether UBI was here: some block has an erase counter, or all are blank.
+    pub(crate) fn has_headers(&self) -> bool {
+        self.is_empty || self.counters > 0
+    }
+
     /// Means, and whether this is UBI's at all.
     fn conclude(&mut self, io: &Io) -> Result<(), AttachError> {
         let peb_count = io.layout.peb_count - self.bad.len() as u32 - self.alien.len() as u32;

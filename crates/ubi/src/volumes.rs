@@ -431,7 +431,8 @@ impl Ubi {
         for lnum in 0..reserved_pebs {
             self.unmap_leb(id, lnum).await?;
         }
-        // Old blocks beside new ones would contradict them after a power cut.
+        // Old blocks beside new ones would contradict them after a power cut (Linux before 3.7 took
+        // the risk).
         self.flush_works(id, None).await?;
         let min_io_bytes = self.io.layout.min_io_bytes;
         for (part, lnum) in data.chunks(usable_bytes as usize).zip(0..) {

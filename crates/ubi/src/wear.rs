@@ -50,10 +50,9 @@ impl Ubi {
             drop(self.move_lock.lock().await);
         }
         self.schedule_erase(leb, peb, tortures)?;
-        if self.thread_waiters.wake_one() {
-            // A thread that has slept goes before the one that woke it.
-            self.io.sim.yield_now().await;
-        }
+        self.thread_waiters.wake_one();
+        // A thread that has slept goes before the one that woke it.
+        self.io.sim.yield_now().await;
         Ok(())
     }
 

@@ -248,3 +248,83 @@ impl WearState {
         self.works.iter().filter(|work| matches!(work, Work::Erase { .. })).count() as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{DataType, WearState};
+
+    /// Blocks that Linux 6.12 took and freed under UBIFS, in order, from the operations of the chip.
+    const RECORDS: &[(&str, u32, &str)] = &[
+        ("base-t", 512, include_str!("../tests/data/blocks/ubifs-base-t.txt")),
+        ("base-x", 512, include_str!("../tests/data/blocks/ubifs-base-x.txt")),
+        ("fill-x", 512, include_str!("../tests/data/blocks/ubifs-fill-x.txt")),
+        ("gc-x", 64, include_str!("../tests/data/blocks/ubifs-gc-x.txt")),
+        ("2048-base-x", 512, include_str!("../tests/data/blocks/ubifs2048-base-x.txt")),
+        ("2048-fill-x", 512, include_str!("../tests/data/blocks/ubifs2048-fill-x.txt")),
+    ];
+
+    #[test]
+    fn old_kernels_choose_by_the_type_of_data() {
+        let mut wear = WearState::new(40, 10);
+        for peb in 0..40 {
+            wear.set_counter(peb, u64::from(peb));
+            wear.add_free(peb);
+        }
+        // Not the most worn ones: less than twice the threshold above the least.
+        assert_eq!(wear.take_free(DataType::LongTerm), Some(19));
+        assert_eq!(wear.take_free(DataType::ShortTerm), Some(0));
+        // The spread is twice the threshold or more, so the middle is taken by counter.
+        assert_eq!(wear.take_free(DataType::Unknown), Some(10));
+    }
+
+    #[test]
+    fn protection_lasts_ten_erases() {
+        let mut wear = WearState::new(4, 2);
+        wear.set_counter(3, 3);
+        (0..4).for_each(|peb| wear.add_free(peb));
+        let taken = wear.take_free(DataType::ShortTerm).expect("four are free");
+        for _ in 0..9 {
+            wear.serve_protection();
+            assert!(!wear.schedule_move(), "a protected block is not moved");
+        }
+        wear.serve_protection();
+        assert!(wear.schedule_move());
+        let (from, to, scrubs) = wear.begin_move().expect("there is one to move");
+        assert_eq!((from, scrubs), (taken, false));
+        assert_ne!(to, taken);
+    }
+
+    #[test]
+    fn blocks_are_taken_in_the_order_of_linux() {
+        for (name, peb_count, record) in RECORDS {
+            let mut wear = WearState::new(*peb_count, 4096);
+            // The first two hold the volume table after formatting.
+            let mut is_free: Vec<bool> = (0..*peb_count).map(|peb| peb >= 2).collect();
+            for (line, number) in record.lines().zip(1..) {
+                let (what, peb) = line.split_once(' ').unwrap_or((line, "0"));
+                let peb: u32 = peb.parse().expect("a block");
+                match what {
+                    "attach" => {
+                        let counters = wear.counters.clone();
+                        wear = WearState::new(*peb_count, 4096);
+                        wear.counters = counters;
+                        (0..*peb_count)
+                            .filter(|peb| is_free[*peb as usize])
+                            .for_each(|peb| wear.add_free(peb));
+                    }
+                    "take" => {
+                        let taken = wear.take_free(DataType::Unknown);
+                        assert_eq!(taken, Some(peb), "{name}, line {number}");
+                        is_free[peb as usize] = false;
+                    }
+                    _ => {
+                        wear.set_counter(peb, wear.counter(peb) + 1);
+                        wear.add_free(peb);
+                        wear.serve_protection();
+                        is_free[peb as usize] = true;
+                    }
+                }
+            }
+        }
+    }
+}

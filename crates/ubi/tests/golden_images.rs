@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 use support::{BLOCK_BYTES, blank, data, load, quiet, run};
 use ubi::headers::{Decoded, EraseCounterHeader, LAYOUT_VOLUME, VolumeHeader, crc32};
-use ubi::{AttachOptions, FormatOptions, Info, Ubi, VolumeKind};
+use ubi::{AttachOptions, FormatOptions, Info, Ubi, VolumeKind, find_header_offset};
 
 struct Expected {
     /// Data of the mapped blocks of volume 0.
@@ -68,7 +68,7 @@ async fn compare(ubi: &std::rc::Rc<Ubi>, expected: &Expected, label: &str) -> In
     info
 }
 
-/// Name, logical blocks, whether it was cut: the reserve of a partition is that of the whole chip.
+/// Name, logical blocks. The reserve of a partition is that of the whole chip.
 const DUMPS: &[(&str, u32)] = &[
     ("ubifs-clean.oob.zst", 498),
     ("ubifs-gc.oob.zst", 50),
@@ -87,6 +87,9 @@ fn dumps_of_linux_are_attached() {
         let chip = load(&dump);
         let (_, is_done) = run(chip, false, move |bench| async move {
             let ubi = bench.attach(options).await;
+            // Two headers of each block and both copies of the volume table, as Linux counts them.
+            let reads = bench.mtd.with_chip(|chip| chip.counters().page_reads);
+            assert_eq!(reads, 2 * u64::from(bench.mtd.geometry().blocks) + 22, "{name}");
             let info = compare(&ubi, &expected, name).await;
             assert_eq!(info.volumes.len(), 1);
             let volume = &info.volumes[0];
@@ -117,9 +120,11 @@ fn images_of_ubinize_are_flashed_attached_and_resized() {
         let expected = expect(&image, header_offset, data_offset);
         let (_, is_done) = run(blank(512), false, move |bench| async move {
             let header_offset = Some(header_offset as u32);
+            assert_eq!(find_header_offset(&bench.mtd).await, Ok(None));
             let options = FormatOptions { header_offset, ..FormatOptions::default() };
             let (sim, cpus, mtd) = (&bench.sim, bench.cpus.clone(), bench.mtd.clone());
             Ubi::flash(sim, cpus, mtd, &image, &options).await.expect("flashed");
+            assert_eq!(find_header_offset(&bench.mtd).await, Ok(header_offset));
             let read_only = AttachOptions { header_offset, is_read_only: true, ..quiet() };
             let ubi = bench.attach(read_only.clone()).await;
             let info = compare(&ubi, &expected, name).await;

@@ -189,6 +189,25 @@ fn volumes_are_made_renamed_resized_and_removed() {
 }
 
 #[test]
+fn structures_in_memory_are_those_of_a_kernel() {
+    run(blank(64), false, |bench| async move {
+        bench.format(&FormatOptions::default()).await;
+        let ubi = bench.attach(quiet()).await;
+        ubi.make_volume(&VolumeOptions::new("data")).await.expect("made");
+        let memory = ubi.memory_use();
+        let bytes = |name: &str| {
+            memory.kinds.iter().find(|(kind, ..)| *kind == name).expect("a structure").2
+        };
+        // Two works are pending: both copies of the table were changed.
+        assert_eq!(bytes("ubi_work"), 56);
+        assert_eq!((bytes("ubi_wl_entry"), bytes("ubi_lookuptbl")), (64 * 20, 64 * 4));
+        assert_eq!(bytes("ubi_eba_entry"), (2 + 58) * 4);
+        assert_eq!(bytes("ubi_peb_buf"), 131_072);
+        assert!(memory.kinds.is_sorted());
+    });
+}
+
+#[test]
 fn an_interrupted_update_is_told() {
     let (chip, _) = run(blank(64), false, |bench| async move {
         let (sim, cpus, mtd) = (&bench.sim, bench.cpus.clone(), bench.mtd.clone());

@@ -64,7 +64,8 @@ fn work(chip: Chip, model: &Model, seed: u64, steps: u32, label: &str) -> (Chip,
 }
 
 fn storm(torn: Torn, seed: u64, stride: u64) {
-    let (filled, model) = fill(seed);
+    let (filled, mut model) = fill(seed);
+    model.has_torn_erases = torn == Torn::Unreadable;
     let mut cuts = 0_u64;
     for point in [CutPoint::Before, CutPoint::Inside, CutPoint::After] {
         let mut after = 1 + seed % stride;
@@ -114,4 +115,35 @@ fn data_survives_where_a_torn_operation_never_began() {
 #[test]
 fn data_survives_where_a_torn_page_is_noise() {
     storm(Torn::Unreadable, 4, 1);
+}
+
+#[test]
+fn an_erased_block_does_not_come_back_from_an_older_copy() {
+    let quiet = || AttachOptions { has_thread: false, ..options() };
+    run(small(20, &FaultSettings::default()), false, move |bench| async move {
+        bench.format(&FormatOptions::default()).await;
+        let ubi = bench.attach(quiet()).await;
+        let id = ubi.make_volume(&VolumeOptions::new("data")).await.expect("made");
+        let volume = ubi.open_volume(id).await.expect("opened");
+        volume.change(3, &[1; 2048]).await.expect("changed");
+        volume.change(3, &[2; 2048]).await.expect("changed");
+        // Both copies are on the medium when the device is left.
+        ubi.detach();
+        let ubi = bench.attach(quiet()).await;
+        let volume = ubi.open_volume(id).await.expect("opened");
+        let mut page = [0; 2048];
+        volume.read(3, 0, &mut page, false).await.expect("read");
+        assert_eq!(page, [2; 2048]);
+        volume.erase(3).await.expect("erased");
+        ubi.detach();
+        let ubi = bench.attach(quiet()).await;
+        assert!(!ubi.open_volume(id).await.expect("opened").is_mapped(3));
+        // What is only unmapped may come back.
+        let volume = ubi.open_volume(id).await.expect("opened");
+        volume.change(4, &[4; 2048]).await.expect("changed");
+        volume.unmap(4).await.expect("unmapped");
+        ubi.detach();
+        let ubi = bench.attach(quiet()).await;
+        assert!(ubi.open_volume(id).await.expect("opened").is_mapped(4));
+    });
 }

@@ -3,12 +3,12 @@
 
 mod support;
 
-use nand::{Chip, FaultSettings};
+use nand::{Chip, FaultSettings, Storage, find_part};
 use random::Stream;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use support::model::Model;
-use support::{quiet, run, small, threaded};
+use support::{quiet, run, run_with, small, threaded};
 use ubi::{AttachOptions, FormatOptions, UbiError, VolumeOptions, VolumeSize};
 
 /// Formats a chip and makes a volume of most of it.
@@ -83,26 +83,68 @@ impl TakeModel for RefCell<Model> {
     }
 }
 
+/// Pages of 512 bytes in two sub-pages; pages without sub-pages.
+#[test]
+fn other_pages_are_served_as_well() {
+    let mut part = find_part("k9f5608u0d").expect("in the catalogue");
+    part.geometry.blocks = 40;
+    let small_pages = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+    let whole_pages = small(40, &FaultSettings::default());
+    let chips = [("linux-small", small_pages, 256, 512), ("bare", whole_pages, 2048, 4096)];
+    for (layout, chip, header_offset, data_offset) in chips {
+        let (_, is_done) = run_with(layout, chip, false, move |bench| async move {
+            bench.format(&FormatOptions::default()).await;
+            let ubi = bench.attach(threaded()).await;
+            let found = ubi.info().layout;
+            assert_eq!((found.header_offset, found.data_offset), (header_offset, data_offset));
+            let id = ubi.make_volume(&VolumeOptions::new("data")).await.expect("made");
+            let volume = ubi.open_volume(id).await.expect("opened");
+            let place = RefCell::new(Model::new(&volume));
+            let mut stream = Stream::new(9, "work");
+            for _ in 0..300 {
+                Model::step(&place, &volume, &mut stream).await.expect("it works");
+            }
+            ubi.detach();
+            let ubi = bench.attach(threaded()).await;
+            let volume = ubi.open_volume(id).await.expect("opened");
+            place.into_inner().adopt(&volume, layout).await;
+        });
+        assert!(is_done);
+    }
+}
+
+/// Each caller has blocks of its own, hot and cold; the thread moves them all under its hands.
 #[test]
 fn callers_work_side_by_side() {
     let (chip, _) = prepare(small(48, &FaultSettings::default()), quiet(), 0);
     let (_, is_done) = run(chip, true, move |bench| async move {
-        let ubi = bench.attach(threaded()).await;
+        let ubi = bench.attach(AttachOptions { wear_threshold: 2, ..threaded() }).await;
         let volume = ubi.open_volume(0).await.expect("opened");
-        let whole = vec![0x5a; volume.leb_bytes() as usize];
-        let tasks: Vec<_> = (0..4_u32)
+        let tasks: Vec<_> = (0..5_u32)
             .map(|caller| {
-                let (volume, whole) = (volume.clone(), whole.clone());
+                let (volume, sim) = (volume.clone(), bench.sim.clone());
                 bench.sim.spawn(async move {
                     let mut stream = Stream::new(u64::from(caller), "caller");
-                    for _ in 0..120 {
-                        let lnum = stream.below(volume.leb_count() / 4) * 4 + caller;
-                        volume.change(lnum, &whole).await.expect("changed");
-                        volume.unmap(lnum).await.expect("unmapped");
-                        volume.write(lnum, 0, &whole[..2048]).await.expect("written");
+                    let own: Vec<u32> =
+                        (0..volume.leb_count()).filter(|lnum| lnum % 5 == caller).collect();
+                    let mut bytes = vec![0xff_u8; own.len()];
+                    for round in 0..1500 {
+                        let is_cold = round < own.len() || stream.below(4) == 0;
+                        let at = if is_cold { round % own.len() } else { 0 };
+                        let (lnum, byte) = (own[at], stream.below(200) as u8);
+                        let whole = vec![byte; volume.leb_bytes() as usize];
+                        if stream.below(2) == 0 {
+                            volume.change(lnum, &whole).await.expect("changed");
+                        } else {
+                            volume.unmap(lnum).await.expect("unmapped");
+                            volume.write(lnum, 0, &whole).await.expect("written");
+                        }
+                        bytes[at] = byte;
+                        let at = stream.below(own.len() as u32) as usize;
                         let mut back = vec![0; whole.len()];
-                        volume.read(lnum, 0, &mut back, false).await.expect("read");
-                        assert!(back[..2048] == whole[..2048] && back[2048] == 0xff);
+                        volume.read(own[at], 0, &mut back, false).await.expect("read");
+                        assert!(back.iter().all(|byte| *byte == bytes[at]), "LEB {}", own[at]);
+                        sim.sleep(u64::from(stream.below(2_000_000))).await;
                     }
                 })
             })
@@ -111,8 +153,9 @@ fn callers_work_side_by_side() {
             task.await;
         }
         ubi.settle().await.expect("it settles");
-        let info = ubi.info();
-        assert_eq!(info.pending_erases, 0);
+        let counts = ubi.statistics();
+        assert!(counts.blocks_levelled > 100 && counts.moves_cancelled > 3, "{counts:?}");
+        assert_eq!((ubi.info().pending_erases, ubi.findings()), (0, Vec::new()));
         ubi.detach();
     });
     assert!(is_done);

@@ -13,6 +13,8 @@ mod names;
 pub mod tree;
 mod vfs;
 
-pub use manifest::{Manifest, ManifestRow, escape_path, hexadecimal, unescape_path};
+pub use manifest::{
+    Damage, Manifest, ManifestRow, ReadLimits, escape_path, hexadecimal, unescape_path,
+};
 pub use memory::MemoryFileSystem;
 pub use vfs::{OpenFile, OpenOptions, Vfs};

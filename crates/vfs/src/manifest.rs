@@ -1,6 +1,6 @@
 //! What a file system holds, as a table that can be compared.
 
-use crate::tree;
+use crate::tree::{self, FoundNode, TreeDamage};
 use posix::{Errno, FileSystem, FileType};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -11,7 +11,8 @@ const HEAD: &str = "#type\tmode\tnlink\tuid\tgid\tsize\tmtime\trdev\tsha256\ttar
 /// A row: one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestRow {
-    /// Kind, as one letter: f d l c b p s.
+    /// Kind, as one letter: f d l c b p s; `?` if the inode cannot be read, and then nothing but the
+    /// path is known.
     pub kind: char,
     /// Permission bits.
     pub permissions: u32,
@@ -44,52 +45,59 @@ pub struct Manifest {
     pub rows: Vec<ManifestRow>,
 }
 
+/// Something that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Path, escaped; `.` for the root.
+    pub path: String,
+    /// What a call on it answers.
+    pub errno: Errno,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// How much is read of a file system that may be damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// Contents of files are read and hashed.
+    pub has_hashes: bool,
+    /// A file that claims to be longer is not read: its header is damaged, or all of it is a hole.
+    pub file_bytes_max: u64,
+}
+
 impl Manifest {
     /// Reads everything.
     ///
     /// # Errors
     /// The first of the file system.
     pub async fn of<F: FileSystem>(file_system: &F) -> Result<Self, Errno> {
+        let limits = ReadLimits { has_hashes: true, file_bytes_max: u64::MAX };
+        let (manifest, damage) = Self::of_damaged(file_system, &limits).await;
+        damage.first().map_or(Ok(manifest), |damage| Err(damage.errno))
+    }
+
+    /// Reads what can be read; and what could not be. Names of directories that were listed before
+    /// are listed, but nothing below them.
+    pub async fn of_damaged<F: FileSystem>(
+        file_system: &F,
+        limits: &ReadLimits,
+    ) -> (Self, Vec<Damage>) {
+        let mut damage = Vec::new();
+        let nodes = tree::walk_damaged(file_system, |path, found| {
+            let what = match found {
+                TreeDamage::Attributes(errno) => format!("the inode cannot be read: {errno}"),
+                TreeDamage::Names(errno) => format!("the directory cannot be read: {errno}"),
+                TreeDamage::SecondName => "the directory has another name already".into(),
+                TreeDamage::LongPath => "the path is too long".into(),
+            };
+            damage.push(Damage { path: shown_path(path), errno: found.errno(), what });
+        })
+        .await;
         let mut rows = Vec::new();
-        for node in tree::walk(file_system).await? {
-            let attributes = node.attributes;
-            let mut sha256 = None;
-            if attributes.kind == FileType::Regular {
-                let mut hash = Sha256::new();
-                tree::read_all(file_system, node.inode, |bytes| hash.update(bytes)).await?;
-                sha256 = Some(hexadecimal(&hash.finalize()));
-            }
-            let mut extended = Vec::new();
-            let names = match file_system.list_attributes(node.inode).await {
-                Err(Errno::Eopnotsupp) => Vec::new(),
-                names => names?,
-            };
-            for name in names {
-                let value = file_system.extended_attribute(node.inode, &name).await?;
-                extended.push((escape_path(&name), hexadecimal(&value)));
-            }
-            extended.sort();
-            let target = match attributes.kind {
-                FileType::Symlink => Some(escape_path(&file_system.read_link(node.inode).await?)),
-                _ => None,
-            };
-            let is_directory = attributes.kind == FileType::Directory;
-            rows.push(ManifestRow {
-                kind: attributes.kind.letter(),
-                permissions: attributes.permissions,
-                links: attributes.links,
-                uid: attributes.uid,
-                gid: attributes.gid,
-                size_bytes: if is_directory { 0 } else { attributes.size_bytes },
-                modified: attributes.modified.seconds,
-                device: attributes.kind.is_device().then_some(attributes.device),
-                sha256,
-                target,
-                extended,
-                path: if node.path.is_empty() { ".".into() } else { escape_path(&node.path) },
-            });
+        for node in nodes {
+            rows.push(row_of(file_system, &node, limits, &mut damage).await);
         }
-        Ok(Self { rows })
+        (Self { rows }, damage)
     }
 
     /// The table: tabs between columns, `-` for what a row has not.
@@ -120,6 +128,95 @@ impl Manifest {
         }
         text
     }
+}
+
+/// The row of a name; what cannot be read of it is left out and told.
+async fn row_of<F: FileSystem>(
+    file_system: &F,
+    node: &FoundNode,
+    limits: &ReadLimits,
+    damage: &mut Vec<Damage>,
+) -> ManifestRow {
+    let path = shown_path(&node.path);
+    let Some(attributes) = node.attributes else { return ManifestRow::unreadable(path) };
+    let mut fail = |errno: Errno, what: &str| {
+        damage.push(Damage { path: path.clone(), errno, what: format!("{what}: {errno}") });
+    };
+    let mut sha256 = None;
+    if attributes.kind == FileType::Regular && limits.has_hashes {
+        if attributes.size_bytes > limits.file_bytes_max {
+            let size = attributes.size_bytes;
+            fail(Errno::Efbig, &format!("a file of {size} bytes is not read"));
+        } else {
+            let mut hash = Sha256::new();
+            match tree::read_all(file_system, node.inode, |bytes| hash.update(bytes)).await {
+                Ok(()) => sha256 = Some(hexadecimal(&hash.finalize())),
+                Err(errno) => fail(errno, "the contents cannot be read"),
+            }
+        }
+    }
+    let mut extended = Vec::new();
+    let names = match file_system.list_attributes(node.inode).await {
+        Ok(names) => names,
+        Err(Errno::Eopnotsupp) => Vec::new(),
+        Err(errno) => {
+            fail(errno, "the extended attributes cannot be read");
+            Vec::new()
+        }
+    };
+    for name in names {
+        match file_system.extended_attribute(node.inode, &name).await {
+            Ok(value) => extended.push((escape_path(&name), hexadecimal(&value))),
+            Err(errno) => fail(errno, &format!("attribute {} cannot be read", escape_path(&name))),
+        }
+    }
+    extended.sort();
+    let mut target = None;
+    if attributes.kind == FileType::Symlink {
+        match file_system.read_link(node.inode).await {
+            Ok(bytes) => target = Some(escape_path(&bytes)),
+            Err(errno) => fail(errno, "the target cannot be read"),
+        }
+    }
+    let is_directory = attributes.kind == FileType::Directory;
+    ManifestRow {
+        kind: attributes.kind.letter(),
+        permissions: attributes.permissions,
+        links: attributes.links,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        size_bytes: if is_directory { 0 } else { attributes.size_bytes },
+        modified: attributes.modified.seconds,
+        device: attributes.kind.is_device().then_some(attributes.device),
+        sha256,
+        target,
+        extended,
+        path,
+    }
+}
+
+impl ManifestRow {
+    fn unreadable(path: String) -> Self {
+        Self {
+            kind: '?',
+            permissions: 0,
+            links: 0,
+            uid: 0,
+            gid: 0,
+            size_bytes: 0,
+            modified: 0,
+            device: None,
+            sha256: None,
+            target: None,
+            extended: Vec::new(),
+            path,
+        }
+    }
+}
+
+/// A path as the table has it.
+fn shown_path(path: &[u8]) -> String {
+    if path.is_empty() { ".".into() } else { escape_path(path) }
 }
 
 /// Bytes as pairs of hexadecimal digits.

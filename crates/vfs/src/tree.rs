@@ -2,6 +2,7 @@
 
 use crate::vfs::read_bytes;
 use posix::{Attributes, Errno, FileSystem, FileType, InodeNumber};
+use std::collections::BTreeSet;
 
 /// Something that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,33 +15,113 @@ pub struct Node {
     pub attributes: Attributes,
 }
 
+/// Longest path that is followed, bytes: as Linux takes them (`PATH_MAX`).
+const PATH_BYTES_MAX: usize = 4096;
+
 /// Everything below and with the root, in the order of the bytes of the paths.
 ///
 /// # Errors
 /// The first of the file system.
 pub async fn walk<F: FileSystem>(file_system: &F) -> Result<Vec<Node>, Errno> {
+    let mut first = None;
+    let found = walk_damaged(file_system, |_, damage| {
+        first.get_or_insert(damage.errno());
+    })
+    .await;
+    match first {
+        Some(errno) => Err(errno),
+        None => Ok(found.into_iter().filter_map(FoundNode::whole).collect()),
+    }
+}
+
+/// A name, and what is known of what it names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundNode {
+    /// Path from the root; empty for the root itself.
+    pub path: Vec<u8>,
+    /// Inode.
+    pub inode: InodeNumber,
+    /// What `stat` tells; none if it fails.
+    pub attributes: Option<Attributes>,
+}
+
+impl FoundNode {
+    fn whole(self) -> Option<Node> {
+        let Self { path, inode, attributes } = self;
+        attributes.map(|attributes| Node { path, inode, attributes })
+    }
+}
+
+/// What keeps a part of a tree from being seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeDamage {
+    /// A name whose inode cannot be read.
+    Attributes(Errno),
+    /// A directory whose names cannot be read.
+    Names(Errno),
+    /// A directory that has another name already, perhaps within itself.
+    SecondName,
+    /// A path longer than any call takes.
+    LongPath,
+}
+
+impl TreeDamage {
+    /// What a call on it would answer.
+    pub const fn errno(self) -> Errno {
+        match self {
+            Self::Attributes(errno) | Self::Names(errno) => errno,
+            Self::SecondName | Self::LongPath => Errno::Eio,
+        }
+    }
+}
+
+/// [`walk`] over a file system that may be damaged: what cannot be read is told to `report` with its
+/// path, and the rest is found. A directory is entered once, so that the walk ends.
+pub async fn walk_damaged<F: FileSystem>(
+    file_system: &F,
+    mut report: impl FnMut(&[u8], TreeDamage),
+) -> Vec<FoundNode> {
     let root = file_system.root();
-    let attributes = file_system.attributes(root).await?;
-    let mut nodes = vec![Node { path: Vec::new(), inode: root, attributes }];
+    let mut nodes = vec![FoundNode { path: Vec::new(), inode: root, attributes: None }];
+    let mut entered = BTreeSet::new();
     let mut next = 0;
     while next < nodes.len() {
-        let Node { path, inode, attributes } = nodes[next].clone();
+        let FoundNode { path, inode, .. } = nodes[next].clone();
+        match file_system.attributes(inode).await {
+            Ok(attributes) => nodes[next].attributes = Some(attributes),
+            Err(errno) => report(&path, TreeDamage::Attributes(errno)),
+        }
+        let kind = nodes[next].attributes.map(|attributes| attributes.kind);
         next += 1;
-        if attributes.kind != FileType::Directory {
+        if kind != Some(FileType::Directory) {
             continue;
         }
-        for entry in file_system.read_directory(inode).await? {
+        if !entered.insert(inode) {
+            report(&path, TreeDamage::SecondName);
+            continue;
+        }
+        let entries = match file_system.read_directory(inode).await {
+            Ok(entries) => entries,
+            Err(errno) => {
+                report(&path, TreeDamage::Names(errno));
+                continue;
+            }
+        };
+        for entry in entries {
             let mut below = path.clone();
             if !below.is_empty() {
                 below.push(b'/');
             }
             below.extend_from_slice(&entry.name);
-            let attributes = file_system.attributes(entry.inode).await?;
-            nodes.push(Node { path: below, inode: entry.inode, attributes });
+            if below.len() > PATH_BYTES_MAX {
+                report(&below[..PATH_BYTES_MAX], TreeDamage::LongPath);
+                continue;
+            }
+            nodes.push(FoundNode { path: below, inode: entry.inode, attributes: None });
         }
     }
     nodes.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(nodes)
+    nodes
 }
 
 /// Hands the bytes of a file to `see`, in pieces.

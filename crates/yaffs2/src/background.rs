@@ -8,12 +8,14 @@ use crate::device::Device;
 const MILLISECOND_NS: u64 = 1_000_000;
 /// Between two looks at the directories.
 const DIRECTORIES_NS: u64 = 1000 * MILLISECOND_NS;
-/// Between two steps of collecting, by urgency 0, 1, 2 (a jiffy of 4 ms on top of HZ/10 and HZ/20).
+/// A tick of a kernel with HZ of 250.
+const TICK_NS: u64 = 4 * MILLISECOND_NS;
+/// Between two steps of collecting, by urgency 0, 1, 2 (a tick on top of HZ/10 and HZ/20).
 const COLLECT_NS: [u64; 3] = [2000 * MILLISECOND_NS, 104 * MILLISECOND_NS, 52 * MILLISECOND_NS];
 
 impl Device {
-    /// How much there is to collect: 0 to 2.
-    fn urgency(&self) -> usize {
+    /// How much there is to collect: 0 to 2 (`yaffs_bg_gc_urgency`).
+    pub(crate) fn collect_urgency(&self) -> usize {
         let erased = self.erased_blocks * self.pages_per_block as i32;
         let scattered = self.free_chunks - erased;
         if scattered < 2 * self.pages_per_block as i32 || erased > self.free_chunks / 2 {
@@ -45,7 +47,7 @@ impl Yaffs2 {
                 if device.checkpoint.is_current {
                     next_collect = next_directories;
                 } else {
-                    let urgency = device.urgency();
+                    let urgency = device.collect_urgency();
                     device.check_collect(true).await;
                     next_collect = now + COLLECT_NS[urgency];
                 }
@@ -53,7 +55,9 @@ impl Yaffs2 {
             device.pay().await;
             drop(device);
             let next = next_directories.min(next_collect);
-            self.background.arm(if next <= now { now + DIRECTORIES_NS } else { next });
+            let next = if next < now { now + DIRECTORIES_NS } else { next };
+            // The timer is set a tick later, or what is due would not be past its time.
+            self.background.arm(next + TICK_NS);
             self.background.fired().await;
         }
     }

@@ -15,6 +15,7 @@ use crate::tags::{EccResult, TAGS_BYTES, TAGS_ECC_BYTES, Tags};
 use crate::tnodes::ChunkTree;
 use mtd::{Mtd, MtdError, OobMode};
 use sim::Cpus;
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// Where tags stand.
@@ -66,6 +67,9 @@ pub struct MountOptions {
     pub always_checks_erased: bool,
     /// Lost objects are deleted (`empty-lost-and-found`).
     pub empties_lost_and_found: bool,
+    /// Where the search for the number of a new object goes on. A kernel begins anew with each mount;
+    /// the library keeps the place for as long as its device is known.
+    pub bucket_finder: Rc<Cell<u32>>,
     /// Processor time.
     pub costs: CpuCosts,
 }
@@ -84,6 +88,7 @@ impl MountOptions {
             writes_summaries: true,
             always_checks_erased: false,
             empties_lost_and_found: false,
+            bucket_finder: Rc::default(),
             costs: CpuCosts::default(),
         }
     }
@@ -153,7 +158,7 @@ impl Device {
             collector: Collector::default(),
             checkpoint: CheckpointState::default(),
             summary: Vec::new(),
-            objects: Objects::new(now),
+            objects: Objects::new(now, options.bucket_finder.clone()),
             tree_nodes: 0,
             cache: ChunkCache::new(options.caches, chunk_bytes),
             deleted_files: 0,
@@ -174,7 +179,7 @@ impl Device {
     /// Forgets all that was learnt from the medium.
     pub(crate) fn reset(&mut self) {
         self.blocks = Blocks::new(self.blocks.count(), self.pages_per_block);
-        self.objects = Objects::new(self.now);
+        self.objects = Objects::new(self.now, self.options.bucket_finder.clone());
         self.tree_nodes = 0;
         self.erased_blocks = 0;
         self.free_chunks = 0;

@@ -475,9 +475,12 @@ impl FileSystem for Yaffs2 {
         self.leave(device, flushed).await
     }
 
+    /// A kernel with a background task writes no checkpoint while there is much to collect: the task
+    /// would have to give it up at once (`yaffs_do_sync_fs`).
     async fn sync(&self) -> Result<(), Errno> {
         let mut device = self.enter(None).await?;
-        device.flush_all(true).await;
+        let has_checkpoint = !self.profile().has_background || device.collect_urgency() == 0;
+        device.flush_all(has_checkpoint).await;
         self.leave(device, Ok(())).await
     }
 

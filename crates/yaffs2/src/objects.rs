@@ -7,7 +7,9 @@ use crate::format::{
 use crate::header::name_sum;
 use crate::tnodes::ChunkTree;
 use rustc_hash::FxHashMap;
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What kinds have of their own.
 #[derive(Clone, Debug)]
@@ -141,7 +143,7 @@ pub(crate) struct Objects {
     by_number: FxHashMap<u32, Object>,
     /// Numbers by their lowest bits, youngest last.
     buckets: Vec<Vec<u32>>,
-    bucket_finder: u32,
+    bucket_finder: Rc<Cell<u32>>,
     stamps: u64,
     pub(crate) unlinked_files: u32,
     /// Directories whose header is to be written, in the order in which they came.
@@ -149,12 +151,12 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// The four directories that always are.
-    pub(crate) fn new(now: i64) -> Self {
+    /// The four directories that always are. The search for numbers goes on at `bucket_finder`.
+    pub(crate) fn new(now: i64, bucket_finder: Rc<Cell<u32>>) -> Self {
         let mut all = Self {
             by_number: FxHashMap::default(),
             buckets: vec![Vec::new(); BUCKETS as usize],
-            bucket_finder: 0,
+            bucket_finder,
             stamps: 0,
             unlinked_files: 0,
             dirty_directories: Vec::new(),
@@ -247,10 +249,11 @@ impl Objects {
             if shortest <= 4 {
                 break;
             }
-            self.bucket_finder = (self.bucket_finder + 1) % BUCKETS;
-            let length = self.buckets[self.bucket_finder as usize].len();
+            let bucket = (self.bucket_finder.get() + 1) % BUCKETS;
+            self.bucket_finder.set(bucket);
+            let length = self.buckets[bucket as usize].len();
             if length < shortest {
-                (chosen, shortest) = (self.bucket_finder, length);
+                (chosen, shortest) = (bucket, length);
             }
         }
         let mut number = chosen + BUCKETS;

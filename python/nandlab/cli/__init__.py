@@ -1,11 +1,13 @@
 """The command line `nandlab`.
 
-Exit codes: 0 fine, 1 `compare` or `capture --verify` found a difference, 2 bad input, 130 stopped
-with Ctrl-C.
+Exit codes: 0 fine, 1 `compare` or `capture --verify` found a difference or `image` damage, 2 bad
+input, 130 stopped with Ctrl-C or SIGTERM.
 """
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from nandlab.cli.standard_input import hide_dashes
 
     tokens = hide_dashes(sys.argv[1:] if arguments is None else arguments)
+    heed_termination()
     try:
         code = application()(tokens, exit_on_error=False, print_error=False, result_action=_code)
         sys.stdout.flush()
@@ -47,6 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{place}{error.strerror or error}")
 
 
+def heed_termination() -> None:
+    """Makes SIGTERM end a run as Ctrl-C does: results stay usable, machines are stopped."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def application() -> "App":
     """The commands, in the order of the help."""
     from cyclopts import App
@@ -55,13 +64,17 @@ def application() -> "App":
         capture,
         compare,
         convert,
+        crash,
         explain,
+        image,
         index,
         listing,
         replay,
         report,
         run,
         schedule,
+        script,
+        validate,
     )
 
     app = App(
@@ -74,9 +87,13 @@ def application() -> "App":
     app.command(run.run)
     app.command(replay.replay)
     app.command(schedule.schedule)
+    app.command(script.script)
+    app.command(crash.crash)
+    app.command(validate.validate)
     app.command(listing.list_command, name="list")
     app.command(explain.explain)
     app.command(convert.convert)
+    app.command(image.application())
     app.command(capture.capture)
     app.command(compare.compare)
     app.command(report.report)

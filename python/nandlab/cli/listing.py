@@ -5,7 +5,18 @@ from typing import Any, Literal
 from nandlab.terminal.output import OutputFormat
 
 Kind = Literal[
-    "devices", "formats", "ftls", "parts", "policies", "schedulers", "studies", "workloads"
+    "boards",
+    "devices",
+    "file-systems",
+    "formats",
+    "ftls",
+    "guarantees",
+    "oob-layouts",
+    "parts",
+    "policies",
+    "schedulers",
+    "studies",
+    "workloads",
 ]
 
 

@@ -9,6 +9,7 @@ from nandlab import __version__
 from nandlab.report import (
     ftl_windows_sections,
     generic_sections,
+    scheduler_filesystem_sections,
     sfq_emmc_sections,
     sfq_kernel_sections,
 )
@@ -30,6 +31,7 @@ _ENTRY = "window.vegaEmbed = vegaEmbed;"
 
 SECTIONS: tuple[tuple[str, Sections], ...] = (
     ("ftl-windows", ftl_windows_sections.sections),
+    ("scheduler-filesystem", scheduler_filesystem_sections.sections),
     ("sfq-emmc", sfq_emmc_sections.sections),
     ("sfq-kernel", sfq_kernel_sections.sections),
 )

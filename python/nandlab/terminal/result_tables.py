@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from nandlab.results import Measurements, StudyResult
 from nandlab.terminal.output import print_table, print_text
-from nandlab.verdicts import sfq_emmc_view, sfq_kernel_view
+from nandlab.verdicts import scheduler_filesystem_view, sfq_emmc_view, sfq_kernel_view
 from nandlab.verdicts.generic import HEADLINE_METRICS, headline_metric
 from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.published_view import COLUMNS, PUBLISHED_FTLS, View, variants
@@ -90,8 +90,29 @@ def _print_kernel_changes(result: StudyResult) -> None:
     )
 
 
+def _print_file_systems(result: StudyResult) -> None:
+    view = scheduler_filesystem_view.View(result)
+    for name in view.file_systems():
+        sizes = view.sizes(name)
+        lines = []
+        for test in scheduler_filesystem_view.TESTS:
+            for scheduler in scheduler_filesystem_view.SCHEDULERS:
+                cells = [view.published_seconds(name, test, size, scheduler) for size in sizes]
+                if any(cell is not None for cell in cells):
+                    lines.append([test, f"published, {scheduler}", *map(number, cells)])
+            ours = [view.seconds(name, test, size) for size in sizes]
+            lines.append([test, "simulated, all schedulers", *map(number, ours)])
+        print_table(
+            f"{scheduler_filesystem_view.FILE_SYSTEMS.get(name, name)}, seconds",
+            ("test", "scheduler", *(f"{size} MiB" for size in sizes)),
+            lines,
+            frozenset(range(2, 2 + len(sizes))),
+        )
+
+
 TABLES: tuple[tuple[str, Callable[[StudyResult], None]], ...] = (
     ("ftl-windows", _print_layers),
+    ("scheduler-filesystem", _print_file_systems),
     ("sfq-emmc", _print_changes),
     ("sfq-kernel", _print_kernel_changes),
 )

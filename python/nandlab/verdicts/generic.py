@@ -8,6 +8,7 @@ HEADLINE_METRICS = (
     *("weighted_time_mean", "weighted_time", "waf", "erases", "busy_ns"),
     *("read_latency_mean_ns", "read_latency_max_ns"),
     *("write_latency_mean_ns", "write_latency_max_ns"),
+    "elapsed_ns",
 )
 """Metrics that tell most, best first; less is better in all of them."""
 

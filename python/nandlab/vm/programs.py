@@ -22,6 +22,8 @@ PACKAGES = {
     "mkfs.ntfs": "ntfs-3g",
     "mkfs.vfat": "dosfstools",
     "modprobe": "kmod",
+    "nanddump": "mtd-utils",
+    "nandwrite": "mtd-utils",
     "qemu-system-x86_64": "qemu-system-x86",
     "zstd": "zstd",
 }

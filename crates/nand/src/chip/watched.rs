@@ -7,7 +7,7 @@
 use super::{Chip, ChipOperation, CutPoint, DATA_PROGRAMS, SPARE_PROGRAM, Torn, UNSTABLE};
 use crate::fault::Faults;
 use crate::random::Stream;
-use crate::{FaultSettings, NandError, PageAddress, Tag};
+use crate::{FaultSettings, NandError, PageAddress, RawOperation, Tag};
 
 /// A power cut to come.
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +74,49 @@ impl Chip {
         self.log.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Starts a journal of the operations of a raw NAND driver that change the medium.
+    pub fn start_journal(&mut self) {
+        self.journal = Some(Vec::new());
+        self.watch();
+    }
+
+    /// Operations journaled since the start; a number for the moment.
+    pub fn journaled(&self) -> u64 {
+        self.journal.as_ref().map_or(0, |journal| journal.len() as u64)
+    }
+
+    /// Takes the journal and ends it.
+    pub fn take_journal(&mut self) -> Vec<RawOperation> {
+        let journal = self.journal.take().unwrap_or_default();
+        self.watch();
+        journal
+    }
+
+    /// Journals an operation that is about to be carried out.
+    pub(super) fn note(&mut self, operation: impl FnOnce() -> RawOperation) {
+        if self.powered
+            && let Some(journal) = &mut self.journal
+        {
+            journal.push(operation());
+        }
+    }
+
+    #[cold]
+    pub(super) fn note_program(&mut self, at: PageAddress, data: &[u8], oob: &[u8]) {
+        self.note(|| {
+            if data.is_empty() {
+                RawOperation::SpareProgram { at, oob: oob.into() }
+            } else {
+                RawOperation::PageProgram { at, data: data.into(), oob: oob.into() }
+            }
+        });
+    }
+
     pub(super) fn watch(&mut self) {
         self.watched = self.faults.is_some()
             || self.cut.is_some()
             || self.log.is_some()
+            || self.journal.is_some()
             || !self.powered
             || !self.unreadable.is_empty();
     }
@@ -200,6 +239,7 @@ impl Chip {
     /// Start of an erase; `Ok(false)` if it completes and the power fails after it.
     #[cold]
     pub(super) fn enter_erase(&mut self, block: u32) -> Result<bool, NandError> {
+        self.note(|| RawOperation::Erase { block });
         self.enter(ChipOperation::Erase(block))?;
         let cut = self.take_cut();
         if cut == Some(CutPoint::Inside) {

@@ -73,6 +73,7 @@ pub(crate) fn plan_run(
     }
     let mut board = find_board(&host.board)?;
     board.hz = host.hz.unwrap_or(board.hz);
+    board.kernel = host.kernel.clone().unwrap_or(board.kernel);
     board.check().or_else(|reason| wrong("host", reason))?;
     if !(4..=100_000).contains(&host.nr_requests) {
         return wrong("host.nr_requests", "must be 4 to 100000");
@@ -84,6 +85,9 @@ pub(crate) fn plan_run(
     let (scheduler, settings) = scheduler_of(study, values, mechanism)?;
     let (device, device_key) = device_of(study, &host, values, mechanism)?;
     let device_bytes = capacity_bytes(&device)?;
+    if host.free_bytes == 0 {
+        return wrong("host.free_bytes", "is missing: the bytes that hold the files of the jobs");
+    }
     if host.free_bytes > device_bytes {
         return wrong(
             "host.free_bytes",
@@ -133,7 +137,11 @@ fn capacity_bytes(device: &DeviceSpec) -> Result<u64, StudyError> {
     }
 }
 
-fn find_board(name: &str) -> Result<Board, StudyError> {
+/// The board of a name.
+///
+/// # Errors
+/// No such board, with a suggestion.
+pub(crate) fn find_board(name: &str) -> Result<Board, StudyError> {
     board::find_board(name).ok_or_else(|| {
         let known = board::catalogue();
         StudyError::unknown("board", name, known.iter().map(|board| board.name.as_str()))

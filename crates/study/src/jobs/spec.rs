@@ -13,11 +13,15 @@ pub struct Host {
     /// Ticks a second, instead of the board's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hz: Option<u32>,
+    /// Version of the kernel, instead of the board's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// Catalogue name of the device, unless `device` is an axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Bytes at the end of the device that hold the files of the jobs. They are written before the
     /// jobs run, as everything before them is.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub free_bytes: u64,
     /// Share of the filled pages rewritten at random before the start, in percent: the age of the
     /// device.
@@ -29,6 +33,12 @@ pub struct Host {
     /// Largest request (`max_sectors_kb`).
     #[serde(default = "default_max_sectors_kb")]
     pub max_sectors_kb: u32,
+}
+
+/// Nothing is said of the files of jobs where there are none.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+const fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 const fn default_nr_requests() -> u32 {

@@ -80,11 +80,21 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(
     takes_time: bool,
     job: impl FnOnce(Bench) -> F,
 ) -> (Chip, bool) {
+    run_with("linux-large", chip, takes_time, job)
+}
+
+/// [`run`] with an OOB layout.
+pub(crate) fn run_with<F: Future<Output = ()> + 'static>(
+    layout: &str,
+    chip: Chip,
+    takes_time: bool,
+    job: impl FnOnce(Bench) -> F,
+) -> (Chip, bool) {
     let mut simulation = Simulation::new(1);
     let sim = simulation.handle();
     let cpus = Rc::new(Cpus::new(&sim, 1, 10_000_000));
     let options = MtdOptions {
-        layout: find_layout("linux-large").expect("in the table"),
+        layout: find_layout(layout).expect("in the table"),
         costs: DriverCosts::default(),
         bad_blocks: BadBlocks::Table,
         reads_sub_pages: true,

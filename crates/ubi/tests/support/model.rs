@@ -32,6 +32,8 @@ pub(crate) enum Pending {
 pub(crate) struct Model {
     pub(crate) lebs: Vec<Leb>,
     pub(crate) pending: Pending,
+    /// A torn erase may leave any page as it was, so that headers stand before blank data.
+    pub(crate) has_torn_erases: bool,
     min_io_bytes: usize,
     leb_bytes: usize,
 }
@@ -50,6 +52,7 @@ impl Model {
         Self {
             lebs: vec![Leb::default(); volume.leb_count() as usize],
             pending: Pending::Nothing,
+            has_torn_erases: false,
             min_io_bytes: volume.min_io_bytes() as usize,
             leb_bytes: volume.leb_bytes() as usize,
         }
@@ -160,6 +163,11 @@ impl Model {
                     allowed.push((None, false));
                 }
                 _ => {}
+            }
+            let is_going = !leb.ghosts.is_empty()
+                || matches!(self.pending, Pending::Unmap(of) | Pending::Erase(of) if of == lnum);
+            if is_going && self.has_torn_erases {
+                allowed.push((Some(Vec::new()), true));
             }
             let matched = allowed.iter().find(|(content, is_torn)| match content {
                 None => !is_mapped,

@@ -1,0 +1,308 @@
+//! All cut points of a script, side by side.
+
+use crate::guarantee::{TORN_MODELS, TornModel};
+use crate::history::History;
+use crate::judge::Judgement;
+use crate::recover::{Fault, Recovered, ViolationKind, recover};
+use crate::reference::{CrashError, Reference, Sabotage, Setup, reference};
+use nand::{Chip, CutPoint, RawOperation};
+use rayon::ThreadPoolBuilder;
+use rayon::prelude::*;
+use script::Command;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Which cuts are made.
+#[derive(Clone, Debug)]
+pub struct Cuts {
+    /// Every how many operations.
+    pub every: u64,
+    /// This operation alone.
+    pub only: Option<u64>,
+    /// The torn models.
+    pub torn: Vec<&'static TornModel>,
+    /// Threads; none for one a processor.
+    pub workers: Option<usize>,
+}
+
+impl Default for Cuts {
+    fn default() -> Self {
+        Self { every: 1, only: None, torn: TORN_MODELS.iter().collect(), workers: None }
+    }
+}
+
+/// A broken guarantee.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Cut point: operations that had changed the medium before the one that was torn.
+    pub cut_point: u64,
+    /// The operation.
+    pub operation: String,
+    /// Name of the torn model.
+    pub torn: &'static str,
+    /// What kind of violation it is.
+    pub kind: ViolationKind,
+    /// Path.
+    pub path: String,
+    /// What the guarantee says.
+    pub expected: String,
+    /// What was found.
+    pub found: String,
+    /// Line of the script that was under way.
+    pub line: usize,
+}
+
+/// What became of the cuts of a torn model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TornOutcome {
+    /// Name of the torn model.
+    pub torn: &'static str,
+    /// Cut points.
+    pub cuts: u64,
+    /// Recoveries without a violation.
+    pub recovered: u64,
+    /// Those of them where a write was found done in part.
+    pub partial_writes: u64,
+    /// Those of them where the write afterwards found no space.
+    pub full: u64,
+    /// Those of them where a known hazard of the real code struck, by its name.
+    pub hazards: BTreeMap<&'static str, u64>,
+    /// Violations, by cut point.
+    pub violations: Vec<Violation>,
+}
+
+impl TornOutcome {
+    fn new(torn: &'static str) -> Self {
+        Self {
+            torn,
+            cuts: 0,
+            recovered: 0,
+            partial_writes: 0,
+            full: 0,
+            hazards: BTreeMap::new(),
+            violations: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, result: Result<Recovered, Box<Violation>>) {
+        self.cuts += 1;
+        match result {
+            Ok(Recovered { judgement, is_full }) => {
+                self.recovered += 1;
+                self.full += u64::from(is_full);
+                match judgement {
+                    Judgement::State => {}
+                    Judgement::PartOfWrite => self.partial_writes += 1,
+                    Judgement::Hazard(hazard) => *self.hazards.entry(hazard.name).or_default() += 1,
+                }
+            }
+            Err(violation) => self.violations.push(*violation),
+        }
+    }
+}
+
+/// What became of all cuts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// Operations of the run without a cut that change the medium.
+    pub operations: u64,
+    /// Those of them that erase.
+    pub erases: u64,
+    /// Lines that were refused in that run: no space, or a call that the file system lacks.
+    pub refused_lines: u64,
+    /// By torn model.
+    pub torn: Vec<TornOutcome>,
+}
+
+impl Outcome {
+    /// All violations, in the order of the torn models.
+    pub fn violations(&self) -> impl Iterator<Item = &Violation> {
+        self.torn.iter().flat_map(|torn| &torn.violations)
+    }
+
+    /// Cut points, once for each torn model.
+    pub fn cuts(&self) -> u64 {
+        self.torn.iter().map(|torn| torn.cuts).sum()
+    }
+}
+
+/// A script that was run once without a cut, ready to be cut.
+pub struct Crash {
+    setup: Setup,
+    journal: Vec<RawOperation>,
+    history: Arc<History>,
+    before: Chip,
+    refused_lines: u64,
+}
+
+/// Cut points that follow each other, and the chip before the first of them.
+struct Stretch {
+    chip: Chip,
+    operations: std::ops::Range<usize>,
+}
+
+/// Operations of a stretch: fewer make more copies of the chip, more leave workers idle at the end.
+const STRETCH: usize = 32;
+/// Stretches between two calls of the progress.
+const BATCH: usize = 16;
+
+impl Crash {
+    /// Runs a script without a cut.
+    ///
+    /// # Errors
+    /// [`CrashError`].
+    pub fn new(chip: &Chip, setup: &Setup, commands: &[Command]) -> Result<Self, CrashError> {
+        let Reference { before, mut journal, history, refused_lines } =
+            reference(chip, setup, commands)?;
+        if journal.is_empty() {
+            return Err(CrashError::NoOperation);
+        }
+        if let Sabotage::LoseProgram(number) = setup.sabotage {
+            let programs = journal.iter_mut().filter_map(|operation| match operation {
+                RawOperation::PageProgram { data, oob, .. } => Some((data, oob)),
+                _ => None,
+            });
+            if let Some((data, oob)) = programs.into_iter().nth(number) {
+                data.fill(0xff);
+                oob.fill(0xff);
+            }
+        }
+        let (setup, history) = (setup.clone(), Arc::new(history));
+        Ok(Self { setup, journal, history, before, refused_lines })
+    }
+
+    /// Operations that change the medium: the cut points.
+    pub fn operations(&self) -> u64 {
+        self.journal.len() as u64
+    }
+
+    /// What changed the medium, in order.
+    pub fn journal(&self) -> &[RawOperation] {
+        &self.journal
+    }
+
+    /// The states of the run without a cut.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Cuts, recovers and judges. Cut points run side by side; the outcome does not depend on how many
+    /// do.
+    ///
+    /// `progress` is told how many cuts are done, of how many; the run ends early if it returns
+    /// false.
+    ///
+    /// # Errors
+    /// [`CrashError::NoCutPoint`].
+    pub fn run(
+        &self,
+        cuts: &Cuts,
+        mut progress: impl FnMut(u64, u64) -> bool,
+    ) -> Result<Outcome, CrashError> {
+        let operations = self.operations();
+        if let Some(asked) = cuts.only.filter(|asked| *asked >= operations) {
+            return Err(CrashError::NoCutPoint { asked, operations });
+        }
+        let is_wanted = |at: usize| match cuts.only {
+            Some(only) => at as u64 == only,
+            None => (at as u64).is_multiple_of(cuts.every),
+        };
+        let wanted = (0..self.journal.len()).filter(|at| is_wanted(*at)).count();
+        let total = (wanted * cuts.torn.len()) as u64;
+        let mut outcomes: Vec<TornOutcome> =
+            cuts.torn.iter().map(|model| TornOutcome::new(model.name)).collect();
+        let pool = ThreadPoolBuilder::new().num_threads(cuts.workers.unwrap_or(0)).build();
+        let pool = pool.map_err(|error| CrashError::Workers { reason: error.to_string() })?;
+        let stretches = self.stretches();
+        let mut done = 0;
+        for batch in stretches.chunks(BATCH) {
+            let cut = |stretch| self.cut_stretch(stretch, &cuts.torn, &is_wanted);
+            let results: Vec<Vec<Result<Recovered, Box<Violation>>>> =
+                pool.install(|| batch.par_iter().map(cut).collect());
+            for result in results.into_iter().flatten() {
+                outcomes[done as usize % cuts.torn.len()].add(result);
+                done += 1;
+            }
+            if !progress(done, total) {
+                break;
+            }
+        }
+        let is_erase = |operation: &&RawOperation| matches!(operation, RawOperation::Erase { .. });
+        let erases = self.journal.iter().filter(is_erase).count() as u64;
+        Ok(Outcome { operations, erases, refused_lines: self.refused_lines, torn: outcomes })
+    }
+
+    fn stretches(&self) -> Vec<Stretch> {
+        let mut chip = self.before.clone();
+        let mut stretches = Vec::new();
+        for start in (0..self.journal.len()).step_by(STRETCH) {
+            let end = self.journal.len().min(start + STRETCH);
+            stretches.push(Stretch { chip: chip.clone(), operations: start..end });
+            for operation in &self.journal[start..end] {
+                // A program or erase that failed does so again: the faults are the chip's.
+                let _ = chip.apply(operation);
+            }
+        }
+        stretches
+    }
+
+    fn cut_stretch(
+        &self,
+        stretch: &Stretch,
+        torn: &[&'static TornModel],
+        is_wanted: &(impl Fn(usize) -> bool + Sync),
+    ) -> Vec<Result<Recovered, Box<Violation>>> {
+        let mut chip = stretch.chip.clone();
+        let mut results = Vec::new();
+        for at in stretch.operations.clone() {
+            if is_wanted(at) {
+                results.extend(torn.iter().map(|model| self.cut(&chip, at, model)));
+            }
+            let _ = chip.apply(&self.journal[at]);
+        }
+        results
+    }
+
+    /// One cut.
+    fn cut(
+        &self,
+        before: &Chip,
+        at: usize,
+        model: &'static TornModel,
+    ) -> Result<Recovered, Box<Violation>> {
+        let mut chip = before.clone();
+        chip.set_torn(model.torn);
+        chip.cut_power_after(0, CutPoint::Inside);
+        let _ = chip.apply(&self.journal[at]);
+        chip.power_on();
+        let window = self.history.window(at as u64);
+        let line = self.history.states()[*window.states.end()].line;
+        let recovered = catch_unwind(AssertUnwindSafe(|| {
+            recover(chip, &self.setup, &self.history, &window, model.torn)
+        }));
+        let result = recovered.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(Fault {
+                kind: ViolationKind::Defect,
+                path: ".".into(),
+                expected: "a recovery".into(),
+                found: text.unwrap_or("a defect of the engine").to_owned(),
+            })
+        });
+        result.map_err(|fault| {
+            Box::new(Violation {
+                cut_point: at as u64,
+                operation: self.journal[at].to_string(),
+                torn: model.name,
+                kind: fault.kind,
+                path: fault.path,
+                expected: fault.expected,
+                found: fault.found,
+                line,
+            })
+        })
+    }
+}

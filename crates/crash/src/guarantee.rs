@@ -1,0 +1,235 @@
+//! What file systems guarantee across a power cut: the table that the checker, the lists and the
+//! documents are made from.
+
+use nand::Torn;
+use std::fmt::Write as _;
+
+/// When what a call did is on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// When a later `fsync` of the inode, or `sync`, has returned.
+    AtSync,
+    /// When the call has returned; data written to a file when it is closed or synced.
+    AtReturn,
+}
+
+/// Which states a cut may leave between one call and the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The state after some call, and of the next call a part: a write may have written its first
+    /// bytes.
+    Calls,
+    /// The same, but while a file is being written any of its chunks may be old or new.
+    CallsWithChunks,
+    /// Of all that is not safe, each name and each file by itself is old, new, or made and unreadable.
+    EachByItself,
+}
+
+/// Something that the real code loses though it was synced: checked as such, told by its name, and
+/// counted apart.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Hazard {
+    /// Name.
+    pub name: &'static str,
+    /// What happens, and to what.
+    pub summary: &'static str,
+}
+
+/// A finding that a cut explains.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ExpectedFinding {
+    /// What stands in it.
+    pub part: &'static str,
+    /// The torn models that explain it.
+    pub torn: &'static [Torn],
+}
+
+/// JFFS2's finding about a name without an inode.
+pub(crate) const LOST_INODE: &str = ": no inode";
+
+const ALL: &[Torn] = &[Torn::Nothing, Torn::Prefix, Torn::DataOnly];
+const TORN_PAGE: &[Torn] = &[Torn::Prefix, Torn::DataOnly];
+
+/// The guarantee of a file system.
+#[derive(Debug)]
+pub struct Guarantee {
+    /// Name of the file system.
+    pub kind: &'static str,
+    /// When a call is durable.
+    pub durable: Durable,
+    /// What is possible beyond what is safe, where nothing is left of a torn operation.
+    pub order: Order,
+    /// The same, where a part of a torn page is left, without its code.
+    pub order_of_torn_page: Order,
+    /// A rename writes the new name, then takes the old one away; a cut between leaves both.
+    pub renames_in_two_steps: bool,
+    /// Profiles that make a file empty before they take its last name away.
+    pub empties_before_unlink: &'static [&'static str],
+    /// In words: what is safe, and when.
+    pub safe: &'static str,
+    /// In words: a file that was made and synced, its directory not.
+    pub new_file: &'static str,
+    /// In words: what is possible beyond what is safe, where nothing is left of a torn operation.
+    pub beyond: &'static str,
+    /// The same, where a part of a torn page is left.
+    pub beyond_torn_page: &'static str,
+    /// Findings that a cut explains.
+    pub expected_findings: &'static [ExpectedFinding],
+    /// What the real code loses.
+    pub hazards: &'static [Hazard],
+}
+
+/// All guarantees, sorted by file system.
+pub const GUARANTEES: &[Guarantee] = &[
+    Guarantee {
+        kind: "jffs2",
+        durable: Durable::AtSync,
+        order: Order::Calls,
+        order_of_torn_page: Order::EachByItself,
+        renames_in_two_steps: true,
+        empties_before_unlink: &[],
+        safe: "all that was done to a file before its fsync, with all that came before that; everything at \
+               sync and umount",
+        new_file: "safe with its name if bytes were written to it since it was made; an empty one may keep \
+                   its inode and miss its name",
+        beyond: "the state after one of the calls since, none left out; of the next call a write's first bytes, \
+                 or both names of a rename",
+        beyond_torn_page: "each name and each file by itself is old or new, because software ECC takes missing \
+                           code bytes for wrong bits and damages nodes that were whole",
+        expected_findings: &[
+            // Nodes reach over pages; one that was cut short is dropped.
+            ExpectedFinding { part: "damaged", torn: ALL },
+            // A block that was not erased to its end.
+            ExpectedFinding { part: "no node of inode", torn: TORN_PAGE },
+            // The name of a file whose own node stood in the torn page.
+            ExpectedFinding { part: "has no node", torn: TORN_PAGE },
+            ExpectedFinding { part: LOST_INODE, torn: TORN_PAGE },
+            // A directory between the two steps of its rename.
+            ExpectedFinding { part: "has two names", torn: ALL },
+        ],
+        hazards: &[OLD_TAIL, REVIVED_NAME],
+    },
+    Guarantee {
+        kind: "yaffs2",
+        durable: Durable::AtReturn,
+        order: Order::CallsWithChunks,
+        order_of_torn_page: Order::CallsWithChunks,
+        renames_in_two_steps: false,
+        empties_before_unlink: &["yaffs-direct"],
+        safe: "every call that has returned; bytes that were written, and zeros by which truncate made a \
+               file longer, at close, fsync, sync and umount",
+        new_file: "safe with its name, before any sync",
+        beyond: "of the call under way all or nothing; of a file being written each chunk old or new",
+        beyond_torn_page: "the same: a chunk without tags does not count",
+        expected_findings: &[
+            // The block that was being written is left as it is.
+            ExpectedFinding { part: "PartlyWritten", torn: ALL },
+            // A checkpoint cut short is not used.
+            ExpectedFinding { part: "BadCheckpoint", torn: ALL },
+            // The summary of a block, torn.
+            ExpectedFinding { part: "Unreadable", torn: TORN_PAGE },
+            // A page that was programmed without tags, or a block that was not erased to its end.
+            ExpectedFinding { part: "NotErased", torn: TORN_PAGE },
+            // Spare areas that an erase left.
+            ExpectedFinding { part: "BadTags", torn: &[Torn::DataOnly] },
+        ],
+        hazards: &[DOUBLED_NAME, RENAME_OVER_LINKED],
+    },
+];
+
+/// JFFS2: truncation writes an inode node with the new size; what older nodes hold behind it shows
+/// again if the file grows and the node that covers them is lost (`jffs2_do_setattr`).
+pub(crate) const OLD_TAIL: Hazard = Hazard {
+    name: "old-tail",
+    summary: "of a file that was made shorter and longer again, a torn page can show bytes that were cut \
+              off before",
+};
+
+/// JFFS2: the highest inode number is taken from nodes of inodes alone (`jffs2_scan_make_ino_cache`).
+pub(crate) const REVIVED_NAME: Hazard = Hazard {
+    name: "revived-name",
+    summary: "a torn page can keep the name of a new file and lose its inode; the next file that is made \
+              gets the number, and the name with it",
+};
+
+/// YAFFS2: `yaffs_unlink_worker` gives the object the name of its youngest link, then deletes the link.
+pub(crate) const DOUBLED_NAME: Hazard = Hazard {
+    name: "doubled-name",
+    summary: "while the first name of a file with several is removed, a cut leaves another name of it \
+              twice in its directory, and the file counts a link too many",
+};
+
+/// YAFFS2: the first header of a rename names the file it replaces, and the scan deletes that under
+/// all its names.
+pub(crate) const RENAME_OVER_LINKED: Hazard = Hazard {
+    name: "rename-over-linked",
+    summary: "a rename over one of several names of a file, cut after its first header, deletes the \
+              file under all its names",
+};
+
+impl Guarantee {
+    /// What is possible beyond what is safe, where torn operations leave this.
+    pub fn order(&self, torn: Torn) -> Order {
+        if torn == Torn::Nothing { self.order } else { self.order_of_torn_page }
+    }
+}
+
+/// The guarantee of a file system.
+pub fn find_guarantee(kind: &str) -> Option<&'static Guarantee> {
+    GUARANTEES.iter().find(|guarantee| guarantee.kind == kind)
+}
+
+/// The table in Markdown, as `docs/power-cuts.md` has it.
+pub fn guarantees_in_markdown() -> String {
+    let mut text = String::from(
+        "| file system | safe | made and synced, directory not | beyond that, nothing left of the torn \
+         operation | beyond that, part of a torn page left |\n|---|---|---|---|---|\n",
+    );
+    for guarantee in GUARANTEES {
+        let Guarantee { kind, safe, new_file, beyond, beyond_torn_page, .. } = guarantee;
+        let _ = writeln!(text, "| {kind} | {safe} | {new_file} | {beyond} | {beyond_torn_page} |");
+    }
+    text.push_str("\n| file system | hazard | what happens |\n|---|---|---|\n");
+    for guarantee in GUARANTEES {
+        for Hazard { name, summary } in guarantee.hazards {
+            let _ = writeln!(text, "| {} | `{name}` | {summary} |", guarantee.kind);
+        }
+    }
+    text
+}
+
+/// A way in which a torn operation leaves the medium.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TornModel {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What is left.
+    pub summary: &'static str,
+    /// The chip's.
+    pub torn: Torn,
+}
+
+/// The torn models, in the order in which they are run.
+pub const TORN_MODELS: &[TornModel] = &[
+    TornModel {
+        name: "nothing",
+        summary: "the operation never began; a cut within a read, too",
+        torn: Torn::Nothing,
+    },
+    TornModel {
+        name: "prefix",
+        summary: "the first half of the page's data without spare area; of an erase, the first half \
+                  of the block's pages is blank",
+        torn: Torn::Prefix,
+    },
+    TornModel {
+        name: "data-only",
+        summary: "all data of the page without its spare area; an erase leaves the spare areas",
+        torn: Torn::DataOnly,
+    },
+];
+
+/// The torn model of a name.
+pub fn find_torn_model(name: &str) -> Option<&'static TornModel> {
+    TORN_MODELS.iter().find(|model| model.name == name)
+}

@@ -1,0 +1,158 @@
+//! The states that a file system went through, and from when on each of them is safe.
+
+use crate::guarantee::{Durable, Guarantee, Hazard};
+use crate::tree::Tree;
+use posix::InodeNumber;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// A state of the tree.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// What is shown.
+    pub tree: Arc<Tree>,
+    /// Operations that had changed the medium when the call began that leads to this state.
+    pub begun_at: u64,
+    /// The call is a write to this inode, of which a part may be on the medium.
+    pub written: Option<InodeNumber>,
+    /// Line of the script.
+    pub line: usize,
+    /// The state is none that the call should lead to, but one the real code can be left in.
+    pub hazard: Option<&'static Hazard>,
+}
+
+/// From a moment on, a state is safe but for files whose bytes are not written yet.
+#[derive(Clone, Debug)]
+struct Mark {
+    returned_at: u64,
+    state: usize,
+    dirty: Arc<Dirty>,
+}
+
+/// Files that were changed in memory only, with the newest state of them that is safe. Inodes are
+/// the model's.
+pub type Dirty = BTreeMap<InodeNumber, usize>;
+
+/// What may be found after a cut.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Numbers of states; the first of them is safe.
+    pub states: RangeInclusive<usize>,
+    /// Files of which less is safe.
+    pub dirty: Arc<Dirty>,
+}
+
+/// The states of a run in their order. Moments are numbers of operations that changed the medium.
+#[derive(Clone, Debug)]
+pub struct History {
+    guarantee: &'static Guarantee,
+    states: Vec<State>,
+    marks: Vec<Mark>,
+    /// Of each inode, the newest state that its own records made: what its `fsync` makes safe.
+    changed: BTreeMap<InodeNumber, usize>,
+    dirty: Dirty,
+    /// Line under way.
+    pub(crate) line: usize,
+}
+
+impl History {
+    /// A history that begins with `tree`, which is on the medium.
+    pub(crate) fn new(guarantee: &'static Guarantee, tree: Tree) -> Self {
+        let first =
+            State { tree: Arc::new(tree), begun_at: 0, written: None, line: 0, hazard: None };
+        let marks = vec![Mark { returned_at: 0, state: 0, dirty: Arc::default() }];
+        let (changed, dirty) = (BTreeMap::new(), Dirty::new());
+        Self { guarantee, states: vec![first], marks, changed, dirty, line: 0 }
+    }
+
+    /// The guarantee that holds.
+    pub fn guarantee(&self) -> &'static Guarantee {
+        self.guarantee
+    }
+
+    /// All states.
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    pub(crate) fn newest(&self) -> &State {
+        self.states.last().expect("a history has a first state")
+    }
+
+    fn newest_index(&self) -> usize {
+        self.states.len() - 1
+    }
+
+    /// A call that began at `begun_at` leads to this tree.
+    pub(crate) fn push(&mut self, begun_at: u64, tree: Tree, written: Option<InodeNumber>) {
+        let line = self.line;
+        self.states.push(State { tree: Arc::new(tree), begun_at, written, line, hazard: None });
+    }
+
+    /// A call that began at `begun_at` may leave this tree behind if it is cut.
+    pub(crate) fn push_hazard(&mut self, begun_at: u64, tree: Tree, hazard: &'static Hazard) {
+        self.push(begun_at, tree, None);
+        self.states.last_mut().expect("just pushed").hazard = Some(hazard);
+    }
+
+    /// The newest state, or the one before a call that is about to be noted, is due to records of
+    /// this inode itself.
+    pub(crate) fn inode_changed(&mut self, inode: InodeNumber) {
+        self.changed.insert(inode, self.newest_index());
+    }
+
+    /// A call is about to be noted that changes a file in memory only.
+    pub(crate) fn file_dirtied(&mut self, inode: InodeNumber) {
+        if self.guarantee.durable == Durable::AtReturn {
+            let newest = self.newest_index();
+            self.dirty.entry(inode).or_insert(newest);
+        }
+    }
+
+    /// A call returned.
+    pub(crate) fn returned(&mut self, now: u64) {
+        if self.guarantee.durable == Durable::AtReturn {
+            self.mark(now, self.newest_index());
+        }
+    }
+
+    /// A call returned that writes all of a file that was in memory only.
+    pub(crate) fn flushed(&mut self, now: u64, inode: InodeNumber) {
+        self.dirty.remove(&inode);
+        self.returned(now);
+    }
+
+    /// `fsync` of an inode returned.
+    pub(crate) fn fsynced(&mut self, now: u64, inode: InodeNumber) {
+        match self.guarantee.durable {
+            Durable::AtReturn => self.flushed(now, inode),
+            Durable::AtSync => {
+                let state = self.changed.get(&inode).copied().unwrap_or(0);
+                self.mark(now, state);
+            }
+        }
+    }
+
+    /// `sync` or an unmount returned.
+    pub(crate) fn synced(&mut self, now: u64) {
+        self.dirty.clear();
+        self.mark(now, self.newest_index());
+    }
+
+    fn mark(&mut self, returned_at: u64, state: usize) {
+        let last = self.marks.last().expect("a history begins with a mark");
+        let state = state.max(last.state);
+        let is_as_before = *last.dirty == self.dirty;
+        let dirty = if is_as_before { last.dirty.clone() } else { Arc::new(self.dirty.clone()) };
+        self.marks.push(Mark { returned_at, state, dirty });
+    }
+
+    /// What may be found after a cut within operation `operation`.
+    pub fn window(&self, operation: u64) -> Window {
+        let returned = self.marks.partition_point(|mark| mark.returned_at <= operation);
+        let begun = self.states.partition_point(|state| state.begun_at <= operation);
+        let mark = &self.marks[returned - 1];
+        Window { states: mark.state..=begun - 1, dirty: mark.dirty.clone() }
+    }
+}

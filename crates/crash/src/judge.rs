@@ -1,0 +1,337 @@
+//! Whether a tree that was found after a cut is one of those that the guarantee allows.
+
+use crate::guarantee::{Hazard, OLD_TAIL, Order};
+use crate::history::{Dirty, History, State, Window};
+use crate::tree::{Facts, Row, Tree};
+use nand::Torn;
+use posix::{FileType, InodeNumber};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// A state of the history.
+    State,
+    /// A state of the history but for a file that was being written.
+    PartOfWrite,
+    /// What the real code is known to lose.
+    Hazard(&'static Hazard),
+}
+
+/// Why a tree is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    /// It was safe, and not touched since.
+    pub(crate) was_safe: bool,
+    pub(crate) path: Vec<u8>,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+/// Judges a tree by what may be found.
+pub(crate) fn judge(
+    history: &History,
+    window: &Window,
+    torn: Torn,
+    found: &Tree,
+) -> Result<Judgement, Mismatch> {
+    let states = &history.states()[window.states.clone()];
+    let differing = differences(states, found);
+    let order = history.guarantee().order(torn);
+    let unreadable = found.unreadable.first().filter(|_| order != Order::EachByItself);
+    if let Some(path) = unreadable.or(found.dangling.first()) {
+        let hazard = states.iter().find_map(|state| state.hazard);
+        if let Some(hazard) = hazard.filter(|_| unreadable.is_none()) {
+            return Ok(Judgement::Hazard(hazard));
+        }
+        return Err(Mismatch {
+            was_safe: states[0].tree.rows.contains_key(path),
+            path: path.clone(),
+            expected: "no such name, or one that can be read".into(),
+            found: "a name of nothing".into(),
+        });
+    }
+    let is_whole = |at: &usize| differing[*at].as_ref().is_some_and(BTreeMap::is_empty);
+    if let Some(at) = (0..states.len()).rev().find(is_whole) {
+        return Ok(states[at].hazard.map_or(Judgement::State, Judgement::Hazard));
+    }
+    for (at, files) in differing.iter().enumerate() {
+        let Some(files) = files else { continue };
+        let allowed = files.iter().all(|(inode, path)| match order {
+            Order::Calls => is_part_of_write(&states[at..], path, *inode, found),
+            Order::CallsWithChunks | Order::EachByItself => {
+                is_of_chunks(history, window, *inode, &found.rows[path])
+            }
+        });
+        if allowed {
+            return Ok(states[at].hazard.map_or(Judgement::PartOfWrite, Judgement::Hazard));
+        }
+    }
+    if order == Order::EachByItself {
+        return by_itself(states, found);
+    }
+    Err(explain(states, &window.dirty, found))
+}
+
+/// Each name by itself: it is there as in one of the states, or not there as in one of them.
+fn by_itself(states: &[State], found: &Tree) -> Result<Judgement, Mismatch> {
+    let mut judgement = Judgement::PartOfWrite;
+    let paths = states.iter().flat_map(|state| state.tree.rows.keys());
+    let paths: BTreeSet<&Vec<u8>> = paths.chain(found.rows.keys()).collect();
+    let describe = |row: Option<&Arc<Row>>| row.map_or("nothing".into(), |row| row.describe());
+    for path in paths {
+        let rows = || states.iter().map(|state| state.tree.rows.get(path));
+        let is_allowed = match found.rows.get(path) {
+            None => rows().any(|row| row.is_none()) || is_remade(states, path),
+            Some(row) if is_of_versions(states, path, row, is_mixture) => true,
+            Some(row) if is_of_versions(states, path, row, is_mixture_with_old_tail) => {
+                judgement = Judgement::Hazard(&OLD_TAIL);
+                true
+            }
+            Some(_) => false,
+        };
+        if !is_allowed {
+            let (old, new) = (rows().next().flatten(), rows().next_back().flatten());
+            return Err(Mismatch {
+                was_safe: rows().all(|row| row.is_some_and(|row| row.is_same(old.unwrap_or(row)))),
+                path: path.clone(),
+                expected: format!("{} or {}", describe(old), describe(new)),
+                found: describe(found.rows.get(path)),
+            });
+        }
+    }
+    Ok(judgement)
+}
+
+/// True if a path names one inode in one state and another in the next: both may be missing.
+fn is_remade(states: &[State], path: &[u8]) -> bool {
+    let mut inodes = states.iter().map(|state| state.tree.rows.get(path).map(|row| row.inode));
+    let first = inodes.next().flatten();
+    inodes.any(|inode| inode != first)
+}
+
+/// True if a row has nothing that none of the versions of its path has.
+fn is_of_versions(
+    states: &[State],
+    path: &[u8],
+    found: &Row,
+    is_mixture: fn(&[&Row], &Row) -> bool,
+) -> bool {
+    let versions = states.iter().filter_map(|state| state.tree.rows.get(path));
+    let inodes: BTreeSet<InodeNumber> =
+        versions.filter(|row| row.facts.kind == found.facts.kind).map(|row| row.inode).collect();
+    inodes.into_iter().any(|inode| {
+        let mut rows: Vec<&Row> = Vec::new();
+        for row in states.iter().flat_map(|state| state.tree.rows.values()) {
+            if row.inode == inode && !rows.iter().any(|known| std::ptr::eq(*known, row.as_ref())) {
+                rows.push(row);
+            }
+        }
+        let facts = &found.facts;
+        let has = |wanted: &dyn Fn(&Facts) -> bool| rows.iter().any(|row| wanted(&row.facts));
+        let has_attribute = |name: &[u8], value: Option<&Vec<u8>>| {
+            rows.iter().any(|row| row.facts.extended.get(name) == value)
+        };
+        let names: BTreeSet<&Vec<u8>> =
+            rows.iter().flat_map(|row| row.facts.extended.keys()).collect();
+        let is_settled = rows.iter().all(|row| row.facts.links == rows[0].facts.links)
+            && !is_renamed(states, inode);
+        has(&|known| known.permissions == facts.permissions)
+            && has(&|known| known.owner == facts.owner)
+            && has(&|known| known.target == facts.target && known.device == facts.device)
+            && (!is_settled || rows[0].facts.links == facts.links)
+            && facts.extended.keys().all(|name| names.contains(name))
+            && names.iter().all(|name| has_attribute(name, facts.extended.get(*name)))
+            && is_mixture(&rows, found)
+    })
+}
+
+/// True if the names of an inode are not the same in all states.
+fn is_renamed(states: &[State], inode: InodeNumber) -> bool {
+    let names = |state: &State| -> Vec<Vec<u8>> {
+        let rows = state.tree.rows.iter().filter(|(_, row)| row.inode == inode);
+        rows.map(|(path, _)| path.clone()).collect()
+    };
+    let first = names(&states[0]);
+    states[1..].iter().any(|state| names(state) != first)
+}
+
+/// As [`is_mixture`], but behind the end that the file once had anything may stand.
+fn is_mixture_with_old_tail(rows: &[&Row], found: &Row) -> bool {
+    let end = rows.iter().map(|row| row.content.len()).min().unwrap_or(0);
+    let cut = |row: &Row| {
+        let bytes = row.content.len().max(end);
+        let mut content = row.content[..end].to_vec();
+        content.resize(bytes, 0);
+        Row { content: Arc::new(content), ..row.clone() }
+    };
+    let rows: Vec<Row> = rows.iter().map(|row| cut(row)).collect();
+    let rows: Vec<&Row> = rows.iter().collect();
+    found.content.len() >= end && is_mixture(&rows, &cut(found))
+}
+
+/// Files, by the inode of the state, that differ in their bytes alone; with a name of each.
+type Differing = BTreeMap<InodeNumber, Vec<u8>>;
+
+/// Compares a tree with each state: files in whose bytes alone they differ, or none if they differ in
+/// more. Rows that states share are compared once.
+fn differences(states: &[State], found: &Tree) -> Vec<Option<Differing>> {
+    let has_as_many = |state: &State| state.tree.rows.len() == found.rows.len();
+    let mut all: Vec<Option<Differing>> =
+        states.iter().map(|state| has_as_many(state).then(Differing::new)).collect();
+    for (path, row) in &found.rows {
+        let mut last: Option<(&Arc<Row>, Difference)> = None;
+        for (state, files) in states.iter().zip(&mut all) {
+            let Some(named) = files else { continue };
+            let difference = match (state.tree.rows.get(path), last) {
+                (None, _) => Difference::More,
+                (Some(known), Some((same, difference))) if Arc::ptr_eq(known, same) => difference,
+                (Some(known), _) => {
+                    let difference = difference(known, row);
+                    last = Some((known, difference));
+                    difference
+                }
+            };
+            match difference {
+                Difference::None => {}
+                Difference::Bytes(inode) => {
+                    named.entry(inode).or_insert_with(|| path.clone());
+                }
+                Difference::More => *files = None,
+            }
+        }
+    }
+    all
+}
+
+/// How a row differs from another.
+#[derive(Clone, Copy)]
+enum Difference {
+    None,
+    /// In the bytes of a file.
+    Bytes(InodeNumber),
+    More,
+}
+
+fn difference(known: &Row, found: &Row) -> Difference {
+    if known.is_same(found) {
+        return Difference::None;
+    }
+    let mut facts = known.facts.clone();
+    facts.size_bytes = found.facts.size_bytes;
+    if facts == found.facts && facts.kind == FileType::Regular {
+        Difference::Bytes(known.inode)
+    } else {
+        Difference::More
+    }
+}
+
+/// True if a file is between the first of the states and the next one, which is a write to it.
+fn is_part_of_write(states: &[State], path: &[u8], inode: InodeNumber, found: &Tree) -> bool {
+    let [old, new, ..] = states else { return false };
+    if new.written != Some(inode) {
+        return false;
+    }
+    match (old.tree.rows.get(path), new.tree.rows.get(path)) {
+        (Some(old), Some(new)) => is_mixture(&[old, new], &found.rows[path]),
+        _ => false,
+    }
+}
+
+/// True if a file was being written, and each of its bytes is one that it had since it was safe.
+fn is_of_chunks(history: &History, window: &Window, inode: InodeNumber, found: &Row) -> bool {
+    let (first, last) = (*window.states.start(), *window.states.end());
+    let since = window.dirty.get(&inode).copied().unwrap_or(first).min(first);
+    let states = &history.states()[since..=last];
+    if !states.iter().any(|state| state.written == Some(inode)) {
+        return false;
+    }
+    let mut versions: Vec<&Row> = Vec::new();
+    for state in states {
+        let row = state.tree.rows.values().find(|row| row.inode == inode);
+        if let Some(row) = row
+            && versions.last().is_none_or(|last| !Arc::ptr_eq(&last.content, &row.content))
+        {
+            versions.push(row);
+        }
+    }
+    is_mixture(&versions, found)
+}
+
+/// True if each byte is that of a version; what lies behind a version's end counts as zero.
+fn is_mixture(versions: &[&Row], found: &Row) -> bool {
+    let sizes = versions.iter().map(|row| row.content.len());
+    let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
+    let byte = |row: &Row, at: usize| row.content.get(at).copied().unwrap_or(0);
+    (least..=most).contains(&found.content.len())
+        && found
+            .content
+            .iter()
+            .enumerate()
+            .all(|(at, found)| versions.iter().any(|row| byte(row, at) == *found))
+}
+
+/// The path that says best what is wrong: one that was safe and is not as it was, else the first
+/// that is in none of the states.
+fn explain(states: &[State], dirty: &Dirty, found: &Tree) -> Mismatch {
+    let describe = |row: Option<&Arc<Row>>| row.map_or("nothing".into(), |row| row.describe());
+    let safe = &states[0].tree;
+    let is_untouched = |path: &[u8], row: &Arc<Row>| {
+        let untouched = |state: &State| {
+            state
+                .tree
+                .rows
+                .get(path)
+                .is_some_and(|other| Arc::ptr_eq(row, other) || row.is_same(other))
+        };
+        states.iter().filter(|state| state.hazard.is_none()).all(untouched)
+    };
+    for (path, row) in &safe.rows {
+        let there = found.rows.get(path);
+        if there.is_none_or(|there| !there.is_same(row))
+            && is_untouched(path, row)
+            && (there.is_none() || !dirty.contains_key(&row.inode))
+        {
+            let mut seen = describe(there);
+            if let Some(there) = there
+                && there.facts == row.facts
+            {
+                seen = describe_bytes(row, there);
+            }
+            let (path, expected) = (path.clone(), row.describe());
+            return Mismatch { was_safe: true, path, expected, found: seen };
+        }
+    }
+    let is_known = |path: &[u8], row: Option<&Arc<Row>>| {
+        states.iter().any(|state| match (state.tree.rows.get(path), row) {
+            (Some(known), Some(row)) => known.is_same(row),
+            (None, None) => true,
+            _ => false,
+        })
+    };
+    let newest = &states.last().expect("a window has a state").tree;
+    let strange = found.rows.iter().map(|(path, row)| (path, Some(row)));
+    let missing = newest.rows.keys().filter(|path| !found.rows.contains_key(*path));
+    let mut all = strange.chain(missing.map(|path| (path, None)));
+    let path = match all.find(|(path, row)| !is_known(path, *row)) {
+        Some((path, _)) => path.clone(),
+        None => found.first_difference(newest).unwrap_or_default(),
+    };
+    let expected = match (safe.rows.get(&path), newest.rows.get(&path)) {
+        (old, new) if describe(old) == describe(new) => describe(new),
+        (old, new) => format!("{} or {}", describe(old), describe(new)),
+    };
+    let seen = match (newest.rows.get(&path), found.rows.get(&path)) {
+        (Some(known), Some(row)) if known.facts == row.facts => describe_bytes(known, row),
+        (_, row) => describe(row),
+    };
+    Mismatch { was_safe: false, path, expected, found: seen }
+}
+
+fn describe_bytes(known: &Row, found: &Row) -> String {
+    let pairs = known.content.iter().zip(found.content.iter());
+    let first = pairs.take_while(|(known, found)| known == found).count();
+    let other = known.content.iter().zip(found.content.iter()).filter(|(a, b)| a != b).count();
+    format!("{}: {other} bytes are others, the first is byte {first}", found.describe())
+}

@@ -1,0 +1,29 @@
+//! Power cuts at every operation of the chip, and what a file system must show afterwards.
+//!
+//! A script runs once without a cut, on a file system that is watched: every operation that changes
+//! the medium is journaled, and every state that the calls lead to is noted ([`History`]). For each cut
+//! point the journal's operations up to it are on a copy of the chip, the next one is torn, and the
+//! file system is mounted from what is left: no run is repeated, and nothing that a dying task might
+//! do can touch the copy. What is shown then must be one of the states that the file system's
+//! guarantee ([`GUARANTEES`]) allows; then a file is written, and all must be there after one more
+//! mount. A cut within a read leaves the medium as the next operation with nothing of it written
+//! does, so cut points are programs and erases.
+
+mod cuts;
+mod guarantee;
+mod history;
+mod judge;
+mod recorder;
+mod recover;
+mod reference;
+mod tree;
+
+pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
+pub use guarantee::{
+    Durable, ExpectedFinding, GUARANTEES, Guarantee, Hazard, Order, TORN_MODELS, TornModel,
+    find_guarantee, find_torn_model, guarantees_in_markdown,
+};
+pub use history::{Dirty, History, State, Window};
+pub use recover::ViolationKind;
+pub use reference::{CrashError, Sabotage, Setup};
+pub use tree::{Facts, Row, Tree};

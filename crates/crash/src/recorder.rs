@@ -1,0 +1,465 @@
+//! A file system that is watched: every call that changes something is done on a model too, and the
+//! states that a cut may leave are noted.
+
+use crate::guarantee::{DOUBLED_NAME, RENAME_OVER_LINKED};
+use crate::history::History;
+use crate::tree::{Row, Tree};
+use mount::AnyFileSystem;
+use mtd::Mtd;
+use posix::{
+    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
+    InodeNumber, Memory, NewInode, PAGE_BYTES, SpaceUse, Time,
+};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use vfs::MemoryFileSystem;
+
+/// The model of a file system, its numbers of inodes, and the history.
+pub(crate) struct Book {
+    model: MemoryFileSystem,
+    /// Inodes of the model by those of the file system.
+    numbers: RefCell<BTreeMap<InodeNumber, InodeNumber>>,
+    /// Bytes of the model's files that did not change since they were last looked at.
+    contents: RefCell<BTreeMap<InodeNumber, Arc<Vec<u8>>>>,
+    pub(crate) history: RefCell<History>,
+}
+
+/// Who makes the model; times are not compared.
+const NOBODY: Caller = Caller { pid: 0, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
+
+impl Book {
+    /// A book that begins with what a file system shows.
+    ///
+    /// # Errors
+    /// Those of the model: none for a tree that a file system shows.
+    pub(crate) async fn new(
+        guarantee: &'static crate::guarantee::Guarantee,
+        tree: &Tree,
+    ) -> Result<Self, Errno> {
+        let model = MemoryFileSystem::new(&NOBODY);
+        let mut numbers = BTreeMap::new();
+        for (path, row) in &tree.rows {
+            let number = adopt(&model, &numbers, path, row, tree).await?;
+            numbers.insert(row.inode, number);
+        }
+        let mut contents = BTreeMap::new();
+        let first = Tree::read_known(&model, &mut contents).await.map_err(|(_, error)| error)?;
+        Ok(Self {
+            model,
+            numbers: numbers.into(),
+            contents: contents.into(),
+            history: History::new(guarantee, first).into(),
+        })
+    }
+
+    /// The model's number; of an inode that it does not know, one that does not exist.
+    fn number(&self, inode: InodeNumber) -> InodeNumber {
+        self.numbers.borrow().get(&inode).copied().unwrap_or(InodeNumber::MAX)
+    }
+
+    /// The tree of the model now.
+    async fn tree(&self) -> Result<Tree, Errno> {
+        let mut contents = self.contents.take();
+        let read = Tree::read_known(&self.model, &mut contents).await;
+        self.contents.replace(contents);
+        let mut tree = read.map_err(|(_, error)| error)?;
+        tree.share(&self.history.borrow().newest().tree);
+        Ok(tree)
+    }
+
+    /// Notes the state after a call that began at `begun_at`.
+    async fn note(&self, begun_at: u64, written: Option<InodeNumber>) -> Result<(), Errno> {
+        if let Some(inode) = written {
+            self.contents.borrow_mut().remove(&inode);
+        }
+        let tree = self.tree().await?;
+        self.history.borrow_mut().push(begun_at, tree, written);
+        Ok(())
+    }
+
+    fn newest(&self) -> Tree {
+        (*self.history.borrow().newest().tree).clone()
+    }
+}
+
+/// Makes a name of a tree in the model; the inode's number there.
+async fn adopt(
+    model: &MemoryFileSystem,
+    numbers: &BTreeMap<InodeNumber, InodeNumber>,
+    path: &[u8],
+    row: &Row,
+    tree: &Tree,
+) -> Result<InodeNumber, Errno> {
+    let facts = &row.facts;
+    let number = if path.is_empty() {
+        model.root()
+    } else {
+        let cut = path.iter().rposition(|byte| *byte == b'/');
+        let (parent, name) = cut.map_or((&path[..0], path), |cut| (&path[..cut], &path[cut + 1..]));
+        let directory = numbers[&tree.rows[parent].inode];
+        if let Some(number) = numbers.get(&row.inode) {
+            model.link(&NOBODY, *number, directory, name).await?;
+            return Ok(*number);
+        }
+        let new = match facts.kind {
+            FileType::Regular => NewInode::Regular(facts.permissions),
+            FileType::Directory => NewInode::Directory(facts.permissions),
+            FileType::Symlink => NewInode::Symlink(&facts.target),
+            kind => NewInode::Special(kind.mode_bits() | facts.permissions, facts.device),
+        };
+        model.make(&NOBODY, directory, name, new).await?
+    };
+    let (uid, gid) = (Some(facts.owner.0), Some(facts.owner.1));
+    let permissions = Some(facts.permissions);
+    model.change(&NOBODY, number, &Changes { uid, gid, permissions, ..Changes::default() }).await?;
+    for (page, bytes) in row.content.chunks(PAGE_BYTES).enumerate() {
+        let mut whole = [0; PAGE_BYTES];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        model.write_page(&NOBODY, number, page as u64, &whole, 0..bytes.len()).await?;
+    }
+    for (name, value) in &facts.extended {
+        model.set_extended_attribute(&NOBODY, number, name, Some(value)).await?;
+    }
+    Ok(number)
+}
+
+/// A watched file system.
+///
+/// Calls are noted as they return; what one that the cut interrupts would have led to is noted
+/// when the run without a cut gets there, so a run is watched once for all cuts.
+pub(crate) struct Recorder {
+    pub(crate) real: Rc<AnyFileSystem>,
+    pub(crate) mtd: Rc<Mtd>,
+    pub(crate) book: Rc<Book>,
+    /// Profile of the file system.
+    pub(crate) profile: &'static str,
+    /// A test of the checker: `fsync` and `sync` are noted, but not carried out.
+    pub(crate) forgets_syncs: bool,
+}
+
+impl Recorder {
+    fn now(&self) -> u64 {
+        self.mtd.with_chip(|chip| chip.journaled())
+    }
+
+    fn returned(&self) {
+        self.book.history.borrow_mut().returned(self.now());
+    }
+
+    /// A name of a directory in the newest state.
+    fn path_of(&self, directory: InodeNumber, name: &[u8]) -> Vec<u8> {
+        let directory = self.book.number(directory);
+        let history = self.book.history.borrow();
+        let rows = &history.newest().tree.rows;
+        let parent = rows.iter().find(|(_, row)| row.inode == directory);
+        let mut path = parent.map(|(path, _)| path.clone()).unwrap_or_default();
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        path
+    }
+
+    /// YAFFS2: what a file with other names shows while its first name is removed.
+    fn note_doubled_name(&self, begun_at: u64, left: Tree, removed: Option<&Row>) {
+        let mut history = self.book.history.borrow_mut();
+        if history.guarantee().hazards.contains(&DOUBLED_NAME)
+            && removed.is_some_and(|row| row.facts.links > 1)
+        {
+            history.push_hazard(begun_at, left, &DOUBLED_NAME);
+        }
+    }
+
+    /// What a file shows whose last name is being taken away, where it is made empty first.
+    fn note_emptied(&self, begun_at: u64, path: &[u8], row: &Row) {
+        let mut history = self.book.history.borrow_mut();
+        let empties = history.guarantee().empties_before_unlink.contains(&self.profile);
+        if empties && row.facts.links == 1 && row.facts.kind == FileType::Regular {
+            let mut tree = (*history.newest().tree).clone();
+            let mut row = row.clone();
+            row.facts.size_bytes = 0;
+            row.content = Arc::default();
+            tree.rows.insert(path.to_vec(), Arc::new(row));
+            history.push(begun_at, tree, None);
+        }
+    }
+
+    /// What a rename shows between its steps.
+    fn note_half_a_rename(&self, begun_at: u64, from: &[u8], to: &[u8]) {
+        let old = self.book.newest();
+        let Some(moved) = old.rows.get(from).cloned() else { return };
+        let replaced = old.rows.get(to).cloned();
+        let moved_rows: Vec<(Vec<u8>, Arc<Row>)> = below(&old, from)
+            .map(|(path, row)| ([to, &path[from.len()..]].concat(), row.clone()))
+            .collect();
+        if self.book.history.borrow().guarantee().renames_in_two_steps {
+            let mut both = old.clone();
+            remove(&mut both, to, replaced.as_deref());
+            both.rows.extend(moved_rows);
+            if moved.facts.kind != FileType::Directory {
+                set_links(&mut both, moved.inode, moved.facts.links + 1);
+            }
+            self.book.history.borrow_mut().push(begun_at, both, None);
+            return;
+        }
+        let mut gone = old;
+        gone.rows.retain(|path, _| path != from && !is_below(path, from));
+        gone.rows.extend(moved_rows);
+        if let Some(replaced) = replaced.filter(|row| row.facts.links > 1) {
+            self.note_doubled_name(begun_at, gone.clone(), Some(&*replaced));
+            gone.rows.retain(|_, row| row.inode != replaced.inode);
+            let mut history = self.book.history.borrow_mut();
+            history.push_hazard(begun_at, gone, &RENAME_OVER_LINKED);
+        }
+    }
+}
+
+fn is_below(path: &[u8], directory: &[u8]) -> bool {
+    path.strip_prefix(directory).is_some_and(|tail| tail.first() == Some(&b'/'))
+}
+
+/// Rows of a name and of all below it.
+fn below<'a>(tree: &'a Tree, name: &'a [u8]) -> impl Iterator<Item = (&'a Vec<u8>, &'a Arc<Row>)> {
+    tree.rows.iter().filter(move |(path, _)| path.as_slice() == name || is_below(path, name))
+}
+
+/// Takes a name away, and a link from its other names.
+fn remove(tree: &mut Tree, name: &[u8], row: Option<&Row>) {
+    if let Some(row) = row {
+        tree.rows.remove(name);
+        set_links(tree, row.inode, row.facts.links.saturating_sub(1));
+    }
+}
+
+fn set_links(tree: &mut Tree, inode: InodeNumber, links: u32) {
+    for row in tree.rows.values_mut().filter(|row| row.inode == inode) {
+        Arc::make_mut(row).facts.links = links;
+    }
+}
+
+impl FileSystem for Recorder {
+    fn root(&self) -> InodeNumber {
+        self.real.root()
+    }
+
+    async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
+        self.real.lookup(directory, name).await
+    }
+
+    async fn read_directory(&self, directory: InodeNumber) -> Result<Vec<DirectoryEntry>, Errno> {
+        self.real.read_directory(directory).await
+    }
+
+    async fn attributes(&self, inode: InodeNumber) -> Result<Attributes, Errno> {
+        self.real.attributes(inode).await
+    }
+
+    async fn change(&self, caller: &Caller, inode: InodeNumber, to: &Changes) -> Result<(), Errno> {
+        let begun_at = self.now();
+        self.real.change(caller, inode, to).await?;
+        let number = self.book.number(inode);
+        let old_bytes = self.book.model.attributes(number).await?.size_bytes;
+        let grows = to.size_bytes.is_some_and(|bytes| bytes > old_bytes);
+        if grows {
+            // Zeros are written as bytes are.
+            self.book.history.borrow_mut().file_dirtied(number);
+        }
+        self.book.model.change(caller, number, to).await?;
+        self.book.note(begun_at, to.size_bytes.map(|_| number)).await?;
+        self.book.history.borrow_mut().inode_changed(number);
+        if to.size_bytes.is_some_and(|bytes| bytes < old_bytes) {
+            self.book.history.borrow_mut().flushed(self.now(), number);
+        } else {
+            self.returned();
+        }
+        Ok(())
+    }
+
+    async fn make(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        new: NewInode<'_>,
+    ) -> Result<InodeNumber, Errno> {
+        let begun_at = self.now();
+        let made = self.real.make(caller, directory, name, new).await?;
+        let parent = self.book.number(directory);
+        let number = self.book.model.make(caller, parent, name, new).await?;
+        self.book.numbers.borrow_mut().insert(made, number);
+        // The inode's own record comes before its name: it changed before the name was there.
+        self.book.history.borrow_mut().inode_changed(number);
+        self.book.note(begun_at, None).await?;
+        self.returned();
+        Ok(made)
+    }
+
+    async fn link(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<(), Errno> {
+        let begun_at = self.now();
+        self.real.link(caller, inode, directory, name).await?;
+        let (number, parent) = (self.book.number(inode), self.book.number(directory));
+        self.book.model.link(caller, number, parent, name).await?;
+        self.book.note(begun_at, None).await?;
+        self.returned();
+        Ok(())
+    }
+
+    async fn unlink(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<(), Errno> {
+        let begun_at = self.now();
+        self.real.unlink(caller, directory, name).await?;
+        let path = self.path_of(directory, name);
+        let mut left = self.book.newest();
+        let removed = left.rows.remove(&path);
+        if let Some(row) = &removed {
+            self.note_emptied(begun_at, &path, row);
+        }
+        self.note_doubled_name(begun_at, left, removed.as_deref());
+        self.book.model.unlink(caller, self.book.number(directory), name).await?;
+        self.book.note(begun_at, None).await?;
+        self.returned();
+        Ok(())
+    }
+
+    async fn rename(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        let begun_at = self.now();
+        self.real.rename(caller, from, to).await?;
+        let paths = [from, to].map(|(directory, name)| self.path_of(directory, name));
+        self.note_half_a_rename(begun_at, &paths[0], &paths[1]);
+        let [model_from, model_to] =
+            [from, to].map(|(directory, name)| (self.book.number(directory), name));
+        self.book.model.rename(caller, model_from, model_to).await?;
+        self.book.note(begun_at, None).await?;
+        self.returned();
+        Ok(())
+    }
+
+    async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {
+        self.real.read_link(inode).await
+    }
+
+    async fn read_page(
+        &self,
+        inode: InodeNumber,
+        page: u64,
+        into: &mut [u8; PAGE_BYTES],
+    ) -> Result<(), Errno> {
+        self.real.read_page(inode, page, into).await
+    }
+
+    async fn write_page(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        bytes: &[u8; PAGE_BYTES],
+        part: Range<usize>,
+    ) -> Result<(), Errno> {
+        let begun_at = self.now();
+        self.real.write_page(caller, inode, page, bytes, part.clone()).await?;
+        let number = self.book.number(inode);
+        self.book.history.borrow_mut().file_dirtied(number);
+        let start = page * PAGE_BYTES as u64 + part.start as u64;
+        if self.book.model.attributes(number).await?.size_bytes < start {
+            // The gap comes first.
+            let changes = Changes { size_bytes: Some(start), ..Changes::default() };
+            self.book.model.change(caller, number, &changes).await?;
+            self.book.note(begun_at, Some(number)).await?;
+        }
+        self.book.model.write_page(caller, number, page, bytes, part).await?;
+        self.book.note(begun_at, Some(number)).await?;
+        self.book.history.borrow_mut().inode_changed(number);
+        Ok(())
+    }
+
+    async fn list_attributes(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno> {
+        self.real.list_attributes(inode).await
+    }
+
+    async fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.real.extended_attribute(inode, name).await
+    }
+
+    async fn set_extended_attribute(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), Errno> {
+        let begun_at = self.now();
+        self.real.set_extended_attribute(caller, inode, name, value).await?;
+        let number = self.book.number(inode);
+        self.book.model.set_extended_attribute(caller, number, name, value).await?;
+        self.book.note(begun_at, None).await?;
+        self.returned();
+        Ok(())
+    }
+
+    async fn forget(&self, inode: InodeNumber) -> Result<(), Errno> {
+        self.real.forget(inode).await?;
+        self.book.model.forget(self.book.number(inode)).await
+    }
+
+    async fn flush(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        self.real.flush(caller, inode).await?;
+        self.book.history.borrow_mut().flushed(self.now(), self.book.number(inode));
+        Ok(())
+    }
+
+    async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        if !self.forgets_syncs {
+            self.real.fsync(caller, inode).await?;
+        }
+        self.book.history.borrow_mut().fsynced(self.now(), self.book.number(inode));
+        Ok(())
+    }
+
+    async fn sync(&self) -> Result<(), Errno> {
+        if !self.forgets_syncs {
+            self.real.sync().await?;
+        }
+        self.book.history.borrow_mut().synced(self.now());
+        Ok(())
+    }
+
+    async fn unmount(&self) -> Result<(), Errno> {
+        self.real.unmount().await?;
+        self.book.history.borrow_mut().synced(self.now());
+        Ok(())
+    }
+
+    fn use_cached_pages(&self, pages: Weak<dyn CachedPages>) {
+        self.real.use_cached_pages(pages);
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.real.reads_ahead()
+    }
+
+    fn space(&self) -> SpaceUse {
+        self.real.space()
+    }
+
+    fn memory(&self) -> Memory {
+        self.real.memory()
+    }
+}

@@ -1,0 +1,180 @@
+//! After a cut: mount, look, write once, unmount, mount again.
+
+use crate::guarantee::{LOST_INODE, REVIVED_NAME};
+use crate::history::{History, Window};
+use crate::judge::{Judgement, judge};
+use crate::reference::Setup;
+use crate::tree::Tree;
+use mount::{Driver, Machine, MountError, Mounted, find_kind, run};
+use nand::{Chip, Torn};
+use posix::Errno;
+use std::sync::Arc;
+use vfs::{OpenOptions, escape_path};
+
+/// Kinds of violations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ViolationKind {
+    /// The file system cannot be mounted.
+    Unmountable,
+    /// Something cannot be read.
+    Unreadable,
+    /// What was safe is gone, or other than it was.
+    Lost,
+    /// What is shown is neither old nor new.
+    Impossible,
+    /// The file system reports damage that a cut does not explain.
+    Finding,
+    /// Work cannot go on.
+    Stuck,
+    /// The next mount shows something else.
+    Unstable,
+    /// The engine stopped with a defect of its own.
+    Defect,
+}
+
+/// A violation without its cut point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) kind: ViolationKind,
+    pub(crate) path: String,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+impl Fault {
+    fn new(kind: ViolationKind, path: &[u8], expected: &str, found: &dyn ToString) -> Self {
+        let path = if path.is_empty() { ".".into() } else { escape_path(path) };
+        Self { kind, path, expected: expected.into(), found: found.to_string() }
+    }
+}
+
+/// How a recovery went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Recovered {
+    pub(crate) judgement: Judgement,
+    /// The write afterwards found no space.
+    pub(crate) is_full: bool,
+}
+
+/// Recovers a chip and judges what it shows.
+pub(crate) fn recover(
+    chip: Chip,
+    setup: &Setup,
+    history: &Arc<History>,
+    window: &Window,
+    torn: Torn,
+) -> Result<Recovered, Fault> {
+    let (given, history, window) = (setup.clone(), history.clone(), window.clone());
+    let driver = Driver::of_tool(setup.layout);
+    let outcome = run(chip, &driver, setup.seed, async move |machine| {
+        recover_on(&machine, &given, &history, &window, torn).await
+    });
+    outcome.value.expect("the power is not cut again")
+}
+
+async fn recover_on(
+    machine: &Machine,
+    setup: &Setup,
+    history: &History,
+    window: &Window,
+    torn: Torn,
+) -> Result<Recovered, Fault> {
+    let mounted = mount(machine, setup).await?;
+    let found = read(&mounted).await?;
+    let judgement = judge(history, window, torn, &found).map_err(|mismatch| Fault {
+        kind: if mismatch.was_safe { ViolationKind::Lost } else { ViolationKind::Impossible },
+        path: if mismatch.path.is_empty() { ".".into() } else { escape_path(&mismatch.path) },
+        expected: mismatch.expected,
+        found: mismatch.found,
+    })?;
+    let written = write_once(machine, &mounted).await;
+    let is_full = written == Err(Errno::Enospc);
+    if let Err(error) = written
+        && !is_full
+    {
+        return Err(Fault::new(ViolationKind::Stuck, WITNESS, "a file can be written", &error));
+    }
+    let findings = mounted.file_system.findings().await;
+    let stuck = |error| Fault::new(ViolationKind::Stuck, b"", "an unmount", &error);
+    mounted.unmount().await.map_err(stuck)?;
+    let again = mount(machine, setup).await?;
+    let after = read(&again).await?;
+    // A name of nothing may come to life with the number of a new file.
+    if matches!(judgement, Judgement::Hazard(_)) {
+        return Ok(Recovered { judgement, is_full });
+    }
+    let has_nameless = findings.iter().any(|finding| finding.contains(LOST_INODE));
+    match compare_again(&found, &after, is_full) {
+        Err(_) if has_nameless => {
+            return Ok(Recovered { judgement: Judgement::Hazard(&REVIVED_NAME), is_full });
+        }
+        compared => compared?,
+    }
+    check_findings(&findings, history, torn)?;
+    Ok(Recovered { judgement, is_full })
+}
+
+async fn mount(machine: &Machine, setup: &Setup) -> Result<Mounted, Fault> {
+    let refused =
+        |error: MountError| Fault::new(ViolationKind::Unmountable, b"", "a mount", &error);
+    let kind = find_kind(setup.kind).map_err(refused)?;
+    machine.mount(kind, &setup.request).await.map_err(refused)
+}
+
+async fn read(mounted: &Mounted) -> Result<Tree, Fault> {
+    let tree = Tree::read(&*mounted.file_system).await;
+    tree.map_err(|(path, error)| Fault::new(ViolationKind::Unreadable, &path, "to be read", &error))
+}
+
+fn check_findings(findings: &[String], history: &History, torn: Torn) -> Result<(), Fault> {
+    let expected = history.guarantee().expected_findings;
+    let is_expected = |finding: &&String| {
+        expected.iter().any(|known| finding.contains(known.part) && known.torn.contains(&torn))
+    };
+    match findings.iter().find(|finding| !is_expected(finding)) {
+        Some(finding) => Err(Fault::new(ViolationKind::Finding, b"", "no damage", &finding)),
+        None => Ok(()),
+    }
+}
+
+/// The file that is written after the recovery.
+const WITNESS: &[u8] = b"written-after-the-cut";
+const WITNESS_BYTES: usize = 6000;
+
+async fn write_once(machine: &Machine, mounted: &Mounted) -> Result<(), Errno> {
+    let (vfs, caller) = (&mounted.vfs, machine.root(1));
+    let options = OpenOptions { create: Some(0o600), ..OpenOptions::default() };
+    let file = vfs.open(&caller, WITNESS, options).await?;
+    let bytes: Vec<u8> = (0..WITNESS_BYTES).map(|at| (at * at / 7) as u8).collect();
+    let written = vfs.write(&caller, &file, 0, &bytes).await;
+    let closed = vfs.close(&caller, file).await;
+    written.and(closed)
+}
+
+/// After the next mount all is as it was before it, and the file written in between is there.
+fn compare_again(before: &Tree, after: &Tree, is_full: bool) -> Result<(), Fault> {
+    let mut after = after.clone();
+    let witness = after.rows.remove(WITNESS);
+    let is_whole = witness.as_ref().is_some_and(|row| row.content.len() == WITNESS_BYTES);
+    if !is_whole && !is_full {
+        let found = witness.map_or("nothing".into(), |row| row.describe());
+        return Err(Fault::new(ViolationKind::Unstable, WITNESS, "all that was written", &found));
+    }
+    if let Some(path) = before.first_difference(&after) {
+        let describe =
+            |tree: &Tree| tree.rows.get(&path).map_or("nothing".into(), |row| row.describe());
+        let (expected, mut found) = (describe(before), describe(&after));
+        if expected == found {
+            found += ", with other bytes";
+        }
+        return Err(Fault::new(ViolationKind::Unstable, &path, &expected, &found));
+    }
+    match after.dangling.first() {
+        Some(path) => {
+            let found = "a name of nothing";
+            Err(Fault::new(ViolationKind::Unstable, path, "no such name", &found))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,237 @@
+//! The run without a cut: what is written to the medium, and the states it stands for.
+
+use crate::guarantee::{Guarantee, find_guarantee};
+use crate::history::History;
+use crate::recorder::{Book, Recorder};
+use crate::tree::Tree;
+use mount::{Driver, Kind, Machine, MountError, MountRequest, Mounted, run};
+use mtd::OobLayout;
+use nand::{Chip, RawOperation};
+use posix::Errno;
+use script::{Command, Harness, Runner, Step};
+use std::rc::Rc;
+use thiserror::Error;
+use vfs::{Vfs, escape_path};
+
+/// What is mounted, on which machine.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// File system.
+    pub kind: &'static str,
+    /// How it is mounted.
+    pub request: MountRequest,
+    /// Spare area; the driver is that of a tool: nothing takes time.
+    pub layout: &'static OobLayout,
+    /// Seed of all that is random in a run.
+    pub seed: u64,
+    /// A test of the checker.
+    pub sabotage: Sabotage,
+}
+
+/// How a test of the checker damages what is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Not at all.
+    #[default]
+    None,
+    /// `fsync` and `sync` do nothing.
+    ForgetSyncs,
+    /// A program of a page is not carried out: the n-th of the journal.
+    LoseProgram(usize),
+}
+
+/// Why a script cannot be tested.
+#[derive(Debug, Error)]
+pub enum CrashError {
+    /// A mount was refused.
+    #[error("{0}")]
+    Mount(#[from] MountError),
+    /// A line failed in the run without a cut.
+    #[error("line {line}: {reason}")]
+    Line {
+        /// Number of the line.
+        line: usize,
+        /// Why.
+        reason: String,
+    },
+    /// The medium that the script begins with cannot be read.
+    #[error("{path}: {error}")]
+    Read {
+        /// Path.
+        path: String,
+        /// Why.
+        error: Errno,
+    },
+    /// A cut point that there is none of.
+    #[error("there is no cut point {asked}: the script changes the medium {operations} times, so 0 to {} are", operations.saturating_sub(1))]
+    NoCutPoint {
+        /// Asked for.
+        asked: u64,
+        /// How many there are.
+        operations: u64,
+    },
+    /// No threads.
+    #[error("workers cannot be started: {reason}")]
+    Workers {
+        /// Why.
+        reason: String,
+    },
+    /// The script changes nothing.
+    #[error("the script changes nothing on the medium: there is nothing to cut")]
+    NoOperation,
+}
+
+/// A run without a cut.
+pub(crate) struct Reference {
+    /// The chip before it.
+    pub(crate) before: Chip,
+    /// What changed the medium.
+    pub(crate) journal: Vec<RawOperation>,
+    /// The states.
+    pub(crate) history: History,
+    /// Lines that the file system refused for want of space, or because it does not offer the call.
+    pub(crate) refused_lines: u64,
+}
+
+/// A session under way: what lines work on.
+struct Session {
+    machine: Machine,
+    kind: &'static Kind,
+    request: MountRequest,
+    forgets_syncs: bool,
+    epoch_seconds: i64,
+    book: Option<Rc<Book>>,
+    mounted: Option<(Mounted, Runner<Recorder>)>,
+    refused_lines: u64,
+}
+
+impl Session {
+    async fn mount(&mut self, guarantee: &'static Guarantee) -> Result<(), CrashError> {
+        let mounted = self.machine.mount(self.kind, &self.request).await?;
+        let book = if let Some(book) = &self.book {
+            book.clone()
+        } else {
+            let read = |(path, error): (Vec<u8>, Errno)| {
+                let path = escape_path(&path);
+                CrashError::Read { path, error }
+            };
+            let tree = Tree::read(&*mounted.file_system).await.map_err(read)?;
+            let book = Book::new(guarantee, &tree).await;
+            Rc::new(book.map_err(|error| read((Vec::new(), error)))?)
+        };
+        self.book = Some(book.clone());
+        let recorder = Recorder {
+            real: mounted.file_system.clone(),
+            mtd: self.machine.mtd.clone(),
+            book,
+            forgets_syncs: self.forgets_syncs,
+            profile: self.kind.profile(self.request.profile.as_deref())?,
+        };
+        let (Machine { sim, cpus, board, .. }, recorder) = (&self.machine, Rc::new(recorder));
+        let vfs = if mounted.file_system.has_page_cache() {
+            Vfs::cached(sim, cpus, board, recorder)
+        } else {
+            Vfs::new(sim, recorder)
+        };
+        let runner = Runner::new(sim, Rc::new(vfs), self.epoch_seconds, 1);
+        self.mounted = Some((mounted, runner));
+        Ok(())
+    }
+
+    async fn step(&mut self, command: &Command) -> Result<(), CrashError> {
+        let line = command.line;
+        let failed = |reason: String| CrashError::Line { line, reason };
+        if let Some(book) = &self.book {
+            book.history.borrow_mut().line = line;
+        }
+        let Step::Harness(harness) = &command.step else {
+            let Some((_, runner)) = &self.mounted else {
+                return Err(failed("nothing is mounted: put `mount -` before this line".into()));
+            };
+            return match runner.step(&command.step).await {
+                Ok(_) => Ok(()),
+                Err(error) if matches!(error.error, Errno::Enospc | Errno::Eopnotsupp) => {
+                    self.refused_lines += 1;
+                    Ok(())
+                }
+                Err(error) => Err(failed(error.to_string())),
+            };
+        };
+        match harness {
+            Harness::Log(_)
+            | Harness::Workload(_)
+            | Harness::Phase(_)
+            | Harness::End
+            | Harness::DropCaches
+            | Harness::Settle { .. } => Ok(()),
+            Harness::Mount { file_system, .. } if file_system != self.kind.name => {
+                let asked = self.kind.name;
+                Err(failed(format!("the script mounts {file_system}, and --fs is {asked}")))
+            }
+            Harness::Mount { .. } | Harness::MountGiven { .. } if self.mounted.is_some() => {
+                // The first mount of a script is the one that was made before its first line.
+                Ok(())
+            }
+            Harness::Mount { .. } | Harness::MountGiven { .. } => {
+                let guarantee = find_guarantee(self.kind.name).expect("checked before the run");
+                self.mount(guarantee).await
+            }
+            Harness::Unmount => {
+                let Some((mounted, _)) = self.mounted.take() else {
+                    return Err(failed("nothing is mounted".into()));
+                };
+                let done = mounted.unmount().await;
+                done.map_err(|error| failed(format!("umount: {error}")))?;
+                let now = self.machine.mtd.with_chip(|chip| chip.journaled());
+                if let Some(book) = &self.book {
+                    book.history.borrow_mut().synced(now);
+                }
+                Ok(())
+            }
+            _ => Err(failed(
+                "a script whose power is cut at every operation mounts once and keeps its chip: \
+                 leave `powercut`, `snap`, `save`, `load` and `cmd` out"
+                    .into(),
+            )),
+        }
+    }
+}
+
+/// Runs a script to its end.
+pub(crate) fn reference(
+    chip: &Chip,
+    setup: &Setup,
+    commands: &[Command],
+) -> Result<Reference, CrashError> {
+    let kind = mount::find_kind(setup.kind)?;
+    kind.profile(setup.request.profile.as_deref())?;
+    let guarantee = find_guarantee(setup.kind).expect("every file system has a row; tested");
+    let (given, commands) = (setup.clone(), commands.to_vec());
+    let mut journaled = chip.clone();
+    journaled.start_journal();
+    let driver = Driver::of_tool(setup.layout);
+    let epoch_seconds = driver.epoch_seconds;
+    let outcome = run(journaled, &driver, setup.seed, async move |machine| {
+        let mut session = Session {
+            machine,
+            kind,
+            request: given.request,
+            forgets_syncs: given.sabotage == Sabotage::ForgetSyncs,
+            epoch_seconds,
+            book: None,
+            mounted: None,
+            refused_lines: 0,
+        };
+        session.mount(guarantee).await?;
+        for command in &commands {
+            session.step(command).await?;
+        }
+        let book = session.book.expect("mounted before the first line");
+        let history = book.history.borrow().clone();
+        Ok::<_, CrashError>((history, session.refused_lines))
+    });
+    let (history, refused_lines) = outcome.value.expect("the power of this run is not cut")?;
+    let mut chip_after = outcome.chip;
+    let journal = chip_after.take_journal();
+    Ok(Reference { before: chip.clone(), journal, history, refused_lines })
+}

@@ -1,0 +1,118 @@
+//! A script of 300 calls is cut at every operation of the chip, in all torn models, on every file
+//! system: no guarantee is broken. And the check can fail.
+
+use crash::{Crash, Cuts, GUARANTEES, Outcome, Sabotage, Setup, ViolationKind};
+use mount::{KINDS, MountRequest};
+use mtd::find_layout;
+use nand::{Chip, FaultSettings, Storage, find_part};
+use script::{Command, parse};
+
+fn commands() -> Vec<Command> {
+    parse(include_str!("../../../scripts/power-cuts.ops")).expect("a script")
+}
+
+/// Small blocks, so that much is collected.
+fn small_chip() -> Chip {
+    let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
+    part.geometry.blocks = 64;
+    part.geometry.pages_per_block = 16;
+    Chip::new(&part, Storage::Bytes, &FaultSettings::default())
+}
+
+fn setup(kind: &'static str, profile: Option<&str>, sabotage: Sabotage) -> Setup {
+    Setup {
+        kind,
+        request: MountRequest { profile: profile.map(Into::into), ..MountRequest::default() },
+        layout: find_layout("linux-large").expect("in the table"),
+        seed: 1,
+        sabotage,
+    }
+}
+
+fn cut(setup: &Setup, cuts: &Cuts) -> Outcome {
+    let crash = Crash::new(&small_chip(), setup, &commands()).expect("the script runs");
+    crash.run(cuts, |_, _| true).expect("there are cut points")
+}
+
+fn assert_kept(setup: &Setup, outcome: &Outcome) {
+    let all: Vec<_> = outcome.violations().collect();
+    let name = format!("{} {:?}", setup.kind, setup.request.profile);
+    for torn in &outcome.torn {
+        eprintln!(
+            "{name} {}: {} cuts, {} in part, {} full, {:?}, {} violations",
+            torn.torn,
+            torn.cuts,
+            torn.partial_writes,
+            torn.full,
+            torn.hazards,
+            torn.violations.len()
+        );
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for violation in &all {
+        if seen.insert((violation.torn, violation.kind, &violation.path, &violation.found)) {
+            eprintln!("{violation:?}");
+        }
+    }
+    assert!(all.is_empty(), "{name}: {} violations", all.len());
+}
+
+fn exhaustive(kind: &'static str) {
+    assert_eq!(commands().len(), 300);
+    let setup = setup(kind, None, Sabotage::None);
+    let outcome = cut(&setup, &Cuts::default());
+    assert!(
+        outcome.operations > 900 && outcome.erases > 30,
+        "{} {}",
+        outcome.operations,
+        outcome.erases
+    );
+    assert_eq!(outcome.refused_lines, 0);
+    assert_eq!(outcome.cuts(), 3 * outcome.operations);
+    assert_kept(&setup, &outcome);
+}
+
+#[test]
+fn jffs2_keeps_its_guarantee_wherever_it_is_cut() {
+    exhaustive("jffs2");
+}
+
+#[test]
+fn yaffs2_keeps_its_guarantee_wherever_it_is_cut() {
+    exhaustive("yaffs2");
+}
+
+#[test]
+fn every_profile_keeps_the_guarantee() {
+    for kind in KINDS {
+        for profile in &kind.profiles[1..] {
+            let setup = setup(kind.name, Some(profile), Sabotage::None);
+            let cuts = Cuts { every: 7, ..Cuts::default() };
+            assert_kept(&setup, &cut(&setup, &cuts));
+        }
+    }
+}
+
+#[test]
+fn every_file_system_has_a_guarantee() {
+    let kinds: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let guarantees: Vec<&str> = GUARANTEES.iter().map(|guarantee| guarantee.kind).collect();
+    assert_eq!(kinds, guarantees);
+}
+
+#[test]
+fn a_sync_that_does_nothing_is_found_out() {
+    let setup = setup("jffs2", None, Sabotage::ForgetSyncs);
+    let outcome = cut(&setup, &Cuts { every: 5, ..Cuts::default() });
+    assert!(outcome.violations().any(|violation| violation.kind == ViolationKind::Lost));
+}
+
+#[test]
+fn a_record_that_is_missing_is_found_out() {
+    for kind in KINDS {
+        let setup = setup(kind.name, None, Sabotage::LoseProgram(30));
+        let outcome = cut(&setup, &Cuts { every: 29, ..Cuts::default() });
+        let count = outcome.violations().count();
+        assert!(count > 10, "{}: {count} of {}", kind.name, outcome.cuts());
+    }
+}

@@ -1,0 +1,4 @@
+//! Random calls as data, and how they are carried out on a file system and on its model.
+
+pub(crate) mod calls;
+pub(crate) mod session;

@@ -1,0 +1,138 @@
+//! What a run of a script leaves, and how it is measured.
+
+use mtd::{Mtd, Operation, OperationCounts};
+use nand::Chip;
+use script::RunError;
+use std::collections::BTreeMap;
+
+/// What a phase cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhaseCounts {
+    /// Name.
+    pub name: String,
+    /// Operations of the chip while they were counted.
+    pub counts: OperationCounts,
+    /// Simulated time from the beginning of the phase to its end.
+    pub duration_ns: u64,
+}
+
+/// A line of the log of operations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogLine {
+    /// A phase begins.
+    Phase(String),
+    /// The chip carries something out.
+    Operation(Operation),
+}
+
+/// A call that failed and was passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Number of its line.
+    pub line: usize,
+    /// The call, and why.
+    pub error: RunError,
+}
+
+/// What a run of a script leaves.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Phases in their order. A script without phases is one, called `script`.
+    pub phases: Vec<PhaseCounts>,
+    /// Operations in their order, where a log was asked for.
+    pub log: Vec<LogLine>,
+    /// Chips that were kept, by name.
+    pub kept: BTreeMap<String, Chip>,
+    /// Calls that failed.
+    pub failures: Vec<Failure>,
+    /// What the file systems found wrong with the medium, a sentence each.
+    pub findings: Vec<String>,
+    /// Name of the first file system that was mounted.
+    pub file_system: Option<&'static str>,
+    /// Name of its profile.
+    pub profile: Option<&'static str>,
+    /// The file system was still mounted at the end.
+    pub is_mounted: bool,
+}
+
+/// Counts by phase, over chips that come and go.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    /// Operations that were counted on machines before this one, and before counting was suspended.
+    counted: OperationCounts,
+    /// What the device had carried out when counting began; none while it is off.
+    counting_since: Option<OperationCounts>,
+    /// Simulated time on machines before this one.
+    elapsed_ns: u64,
+    open: Option<PhaseCounts>,
+    logs: bool,
+}
+
+impl Meter {
+    pub(crate) fn new(logs: bool) -> Self {
+        Self { logs, ..Self::default() }
+    }
+
+    pub(crate) fn is_counting(&self) -> bool {
+        self.counting_since.is_some()
+    }
+
+    /// Counts what the device does from now on.
+    pub(crate) fn resume(&mut self, mtd: &Mtd) {
+        if self.counting_since.is_none() {
+            self.counting_since = Some(mtd.operation_counts());
+            mtd.log_operations(self.logs);
+        }
+    }
+
+    /// Does not count any more.
+    pub(crate) fn suspend(&mut self, mtd: &Mtd, record: &mut Record) {
+        Self::drain(mtd, record);
+        mtd.log_operations(false);
+        if let Some(since) = self.counting_since.take() {
+            self.counted += mtd.operation_counts() - since;
+        }
+    }
+
+    /// The machine ends at `now_ns` of its time; another will take its place.
+    pub(crate) fn change_machine(&mut self, now_ns: u64) {
+        self.elapsed_ns += now_ns;
+    }
+
+    fn total(&self, mtd: &Mtd) -> OperationCounts {
+        let mut total = self.counted;
+        if let Some(since) = self.counting_since {
+            total += mtd.operation_counts() - since;
+        }
+        total
+    }
+
+    fn drain(mtd: &Mtd, record: &mut Record) {
+        record.log.extend(mtd.take_operations().into_iter().map(LogLine::Operation));
+    }
+
+    /// Ends the phase that is open, and begins another.
+    pub(crate) fn phase(
+        &mut self,
+        next: Option<&str>,
+        mtd: &Mtd,
+        now_ns: u64,
+        record: &mut Record,
+    ) {
+        Self::drain(mtd, record);
+        let (total, now_ns) = (self.total(mtd), self.elapsed_ns + now_ns);
+        if let Some(open) = self.open.take() {
+            let counts = total - open.counts;
+            let duration_ns = now_ns - open.duration_ns;
+            record.phases.push(PhaseCounts { counts, duration_ns, ..open });
+        }
+        if let Some(name) = next {
+            if self.logs {
+                record.log.push(LogLine::Phase(name.to_owned()));
+            }
+            // Until it ends, a phase holds what the counters and the clock read at its beginning.
+            self.open =
+                Some(PhaseCounts { name: name.to_owned(), counts: total, duration_ns: now_ns });
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! What the bytes of an image say of its file system and its spare areas.
+//!
+//! Every form that is known is tried on the whole image, and the one that explains most of it wins: of
+//! JFFS2 the share of bytes that lie in nodes with sound headers, of YAFFS2 the share of written
+//! pages with sensible tags. Where both file systems could be meant, tags win: files may hold nodes.
+
+use jffs2::nodes::{CLEANMARKER, HEADER_BYTES, Header, padded};
+use mtd::{OobLayout, find_layout};
+use yaffs2::{EccResult, TAGS_BYTES, TAGS_ECC_BYTES, Tags};
+
+/// Share of an image that has to be explained.
+const SHARE_MIN: f64 = 0.02;
+/// Share of tags from which on nothing else is looked for.
+const TAGS_SHARE: f64 = 0.5;
+/// Blocks that are looked at for nodes: they are slower to find than tags.
+const NODE_BLOCKS_MAX: usize = 64;
+/// Images shorter than this are filled up with 0xFF before they are looked at.
+const SMALL_BYTES: usize = 2 * 2112;
+/// The first four bytes of JFFS2's mark of a clean block in the spare area.
+const JFFS2_MARKER: u32 = 0x2003_1985;
+/// Object whose chunks are block summaries (`YAFFS_OBJECTID_SUMMARY`).
+const OBJECT_SUMMARY: u32 = 0x10;
+
+/// How tags stand in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagsForm {
+    /// In the free bytes of the spare area, with their code.
+    SpareWithEcc,
+    /// In the free bytes of the spare area, without.
+    Spare,
+    /// At the end of the page.
+    Inband,
+}
+
+/// A form in which images are stored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Form {
+    /// Name of the file system.
+    pub file_system: &'static str,
+    /// Spare areas are in the image.
+    pub has_oob: bool,
+    /// Spare area.
+    pub layout: &'static OobLayout,
+    /// Of YAFFS2.
+    pub tags: TagsForm,
+    /// Of JFFS2: blocks begin with the node that says that they were erased (NOR style).
+    pub has_markers_in_band: bool,
+    /// Share of the image that it explains.
+    pub share: f64,
+}
+
+impl Form {
+    /// Bytes of a page in the image.
+    pub fn stride(&self) -> usize {
+        let oob_bytes = if self.has_oob { self.layout.oob_bytes } else { 0 };
+        (self.layout.page_bytes + oob_bytes) as usize
+    }
+
+    /// Tags stand at the first spare byte, where chips keep the bad mark, as mkyaffs2image writes
+    /// them; a flasher puts them into the free bytes.
+    pub fn is_for_flasher(&self) -> bool {
+        self.file_system == "yaffs2" && self.layout.name == "bare" && self.has_oob
+    }
+}
+
+/// What is known beforehand: only forms that fit are tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known<'a> {
+    /// File system.
+    pub(crate) file_system: Option<&'a str>,
+    /// Spare area; its ECC is not compared.
+    pub(crate) layout: Option<&'static OobLayout>,
+    /// Whether pages have their ECC.
+    pub(crate) has_ecc: Option<bool>,
+    /// Bytes of data of a page.
+    pub(crate) page_bytes: Option<u32>,
+    /// Bytes of data of an erase block.
+    pub(crate) block_bytes: u32,
+}
+
+/// (file system, spare areas, layout without page ECC, the same with it, tags)
+type Row = (&'static str, bool, &'static str, &'static str, TagsForm);
+
+const FORMS: &[Row] = &[
+    ("yaffs2", true, "linux-large-no-ecc", "linux-large", TagsForm::SpareWithEcc),
+    ("yaffs2", true, "linux-large-no-ecc", "linux-large", TagsForm::Spare),
+    ("yaffs2", true, "bare", "bare", TagsForm::SpareWithEcc),
+    ("yaffs2", true, "bare", "bare", TagsForm::Spare),
+    ("yaffs2", true, "linux-large-no-ecc", "linux-large", TagsForm::Inband),
+    ("yaffs2", false, "linux-large-no-ecc", "linux-large-no-ecc", TagsForm::Inband),
+    ("jffs2", true, "linux-large-no-ecc", "linux-large", TagsForm::SpareWithEcc),
+    ("jffs2", true, "linux-small-no-ecc", "linux-small", TagsForm::SpareWithEcc),
+    ("jffs2", false, "linux-large-no-ecc", "linux-large-no-ecc", TagsForm::SpareWithEcc),
+    ("jffs2", false, "linux-small-no-ecc", "linux-small-no-ecc", TagsForm::SpareWithEcc),
+];
+
+/// The form that explains most of an image; none if nothing explains enough of it.
+pub(crate) fn detect(image: &[u8], known: &Known<'_>) -> Option<Form> {
+    // The last page of a plain image may be short, and the only one.
+    let file_bytes = image.len();
+    let mut whole = Vec::new();
+    if file_bytes < SMALL_BYTES {
+        whole.extend_from_slice(image);
+        whole.resize(SMALL_BYTES, 0xff);
+    }
+    let image = if whole.is_empty() { image } else { &whole[..] };
+    let forms = fitting(known).filter(|form| !form.has_oob || file_bytes >= form.stride());
+    let forms = forms.map(|form| Form { share: share_of(image, &form, known), ..form });
+    let mut best: Option<Form> = None;
+    for form in forms {
+        if form.share >= SHARE_MIN && best.is_none_or(|best| form.share > best.share) {
+            best = Some(form);
+        }
+        if form.file_system == "yaffs2" && form.share >= TAGS_SHARE {
+            break;
+        }
+    }
+    let best = best?;
+    Some(Form { layout: with_ecc(image, &best, known), ..best })
+}
+
+/// The first form that fits what is known, for an image in which nothing is found.
+pub(crate) fn assume(known: &Known<'_>, has_oob: bool) -> Option<Form> {
+    let form = fitting(known).find(|form| form.has_oob == has_oob && form.tags != TagsForm::Inband);
+    let form = form.or_else(|| fitting(known).next())?;
+    let is_protected = form.has_oob && known.has_ecc != Some(false);
+    Some(if is_protected { Form { layout: protected(&form), ..form } } else { form })
+}
+
+fn fitting<'k>(known: &'k Known<'_>) -> impl Iterator<Item = Form> + 'k {
+    FORMS.iter().filter_map(|(file_system, has_oob, plain, protected, tags)| {
+        let layout = find_layout(plain)?;
+        let fits = known.file_system.is_none_or(|name| name == *file_system)
+            && known.page_bytes.is_none_or(|bytes| bytes == layout.page_bytes)
+            && known.layout.is_none_or(|asked| asked.name == *plain || asked.name == *protected)
+            // Without spare areas the size of a page is not to be seen, and matters to nobody.
+            && (*has_oob || layout.page_bytes == 2048 || known.page_bytes == Some(512));
+        let (file_system, has_oob, tags) = (*file_system, *has_oob, *tags);
+        let has_markers_in_band = false;
+        let form = Form { file_system, has_oob, layout, tags, has_markers_in_band, share: 0.0 };
+        fits.then_some(form)
+    })
+}
+
+fn share_of(image: &[u8], form: &Form, known: &Known<'_>) -> f64 {
+    if form.file_system == "yaffs2" {
+        tags_share(image, form)
+    } else {
+        nodes_share(image, form, known.block_bytes)
+    }
+}
+
+/// The layout with ECC of the same kind of page.
+fn protected(form: &Form) -> &'static OobLayout {
+    let row = FORMS.iter().find(|row| row.2 == form.layout.name && row.1);
+    row.and_then(|row| find_layout(row.3)).unwrap_or(form.layout)
+}
+
+/// The layout with or without ECC, by what is known or else by most of the written pages.
+fn with_ecc(image: &[u8], form: &Form, known: &Known<'_>) -> &'static OobLayout {
+    let layout = protected(form);
+    if !form.has_oob || layout.ecc_places.is_empty() {
+        return form.layout;
+    }
+    if let Some(asked) = known.layout {
+        return asked;
+    }
+    if let Some(has_ecc) = known.has_ecc {
+        return if has_ecc { layout } else { form.layout };
+    }
+    let (mut sound, mut wrong) = (0_u32, 0_u32);
+    for (data, oob) in pages(image, form) {
+        let has_code = layout.ecc_places.iter().any(|place| !is_blank(&oob[place.clone()]));
+        if is_blank(data) || !has_code {
+            // A page without a code is torn, or of an image without codes.
+            wrong += u32::from(!is_blank(data));
+            continue;
+        }
+        let (_, lost) = layout.correct(&mut data.to_vec(), oob);
+        if lost == 0 {
+            sound += 1;
+        } else {
+            wrong += 1;
+        }
+    }
+    if sound >= wrong && sound > 0 { layout } else { form.layout }
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0xff)
+}
+
+/// Data and spare bytes of all whole pages.
+fn pages<'i>(image: &'i [u8], form: &Form) -> impl Iterator<Item = (&'i [u8], &'i [u8])> {
+    let data_bytes = form.layout.page_bytes as usize;
+    image.chunks_exact(form.stride()).map(move |page| page.split_at(data_bytes))
+}
+
+fn tags_share(image: &[u8], form: &Form) -> f64 {
+    let (mut written, mut tagged) = (0_u32, 0_u32);
+    for (data, oob) in pages(image, form) {
+        if is_blank(data) {
+            continue;
+        }
+        written += 1;
+        let mut stored = [0xff; TAGS_ECC_BYTES];
+        match form.tags {
+            TagsForm::Inband => stored[..TAGS_BYTES].copy_from_slice(&data[data.len() - 16..]),
+            _ => form.layout.gather(oob, 0, &mut stored),
+        }
+        let tags = if form.tags == TagsForm::SpareWithEcc {
+            let (tags, result) = Tags::from_bytes_with_ecc(&stored);
+            (result != EccResult::Unfixed).then_some(tags)
+        } else {
+            let mut bytes = [0; TAGS_BYTES];
+            bytes.copy_from_slice(&stored[..TAGS_BYTES]);
+            Some(Tags::from_bytes(&bytes))
+        };
+        let is_sensible = |tags: Tags| {
+            let is_known = tags.object == OBJECT_SUMMARY
+                || tags.is_checkpoint()
+                || tags.object > 0 && tags.is_sane(tags.sequence, form.layout.page_bytes);
+            // JFFS2's mark of a clean block would be sensible tags, where these have no code.
+            let is_marker = tags.sequence == JFFS2_MARKER;
+            is_known && !is_marker && (tags.is_checkpoint() || tags.has_data_sequence())
+        };
+        tagged += u32::from(tags.is_some_and(is_sensible));
+    }
+    share(tagged.into(), written.into())
+}
+
+fn nodes_share(image: &[u8], form: &Form, block_bytes: u32) -> f64 {
+    let pages_per_block = (block_bytes / form.layout.page_bytes).max(1) as usize;
+    let mut inside = 0;
+    let mut outside = 0;
+    let mut looked_at = 0;
+    for block in image.chunks(form.stride() * pages_per_block) {
+        let data: Vec<u8> = pages(block, form).flat_map(|(data, _)| data).copied().collect();
+        if is_blank(&data) {
+            continue;
+        }
+        let (found, other) = cover(&data);
+        inside += found;
+        outside += other;
+        looked_at += 1;
+        if looked_at == NODE_BLOCKS_MAX {
+            break;
+        }
+    }
+    share(inside, inside + outside)
+}
+
+/// Bytes in nodes with sound headers, and other bytes that are not blank.
+fn cover(block: &[u8]) -> (u64, u64) {
+    let (mut inside, mut outside, mut at) = (0, 0, 0);
+    while at + HEADER_BYTES <= block.len() {
+        let header = Header::parse(&block[at..]);
+        let length = padded(header.total_bytes.min(1 << 30)) as usize;
+        if block[at..at + 4] == [0xff; 4] {
+            at += 4;
+        } else if header.is_valid() && length >= HEADER_BYTES && at + length <= block.len() {
+            inside += length as u64;
+            at += length;
+        } else {
+            outside += 4;
+            at += 4;
+        }
+    }
+    (inside, outside)
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Whether blocks begin with the node that says that they were erased.
+pub(crate) fn has_markers_in_band(image: &[u8], form: &Form, block_bytes: u32) -> bool {
+    let pages_per_block = (block_bytes / form.layout.page_bytes).max(1) as usize;
+    image.chunks(form.stride() * pages_per_block).any(|block| {
+        let Some(first) = block.get(..HEADER_BYTES) else { return false };
+        let header = Header::parse(first);
+        header.is_valid() && header.node_type == CLEANMARKER
+    })
+}

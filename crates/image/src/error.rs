@@ -1,0 +1,64 @@
+//! Why an image could not be worked with.
+
+use mount::MountError;
+use posix::Errno;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why an image could not be worked with.
+#[derive(Debug, Error)]
+pub enum ImageError {
+    /// A file or directory of the host.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// An option makes no sense.
+    #[error("{option}: {reason}")]
+    Option {
+        /// The option as the command line has it.
+        option: &'static str,
+        /// What would be right.
+        reason: String,
+    },
+    /// What the file holds is not understood.
+    #[error("{}: {reason}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        reason: String,
+    },
+    /// It does not mount.
+    #[error("{}: {source}", path.display())]
+    Mount {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: MountError,
+    },
+    /// The file system refuses a file of the host.
+    #[error("{name}: {errno}{hint}")]
+    Make {
+        /// Path within the image.
+        name: String,
+        /// Why.
+        errno: Errno,
+        /// What would help.
+        hint: &'static str,
+    },
+}
+
+impl ImageError {
+    pub(crate) fn io(path: &Path) -> impl Fn(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path: path.clone(), source }
+    }
+
+    pub(crate) fn content(path: &Path, reason: impl Into<String>) -> Self {
+        Self::Content { path: path.to_owned(), reason: reason.into() }
+    }
+}

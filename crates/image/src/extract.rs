@@ -1,0 +1,293 @@
+//! Trees out of images, onto the host.
+//!
+//! Everything is made below one open directory by calls that follow no symbolic link, under names
+//! that are single components: whatever a damaged image says, nothing outside is touched.
+
+use crate::list::FILE_BYTES_MAX;
+use crate::{Image, ImageError};
+use mount::AnyFileSystem;
+use posix::{Attributes, FileSystem, FileType, InodeNumber, PAGE_BYTES};
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, RawMode, Timespec, Timestamps, Uid, chownat, fchmod, ftruncate,
+    linkat, mkdirat, mknodat, openat, symlinkat, utimensat,
+};
+use rustix::io::{Errno, pwrite};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::rc::Rc;
+use vfs::escape_path;
+use vfs::tree::{FoundNode, TreeDamage, walk_damaged};
+
+/// What is extracted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtractOptions {
+    /// Devices, pipes and sockets are made; devices need root.
+    pub has_devices: bool,
+    /// Files get their owners: needs root.
+    pub has_owners: bool,
+}
+
+/// What became of an extraction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extracted {
+    /// Names that were made.
+    pub names: u64,
+    /// Bytes of files.
+    pub bytes: u64,
+    /// Paths, escaped, and why they, or a part of them, were left out.
+    pub left_out: Vec<(String, String)>,
+}
+
+impl Image {
+    /// Extracts the tree into a directory, which must not exist; it appears when it is complete.
+    ///
+    /// # Errors
+    /// [`ImageError::Io`] if the directory exists or cannot be made; [`ImageError::Mount`]. What of
+    /// the image cannot be read is left out and told.
+    pub fn extract(&self, to: &Path, options: ExtractOptions) -> Result<Extracted, ImageError> {
+        let exists = || std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+        if to.symlink_metadata().is_ok() {
+            return Err(ImageError::io(to)(exists()));
+        }
+        let Some(name) = to.file_name() else { return Err(ImageError::io(to)(exists())) };
+        let mut unfinished = name.to_owned();
+        unfinished.push(".unfinished");
+        let unfinished = to.with_file_name(unfinished);
+        std::fs::create_dir(&unfinished).map_err(ImageError::io(&unfinished))?;
+        let done = self.extract_into(&unfinished, options).and_then(|extracted| {
+            std::fs::rename(&unfinished, to).map_err(ImageError::io(to))?;
+            Ok(extracted)
+        });
+        if done.is_err() {
+            // The reason is told already; what cannot be removed stays behind under its name.
+            let _ = std::fs::remove_dir_all(&unfinished);
+        }
+        done
+    }
+
+    fn extract_into(&self, to: &Path, options: ExtractOptions) -> Result<Extracted, ImageError> {
+        let root = rustix::fs::open(to, OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+            .map_err(|error| ImageError::io(to)(error.into()))?;
+        self.run(move |_, mounted| async move {
+            let work = Extraction {
+                file_system: mounted.file_system,
+                options,
+                done: Extracted::default(),
+                first_names: BTreeMap::new(),
+            };
+            work.run(root).await
+        })
+    }
+}
+
+struct Extraction {
+    file_system: Rc<AnyFileSystem>,
+    options: ExtractOptions,
+    done: Extracted,
+    /// Where each inode that is no directory was made first.
+    first_names: BTreeMap<InodeNumber, Vec<u8>>,
+}
+
+impl Extraction {
+    async fn run(mut self, root: OwnedFd) -> Extracted {
+        let mut damage = Vec::new();
+        let nodes = walk_damaged(&*self.file_system, |path, found| {
+            let what = match found {
+                TreeDamage::SecondName => "the directory has another name already".into(),
+                TreeDamage::LongPath => "the path is too long".into(),
+                TreeDamage::Attributes(errno) | TreeDamage::Names(errno) => errno.to_string(),
+            };
+            damage.push((escape_path(path), what));
+        })
+        .await;
+        self.done.left_out = damage;
+        let mut directories = Vec::new();
+        for FoundNode { path, inode, attributes } in &nodes {
+            let Some(attributes) = attributes else { continue };
+            if path.is_empty() {
+                directories.push((path.clone(), *attributes));
+                continue;
+            }
+            match self.make(&root, path, *inode, attributes).await {
+                Ok(()) => self.done.names += 1,
+                Err(what) => {
+                    self.done.left_out.push((escape_path(path), what));
+                    continue;
+                }
+            }
+            if attributes.kind == FileType::Directory {
+                directories.push((path.clone(), *attributes));
+            }
+        }
+        // Permissions and times of directories last, the deepest first: making names changes them,
+        // and a directory may not let anybody write.
+        for (path, attributes) in directories.iter().rev() {
+            if let Err(error) = self.finish_directory(&root, path, attributes) {
+                self.done.left_out.push((escape_path(path), format!("attributes: {error}")));
+            }
+        }
+        self.done
+    }
+
+    async fn make(
+        &mut self,
+        root: &OwnedFd,
+        path: &[u8],
+        inode: InodeNumber,
+        attributes: &Attributes,
+    ) -> Result<(), String> {
+        let told = |error: Errno| error.to_string();
+        let (parent, name) = open_parent(root, path)?;
+        let is_directory = attributes.kind == FileType::Directory;
+        if !is_directory && let Some(first) = self.first_names.get(&inode) {
+            let (other, other_name) = open_parent(root, first)?;
+            return linkat(&other, other_name, &parent, name, AtFlags::empty()).map_err(told);
+        }
+        match attributes.kind {
+            FileType::Directory => mkdirat(&parent, name, Mode::RWXU).map_err(told)?,
+            FileType::Regular => {
+                let size_bytes = attributes.size_bytes;
+                if let Some(what) = self.write_file(&parent, name, inode, size_bytes).await? {
+                    self.done.left_out.push((escape_path(path), what));
+                }
+            }
+            FileType::Symlink => {
+                let target = self.file_system.read_link(inode).await;
+                let target = target.map_err(|errno| errno.to_string())?;
+                symlinkat(&target[..], &parent, name).map_err(told)?;
+            }
+            kind => {
+                if !self.options.has_devices {
+                    return Err("devices, pipes and sockets are left out".into());
+                }
+                let kind = rustix::fs::FileType::from_raw_mode(kind.mode_bits() as RawMode);
+                let (major, minor) = attributes.device;
+                let device = rustix::fs::makedev(major, minor);
+                mknodat(&parent, name, kind, Mode::RUSR | Mode::WUSR, device).map_err(told)?;
+            }
+        }
+        if is_directory {
+            return Ok(());
+        }
+        self.first_names.insert(inode, path.to_vec());
+        self.set_attributes(&parent, name, attributes).map_err(told)
+    }
+
+    /// Writes the contents of a file; what of them cannot be read stays zero, and is told.
+    async fn write_file(
+        &mut self,
+        parent: &OwnedFd,
+        name: &[u8],
+        inode: InodeNumber,
+        size_bytes: u64,
+    ) -> Result<Option<String>, String> {
+        if size_bytes > FILE_BYTES_MAX {
+            return Err(format!("a file of {size_bytes} bytes is not read: its size is damaged"));
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let file = openat(parent, name, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|error| error.to_string())?;
+        ftruncate(&file, size_bytes).map_err(|error| error.to_string())?;
+        let mut page = Box::new([0; PAGE_BYTES]);
+        for number in 0..size_bytes.div_ceil(PAGE_BYTES as u64) {
+            let start = number * PAGE_BYTES as u64;
+            if let Err(errno) = self.file_system.read_page(inode, number, &mut page).await {
+                return Ok(Some(format!("bytes from {start} on: {errno}")));
+            }
+            let count = (size_bytes - start).min(PAGE_BYTES as u64) as usize;
+            // Zeros stay holes.
+            if page[..count].iter().any(|byte| *byte != 0) {
+                write_all(&file, &page[..count], start).map_err(|error| error.to_string())?;
+                self.done.bytes += count as u64;
+            }
+        }
+        Ok(None)
+    }
+
+    fn set_attributes(
+        &self,
+        parent: &OwnedFd,
+        name: &[u8],
+        attributes: &Attributes,
+    ) -> Result<(), Errno> {
+        let at = AtFlags::SYMLINK_NOFOLLOW;
+        if self.options.has_owners {
+            let owner = Some(Uid::from_raw(attributes.uid));
+            chownat(parent, name, owner, Some(Gid::from_raw(attributes.gid)), at)?;
+        }
+        // After the owner, whose change takes set-uid away. Symbolic links have no permissions.
+        if attributes.kind != FileType::Symlink {
+            let mode = Mode::from_raw_mode(attributes.permissions as RawMode);
+            if attributes.kind == FileType::Regular {
+                let flags = OFlags::WRONLY | OFlags::NOFOLLOW;
+                fchmod(openat(parent, name, flags, Mode::empty())?, mode)?;
+            } else {
+                rustix::fs::chmodat(parent, name, mode, AtFlags::empty())?;
+            }
+        }
+        utimensat(parent, name, &times(attributes), at)
+    }
+
+    fn finish_directory(
+        &self,
+        root: &OwnedFd,
+        path: &[u8],
+        attributes: &Attributes,
+    ) -> Result<(), String> {
+        let directory = open_directory(root, path)?;
+        let told = |error: Errno| error.to_string();
+        if self.options.has_owners {
+            let (owner, group) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
+            rustix::fs::fchown(&directory, Some(owner), Some(group)).map_err(told)?;
+        }
+        fchmod(&directory, Mode::from_raw_mode(attributes.permissions as RawMode)).map_err(told)?;
+        rustix::fs::futimens(&directory, &times(attributes)).map_err(told)
+    }
+}
+
+fn times(attributes: &Attributes) -> Timestamps {
+    let time =
+        |time: posix::Time| Timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.into() };
+    Timestamps {
+        last_access: time(attributes.accessed),
+        last_modification: time(attributes.modified),
+    }
+}
+
+fn write_all(file: &OwnedFd, bytes: &[u8], start: u64) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < bytes.len() {
+        done += pwrite(file, &bytes[done..], start + done as u64)?;
+    }
+    Ok(())
+}
+
+/// The directory that holds the last name of a path, and that name.
+fn open_parent<'p>(root: &OwnedFd, path: &'p [u8]) -> Result<(OwnedFd, &'p [u8]), String> {
+    let end = path.iter().rposition(|byte| *byte == b'/');
+    let (parent, name) = match end {
+        Some(end) => (&path[..end], &path[end + 1..]),
+        None => (&[][..], path),
+    };
+    check_name(name)?;
+    Ok((open_directory(root, parent)?, name))
+}
+
+fn open_directory(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let told = |error: Errno| error.to_string();
+    let mut at = openat(root, ".", flags, Mode::empty()).map_err(told)?;
+    for name in path.split(|byte| *byte == b'/').filter(|_| !path.is_empty()) {
+        check_name(name)?;
+        at = openat(&at, name, flags, Mode::empty()).map_err(told)?;
+    }
+    Ok(at)
+}
+
+fn check_name(name: &[u8]) -> Result<(), String> {
+    if matches!(name, b"" | b"." | b"..") || name.contains(&0) {
+        return Err("this is no name of a file".into());
+    }
+    Ok(())
+}

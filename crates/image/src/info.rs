@@ -1,0 +1,156 @@
+//! What an image is, in numbers.
+
+use crate::check::{Checkpoint, Counts, checkpoint_of};
+use crate::medium::{Medium, PageState};
+use crate::{Image, ImageError, TagsForm};
+use mount::AnyFileSystem;
+use mtd::Ecc;
+use posix::FileSystem;
+use serde_json::{Value, json};
+
+/// Blocks by what is in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct BlockCounts {
+    /// Marked bad.
+    bad: u32,
+    /// Nothing but 0xFF, spare areas included.
+    erased: u32,
+    /// No data, but marks in the spare area.
+    marked: u32,
+    /// Data in some pages.
+    partly_written: u32,
+    /// Data in all pages.
+    full: u32,
+}
+
+impl Image {
+    /// What the image is: an object of objects.
+    ///
+    /// # Errors
+    /// [`ImageError::Mount`].
+    pub fn info(&self) -> Result<Value, ImageError> {
+        let (report, counts) = self.check_medium();
+        let medium = Medium::new(self);
+        let blocks = count_blocks(&medium);
+        let chip_blocks = self.chip.geometry().blocks;
+        let space = self.run(move |_, mounted| async move {
+            match &*mounted.file_system {
+                AnyFileSystem::Jffs2(fs) => {
+                    let space = fs.space_by_use();
+                    // Blocks behind the end of the image are not part of it.
+                    json!({
+                        "used_bytes": space.used_bytes + space.unchecked_bytes,
+                        "obsolete_bytes": space.dirty_bytes + space.wasted_bytes,
+                    })
+                }
+                AnyFileSystem::Yaffs2(fs) => {
+                    let space = fs.space();
+                    let checkpoint = checkpoint_of(
+                        fs.statistics().await.is_from_checkpoint,
+                        &fs.findings().await,
+                    );
+                    let checkpoint = match checkpoint {
+                        Checkpoint::None => "none".to_owned(),
+                        Checkpoint::Used => "valid".to_owned(),
+                        Checkpoint::Bad(reason) => format!("unusable: {reason}"),
+                    };
+                    json!({
+                        "free_bytes": space.free_blocks * u64::from(space.block_bytes),
+                        "checkpoint": checkpoint,
+                    })
+                }
+            }
+        })?;
+        let places = report.notes.iter().chain(&report.findings);
+        let remarks = places.map(|remark| format!("{}: {}", remark.place, remark.what));
+        Ok(json!({
+            "file": {"path": self.path, "bytes": self.file_bytes},
+            "form": self.form_json(),
+            "geometry": {
+                "page_bytes": medium.page_bytes,
+                "oob_bytes": self.layout.oob_bytes,
+                "pages_per_block": medium.pages_per_block,
+                "blocks": self.blocks,
+                "chip_blocks": chip_blocks,
+            },
+            "blocks": {
+                "bad": blocks.bad,
+                "erased": blocks.erased,
+                "marked": blocks.marked,
+                "partly_written": blocks.partly_written,
+                "full": blocks.full,
+            },
+            "ecc": {"corrected_bits": report.corrected_bits, "lost_steps": report.lost_steps},
+            "medium": counts_json(&counts),
+            "space": space,
+            "inconsistencies_on_the_medium": report.findings.len(),
+            "remarks": remarks.collect::<Vec<_>>(),
+        }))
+    }
+
+    fn form_json(&self) -> Value {
+        let ecc = if self.layout.ecc == Ecc::Hamming { "hamming" } else { "none" };
+        let mut form = json!({
+            "fs": self.kind.name,
+            "profile": self.request.profile,
+            "spare_areas": self.form.has_oob,
+            "oob_layout": self.form.layout.name,
+            "ecc": ecc,
+        });
+        if self.kind.name == "yaffs2" {
+            form["tags"] = json!(match self.form.tags {
+                TagsForm::SpareWithEcc => "spare area, with ECC",
+                TagsForm::Spare => "spare area, without ECC",
+                TagsForm::Inband => "in the page",
+            });
+        } else {
+            let place = if self.form.has_markers_in_band { "in the block" } else { "spare area" };
+            form["clean_markers"] = json!(place);
+        }
+        form
+    }
+}
+
+fn count_blocks(medium: &Medium<'_>) -> BlockCounts {
+    let mut counts = BlockCounts::default();
+    for block in 0..medium.blocks {
+        let Some(read) = medium.block(block) else {
+            *(if medium.is_bad(block) { &mut counts.bad } else { &mut counts.erased }) += 1;
+            continue;
+        };
+        let blank = read.pages.iter().filter(|page| **page == PageState::Blank).count();
+        let kind = if medium.is_bad(block) {
+            &mut counts.bad
+        } else if blank == 0 {
+            &mut counts.full
+        } else if blank < read.pages.len() {
+            &mut counts.partly_written
+        } else if read.spare.iter().any(|byte| *byte != 0xff) {
+            &mut counts.marked
+        } else {
+            &mut counts.erased
+        };
+        *kind += 1;
+    }
+    counts
+}
+
+fn counts_json(counts: &Counts) -> Value {
+    match counts {
+        Counts::Jffs2(counts) => json!({
+            "inode_nodes": counts.inode_nodes,
+            "dirent_nodes": counts.dirent_nodes,
+            "xattr_nodes": counts.xattr_nodes,
+            "summaries": counts.summaries,
+            "clean_markers": counts.clean_markers,
+        }),
+        Counts::Yaffs2(counts) => json!({
+            "objects": counts.objects,
+            "headers": counts.headers,
+            "data_chunks": counts.data_chunks,
+            "summaries": counts.summaries,
+            "checkpoint_blocks": counts.checkpoint_blocks,
+            "corrected_tags": counts.corrected_tags,
+        }),
+    }
+}

@@ -1,0 +1,34 @@
+//! Images of raw NAND as files: recognised, listed, extracted, checked, compared, made.
+//!
+//! [`Image::open`] loads a dump with spare areas or a plain image, finds out by its bytes what holds it
+//! together, and mounts it read-only with no cost in time: the code that studies run serves as a
+//! tool. Damage is reported and worked around, not a reason to give up.
+
+mod check;
+mod check_jffs2;
+mod check_yaffs2;
+mod detect;
+mod device_table;
+mod diff;
+mod error;
+mod extract;
+mod info;
+mod list;
+mod load;
+mod make;
+mod medium;
+mod report;
+mod source;
+
+pub use check::{Checkpoint, Counts};
+pub use check_jffs2::Jffs2Counts;
+pub use check_yaffs2::Yaffs2Counts;
+pub use detect::{Form, TagsForm};
+pub use diff::{Difference, diff};
+pub use error::ImageError;
+pub use extract::{ExtractOptions, Extracted};
+pub use list::{FILE_BYTES_MAX, Listing};
+pub use load::{Image, OpenOptions};
+pub use make::{Made, MakeOptions, Padding, make};
+pub use medium::{BlockData, Medium, PageState};
+pub use report::{Remark, Report};

@@ -1,0 +1,36 @@
+//! The tests by the numbers of `-i`.
+
+/// A test: what `-i N` stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// Number after `-i`.
+    pub number: u32,
+    /// Columns of IOzone's table that it fills, words joined by hyphens.
+    pub columns: &'static [&'static str],
+    /// It makes the file.
+    pub makes_file: bool,
+}
+
+/// All tests that can be run, by number.
+pub const TESTS: &[Test] = &[
+    Test { number: 0, columns: &["write", "rewrite"], makes_file: true },
+    Test { number: 1, columns: &["read", "reread"], makes_file: false },
+    Test { number: 2, columns: &["random-read", "random-write"], makes_file: false },
+    Test { number: 3, columns: &["bkwd-read"], makes_file: false },
+    Test { number: 4, columns: &["record-rewrite"], makes_file: false },
+    Test { number: 5, columns: &["stride-read"], makes_file: false },
+    Test { number: 6, columns: &["fwrite", "frewrite"], makes_file: true },
+    Test { number: 7, columns: &["fread", "freread"], makes_file: false },
+];
+
+/// The test of a number.
+pub fn find_test(number: u32) -> Option<&'static Test> {
+    TESTS.iter().find(|test| test.number == number)
+}
+
+impl Test {
+    /// The columns without retests (`-+n`): random I/O is two tests, not one and its repetition.
+    pub fn columns_run(&self, has_retests: bool) -> &'static [&'static str] {
+        if has_retests || self.number == 2 { self.columns } else { &self.columns[..1] }
+    }
+}

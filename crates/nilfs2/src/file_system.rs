@@ -1,0 +1,337 @@
+//! The calls of [`posix::FileSystem`], and what only NILFS2 offers.
+
+use crate::engine::Engine;
+use crate::medium::{BlockMedium, Submitter};
+use crate::mount::{self, MountError};
+use crate::profile::MountOptions;
+use crate::recovery::LogReader;
+use crate::summary::{FileInfo, LogHeader};
+use crate::records::{Checkpoint, ROOT_INODE, SegmentUsage};
+use posix::{
+    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
+    NewInode, PAGE_BYTES, SpaceUse,
+};
+use sim::{Cpus, Sim};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// A mounted NILFS2.
+#[derive(Clone)]
+pub struct Nilfs2 {
+    pub(crate) engine: Rc<Engine>,
+}
+
+impl Nilfs2 {
+    /// Mounts a medium.
+    ///
+    /// # Errors
+    /// What is wrong with the medium; [`MountError::UnknownCheckpoint`].
+    pub async fn mount(
+        sim: &Sim,
+        cpus: Rc<Cpus>,
+        medium: Rc<dyn BlockMedium>,
+        options: MountOptions,
+    ) -> Result<Self, MountError> {
+        Ok(Self { engine: mount::mount(sim, cpus, medium, options).await? })
+    }
+
+    /// All checkpoints, in order (`lscp`).
+    pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>, Errno> {
+        self.engine.checkpoints().await
+    }
+
+    /// Number of the checkpoint that is newest on the medium.
+    pub fn newest_checkpoint(&self) -> u64 {
+        self.engine.position.get().last_checkpoint
+    }
+
+    /// All segments, in order (`lssu`).
+    pub async fn segments(&self) -> Result<Vec<SegmentUsage>, Errno> {
+        let mut all = Vec::new();
+        for segment in 0..self.engine.geometry.segments {
+            all.push(self.engine.segment_usage(segment).await?);
+        }
+        Ok(all)
+    }
+
+    /// Logs of a segment: first block, header, files (`dumpseg`). Ends with the first that is not
+    /// intact or of another sequence.
+    pub async fn logs(&self, segment: u64) -> Result<Vec<(u64, LogHeader, Vec<FileInfo>)>, Errno> {
+        let engine = &self.engine;
+        let failed = |error| engine.failed(error);
+        let reader = LogReader::new(engine.medium.clone(), engine.geometry);
+        let (mut start, end) = engine.geometry.segment_range(segment);
+        let head = reader.read(start, 1).await.map_err(failed)?;
+        let Some(first) = LogHeader::decode(&head) else { return Ok(Vec::new()) };
+        let mut all = Vec::new();
+        while start < end
+            && let Some(log) = reader.log(start, first.sequence).await.map_err(failed)?
+        {
+            let files = reader.files(&log).await.map_err(failed)?;
+            let (files, _) = files.map_err(|why| engine.damaged(why))?;
+            start += u64::from(log.header.blocks);
+            all.push((log.start, log.header, files));
+        }
+        Ok(all)
+    }
+
+    /// Makes a checkpoint (`mkcp`); gives its number.
+    pub async fn make_checkpoint(&self) -> Result<u64, Errno> {
+        self.engine.make_checkpoint().await?;
+        Ok(self.newest_checkpoint())
+    }
+
+    /// Makes a snapshot of a checkpoint, or a checkpoint of a snapshot (`chcp`).
+    ///
+    /// # Errors
+    /// [`Errno::Enoent`] if there is no such checkpoint.
+    pub async fn change_checkpoint(&self, number: u64, is_snapshot: bool) -> Result<(), Errno> {
+        let _transaction = self.engine.transactions.read().await;
+        self.engine.may_write()?;
+        self.engine.change_mode(number, is_snapshot).await?;
+        self.engine.committed();
+        Ok(())
+    }
+
+    /// Deletes a checkpoint (`rmcp`).
+    ///
+    /// # Errors
+    /// [`Errno::Enoent`] if there is none that can be deleted.
+    pub async fn delete_checkpoint(&self, number: u64) -> Result<(), Errno> {
+        let _transaction = self.engine.transactions.read().await;
+        self.engine.may_write()?;
+        let is_last = number == self.newest_checkpoint();
+        if is_last || self.engine.delete_checkpoints(number, number + 1).await? == 0 {
+            return Err(Errno::Enoent);
+        }
+        self.engine.committed();
+        Ok(())
+    }
+
+    /// Makes data of a file durable, with its attributes only as far as they are needed to find it
+    /// (`fdatasync`).
+    pub async fn sync_data(&self, inode: InodeNumber) -> Result<(), Errno> {
+        let file = self.engine.file(inode).await?;
+        if file.is_queued.get() {
+            self.engine.sync_data(&file).await?;
+        }
+        self.engine.flush_device(Submitter::Caller).await
+    }
+
+    /// What was found wrong or odd since the mount.
+    pub fn findings(&self) -> Vec<String> {
+        self.engine.findings.borrow().clone()
+    }
+
+    /// True if nothing is written, because the mount may not or something was damaged.
+    pub fn is_read_only(&self) -> bool {
+        self.engine.is_read_only.get()
+    }
+
+    /// Blocks that the constructor's watermark counts.
+    pub fn dirty_blocks(&self) -> u64 {
+        self.engine.constructor.dirty_blocks.get()
+    }
+
+    /// Forgets all blocks that are clean (`drop_caches`).
+    pub fn drop_caches(&self) {
+        let engine = &self.engine;
+        let metadata = [&engine.dat, &engine.cpfile, &engine.sufile, &engine.root.ifile];
+        let mut files: Vec<_> = metadata.into_iter().cloned().collect();
+        files.extend(engine.root.files.borrow().values().cloned());
+        if engine.transactions.try_write().is_none() {
+            // Blocks that logs under way still need may look clean.
+            return;
+        }
+        for file in &files {
+            file.data.borrow_mut().retain(|_, buffer| buffer.is_dirty.get());
+            file.nodes.borrow_mut().retain(|_, buffer| buffer.is_dirty.get());
+        }
+    }
+
+    fn transactions_are_needed(&self) -> Result<(), Errno> {
+        self.engine.may_write()
+    }
+}
+
+impl FileSystem for Nilfs2 {
+    fn root(&self) -> InodeNumber {
+        ROOT_INODE
+    }
+
+    async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
+        let directory = self.engine.file(directory).await?;
+        let place = self.engine.find_name(&directory, name).await?;
+        place.map(|place| place.inode).ok_or(Errno::Enoent)
+    }
+
+    async fn read_directory(&self, directory: InodeNumber) -> Result<Vec<DirectoryEntry>, Errno> {
+        let directory = self.engine.file(directory).await?;
+        self.engine.names(&directory).await
+    }
+
+    async fn attributes(&self, inode: InodeNumber) -> Result<Attributes, Errno> {
+        let file = self.engine.file(inode).await?;
+        Ok(self.engine.attributes_of(&file))
+    }
+
+    async fn change(&self, caller: &Caller, inode: InodeNumber, to: &Changes) -> Result<(), Errno> {
+        self.engine.change(caller, inode, to).await
+    }
+
+    async fn make(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        new: NewInode<'_>,
+    ) -> Result<InodeNumber, Errno> {
+        self.engine.make(caller, directory, name, new).await
+    }
+
+    async fn link(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<(), Errno> {
+        self.engine.link(caller, inode, directory, name).await
+    }
+
+    async fn unlink(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<(), Errno> {
+        self.engine.unlink(caller, directory, name).await
+    }
+
+    async fn rename(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        self.engine.rename(caller, from, to).await
+    }
+
+    async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {
+        let file = self.engine.file(inode).await?;
+        if file.kind() != Some(FileType::Symlink) {
+            return Err(Errno::Einval);
+        }
+        self.engine.target_of(&file).await
+    }
+
+    async fn read_page(
+        &self,
+        inode: InodeNumber,
+        page: u64,
+        into: &mut [u8; PAGE_BYTES],
+    ) -> Result<(), Errno> {
+        let file = self.engine.file(inode).await?;
+        let size = file.inode.borrow().size_bytes;
+        let valid = size.saturating_sub(page * PAGE_BYTES as u64).min(PAGE_BYTES as u64) as usize;
+        into.fill(0);
+        if valid > 0
+            && let Some(bytes) = self.engine.read_data(&file, page).await?
+        {
+            into[..valid].copy_from_slice(&bytes[..valid]);
+        }
+        Ok(())
+    }
+
+    async fn write_page(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        bytes: &[u8; PAGE_BYTES],
+        part: Range<usize>,
+    ) -> Result<(), Errno> {
+        self.engine.write_page(caller, inode, page, bytes, part).await
+    }
+
+    async fn list_attributes(&self, _inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno> {
+        Ok(Vec::new())
+    }
+
+    async fn extended_attribute(&self, _inode: InodeNumber, _: &[u8]) -> Result<Vec<u8>, Errno> {
+        Err(Errno::Eopnotsupp)
+    }
+
+    async fn set_extended_attribute(
+        &self,
+        _caller: &Caller,
+        _inode: InodeNumber,
+        _name: &[u8],
+        _value: Option<&[u8]>,
+    ) -> Result<(), Errno> {
+        Err(Errno::Eopnotsupp)
+    }
+
+    async fn forget(&self, inode: InodeNumber) -> Result<(), Errno> {
+        self.engine.forget(inode).await
+    }
+
+    async fn fsync(&self, _caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        self.transactions_are_needed()?;
+        let file = self.engine.file(inode).await?;
+        // As in the kernel only data counts: a change of attributes alone waits for the timer.
+        if file.is_queued.get() && self.engine.options.profile.fsync_writes_data_first {
+            self.engine.sync_data(&file).await?;
+        }
+        if file.is_queued.get() {
+            self.engine.make_checkpoint().await?;
+        }
+        self.engine.flush_device(Submitter::Caller).await
+    }
+
+    async fn sync(&self) -> Result<(), Errno> {
+        if self.engine.is_read_only.get() {
+            return Ok(());
+        }
+        // Write-back of each dirty file comes first (`nilfs_writepages`), then a checkpoint.
+        let dirty = self.engine.dirty_files.borrow().clone();
+        for file in dirty {
+            if !file.dirty_data().is_empty() {
+                self.engine.sync_data(&file).await?;
+            }
+        }
+        self.engine.make_checkpoint().await?;
+        if self.engine.constructor.is_superblock_dirty.get() {
+            self.engine.write_log_pointer(Submitter::Caller).await?;
+        }
+        self.engine.flush_device(Submitter::Caller).await
+    }
+
+    async fn unmount(&self) -> Result<(), Errno> {
+        if self.engine.is_read_only.get() {
+            return Ok(());
+        }
+        self.sync().await?;
+        self.engine.evict().await?;
+        self.engine.stop_constructor().await?;
+        self.engine.end_superblocks().await
+    }
+
+    fn space(&self) -> SpaceUse {
+        let geometry = &self.engine.geometry;
+        let per_segment = geometry.blocks_per_segment;
+        let reserved = geometry.reserved_segments * per_segment;
+        let free = self.engine.clean_segments.get() * per_segment;
+        let hidden = if self.engine.options.profile.statfs_hides_reserved { reserved } else { 0 };
+        SpaceUse {
+            block_bytes: geometry.block_bytes as u32,
+            blocks: (geometry.blocks() - geometry.first_data_block).saturating_sub(hidden),
+            free_blocks: free,
+            available_blocks: free.saturating_sub(reserved),
+        }
+    }
+
+    fn memory(&self) -> Memory {
+        self.engine.memory_use()
+    }
+}

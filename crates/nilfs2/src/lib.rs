@@ -1,0 +1,57 @@
+//! NILFS2: the real on-media format, mounted, written, cleaned and recovered in simulated time.
+//!
+//! [`Nilfs2::mount`] finds the newest checkpoint of a block device and offers the calls of
+//! [`posix::FileSystem`]. Everything is written as logs one behind the other: changed data, the B-trees
+//! that lead to it, the files of inodes, checkpoints, segment usages and disk addresses, and last a
+//! super root from which all of it is found. Data waits in memory for the constructor, which a timer, a
+//! watermark, `fsync` and `sync` start. [`format`] makes an empty file system, [`Cleaner`] is the
+//! daemon that makes segments clean again, [`Nilfs2::check`] recomputes what the medium counts.
+//!
+//! The device is a [`BlockMedium`]: plain bytes without time for tools ([`MemoryMedium`]), or a path of
+//! bios and schedulers. Source of the behaviour: `fs/nilfs2` of Linux 2.6.32, 6.1 and 6.12, and the
+//! cleaner of nilfs-utils 2.2. Left out: blocks of other sizes than 4 KiB, resizing, extended
+//! attributes (the kernel has none either).
+
+mod bytes;
+mod check;
+mod cleaner;
+mod collect;
+mod constructor;
+mod cpfile;
+mod dat;
+mod directory;
+mod engine;
+mod file;
+mod file_system;
+mod format;
+mod inode;
+mod log;
+mod map;
+mod medium;
+mod memory;
+mod memory_medium;
+mod mount;
+mod node;
+mod operations;
+mod palloc;
+mod profile;
+mod propagate;
+pub mod records;
+mod recovery;
+mod sufile;
+pub mod summary;
+mod superblock;
+mod supers;
+mod tree;
+mod tree_change;
+
+pub use cleaner::{Cleaned, CleanerSettings};
+pub use file_system::Nilfs2;
+pub use format::{FormatError, FormatOptions, format};
+pub use medium::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
+pub use memory_medium::{Bio, MemoryMedium};
+pub use mount::MountError;
+pub use profile::{CpuCosts, MountOptions, PROFILES, Profile, find_profile};
+pub use superblock::{
+    STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock,
+};

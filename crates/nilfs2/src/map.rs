@@ -1,0 +1,280 @@
+//! Block maps: from a block of a file to its pointer, six of them direct or a B-tree.
+//!
+//! Pointers are virtual block numbers, which the DAT translates; those of the DAT itself are blocks of
+//! the device. Source: `fs/nilfs2/bmap.c`, `direct.c`, `btree.c`.
+
+use crate::bytes::{get_u64, put_u64};
+use crate::engine::Engine;
+use crate::file::{Buffer, File};
+use crate::node;
+use crate::records::{CPFILE_INODE, DAT_INODE, MAP_BYTES, SUFILE_INODE};
+use posix::Errno;
+use std::rc::Rc;
+
+/// Blocks that a direct map holds.
+pub(crate) const DIRECT_BLOCKS: u64 = 6;
+/// A virtual number that stands for none.
+pub(crate) const NO_POINTER: u64 = 0;
+/// Pointers of the DAT's new blocks count up from here until a log gives them a place.
+const UNPLACED_POINTER: u64 = 1 << 63;
+/// Blocks nearer than this to the last one that was mapped follow it in sequence.
+const SEQUENCE_DISTANCE: u64 = 7;
+/// New virtual numbers of files are spread over so many parts of a group of the DAT.
+const GROUP_PARTS: u64 = 8;
+
+/// What pointers of a map are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pointers {
+    /// Blocks of the device.
+    Physical,
+    /// Virtual numbers of which only the newest counts: no checkpoint shows older ones.
+    Newest,
+    /// Virtual numbers that live as long as a checkpoint shows them.
+    Versioned,
+}
+
+/// A map in memory (`struct nilfs_bmap`).
+#[derive(Clone, Debug)]
+pub(crate) struct Map {
+    /// As it stands in the inode.
+    pub(crate) root: [u8; MAP_BYTES],
+    pub(crate) pointers: Pointers,
+    last_key: u64,
+    last_pointer: u64,
+}
+
+impl Map {
+    /// The map of an inode.
+    pub(crate) fn new(number: u64, root: [u8; MAP_BYTES]) -> Self {
+        let (pointers, last_pointer) = match number {
+            DAT_INODE => (Pointers::Physical, UNPLACED_POINTER),
+            CPFILE_INODE | SUFILE_INODE => (Pointers::Newest, NO_POINTER),
+            _ => (Pointers::Versioned, NO_POINTER),
+        };
+        Self { root, pointers, last_key: 0, last_pointer }
+    }
+
+    /// A map of nothing.
+    pub(crate) fn empty(number: u64) -> Self {
+        Self::new(number, [0; MAP_BYTES])
+    }
+
+    pub(crate) fn is_tree(&self) -> bool {
+        self.root[0] != 0
+    }
+
+    pub(crate) fn direct(&self, key: u64) -> u64 {
+        get_u64(&self.root, 8 + key as usize * 8)
+    }
+
+    pub(crate) fn set_direct(&mut self, key: u64, pointer: u64) {
+        put_u64(&mut self.root, 8 + key as usize * 8, pointer);
+    }
+
+    /// Blocks of a direct map and their pointers.
+    pub(crate) fn direct_entries(&self) -> Vec<(u64, u64)> {
+        (0..DIRECT_BLOCKS)
+            .map(|key| (key, self.direct(key)))
+            .filter(|(_, pointer)| *pointer != NO_POINTER)
+            .collect()
+    }
+
+    /// Virtual number to look for a free one at, if blocks are written one after the other.
+    pub(crate) fn next_in_sequence(&self, key: u64) -> Option<u64> {
+        let distance = key.wrapping_sub(self.last_key).cast_signed();
+        let target = self.last_pointer.wrapping_add_signed(distance);
+        let is_near = distance.unsigned_abs() < SEQUENCE_DISTANCE;
+        (is_near && self.last_pointer != NO_POINTER && 0 < target && target < UNPLACED_POINTER)
+            .then_some(target)
+    }
+
+    pub(crate) fn remember(&mut self, key: u64, pointer: u64) {
+        if self.pointers != Pointers::Physical {
+            (self.last_key, self.last_pointer) = (key, pointer);
+        }
+    }
+}
+
+impl Engine {
+    /// Pointer of a block of a file, none in a hole.
+    pub(crate) async fn map_lookup(&self, file: &File, key: u64) -> Result<Option<u64>, Errno> {
+        let _lock = file.map_lock.read().await;
+        self.compute(self.options.costs.map_lookup_ns).await;
+        self.map_find(file, key).await
+    }
+
+    /// [`Engine::map_lookup`] under the map's lock.
+    pub(crate) async fn map_find(&self, file: &File, key: u64) -> Result<Option<u64>, Errno> {
+        if file.map.borrow().is_tree() {
+            let (found, path) = self.tree_search(file, key, node::LEVEL_MIN).await?;
+            return Ok(found.then(|| path.pointer(file, node::LEVEL_MIN as usize)));
+        }
+        let map = file.map.borrow();
+        let pointer = if key < DIRECT_BLOCKS { map.direct(key) } else { NO_POINTER };
+        Ok((pointer != NO_POINTER).then_some(pointer))
+    }
+
+    /// The last block of a file that is mapped.
+    pub(crate) async fn map_last_key(&self, file: &File) -> Result<Option<u64>, Errno> {
+        if file.map.borrow().is_tree() {
+            return self.tree_last_key(file).await;
+        }
+        Ok(file.map.borrow().direct_entries().last().map(|(key, _)| *key))
+    }
+
+    /// Maps a block that was a hole; its buffer, if there is one, counts as never written. False if it
+    /// is mapped already.
+    pub(crate) async fn map_insert(&self, file: &File, key: u64) -> Result<bool, Errno> {
+        let _lock = file.map_lock.write().await;
+        if self.map_find(file, key).await?.is_some() {
+            return Ok(false);
+        }
+        let blocks = if file.map.borrow().is_tree() {
+            self.tree_insert(file, key).await?
+        } else if key >= DIRECT_BLOCKS {
+            self.tree_from_direct(file, key).await?
+        } else {
+            let target = self.target(file, key, None);
+            let pointer = self.new_pointer(file, target).await?;
+            let mut map = file.map.borrow_mut();
+            map.set_direct(key, pointer);
+            map.remember(key, pointer);
+            1
+        };
+        file.count_blocks(blocks, self.geometry.block_bytes);
+        self.count_root_blocks(file, blocks);
+        file.is_dirty.set(true);
+        Ok(true)
+    }
+
+    /// Takes a block out of the map, under its lock.
+    pub(crate) async fn map_delete(&self, file: &File, key: u64) -> Result<(), Errno> {
+        let blocks = if file.map.borrow().is_tree() {
+            self.tree_delete(file, key).await?
+        } else {
+            let pointer = file.map.borrow().direct(key);
+            self.end_pointer(file, pointer).await?;
+            file.map.borrow_mut().set_direct(key, NO_POINTER);
+            1
+        };
+        file.count_blocks(-blocks, self.geometry.block_bytes);
+        self.count_root_blocks(file, -blocks);
+        file.is_dirty.set(true);
+        Ok(())
+    }
+
+    /// Takes all blocks from `first` on out of the map.
+    pub(crate) async fn map_truncate(&self, file: &File, first: u64) -> Result<(), Errno> {
+        let _lock = file.map_lock.write().await;
+        while let Some(last) = self.map_last_key(file).await?
+            && last >= first
+        {
+            self.map_delete(file, last).await?;
+        }
+        Ok(())
+    }
+
+    /// Where to look for a free virtual number for a new block: behind the last one, beside a
+    /// neighbour, or in the inode's part of its group.
+    pub(crate) fn target(&self, file: &File, key: u64, neighbour: Option<u64>) -> u64 {
+        let sequence = file.map.borrow().next_in_sequence(key);
+        sequence.or(neighbour).unwrap_or_else(|| {
+            let per_group = self.geometry.entries_per_group();
+            file.number / per_group * per_group
+                + file.number % GROUP_PARTS * (per_group / GROUP_PARTS)
+        })
+    }
+
+    /// A pointer for a block that has none.
+    pub(crate) async fn new_pointer(&self, file: &File, target: u64) -> Result<u64, Errno> {
+        let mut map = file.map.borrow_mut();
+        if map.pointers == Pointers::Physical {
+            map.last_pointer += 1;
+            return Ok(map.last_pointer);
+        }
+        drop(map);
+        self.dat_allocate(target).await
+    }
+
+    /// A pointer is not used any more.
+    pub(crate) async fn end_pointer(&self, file: &File, pointer: u64) -> Result<(), Errno> {
+        let pointers = file.map.borrow().pointers;
+        match pointers {
+            Pointers::Physical => Ok(()),
+            Pointers::Newest => self.dat_end(pointer, true).await,
+            Pointers::Versioned => self.dat_end(pointer, false).await,
+        }
+    }
+
+    /// Block of the device that a pointer leads to.
+    pub(crate) async fn physical(&self, file: &File, pointer: u64) -> Result<u64, Errno> {
+        let block = match file.map.borrow().pointers {
+            Pointers::Physical => Some(pointer),
+            _ => None,
+        };
+        match block {
+            Some(block) => Ok(block),
+            None => self.dat_translate(pointer).await,
+        }
+    }
+
+    /// A data block: from memory, or read and kept. None in a hole.
+    pub(crate) async fn data_block(
+        &self,
+        file: &File,
+        offset: u64,
+    ) -> Result<Option<Rc<Buffer>>, Errno> {
+        if let Some(buffer) = file.cached(offset) {
+            return Ok(Some(buffer));
+        }
+        let Some(pointer) = self.map_lookup(file, offset).await? else { return Ok(None) };
+        // Whoever mapped the block meanwhile has put its buffer here.
+        if let Some(buffer) = file.cached(offset) {
+            return Ok(Some(buffer));
+        }
+        let block = self.physical(file, pointer).await?;
+        let data = self.read_block(block).await?;
+        let mut cache = file.data.borrow_mut();
+        Ok(Some(cache.entry(offset).or_insert_with(|| Buffer::new(offset, data, false)).clone()))
+    }
+
+    /// A data block of a metadata file or directory; a hole is filled with what `fill` makes of
+    /// zeros.
+    pub(crate) async fn data_block_or_new(
+        &self,
+        file: &File,
+        offset: u64,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Rc<Buffer>, Errno> {
+        if let Some(buffer) = self.data_block(file, offset).await? {
+            return Ok(buffer);
+        }
+        let mut data = vec![0; self.geometry.block_bytes as usize];
+        fill(&mut data);
+        let buffer = Buffer::new(offset, data, false);
+        buffer.is_volatile.set(true);
+        buffer.is_dirty.set(true);
+        // The buffer is there before the map leads to it, so nobody reads the block from the medium.
+        let buffer = file.data.borrow_mut().entry(offset).or_insert(buffer).clone();
+        if let Err(error) = self.map_insert(file, offset).await {
+            file.data.borrow_mut().remove(&offset);
+            return Err(error);
+        }
+        file.is_dirty.set(true);
+        Ok(buffer)
+    }
+
+    /// A node block of a map: from memory, or read, checked and kept.
+    pub(crate) async fn node_block(&self, file: &File, pointer: u64) -> Result<Rc<Buffer>, Errno> {
+        if let Some(buffer) = file.nodes.borrow().get(&pointer) {
+            return Ok(buffer.clone());
+        }
+        let block = self.physical(file, pointer).await?;
+        let data = self.read_block(block).await?;
+        if let Some(fault) = node::fault(&data) {
+            return Err(self.damaged(format!("inode {}: block {block} is {fault}", file.number)));
+        }
+        let mut nodes = file.nodes.borrow_mut();
+        Ok(nodes.entry(pointer).or_insert_with(|| Buffer::new(pointer, data, true)).clone())
+    }
+}

@@ -1,0 +1,70 @@
+//! The block device under the file system, as the engine sees it.
+
+use std::future::Future;
+use std::pin::Pin;
+use thiserror::Error;
+
+/// A read or write failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the block device failed at block {block}")]
+pub struct MediumError {
+    /// First block of the request.
+    pub block: u64,
+}
+
+/// Who makes a request; the layer below knows a task for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Submitter {
+    /// The process that called.
+    Caller,
+    /// The constructor's thread.
+    Constructor,
+    /// The cleaner.
+    Cleaner,
+}
+
+/// How a write is to be carried out (`REQ_SYNC`, `REQ_PREFLUSH`, `REQ_FUA`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteFlags {
+    /// Somebody waits for it.
+    pub is_sync: bool,
+    /// What was written before is durable before it begins.
+    pub flushes_before: bool,
+    /// It is durable when it is done.
+    pub is_durable: bool,
+}
+
+/// What waits for a request.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, MediumError>> + 'a>>;
+
+/// A device of blocks of 4 KiB. Each call is one bio: the blocks in it stand together.
+pub trait BlockMedium {
+    /// Bytes of the device.
+    fn size_bytes(&self) -> u64;
+
+    /// Most blocks that one bio may hold.
+    fn bio_blocks_max(&self) -> u32 {
+        256
+    }
+
+    /// Reads blocks that follow each other.
+    fn read(&self, first_block: u64, blocks: u32, submitter: Submitter) -> Pending<'_, Vec<u8>>;
+
+    /// Submits a write of whole blocks. The outer future waits until the queue takes the bio in, the
+    /// inner one until it is done.
+    fn write(
+        &self,
+        first_block: u64,
+        bytes: Vec<u8>,
+        flags: WriteFlags,
+        submitter: Submitter,
+    ) -> Pending<'_, Pending<'static, ()>>;
+
+    /// Waits until what was written is durable (`blkdev_issue_flush`).
+    fn flush(&self, submitter: Submitter) -> Pending<'_, ()>;
+
+    /// Tells that blocks are not needed any more.
+    fn discard(&self, first_block: u64, blocks: u64) {
+        let _ = (first_block, blocks);
+    }
+}

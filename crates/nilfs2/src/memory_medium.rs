@@ -1,0 +1,216 @@
+//! A block device of plain bytes, without time: for tools, and for tests that cut its power.
+
+use crate::medium::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
+use random::Stream;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::{pending, ready};
+use std::io::{self, Read, Write};
+use std::rc::Rc;
+
+const BLOCK_BYTES: usize = 4096;
+
+type Block = Rc<[u8; BLOCK_BYTES]>;
+
+/// A write that a device was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bio {
+    /// First block.
+    pub block: u64,
+    /// Blocks.
+    pub blocks: u32,
+    /// Flags.
+    pub flags: WriteFlags,
+    /// Who asked.
+    pub submitter: Submitter,
+}
+
+/// Blocks in memory; those never written are zero and take no room. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryMedium {
+    size_bytes: u64,
+    blocks: RefCell<BTreeMap<u64, Block>>,
+    /// What blocks held before writes that no flush has made durable, oldest first.
+    volatile: RefCell<Vec<(u64, Option<Block>)>>,
+    written_blocks: Cell<u64>,
+    cut_after: Cell<Option<u64>>,
+    is_cut: Cell<bool>,
+    bios: RefCell<Vec<Bio>>,
+}
+
+impl MemoryMedium {
+    /// A device of zeros.
+    pub fn new(size_bytes: u64) -> Self {
+        Self { size_bytes, ..Self::default() }
+    }
+
+    /// A device with an image.
+    pub fn load(image: &mut impl Read) -> io::Result<Self> {
+        let mut medium = Self::default();
+        let mut blocks = BTreeMap::new();
+        loop {
+            let mut block = [0; BLOCK_BYTES];
+            let mut filled = 0;
+            while filled < BLOCK_BYTES {
+                let count = image.read(&mut block[filled..])?;
+                if count == 0 {
+                    break;
+                }
+                filled += count;
+            }
+            if block.iter().any(|byte| *byte != 0) {
+                blocks.insert(medium.size_bytes / BLOCK_BYTES as u64, Rc::new(block));
+            }
+            medium.size_bytes += filled as u64;
+            if filled < BLOCK_BYTES {
+                medium.blocks = RefCell::new(blocks);
+                return Ok(medium);
+            }
+        }
+    }
+
+    /// Writes the image.
+    pub fn save(&self, to: &mut impl Write) -> io::Result<()> {
+        let blocks = self.blocks.borrow();
+        let zeros = [0; BLOCK_BYTES];
+        for block in 0..self.size_bytes.div_ceil(BLOCK_BYTES as u64) {
+            let rest = self.size_bytes - block * BLOCK_BYTES as u64;
+            let bytes = blocks.get(&block).map_or(&zeros, |block| block.as_ref());
+            to.write_all(&bytes[..rest.min(BLOCK_BYTES as u64) as usize])?;
+        }
+        Ok(())
+    }
+
+    /// One block.
+    pub fn block(&self, block: u64) -> [u8; BLOCK_BYTES] {
+        self.blocks.borrow().get(&block).map_or([0; BLOCK_BYTES], |block| **block)
+    }
+
+    /// Replaces one block at once.
+    pub fn set_block(&self, block: u64, bytes: [u8; BLOCK_BYTES]) {
+        self.blocks.borrow_mut().insert(block, Rc::new(bytes));
+    }
+
+    /// Blocks written up to now.
+    pub fn written_blocks(&self) -> u64 {
+        self.written_blocks.get()
+    }
+
+    /// The power fails after so many more blocks: the next one is half written, and no request after
+    /// it is ever done.
+    pub fn cut_power_after(&self, blocks: u64) {
+        self.cut_after.set(Some(self.written_blocks.get() + blocks));
+    }
+
+    /// True after the power failed.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut.get()
+    }
+
+    /// The device after the power came back. If a stream is given, each write that no flush has made
+    /// durable is lost with even odds, as of a device with a write cache.
+    pub fn after_cut(&self, lose: Option<&mut Stream>) -> Self {
+        let mut blocks = self.blocks.borrow().clone();
+        if let Some(stream) = lose {
+            for (block, before) in self.volatile.borrow().iter().rev() {
+                if stream.below(2) == 0 {
+                    match before {
+                        Some(before) => blocks.insert(*block, before.clone()),
+                        None => blocks.remove(block),
+                    };
+                }
+            }
+        }
+        Self { size_bytes: self.size_bytes, blocks: RefCell::new(blocks), ..Self::default() }
+    }
+
+    /// Writes since the last call, in order.
+    pub fn take_bios(&self) -> Vec<Bio> {
+        self.bios.take()
+    }
+
+    fn put(&self, block: u64, bytes: &[u8]) -> bool {
+        let mut whole = [0; BLOCK_BYTES];
+        whole.copy_from_slice(bytes);
+        let cut = self.cut_after.get() == Some(self.written_blocks.get());
+        if cut {
+            let old = self.block(block);
+            whole[BLOCK_BYTES / 2..].copy_from_slice(&old[BLOCK_BYTES / 2..]);
+            self.is_cut.set(true);
+        }
+        let before = self.blocks.borrow_mut().insert(block, Rc::new(whole));
+        self.volatile.borrow_mut().push((block, before));
+        self.written_blocks.set(self.written_blocks.get() + 1);
+        !cut
+    }
+
+    fn checked(&self, first_block: u64, blocks: u64) -> Result<(), MediumError> {
+        let end = first_block.checked_add(blocks);
+        let has = self.size_bytes / BLOCK_BYTES as u64;
+        match end {
+            Some(end) if end <= has => Ok(()),
+            _ => Err(MediumError { block: first_block }),
+        }
+    }
+}
+
+impl BlockMedium for MemoryMedium {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read(&self, first_block: u64, blocks: u32, _submitter: Submitter) -> Pending<'_, Vec<u8>> {
+        if self.is_cut.get() {
+            return Box::pin(pending());
+        }
+        Box::pin(ready(self.checked(first_block, blocks.into()).map(|()| {
+            let end = first_block + u64::from(blocks);
+            (first_block..end).flat_map(|block| self.block(block)).collect()
+        })))
+    }
+
+    fn write(
+        &self,
+        first_block: u64,
+        bytes: Vec<u8>,
+        flags: WriteFlags,
+        submitter: Submitter,
+    ) -> Pending<'_, Pending<'static, ()>> {
+        if self.is_cut.get() {
+            return Box::pin(pending());
+        }
+        let blocks = bytes.len() / BLOCK_BYTES;
+        if let Err(error) = self.checked(first_block, blocks as u64) {
+            return Box::pin(ready(Err(error)));
+        }
+        if flags.flushes_before {
+            self.volatile.borrow_mut().clear();
+        }
+        self.bios.borrow_mut().push(Bio {
+            block: first_block,
+            blocks: blocks as u32,
+            flags,
+            submitter,
+        });
+        for (index, block) in bytes.chunks_exact(BLOCK_BYTES).enumerate() {
+            if !self.put(first_block + index as u64, block) {
+                return Box::pin(pending());
+            }
+        }
+        if flags.is_durable {
+            let mut volatile = self.volatile.borrow_mut();
+            volatile.retain(|(block, _)| {
+                !(first_block..first_block + blocks as u64).contains(block)
+            });
+        }
+        Box::pin(ready(Ok(Box::pin(ready(Ok(()))) as Pending<'static, ()>)))
+    }
+
+    fn flush(&self, _submitter: Submitter) -> Pending<'_, ()> {
+        if self.is_cut.get() {
+            return Box::pin(pending());
+        }
+        self.volatile.borrow_mut().clear();
+        Box::pin(ready(Ok(())))
+    }
+}

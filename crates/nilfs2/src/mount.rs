@@ -1,0 +1,259 @@
+//! Mounting.
+//!
+//! Source: `init_nilfs`, `load_nilfs` in `fs/nilfs2/the_nilfs.c`; `nilfs_attach_checkpoint`.
+
+use crate::constructor::Constructor;
+use crate::engine::{Engine, Geometry, LogPosition, Root, Superblocks};
+use crate::file::File;
+use crate::map::Map;
+use crate::medium::{BlockMedium, MediumError, Submitter};
+use crate::profile::MountOptions;
+use crate::records::{
+    CHECKPOINT_BYTES, Checkpoint, DAT_ENTRY_BYTES, FIRST_CHECKPOINT, IFILE_INODE, INODE_BYTES,
+    SEGMENT_USAGE_BYTES,
+};
+use crate::recovery::{Found, LogReader, find_checkpoint};
+use crate::superblock::{STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
+use posix::Errno;
+use sim::{Cpus, Lock, RwLock, Sim};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use thiserror::Error;
+
+const BLOCK_BYTES: u64 = 4096;
+/// Segments that are always kept for the cleaner.
+const RESERVED_SEGMENTS_MIN: u64 = 8;
+/// Bit of the compatible-for-reading features that is known: checkpoints count their blocks.
+const FEATURE_BLOCK_COUNT: u64 = 1;
+
+/// Why a medium is not mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MountError {
+    /// Neither superblock can be used.
+    #[error("no NILFS2 here: {0}")]
+    NoSuperblock(String),
+    /// The format is one that this engine does not read.
+    #[error("this NILFS2 is not supported: {0}")]
+    Unsupported(String),
+    /// There is no log with a checkpoint where the superblock points.
+    #[error("no usable checkpoint: {0}")]
+    NoCheckpoint(String),
+    /// The checkpoint that was asked for does not exist.
+    #[error("there is no checkpoint {0}")]
+    UnknownCheckpoint(u64),
+    /// The device failed.
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+    /// What the checkpoint leads to is damaged.
+    #[error("the checkpoint is damaged: {0}")]
+    Damaged(String),
+}
+
+/// Both superblocks, the newer first, and whether the device's last one can be used.
+async fn read_superblocks(medium: &dyn BlockMedium) -> Result<Superblocks, MountError> {
+    let device_bytes = medium.size_bytes();
+    let second = Superblock::second_offset(device_bytes);
+    let mut found: Vec<(u64, Superblock)> = Vec::new();
+    let mut why = String::new();
+    for offset in [SUPERBLOCK_OFFSET, second] {
+        if offset < SUPERBLOCK_OFFSET || offset + SUPERBLOCK_BYTES as u64 > device_bytes {
+            continue;
+        }
+        let block = medium.read(offset / BLOCK_BYTES, 1, Submitter::Caller).await?;
+        let at = (offset % BLOCK_BYTES) as usize;
+        match Superblock::decode(&block[at..at + SUPERBLOCK_BYTES]) {
+            Ok(superblock) => found.push((offset, superblock)),
+            Err(error) if why.is_empty() => why = error,
+            Err(_) => {}
+        }
+    }
+    if found.len() == 2 && found[1].1.last_checkpoint > found[0].1.last_checkpoint {
+        found.swap(0, 1);
+    }
+    if found.is_empty() {
+        return Err(MountError::NoSuperblock(why));
+    }
+    // A place that cannot be read is written anew with the first mount that writes.
+    for offset in [SUPERBLOCK_OFFSET, second] {
+        if found.len() == 1 && found[0].0 != offset && offset > 0 {
+            let copy = found[0].1.clone();
+            found.push((offset, copy));
+        }
+    }
+    let written_s = found[0].1.written;
+    Ok(Superblocks { pair: found, writes: 0, written_s })
+}
+
+fn geometry(superblock: &Superblock, device_bytes: u64) -> Result<Geometry, MountError> {
+    let unsupported = |why: String| Err(MountError::Unsupported(why));
+    if superblock.block_bytes() != BLOCK_BYTES {
+        return unsupported(format!("blocks of {} bytes; 4096 are", superblock.block_bytes()));
+    }
+    let records = [INODE_BYTES, DAT_ENTRY_BYTES, CHECKPOINT_BYTES, SEGMENT_USAGE_BYTES];
+    if superblock.record_bytes.map(usize::from) != records {
+        return unsupported(format!("records of {:?} bytes", superblock.record_bytes));
+    }
+    if superblock.revision != 2 || superblock.features[2] != 0 {
+        return unsupported(format!(
+            "revision {}, incompatible features {:#x}",
+            superblock.revision, superblock.features[2]
+        ));
+    }
+    let blocks_per_segment = u64::from(superblock.blocks_per_segment);
+    let fits = superblock
+        .segments
+        .checked_mul(blocks_per_segment)
+        .and_then(|blocks| blocks.checked_mul(BLOCK_BYTES))
+        .is_some_and(|bytes| bytes <= device_bytes);
+    if blocks_per_segment < 16 || superblock.segments < 2 || !fits {
+        return unsupported(format!(
+            "{} segments of {blocks_per_segment} blocks on a device of {device_bytes} bytes",
+            superblock.segments
+        ));
+    }
+    if superblock.first_data_block >= blocks_per_segment || superblock.first_data_block == 0 {
+        return unsupported(format!("data begins at block {}", superblock.first_data_block));
+    }
+    let reserved = (superblock.segments * u64::from(superblock.reserved_percent)).div_ceil(100);
+    Ok(Geometry {
+        block_bytes: BLOCK_BYTES,
+        blocks_per_segment,
+        segments: superblock.segments,
+        first_data_block: superblock.first_data_block,
+        reserved_segments: reserved.max(RESERVED_SEGMENTS_MIN),
+        checksum_seed: superblock.checksum_seed,
+    })
+}
+
+struct Parts {
+    sim: Sim,
+    cpus: Rc<Cpus>,
+    medium: Rc<dyn BlockMedium>,
+    options: MountOptions,
+}
+
+impl Parts {
+    fn engine(
+        self,
+        geometry: Geometry,
+        superblocks: Superblocks,
+        found: &Found,
+        is_read_only: bool,
+    ) -> Engine {
+        let sim = self.sim;
+        let [dat, cpfile, sufile] = Engine::super_root_files(&sim, &found.super_root);
+        let nothing = File::new(&sim, IFILE_INODE, Default::default(), Map::empty(IFILE_INODE));
+        let constructor = Constructor::new(&sim, &superblocks.pair[0].1);
+        Engine {
+            constructor,
+            geometry,
+            superblocks: RefCell::new(superblocks),
+            superblock_lock: Lock::new(&sim, ()),
+            position: Cell::new(found.position),
+            dat,
+            cpfile,
+            sufile,
+            root: Root {
+                ifile: nothing,
+                inodes: Cell::new(0),
+                blocks: Cell::new(0),
+                files: RefCell::default(),
+            },
+            dirty_files: RefCell::default(),
+            evictions: RefCell::default(),
+            cleaned_files: RefCell::default(),
+            transactions: RwLock::new(&sim, ()),
+            clean_segments: Cell::new(0),
+            is_read_only: Cell::new(is_read_only),
+            findings: RefCell::default(),
+            sim,
+            cpus: self.cpus,
+            medium: self.medium,
+            options: self.options,
+        }
+    }
+}
+
+/// Mounts a medium: superblocks, newest checkpoint, recovery.
+pub(crate) async fn mount(
+    sim: &Sim,
+    cpus: Rc<Cpus>,
+    medium: Rc<dyn BlockMedium>,
+    options: MountOptions,
+) -> Result<Rc<Engine>, MountError> {
+    let superblocks = read_superblocks(&*medium).await?;
+    let superblock = superblocks.pair[0].1.clone();
+    let geometry = geometry(&superblock, medium.size_bytes())?;
+    let is_valid = superblock.state & STATE_VALID != 0 && superblock.state & STATE_ERROR == 0;
+    let from = LogPosition {
+        last_log: superblock.last_log,
+        last_sequence: superblock.last_sequence,
+        last_checkpoint: superblock.last_checkpoint,
+        ..LogPosition::default()
+    };
+    let reader = LogReader::new(medium.clone(), geometry);
+    let is_trusted = is_valid || options.skips_recovery;
+    let found = find_checkpoint(&reader, from, is_trusted).await?;
+    let found = found.map_err(MountError::NoCheckpoint)?;
+    let knows_features = superblock.features[1] & !FEATURE_BLOCK_COUNT == 0;
+    let wanted = options.checkpoint;
+    let newest = found.position.last_checkpoint;
+    let is_old = wanted.is_some_and(|wanted| wanted != newest);
+    let is_read_only = options.is_read_only || is_old || !knows_features;
+    let parts = Parts { sim: sim.clone(), cpus, medium, options };
+    let mut engine = parts.engine(geometry, superblocks, &found, is_read_only);
+    let damaged = |engine: &Engine, error: Errno| {
+        let findings = engine.findings.borrow();
+        MountError::Damaged(findings.first().map_or_else(|| error.to_string(), String::clone))
+    };
+    let shown = wanted.unwrap_or(newest);
+    let checkpoint = engine.checkpoint(shown).await.map_err(|error| damaged(&engine, error))?;
+    let checkpoint = checkpoint.ok_or(MountError::UnknownCheckpoint(shown))?;
+    engine.root = root_of(sim, &checkpoint);
+    let counts = engine.segment_counts().await.map_err(|error| damaged(&engine, error))?;
+    engine.clean_segments.set(counts.clean.min(geometry.segments));
+    let engine = Rc::new(engine);
+    if !is_valid && !is_old && !engine.options.skips_recovery {
+        recover(&engine, &reader, &found).await.map_err(|error| damaged(&engine, error))?;
+    }
+    if !is_read_only && !engine.is_read_only.get() {
+        begin(&engine, !is_valid).await.map_err(|error| damaged(&engine, error))?;
+    }
+    Ok(engine)
+}
+
+fn root_of(sim: &Sim, checkpoint: &Checkpoint) -> Root {
+    let map = Map::new(IFILE_INODE, checkpoint.ifile.map);
+    debug_assert!(checkpoint.number >= FIRST_CHECKPOINT);
+    Root {
+        ifile: File::new(sim, IFILE_INODE, checkpoint.ifile.clone(), map),
+        inodes: Cell::new(checkpoint.inodes),
+        blocks: Cell::new(checkpoint.blocks),
+        files: RefCell::default(),
+    }
+}
+
+/// Rolls forward; what was found is written as a new checkpoint, or kept in memory by a mount that
+/// may not write (`nilfs_salvage_orphan_logs`).
+async fn recover(engine: &Rc<Engine>, reader: &LogReader, found: &Found) -> Result<(), Errno> {
+    let was_read_only = engine.is_read_only.get();
+    let salvaged = engine.roll_forward(reader, found).await?;
+    if salvaged == 0 || was_read_only {
+        return Ok(());
+    }
+    engine.note(format!("{salvaged} blocks were rolled forward"));
+    engine.prepare_segments(found).await?;
+    engine.constructor.needs_superblock.set(true);
+    let _alone = engine.transactions.write().await;
+    engine.construct(crate::collect::Mode::Checkpoint, Submitter::Caller).await
+}
+
+/// What a mount that writes does first.
+async fn begin(engine: &Rc<Engine>, was_unclean: bool) -> Result<(), Errno> {
+    if was_unclean {
+        engine.end_superblocks().await?;
+    }
+    engine.begin_superblocks().await?;
+    engine.start_constructor();
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! A node of a B-tree: keys in order, and a pointer for each.
+//!
+//! The root has room for three and stands in the inode, other nodes fill a block.
+//! Source: `struct nilfs_btree_node`, `fs/nilfs2/btree.c`.
+
+use crate::bytes::{get_u16, get_u64, put_u16, put_u64};
+use crate::records::MAP_BYTES;
+
+/// Level of nodes that point to data.
+pub(crate) const LEVEL_MIN: u8 = 1;
+/// Levels below this exist.
+pub(crate) const LEVEL_MAX: u8 = 14;
+/// Children of the root.
+pub(crate) const ROOT_CHILDREN_MAX: usize = 3;
+const ROOT_FLAG: u8 = 1;
+const HEADER_BYTES: usize = 8;
+
+/// Where keys and pointers are.
+#[derive(Clone, Copy)]
+struct Shape {
+    keys: usize,
+    max: usize,
+}
+
+impl Shape {
+    fn of(bytes: &[u8]) -> Self {
+        if bytes.len() == MAP_BYTES {
+            Self { keys: HEADER_BYTES, max: ROOT_CHILDREN_MAX }
+        } else {
+            Self { keys: HEADER_BYTES * 2, max: children_max(bytes.len()) }
+        }
+    }
+}
+
+/// Children of a node that fills a block.
+pub(crate) fn children_max(block_bytes: usize) -> usize {
+    (block_bytes - HEADER_BYTES * 2) / 16
+}
+
+/// Children that a node has at least, but for the only child of the root.
+pub(crate) fn children_min(block_bytes: usize) -> usize {
+    (children_max(block_bytes) - 1) / 2 + 1
+}
+
+pub(crate) fn level(bytes: &[u8]) -> u8 {
+    bytes[1]
+}
+
+pub(crate) fn count(bytes: &[u8]) -> usize {
+    get_u16(bytes, 2) as usize
+}
+
+pub(crate) fn is_full(bytes: &[u8]) -> bool {
+    count(bytes) >= Shape::of(bytes).max
+}
+
+pub(crate) fn key(bytes: &[u8], index: usize) -> u64 {
+    get_u64(bytes, Shape::of(bytes).keys + index * 8)
+}
+
+pub(crate) fn set_key(bytes: &mut [u8], index: usize, key: u64) {
+    let at = Shape::of(bytes).keys + index * 8;
+    put_u64(bytes, at, key);
+}
+
+pub(crate) fn pointer(bytes: &[u8], index: usize) -> u64 {
+    let shape = Shape::of(bytes);
+    get_u64(bytes, shape.keys + (shape.max + index) * 8)
+}
+
+pub(crate) fn set_pointer(bytes: &mut [u8], index: usize, pointer: u64) {
+    let shape = Shape::of(bytes);
+    put_u64(bytes, shape.keys + (shape.max + index) * 8, pointer);
+}
+
+/// Keys and pointers, in order.
+pub(crate) fn entries(bytes: &[u8]) -> Vec<(u64, u64)> {
+    (0..count(bytes)).map(|index| (key(bytes, index), pointer(bytes, index))).collect()
+}
+
+/// Makes a node of these entries.
+pub(crate) fn fill(bytes: &mut [u8], level: u8, entries: &[(u64, u64)]) {
+    bytes.fill(0);
+    bytes[0] = if bytes.len() == MAP_BYTES { ROOT_FLAG } else { 0 };
+    bytes[1] = level;
+    replace(bytes, entries);
+}
+
+fn replace(bytes: &mut [u8], entries: &[(u64, u64)]) {
+    put_u16(bytes, 2, entries.len() as u16);
+    for (index, (key, pointer)) in entries.iter().enumerate() {
+        set_key(bytes, index, *key);
+        set_pointer(bytes, index, *pointer);
+    }
+}
+
+/// Inserts an entry.
+pub(crate) fn insert(bytes: &mut [u8], index: usize, key: u64, pointer: u64) {
+    let mut all = entries(bytes);
+    all.insert(index, (key, pointer));
+    replace(bytes, &all);
+}
+
+/// Removes an entry.
+pub(crate) fn remove(bytes: &mut [u8], index: usize) {
+    let mut all = entries(bytes);
+    all.remove(index);
+    replace(bytes, &all);
+}
+
+/// Moves the first entries of the right node to the end of the left one.
+pub(crate) fn move_left(left: &mut [u8], right: &mut [u8], moved: usize) {
+    let (mut front, mut back) = (entries(left), entries(right));
+    front.extend(back.drain(..moved));
+    replace(left, &front);
+    replace(right, &back);
+}
+
+/// Moves the last entries of the left node to the front of the right one.
+pub(crate) fn move_right(left: &mut [u8], right: &mut [u8], moved: usize) {
+    let (mut front, mut back) = (entries(left), entries(right));
+    let keeps = front.len() - moved;
+    back.splice(..0, front.drain(keeps..));
+    replace(left, &front);
+    replace(right, &back);
+}
+
+/// Place of a key, and whether it is there: of a leaf the place to insert at, else that of the child
+/// that would hold it.
+pub(crate) fn search(bytes: &[u8], wanted: u64) -> (usize, bool) {
+    let (mut low, mut high) = (0, count(bytes));
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        match key(bytes, middle).cmp(&wanted) {
+            std::cmp::Ordering::Equal => return (middle, true),
+            std::cmp::Ordering::Less => low = middle + 1,
+            std::cmp::Ordering::Greater => high = middle,
+        }
+    }
+    if level(bytes) > LEVEL_MIN { (low.saturating_sub(1), false) } else { (low, false) }
+}
+
+/// Why bytes are no node that can be used.
+pub(crate) fn fault(bytes: &[u8]) -> Option<String> {
+    let shape = Shape::of(bytes);
+    let (level, count, is_root) = (level(bytes), count(bytes), bytes.len() == MAP_BYTES);
+    if !(LEVEL_MIN..LEVEL_MAX).contains(&level) || (bytes[0] & ROOT_FLAG != 0) != is_root {
+        return Some(format!("a node with flags {} of level {level}", bytes[0]));
+    }
+    if count > shape.max || (count == 0 && !is_root) {
+        return Some(format!("a node of level {level} with {count} children"));
+    }
+    let is_sorted = (1..count).all(|index| key(bytes, index - 1) < key(bytes, index));
+    (!is_sorted).then(|| format!("a node of level {level} whose keys are out of order"))
+}

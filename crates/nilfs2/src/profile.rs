@@ -1,0 +1,120 @@
+//! Which kernel is modelled, and what a mount may choose.
+
+/// What differs between kernels: one row a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// A superblock is written in one place and the other is brought up to date at this interval,
+    /// seconds; newer kernels write them in turn.
+    pub second_superblock_interval_s: Option<u64>,
+    /// A flush of the device precedes a superblock and follows a sync.
+    pub flushes: bool,
+    /// `fsync` first writes the file's data as `fdatasync` does (`filemap_write_and_wait` before the
+    /// file system is called).
+    pub fsync_writes_data_first: bool,
+    /// The cleaner runs between two limits of clean segments; else all the time.
+    pub cleaner_has_limits: bool,
+    /// The sum of free blocks that `statfs` tells leaves the reserved segments out.
+    pub statfs_hides_reserved: bool,
+}
+
+/// All profiles, oldest first.
+///
+/// NILFS2 came with 2.6.30; "linux-2.6.29" is its module from outside the kernel's tree, with the
+/// cleaner of that time. Sources: `fs/nilfs2` of Linux 2.6.32 and 6.1; the module's change log.
+pub const PROFILES: &[Profile] = &[
+    Profile {
+        name: "linux-2.6.29",
+        second_superblock_interval_s: Some(60),
+        flushes: false,
+        fsync_writes_data_first: true,
+        cleaner_has_limits: false,
+        statfs_hides_reserved: true,
+    },
+    Profile {
+        name: "linux-2.6.35",
+        second_superblock_interval_s: Some(60),
+        flushes: true,
+        fsync_writes_data_first: true,
+        cleaner_has_limits: true,
+        statfs_hides_reserved: true,
+    },
+    Profile {
+        name: "linux-6.1",
+        second_superblock_interval_s: None,
+        flushes: true,
+        fsync_writes_data_first: false,
+        cleaner_has_limits: true,
+        statfs_hides_reserved: true,
+    },
+    Profile {
+        name: "linux-6.12",
+        second_superblock_interval_s: None,
+        flushes: true,
+        fsync_writes_data_first: false,
+        cleaner_has_limits: true,
+        statfs_hides_reserved: true,
+    },
+];
+
+/// The profile of a name.
+pub fn find_profile(name: &str) -> Option<&'static Profile> {
+    PROFILES.iter().find(|profile| profile.name == name)
+}
+
+/// Processor time of the engine's work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuCosts {
+    /// CRC-32, picoseconds a byte.
+    pub crc_ps_per_byte: u64,
+    /// Copy of a block between buffers, picoseconds a byte.
+    pub copy_ps_per_byte: u64,
+    /// A block that the constructor takes into a log: its map, its DAT entry, its place.
+    pub log_block_ns: u64,
+    /// A search of a block map.
+    pub map_lookup_ns: u64,
+}
+
+/// What a mount may choose.
+#[derive(Clone, Copy, Debug)]
+pub struct MountOptions {
+    /// Kernel.
+    pub profile: &'static Profile,
+    /// Nothing is written to the medium; what a recovery finds is kept in memory.
+    pub is_read_only: bool,
+    /// The checkpoint to show; none for the newest. Others are read-only.
+    pub checkpoint: Option<u64>,
+    /// Logs behind the newest checkpoint are left alone (`norecovery`).
+    pub skips_recovery: bool,
+    /// Data reaches the medium in the order of all changes (`order=strict`): no data-sync logs.
+    pub has_strict_order: bool,
+    /// Flushes of the device are sent (`barrier`).
+    pub has_barrier: bool,
+    /// Cleaned segments are discarded (`discard`).
+    pub discards: bool,
+    /// The constructor's timer runs; without it only calls and the watermark start it.
+    pub has_timer: bool,
+    /// Seconds since 1970 at the beginning of the simulation; the clock of logs adds virtual time.
+    pub epoch_s: u64,
+    /// Processor costs.
+    pub costs: CpuCosts,
+}
+
+impl MountOptions {
+    /// A mount as the profile has it.
+    pub fn new(profile: &'static Profile) -> Self {
+        Self {
+            profile,
+            is_read_only: false,
+            checkpoint: None,
+            skips_recovery: false,
+            has_strict_order: false,
+            has_barrier: true,
+            discards: false,
+            has_timer: true,
+            epoch_s: 1_700_000_000,
+            costs: CpuCosts::default(),
+        }
+    }
+}

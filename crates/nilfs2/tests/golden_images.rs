@@ -1,0 +1,82 @@
+//! Images that mkfs.nilfs2 and the kernel wrote, against what the kernel shows of them.
+
+mod support;
+
+use nilfs2::MountOptions;
+use nilfs2::records::CHECKPOINT_MINOR;
+use std::cell::Cell;
+use std::rc::Rc;
+use support::{assert_same, checkpoints, expected, load, manifest, read_only, run, text};
+
+#[test]
+fn images_show_what_the_kernel_shows() {
+    for name in ["mkfs", "clean", "gc", "killed"] {
+        let done = run(load(name), move |bench| async move {
+            let fs = bench.mount(read_only()).await;
+            assert_same(name, &manifest(&fs).await, &expected(name));
+            assert_eq!(fs.findings(), Vec::<String>::new(), "{name}");
+            fs.drop_caches();
+            assert_same(name, &manifest(&fs).await, &expected(name));
+        });
+        assert!(done.1, "{name}");
+    }
+}
+
+#[test]
+fn every_checkpoint_shows_what_the_kernel_shows() {
+    for (name, least) in [("clean", 70), ("gc", 10), ("killed", 10)] {
+        let all = checkpoints(name);
+        assert!(all.len() >= least, "{name}: {} manifests", all.len());
+        let count = all.len();
+        let compared = Rc::new(Cell::new(0));
+        let counter = compared.clone();
+        run(load(name), move |bench| async move {
+            for (number, expected) in all {
+                let options = MountOptions { checkpoint: Some(number), ..read_only() };
+                let fs = bench.mount(options).await;
+                let label = format!("{name}, checkpoint {number}");
+                assert_same(&label, &manifest(&fs).await, &expected);
+                assert_eq!(fs.findings(), Vec::<String>::new(), "{label}");
+                counter.set(counter.get() + 1);
+            }
+        });
+        assert_eq!(compared.get(), count, "{name}");
+    }
+}
+
+#[test]
+fn checkpoints_are_listed_as_lscp_lists_them() {
+    for name in ["clean", "gc", "killed"] {
+        let listing = text(&format!("{name}.lscp.txt"));
+        let done = run(load(name), move |bench| async move {
+            let fs = bench.mount(read_only()).await;
+            let found: Vec<String> = fs
+                .checkpoints()
+                .await
+                .expect("they are listed")
+                .iter()
+                .map(|checkpoint| {
+                    let mode = if checkpoint.is_snapshot() { "ss" } else { "cp" };
+                    let minor = checkpoint.flags & CHECKPOINT_MINOR != 0;
+                    format!(
+                        "{} {mode} {} {} {}",
+                        checkpoint.number,
+                        if minor { "i" } else { "-" },
+                        checkpoint.blocks,
+                        checkpoint.inodes
+                    )
+                })
+                .collect();
+            let expected: Vec<String> = listing
+                .lines()
+                .skip(1)
+                .map(|line| {
+                    let columns: Vec<&str> = line.split_whitespace().collect();
+                    [columns[0], columns[3], columns[4], columns[5], columns[6]].join(" ")
+                })
+                .collect();
+            assert_same(name, &found, &expected);
+        });
+        assert!(done.1, "{name}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Scripts whose power is cut at every operation of the chip.
+
+use crate::{NandlabError, failed};
+use crash::{Crash, CrashError, Cuts, Outcome, Sabotage, Setup, TORN_MODELS, find_torn_model};
+use mount::{MountRequest, find_kind};
+use mtd::LAYOUTS;
+use nand::{Chip, FaultSettings, Storage};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use serde::Deserialize;
+
+/// Options of `cut_script`, as JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    fs: String,
+    part: String,
+    blocks: Option<u32>,
+    pages_per_block: Option<u32>,
+    profile: Option<String>,
+    seed: u64,
+    every: u64,
+    only: Option<u64>,
+    torn: Vec<String>,
+    workers: Option<usize>,
+}
+
+/// Cuts a script at its cut points; the outcome as JSON.
+///
+/// `progress(done, total, label)` may raise to stop it.
+#[pyfunction]
+pub(crate) fn cut_script(
+    python: Python<'_>,
+    shown: &str,
+    text: &str,
+    arguments_json: &str,
+    progress: Py<PyAny>,
+) -> PyResult<String> {
+    let arguments: Arguments = serde_json::from_str(arguments_json).map_err(failed)?;
+    let mut is_stopped = false;
+    let outcome = python.detach(|| {
+        arguments.cut(shown, text, |done, total| {
+            let goes_on = Python::attach(|python| {
+                python.check_signals().is_ok() && progress.call1(python, (done, total, "")).is_ok()
+            });
+            is_stopped |= !goes_on;
+            goes_on
+        })
+    });
+    match outcome {
+        _ if is_stopped => Err(PyKeyboardInterrupt::new_err(())),
+        Ok(outcome) => serde_json::to_string(&outcome).map_err(failed),
+        Err(message) => Err(NandlabError::new_err(message)),
+    }
+}
+
+impl Arguments {
+    fn cut(
+        &self,
+        shown: &str,
+        text: &str,
+        progress: impl FnMut(u64, u64) -> bool,
+    ) -> Result<Outcome, String> {
+        let commands = script::parse(text)
+            .map_err(|error| format!("{shown}:{}: {}", error.line, error.reason))?;
+        let (chip, setup) = self.setup()?;
+        let told = |error: CrashError| match error {
+            CrashError::Line { line, reason } => format!("{shown}:{line}: {reason}"),
+            CrashError::NoCutPoint { .. } => format!("--only: {error}"),
+            other => format!("{shown}: {other}"),
+        };
+        let crash = Crash::new(&chip, &setup, &commands).map_err(told)?;
+        crash.run(&self.cuts()?, progress).map_err(told)
+    }
+
+    fn setup(&self) -> Result<(Chip, Setup), String> {
+        let kind = find_kind(&self.fs).map_err(|error| format!("--fs: {error}"))?;
+        kind.profile(self.profile.as_deref()).map_err(|error| format!("--profile: {error}"))?;
+        let mut part = study::find_part_or_file(&self.part).map_err(|error| error.to_string())?;
+        let geometry = &mut part.geometry;
+        geometry.blocks = self.blocks.unwrap_or(geometry.blocks);
+        geometry.pages_per_block = self.pages_per_block.unwrap_or(geometry.pages_per_block);
+        geometry.check().map_err(|reason| format!("--blocks, --pages-per-block: {reason}"))?;
+        let fits = |layout: &&mtd::OobLayout| {
+            layout.name.starts_with("linux-")
+                && (layout.page_bytes, layout.oob_bytes)
+                    == (geometry.page_data_bytes, geometry.page_oob_bytes)
+        };
+        let layout = LAYOUTS.iter().find(fits).ok_or_else(|| {
+            format!(
+                "--part {}: pages of {} + {} bytes have no spare-area layout here: 2048 + 64 and \
+                 512 + 16 have one",
+                self.part, geometry.page_data_bytes, geometry.page_oob_bytes
+            )
+        })?;
+        let request = MountRequest {
+            profile: self.profile.clone(),
+            seed: self.seed,
+            ..MountRequest::default()
+        };
+        let (seed, sabotage) = (self.seed, Sabotage::None);
+        let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+        Ok((chip, Setup { kind: kind.name, request, layout, seed, sabotage }))
+    }
+
+    fn cuts(&self) -> Result<Cuts, String> {
+        let mut torn = Vec::new();
+        for name in &self.torn {
+            torn.push(find_torn_model(name).ok_or_else(|| {
+                let known: Vec<&str> = TORN_MODELS.iter().map(|model| model.name).collect();
+                format!("--torn: `{name}` is none of {}", known.join(", "))
+            })?);
+        }
+        if torn.is_empty() {
+            torn = TORN_MODELS.iter().collect();
+        }
+        Ok(Cuts { every: self.every, only: self.only, torn, workers: self.workers })
+    }
+}

@@ -1,0 +1,241 @@
+//! Scripts of system calls, carried out over a file system on raw NAND.
+
+use crate::{NandlabError, failed};
+use board::Board;
+use harness::{HarnessError, Record, Setup, blocks_wanted, counts_csv, sequence};
+use mount::{Driver, MountRequest, find_kind};
+use mtd::LAYOUTS;
+use nand::{Chip, FaultSettings, ImageLayout, Part, Storage};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The part of the chip if none is named.
+const PART: &str = "nandsim-64MiB";
+/// From an hour on, an interval of write-back stands for never.
+const NEVER_CENTISECS: u32 = 360_000;
+
+/// Options of `run_script`, as JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    fs: Option<String>,
+    part: Option<String>,
+    blocks: Option<u32>,
+    profile: Option<String>,
+    board: Option<String>,
+    image: Option<PathBuf>,
+    seed: u64,
+    dirty_writeback_centisecs: u32,
+    keep_going: bool,
+    workload: String,
+    /// Where the chip is written at the end.
+    dump: Option<PathBuf>,
+    /// Where the operations of the chip are written.
+    sequence: Option<PathBuf>,
+    /// Folder for the chips that the script keeps.
+    dump_directory: Option<PathBuf>,
+}
+
+/// What a script can be carried out on, and the chip it begins with.
+struct Bench {
+    setup: Setup,
+    chip: Chip,
+}
+
+/// Carries out a script: counts by phase, and the files that were asked for.
+///
+/// `progress(done, total, label)` may raise to stop it.
+#[pyfunction]
+pub(crate) fn run_script(
+    python: Python<'_>,
+    shown: &str,
+    text: &str,
+    arguments_json: &str,
+    progress: Py<PyAny>,
+) -> PyResult<String> {
+    let arguments: Arguments = serde_json::from_str(arguments_json).map_err(failed)?;
+    match python.detach(|| carry_out(shown, text, &arguments, progress)) {
+        Ok(answer) => Ok(answer.to_string()),
+        Err(Failed::Stopped) => Err(PyKeyboardInterrupt::new_err(())),
+        Err(Failed::Input(message)) => Err(NandlabError::new_err(message)),
+    }
+}
+
+/// Why there is no answer.
+enum Failed {
+    /// Whoever watches the progress wanted no more.
+    Stopped,
+    /// Place, reason and suggestion.
+    Input(String),
+}
+
+impl From<String> for Failed {
+    fn from(message: String) -> Self {
+        Self::Input(message)
+    }
+}
+
+fn carry_out(
+    shown: &str,
+    text: &str,
+    arguments: &Arguments,
+    progress: Py<PyAny>,
+) -> Result<Value, Failed> {
+    let commands =
+        script::parse(text).map_err(|error| format!("{shown}:{}: {}", error.line, error.reason))?;
+    let bench = arguments.bench(blocks_wanted(&commands))?;
+    let watch = Box::new(move |done, total| {
+        Python::attach(|python| {
+            python.check_signals().is_ok() && progress.call1(python, (done, total, "")).is_ok()
+        })
+    });
+    let (chip, record) =
+        harness::run(&commands, bench.chip, &bench.setup, watch).map_err(|error| match error {
+            HarnessError::Line { line, reason } => format!("{shown}:{line}: {reason}").into(),
+            HarnessError::Stopped => Failed::Stopped,
+            other @ HarnessError::PowerLost => format!("{shown}: {other}").into(),
+        })?;
+    arguments.write(&chip, &record)?;
+    let counts = counts_csv(&record, &arguments.workload, arguments.seed);
+    Ok(json!({
+        "phases": record.phases.iter().map(|phase| json!({
+            "phase": phase.name,
+            "reads": phase.counts.reads(),
+            "programs": phase.counts.programs(),
+            "erases": phase.counts.erases,
+            "duration_ns": phase.duration_ns,
+        })).collect::<Vec<_>>(),
+        "counts_csv": counts,
+        "failures": record.failures.iter().map(|failure| {
+            format!("{shown}:{}: {}", failure.line, failure.error)
+        }).collect::<Vec<_>>(),
+        "file_system": record.file_system,
+        "profile": record.profile,
+        "findings": record.findings,
+        "is_mounted": record.is_mounted,
+        "kept": record.kept.keys().collect::<Vec<_>>(),
+    }))
+}
+
+impl Arguments {
+    fn bench(&self, blocks_wanted: Option<u32>) -> Result<Bench, String> {
+        let kind = self
+            .fs
+            .as_deref()
+            .map(find_kind)
+            .transpose()
+            .map_err(|error| format!("--fs: {error}"))?;
+        let part_name = self.part.as_deref().unwrap_or(PART);
+        let mut part = study::find_part_or_file(part_name).map_err(|error| error.to_string())?;
+        let image_blocks =
+            self.image.as_deref().map(|path| blocks_of_image(path, &part)).transpose()?;
+        let blocks = self.blocks.or(image_blocks).or(blocks_wanted);
+        part.geometry.blocks = blocks.unwrap_or(part.geometry.blocks);
+        part.geometry.check().map_err(|reason| format!("--blocks: {reason}"))?;
+        let fits = |layout: &&mtd::OobLayout| {
+            layout.name.starts_with("linux-")
+                && (layout.page_bytes, layout.oob_bytes)
+                    == (part.geometry.page_data_bytes, part.geometry.page_oob_bytes)
+        };
+        let layout = LAYOUTS.iter().find(fits).ok_or_else(|| {
+            format!(
+                "--part {part_name}: pages of {} + {} bytes have no spare-area layout here: 2048 + 64 \
+                 and 512 + 16 have one",
+                part.geometry.page_data_bytes, part.geometry.page_oob_bytes
+            )
+        })?;
+        let chip = match &self.image {
+            Some(path) => load(path, &part)?,
+            None => Chip::new(&part, Storage::Bytes, &FaultSettings::default()),
+        };
+        if let Some(kind) = kind {
+            kind.profile(self.profile.as_deref()).map_err(|error| format!("--profile: {error}"))?;
+        }
+        let request = MountRequest {
+            profile: self.profile.clone(),
+            has_write_back: (1..NEVER_CENTISECS).contains(&self.dirty_writeback_centisecs),
+            seed: self.seed,
+            ..MountRequest::default()
+        };
+        let board = self.board.as_deref().map_or_else(|| Ok(Board::without_costs()), find_board)?;
+        let driver = Driver::of_board(layout, Rc::new(board));
+        let setup = Setup {
+            kind,
+            driver,
+            request,
+            part,
+            keeps_going: self.keep_going,
+            logs_operations: self.sequence.is_some(),
+        };
+        Ok(Bench { setup, chip })
+    }
+
+    fn write(&self, chip: &Chip, record: &Record) -> Result<(), String> {
+        if let Some(path) = &self.dump {
+            save(path, chip)?;
+        }
+        if let Some(path) = &self.sequence {
+            std::fs::write(path, sequence(record)).map_err(|error| at(path, &error))?;
+        }
+        if let Some(folder) = &self.dump_directory {
+            for (name, chip) in &record.kept {
+                let file = Path::new(name).file_name().ok_or_else(|| {
+                    format!("`{name}` cannot be the name of a file in {}", folder.display())
+                })?;
+                save(&folder.join(file), chip)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The catalogue board of that name, else the board file at that path.
+fn find_board(name: &str) -> Result<Board, String> {
+    if let Some(found) = board::find_board(name) {
+        return Ok(found);
+    }
+    if Path::new(name).is_file() {
+        return board::load_board(Path::new(name)).map_err(|error| error.to_string());
+    }
+    let known: Vec<String> = board::catalogue().into_iter().map(|board| board.name).collect();
+    Err(format!("--board: there is no board `{name}`: {} are known", known.join(", ")))
+}
+
+fn at(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+/// Blocks of a dump with spare areas.
+fn blocks_of_image(path: &Path, part: &Part) -> Result<u32, String> {
+    let length = std::fs::metadata(path).map_err(|error| at(path, &error))?.len();
+    let page_bytes = u64::from(part.geometry.page_data_bytes + part.geometry.page_oob_bytes);
+    let block_bytes = page_bytes * u64::from(part.geometry.pages_per_block);
+    if length == 0 || !length.is_multiple_of(block_bytes) {
+        return Err(format!(
+            "{}: {length} bytes are no whole number of blocks of {block_bytes} bytes: a dump holds \
+             data and spare area of every page, as `nanddump --oob` writes them",
+            path.display()
+        ));
+    }
+    u32::try_from(length / block_bytes)
+        .map_err(|_| format!("{}: {length} bytes are more than a chip has", path.display()))
+}
+
+fn load(path: &Path, part: &Part) -> Result<Chip, String> {
+    let file = File::open(path).map_err(|error| at(path, &error))?;
+    Chip::load_image(part, &mut BufReader::new(file), ImageLayout::WithOob)
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn save(path: &Path, chip: &Chip) -> Result<(), String> {
+    let mut writer = BufWriter::new(File::create(path).map_err(|error| at(path, &error))?);
+    chip.save_image(&mut writer, ImageLayout::WithOob)
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    writer.flush().map_err(|error| at(path, &error))
+}

@@ -1,0 +1,148 @@
+//! CFQ 3.4 on its own: merging of queues, exits, depth.
+
+use super::{Cfq, Flag, PARAMETERS_34, Tunables, V34};
+use crate::cfq::queue::QueueId;
+use crate::cfq::tests::{MILLISECOND_NS, bio};
+use crate::{Clock, Direction, Queue, Request, RequestId, Scheduler, Settings};
+use std::collections::BTreeMap;
+
+/// The scheduler with its request queue; requests are served at once, one at a time.
+struct Bench {
+    cfq: Cfq<V34>,
+    queue: Queue,
+    now_ns: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let clock = Clock { hz: 1000 };
+        let settings = Settings::new(&[PARAMETERS_34], &BTreeMap::new());
+        let mut tunables = Tunables::common(&settings.expect("defaults are valid"), clock);
+        tunables.target_latency = 300;
+        tunables.low_latency = true;
+        let own = V34::starting(clock.jiffies(0), 1000);
+        let cfq = Cfq::new(clock, tunables, own);
+        Self { cfq, queue: Queue::new(clock, true, 128), now_ns: 0 }
+    }
+
+    fn insert(&mut self, pid: u32, sector: u64) {
+        let request = Request {
+            bio: bio(pid, Direction::Read, sector),
+            start_jiffies: self.queue.jiffies(self.now_ns),
+            insert_ns: self.now_ns,
+            deadline: 0,
+            started: false,
+            sorted: false,
+        };
+        let id = self.queue.requests.add(request);
+        self.cfq.insert(self.now_ns, id, &mut self.queue);
+    }
+
+    fn take(&mut self) -> Option<RequestId> {
+        self.cfq.dispatch(self.now_ns, false, &mut self.queue);
+        let id = self.queue.take()?;
+        self.cfq.activate(self.now_ns, id, &mut self.queue);
+        Some(id)
+    }
+
+    fn complete(&mut self, id: RequestId) {
+        self.now_ns += MILLISECOND_NS;
+        self.queue.in_flight -= 1;
+        self.cfq.complete(self.now_ns, id, &mut self.queue);
+        self.queue.requests.remove(id);
+    }
+
+    /// Serves all that is dispatched without waiting.
+    fn serve(&mut self) {
+        while let Some(id) = self.take() {
+            self.complete(id);
+        }
+    }
+
+    fn queue_of(&self, pid: u32) -> Option<QueueId> {
+        let process = self.cfq.processes.find(pid)?;
+        self.cfq.processes[process].queues[1]
+    }
+
+    /// Two processes that read alternate blocks.
+    fn interleave(&mut self, blocks: std::ops::Range<u64>) {
+        for block in blocks {
+            self.insert(1, 16 * block);
+            self.insert(2, 16 * block + 8);
+            self.serve();
+        }
+    }
+}
+
+#[test]
+fn queues_that_work_side_by_side_are_merged_and_a_seeky_one_is_split() {
+    let mut bench = Bench::new();
+    bench.interleave(1..2);
+    assert_ne!(bench.queue_of(1), bench.queue_of(2));
+    bench.interleave(2..6);
+    let common = bench.queue_of(1);
+    assert!(common.is_some() && common == bench.queue_of(2));
+    let id = common.expect("was just seen");
+    assert_eq!(bench.cfq.queues[id].processes(), 2);
+    for far in 1..20 {
+        bench.insert(1, far * 1_000_000);
+        bench.insert(2, 500_000_000 - far * 1_000_000);
+        bench.serve();
+        bench.now_ns += 300 * MILLISECOND_NS;
+        if bench.cfq.timer_ns().is_some() {
+            bench.cfq.timer(bench.now_ns, &mut bench.queue);
+        }
+    }
+    assert_ne!(bench.queue_of(1), bench.queue_of(2));
+    let alone = [1, 2].map(|pid| bench.queue_of(pid).expect("each has a queue"));
+    for id in alone {
+        assert_eq!(bench.cfq.queues[id].processes(), 1);
+        assert!(!bench.cfq.queues[id].has(Flag::Cooperates));
+    }
+}
+
+#[test]
+fn the_exit_of_both_processes_frees_their_common_queue() {
+    let mut bench = Bench::new();
+    bench.interleave(1..6);
+    assert_eq!(bench.queue_of(1), bench.queue_of(2));
+    for pid in [1, 2] {
+        bench.cfq.exit(bench.now_ns, pid, &mut bench.queue);
+    }
+    assert_eq!(bench.cfq.busy, 0);
+    assert_eq!(bench.cfq.active, None);
+    bench.insert(3, 0);
+    bench.insert(4, 1_000_000);
+    let mut again = [3, 4].map(|pid| bench.queue_of(pid).map(|id| id.0));
+    again.sort_unstable();
+    assert_eq!(again, [Some(0), Some(1)], "both numbers are used again");
+}
+
+#[test]
+fn depth_is_assumed_then_measured_then_believed_for_ever() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.cfq.own.device_queues, None);
+    let mut block = 0;
+    let mut shallow = |bench: &mut Bench, completions: u32| {
+        for _ in 0..completions {
+            (0..8).for_each(|_| {
+                block += 1;
+                bench.insert(1, 8 * block);
+            });
+            let id = bench.take().expect("eight wait");
+            bench.complete(id);
+        }
+    };
+    shallow(&mut bench, 50);
+    assert_eq!(bench.cfq.own.device_queues, None);
+    shallow(&mut bench, 1);
+    assert_eq!(bench.cfq.own.device_queues, Some(false));
+    let together: Vec<RequestId> = (0..6).filter_map(|_| bench.take()).collect();
+    assert_eq!(together.len(), 6);
+    for id in together {
+        bench.complete(id);
+    }
+    assert_eq!(bench.cfq.own.device_queues, Some(true));
+    shallow(&mut bench, 100);
+    assert_eq!(bench.cfq.own.device_queues, Some(true));
+}

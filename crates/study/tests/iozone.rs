@@ -1,0 +1,183 @@
+//! Studies of IOzone on file systems on raw NAND.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use study::{Metric, Study, StudyError, StudyResults, load, run_study};
+
+const STUDY: &str = r#"
+name = "small"
+title = "IOzone on raw NAND"
+question = "Who is faster?"
+seed = 1
+repeats = 2
+part = "k9f2g08u0c"
+blocks = 64
+axis_order = ["file_system", "flash", "data", "cache", "passes", "scheduler"]
+
+[workload]
+kind = "iozone"
+options = "-i 0 -i 1 -s 256k -r 32k -e -c"
+
+[host]
+board = "s5pv210-datasheet"
+
+[flash_states.aged]
+fill_percent = 40
+rewritten_percent = 60
+file_kib_max = 128
+
+[scheduler_variants.hasty]
+scheduler = "deadline-2.6.32"
+set = { writes_starved = 1 }
+
+[axes]
+file_system = ["jffs2", "yaffs2"]
+flash = ["fresh", "aged"]
+data = ["pattern", "random"]
+cache = ["cold", "warm"]
+passes = [1]
+scheduler = ["noop"]
+"#;
+
+fn study(folder: &str, text: &str, overrides: &[&str]) -> Result<Study, StudyError> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("iozone-{folder}"));
+    std::fs::create_dir_all(&folder).expect("a folder for the study");
+    let path = folder.join("small.toml");
+    std::fs::write(&path, text).expect("room for the study");
+    let overrides: Vec<String> = overrides.iter().map(|given| (*given).to_owned()).collect();
+    load(&path, &overrides, None, false)
+}
+
+fn run(study: &Study, workers: usize) -> StudyResults {
+    run_study(study, workers, &mut |_, _, _| true).expect("a study that runs")
+}
+
+/// A metric of the first repeat by axis values and test.
+fn value(results: &StudyResults, axes: &[&str], metric: &str) -> f64 {
+    let found = results
+        .rows
+        .iter()
+        .find(|row| row.axes == axes && row.repeat == 0 && row.metric.name == metric);
+    number(&found.unwrap_or_else(|| panic!("{axes:?} {metric}")).metric)
+}
+
+fn number(metric: &Metric) -> f64 {
+    metric.value.to_string().parse().expect("a number")
+}
+
+#[test]
+fn a_matrix_has_a_row_a_test_and_a_digest_that_is_everyones() {
+    let small = study("matrix", STUDY, &[]).expect("right");
+    let results = run(&small, 1);
+    assert_eq!(results.columns.last().map(String::as_str), Some("test"));
+    let tests: Vec<&str> = results.rows.iter().map(|row| row.axes[6].as_str()).collect();
+    for test in ["write", "rewrite", "read", "reread"] {
+        assert!(tests.contains(&test), "{test}");
+    }
+    for workers in [2, 3] {
+        assert_eq!(run(&small, workers).digest(), results.digest(), "{workers} workers");
+    }
+    let elapsed = |axes: &[&str]| value(&results, axes, "elapsed_ns");
+    let warm = elapsed(&["yaffs2", "fresh", "random", "warm", "1", "noop", "read"]);
+    let cold = elapsed(&["yaffs2", "fresh", "random", "cold", "1", "noop", "read"]);
+    assert!(warm * 5.0 < cold, "{warm} {cold}");
+    let fresh = elapsed(&["jffs2", "fresh", "random", "cold", "1", "noop", "write"]);
+    let aged = elapsed(&["jffs2", "aged", "random", "cold", "1", "noop", "write"]);
+    assert!(fresh < aged, "after a mount the collector checks every node: {fresh} {aged}");
+    let programs = |data| {
+        let axes = ["jffs2", "fresh", data, "cold", "1", "noop", "write"];
+        value(&results, &axes, "page_programs")
+    };
+    assert!(programs("pattern") * 8.0 < programs("random"));
+}
+
+#[test]
+fn the_parts_of_the_time_add_up() {
+    let results = run(&study("parts", STUDY, &["repeats=1"]).expect("right"), 2);
+    let mut by_test: BTreeMap<Vec<String>, BTreeMap<&str, f64>> = BTreeMap::new();
+    for row in &results.rows {
+        by_test.entry(row.axes.clone()).or_default().insert(&row.metric.name, number(&row.metric));
+    }
+    for (axes, metrics) in by_test {
+        let parts = ["array_read_ns", "array_program_ns", "array_erase_ns", "transfer_ns"];
+        let sum: f64 =
+            parts.iter().chain(&["driver_ns", "software_ns"]).map(|part| metrics[part]).sum();
+        let elapsed = metrics["elapsed_ns"];
+        assert!((sum - elapsed).abs() <= elapsed * 0.002, "{axes:?}: {sum} of {elapsed}");
+        assert!(metrics["processor_ns"] <= elapsed);
+    }
+}
+
+/// No bio of these file systems meets a scheduler. A matrix simulates such cells once; simulated one
+/// by one they are equal.
+#[test]
+fn schedulers_have_no_path_to_these_file_systems() {
+    let names = ["noop", "anticipatory", "hasty", "cfq-2.6.29"];
+    let narrow = ["axes.flash=fresh", "axes.cache=cold", "axes.data=random"];
+    let single = |name: &str| {
+        let scheduler = format!("axes.scheduler={name}");
+        let overrides = [&narrow[..], &[scheduler.as_str()]].concat();
+        let results = run(&study(&format!("one-{name}"), STUDY, &overrides).expect("right"), 2);
+        let csv = results.to_csv();
+        assert!(csv.contains(&format!(",{name},")));
+        csv.replace(&format!(",{name},"), ",any,")
+    };
+    let alone: Vec<String> = names.iter().map(|name| single(name)).collect();
+    assert!(alone.iter().all(|csv| *csv == alone[0]));
+    let all = format!("axes.scheduler={}", names.join(","));
+    let overrides = [&narrow[..], &[all.as_str()]].concat();
+    let together = run(&study("all", STUDY, &overrides).expect("right"), 2);
+    for name in names {
+        let mark = format!(",{name},");
+        let own: Vec<String> = together
+            .to_csv()
+            .lines()
+            .filter(|line| line.contains(&mark))
+            .map(|line| line.replace(&mark, ",any,"))
+            .collect();
+        assert_eq!(own, alone[0].lines().skip(1).collect::<Vec<_>>(), "{name}");
+    }
+}
+
+#[test]
+fn passes_are_summed_and_the_kernel_names_the_profile() {
+    let overrides = [
+        "axes.flash=fresh",
+        "axes.cache=warm",
+        "axes.data=pattern",
+        "axes.passes=1,3",
+        "repeats=1",
+    ];
+    let results = run(&study("passes", STUDY, &overrides).expect("right"), 2);
+    let records = |passes| {
+        value(&results, &["yaffs2", "fresh", "pattern", "warm", passes, "noop", "write"], "records")
+    };
+    assert_eq!((records("1"), records("3")), (8.0, 24.0));
+    let newer = [&overrides[..], &["host.kernel=2.6.35"]].concat();
+    let others = run(&study("kernel", STUDY, &newer).expect("right"), 2);
+    assert_ne!(others.digest(), results.digest());
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let said = |overrides: &[&str]| match study("wrong", STUDY, overrides) {
+        Ok(_) => panic!("{overrides:?} was taken"),
+        Err(error) => error.to_string(),
+    };
+    let cases: [(&str, &[&str]); 10] = [
+        ("did you mean `jffs2`", &["axes.file_system=jffs"]),
+        ("did you mean `cfq-2.6.29`", &["axes.scheduler=cfq-2.6.28"]),
+        ("unknown state of the flash `old`", &["axes.flash=old"]),
+        ("test 9 is not modelled", &["workload.options=-i 9"]),
+        ("O_DIRECT", &["workload.options=-i 0 -I"]),
+        ("leave it to the axis `cache`", &["workload.options=-i 0 -U"]),
+        ("no layout of the spare area", &["part=k9gag08u0m"]),
+        ("fill_percent is 99", &["flash_states.aged.fill_percent=99"]),
+        ("`0` must be a number", &["axes.passes=0"]),
+        ("unknown board", &["host.board=s5pv210"]),
+    ];
+    for (expected, overrides) in cases {
+        let message = said(overrides);
+        assert!(message.contains(expected), "{overrides:?}: {message}");
+    }
+}

@@ -1,0 +1,447 @@
+"""`nandlab image`: images of raw NAND as files."""
+
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+EXIT_INCONSISTENT = 1
+
+_KINDS = {
+    "d": stat.S_IFDIR,
+    "f": stat.S_IFREG,
+    "l": stat.S_IFLNK,
+    "c": stat.S_IFCHR,
+    "b": stat.S_IFBLK,
+    "p": stat.S_IFIFO,
+    "s": stat.S_IFSOCK,
+}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Opening:
+    """How to read an image, where its bytes are not to be asked."""
+
+    fs: str | None = None
+    """jffs2 or yaffs2."""
+    oob_layout: str | None = None
+    """A name from `nandlab list layouts`."""
+    ecc: Literal["hamming", "none"] | None = None
+    """Code over the data of a page."""
+    page_size: str | None = None
+    """Data bytes of a page: 512 or 2KiB."""
+    block_size: str | None = None
+    """Data bytes of an erase block; 64 pages if left out, 32 small ones."""
+    vid_hdr_offset: int | None = None
+    """Where UBI keeps its second header: not for JFFS2 and YAFFS2."""
+    profile: str | None = None
+    """Generation of the code that reads it, from `nandlab list file-systems`."""
+
+    def for_engine(self) -> dict[str, Any]:
+        """The options as the engine takes them."""
+        sizes = {
+            "page_size": _bytes("--page-size", self.page_size),
+            "block_size": _bytes("--block-size", self.block_size),
+            "vid_hdr_offset": _natural("--vid-hdr-offset", self.vid_hdr_offset),
+        }
+        return {**asdict(self), **sizes}
+
+
+def application() -> "App":
+    """The commands below `nandlab image`."""
+    from cyclopts import App
+
+    app = App(name="image", help="Make, list, extract, check and compare images of raw NAND.")
+    app.command(make)
+    app.command(list_image, name="ls")
+    app.command(extract)
+    app.command(check)
+    app.command(info)
+    app.command(diff)
+    return app
+
+
+def list_image(
+    image: str,
+    /,
+    *,
+    hashes: Annotated[bool, Parameter(name="--hash", negative=())] = False,
+    output_format: Annotated[Literal["text", "json", "tsv"], Parameter(name="--format")] = "text",
+    opening: Opening | None = None,
+) -> int:
+    """List everything that an image holds.
+
+    What cannot be read is listed with the type ? and told on standard error; the exit code is 1
+    then.
+
+    Parameters
+    ----------
+    image
+        Dump with or without spare areas, as nanddump, mkfs.jffs2 or mkyaffs2image write it.
+    hashes
+        Read the files, and show their SHA-256.
+    output_format
+        text, as ls shows it; json; tsv, with the columns of docs/images.md.
+    opening
+        How to read the image.
+
+    """
+    from nandlab import engine
+    from nandlab.terminal.output import print_json
+
+    listing = engine.image_list(image, _options(opening), hashes=hashes)
+    if output_format == "tsv":
+        sys.stdout.write(listing["tsv"])
+    elif output_format == "json":
+        print_json(listing["rows"])
+    else:
+        for line in _lines(listing["rows"]):
+            print(line)
+    return _tell(image, listing["damage"])
+
+
+def extract(
+    image: str,
+    directory: str,
+    /,
+    *,
+    devices: bool | None = None,
+    owners: bool | None = None,
+    opening: Opening | None = None,
+) -> int:
+    """Extract the tree of an image into a new directory.
+
+    Nothing is written outside of the directory, which appears when it is complete. What cannot be
+    read or made is told on standard error; the exit code is 1 then.
+
+    Parameters
+    ----------
+    image
+        Dump with or without spare areas.
+    directory
+        Directory to make.
+    devices
+        Make devices, pipes and sockets: the default of root.
+    owners
+        Give files their owners: the default of root.
+    opening
+        How to read the image.
+
+    """
+    import os
+
+    from nandlab import engine
+    from nandlab.terminal.output import print_text
+
+    is_root = os.geteuid() == 0
+    done = engine.image_extract(
+        image,
+        _options(opening),
+        directory,
+        devices=is_root if devices is None else devices,
+        owners=is_root if owners is None else owners,
+    )
+    print_text(f"{directory}: {done['names']:,} names, {done['bytes']:,} bytes of files")
+    return _tell(image, done["left_out"])
+
+
+def check(
+    image: str,
+    /,
+    *,
+    output_format: Annotated[Literal["text", "json"], Parameter(name="--format")] = "text",
+    opening: Opening | None = None,
+) -> int:
+    """Check an image, without writing to it.
+
+    Exit codes: 0 consistent, 1 inconsistent, with every place named. What a power cut leaves, and
+    what the ECC corrects, is a note.
+
+    Parameters
+    ----------
+    image
+        Dump with or without spare areas.
+    output_format
+        text or json.
+    opening
+        How to read the image.
+
+    """
+    from nandlab import engine
+    from nandlab.terminal.output import print_json
+
+    report = engine.image_check(image, _options(opening))
+    findings = report["findings"]
+    if output_format == "json":
+        print_json(report)
+        return EXIT_INCONSISTENT if findings else 0
+    for remark in findings:
+        print(f"{remark['place']}: {remark['what']}")
+    for remark in report["notes"]:
+        print(f"note: {remark['place']}: {remark['what']}")
+    verdict = f"{len(findings)} inconsistencies" if findings else "consistent"
+    corrected = report["corrected_bits"]
+    print(f"{image}: {report['fs']}, {verdict}; {corrected} bits corrected")
+    return EXIT_INCONSISTENT if findings else 0
+
+
+def info(
+    image: str,
+    /,
+    *,
+    output_format: Annotated[Literal["text", "json"], Parameter(name="--format")] = "text",
+    opening: Opening | None = None,
+) -> int:
+    """Tell what an image is: file system, layout, blocks by state, ECC, use of space.
+
+    Parameters
+    ----------
+    image
+        Dump with or without spare areas.
+    output_format
+        text or json.
+    opening
+        How to read the image.
+
+    """
+    from nandlab import engine
+    from nandlab.terminal.output import print_json, print_table, print_text
+
+    answer = engine.image_info(image, _options(opening))
+    if output_format == "json":
+        print_json(answer)
+        return 0
+    remarks: Sequence[str] = answer.pop("remarks")
+    facts = []
+    for group, values in answer.items():
+        if isinstance(values, Mapping):
+            facts += [(f"{group}: {_words(name)}", _shown(value)) for name, value in values.items()]
+        else:
+            facts.append((_words(group), _shown(values)))
+    print_table("", ("", ""), facts)
+    for remark in remarks:
+        print_text(remark)
+    return 0
+
+
+def diff(
+    left: str,
+    right: str,
+    /,
+    *,
+    output_format: Annotated[Literal["text", "json"], Parameter(name="--format")] = "text",
+    opening: Opening | None = None,
+) -> int:
+    """Compare the trees of two images by path.
+
+    Exit codes: 0 the same, 1 different.
+
+    Parameters
+    ----------
+    left
+        Image.
+    right
+        Other image; it may be of another file system.
+    output_format
+        text or json.
+    opening
+        How to read both images.
+
+    """
+    from nandlab import engine
+    from nandlab.terminal.output import print_json
+
+    answer = engine.image_diff(left, right, _options(opening))
+    differences = answer["differences"]
+    if output_format == "json":
+        print_json(differences)
+    else:
+        for difference in differences:
+            for column, before, after in difference["columns"]:
+                print(f"{difference['path']}: {column} {before} {after}")
+    damaged = [
+        _tell(image, damage) for image, damage in zip((left, right), answer["damage"], strict=True)
+    ]
+    return EXIT_INCONSISTENT if differences or any(damaged) else 0
+
+
+def make(
+    image: str,
+    /,
+    *,
+    fs: str,
+    source: Annotated[str, Parameter(name="--from")],
+    device_table: str | None = None,
+    squash_uids: Annotated[bool, Parameter(negative=())] = False,
+    squash_perms: Annotated[bool, Parameter(negative=())] = False,
+    squash: Annotated[bool, Parameter(negative=())] = False,
+    pad: str | None = None,
+    size_limit: str | None = None,
+    oob: bool = True,
+    part: str = "nandsim-64MiB",
+    blocks: int | None = None,
+    page_size: str | None = None,
+    profile: str | None = None,
+    options: Annotated[list[str] | None, Parameter(name="--option", negative=())] = None,
+) -> int:
+    """Make an image of a directory.
+
+    The file system itself writes the image, on a blank chip; blocks without data at its end are
+    left out. No time in it is later than SOURCE_DATE_EPOCH, if that is set. The same tree makes the
+    same image.
+
+    Parameters
+    ----------
+    image
+        File to write.
+    fs
+        jffs2 or yaffs2.
+    source
+        Directory with the tree.
+    device_table
+        Owners and devices, a line each, as mkfs.jffs2 takes them.
+    squash_uids
+        Everything belongs to root.
+    squash_perms
+        Group and others cannot write; no set-uid, no set-gid.
+    squash
+        Both.
+    pad
+        Fill up with 0xFF: block, or data bytes such as 16MiB.
+    size_limit
+        Refuse to make an image with more data bytes.
+    oob
+        Write spare areas, with Linux's ECC; --no-oob writes data alone.
+    part
+        A name from `nandlab list parts`, or a file.
+    blocks
+        Blocks of the chip, if not the part's.
+    page_size
+        Data bytes of a page, if not the part's: 512 or 2KiB.
+    profile
+        Generation of the code, from `nandlab list file-systems`.
+    options
+        A mount option, such as compr=zlib; may be repeated.
+
+    """
+    import os
+
+    from nandlab import engine
+    from nandlab.terminal.output import print_text
+
+    made = engine.image_make(
+        source,
+        image,
+        {
+            "fs": fs,
+            "device_table": device_table,
+            "squash_uids": squash or squash_uids,
+            "squash_perms": squash or squash_perms,
+            "pad_to_block": pad == "block",
+            "pad_bytes": None if pad == "block" else _bytes("--pad", pad),
+            "size_limit_bytes": _bytes("--size-limit", size_limit),
+            "oob": oob,
+            "part": part,
+            "blocks": _natural("--blocks", blocks),
+            "page_size": _bytes("--page-size", page_size),
+            "profile": profile,
+            "options": options or [],
+            "source_date_epoch": _epoch(os.environ.get("SOURCE_DATE_EPOCH")),
+        },
+    )
+    print_text(
+        f"{image}: {made['names']:,} names, {made['pages']:,} pages, {made['bytes']:,} bytes"
+    )
+    return 0
+
+
+def _options(opening: Opening | None) -> dict[str, Any]:
+    return (opening or Opening()).for_engine()
+
+
+def _bytes(option: str, text: str | None) -> int | None:
+    from nandlab.byte_sizes import parse_bytes
+
+    return None if text is None else _natural(option, parse_bytes(text, option))
+
+
+def _natural(option: str, value: int | None) -> int | None:
+    from nandlab.errors import NandlabError
+
+    if value is not None and not 1 <= value < 2**32:
+        raise NandlabError(f"{option}: {value} must be at least 1 and below 2^32")
+    return value
+
+
+def _epoch(text: str | None) -> int | None:
+    from nandlab.errors import NandlabError
+
+    if text is None:
+        return None
+    if not text.isdigit() or int(text) >= 2**32:
+        raise NandlabError(f"SOURCE_DATE_EPOCH: {text!r} is no number of seconds since 1970")
+    return int(text)
+
+
+def _tell(image: str, damage: Sequence[Mapping[str, str]]) -> int:
+    """Names what could not be read, and says so in the exit code."""
+    for one in damage:
+        print(f"nandlab: {image}: {one['path']}: {one['what']}", file=sys.stderr)
+    return EXIT_INCONSISTENT if damage else 0
+
+
+def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rows as `ls -l` has them, with times in UTC."""
+    cells = [
+        (
+            _mode(row),
+            str(row["nlink"]),
+            str(row["uid"]),
+            str(row["gid"]),
+            row["rdev"] or str(row["size"]),
+            _time(row["mtime"]),
+            *([row["sha256"] or "-"] if "sha256" in row else []),
+            row["path"] + (f" -> {row['target']}" if row["target"] is not None else ""),
+        )
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
+    right = {1, 2, 3, 4}
+    return [
+        " ".join(
+            [
+                cell.rjust(width) if index in right else cell.ljust(width)
+                for index, (cell, width) in enumerate(zip(row, widths, strict=False))
+            ]
+            + [row[-1]]
+        )
+        for row in cells
+    ]
+
+
+def _mode(row: Mapping[str, Any]) -> str:
+    kind = _KINDS.get(row["type"])
+    return "??????????" if kind is None else stat.filemode(kind | int(row["mode"], 8))
+
+
+def _time(seconds: int) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _shown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

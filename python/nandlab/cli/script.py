@@ -1,0 +1,178 @@
+"""`nandlab script`."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from nandlab.terminal.output import OutputFormat
+
+
+def script(
+    file: str,
+    /,
+    *,
+    fs: str | None = None,
+    part: str | None = None,
+    blocks: int | None = None,
+    profile: str | None = None,
+    board: str | None = None,
+    image: Path | None = None,
+    dump: Path | None = None,
+    dump_dir: Path | None = None,
+    seed: int = 1,
+    dirty_writeback_centisecs: int = 500,
+    vid_hdr_offset: int | None = None,
+    keep_going: Annotated[bool, Parameter(negative=())] = False,
+    counts: Path | None = None,
+    workload: str | None = None,
+    seq: Path | None = None,
+    place: Annotated[Literal["simulation", "kernel"], Parameter(name="--in")] = "simulation",
+    manifest: Path | None = None,
+    output_format: OutputFormat = "table",
+) -> int:
+    """Carry out a script of system calls on a file system over raw NAND.
+
+    Prints reads, programs and erases of the chip for each phase of the script, and its simulated
+    time. docs/scripts.md describes the language.
+
+    Parameters
+    ----------
+    file
+        The script, or - for standard input.
+    fs
+        File system (see `nandlab list file-systems`); needed only where the script names none.
+    part
+        Chip: a name (see `nandlab list parts`) or a part file; nandsim-64MiB if left out.
+    blocks
+        Blocks of the chip, in place of the part's own number.
+    profile
+        Kernel or library whose habits the file system has, such as linux-6.12.
+    board
+        Host (see `nandlab list boards`) or a board file; one that costs no time if left out.
+    image
+        Dump with spare areas that the chip holds at the beginning; else it is erased.
+    dump
+        Where the chip is written at the end, data and spare area of every page.
+    dump_dir
+        Folder for the chips that the script keeps with snap and save.
+    seed
+        Draws what a kernel takes from its clock; the column `run` of the counts.
+    dirty_writeback_centisecs
+        Interval of the periodic write-back; 0, or 360000 and more, for none.
+    vid_hdr_offset
+        Offset of UBI's volume identifier header. UBI is not here yet.
+    keep_going
+        Calls that fail are told and passed over.
+    counts
+        Where the counts by phase are written as CSV.
+    workload
+        Name in the counts; the file's stem, with its first - as /, if left out.
+    seq
+        Where every operation of the chip is written in order.
+    place
+        kernel: a real Linux kernel carries the script out, in an emulated machine.
+    manifest
+        With --in kernel: where the tree is written that the kernel shows at the end.
+    output_format
+        How to print the phases.
+
+    """
+    from nandlab import engine
+    from nandlab.byte_sizes import natural_number
+    from nandlab.errors import NandlabError
+    from nandlab.terminal.progress import progress_bar
+    from nandlab.whole_files import whole_files
+
+    if vid_hdr_offset is not None:
+        raise NandlabError("--vid-hdr-offset: UBI is not here yet; leave the option out")
+    if blocks is not None:
+        natural_number("--blocks", blocks)
+    shown, text = read_script(file)
+    if place == "kernel":
+        raise NandlabError("--in kernel: not here yet")
+    if manifest is not None:
+        raise NandlabError("--manifest: only a kernel writes one; give --in kernel")
+    with whole_files() as files, progress_bar(shown) as progress:
+        answer = engine.run_script(
+            shown,
+            text,
+            {
+                "fs": fs,
+                "part": part,
+                "blocks": blocks,
+                "profile": profile,
+                "board": board,
+                "image": _path(image),
+                "seed": natural_number("--seed", seed, least=0, bits=64),
+                "dirty_writeback_centisecs": natural_number(
+                    "--dirty-writeback-centisecs", dirty_writeback_centisecs, least=0
+                ),
+                "keep_going": keep_going,
+                "workload": workload or workload_name(shown),
+                "dump": _path(files.file(dump)),
+                "sequence": _path(files.file(seq)),
+                "dump_directory": _path(files.folder(dump_dir)),
+            },
+            progress,
+        )
+        if (target := files.file(counts)) is not None:
+            target.write_text(answer["counts_csv"], encoding="utf-8")
+    _print(answer, output_format)
+    return 0
+
+
+def workload_name(shown: str) -> str:
+    """The name of a workload by its file: the stem with its first - as /."""
+    return Path(shown).stem.replace("-", "/", 1)
+
+
+def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
+    import csv
+    import sys
+
+    from nandlab.terminal.output import print_csv, print_json, print_table
+
+    for failure in answer["failures"]:
+        print(failure, file=sys.stderr)
+    for finding in answer["findings"]:
+        print(f"found: {finding}", file=sys.stderr)
+    if output_format == "json":
+        print_json({name: value for name, value in answer.items() if name != "counts_csv"})
+    elif output_format == "csv":
+        head, *rows = csv.reader(answer["counts_csv"].splitlines())
+        print_csv(head, rows)
+    else:
+        title = f"{answer['file_system']}, {answer['profile']}" if answer["file_system"] else ""
+        print_table(
+            title,
+            ("phase", "reads", "programs", "erases", "simulated time"),
+            [
+                (
+                    row["phase"],
+                    *(f"{row[kind]:,}" for kind in ("reads", "programs", "erases")),
+                    f"{row['duration_ns'] / 1e9:,.3f} s",
+                )
+                for row in answer["phases"]
+            ],
+            frozenset({1, 2, 3, 4}),
+        )
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def read_script(argument: str) -> tuple[str, str]:
+    """What to call the script in messages, and its text."""
+    import sys
+
+    from nandlab.cli.standard_input import shown_dash
+    from nandlab.errors import NandlabError
+
+    given = shown_dash(argument)
+    try:
+        data = sys.stdin.buffer.read() if given == "-" else Path(given).read_bytes()
+        return ("standard input" if given == "-" else given), data.decode()
+    except UnicodeDecodeError:
+        raise NandlabError(f"{given} is no text: a script in UTF-8 is needed") from None

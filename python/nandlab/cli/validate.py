@@ -1,0 +1,38 @@
+"""`nandlab validate`."""
+
+from pathlib import Path
+
+
+def validate(*, out: Path | None = None) -> int:
+    """Replay the recorded workloads on raw NAND and compare operation counts with real code.
+
+    Exit code 1 if a figure is not as near as asked and nothing explains that.
+
+    Parameters
+    ----------
+    out
+        Where the page is written, as docs/validation.md; it is printed if left out.
+
+    """
+    import sys
+
+    from nandlab.cli import EXIT_DIFFERENT
+    from nandlab.terminal.progress import progress_bar
+    from nandlab.validation.comparison import compare
+    from nandlab.validation.page import render
+    from nandlab.validation.workloads import find_workloads
+    from nandlab.whole_files import whole_files
+
+    with whole_files() as files:
+        target = files.file(out)
+        with progress_bar("validate") as progress:
+            figures = compare(find_workloads(), progress)
+        page = render(figures)
+        if target is None:
+            sys.stdout.write(page)
+        else:
+            target.write_text(page, encoding="utf-8")
+    wrong = [one for one in figures if not one.holds and one.explanation is None]
+    for figure in wrong:
+        print(f"differs: {figure.workload.name} {figure.phase} {figure.kind}", file=sys.stderr)
+    return EXIT_DIFFERENT if wrong else 0

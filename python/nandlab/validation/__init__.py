@@ -1,0 +1,1 @@
+"""Operation counts of the file systems on raw NAND against those of real code."""

@@ -1,0 +1,139 @@
+"""Calibration, verdict and sections of scheduler-filesystem on made-up rows, and on real cells."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nandlab.calibration import run_cells
+from nandlab.report.page import sections_of
+from nandlab.results.reference import read_reference
+from nandlab.results.study_result import StudyResult
+from nandlab.verdicts import judge
+from nandlab.verdicts.page_costs import page_costs
+from nandlab.verdicts.scheduler_filesystem_causes import slow_stretches, spans
+from nandlab.verdicts.scheduler_filesystem_view import CALIBRATED, DATASHEET, SCHEDULERS, View
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "studies" / "scheduler-filesystem.reference.csv"
+AXES = ["board", "flash", "data", "cache", "passes", "file_system", "file_mib", "scheduler", "test"]
+
+# Seconds and pages of a mebibyte on the made-up board without calibration.
+WRITE_S, READ_S, PAGES = 0.25, 0.125, 500
+
+
+def rows(board: str, scheduler: str, flash: str = "fresh", times: float = 1.0) -> list[list[Any]]:
+    found: list[list[Any]] = []
+    for file_system, slower in (("jffs2", 3.0), ("yaffs2", 1.0)):
+        for size in (1, 4):
+            for test, seconds in (("write", WRITE_S), ("read", READ_S)):
+                place = [board, flash, "random", "cold", "1", file_system, str(size), scheduler]
+                pages = PAGES * size
+                reads, programs = (0, pages) if test == "write" else (pages, 0)
+                for repeat in range(2):
+                    elapsed = seconds * slower * size * times * 1e9
+                    values = {
+                        "elapsed_ns": elapsed,
+                        "page_reads": reads,
+                        "page_programs": programs,
+                        "array_program_ns": elapsed * 0.7,
+                        "software_ns": elapsed * 0.3,
+                    }
+                    found += [
+                        [*place, test, repeat, metric, value, "ns"]
+                        for metric, value in values.items()
+                    ]
+    return found
+
+
+def result_of(found: list[list[Any]]) -> StudyResult:
+    return StudyResult.from_engine(
+        {
+            "study": {"name": "scheduler-filesystem", "title": "made up", "seed": 1},
+            "columns": AXES,
+            "rows": found,
+            "results_digest": "ef" * 32,
+            "tables": [],
+        },
+        read_reference(REFERENCE),
+    )
+
+
+@pytest.fixture
+def result() -> StudyResult:
+    tied = [row for scheduler in SCHEDULERS for row in rows(CALIBRATED, scheduler, times=5.0)]
+    aged = rows(CALIBRATED, "noop", flash="aged", times=20.0)
+    return result_of(tied + rows(DATASHEET, "noop") + aged)
+
+
+def test_costs_follow_from_cells(result: StudyResult) -> None:
+    view = View(result)
+    one = page_costs(view, 1)
+    assert one is not None
+    read = [(0.4432 - READ_S) / PAGES, (1.7679 - 4 * READ_S) / (4 * PAGES)]
+    write = [(1.2579 - WRITE_S) / PAGES, (5.0125 - 4 * WRITE_S) / (4 * PAGES)]
+    assert one.read_page_ns == pytest.approx(sum(read) / 2 * 1e9, abs=500)
+    assert one.program_page_ns == pytest.approx(sum(write) / 2 * 1e9, abs=500)
+    three = page_costs(view, 3)
+    assert three is not None
+    assert three.written_page_ns == pytest.approx(one.written_page_ns / 3)
+    assert three.read_page_ns < one.read_page_ns / 3
+
+
+def test_the_calibrated_board_is_what_the_published_cells_imply() -> None:
+    found = page_costs(run_cells(), 1)
+    assert found is not None
+    assert found.cells == 10
+    boards = {
+        name: tomllib.loads((ROOT / "boards" / f"{name}.toml").read_text(encoding="utf-8"))
+        for name in (CALIBRATED, DATASHEET)
+    }
+    costs = boards[CALIBRATED]["raw_nand"]
+    assert (costs["read_page_ns"], costs["program_page_ns"]) == (
+        found.read_page_ns,
+        found.program_page_ns,
+    )
+    # Nothing else differs between the two.
+    for board in boards.values():
+        for key in ("name", "summary"):
+            del board[key]
+        for key in ("read_page_ns", "program_page_ns"):
+            del board["raw_nand"][key]
+            del board["sources"][f"raw_nand.{key}"]
+    assert boards[CALIBRATED] == boards[DATASHEET]
+
+
+def test_ties_are_named_and_a_difference_would_be_seen(result: StudyResult) -> None:
+    verdict = judge(result)
+    assert verdict.headline.startswith("The scheduler does not matter to JFFS2 and YAFFS2")
+    assert any("tied by construction" in sentence for sentence in verdict.sentences)
+    best = [claim for claim in verdict.claims if claim.identifier == "jffs2-write-best"]
+    assert best[0].evaluations[0].holds is False
+    slower = [row for name in SCHEDULERS[1:] for row in rows(CALIBRATED, name, times=5.5)]
+    other = judge(result_of(rows(CALIBRATED, "noop", times=5.0) + slower))
+    assert "defect" in other.headline
+
+
+def test_spans_and_slow_stretches(result: StudyResult) -> None:
+    view = View(result)
+    found = {(one.file_system, one.test, one.size): one for one in spans(view)}
+    span = found["jffs2", "write", "1"]
+    assert span.ours == pytest.approx(4.0)
+    assert span.published == pytest.approx(13.8445 / 7.0409)
+    assert span.is_explained
+    assert span.repeats == 1.0
+    stretches = {one.scheduler: one for one in slow_stretches(view, "jffs2", "write")}
+    assert stretches["noop"].sizes == ("1", "2")
+    assert stretches["anticipatory"].sizes == ()
+    assert stretches["deadline"].mebibytes == 70
+    assert all(one.is_at_start for one in stretches.values())
+
+
+def test_the_report_has_every_section(result: StudyResult) -> None:
+    found = {section.identifier: section for section in sections_of(result, judge(result), [])}
+    assert list(found) == ["cells", "claims", "where", "passes", "causes", "settings"]
+    assert len(found["cells"].tables) == 2
+    lines = [line for line in found["cells"].tables[0].rows if line[0] == "write"]
+    assert [line[1] for line in lines][-1] == "simulated, all four"
+    assert len(found["passes"].tables[0].rows) == 3

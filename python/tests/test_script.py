@@ -1,0 +1,105 @@
+"""`nandlab script`: counts, files it writes, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nandlab.cli import main
+from nandlab.cli.script import workload_name
+
+pytestmark = pytest.mark.usefixtures("engine_is_built")
+
+WORKLOADS = Path(__file__).parents[2] / "workloads" / "raw-nand"
+SCRIPT = "phase one\nmount -\nput a 644 20000 4096 x 1 fsync\nsnap /tmp/kept.oob\numount\nphase -\n"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "some-small-thing.ops"
+    path.write_text(SCRIPT, encoding="utf-8")
+    return path
+
+
+def _fails(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["script", *(str(one) for one in arguments)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("nandlab: error: ")
+    assert error.count("\n") == 1
+    return error.removeprefix("nandlab: error: ").rstrip()
+
+
+def test_all_files_are_written(script: Path, tmp_path: Path) -> None:
+    counts, sequence, dump = tmp_path / "counts.csv", tmp_path / "all.seq", tmp_path / "end.oob"
+    options = [
+        "--fs",
+        "jffs2",
+        "--blocks",
+        "16",
+        "--seed",
+        "5",
+        "--dump-dir",
+        str(tmp_path / "kept"),
+    ]
+    options += ["--counts", str(counts), "--seq", str(sequence), "--dump", str(dump)]
+    assert main(["script", str(script), *options]) == 0
+    head, row = counts.read_text(encoding="utf-8").splitlines()
+    recorded = (WORKLOADS / "counts.csv").read_text(encoding="utf-8").splitlines()[0]
+    assert head == recorded
+    cells = dict(zip(head.split(","), row.split(","), strict=True))
+    assert cells["workload"] == "some/small-thing"
+    assert (cells["run"], cells["implementation"]) == ("5", "linux-6.12")
+    lines = sequence.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "# phase one"
+    assert sum(line[0] in "PQ" for line in lines) == int(cells["programs"])
+    assert dump.stat().st_size == 16 * 64 * 2112
+    assert (tmp_path / "kept" / "kept.oob").stat().st_size == dump.stat().st_size
+    again = tmp_path / "again.ops"
+    again.write_text("read a 4096\n", encoding="utf-8")
+    assert main(["script", str(again), "--fs", "jffs2", "--image", str(dump)]) == 0
+
+
+def test_json_and_equal_seeds(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = []
+    for _ in range(2):
+        command = ["script", str(script), "--fs", "yaffs2", "--output-format", "json"]
+        assert main(command) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    assert answers[0] == answers[1]
+    assert answers[0]["phases"][0]["phase"] == "one"
+    assert (answers[0]["file_system"], answers[0]["profile"]) == ("yaffs2", "linux-6.1")
+
+
+def test_calls_that_fail_end_the_script_or_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fails.ops"
+    path.write_text("mkdir a 755\nunlink b\nrmdir a\n", encoding="utf-8")
+    dump = tmp_path / "dump.oob"
+    error = _fails(capsys, path, "--fs", "jffs2", "--dump", dump)
+    assert error == f"{path}:2: unlink: ENOENT: no such file or directory"
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["fails.ops"]
+    assert main(["script", str(path), "--fs", "jffs2", "--keep-going"]) == 0
+    assert f"{path}:2: unlink" in capsys.readouterr().err
+
+
+def test_what_is_refused(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "give --fs: jffs2" in _fails(capsys, script)
+    assert "UBI is not here yet" in _fails(capsys, WORKLOADS / "ubifs-base-x.ops")
+    assert "UBI is not here yet" in _fails(capsys, script, "--vid-hdr-offset", "512")
+    assert "--fs: there is no file system `ext4`" in _fails(capsys, script, "--fs", "ext4")
+    wrong = _fails(capsys, script, "--fs", "jffs2", "--profile", "linux-1.0")
+    assert "no profile `linux-1.0`" in wrong
+    assert "no board `mine`" in _fails(capsys, script, "--fs", "jffs2", "--board", "mine")
+    assert "must be at least 1" in _fails(capsys, script, "--fs", "jffs2", "--blocks", "0")
+    image = tmp_path / "short.oob"
+    image.write_bytes(bytes(1000))
+    assert "whole number of blocks" in _fails(capsys, script, "--fs", "jffs2", "--image", image)
+    bad = tmp_path / "bad.ops"
+    bad.write_text("sync\ncmd rm -rf /\n", encoding="utf-8")
+    assert _fails(capsys, bad, "--fs", "jffs2").startswith(f"{bad}:2: `cmd rm -rf /` is not")
+
+
+def test_the_name_of_a_workload() -> None:
+    assert workload_name("some/where/jffs2-base-x.ops") == "jffs2/base-x"
+    assert workload_name("plain.ops") == "plain"
