@@ -152,9 +152,8 @@ impl Engine {
             let Some(bitmap) = self.data_block(ifile, block).await? else { continue };
             let used = bits(&bitmap.data.borrow());
             let descriptors = self.data_block(ifile, layout.descriptor_block(group)).await?;
-            let free = descriptors.map(|buffer| {
-                get_u32(&buffer.data.borrow(), layout.free_count_at(group))
-            });
+            let free = descriptors
+                .map(|buffer| get_u32(&buffer.data.borrow(), layout.free_count_at(group)));
             let counted = layout.per_group() as u32 - used.len() as u32;
             if free != Some(counted) {
                 check.find(format!("group {group} of inodes: {counted} free, {free:?} counted"));
@@ -212,9 +211,8 @@ impl Engine {
             let Some(bitmap) = self.data_block(&self.dat, block).await? else { continue };
             let used = bits(&bitmap.data.borrow());
             let descriptors = self.data_block(&self.dat, layout.descriptor_block(group)).await?;
-            let free = descriptors.map(|buffer| {
-                get_u32(&buffer.data.borrow(), layout.free_count_at(group))
-            });
+            let free = descriptors
+                .map(|buffer| get_u32(&buffer.data.borrow(), layout.free_count_at(group)));
             let counted = layout.per_group() as u32 - used.len() as u32;
             if free != Some(counted) {
                 check.find(format!("group {group} of the DAT: {counted} free, {free:?} counted"));

@@ -196,7 +196,8 @@ impl Engine {
     async fn protected_checkpoint(&self, period_s: u64) -> Result<u64, Errno> {
         let since = self.now_s().saturating_sub(period_s);
         let all = self.checkpoints().await?;
-        let is_young = |created: u64| if period_s == 0 { created > since } else { created >= since };
+        let is_young =
+            |created: u64| if period_s == 0 { created > since } else { created >= since };
         let first = all.iter().find(|checkpoint| is_young(checkpoint.created));
         Ok(first.map_or(self.position.get().last_checkpoint, |checkpoint| checkpoint.number))
     }

@@ -133,9 +133,10 @@ impl Engine {
         if timer_counts || state.requested.get() != state.done.get() {
             return Some(Mode::Checkpoint);
         }
-        state.flush_is_requested.get().then(|| {
-            if state.is_unclosed.get() { Mode::Checkpoint } else { Mode::Flush }
-        })
+        state
+            .flush_is_requested
+            .get()
+            .then(|| if state.is_unclosed.get() { Mode::Checkpoint } else { Mode::Flush })
     }
 
     /// A superblock that is long out of date is written with the next checkpoint.
@@ -220,8 +221,7 @@ impl Engine {
                 if !file.is_queued.get() || file.dirty_data().is_empty() {
                     return Ok(());
                 }
-                let result =
-                    self.build_logs(Mode::DataSync(file.number), Submitter::Caller).await;
+                let result = self.build_logs(Mode::DataSync(file.number), Submitter::Caller).await;
                 state.is_device_flushed.set(false);
                 return result;
             }

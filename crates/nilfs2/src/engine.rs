@@ -127,8 +127,9 @@ impl Engine {
     pub(crate) fn super_root_files(sim: &Sim, root: &SuperRoot) -> [Rc<File>; 3] {
         use crate::map::Map;
         use crate::records::{CPFILE_INODE, DAT_INODE, SUFILE_INODE};
-        [(DAT_INODE, &root.dat), (CPFILE_INODE, &root.cpfile), (SUFILE_INODE, &root.sufile)]
-            .map(|(number, inode)| File::new(sim, number, inode.clone(), Map::new(number, inode.map)))
+        [(DAT_INODE, &root.dat), (CPFILE_INODE, &root.cpfile), (SUFILE_INODE, &root.sufile)].map(
+            |(number, inode)| File::new(sim, number, inode.clone(), Map::new(number, inode.map)),
+        )
     }
 
     /// The clock of logs and superblocks, seconds since 1970.

@@ -4,9 +4,9 @@ use crate::engine::Engine;
 use crate::medium::{BlockMedium, Submitter};
 use crate::mount::{self, MountError};
 use crate::profile::MountOptions;
+use crate::records::{Checkpoint, ROOT_INODE, SegmentUsage};
 use crate::recovery::LogReader;
 use crate::summary::{FileInfo, LogHeader};
-use crate::records::{Checkpoint, ROOT_INODE, SegmentUsage};
 use posix::{
     Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
     NewInode, PAGE_BYTES, SpaceUse,

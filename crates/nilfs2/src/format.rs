@@ -13,9 +13,7 @@ use crate::records::{
 use crate::summary::{
     BlockInfo, FileInfo, LOG_BEGIN, LOG_END, LOG_SUPER_ROOT, LogHeader, encode_summary, seal,
 };
-use crate::superblock::{
-    STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock,
-};
+use crate::superblock::{STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
 use posix::Time;
 use thiserror::Error;
 
@@ -195,8 +193,7 @@ fn first_log(options: &FormatOptions, segments: u64) -> Vec<u8> {
     let (dat_groups, dat_bitmap) = allocator(VIRTUAL_BLOCKS as u32 + 1);
     let mut dat = vec![0; BLOCK];
     for number in 1..=VIRTUAL_BLOCKS {
-        let entry =
-            DatEntry { block: FIRST_BLOCK + number, start: FIRST_CHECKPOINT, end: NO_END };
+        let entry = DatEntry { block: FIRST_BLOCK + number, start: FIRST_CHECKPOINT, end: NO_END };
         entry.encode(&mut dat[number as usize * DAT_ENTRY_BYTES..]);
     }
     let data = |inode, first: u64, count: u64| FileInfo {

@@ -52,6 +52,4 @@ pub use medium::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
 pub use memory_medium::{Bio, MemoryMedium};
 pub use mount::MountError;
 pub use profile::{CpuCosts, MountOptions, PROFILES, Profile, find_profile};
-pub use superblock::{
-    STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock,
-};
+pub use superblock::{STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};

@@ -199,9 +199,8 @@ impl BlockMedium for MemoryMedium {
         }
         if flags.is_durable {
             let mut volatile = self.volatile.borrow_mut();
-            volatile.retain(|(block, _)| {
-                !(first_block..first_block + blocks as u64).contains(block)
-            });
+            volatile
+                .retain(|(block, _)| !(first_block..first_block + blocks as u64).contains(block));
         }
         Box::pin(ready(Ok(Box::pin(ready(Ok(()))) as Pending<'static, ()>)))
     }

@@ -13,7 +13,9 @@ use crate::records::{
     SEGMENT_USAGE_BYTES,
 };
 use crate::recovery::{Found, LogReader, find_checkpoint};
-use crate::superblock::{STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
+use crate::superblock::{
+    STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock,
+};
 use posix::Errno;
 use sim::{Cpus, Lock, RwLock, Sim};
 use std::cell::{Cell, RefCell};

@@ -52,9 +52,7 @@ impl Engine {
             return Err(Errno::Enoent);
         }
         let (mode, device) = match new {
-            NewInode::Regular(permissions) => {
-                (FileType::Regular.mode_bits() | permissions, (0, 0))
-            }
+            NewInode::Regular(permissions) => (FileType::Regular.mode_bits() | permissions, (0, 0)),
             NewInode::Directory(permissions) => {
                 if parent.inode.borrow().links >= LINKS_MAX {
                     return Err(Errno::Emlink);
@@ -236,8 +234,7 @@ impl Engine {
         self.may_allocate()?;
         let file = self.file(inode).await?;
         self.compute_bytes(part.len() as u64, self.options.costs.copy_ps_per_byte).await;
-        let is_hole =
-            file.cached(page).is_none() && self.map_lookup(&file, page).await?.is_none();
+        let is_hole = file.cached(page).is_none() && self.map_lookup(&file, page).await?.is_none();
         self.put_data(&file, page, bytes.to_vec()).await?;
         let end = page * PAGE_BYTES as u64 + part.end as u64;
         {

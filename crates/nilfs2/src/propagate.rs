@@ -104,18 +104,16 @@ impl Engine {
         if file.cleaned_checkpoint.is_some() {
             let virtual_block = buffer.virtual_block.get();
             self.dat_move(virtual_block, block).await?;
-            let offset = if buffer.is_node {
-                node::key(&buffer.data.borrow(), 0)
-            } else {
-                buffer.key.get()
-            };
+            let offset =
+                if buffer.is_node { node::key(&buffer.data.borrow(), 0) } else { buffer.key.get() };
             return Ok(BlockInfo { virtual_block, offset, level: 0 });
         }
         let _lock = file.map_lock.write().await;
         let pointers = file.map.borrow().pointers;
         if !file.map.borrow().is_tree() {
             let key = buffer.key.get();
-            let pointer = self.map_find(file, key).await?.ok_or_else(|| self.unmapped(file, key))?;
+            let pointer =
+                self.map_find(file, key).await?.ok_or_else(|| self.unmapped(file, key))?;
             if pointers == Pointers::Physical {
                 file.map.borrow_mut().set_direct(key, block);
                 return Ok(BlockInfo { virtual_block: 0, offset: key, level: 0 });

@@ -114,10 +114,8 @@ impl Engine {
         };
         self.constructor.is_superblock_dirty.set(false);
         for (index, (offset, superblock)) in writes.iter().enumerate() {
-            let flushes =
-                index == 0 && self.options.profile.flushes && self.options.has_barrier;
-            let flags =
-                WriteFlags { is_sync: true, flushes_before: flushes, is_durable: flushes };
+            let flushes = index == 0 && self.options.profile.flushes && self.options.has_barrier;
+            let flags = WriteFlags { is_sync: true, flushes_before: flushes, is_durable: flushes };
             self.write_superblock(*offset, superblock, flags, submitter).await?;
             if index == 0 {
                 self.constructor.is_device_flushed.set(true);

@@ -100,11 +100,7 @@ impl Path {
     }
 
     /// Works on a node and the sibling of its level, which are marked dirty.
-    fn with_sibling<R>(
-        &self,
-        level: usize,
-        work: impl FnOnce(&mut [u8], &mut [u8]) -> R,
-    ) -> R {
+    fn with_sibling<R>(&self, level: usize, work: impl FnOnce(&mut [u8], &mut [u8]) -> R) -> R {
         let step = &self.steps[level];
         let node = step.node.as_ref().expect("only blocks have siblings");
         let sibling = step.sibling.as_ref().expect("a sibling was chosen");

@@ -26,9 +26,7 @@ fn an_empty_file_system_is_that_of_mkfs() {
     let mut image = Vec::new();
     medium.save(&mut image).expect("memory");
     assert_eq!(image.len(), expected.len());
-    for (block, (found, expected)) in
-        image.chunks(4096).zip(expected.chunks(4096)).enumerate()
-    {
+    for (block, (found, expected)) in image.chunks(4096).zip(expected.chunks(4096)).enumerate() {
         assert!(found == expected, "block {block} differs");
     }
 }

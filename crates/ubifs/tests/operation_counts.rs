@@ -188,7 +188,7 @@ impl Replay {
 
 fn replay(script: &str, blocks: u32, header_offset: Option<u32>) -> Vec<(String, Counts)> {
     let result = Rc::new(RefCell::new(Vec::new()));
-    let (out, script) = (result.clone(), text(&format!("oplog/{script}.ops")));
+    let (out, script) = (result.clone(), text(&format!("{script}.ops")));
     let job = move |bench| async move {
         let mut replay = Replay {
             bench,

@@ -364,7 +364,12 @@ impl Model {
         Ok(())
     }
 
-    async fn truncate(&mut self, fs: &Nilfs2, stream: &mut Stream, path: &str) -> Result<(), Errno> {
+    async fn truncate(
+        &mut self,
+        fs: &Nilfs2,
+        stream: &mut Stream,
+        path: &str,
+    ) -> Result<(), Errno> {
         let id = self.paths[path];
         let old = self.nodes[&id].data.len() as u32;
         let bytes = match stream.below(4) {

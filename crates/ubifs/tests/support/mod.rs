@@ -14,10 +14,10 @@ use ubi::{AttachOptions, Ubi};
 use ubifs::{MountError, MountOptions, Ubifs, Volume, find_profile};
 use vfs::Manifest;
 
-/// A file of this crate's test data, or of that of `ubi`.
+/// A file of this crate's test data, of that of `ubi`, or a workload.
 pub(crate) fn data(name: &str) -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let places = ["tests/data", "../ubi/tests/data", "../script/tests/data"];
+    let places = ["tests/data", "../ubi/tests/data", "../../workloads/raw-nand"];
     let found = places.iter().map(|place| root.join(place).join(name)).find(|path| path.exists());
     let path = found.unwrap_or_else(|| panic!("no test data {name}"));
     let bytes = std::fs::read(&path).expect("it reads");
