@@ -86,8 +86,9 @@ impl Replay {
     async fn line(&mut self, line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
+        // Inodes keep whole seconds, and a phase took the kernel less.
         if let Some(host) = &self.host {
-            host.now.set(1_700_000_000 + (self.bench.sim.now() / 1_000_000_000).cast_signed());
+            host.now.set(1_700_000_000 + 10 * i64::from(self.phases.len() as u32));
         }
         match words[..] {
             ["phase", name] => self.end_phase(name),
