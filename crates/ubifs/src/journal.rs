@@ -172,7 +172,8 @@ impl Engine {
     /// (`ubifs_log_post_commit`).
     pub(crate) async fn release_log(&self, old_tail: u32) -> Result<(), Errno> {
         let old = std::mem::take(&mut self.journal.borrow_mut().old_buds);
-        for leb in old {
+        // The last one first, as the kernel's list has them: it decides among equals.
+        for leb in old.into_iter().rev() {
             self.change_properties(leb, Change::RETURN).await?;
         }
         let tail = self.journal.borrow().log_tail;
