@@ -27,6 +27,8 @@ struct Replay {
     phases: Vec<(String, Counts)>,
     phase: String,
     before: Counts,
+    /// The chip as it was while the file system was mounted.
+    snapshot: Option<nand::Chip>,
 }
 
 fn stream(kind: &str, seed: u64) -> Data {
@@ -78,6 +80,7 @@ impl Replay {
                 let ubi = self.ubi.as_ref().expect("attached");
                 ubi.make_volume(&VolumeOptions::new("gold")).await.expect("made");
             }
+            "rmmod" | "modprobe" => {}
             "ubidetach" => self.ubi.take().expect("attached").detach(),
             _ => panic!("unknown: {words:?}"),
         }
@@ -167,6 +170,13 @@ impl Replay {
                     host.fs.shrink();
                 }
             }
+            ["snap", _] => {
+                self.snapshot = Some(self.bench.mtd().with_chip(|chip| chip.clone()));
+            }
+            ["load", _] => {
+                let snapshot = self.snapshot.clone().expect("taken before");
+                self.bench.mtd().with_chip(|chip| *chip = snapshot);
+            }
             ["log" | "workload", ..] | [] => {}
             _ => panic!("unknown: {line}"),
         }
@@ -199,6 +209,7 @@ fn replay(script: &str, blocks: u32, header_offset: Option<u32>) -> Vec<(String,
             phases: Vec::new(),
             phase: String::new(),
             before: [0; 3],
+            snapshot: None,
         };
         for line in script.lines() {
             replay.line(line).await;
@@ -415,6 +426,31 @@ fn filling_with_headers_in_pages() {
         ow-mount 232 2 0
         ow-mount-bg 0 0 0
         end-umount 0 8 1
+        ",
+    );
+}
+
+#[test]
+fn a_cut() {
+    compare(
+        "ubifs-cut-x",
+        512,
+        None,
+        "
+        ubiformat 512 638 512
+        attach-first 1046 0 0
+        mkvol 0 26 2
+        first-mount 200 18 0
+        first-mount-bg 0 0 0
+        fill 44 8734 8
+        write-fsynced 1 270 0
+        write-unsynced 0 0 0
+        cut-attach 1046 0 0
+        cut-mount 573 68 3 0 2
+        cut-mount-bg 0 0 0 0 2
+        cut-read 385 0 0 0 2
+        cut-after 0 11 1
+        end-umount 0 2 0
         ",
     );
 }
