@@ -113,7 +113,7 @@ impl Engine {
                 sums.index_lebs += 1;
             } else {
                 let space = free + dirty;
-                sums.used += u64::from(whole - space);
+                sums.used += u64::from(whole.saturating_sub(space));
                 if space < self.layout.dead_watermark {
                     sums.dead += u64::from(space);
                 } else {
@@ -144,7 +144,7 @@ impl Engine {
     /// Whether an eraseblock is written exactly to where its free space begins.
     async fn check_end(&self, leb: u32, free: u32) -> Result<Option<String>, Errno> {
         let mut bytes = self.read_leb(leb, 0).await?;
-        let mut end = self.layout.leb_bytes - free;
+        let mut end = self.layout.leb_bytes.saturating_sub(free);
         for head in &self.heads {
             let buffer = head.buffer.borrow();
             if buffer.leb == Some(leb) {
