@@ -163,9 +163,10 @@ impl Engine {
     /// Bytes of the nodes of the index in an eraseblock that are in use.
     async fn index_bytes_in(&self, leb: u32) -> Result<u64, Errno> {
         let bytes = self.read_leb(leb, 0).await?;
-        let Ok(scan) = Scan::of(&bytes, 0, self.layout.min_io as usize) else {
-            return Err(Errno::Eio);
-        };
+        let scan = Scan::of(&bytes, 0, self.layout.min_io as usize).map_err(|damage| {
+            self.find(format!("LEB {leb}:{}: damaged index", damage.offset));
+            Errno::Eio
+        })?;
         let _held = self.tnc_lock.lock().await;
         let mut in_use = 0;
         for found in scan.nodes.iter().filter(|found| found.header.kind == kind::INDEX) {

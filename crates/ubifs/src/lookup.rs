@@ -61,7 +61,11 @@ impl Engine {
         let (found, mut spot) = self.find_key(key, false).await?;
         let mut stays = found && name.is_empty();
         if found && !name.is_empty() {
-            (_, spot) = self.find_name(spot, name).await?;
+            (_, spot) = if self.is_mounting.get() {
+                self.find_name_in_replay(spot, name, true).await?
+            } else {
+                self.find_name(spot, name).await?
+            };
             stays = false;
         }
         if !stays {

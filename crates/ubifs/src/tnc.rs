@@ -462,8 +462,9 @@ impl Engine {
         }
     }
 
-    /// As [`Self::find_name`] while the journal is replayed: entries may be gone. If the name is not
-    /// found and is to be added, one that is gone is taken for it (`fallible_resolve_collision`).
+    /// As [`Self::find_name`] while the journal is replayed: entries may be gone, because a commit that
+    /// was cut has unmapped what the journal makes void. If a name that is to be removed is not found,
+    /// one that is gone is taken for it (`fallible_resolve_collision`).
     pub(crate) async fn find_name_in_replay(
         &self,
         spot: Spot,
@@ -489,7 +490,7 @@ impl Engine {
             }
             here = self.next(at).await?;
         }
-        if let Some(gone) = gone.filter(|_| is_adding) {
+        if let Some(gone) = gone.filter(|_| !is_adding) {
             return Ok((true, gone));
         }
         let before = Spot { at: first.at.and_then(|at| at.checked_sub(1)), ..first };

@@ -131,15 +131,15 @@ fn storm(torn: TornWrite, seed: u64, stride: u64) {
 
 #[test]
 fn synced_data_survives_where_a_torn_write_never_began() {
-    storm(TornWrite::Nothing, 1, 5);
+    storm(TornWrite::Nothing, 1, 2);
 }
 
 #[test]
 fn synced_data_survives_where_half_a_write_is_there() {
-    storm(TornWrite::Half, 12, 4);
+    storm(TornWrite::Half, 12, 2);
 }
 
 #[test]
 fn synced_data_survives_where_the_last_write_is_whole() {
-    storm(TornWrite::Whole, 23, 6);
+    storm(TornWrite::Whole, 23, 1);
 }
