@@ -113,7 +113,7 @@ impl Engine {
                 sums.index_lebs += 1;
             } else {
                 let space = free + dirty;
-                sums.used += u64::from(whole - space);
+                sums.used += u64::from(whole.saturating_sub(space));
                 if space < self.layout.dead_watermark {
                     sums.dead += u64::from(space);
                 } else {
@@ -144,7 +144,7 @@ impl Engine {
     /// Whether an eraseblock is written exactly to where its free space begins.
     async fn check_end(&self, leb: u32, free: u32) -> Result<Option<String>, Errno> {
         let mut bytes = self.read_leb(leb, 0).await?;
-        let mut end = self.layout.leb_bytes - free;
+        let mut end = self.layout.leb_bytes.saturating_sub(free);
         for head in &self.heads {
             let buffer = head.buffer.borrow();
             if buffer.leb == Some(leb) {
@@ -163,9 +163,10 @@ impl Engine {
     /// Bytes of the nodes of the index in an eraseblock that are in use.
     async fn index_bytes_in(&self, leb: u32) -> Result<u64, Errno> {
         let bytes = self.read_leb(leb, 0).await?;
-        let Ok(scan) = Scan::of(&bytes, 0, self.layout.min_io as usize) else {
-            return Err(Errno::Eio);
-        };
+        let scan = Scan::of(&bytes, 0, self.layout.min_io as usize).map_err(|damage| {
+            self.find(format!("LEB {leb}:{}: damaged index", damage.offset));
+            Errno::Eio
+        })?;
         let _held = self.tnc_lock.lock().await;
         let mut in_use = 0;
         for found in scan.nodes.iter().filter(|found| found.header.kind == kind::INDEX) {

@@ -222,12 +222,12 @@ impl Engine {
             list.push(Moving { key, found: *found });
         }
         data.sort_by_key(|moving: &Moving| moving.key);
-        others.sort_by_key(|moving: &Moving| match moving.found.header.kind {
-            kind::INODE => (false, usize::MAX - moving.found.header.bytes, Key::default()),
-            _ => {
-                let by_hash = Key { inode: moving.key.inode, rest: moving.key.low() };
-                (true, 0, by_hash)
+        others.sort_by_key(|moving: &Moving| {
+            if moving.found.header.kind == kind::INODE {
+                return (false, usize::MAX - moving.found.header.bytes, Key::default());
             }
+            let by_hash = Key { inode: moving.key.inode, rest: moving.key.low() };
+            (true, 0, by_hash)
         });
         Ok((data, others))
     }

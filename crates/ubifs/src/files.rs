@@ -87,7 +87,7 @@ impl Engine {
     ) -> Result<bool, Errno> {
         block_of(page)?;
         self.touch(caller, inode).await?;
-        let is_whole = part == (0..PAGE_BYTES);
+        let covers_page = part == (0..PAGE_BYTES);
         let start = page * PAGE_BYTES as u64;
         loop {
             let (is_promised, size, is_hole) = {
@@ -110,11 +110,11 @@ impl Engine {
                 continue;
             }
             if appends {
-                let own = self.inode_budget(0);
+                let own = Self::inode_budget(0);
                 budget.dirty -= own.dirty;
                 self.make_inode_dirty(inode, own);
             }
-            let must_read = !is_cached && !is_whole && !is_promised;
+            let must_read = !is_cached && !covers_page && !is_promised;
             let mut data = inode.data.borrow_mut();
             if must_read && start >= size {
                 data.holes.insert(page);
@@ -135,7 +135,7 @@ impl Engine {
         inode.data.borrow_mut().node.size = end;
         // It may have been written since the page was begun.
         if !inode.data.borrow().is_dirty {
-            let own = self.inode_budget(0);
+            let own = Self::inode_budget(0);
             self.promise(own);
             self.make_inode_dirty(inode, own);
         }

@@ -126,7 +126,7 @@ impl Engine {
             (std::mem::take(&mut data.is_dirty), data.node.data.len())
         };
         if was_dirty {
-            self.release(self.inode_budget(bytes));
+            self.release(Self::inode_budget(bytes));
         }
     }
 
@@ -144,7 +144,7 @@ impl Engine {
     }
 
     /// The node of an inode as it goes to the medium (`pack_inode`).
-    pub(crate) fn pack(&self, inode: &Inode) -> Vec<u8> {
+    pub(crate) fn pack(inode: &Inode) -> Vec<u8> {
         let data = inode.data.borrow();
         let mut node = data.node.clone();
         node.key = Key::inode(inode.number);

@@ -172,7 +172,8 @@ impl Engine {
     /// (`ubifs_log_post_commit`).
     pub(crate) async fn release_log(&self, old_tail: u32) -> Result<(), Errno> {
         let old = std::mem::take(&mut self.journal.borrow_mut().old_buds);
-        for leb in old {
+        // The last one first, as the kernel's list has them: it decides among equals.
+        for leb in old.into_iter().rev() {
             self.change_properties(leb, Change::RETURN).await?;
         }
         let tail = self.journal.borrow().log_tail;
@@ -189,17 +190,17 @@ impl Engine {
         let squeezes = head == BASE_HEAD;
         let mut retries = 0;
         loop {
-            let held = self.heads[head].lock.lock().await;
+            let guard = self.heads[head].lock.lock().await;
             self.must_be_writable()?;
             if self.has_room(head, bytes) {
-                return Ok(held);
+                return Ok(guard);
             }
-            let (held, leb, offset) = match self.find_free(bytes, squeezes).await {
-                Ok((leb, offset)) => (held, leb, offset),
+            let (guard, leb, offset) = match self.find_free(bytes, squeezes).await {
+                Ok((leb, offset)) => (guard, leb, offset),
                 Err(Errno::Enospc) => {
                     // The collector takes the lock of its own head.
-                    drop(held);
-                    let leb = match self.collect(false).await {
+                    drop(guard);
+                    let leb = match Box::pin(self.collect(false)).await {
                         Ok(leb) => leb,
                         Err(Obstacle::Failed(Errno::Enospc)) if retries < 2 => {
                             retries += 1;
@@ -207,12 +208,12 @@ impl Engine {
                         }
                         Err(obstacle) => return Err(obstacle),
                     };
-                    let held = self.heads[head].lock.lock().await;
+                    let again = self.heads[head].lock.lock().await;
                     if self.has_room(head, bytes) {
                         self.change_properties(leb, Change::RETURN).await?;
-                        return Ok(held);
+                        return Ok(again);
                     }
-                    (held, leb, 0)
+                    (again, leb, 0)
                 }
                 Err(error) => return Err(error.into()),
             };
@@ -222,7 +223,7 @@ impl Engine {
                 return Err(obstacle);
             }
             self.seek(head, leb, offset);
-            return Ok(held);
+            return Ok(guard);
         }
     }
 
@@ -242,8 +243,8 @@ impl Engine {
         loop {
             let commit = self.commit_lock.read().await;
             match self.reserve(head, bytes).await {
-                Ok(held) => {
-                    return Ok(Reservation { head_lock: Some(held), _commit: commit });
+                Ok(guard) => {
+                    return Ok(Reservation { head_lock: Some(guard), _commit: commit });
                 }
                 Err(Obstacle::Failed(Errno::Enospc)) if space_retries < SPACE_RETRIES => {
                     space_retries += 1;
@@ -257,7 +258,7 @@ impl Engine {
                 self.find("commits make no room in the journal".into());
                 return Err(Errno::Enospc);
             }
-            self.commit().await?;
+            Box::pin(self.commit()).await?;
         }
     }
 

@@ -90,8 +90,10 @@ impl Key {
 /// R5 hash of a name; the lowest values stand for the dots of a directory.
 pub(crate) fn r5_hash(name: &[u8]) -> u32 {
     let hash = name.iter().fold(0_u32, |hash, byte| {
-        let byte = i32::from(*byte as i8);
-        let sum = hash.wrapping_add((byte << 4) as u32).wrapping_add((byte >> 4) as u32);
+        let byte = i32::from(byte.cast_signed());
+        let sum = hash
+            .wrapping_add((byte << 4).cast_unsigned())
+            .wrapping_add((byte >> 4).cast_unsigned());
         sum.wrapping_mul(11)
     }) & LOW_MASK;
     if hash <= 2 { hash + 3 } else { hash }

@@ -184,6 +184,10 @@ impl Layout {
         let orphan_first = lpt_first + superblock.lpt_lebs;
         let main_first = orphan_first + superblock.orphan_lebs;
         let main_lebs = superblock.leb_count - main_first;
+        // Each head, and one more, can always have an eraseblock before a commit is due.
+        let least_bytes = u64::from(leb_bytes) * (HEADS as u64 + 1) + 1;
+        let max_bud_bytes = superblock.max_bud_bytes.max(least_bytes + u64::from(leb_bytes));
+        let background_bud_bytes = ((superblock.max_bud_bytes * 13) >> 4).max(least_bytes);
         let max_index_node = IndexNode::bytes_of(superblock.fanout as usize) as u32;
         let lpt = LptShape::new(LptInput {
             leb_bytes,
@@ -208,8 +212,8 @@ impl Layout {
             main_first,
             main_lebs,
             fanout: superblock.fanout as usize,
-            max_bud_bytes: superblock.max_bud_bytes,
-            background_bud_bytes: (superblock.max_bud_bytes * 13) >> 4,
+            max_bud_bytes,
+            background_bud_bytes,
             master_stride: (MASTER_BYTES as u32).next_multiple_of(min_io),
             reference_stride: (REFERENCE_BYTES as u32).next_multiple_of(min_io),
             min_index_node: (IndexNode::bytes_of(1) as u32).next_multiple_of(8),

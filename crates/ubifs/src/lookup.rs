@@ -61,7 +61,11 @@ impl Engine {
         let (found, mut spot) = self.find_key(key, false).await?;
         let mut stays = found && name.is_empty();
         if found && !name.is_empty() {
-            (_, spot) = self.find_name(spot, name).await?;
+            (_, spot) = if self.is_mounting.get() {
+                self.find_name_in_replay(spot, name, true).await?
+            } else {
+                self.find_name(spot, name).await?
+            };
             stays = false;
         }
         if !stays {
@@ -75,7 +79,13 @@ impl Engine {
             return Ok(None);
         }
         let leaf = self.read_leaf(spot).await?;
-        EntryNode::parse(&leaf).map(Some).ok_or(Errno::Eio)
+        let entry = EntryNode::parse(&leaf).ok_or(Errno::Eio)?;
+        if next == key && !name.is_empty() && entry.name.as_slice() <= name {
+            // Whoever goes through all of them would go round.
+            self.find(format!("entries of inode {} are out of order", key.inode));
+            return Err(Errno::Eio);
+        }
+        Ok(Some(entry))
     }
 
     pub(crate) async fn read_inode(&self, inode: u64) -> Result<InodeNode, Errno> {

@@ -58,7 +58,7 @@ impl Change {
 /// All eraseblocks of the main area, numbered from its beginning, with their categories and sums.
 #[derive(Default)]
 pub(crate) struct Lebs {
-    pub(crate) lebs: Vec<Leb>,
+    pub(crate) all: Vec<Leb>,
     heaps: [Vec<u32>; 3],
     /// Lists; the newest entry is the last.
     empty: Vec<u32>,
@@ -70,11 +70,11 @@ pub(crate) struct Lebs {
 
 impl Lebs {
     pub(crate) fn new(count: u32) -> Self {
-        Self { lebs: vec![Leb::default(); count as usize], ..Self::default() }
+        Self { all: vec![Leb::default(); count as usize], ..Self::default() }
     }
 
     pub(crate) fn get(&self, number: u32) -> &Leb {
-        &self.lebs[number as usize]
+        &self.all[number as usize]
     }
 
     /// The heap of a category, the best first.
@@ -137,7 +137,7 @@ impl Lebs {
 
     fn place(&mut self, heap: usize, position: usize, number: u32) {
         self.heaps[heap][position] = number;
-        self.lebs[number as usize].heap_position = position;
+        self.all[number as usize].heap_position = position;
     }
 
     fn move_up(&mut self, heap: usize, number: u32) {
@@ -189,7 +189,7 @@ impl Lebs {
     fn add_to_heap(&mut self, heap: usize, number: u32) -> bool {
         if self.heaps[heap].len() < HEAP_ENTRIES {
             self.heaps[heap].push(number);
-            self.lebs[number as usize].heap_position = self.heaps[heap].len() - 1;
+            self.all[number as usize].heap_position = self.heaps[heap].len() - 1;
         } else {
             // The kernel takes an entry of the lower half by the address of the newcomer.
             const LOWER: usize = HEAP_ENTRIES / 2 - 1;
@@ -198,7 +198,7 @@ impl Lebs {
             if self.rank(heap, number) <= self.rank(heap, other) {
                 return false;
             }
-            self.lebs[other as usize].category = Category::None;
+            self.all[other as usize].category = Category::None;
             self.none.push(other);
             self.place(heap, position, number);
         }
@@ -217,7 +217,7 @@ impl Lebs {
             }
             None => self.list_mut(category).push(number),
         }
-        self.lebs[number as usize].category = category;
+        self.all[number as usize].category = category;
     }
 
     fn remove(&mut self, number: u32) {
@@ -280,7 +280,7 @@ impl Lebs {
     /// The only place where properties change (`ubifs_change_lp`).
     pub(crate) fn change(&mut self, number: u32, change: Change, layout: &Layout) {
         self.account(number, layout, false);
-        let leb = &mut self.lebs[number as usize];
+        let leb = &mut self.all[number as usize];
         if let Some(free) = change.free {
             leb.properties.free = free.next_multiple_of(8);
         }
@@ -302,7 +302,7 @@ impl Lebs {
     /// Eraseblocks that can be had for the index or for data without collecting: empty, freeable, and
     /// those of the index that wait for the end of a commit; less what is taken.
     pub(crate) fn available_lebs(&self, waiting: u32) -> i64 {
-        i64::from(self.sums.empty_lebs) + self.freeable.len() as i64 + i64::from(waiting)
+        i64::from(self.sums.empty_lebs) + i64::from(self.freeable.len() as u32) + i64::from(waiting)
             - i64::from(self.sums.taken_empty_lebs)
     }
 }

@@ -147,7 +147,7 @@ impl Lpt {
         self.pnodes_loaded += 1;
         let first = number * LPT_FANOUT;
         for (leb, properties) in (first..layout.main_lebs).zip(lebs) {
-            self.lebs.lebs[leb as usize].properties = *properties;
+            self.lebs.all[leb as usize].properties = *properties;
             let category = Lebs::categorise(self.lebs.get(leb), layout);
             self.lebs.add(leb, category);
         }

@@ -248,21 +248,21 @@ impl Engine {
             Node::Pnode(number) => {
                 let mut lebs =
                     [Properties { free: self.layout.leb_bytes, ..Properties::default() }; 4];
-                let known = lpt.lebs.lebs.iter().skip((number * LPT_FANOUT) as usize);
+                let known = lpt.lebs.all.iter().skip((number * LPT_FANOUT) as usize);
                 for (leb, known) in lebs.iter_mut().zip(known) {
                     *leb = known.properties;
                 }
-                if let Some(pnode) = lpt.pnodes[number as usize].as_mut() {
-                    pnode.is_dirty = false;
+                if let Some(lowest) = lpt.pnodes[number as usize].as_mut() {
+                    lowest.is_dirty = false;
                 }
                 shape.pack_pnode(number, &lebs)
             }
             Node::Nnode(level, number) => {
                 let full_number = self.nnode_number(level, number);
-                let nnode = lpt.levels[level][number as usize].as_mut().expect("it is dirty");
-                nnode.is_dirty = false;
+                let upper = lpt.levels[level][number as usize].as_mut().expect("it is dirty");
+                upper.is_dirty = false;
                 let area = (self.layout.lpt_first, self.layout.lpt_lebs);
-                shape.pack_nnode(full_number, &nnode.branches, area)
+                shape.pack_nnode(full_number, &upper.branches, area)
             }
         }
     }

@@ -132,14 +132,14 @@ impl Master {
         log && self.highest_inode < u64::from(u32::MAX)
             && main(self.root.leb)
             && self.root.offset < layout.leb_bytes
-            && self.root.offset & 7 == 0
+            && self.root.offset.is_multiple_of(8)
             && self.root.bytes <= layout.max_index_node
             && (self.gc_leb == u32::MAX || main(self.gc_leb))
             && main(self.index_head.0)
             && self.index_head.1 <= layout.leb_bytes
             && self.index_head.1.is_multiple_of(layout.min_io)
             && self.index_bytes < main_bytes
-            && self.index_bytes & 7 == 0
+            && self.index_bytes.is_multiple_of(8)
             && lpt(self.lpt_root)
             && lpt(self.lpt_head)
             && lpt(self.lpt_table)
@@ -170,13 +170,12 @@ impl Engine {
             }
             let from = last.offset as usize;
             let node = bytes[from..from + MASTER_BYTES].to_vec();
-            if let Some((other, offset, count)) = &found {
-                if *offset != last.offset
+            if let Some((other, offset, count)) = &found
+                && (*offset != last.offset
                     || *count != scan.nodes.len()
-                    || other[HEADER_BYTES..] != node[HEADER_BYTES..]
-                {
-                    return Ok(None);
-                }
+                    || other[HEADER_BYTES..] != node[HEADER_BYTES..])
+            {
+                return Ok(None);
             }
             found = Some((node, last.offset, scan.nodes.len()));
         }

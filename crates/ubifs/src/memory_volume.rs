@@ -125,7 +125,7 @@ impl MemoryVolume {
         leb.ghost = None;
     }
 
-    pub(crate) async fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
+    pub(crate) fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
         self.count(|counters| counters.reads += 1);
         let lebs = self.lebs.borrow();
         match lebs.get(leb as usize).ok_or(Errno::Eio)?.bytes.as_ref() {

@@ -14,8 +14,8 @@ use crate::lpt::Lpt;
 use crate::lpt_format::{LptPlace, Properties};
 use crate::master::{Master, SpaceSums, flag};
 use crate::nodes::{
-    COMMIT_START_BYTES, Group, Header, INODE_BYTES, IndexNode, InodeNode, MASTER_BYTES, Place,
-    SUPERBLOCK_BYTES, commit_start, kind, pad, seal,
+    Group, Header, INODE_BYTES, IndexNode, InodeNode, Place, SUPERBLOCK_BYTES, commit_start, kind,
+    pad, seal,
 };
 use crate::orphans::Orphans;
 use crate::profile::MountOptions;
@@ -92,7 +92,7 @@ impl Ubifs {
     ) -> Result<Self, MountError> {
         let superblock = read_or_make(&volume, &options).await?;
         let engine = Rc::new(Engine::new(sim, cpus, volume, superblock, options));
-        let mounted = engine.mount().await;
+        let mounted = Box::pin(engine.mount()).await;
         let damaged =
             |error| MountError::Damaged { error, findings: engine.findings.borrow().clone() };
         mounted.map_err(damaged)?;
@@ -267,7 +267,6 @@ async fn make_file_system(volume: &Volume, options: &MountOptions) -> Result<(),
         (kind::MASTER, master.to_bytes(), MASTER_LEB + 1),
         (kind::COMMIT_START, commit_start(0), LOG_LEB),
     ];
-    debug_assert!(COMMIT_START_BYTES < MASTER_BYTES, "each fits a unit");
     for ((kind, mut node, leb), sequence) in nodes.into_iter().zip(2..) {
         seal(&mut node, kind, sequence, Group::None);
         volume.write(leb, 0, &padded(node, shape.min_io_bytes)).await?;
@@ -448,6 +447,9 @@ impl Engine {
         let has_orphans = master.flags & flag::NO_ORPHANS == 0;
         self.needs_recovery.set(master.flags & flag::DIRTY != 0);
         self.begin_with(self.grown(Master { flags: master.flags & !flag::RECOVERED, ..master })?);
+        if self.options.profile.reads_root_twice {
+            self.read_node(master.root, kind::INDEX).await?;
+        }
         if is_writable && self.needs_recovery.get() {
             self.recover_heads().await?;
         }

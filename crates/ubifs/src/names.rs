@@ -255,13 +255,12 @@ impl Engine {
         self.change_directory(caller, &parent, name, false);
         let logged = self.log_name(&parent, plain(name, true), &inode).await;
         self.release(budget);
-        match logged {
-            Ok(()) => self.forget_fullness(),
-            Err(_) => {
-                inode.data.borrow_mut().node.links = before;
-                parent.data.borrow_mut().node.links += u32::from(is_directory);
-                self.change_directory(caller, &parent, name, true);
-            }
+        if logged.is_ok() {
+            self.forget_fullness();
+        } else {
+            inode.data.borrow_mut().node.links = before;
+            parent.data.borrow_mut().node.links += u32::from(is_directory);
+            self.change_directory(caller, &parent, name, true);
         }
         logged
     }
@@ -317,29 +316,29 @@ impl Engine {
                 return Err(error);
             }
         };
-        let moves = source.number != target.number;
+        let is_move = source.number != target.number;
         // Two directories are locked in the order of their numbers.
         let (first, second) =
             if source.number <= target.number { (&source, &target) } else { (&target, &source) };
         let _first = first.lock.lock().await;
-        let _second = if moves { Some(second.lock.lock().await) } else { None };
-        let (is_directory, replaces) = (inode.is_directory(), replaced.is_some());
+        let _second = if is_move { Some(second.lock.lock().await) } else { None };
+        let (is_directory, overwrites) = (inode.is_directory(), replaced.is_some());
         let stamp = self.stamp(caller.now);
         let links = |inode: &Inode| inode.data.borrow().node.links;
         let before = (links(&source), links(&target), replaced.as_deref().map(links));
         inode.data.borrow_mut().node.changed = stamp;
         self.change_directory(caller, &source, from.1, false);
-        if replaces {
+        if overwrites {
             let node = &mut target.data.borrow_mut().node;
             (node.modified, node.changed) = (stamp, stamp);
         } else {
             self.change_directory(caller, &target, to.1, true);
         }
         if is_directory {
-            if moves || replaces {
+            if is_move || overwrites {
                 source.data.borrow_mut().node.links -= 1;
             }
-            if moves && !replaces {
+            if is_move && !overwrites {
                 target.data.borrow_mut().node.links += 1;
             }
         }

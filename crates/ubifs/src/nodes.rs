@@ -222,9 +222,9 @@ impl InodeNode {
             key: key_of(node),
             creation: u64_at(node, 40),
             size: u64_at(node, 48),
-            accessed: (u64_at(node, 56) as i64, u32_at(node, 80)),
-            changed: (u64_at(node, 64) as i64, u32_at(node, 84)),
-            modified: (u64_at(node, 72) as i64, u32_at(node, 88)),
+            accessed: (u64_at(node, 56).cast_signed(), u32_at(node, 80)),
+            changed: (u64_at(node, 64).cast_signed(), u32_at(node, 84)),
+            modified: (u64_at(node, 72).cast_signed(), u32_at(node, 88)),
             links: u32_at(node, 92),
             uid: u32_at(node, 96),
             gid: u32_at(node, 100),
@@ -244,9 +244,9 @@ impl InodeNode {
         self.key.put(&mut node[24..]);
         put_u64(&mut node, 40, self.creation);
         put_u64(&mut node, 48, self.size);
-        put_u64(&mut node, 56, self.accessed.0 as u64);
-        put_u64(&mut node, 64, self.changed.0 as u64);
-        put_u64(&mut node, 72, self.modified.0 as u64);
+        put_u64(&mut node, 56, self.accessed.0.cast_unsigned());
+        put_u64(&mut node, 64, self.changed.0.cast_unsigned());
+        put_u64(&mut node, 72, self.modified.0.cast_unsigned());
         put_u32(&mut node, 80, self.accessed.1);
         put_u32(&mut node, 84, self.changed.1);
         put_u32(&mut node, 88, self.modified.1);

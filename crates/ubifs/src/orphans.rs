@@ -57,10 +57,11 @@ impl Orphans {
     pub(crate) fn len(&self) -> usize {
         self.inodes.len()
     }
+}
 
-    pub(crate) fn contains(&self, inode: u64) -> bool {
-        self.inodes.get(&inode).is_some_and(|state| *state != State::Deleted)
-    }
+/// Orphans that a node of so many bytes names.
+fn orphans_fitting(bytes: u32) -> usize {
+    (bytes as usize).saturating_sub(ORPHANS_BYTES) / 8
 }
 
 impl Engine {
@@ -78,16 +79,12 @@ impl Engine {
         OrphansCommit { inodes }
     }
 
-    fn orphans_fitting(&self, bytes: u32) -> usize {
-        (bytes as usize).saturating_sub(ORPHANS_BYTES) / 8
-    }
-
     /// Orphans that the rest of the area can take (`avail_orphs`).
     fn orphan_room(&self) -> usize {
         let (leb, offset) = self.orphans.borrow().head;
         let last = self.layout.orphan_first + self.layout.orphan_lebs - 1;
-        (last - leb) as usize * self.orphans_fitting(self.layout.leb_bytes)
-            + self.orphans_fitting(self.layout.leb_bytes - offset)
+        (last - leb) as usize * orphans_fitting(self.layout.leb_bytes)
+            + orphans_fitting(self.layout.leb_bytes - offset)
     }
 
     /// (`ubifs_orphan_end_commit`)
@@ -113,14 +110,14 @@ impl Engine {
         let mut rest = inodes;
         while !rest.is_empty() {
             let (mut leb, mut offset) = self.orphans.borrow().head;
-            if self.orphans_fitting(whole - offset) == 0 {
+            if orphans_fitting(whole - offset) == 0 {
                 (leb, offset) = (leb + 1, 0);
             }
             if leb > last {
                 self.find("no space is left for orphans".into());
                 return Err(Errno::Enospc);
             }
-            let count = self.orphans_fitting(whole - offset).min(rest.len());
+            let count = orphans_fitting(whole - offset).min(rest.len());
             let (now, later) = rest.split_at(count);
             let node = OrphansNode {
                 commit: self.commit_number.get(),

@@ -18,6 +18,9 @@ pub struct Profile {
     pub write_buffer_interval_ns: u64,
     /// Write-buffers take as much as is written at a stroke (`max_write_size`), not a unit only.
     pub has_wide_buffers: bool,
+    /// A mount reads the root of the index once more, to check later commits against it
+    /// (`dbg_old_index_check_init`, a debugging option in older kernels).
+    pub reads_root_twice: bool,
 }
 
 /// All profiles, oldest first.
@@ -31,6 +34,7 @@ pub const PROFILES: &[Profile] = &[
         compressor: Compressor::Lzo,
         write_buffer_interval_ns: 5_000_000_000,
         has_wide_buffers: false,
+        reads_root_twice: false,
     },
     Profile {
         name: "linux-2.6.35",
@@ -39,6 +43,7 @@ pub const PROFILES: &[Profile] = &[
         compressor: Compressor::Lzo,
         write_buffer_interval_ns: 3_000_000_000,
         has_wide_buffers: false,
+        reads_root_twice: false,
     },
     Profile {
         name: "linux-6.1",
@@ -47,6 +52,7 @@ pub const PROFILES: &[Profile] = &[
         compressor: Compressor::Zstd,
         write_buffer_interval_ns: 5_000_000_000,
         has_wide_buffers: true,
+        reads_root_twice: true,
     },
     Profile {
         name: "linux-6.12",
@@ -55,6 +61,7 @@ pub const PROFILES: &[Profile] = &[
         compressor: Compressor::Zstd,
         write_buffer_interval_ns: 5_000_000_000,
         has_wide_buffers: true,
+        reads_root_twice: true,
     },
 ];
 

@@ -56,7 +56,7 @@ fn place(at: (u32, u32), bytes: usize) -> Place {
 }
 
 impl Engine {
-    fn entry(&self, directory: u64, naming: Naming<'_>, inode: &Inode) -> Vec<u8> {
+    fn entry(directory: u64, naming: Naming<'_>, inode: &Inode) -> Vec<u8> {
         let node = EntryNode {
             key: naming.key(directory),
             inode: if naming.is_removal { 0 } else { inode.number },
@@ -99,8 +99,8 @@ impl Engine {
         naming: Naming<'_>,
         inode: &Rc<Inode>,
     ) -> Result<(), Errno> {
-        let entry = self.entry(directory.number, naming, inode);
-        let (child, parent) = (self.pack(inode), self.pack(directory));
+        let entry = Self::entry(directory.number, naming, inode);
+        let (child, parent) = (Self::pack(inode), Self::pack(directory));
         let lengths = [entry.len(), child.len(), parent.len()];
         let is_last = naming.is_removal && inode.data.borrow().node.links == 0;
         if is_last {
@@ -173,7 +173,7 @@ impl Engine {
 
     /// An inode; if it has no names it leaves the index (`ubifs_jnl_write_inode`).
     pub(crate) async fn log_inode(&self, inode: &Rc<Inode>) -> Result<(), Errno> {
-        let node = self.pack(inode);
+        let node = Self::pack(inode);
         let length = node.len();
         let is_last = inode.data.borrow().node.links == 0;
         let syncs = !is_last && self.is_synchronous(inode);
@@ -225,8 +225,8 @@ impl Engine {
         let named = |name, is_removal| Naming { name, is_removal, is_attribute: false };
         let (new, old) = (named(to.1, false), named(from.1, true));
         let mut nodes = vec![
-            (kind::ENTRY, self.entry(to.0.number, new, inode)),
-            (kind::ENTRY, self.entry(from.0.number, old, inode)),
+            (kind::ENTRY, Self::entry(to.0.number, new, inode)),
+            (kind::ENTRY, Self::entry(from.0.number, old, inode)),
         ];
         let mut inodes = Vec::new();
         inodes.extend(replaced.cloned());
@@ -234,7 +234,7 @@ impl Engine {
         if to.0.number != from.0.number {
             inodes.push(to.0.clone());
         }
-        nodes.extend(inodes.iter().map(|inode| (kind::INODE, self.pack(inode))));
+        nodes.extend(inodes.iter().map(|inode| (kind::INODE, Self::pack(inode))));
         let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
         let last = replaced.filter(|replaced| replaced.data.borrow().node.links == 0);
         if let Some(last) = last {
@@ -319,7 +319,7 @@ impl Engine {
         new_size: u64,
     ) -> Result<(), Errno> {
         let cut = TruncationNode { inode: inode.number as u32, old_size, new_size };
-        let mut nodes = vec![(kind::INODE, self.pack(inode)), (kind::TRUNCATION, cut.to_bytes())];
+        let mut nodes = vec![(kind::INODE, Self::pack(inode)), (kind::TRUNCATION, cut.to_bytes())];
         let last = self.cut_block(inode, new_size).await?;
         let last_key = last.as_ref().map(|last| last.key);
         nodes.extend(last.map(|last| (kind::DATA, last.to_bytes())));
@@ -353,9 +353,9 @@ impl Engine {
     ) -> Result<(), Errno> {
         let naming = Naming { name, is_removal: true, is_attribute: true };
         let nodes = vec![
-            (kind::ATTRIBUTE, self.entry(host.number, naming, value)),
-            (kind::INODE, self.pack(value)),
-            (kind::INODE, self.pack(host)),
+            (kind::ATTRIBUTE, Self::entry(host.number, naming, value)),
+            (kind::INODE, Self::pack(value)),
+            (kind::INODE, Self::pack(host)),
         ];
         let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
         let mut reservation = self.reservation(BASE_HEAD, Self::group_bytes(&lengths)).await?;
@@ -379,7 +379,7 @@ impl Engine {
         host: &Rc<Inode>,
         value: &Rc<Inode>,
     ) -> Result<(), Errno> {
-        let nodes = vec![(kind::INODE, self.pack(host)), (kind::INODE, self.pack(value))];
+        let nodes = vec![(kind::INODE, Self::pack(host)), (kind::INODE, Self::pack(value))];
         let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
         let mut reservation = self.reservation(BASE_HEAD, Self::group_bytes(&lengths)).await?;
         let (syncs, inodes) = (self.is_synchronous(host), [host.number, value.number]);

@@ -186,7 +186,10 @@ impl Engine {
         let first = self.read_master_copy(MASTER_LEB).await?.ok_or_else(failed)?;
         let second = self.read_master_copy(MASTER_LEB + 1).await?.ok_or_else(failed)?;
         let (stride, whole) = (self.layout.master_stride, self.layout.leb_bytes);
+        let is_own = |node: &[u8]| u32_at(node, 40) & flag::RECOVERED != 0;
         let node = match (first.node, second.node) {
+            // An earlier recovery was cut.
+            (Some((0, node)), _) if is_own(&node) && !first.is_torn => Some(node),
             (Some((at, node)), Some((other_at, other))) => {
                 let is_explained = if at == other_at {
                     node[HEADER_BYTES..] == other[HEADER_BYTES..]

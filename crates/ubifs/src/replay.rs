@@ -334,9 +334,13 @@ impl Engine {
             // It was collected before it came into the journal, and no commit was made since.
             dirty = dirty.saturating_sub(self.layout.leb_bytes - known.free);
         }
+        let dirty = dirty + replay.dirty;
+        if replay.free + dirty > self.layout.leb_bytes {
+            return Err(self.damaged(replay.leb, 0, "more dirty space than it can have"));
+        }
         let change = Change {
             free: Some(replay.free),
-            dirty: Some(dirty + replay.dirty),
+            dirty: Some(dirty),
             is_index: None,
             is_taken: Some(true),
         };

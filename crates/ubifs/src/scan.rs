@@ -32,7 +32,8 @@ pub(crate) fn look(leb: &[u8], offset: usize) -> Item {
     let padding = bytes.iter().take(PADDING_BYTES).take_while(|byte| **byte == PADDING_BYTE);
     let padding = padding.count();
     if padding > 0 && bytes.len() >= 4 && u32_at(bytes, 0) != MAGIC {
-        let is_whole = (padding & 7 == 0 && padding < PADDING_BYTES) || padding == bytes.len();
+        let is_whole =
+            (padding.is_multiple_of(8) && padding < PADDING_BYTES) || padding == bytes.len();
         return if is_whole { Item::Padding(padding) } else { Item::Damaged };
     }
     match Header::check(bytes) {

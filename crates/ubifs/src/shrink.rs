@@ -4,61 +4,81 @@
 
 use crate::engine::Engine;
 use crate::mount::Ubifs;
-use crate::tnc::ZnodeId;
+use crate::tnc::{Tnc, ZnodeId};
 
 /// Ages at which nodes go, nanoseconds: first old ones, then young ones, then all.
-const OLD_NS: u64 = 20_000_000_000;
-const YOUNG_NS: u64 = 5_000_000_000;
+const AGES_NS: [u64; 3] = [20_000_000_000, 5_000_000_000, 0];
+/// Nodes that are asked for at a time (`SHRINK_BATCH`).
+const BATCH: u64 = 128;
 
 impl Engine {
-    /// Clean nodes below which nothing is dirty, if they were last used so long ago
-    /// (`shrink_tnc`); tells how many went.
-    fn shrink_index(&self, age_ns: u64) -> u64 {
+    /// Frees clean subtrees from the root down, if their top was last used so long ago, until enough
+    /// are free (`shrink_tnc`); tells how many nodes went.
+    fn shrink_index(&self, wanted: u64, age_ns: u64) -> u64 {
         let now = self.sim.now();
         let mut tnc = self.tnc.borrow_mut();
-        let Some(root) = tnc.root.child else { return 0 };
-        let mut order: Vec<ZnodeId> = Vec::new();
-        let mut rest = vec![root];
-        while let Some(id) = rest.pop() {
-            order.push(id);
-            let znode = tnc.get(id);
-            if znode.level > 0 {
-                rest.extend(znode.branches.iter().filter_map(|branch| branch.child));
-            }
-        }
         let mut freed = 0;
-        // Children come behind their parent.
-        for id in order.into_iter().rev() {
-            let znode = tnc.get(id);
-            let has_children =
-                znode.level > 0 && znode.branches.iter().any(|branch| branch.child.is_some());
-            if znode.is_dirty || has_children || now.saturating_sub(znode.used_ns) < age_ns {
-                continue;
+        let mut level: Vec<ZnodeId> = tnc.root.child.into_iter().collect();
+        while !level.is_empty() && freed < wanted {
+            let mut below = Vec::new();
+            for id in level {
+                let znode = tnc.get(id);
+                if freed >= wanted {
+                    break;
+                }
+                if !znode.is_dirty && now.saturating_sub(znode.used_ns) >= age_ns {
+                    tnc.branch_to_mut(id).child = None;
+                    freed += tnc.remove_subtree(id);
+                } else if znode.level > 0 {
+                    below.extend(znode.branches.iter().filter_map(|branch| branch.child));
+                }
             }
-            tnc.branch_to_mut(id).child = None;
-            tnc.remove(id);
-            freed += 1;
+            level = below;
         }
         freed
     }
 }
 
+impl Tnc {
+    /// Nothing below a clean node is dirty.
+    fn remove_subtree(&mut self, id: ZnodeId) -> u64 {
+        let (mut rest, mut count) = (vec![id], 0);
+        while let Some(id) = rest.pop() {
+            let znode = self.remove(id);
+            rest.extend(znode.branches.iter().filter_map(|branch| branch.child));
+            count += 1;
+        }
+        count
+    }
+}
+
 impl Ubifs {
-    /// The kernel is short of memory and asks for nodes of the index (`ubifs_shrinker`): if none is
-    /// clean, a commit is started, which makes some so. Tells how many went.
-    pub fn shrink(&self, nodes: u64) -> u64 {
+    /// The kernel wants its memory back, as `drop_caches` asks for it (`ubifs_shrinker`): twice as many
+    /// nodes of the index are asked for as could be freed, in batches. If a batch finds none left, a
+    /// commit is started, which makes dirty ones clean. Tells how many went.
+    pub fn shrink(&self) -> u64 {
         let engine = &self.engine;
         // Whoever walks through the index must not lose it.
         let Some(_held) = engine.tnc_lock.try_lock() else { return 0 };
-        let mut freed = 0;
-        for age_ns in [OLD_NS, YOUNG_NS, 0] {
-            if freed < nodes {
-                freed += engine.shrink_index(age_ns);
+        let clean = || engine.tnc.borrow().clean;
+        let freeable = clean();
+        let (mut wanted, mut freed) = (2 * freeable, 0);
+        while wanted > 0 && (wanted >= BATCH || wanted >= freeable) {
+            let batch = wanted.min(BATCH);
+            if clean() == 0 {
+                if engine.tnc.borrow().dirty > 0 {
+                    engine.request_background_commit();
+                }
+                break;
             }
-        }
-        // The kernel asks again until nothing is left to free.
-        if engine.tnc.borrow().clean == 0 && engine.tnc.borrow().dirty > 0 {
-            engine.request_background_commit();
+            let mut now = 0;
+            for age_ns in AGES_NS {
+                if now < batch {
+                    now += engine.shrink_index(batch - now, age_ns);
+                }
+            }
+            freed += now;
+            wanted -= batch;
         }
         engine.count(|statistics| statistics.shrunk_nodes += freed);
         freed

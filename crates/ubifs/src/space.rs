@@ -16,6 +16,7 @@ const PAGES_TO_WRITE: u64 = 16;
 
 /// What an operation will write at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one node more, as the kernel counts")]
 pub(crate) struct Request {
     pub(crate) new_page: bool,
     pub(crate) dirtied_page: bool,
@@ -96,10 +97,10 @@ impl Engine {
     fn available_bytes(&self, min_index_lebs: u32) -> u64 {
         let sums = self.lpt.borrow().lebs.sums;
         let leb_bytes = i64::from(self.layout.leb_bytes);
-        let mut available = i64::from(self.layout.main_lebs) * leb_bytes - sums.used as i64;
+        let mut available = i64::from(self.layout.main_lebs) * leb_bytes - sums.used.cast_signed();
         // One for the collector, those of two heads, one for deletions, which have no budget.
-        let kept = i64::from(min_index_lebs) + 1 + (HEADS as i64 - 1) + 1;
-        available -= kept * leb_bytes + sums.dead as i64 + sums.dark as i64;
+        let kept = i64::from(min_index_lebs) + 1 + (i64::from(HEADS as u32) - 1) + 1;
+        available -= kept * leb_bytes + (sums.dead + sums.dark).cast_signed();
         let surplus = i64::from(sums.index_lebs) - i64::from(min_index_lebs);
         if surplus > 0 {
             available -= surplus * i64::from(self.layout.dark_watermark);
@@ -150,7 +151,7 @@ impl Engine {
                 return Ok(budget);
             }
             self.take_back(budget);
-            match self.make_space().await {
+            match Box::pin(self.make_space()).await {
                 Ok(()) => {}
                 Err(Errno::Enospc) if !is_last => is_last = true,
                 Err(Errno::Enospc) => {
@@ -194,7 +195,7 @@ impl Engine {
     }
 
     /// What a dirty inode with so many bytes of data needs.
-    pub(crate) fn inode_budget(&self, data_bytes: usize) -> Budget {
+    pub(crate) fn inode_budget(data_bytes: usize) -> Budget {
         Budget { dirty: (INODE_BYTES + aligned(data_bytes)) as u64, ..Budget::default() }
     }
 
@@ -219,7 +220,7 @@ impl Engine {
             }
             let collected = {
                 let _held = self.commit_lock.read().await;
-                self.collect(true).await
+                Box::pin(self.collect(true)).await
             };
             match collected {
                 Ok(leb) => {
@@ -228,7 +229,7 @@ impl Engine {
                 Err(Obstacle::CommitFirst | Obstacle::Failed(Errno::Enospc)) => {}
                 Err(Obstacle::Failed(error)) => return Err(error),
             }
-            self.commit().await?;
+            Box::pin(self.commit()).await?;
         }
         Err(Errno::Enospc)
     }
@@ -264,16 +265,20 @@ impl Engine {
             let space = self.space.borrow();
             (space.index_lebs_for(layout), space.promised.data + space.promised.dirty)
         };
-        let mut available = self.available_bytes(min_index_lebs) as i64;
+        let mut available = self.available_bytes(min_index_lebs).cast_signed();
         // In an empty eraseblock less is wasted than the dark watermark.
         let reserved = i64::from(min_index_lebs.saturating_sub(sums.index_lebs));
         available += (available_lebs - reserved)
             * (i64::from(layout.dark_watermark) - i64::from(layout.leb_overhead));
-        let free = (available - outstanding as i64).max(0) as u64;
+        let free = (available - outstanding.cast_signed()).max(0) as u64;
         let free_blocks = layout.reported_space(free) / block;
         let reserve = layout.reported_space(self.superblock.reserved_bytes) / block;
-        let main =
-            i64::from(layout.main_lebs) - 1 - 1 - i64::from(MIN_INDEX_LEBS) - HEADS as i64 + 1;
+        let main = i64::from(layout.main_lebs)
+            - 1
+            - 1
+            - i64::from(MIN_INDEX_LEBS)
+            - i64::from(HEADS as u32)
+            + 1;
         let total = main.max(0) as u64 * u64::from(layout.leb_bytes - layout.leb_overhead);
         SpaceUse {
             block_bytes: BLOCK_BYTES as u32,

@@ -213,15 +213,15 @@ impl Superblock {
             journal = MAX_JOURNAL_BYTES / leb_bytes;
         }
         let reference = u64::from(64_u32.next_multiple_of(shape.min_io_bytes));
-        let mut min_lebs = MIN_LEBS;
+        let mut fewest = MIN_LEBS;
         // Twice the references that a full journal needs, one for the commit, one to write on meanwhile.
         let mut log_lebs = (2 * reference * journal).div_ceil(leb_bytes) as u32 + 1;
-        if leb_count - min_lebs > 8 {
+        if leb_count - fewest > 8 {
             log_lebs += 1;
-            min_lebs += 1;
+            fewest += 1;
         }
         let buds = (journal as u32).saturating_sub(log_lebs).max(MIN_BUD_LEBS);
-        let orphan_lebs = MIN_ORPHAN_LEBS + u32::from(leb_count - min_lebs > 1);
+        let orphan_lebs = MIN_ORPHAN_LEBS + u32::from(leb_count - fewest > 1);
         let both_lebs = leb_count.checked_sub(3 + log_lebs + orphan_lebs)?;
         let input = LptInput {
             leb_bytes: shape.leb_bytes,
@@ -233,14 +233,14 @@ impl Superblock {
             saved_count: SAVED_COUNT,
             is_big: false,
         };
-        let (lpt, lpt_lebs, main_lebs) = LptShape::fit(input, both_lebs)?;
+        let (tree, lpt_lebs, main_lebs) = LptShape::fit(input, both_lebs)?;
         let mut rest = vec![0; SUPERBLOCK_BYTES - 124];
         if format >= NEWEST_FORMAT {
             // No hash algorithm: not authenticated.
             rest[OFFSET_OF_PADDING - 124..OFFSET_OF_PADDING - 122].fill(0xff);
         }
         Some(Self {
-            flags: if lpt.is_big { flag::BIG_LPT } else { 0 }
+            flags: if tree.is_big { flag::BIG_LPT } else { 0 }
                 | if format >= NEWEST_FORMAT { flag::DOUBLE_HASH } else { 0 },
             min_io: shape.min_io_bytes,
             leb_bytes: shape.leb_bytes,
@@ -265,5 +265,56 @@ impl Superblock {
             key_format: 0,
             rest,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Superblock, flag};
+    use crate::compress::Compressor;
+    use crate::volume::VolumeShape;
+
+    const SHAPE: VolumeShape = VolumeShape {
+        leb_bytes: 126_976,
+        leb_count: 2004,
+        min_io_bytes: 2048,
+        max_write_bytes: 2048,
+    };
+
+    fn made() -> Superblock {
+        Superblock::default_for(SHAPE, 4, Compressor::Lzo).expect("it fits")
+    }
+
+    #[test]
+    fn a_default_file_system_is_the_kernels() {
+        let superblock = made();
+        assert_eq!((superblock.max_bud_bytes, superblock.log_lebs), (94 * 126_976, 6));
+        assert_eq!(u64::from(superblock.leb_count) - superblock.area_lebs(), 1991);
+        assert_eq!(superblock.check(SHAPE, 4), Ok(()));
+        assert_eq!(Superblock::parse(&superblock.to_bytes()), superblock);
+        let small = VolumeShape { leb_count: 16, ..SHAPE };
+        assert!(Superblock::default_for(small, 4, Compressor::Lzo).is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_mounted_says_why() {
+        let because = |change: fn(&mut Superblock), shape: VolumeShape, what: &str| {
+            let mut superblock = made();
+            change(&mut superblock);
+            let reason = superblock.check(shape, 5).expect_err("refused");
+            assert!(reason.contains(what), "{reason}");
+        };
+        because(|it| it.flags |= flag::AUTHENTICATION, SHAPE, "authenticated");
+        because(|it| it.flags |= flag::ENCRYPTION, SHAPE, "encrypted");
+        because(|it| it.format = 6, SHAPE, "format is 6");
+        because(|it| it.format = 5, SHAPE, "contradict");
+        because(|it| it.flags |= 0x100, SHAPE, "not known");
+        because(|it| it.fanout = 2, SHAPE, "contradict");
+        because(|_| (), VolumeShape { leb_bytes: 129_024, ..SHAPE }, "header offset");
+        because(|_| (), VolumeShape { leb_count: 2003, ..SHAPE }, "2003");
+        let mut double = made();
+        (double.format, double.flags) = (5, flag::DOUBLE_HASH);
+        assert_eq!(double.check(SHAPE, 5), Ok(()));
+        assert!(double.check(SHAPE, 4).is_err());
     }
 }

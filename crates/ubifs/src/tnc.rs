@@ -70,16 +70,12 @@ impl Tnc {
         } else {
             self.clean += 1;
         }
-        match self.free.pop() {
-            Some(id) => {
-                self.nodes[id as usize] = Some(znode);
-                id
-            }
-            None => {
-                self.nodes.push(Some(znode));
-                self.nodes.len() as ZnodeId - 1
-            }
+        if let Some(id) = self.free.pop() {
+            self.nodes[id as usize] = Some(znode);
+            return id;
         }
+        self.nodes.push(Some(znode));
+        self.nodes.len() as ZnodeId - 1
     }
 
     pub(crate) fn remove(&mut self, id: ZnodeId) -> Znode {
@@ -177,7 +173,7 @@ impl Engine {
             let is_inside = (first_main..self.layout.leb_count).contains(&child.leb)
                 && u64::from(child.offset) + u64::from(child.bytes)
                     <= u64::from(self.layout.leb_bytes)
-                && child.offset & 7 == 0;
+                && child.offset.is_multiple_of(8);
             if !is_inside || *key < floor && key.inode < floor.inode {
                 return Err(damaged("a branch leads nowhere"));
             }
@@ -249,7 +245,8 @@ impl Engine {
                 return Ok(());
             }
             tnc.old.insert((place.leb, place.offset));
-            tnc.index_bytes -= u64::from(place.bytes.next_multiple_of(8));
+            let bytes = u64::from(place.bytes.next_multiple_of(8));
+            tnc.index_bytes = tnc.index_bytes.saturating_sub(bytes);
             place
         };
         self.add_dirt(place.leb, place.bytes).await
@@ -434,7 +431,7 @@ impl Engine {
         let key = self.key_at(spot);
         let mut here = spot;
         match self.compare(here, name, false).await? {
-            Compared::Same => return Ok((true, here)),
+            Compared::Same => Ok((true, here)),
             Compared::Greater => loop {
                 let Some(left) = self.previous(here).await? else {
                     return Ok((false, Spot { at: None, ..here }));
@@ -465,8 +462,9 @@ impl Engine {
         }
     }
 
-    /// As [`Self::find_name`] while the journal is replayed: entries may be gone. If the name is not
-    /// found and is to be added, one that is gone is taken for it (`fallible_resolve_collision`).
+    /// As [`Self::find_name`] while the journal is replayed: entries may be gone, because a commit that
+    /// was cut has unmapped what the journal makes void. If a name that is to be removed is not found,
+    /// one that is gone is taken for it (`fallible_resolve_collision`).
     pub(crate) async fn find_name_in_replay(
         &self,
         spot: Spot,
@@ -492,7 +490,7 @@ impl Engine {
             }
             here = self.next(at).await?;
         }
-        if let Some(gone) = gone.filter(|_| is_adding) {
+        if let Some(gone) = gone.filter(|_| !is_adding) {
             return Ok((true, gone));
         }
         let before = Spot { at: first.at.and_then(|at| at.checked_sub(1)), ..first };

@@ -148,17 +148,16 @@ impl Engine {
             return Ok(0);
         }
         while let Some(id) = nodes.next() {
-            let here = match leb {
-                Some(leb) => leb,
-                None => {
-                    let Some(next) = lebs.get(used_lebs) else {
-                        self.find("no empty LEB is left for the index".into());
-                        return Err(Errno::Enospc);
-                    };
-                    used_lebs += 1;
-                    (leb, offset) = (Some(*next), 0);
-                    *next
-                }
+            let here = if let Some(leb) = leb {
+                leb
+            } else {
+                let Some(next) = lebs.get(used_lebs) else {
+                    self.find("no empty LEB is left for the index".into());
+                    return Err(Errno::Enospc);
+                };
+                used_lebs += 1;
+                (leb, offset) = (Some(*next), 0);
+                *next
             };
             let mut node = self.tnc.borrow().index_node(*id);
             seal(&mut node, kind::INDEX, self.next_sequence(), Group::None);
@@ -256,15 +255,12 @@ impl Engine {
             if is_dirty != Some(false) {
                 dirty += (end - at) as u32;
             }
-            rest = self.fill_gap(leb, (gap_start, at), &mut bytes, rest, &mut dirty).await;
+            rest = self.fill_gap(leb, (gap_start, at), &mut bytes, rest, &mut dirty);
             gap_start = end;
         }
         let whole = bytes.len();
-        let before = rest.len();
-        let first_free = gap_start;
-        rest = self.fill_gap(leb, (first_free, whole), &mut bytes, rest, &mut dirty).await;
-        let _ = before;
-        let last = self.last_used(&bytes);
+        rest = self.fill_gap(leb, (gap_start, whole), &mut bytes, rest, &mut dirty);
+        let last = bytes.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1);
         let used = last.next_multiple_of(self.layout.min_io as usize);
         if rest.len() == nodes.len() {
             let (properties, _) = self.properties(leb).await?;
@@ -285,13 +281,8 @@ impl Engine {
         Ok(rest)
     }
 
-    /// Where the blank rest of an eraseblock begins.
-    fn last_used(&self, bytes: &[u8]) -> usize {
-        bytes.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1)
-    }
-
     /// Puts nodes into one gap and pads what is left of it (`fill_gap`).
-    async fn fill_gap<'n>(
+    fn fill_gap<'n>(
         &self,
         leb: u32,
         (start, end): (usize, usize),

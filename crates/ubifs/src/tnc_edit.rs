@@ -73,7 +73,7 @@ impl Tnc {
         if looks_for_run && at >= fanout.div_ceil(2) && is_data_of(0) && !is_data_of(at) {
             return (at, true);
         }
-        let keep = if *appends { fanout } else { (fanout + 1) / 2 };
+        let keep = if *appends { fanout } else { fanout.div_ceil(2) };
         if at < keep { (keep - 1, true) } else { (keep, false) }
     }
 
@@ -328,13 +328,6 @@ impl Engine {
             let znode = tnc.get_mut(child);
             (znode.parent, znode.position) = (None, 0);
         }
-    }
-
-    /// Takes out a key (`ubifs_tnc_remove`).
-    pub(crate) async fn tnc_remove(&self, key: Key) -> Result<(), Errno> {
-        let _held = self.tnc_lock.lock().await;
-        let (found, spot) = self.find_key(key, true).await?;
-        if found { self.take_out(spot).await } else { Ok(()) }
     }
 
     /// Takes out a name (`ubifs_tnc_remove_nm`).

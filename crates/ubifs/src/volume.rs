@@ -27,7 +27,7 @@ pub struct VolumeShape {
     pub max_write_bytes: u32,
 }
 
-fn errno(error: UbiError) -> Errno {
+fn errno(error: &UbiError) -> Errno {
     match error {
         UbiError::ReadOnly => Errno::Erofs,
         UbiError::NoSpace => Errno::Enospc,
@@ -51,16 +51,20 @@ impl Volume {
     /// Reads; bytes that the ECC gives up are left to the checksums of the nodes.
     pub(crate) async fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
         match self {
-            Self::Ubi(volume) => {
-                volume.read(leb, offset, into, false).await.map(|_| ()).map_err(errno)
-            }
-            Self::Memory(volume) => volume.read(leb, offset, into).await,
+            Self::Ubi(volume) => volume
+                .read(leb, offset, into, false)
+                .await
+                .map(|_| ())
+                .map_err(|error| errno(&error)),
+            Self::Memory(volume) => volume.read(leb, offset, into),
         }
     }
 
     pub(crate) async fn write(&self, leb: u32, offset: u32, bytes: &[u8]) -> Result<(), Errno> {
         match self {
-            Self::Ubi(volume) => volume.write(leb, offset, bytes).await.map_err(errno),
+            Self::Ubi(volume) => {
+                volume.write(leb, offset, bytes).await.map_err(|error| errno(&error))
+            }
             Self::Memory(volume) => volume.write(leb, offset, bytes).await,
         }
     }
@@ -68,7 +72,7 @@ impl Volume {
     /// Replaces the contents, all or nothing.
     pub(crate) async fn change(&self, leb: u32, bytes: &[u8]) -> Result<(), Errno> {
         match self {
-            Self::Ubi(volume) => volume.change(leb, bytes).await.map_err(errno),
+            Self::Ubi(volume) => volume.change(leb, bytes).await.map_err(|error| errno(&error)),
             Self::Memory(volume) => volume.change(leb, bytes).await,
         }
     }
@@ -76,14 +80,14 @@ impl Volume {
     /// Lets the contents go; they may come back if the power is cut soon.
     pub(crate) async fn unmap(&self, leb: u32) -> Result<(), Errno> {
         match self {
-            Self::Ubi(volume) => volume.unmap(leb).await.map_err(errno),
+            Self::Ubi(volume) => volume.unmap(leb).await.map_err(|error| errno(&error)),
             Self::Memory(volume) => volume.unmap(leb).await,
         }
     }
 
     pub(crate) async fn map(&self, leb: u32) -> Result<(), Errno> {
         match self {
-            Self::Ubi(volume) => volume.map(leb).await.map_err(errno),
+            Self::Ubi(volume) => volume.map(leb).await.map_err(|error| errno(&error)),
             Self::Memory(volume) => volume.map(leb).await,
         }
     }

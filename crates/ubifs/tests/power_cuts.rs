@@ -29,7 +29,7 @@ fn filled(seed: u64, steps: u32) -> (Contents, Model) {
         let host = Host::new(bench.mount(Volume::Memory(memory.clone()), options()).await);
         let (mut model, mut stream) = (Model::default(), Stream::new(seed, "fill"));
         for _ in 0..steps {
-            model.step(&host, &mut stream, 24_000).await;
+            model.step(&host, &mut stream, 9_000).await;
         }
         model.sync(&host).await.expect("it syncs");
         host.unmount().await.expect("it unmounts");
@@ -54,8 +54,8 @@ fn work(
         memory.cut_power_after(cut.0, cut.1);
         let host = Host::new(bench.mount(Volume::Memory(memory), options()).await);
         let mut stream = Stream::new(seed, "work");
-        for _ in 0..120 {
-            model.step(&host, &mut stream, 24_000).await;
+        for _ in 0..250 {
+            model.step(&host, &mut stream, 9_000).await;
         }
     });
     let memory = volume.take().expect("the work began");
@@ -83,10 +83,10 @@ fn recover(
         assert_eq!(fs.check().await.expect("it reads"), Vec::<String>::new(), "{label}");
         let host = Host::new(fs);
         promise.compare(&host, &label).await;
-        fork.things.clear();
+        fork.start_anew();
         let mut stream = Stream::new(cut.map_or(1, |cut| cut.0), "after");
         for _ in 0..10 {
-            fork.step(&host, &mut stream, 24_000).await;
+            fork.step(&host, &mut stream, 9_000).await;
         }
         host.sync().await.expect("it syncs");
         assert_eq!(host.fs.check().await.expect("it reads"), Vec::<String>::new(), "{label}");
@@ -131,15 +131,15 @@ fn storm(torn: TornWrite, seed: u64, stride: u64) {
 
 #[test]
 fn synced_data_survives_where_a_torn_write_never_began() {
-    storm(TornWrite::Nothing, 1, 7);
+    storm(TornWrite::Nothing, 1, 2);
 }
 
 #[test]
 fn synced_data_survives_where_half_a_write_is_there() {
-    storm(TornWrite::Half, 12, 11);
+    storm(TornWrite::Half, 12, 2);
 }
 
 #[test]
 fn synced_data_survives_where_the_last_write_is_whole() {
-    storm(TornWrite::Whole, 23, 13);
+    storm(TornWrite::Whole, 23, 1);
 }

@@ -2,9 +2,9 @@
 
 mod support;
 
-use posix::FileSystem;
 use random::Stream;
 use sim::Sim;
+use std::cell::Cell;
 use std::rc::Rc;
 use support::host::Host;
 use support::work::Model;
@@ -17,51 +17,94 @@ fn volume(sim: &Sim, lebs: u32, leb_bytes: u32) -> Rc<MemoryVolume> {
     Rc::new(MemoryVolume::new(sim, shape))
 }
 
-fn work(seed: u64, lebs: u32, leb_bytes: u32, steps: u32, compressor: Compressor) {
+/// What a run is made of.
+#[derive(Clone, Copy)]
+struct Run {
+    seed: u64,
+    lebs: u32,
+    leb_bytes: u32,
+    steps: u32,
+    max_file_bytes: usize,
+    compressor: Compressor,
+}
+
+/// Works, and tells what the mounts have done: commits, eraseblocks collected, eraseblocks of the index
+/// whose gaps were filled.
+fn work(run_of: Run) -> [u64; 3] {
+    let done = Rc::new(Cell::new([0; 3]));
+    let out = done.clone();
     let is_done = run(move |bench| async move {
+        let Run { seed, steps, compressor, .. } = run_of;
         let mut stream = Stream::new(seed, "work");
-        let memory = volume(&bench.sim, lebs, leb_bytes);
+        let memory = volume(&bench.sim, run_of.lebs, run_of.leb_bytes);
         let options = MountOptions { compressor: Some(compressor), has_thread: true, ..quiet() };
         let mut model = Model::default();
-        let mut host =
-            Host::new(bench.mount(Volume::Memory(memory.clone()), options.clone()).await);
-        for step in 0..steps {
-            model.step(&host, &mut stream, 60_000).await;
+        let mount =
+            async || Host::new(bench.mount(Volume::Memory(memory.clone()), options.clone()).await);
+        let mut host = mount().await;
+        for step in 1..=steps {
+            model.step(&host, &mut stream, run_of.max_file_bytes).await;
             let label = format!("seed {seed} step {step}");
-            if step % 97 == 96 {
-                assert_eq!(
-                    host.fs.check().await.expect("it reads"),
-                    Vec::<String>::new(),
-                    "{label}"
-                );
+            assert_eq!(host.fs.findings(), Vec::<String>::new(), "{label}");
+            if step % 97 == 0 {
+                let wrong = host.fs.check().await.expect("it reads");
+                assert_eq!(wrong, Vec::<String>::new(), "{label}");
             }
-            if step % 301 == 300 {
+            if step % 300 == 0 {
                 model.compare(&host, &label).await;
                 host.unmount().await.expect("it unmounts");
-                host =
-                    Host::new(bench.mount(Volume::Memory(memory.clone()), options.clone()).await);
+                let (now, before) = (host.fs.statistics(), out.get());
+                let now = [now.commits, now.collected_lebs, now.gap_lebs];
+                out.set([0, 1, 2].map(|at| before[at] + now[at]));
+                host = mount().await;
                 model.compare(&host, &format!("{label}, mounted again")).await;
             }
-            assert_eq!(host.fs.findings(), Vec::<String>::new(), "{label}");
         }
-        let statistics = host.fs.statistics();
-        println!("{seed}: {statistics:?} {:?}", host.fs.space());
         host.unmount().await.expect("it unmounts");
     });
     assert!(is_done);
+    done.get()
 }
+
+const RUN: Run = Run {
+    seed: 1,
+    lebs: 120,
+    leb_bytes: 126_976,
+    steps: 3000,
+    max_file_bytes: 60_000,
+    compressor: Compressor::Lzo,
+};
 
 #[test]
 fn much_room() {
-    work(1, 120, 126_976, 3000, Compressor::Lzo);
+    let [commits, ..] = work(RUN);
+    assert!(commits > 30, "{commits} commits");
 }
 
 #[test]
 fn little_room() {
-    work(2, 40, 126_976, 3000, Compressor::None);
+    let run = Run { seed: 2, lebs: 40, compressor: Compressor::None, ..RUN };
+    let [commits, collected, _] = work(run);
+    assert!(commits > 100 && collected > 100, "{commits} commits, {collected} collected");
 }
 
 #[test]
 fn small_blocks() {
-    work(3, 200, 16_384, 3000, Compressor::Zstd);
+    let run = Run { seed: 3, lebs: 200, leb_bytes: 16_384, compressor: Compressor::Zstd, ..RUN };
+    let [commits, collected, _] = work(run);
+    assert!(commits > 100 && collected > 100, "{commits} commits, {collected} collected");
+}
+
+#[test]
+fn much_index() {
+    let run = Run {
+        seed: 4,
+        lebs: 40,
+        leb_bytes: 16_384,
+        steps: 6000,
+        max_file_bytes: 600,
+        compressor: Compressor::Zlib,
+    };
+    let [commits, collected, gaps] = work(run);
+    assert!(commits > 100 && collected > 100 && gaps > 0, "{commits} {collected} {gaps}");
 }

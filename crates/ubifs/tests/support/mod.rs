@@ -6,7 +6,7 @@ pub(crate) mod work;
 
 use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, find_layout};
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage, find_part};
-use posix::{Caller, FileSystem, Time};
+use posix::FileSystem;
 use sim::{Cpus, RunEnd, Sim, Simulation};
 use std::path::Path;
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use ubi::{AttachOptions, Ubi};
 use ubifs::{MountError, MountOptions, Ubifs, Volume, find_profile};
 use vfs::Manifest;
 
-/// A file of this crate's test data, or of that of `ubi`.
+/// A file of this crate's test data, of that of `ubi`, or a workload.
 pub(crate) fn data(name: &str) -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let places = ["tests/data", "../ubi/tests/data", "../script/tests/data"];
+    let places = ["tests/data", "../ubi/tests/data", "../../workloads/raw-nand"];
     let found = places.iter().map(|place| root.join(place).join(name)).find(|path| path.exists());
     let path = found.unwrap_or_else(|| panic!("no test data {name}"));
     let bytes = std::fs::read(&path).expect("it reads");
@@ -48,9 +48,6 @@ pub(crate) fn load(dump: &[u8]) -> Chip {
     Chip::load_image(&part(blocks as u32), &mut &dump[..], ImageLayout::WithOob).expect("it fits")
 }
 
-pub(crate) const CALLER: Caller =
-    Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
-
 /// What a test has at hand inside the simulation.
 #[derive(Clone)]
 pub(crate) struct Bench {
@@ -66,7 +63,9 @@ impl Bench {
 
     pub(crate) async fn attach(&self, header_offset: Option<u32>) -> Rc<Ubi> {
         let profile = ubi::find_profile("linux-6.12").expect("in the table");
-        let options = AttachOptions { header_offset, ..AttachOptions::new(profile) };
+        // Where the device is a part of a chip, blocks are kept for bad ones of the whole chip.
+        let chip_blocks = Some(512);
+        let options = AttachOptions { header_offset, chip_blocks, ..AttachOptions::new(profile) };
         Ubi::attach(&self.sim, self.cpus.clone(), self.mtd().clone(), options)
             .await
             .unwrap_or_else(|error| panic!("it attaches: {error}"))

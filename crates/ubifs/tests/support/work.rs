@@ -1,6 +1,5 @@
 //! Random work, what must be found after it, and what must be found after a power cut.
 
-use super::CALLER;
 use super::host::Host;
 use posix::{Changes, Errno, FileSystem, NewInode};
 use random::Stream;
@@ -54,6 +53,12 @@ impl Model {
     pub(crate) fn fork(&self) -> Self {
         let promise = Rc::new(Promise::clone(&self.promise));
         Self { things: self.things.clone(), promise, count: self.count }
+    }
+
+    /// Work from here on knows nothing of what is there, and makes names of its own.
+    pub(crate) fn start_anew(&mut self) {
+        self.things.clear();
+        self.count += 1_000_000;
     }
 
     /// The same things under another's promise.
@@ -238,7 +243,7 @@ impl Model {
         let to = below(stream, 0o1000) as u32;
         let inode = host.find(&path).await?;
         let changes = Changes { permissions: Some(to), ..Changes::default() };
-        host.fs.change(&CALLER, inode, &changes).await?;
+        host.fs.change(&host.caller(), inode, &changes).await?;
         if let Some(Thing::File { permissions, .. }) = self.things.get_mut(&path) {
             *permissions = to;
         }
@@ -254,7 +259,7 @@ impl Model {
         let value = noise(stream, count);
         let inode = host.find(&path).await?;
         let new = (!removes).then_some(&value[..]);
-        match host.fs.set_extended_attribute(&CALLER, inode, &name, new).await {
+        match host.fs.set_extended_attribute(&host.caller(), inode, &name, new).await {
             Err(Errno::Enodata) if removes => return Ok(()),
             done => done?,
         }
