@@ -61,7 +61,7 @@ fn use_it(contents: Contents, options: MountOptions) -> bool {
 
 fn damage(contents: &Contents, stream: &mut Stream, lebs: std::ops::Range<usize>) -> Contents {
     let mut damaged = contents.clone();
-    for _ in 0..1 + stream.next_u64() % 4 {
+    for _ in 0..=stream.next_u64() % 4 {
         let leb = lebs.start + stream.next_u64() as usize % lebs.len();
         let Some(bytes) = &mut damaged[leb] else { continue };
         let used = bytes.iter().rposition(|byte| *byte != 0xff).map_or(1, |last| last + 1);

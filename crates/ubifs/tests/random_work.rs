@@ -2,7 +2,6 @@
 
 mod support;
 
-use posix::FileSystem;
 use random::Stream;
 use sim::Sim;
 use std::cell::Cell;
