@@ -133,7 +133,7 @@ pub const GUARANTEES: &[Guarantee] = &[
             // Spare areas that an erase left.
             ExpectedFinding { part: "BadTags", torn: &[Torn::DataOnly] },
         ],
-        hazards: &[DOUBLED_NAME, RENAME_OVER_LINKED],
+        hazards: &[DOUBLED_NAME, LOST_GROWTH, RENAME_OVER_LINKED],
     },
 ];
 
@@ -157,6 +157,14 @@ pub(crate) const DOUBLED_NAME: Hazard = Hazard {
     name: "doubled-name",
     summary: "while the first name of a file with several is removed, a cut leaves another name of it \
               twice in its directory, and the file counts a link too many",
+};
+
+/// YAFFS2: making a file longer changes its size in memory alone (`yaffs_resize_file`); a checkpoint
+/// keeps it, and a module writes none at a sync while collecting is urgent.
+pub const LOST_GROWTH: Hazard = Hazard {
+    name: "lost-growth",
+    summary: "a file that was made longer by truncate, and not written since, has its old length after a \
+              cut unless a checkpoint was written",
 };
 
 /// YAFFS2: the first header of a rename names the file it replaces, and the scan deletes that under

@@ -1,6 +1,6 @@
 //! Whether a tree that was found after a cut is one of those that the guarantee allows.
 
-use crate::guarantee::{Hazard, OLD_TAIL, Order};
+use crate::guarantee::{Hazard, LOST_GROWTH, OLD_TAIL, Order};
 use crate::history::{Dirty, History, State, Window};
 use crate::tree::{Facts, Row, Tree};
 use nand::Torn;
@@ -31,6 +31,48 @@ pub(crate) struct Mismatch {
 
 /// Judges a tree by what may be found.
 pub(crate) fn judge(
+    history: &History,
+    window: &Window,
+    torn: Torn,
+    found: &Tree,
+) -> Result<Judgement, Mismatch> {
+    let judged = judge_as_found(history, window, torn, found);
+    if judged.is_ok() || !history.guarantee().hazards.contains(&LOST_GROWTH) {
+        return judged;
+    }
+    let states = &history.states()[window.states.clone()];
+    match grown(states, found) {
+        Some(grown) if judge_as_found(history, window, torn, &grown).is_ok() => {
+            Ok(Judgement::Hazard(&LOST_GROWTH))
+        }
+        _ => judged,
+    }
+}
+
+/// The tree, with the zeros that files lack at their ends beside the newest state; none if no file does.
+fn grown(states: &[State], found: &Tree) -> Option<Tree> {
+    let newest = &states.last()?.tree;
+    let mut grown = found.clone();
+    let mut has_grown = false;
+    for (path, row) in &mut grown.rows {
+        let Some(known) = newest.rows.get(path) else { continue };
+        let lacks = known
+            .content
+            .get(row.content.len()..)
+            .is_some_and(|rest| !rest.is_empty() && rest.iter().all(|byte| *byte == 0));
+        if known.facts.kind == FileType::Regular && lacks && known.content.starts_with(&row.content)
+        {
+            let mut longer = (**row).clone();
+            longer.content = known.content.clone();
+            longer.facts.size_bytes = known.facts.size_bytes;
+            *row = Arc::new(longer);
+            has_grown = true;
+        }
+    }
+    has_grown.then_some(grown)
+}
+
+fn judge_as_found(
     history: &History,
     window: &Window,
     torn: Torn,

@@ -20,8 +20,8 @@ mod tree;
 
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use guarantee::{
-    Durable, ExpectedFinding, GUARANTEES, Guarantee, Hazard, Order, TORN_MODELS, TornModel,
-    find_guarantee, find_torn_model, guarantees_in_markdown,
+    Durable, ExpectedFinding, GUARANTEES, Guarantee, Hazard, LOST_GROWTH, Order, TORN_MODELS,
+    TornModel, find_guarantee, find_torn_model, guarantees_in_markdown,
 };
 pub use history::{Dirty, History, State, Window};
 pub use recover::ViolationKind;

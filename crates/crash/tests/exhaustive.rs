@@ -8,7 +8,7 @@ use nand::{Chip, FaultSettings, Storage, find_part};
 use script::{Command, parse};
 
 fn commands() -> Vec<Command> {
-    parse(include_str!("../../../scripts/power-cuts.ops")).expect("a script")
+    parse(include_str!("../../../workloads/power-cuts.ops")).expect("a script")
 }
 
 /// Small blocks, so that much is collected.

@@ -1,24 +1,31 @@
-//! `nandlab-guest`: the file workload that runs inside the virtual machine during a capture.
+//! `nandlab-guest`: what runs inside the virtual machine.
 //!
-//! Two verbs: `sizes` prints the sizes of a file set, `run` carries the workload out.
+//! The file workload of a capture: `sizes` prints the sizes of a file set, `run` carries the workload
+//! out. Scripts of system calls: `plan` says on the host what a script needs, or the line that a kernel
+//! cannot carry out; `script` carries it out.
 
 #![expect(clippy::print_stdout, reason = "its results go to standard output")]
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 mod files;
+mod kernel_script;
 mod random;
 mod table;
 mod workload;
 
 use files::FileSet;
-use workload::Plan;
+use kernel_script::{CHIP_BLOCKS, LineError, Plan, Setup};
 
 const USAGE: &str = "usage:
   nandlab-guest sizes --set jpg|mp3 --seed N
   nandlab-guest run --set jpg|mp3 --seed N --operations N --processes N --directory PATH
-      --capacity-bytes N --cluster-bytes N --marker PATH --log PATH";
+      --capacity-bytes N --cluster-bytes N --marker PATH --log PATH
+  nandlab-guest plan --file PATH [--fs NAME]
+  nandlab-guest script --file PATH [--fs NAME] --blocks N --mount-point PATH --output PATH
+      --keep-going yes|no --dump yes|no [--image PATH]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,12 +50,14 @@ fn dispatch(arguments: &[String]) -> Result<(), String> {
             Ok(())
         }
         "run" => run(&options),
+        "plan" => print_plan(&options),
+        "script" => run_script(&options),
         _ => Err(format!("unknown verb {verb}\n{USAGE}")),
     }
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    let plan = Plan {
+    let plan = workload::Plan {
         file_set: FileSet::named(options.text("set")?)?,
         seed: options.number("seed")?,
         operations: options.number("operations")?,
@@ -68,6 +77,41 @@ fn run(options: &Options) -> Result<(), String> {
     println!("free_bytes_mean={}", outcome.free_bytes_sum / plan.operations.max(1));
     println!("free_bytes_maximum={}", outcome.free_bytes_maximum);
     Ok(())
+}
+
+fn read_plan(options: &Options) -> Result<Result<Plan, LineError>, String> {
+    let path = options.text("file")?;
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    Ok(kernel_script::plan(&text, options.text("fs").ok()))
+}
+
+/// What a script needs, one `name=value` a line; or `refused=LINE REASON`.
+fn print_plan(options: &Options) -> Result<(), String> {
+    match read_plan(options)? {
+        Ok(plan) => {
+            println!("blocks={}", plan.blocks_wanted.unwrap_or(CHIP_BLOCKS));
+            println!("wait_milliseconds={}", plan.wait_milliseconds);
+        }
+        Err((line, reason)) => println!("refused={line} {reason}"),
+    }
+    Ok(())
+}
+
+/// Leaves a file `refused` (LINE REASON) beside the other files if a line cannot be carried out.
+fn run_script(options: &Options) -> Result<(), String> {
+    let output = PathBuf::from(options.text("output")?);
+    let setup = Setup {
+        blocks: u32::try_from(options.number("blocks")?).map_err(|error| error.to_string())?,
+        mount_point: options.text("mount-point")?.into(),
+        output: output.clone(),
+        image: options.text("image").ok().map(PathBuf::from),
+        keeps_going: options.text("keep-going")? == "yes",
+        dumps: options.text("dump")? == "yes",
+    };
+    let done = read_plan(options)?.and_then(|plan| kernel_script::carry_out(&plan, setup));
+    let Err((line, reason)) = done else { return Ok(()) };
+    std::fs::write(output.join("refused"), format!("{line} {reason}\n"))
+        .map_err(|error| error.to_string())
 }
 
 /// The `--name value` pairs of the command line.

@@ -147,7 +147,9 @@ impl Engine {
         if start < failed {
             self.read_medium(start, &mut bytes[..(failed - start) as usize]).await?;
         }
+        // Nodes at the beginning of the page may be obsolete: then the first live one stands behind it.
         let from = failed.saturating_sub(start) as usize;
+        let buffered = buffered.get(start.saturating_sub(failed) as usize..).unwrap_or_default();
         let count = (bytes.len().saturating_sub(from)).min(buffered.len());
         if count > 0 {
             bytes[from..from + count].copy_from_slice(&buffered[..count]);

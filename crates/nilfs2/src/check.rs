@@ -4,7 +4,7 @@ use crate::bytes::get_u32;
 use crate::engine::Engine;
 use crate::file::File;
 use crate::file_system::Nilfs2;
-use crate::map::Pointers;
+use crate::map::{Map, Pointers};
 use crate::node;
 use crate::records::{
     DAT_ENTRY_BYTES, DatEntry, FIRST_USER_INODE, INODE_BYTES, Inode, NO_END, ROOT_INODE,
@@ -86,6 +86,10 @@ impl Engine {
             (map.pointers, map.root)
         };
         let is_tree = file.map.borrow().is_tree();
+        if let Some(fault) = node::fault(&root).filter(|_| is_tree) {
+            check.find(format!("inode {}: the map's root is {fault}", file.number));
+            return Ok(0);
+        }
         let mut rest = if is_tree { node::entries(&root) } else { Vec::new() };
         let mut level = if is_tree { node::level(&root) } else { 0 };
         let mut count = 0;
@@ -121,7 +125,7 @@ impl Engine {
     fn check_pointer(&self, file: &File, pointers: Pointers, pointer: u64, check: &mut Check) {
         if pointers == Pointers::Physical {
             if pointer < 1 << 63 {
-                self.check_block(pointer, format!("inode {}", file.number), check);
+                self.check_block(pointer, &format!("inode {}", file.number), check);
             }
         } else if let Some(other) = check.virtual_blocks.insert(pointer, file.number) {
             let number = file.number;
@@ -129,53 +133,69 @@ impl Engine {
         }
     }
 
-    fn check_block(&self, block: u64, user: String, check: &mut Check) {
+    fn check_block(&self, block: u64, user: &str, check: &mut Check) {
         if block < self.geometry.first_data_block || block >= self.geometry.blocks() {
             check.find(format!("{user}: block {block} is outside the segments"));
-        } else if let Some(other) = check.blocks.insert(block, user.clone()) {
+        } else if let Some(other) = check.blocks.insert(block, user.to_owned()) {
             check.find(format!("block {block} is of {other} and of {user}"));
         }
     }
 
-    async fn check_inodes(&self, check: &mut Check, blocks: &mut u64) -> Result<u64, Errno> {
-        let ifile = &self.root.ifile;
-        let layout = self.layout(ifile);
-        let mut inodes = 1;
-        let mut names: BTreeMap<u64, u64> = BTreeMap::new();
-        let last = self.map_last_key(ifile).await?.unwrap_or(0);
-        let mut numbers = vec![ROOT_INODE];
+    /// Numbers of all entries of the DAT or the file of inodes that are in use; counts of free ones are
+    /// compared.
+    async fn used_entries(&self, file: &File, check: &mut Check) -> Result<Vec<u64>, Errno> {
+        let layout = self.layout(file);
+        let last = self.map_last_key(file).await?.unwrap_or(0);
+        let mut numbers = Vec::new();
         for group in 0.. {
             let block = layout.bitmap_block(group);
             if block > last {
                 break;
             }
-            let Some(bitmap) = self.data_block(ifile, block).await? else { continue };
-            let used = bits(&bitmap.data.borrow());
-            let descriptors = self.data_block(ifile, layout.descriptor_block(group)).await?;
-            let free = descriptors
+            let Some(bitmap) = self.data_block(file, block).await? else { continue };
+            let taken = bits(&bitmap.data.borrow());
+            let descriptors = self.data_block(file, layout.descriptor_block(group)).await?;
+            let counted = descriptors
                 .map(|buffer| get_u32(&buffer.data.borrow(), layout.free_count_at(group)));
-            let counted = layout.per_group() as u32 - used.len() as u32;
-            if free != Some(counted) {
-                check.find(format!("group {group} of inodes: {counted} free, {free:?} counted"));
+            let free = layout.per_group() as u32 - taken.len() as u32;
+            if counted != Some(free) {
+                check.find(format!(
+                    "inode {}: group {group} has {free} free entries, {counted:?} counted",
+                    file.number
+                ));
             }
-            let first = group * layout.per_group();
-            let of_users = used.into_iter().map(|bit| first + bit);
-            numbers.extend(of_users.filter(|number| *number >= FIRST_USER_INODE));
+            numbers.extend(taken.into_iter().map(|bit| group * layout.per_group() + bit));
         }
+        Ok(numbers)
+    }
+
+    async fn check_inodes(&self, check: &mut Check, blocks: &mut u64) -> Result<u64, Errno> {
+        let ifile = &self.root.ifile;
+        let mut inodes = 1;
+        let mut names: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut numbers = vec![ROOT_INODE];
+        let of_users = self.used_entries(ifile, check).await?.into_iter();
+        numbers.extend(of_users.filter(|number| *number >= FIRST_USER_INODE));
         inodes += numbers.len() as u64 - 1;
         for number in numbers.iter().copied() {
             let (buffer, at) = self.known_entry_block(ifile, number).await?;
-            let links = Inode::decode(&buffer.data.borrow()[at..at + INODE_BYTES]).links;
-            let Ok(file) = self.file(number).await else {
-                if links > 0 {
-                    check.find(format!("inode {number} cannot be read"));
-                }
+            let inode = Inode::decode(&buffer.data.borrow()[at..at + INODE_BYTES]);
+            let known = self.file(number).await;
+            if known.is_err() && inode.links > 0 {
+                check.find(format!("inode {number} cannot be read"));
                 continue;
-            };
+            }
+            // A file that was deleted while the constructor held it, when the power failed, stays
+            // without a name for ever, as in the kernel.
+            let file = known.unwrap_or_else(|_| {
+                let map = Map::new(number, inode.map);
+                File::new(&self.sim, number, inode, map)
+            });
             if !file.kind().is_some_and(FileType::is_device) {
                 *blocks += self.check_map(&file, check).await?;
             }
-            if file.kind() == Some(FileType::Directory) {
+            let is_named = file.inode.borrow().links > 0;
+            if is_named && file.kind() == Some(FileType::Directory) {
                 // Its own name, and `..` of each directory in it.
                 *names.entry(number).or_default() += 1 + u64::from(number == ROOT_INODE);
                 for entry in self.names(&file).await? {
@@ -191,7 +211,7 @@ impl Engine {
             let Ok(file) = self.file(number).await else { continue };
             let links = u64::from(file.inode.borrow().links);
             let found = names.get(&number).copied().unwrap_or(0);
-            if links != 0 && links != found - u64::from(number == ROOT_INODE && found > links) {
+            if links != 0 && links != found {
                 check.find(format!("inode {number} has {found} names, {links} counted"));
             }
         }
@@ -200,36 +220,16 @@ impl Engine {
 
     /// Every entry that lives is used once, and every use has an entry.
     async fn check_dat(&self, check: &mut Check) -> Result<(), Errno> {
-        let layout = self.layout(&self.dat);
-        let last = self.map_last_key(&self.dat).await?.unwrap_or(0);
         let mut users = std::mem::take(&mut check.virtual_blocks);
-        for group in 0.. {
-            let block = layout.bitmap_block(group);
-            if block > last {
-                break;
+        for number in self.used_entries(&self.dat, check).await?.into_iter().filter(|it| *it > 0) {
+            let (buffer, at) = self.known_entry_block(&self.dat, number).await?;
+            let entry = DatEntry::decode(&buffer.data.borrow()[at..at + DAT_ENTRY_BYTES]);
+            let user = users.remove(&number);
+            if (entry.end == NO_END) != user.is_some() {
+                check.find(format!("virtual block {number} {entry:?} is used by {user:?}"));
             }
-            let Some(bitmap) = self.data_block(&self.dat, block).await? else { continue };
-            let used = bits(&bitmap.data.borrow());
-            let descriptors = self.data_block(&self.dat, layout.descriptor_block(group)).await?;
-            let free = descriptors
-                .map(|buffer| get_u32(&buffer.data.borrow(), layout.free_count_at(group)));
-            let counted = layout.per_group() as u32 - used.len() as u32;
-            if free != Some(counted) {
-                check.find(format!("group {group} of the DAT: {counted} free, {free:?} counted"));
-            }
-            for number in used.into_iter().map(|bit| group * layout.per_group() + bit) {
-                if number == 0 {
-                    continue;
-                }
-                let (buffer, at) = self.known_entry_block(&self.dat, number).await?;
-                let entry = DatEntry::decode(&buffer.data.borrow()[at..at + DAT_ENTRY_BYTES]);
-                let user = users.remove(&number);
-                if (entry.end == NO_END) != user.is_some() {
-                    check.find(format!("virtual block {number} {entry:?} is used by {user:?}"));
-                }
-                if entry.block != 0 {
-                    self.check_block(entry.block, format!("virtual block {number}"), check);
-                }
+            if entry.block != 0 {
+                self.check_block(entry.block, &format!("virtual block {number}"), check);
             }
         }
         for (number, inode) in users {

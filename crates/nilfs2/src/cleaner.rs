@@ -1,6 +1,6 @@
 //! The cleaner: a daemon that makes segments clean by moving what is still in use.
 //!
-//! Which segments, when, and what of them is in use follows nilfs_cleanerd of nilfs-utils 2.2 (policy
+//! Which segments, when, and what of them is in use follows `nilfs_cleanerd` of nilfs-utils 2.2 (policy
 //! "timestamp"); moving follows `nilfs_clean_segments` and `nilfs_ioctl_*` of `fs/nilfs2`.
 
 use crate::collect::Mode;

@@ -90,7 +90,7 @@ impl Engine {
     }
 
     /// Valid checkpoints of a block are counted in its first slot, but in the block of the header.
-    fn count_in_block(&self, buffer: &Buffer, change: i32) -> u32 {
+    fn count_in_block(buffer: &Buffer, change: i32) -> u32 {
         if buffer.key.get() == 0 {
             return 1;
         }
@@ -112,7 +112,7 @@ impl Engine {
         let flags = get_u32(&buffer.data.borrow(), at);
         if flags & CHECKPOINT_INVALID != 0 {
             put_u32(&mut buffer.data.borrow_mut(), at, flags & !CHECKPOINT_INVALID);
-            self.count_in_block(&buffer, 1);
+            Self::count_in_block(&buffer, 1);
             self.change_counts(1, 0).await?;
         }
         self.cpfile.dirty(&buffer);
@@ -132,7 +132,7 @@ impl Engine {
 
     /// Deletes plain checkpoints from `first` to before `end`; snapshots stay.
     pub(crate) async fn delete_checkpoints(&self, first: u64, end: u64) -> Result<u64, Errno> {
-        let mut deleted = 0;
+        let mut deleted = 0_u64;
         let mut emptied = Vec::new();
         for number in first.max(1)..end {
             let Some((buffer, at)) = self.checkpoint_block(number).await? else { continue };
@@ -143,7 +143,7 @@ impl Engine {
             put_u32(&mut buffer.data.borrow_mut(), at, flags | CHECKPOINT_INVALID);
             self.cpfile.dirty(&buffer);
             deleted += 1;
-            if self.count_in_block(&buffer, -1) == 0 {
+            if Self::count_in_block(&buffer, -1) == 0 {
                 emptied.push(buffer.key.get());
             }
         }
@@ -153,7 +153,7 @@ impl Engine {
             self.cpfile.data.borrow_mut().remove(&block);
         }
         if deleted > 0 {
-            self.change_counts(-(deleted as i64), 0).await?;
+            self.change_counts(-deleted.cast_signed(), 0).await?;
         }
         Ok(deleted)
     }

@@ -13,7 +13,7 @@ use std::rc::Rc;
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 const HEADER_BYTES: usize = 12;
 /// A directory that is longer makes no sense: the kernel refuses it, too.
-const BLOCKS_MAX: u64 = 1 << 20;
+const BLOCKS_MAX: u64 = 1 << 16;
 
 /// Bytes of a record with a name of so many bytes.
 fn record_bytes(name_bytes: usize) -> usize {
@@ -71,6 +71,23 @@ fn write_record(block: &mut [u8], at: usize, inode: u64, name: &[u8], kind: File
     block[at + 10] = name.len() as u8;
     block[at + 11] = kind_code(kind);
     block[at + HEADER_BYTES..at + HEADER_BYTES + name.len()].copy_from_slice(name);
+}
+
+/// Takes the first gap that is long enough: a free record, or the end of one that is used.
+fn take_gap(block: &mut [u8], records: &[usize], needed: usize) -> Option<usize> {
+    for at in records.iter().copied() {
+        let (bytes, is_free) = (length(block, at), get_u64(block, at) == 0);
+        let used = if is_free { 0 } else { record_bytes(block[at + 10] as usize) };
+        if bytes < used + needed {
+            continue;
+        }
+        if !is_free {
+            put_u16(block, at + 8, used as u16);
+            put_u16(block, at + used + 8, (bytes - used) as u16);
+        }
+        return Some(at + used);
+    }
+    None
 }
 
 /// Where a name was found.
@@ -175,20 +192,9 @@ impl Engine {
             let Some((buffer, records)) = self.records_of(directory, block).await? else {
                 continue;
             };
-            let mut data = buffer.data.borrow_mut();
-            for mut at in records {
-                let (bytes, is_free) = (length(&data, at), get_u64(&data, at) == 0);
-                let used = if is_free { 0 } else { record_bytes(data[at + 10] as usize) };
-                if bytes < used + needed {
-                    continue;
-                }
-                if !is_free {
-                    put_u16(&mut data, at + 8, used as u16);
-                    at += used;
-                    put_u16(&mut data, at + 8, (bytes - used) as u16);
-                }
-                write_record(&mut data, at, file.number, new, kind);
-                drop(data);
+            let gap = take_gap(&mut buffer.data.borrow_mut(), &records, needed);
+            if let Some(at) = gap {
+                write_record(&mut buffer.data.borrow_mut(), at, file.number, new, kind);
                 self.dirty_data(directory, &buffer);
                 return self.touch(caller, directory).await;
             }

@@ -118,6 +118,18 @@ impl Nilfs2 {
         self.engine.flush_device(Submitter::Caller).await
     }
 
+    /// Fills pages that follow each other, neighbours on the device in one bio; bytes past the end are
+    /// zero.
+    pub async fn read_pages(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        into: &mut [[u8; PAGE_BYTES]],
+    ) -> Result<(), Errno> {
+        let file = self.engine.file(inode).await?;
+        self.engine.read_pages(&file, first, into).await
+    }
+
     /// What was found wrong or odd since the mount.
     pub fn findings(&self) -> Vec<String> {
         self.engine.findings.borrow().clone()
@@ -148,10 +160,6 @@ impl Nilfs2 {
             file.nodes.borrow_mut().retain(|_, buffer| buffer.is_dirty.get());
         }
     }
-
-    fn transactions_are_needed(&self) -> Result<(), Errno> {
-        self.engine.may_write()
-    }
 }
 
 impl FileSystem for Nilfs2 {
@@ -172,7 +180,7 @@ impl FileSystem for Nilfs2 {
 
     async fn attributes(&self, inode: InodeNumber) -> Result<Attributes, Errno> {
         let file = self.engine.file(inode).await?;
-        Ok(self.engine.attributes_of(&file))
+        Ok(file.attributes())
     }
 
     async fn change(&self, caller: &Caller, inode: InodeNumber, to: &Changes) -> Result<(), Errno> {
@@ -232,17 +240,11 @@ impl FileSystem for Nilfs2 {
         into: &mut [u8; PAGE_BYTES],
     ) -> Result<(), Errno> {
         let file = self.engine.file(inode).await?;
-        let size = file.inode.borrow().size_bytes;
-        let valid = size.saturating_sub(page * PAGE_BYTES as u64).min(PAGE_BYTES as u64) as usize;
-        into.fill(0);
-        if valid > 0
-            && let Some(bytes) = self.engine.read_data(&file, page).await?
-        {
-            into[..valid].copy_from_slice(&bytes[..valid]);
-        }
-        Ok(())
+        self.engine.read_pages(&file, page, std::slice::from_mut(into)).await
     }
 
+    /// The page is dirty here from now on, not in the layer above: the constructor decides when it is
+    /// written, so [`FileSystem::writes_back`] stays false.
     async fn write_page(
         &self,
         caller: &Caller,
@@ -277,7 +279,7 @@ impl FileSystem for Nilfs2 {
     }
 
     async fn fsync(&self, _caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
-        self.transactions_are_needed()?;
+        self.engine.may_write()?;
         let file = self.engine.file(inode).await?;
         // As in the kernel only data counts: a change of attributes alone waits for the timer.
         if file.is_queued.get() && self.engine.options.profile.fsync_writes_data_first {
@@ -300,11 +302,10 @@ impl FileSystem for Nilfs2 {
                 self.engine.sync_data(&file).await?;
             }
         }
+        // The VFS calls `sync_fs` twice; only the second time a checkpoint is waited for.
+        self.engine.sync_superblock().await?;
         self.engine.make_checkpoint().await?;
-        if self.engine.constructor.is_superblock_dirty.get() {
-            self.engine.write_log_pointer(Submitter::Caller).await?;
-        }
-        self.engine.flush_device(Submitter::Caller).await
+        self.engine.sync_superblock().await
     }
 
     async fn unmount(&self) -> Result<(), Errno> {
@@ -322,10 +323,9 @@ impl FileSystem for Nilfs2 {
         let per_segment = geometry.blocks_per_segment;
         let reserved = geometry.reserved_segments * per_segment;
         let free = self.engine.clean_segments.get() * per_segment;
-        let hidden = if self.engine.options.profile.statfs_hides_reserved { reserved } else { 0 };
         SpaceUse {
             block_bytes: geometry.block_bytes as u32,
-            blocks: (geometry.blocks() - geometry.first_data_block).saturating_sub(hidden),
+            blocks: geometry.blocks() - geometry.first_data_block,
             free_blocks: free,
             available_blocks: free.saturating_sub(reserved),
         }

@@ -22,7 +22,35 @@ fn decode_device(code: u64) -> (u32, u32) {
     ((code & 0x000f_ff00) >> 8, (code & 0xff) | ((code >> 12) & 0x000f_ff00))
 }
 
+/// Refuses targets that a block cannot hold with their end.
+pub(crate) fn check_target(target: &[u8]) -> Result<(), Errno> {
+    if target.len() > TARGET_BYTES_MAX { Err(Errno::Enametoolong) } else { Ok(()) }
+}
+
 impl File {
+    /// What `stat` tells.
+    pub(crate) fn attributes(&self) -> Attributes {
+        let inode = self.inode.borrow();
+        let kind = FileType::from_mode(inode.mode.into()).unwrap_or(FileType::Regular);
+        let device = if kind.is_device() {
+            decode_device(crate::bytes::get_u64(&self.map.borrow().root, 0))
+        } else {
+            (0, 0)
+        };
+        Attributes {
+            kind,
+            permissions: u32::from(inode.mode) & 0o7777,
+            links: inode.links.into(),
+            uid: inode.uid,
+            gid: inode.gid,
+            size_bytes: inode.size_bytes,
+            // There is no time of access on the medium.
+            accessed: inode.modified,
+            modified: inode.modified,
+            changed: inode.changed,
+            device,
+        }
+    }
     /// Kind of the file.
     pub(crate) fn kind(&self) -> Option<FileType> {
         FileType::from_mode(self.inode.borrow().mode.into())
@@ -218,34 +246,5 @@ impl Engine {
         bytes.resize(size.max(bytes.len()), 0);
         bytes.truncate(size);
         Ok(bytes)
-    }
-
-    /// Refuses targets that a block cannot hold with their end.
-    pub(crate) fn check_target(target: &[u8]) -> Result<(), Errno> {
-        if target.len() > TARGET_BYTES_MAX { Err(Errno::Enametoolong) } else { Ok(()) }
-    }
-
-    /// What `stat` tells.
-    pub(crate) fn attributes_of(&self, file: &File) -> Attributes {
-        let inode = file.inode.borrow();
-        let kind = FileType::from_mode(inode.mode.into()).unwrap_or(FileType::Regular);
-        let device = if kind.is_device() {
-            decode_device(crate::bytes::get_u64(&file.map.borrow().root, 0))
-        } else {
-            (0, 0)
-        };
-        Attributes {
-            kind,
-            permissions: u32::from(inode.mode) & 0o7777,
-            links: inode.links.into(),
-            uid: inode.uid,
-            gid: inode.gid,
-            size_bytes: inode.size_bytes,
-            // There is no time of access on the medium.
-            accessed: inode.modified,
-            modified: inode.modified,
-            changed: inode.changed,
-            device,
-        }
     }
 }

@@ -88,6 +88,15 @@ impl Map {
             .then_some(target)
     }
 
+    /// A pointer for a block of the DAT that has no place yet.
+    fn unplaced_pointer(&mut self) -> Option<u64> {
+        if self.pointers != Pointers::Physical {
+            return None;
+        }
+        self.last_pointer += 1;
+        Some(self.last_pointer)
+    }
+
     pub(crate) fn remember(&mut self, key: u64, pointer: u64) {
         if self.pointers != Pointers::Physical {
             (self.last_key, self.last_pointer) = (key, pointer);
@@ -187,13 +196,11 @@ impl Engine {
 
     /// A pointer for a block that has none.
     pub(crate) async fn new_pointer(&self, file: &File, target: u64) -> Result<u64, Errno> {
-        let mut map = file.map.borrow_mut();
-        if map.pointers == Pointers::Physical {
-            map.last_pointer += 1;
-            return Ok(map.last_pointer);
+        let unplaced = file.map.borrow_mut().unplaced_pointer();
+        match unplaced {
+            Some(pointer) => Ok(pointer),
+            None => self.dat_allocate(target).await,
         }
-        drop(map);
-        self.dat_allocate(target).await
     }
 
     /// A pointer is not used any more.
@@ -238,24 +245,24 @@ impl Engine {
         Ok(Some(cache.entry(offset).or_insert_with(|| Buffer::new(offset, data, false)).clone()))
     }
 
-    /// A data block of a metadata file or directory; a hole is filled with what `fill` makes of
-    /// zeros.
+    /// A data block of a metadata file or directory; a hole is filled with what `begin`
+    /// makes of zeros.
     pub(crate) async fn data_block_or_new(
         &self,
         file: &File,
         offset: u64,
-        fill: impl FnOnce(&mut [u8]),
+        begin: impl FnOnce(&mut [u8]),
     ) -> Result<Rc<Buffer>, Errno> {
-        if let Some(buffer) = self.data_block(file, offset).await? {
-            return Ok(buffer);
+        if let Some(there) = self.data_block(file, offset).await? {
+            return Ok(there);
         }
         let mut data = vec![0; self.geometry.block_bytes as usize];
-        fill(&mut data);
-        let buffer = Buffer::new(offset, data, false);
-        buffer.is_volatile.set(true);
-        buffer.is_dirty.set(true);
-        // The buffer is there before the map leads to it, so nobody reads the block from the medium.
-        let buffer = file.data.borrow_mut().entry(offset).or_insert(buffer).clone();
+        begin(&mut data);
+        let new = Buffer::new(offset, data, false);
+        new.is_volatile.set(true);
+        new.is_dirty.set(true);
+        // The block is there before the map leads to it, so nobody reads it from the medium.
+        let buffer = file.data.borrow_mut().entry(offset).or_insert(new).clone();
         if let Err(error) = self.map_insert(file, offset).await {
             file.data.borrow_mut().remove(&offset);
             return Err(error);

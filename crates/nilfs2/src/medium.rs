@@ -50,6 +50,12 @@ pub trait BlockMedium {
     /// Reads blocks that follow each other.
     fn read(&self, first_block: u64, blocks: u32, submitter: Submitter) -> Pending<'_, Vec<u8>>;
 
+    /// Submits a read that nobody waits for: a later one of the same blocks may be quicker, and others
+    /// queue behind it.
+    fn read_ahead(&self, first_block: u64, blocks: u32, submitter: Submitter) {
+        let _ = (first_block, blocks, submitter);
+    }
+
     /// Submits a write of whole blocks. The outer future waits until the queue takes the bio in, the
     /// inner one until it is done.
     fn write(

@@ -12,7 +12,7 @@ const BLOCK_BYTES: usize = 4096;
 
 type Block = Rc<[u8; BLOCK_BYTES]>;
 
-/// A write that a device was asked for.
+/// A write that a device was asked for; one of no blocks is a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bio {
     /// First block.
@@ -36,6 +36,7 @@ pub struct MemoryMedium {
     cut_after: Cell<Option<u64>>,
     is_cut: Cell<bool>,
     bios: RefCell<Vec<Bio>>,
+    reads: RefCell<Vec<(u64, u32)>>,
 }
 
 impl MemoryMedium {
@@ -109,6 +110,7 @@ impl MemoryMedium {
 
     /// The device after the power came back. If a stream is given, each write that no flush has made
     /// durable is lost with even odds, as of a device with a write cache.
+    #[must_use]
     pub fn after_cut(&self, lose: Option<&mut Stream>) -> Self {
         let mut blocks = self.blocks.borrow().clone();
         if let Some(stream) = lose {
@@ -127,6 +129,11 @@ impl MemoryMedium {
     /// Writes since the last call, in order.
     pub fn take_bios(&self) -> Vec<Bio> {
         self.bios.take()
+    }
+
+    /// Reads since the last call, in order: first block, blocks.
+    pub fn take_reads(&self) -> Vec<(u64, u32)> {
+        self.reads.take()
     }
 
     fn put(&self, block: u64, bytes: &[u8]) -> bool {
@@ -163,10 +170,15 @@ impl BlockMedium for MemoryMedium {
         if self.is_cut.get() {
             return Box::pin(pending());
         }
+        self.reads.borrow_mut().push((first_block, blocks));
         Box::pin(ready(self.checked(first_block, blocks.into()).map(|()| {
             let end = first_block + u64::from(blocks);
             (first_block..end).flat_map(|block| self.block(block)).collect()
         })))
+    }
+
+    fn read_ahead(&self, first_block: u64, blocks: u32, _submitter: Submitter) {
+        self.reads.borrow_mut().push((first_block, blocks));
     }
 
     fn write(
@@ -205,10 +217,12 @@ impl BlockMedium for MemoryMedium {
         Box::pin(ready(Ok(Box::pin(ready(Ok(()))) as Pending<'static, ()>)))
     }
 
-    fn flush(&self, _submitter: Submitter) -> Pending<'_, ()> {
+    fn flush(&self, submitter: Submitter) -> Pending<'_, ()> {
         if self.is_cut.get() {
             return Box::pin(pending());
         }
+        let flags = WriteFlags { flushes_before: true, ..WriteFlags::default() };
+        self.bios.borrow_mut().push(Bio { block: 0, blocks: 0, flags, submitter });
         self.volatile.borrow_mut().clear();
         Box::pin(ready(Ok(())))
     }

@@ -10,7 +10,7 @@ use crate::medium::{BlockMedium, MediumError, Submitter};
 use crate::profile::MountOptions;
 use crate::records::{
     CHECKPOINT_BYTES, Checkpoint, DAT_ENTRY_BYTES, FIRST_CHECKPOINT, IFILE_INODE, INODE_BYTES,
-    SEGMENT_USAGE_BYTES,
+    Inode, SEGMENT_USAGE_BYTES,
 };
 use crate::recovery::{Found, LogReader, find_checkpoint};
 use crate::superblock::{
@@ -144,7 +144,7 @@ impl Parts {
     ) -> Engine {
         let sim = self.sim;
         let [dat, cpfile, sufile] = Engine::super_root_files(&sim, &found.super_root);
-        let nothing = File::new(&sim, IFILE_INODE, Default::default(), Map::empty(IFILE_INODE));
+        let nothing = File::new(&sim, IFILE_INODE, Inode::default(), Map::empty(IFILE_INODE));
         let constructor = Constructor::new(&sim, &superblocks.pair[0].1);
         Engine {
             constructor,

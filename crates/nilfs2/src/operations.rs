@@ -5,6 +5,7 @@
 use crate::directory::NAME_BYTES_MAX;
 use crate::engine::Engine;
 use crate::file::File;
+use crate::inode::check_target;
 use posix::{Caller, Changes, Errno, FileType, NewInode, PAGE_BYTES};
 use std::ops::Range;
 use std::rc::Rc;
@@ -40,7 +41,7 @@ impl Engine {
     ) -> Result<u64, Errno> {
         check_name(name)?;
         if let NewInode::Symlink(target) = new {
-            Self::check_target(target)?;
+            check_target(target)?;
         }
         let _transaction = self.transactions.read().await;
         self.may_allocate()?;

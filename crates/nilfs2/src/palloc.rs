@@ -91,17 +91,17 @@ impl Engine {
         &self,
         file: &File,
         offset: u64,
-        filler: u32,
+        each: u32,
     ) -> Result<Rc<Buffer>, Errno> {
         if let Some(buffer) = file.cached(offset) {
             return Ok(buffer);
         }
-        let fill = move |data: &mut [u8]| {
-            if filler > 0 {
-                data.chunks_exact_mut(4).for_each(|count| put_u32(count, 0, filler));
+        let begin = move |data: &mut [u8]| {
+            if each > 0 {
+                data.chunks_exact_mut(4).for_each(|count| put_u32(count, 0, each));
             }
         };
-        Box::pin(self.data_block_or_new(file, offset, fill)).await
+        Box::pin(self.data_block_or_new(file, offset, begin)).await
     }
 
     /// The block of an entry and its first byte there; made if it is missing.

@@ -2,6 +2,7 @@
 
 /// What differs between kernels: one row a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a difference of its own")]
 pub struct Profile {
     /// Name on the command line.
     pub name: &'static str,
@@ -15,8 +16,6 @@ pub struct Profile {
     pub fsync_writes_data_first: bool,
     /// The cleaner runs between two limits of clean segments; else all the time.
     pub cleaner_has_limits: bool,
-    /// The sum of free blocks that `statfs` tells leaves the reserved segments out.
-    pub statfs_hides_reserved: bool,
 }
 
 /// All profiles, oldest first.
@@ -30,7 +29,6 @@ pub const PROFILES: &[Profile] = &[
         flushes: false,
         fsync_writes_data_first: true,
         cleaner_has_limits: false,
-        statfs_hides_reserved: true,
     },
     Profile {
         name: "linux-2.6.35",
@@ -38,7 +36,6 @@ pub const PROFILES: &[Profile] = &[
         flushes: true,
         fsync_writes_data_first: true,
         cleaner_has_limits: true,
-        statfs_hides_reserved: true,
     },
     Profile {
         name: "linux-6.1",
@@ -46,7 +43,6 @@ pub const PROFILES: &[Profile] = &[
         flushes: true,
         fsync_writes_data_first: false,
         cleaner_has_limits: true,
-        statfs_hides_reserved: true,
     },
     Profile {
         name: "linux-6.12",
@@ -54,7 +50,6 @@ pub const PROFILES: &[Profile] = &[
         flushes: true,
         fsync_writes_data_first: false,
         cleaner_has_limits: true,
-        statfs_hides_reserved: true,
     },
 ];
 
@@ -78,6 +73,7 @@ pub struct CpuCosts {
 
 /// What a mount may choose.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of mount")]
 pub struct MountOptions {
     /// Kernel.
     pub profile: &'static Profile,

@@ -66,6 +66,17 @@ impl LogReader {
         Ok(bytes[from..from + (blocks * block_bytes) as usize].to_vec())
     }
 
+    /// Reads ahead of a whole segment.
+    fn read_ahead(&self, segment: u64) {
+        let (first, end) = self.geometry.segment_range(segment);
+        let mut at = first;
+        while at <= end {
+            let count = (end + 1 - at).min(self.medium.bio_blocks_max().into()) as u32;
+            self.medium.read_ahead(at, count, Submitter::Caller);
+            at += u64::from(count);
+        }
+    }
+
     /// The log that begins at a block, if it is intact and of its segment's sequence.
     pub(crate) async fn log(
         &self,
@@ -123,6 +134,9 @@ pub(crate) async fn find_checkpoint(
             let header = &log.header;
             let blocks = u64::from(header.blocks);
             next_segment = geometry.segment_of(header.next);
+            if start == geometry.segment_range(segment).0 {
+                reader.read_ahead(next_segment);
+            }
             if header.flags & LOG_SUPER_ROOT != 0 {
                 let block = reader.read(start + blocks - 1, 1).await?;
                 let super_root = match SuperRoot::decode(&block, geometry.checksum_seed) {

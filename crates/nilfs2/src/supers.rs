@@ -41,6 +41,14 @@ impl Engine {
         self.write_superblocks(both, submitter).await
     }
 
+    /// Brings a superblock that is out of date up to date, and makes all durable (`nilfs_sync_fs`).
+    pub(crate) async fn sync_superblock(&self) -> Result<(), Errno> {
+        if self.constructor.is_superblock_dirty.get() {
+            self.write_log_pointer(Submitter::Caller).await?;
+        }
+        self.flush_device(Submitter::Caller).await
+    }
+
     /// A mount that writes begins (`nilfs_setup_super`).
     pub(crate) async fn begin_superblocks(&self) -> Result<(), Errno> {
         let _lock = self.superblock_lock.lock().await;

@@ -75,7 +75,7 @@ impl Engine {
             }
         }
         file.is_dirty.set(true);
-        Ok(pointers.len() as i64)
+        Ok(pointers.len().cast_signed() as i64)
     }
 
     async fn choose_insertion(
@@ -208,7 +208,7 @@ impl Engine {
             make_direct(file);
         }
         file.is_dirty.set(true);
-        Ok(ended.len() as i64)
+        Ok(ended.len().cast_signed() as i64)
     }
 
     async fn choose_deletion(

@@ -4,9 +4,12 @@ mod support;
 
 use nilfs2::MountOptions;
 use nilfs2::records::CHECKPOINT_MINOR;
+use posix::{FileSystem, NewInode};
 use std::cell::Cell;
 use std::rc::Rc;
-use support::{assert_same, checkpoints, expected, load, manifest, read_only, run, text};
+use support::{
+    CALLER, assert_same, checkpoints, expected, load, manifest, quiet, read_only, run, text,
+};
 
 #[test]
 fn images_show_what_the_kernel_shows() {
@@ -17,6 +20,7 @@ fn images_show_what_the_kernel_shows() {
             assert_eq!(fs.findings(), Vec::<String>::new(), "{name}");
             fs.drop_caches();
             assert_same(name, &manifest(&fs).await, &expected(name));
+            assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new(), "{name}");
         });
         assert!(done.1, "{name}");
     }
@@ -79,4 +83,25 @@ fn checkpoints_are_listed_as_lscp_lists_them() {
         });
         assert!(done.1, "{name}");
     }
+}
+
+#[test]
+fn a_killed_machines_image_is_written_on() {
+    let done = run(load("killed"), move |bench| async move {
+        let fs = bench.mount(quiet()).await;
+        assert_same("killed", &manifest(&fs).await, &expected("killed"));
+        assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new());
+        fs.make(&CALLER, fs.root(), b"new", NewInode::Directory(0o700)).await.expect("made");
+        fs.sync().await.expect("it syncs");
+        fs.unlink(&CALLER, fs.root(), b"new").await.expect("removed");
+        fs.unmount().await.expect("it unmounts");
+        let fs = bench.mount(read_only()).await;
+        let without_root =
+            |lines: Vec<String>| lines.into_iter().filter(|it| !it.ends_with("\t.")).collect();
+        let (found, expected): (Vec<_>, Vec<_>) =
+            (without_root(manifest(&fs).await), without_root(expected("killed")));
+        assert_same("mounted again", &found, &expected);
+        assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new());
+    });
+    assert!(done.1);
 }

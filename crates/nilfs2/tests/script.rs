@@ -3,7 +3,7 @@
 
 mod support;
 
-use nilfs2::{Bio, FormatOptions, MemoryMedium, MountOptions, Nilfs2, format};
+use nilfs2::{Bio, FormatOptions, MemoryMedium, MountOptions, Nilfs2, PROFILES, format};
 use posix::FileSystem;
 use script::{Runner, parse};
 use std::cell::RefCell;
@@ -49,7 +49,7 @@ fn replay(options: MountOptions) -> (MemoryMedium, Vec<Bio>) {
         for command in &script {
             runner.step(&command.step).await.expect("it succeeds");
         }
-        let label = format!("{}", options.profile.name);
+        let label = options.profile.name;
         assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new(), "{label}");
         for snapshot in [4, 9] {
             fs.change_checkpoint(snapshot, true).await.expect("it is there");
@@ -98,8 +98,8 @@ fn a_script_leaves_the_kernels_tree_and_checkpoints() {
     assert!(done.1);
     let done = run(load("clean"), move |bench| async move {
         let fs = bench.mount(read_only()).await;
-        let count = COMPARED as usize;
-        assert_same("checkpoints", &theirs.borrow()[..count], &listing(&fs).await[..count]);
+        let (count, expected) = (COMPARED as usize, listing(&fs).await);
+        assert_same("checkpoints", &theirs.borrow()[..count], &expected[..count]);
     });
     assert!(done.1);
 }
@@ -155,4 +155,21 @@ fn logs_are_those_of_the_kernel() {
         assert_eq!(found.len(), expected.len());
     });
     assert!(done.1);
+}
+
+#[test]
+fn every_profile_leaves_the_same_tree() {
+    let (_, expected) = checkpoints("clean").swap_remove(COMPARED as usize - 1);
+    let expected = without_times(&expected);
+    for profile in PROFILES {
+        let (medium, bios) = replay(MountOptions::new(profile));
+        let flushes = bios.iter().any(|bio| bio.flags.flushes_before);
+        assert_eq!(flushes, profile.flushes, "{}", profile.name);
+        let expected = expected.clone();
+        let done = run(medium, move |bench| async move {
+            let fs = bench.mount(read_only()).await;
+            assert_same(profile.name, &without_times(&manifest(&fs).await), &expected);
+        });
+        assert!(done.1);
+    }
 }

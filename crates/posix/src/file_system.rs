@@ -147,8 +147,8 @@ pub trait FileSystem {
 
     /// Takes over a part of a page that was written (`write_end`, for file systems that write
     /// through; `writepage`, for those that write back: the part is then all of the page that lies
-    /// within the file, and the caller is whoever writes back). `bytes` is the whole page as the page cache has it; the file grows to the end of the
-    /// part if it was shorter.
+    /// within the file, and the caller is whoever writes back). `bytes` is the whole page as the page
+    /// cache has it; the file grows to the end of the part if it was shorter.
     async fn write_page(
         &self,
         caller: &Caller,

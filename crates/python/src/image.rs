@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::wrap_pyfunction;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How an image is read, as JSON.
 #[derive(Default, Deserialize)]
@@ -24,6 +24,7 @@ struct Opening {
 /// How an image is made, as JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "the switches of the command, one for one")]
 struct Making {
     fs: String,
     device_table: Option<PathBuf>,
@@ -41,7 +42,7 @@ struct Making {
     source_date_epoch: Option<i64>,
 }
 
-fn open(path: &PathBuf, options_json: &str) -> PyResult<Image> {
+fn open(path: &Path, options_json: &str) -> PyResult<Image> {
     let given: Opening = serde_json::from_str(options_json).map_err(failed)?;
     let options = OpenOptions {
         file_system: given.fs,

@@ -9,5 +9,7 @@ mod parse;
 mod run;
 
 pub use data::{Data, DataKind, Xorshift};
-pub use parse::{Attach, Command, Harness, ScriptError, Step, Sync, Volume, WriteCall, parse};
+pub use parse::{
+    Attach, Command, Harness, ScriptError, Step, Sync, Volume, WriteCall, numbered, parse,
+};
 pub use run::{RunError, Runner};

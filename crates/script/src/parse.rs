@@ -1,6 +1,6 @@
 //! The language.
 
-use crate::DataKind;
+use crate::{DataKind, Xorshift};
 use posix::FileType;
 use std::str::SplitAsciiWhitespace;
 use thiserror::Error;
@@ -41,6 +41,26 @@ pub struct WriteCall {
     pub seed: u64,
     /// When they are made durable.
     pub sync: Sync,
+}
+
+impl WriteCall {
+    /// Where each call writes, one behind the other from `first` on.
+    pub fn offsets(&self, first: u64) -> Vec<u64> {
+        let count = self.length.div_ceil(self.chunk);
+        (0..count).map(|number| first + number * self.chunk).collect()
+    }
+
+    /// Where each of `count` calls writes that `rwrite` makes in a file of `file_bytes`.
+    pub fn random_offsets(&self, count: u64, file_bytes: u64, place_seed: u64) -> Vec<u64> {
+        let mut places = Xorshift::new(place_seed);
+        let blocks = file_bytes / self.chunk;
+        (0..count).map(|_| (places.next_number() >> 33) % blocks * self.chunk).collect()
+    }
+}
+
+/// The name that `putn` and `unlinkn` make of a prefix and a number.
+pub fn numbered(prefix: &[u8], number: u64) -> Vec<u8> {
+    [prefix, format!("{number:05}").as_bytes()].concat()
 }
 
 /// One line.

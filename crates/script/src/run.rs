@@ -1,7 +1,7 @@
 //! Carrying scripts out.
 
-use crate::parse::{Step, Sync, WriteCall};
-use crate::{Data, Xorshift};
+use crate::Data;
+use crate::parse::{Step, Sync, WriteCall, numbered};
 use posix::{Caller, Changes, Errno, FileSystem, NewInode, Time};
 use sim::Sim;
 use std::rc::Rc;
@@ -69,11 +69,7 @@ impl<F: FileSystem + 'static> Runner<F> {
                 ("write", self.write(path, OpenOptions::default(), *offset, call).await)
             }
             Step::RandomWrite { path, count, file_bytes, place_seed, call } => {
-                let mut places = Xorshift::new(*place_seed);
-                let blocks = file_bytes / call.chunk;
-                let offsets =
-                    (0..*count).map(|_| (places.next_number() >> 33) % blocks * call.chunk);
-                let offsets: Vec<u64> = offsets.collect();
+                let offsets = call.random_offsets(*count, *file_bytes, *place_seed);
                 ("rwrite", self.write_at(path, OpenOptions::default(), &offsets, call).await)
             }
             Step::Read { path, chunk } => ("read", self.read(path, *chunk).await),
@@ -158,9 +154,7 @@ impl<F: FileSystem + 'static> Runner<F> {
         offset: u64,
         call: &WriteCall,
     ) -> Result<(), Errno> {
-        let count = call.length.div_ceil(call.chunk);
-        let offsets: Vec<u64> = (0..count).map(|number| offset + number * call.chunk).collect();
-        self.write_at(path, options, &offsets, call).await
+        self.write_at(path, options, &call.offsets(offset), call).await
     }
 
     /// Writes one chunk after the other, each at its offset.
@@ -231,8 +225,4 @@ fn kept_by_chown(attributes: &posix::Attributes) -> u32 {
     }
     let without_user = bits & !0o4000;
     if bits & 0o010 == 0 { without_user } else { without_user & !0o2000 }
-}
-
-fn numbered(prefix: &[u8], number: u64) -> Vec<u8> {
-    [prefix, format!("{number:05}").as_bytes()].concat()
 }

@@ -1,11 +1,26 @@
 """`nandlab script`."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from nandlab.terminal.output import OutputFormat
+
+_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "phase": lambda row: str(row["phase"]),
+    "reads": lambda row: f"{row['reads']:,}",
+    "programs": lambda row: f"{row['programs']:,}",
+    "erases": lambda row: f"{row['erases']:,}",
+    "simulated time": lambda row: f"{row['duration_ns'] / 1e9:,.3f} s",
+}
+_KERNEL_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "phase": _COLUMNS["phase"],
+    "log lines of reads": lambda row: f"{row['log_reads']:,}",
+    "programs": _COLUMNS["programs"],
+    "erases": _COLUMNS["erases"],
+}
 
 
 def script(
@@ -90,36 +105,70 @@ def script(
         natural_number("--blocks", blocks)
     shown, text = read_script(file)
     if place == "kernel":
-        raise NandlabError("--in kernel: not here yet")
-    if manifest is not None:
+        _refuse_in_kernel(board=board, part=part, seq=seq)
+    elif manifest is not None:
         raise NandlabError("--manifest: only a kernel writes one; give --in kernel")
+    natural_number("--seed", seed, least=0, bits=64)
+    natural_number("--dirty-writeback-centisecs", dirty_writeback_centisecs, least=0)
+    name = workload or workload_name(shown)
     with whole_files() as files, progress_bar(shown) as progress:
-        answer = engine.run_script(
-            shown,
-            text,
-            {
-                "fs": fs,
-                "part": part,
-                "blocks": blocks,
-                "profile": profile,
-                "board": board,
-                "image": _path(image),
-                "seed": natural_number("--seed", seed, least=0, bits=64),
-                "dirty_writeback_centisecs": natural_number(
-                    "--dirty-writeback-centisecs", dirty_writeback_centisecs, least=0
-                ),
-                "keep_going": keep_going,
-                "workload": workload or workload_name(shown),
-                "dump": _path(files.file(dump)),
-                "sequence": _path(files.file(seq)),
-                "dump_directory": _path(files.folder(dump_dir)),
-            },
-            progress,
-        )
+        if place == "kernel":
+            from nandlab.kernel_script import KernelFiles, KernelScript, run_kernel_script
+
+            asked = KernelScript(
+                shown=shown,
+                text=text,
+                workload=name,
+                file_system=fs,
+                profile=profile,
+                blocks=blocks,
+                image=image,
+                seed=seed,
+                dirty_writeback_centisecs=dirty_writeback_centisecs,
+                keep_going=keep_going,
+            )
+            wanted = KernelFiles(files.file(dump), files.folder(dump_dir), files.file(manifest))
+            answer = run_kernel_script(asked, wanted, progress)
+        else:
+            answer = engine.run_script(
+                shown,
+                text,
+                {
+                    "fs": fs,
+                    "part": part,
+                    "blocks": blocks,
+                    "profile": profile,
+                    "board": board,
+                    "image": _path(image),
+                    "seed": seed,
+                    "dirty_writeback_centisecs": dirty_writeback_centisecs,
+                    "keep_going": keep_going,
+                    "workload": name,
+                    "dump": _path(files.file(dump)),
+                    "sequence": _path(files.file(seq)),
+                    "dump_directory": _path(files.folder(dump_dir)),
+                },
+                progress,
+            )
         if (target := files.file(counts)) is not None:
             target.write_text(answer["counts_csv"], encoding="utf-8")
     _print(answer, output_format)
     return 0
+
+
+def _refuse_in_kernel(*, board: str | None, part: str | None, seq: Path | None) -> None:
+    from nandlab.errors import NandlabError
+    from nandlab.kernel_script import PART
+
+    if part not in (None, PART):
+        raise NandlabError(f"--part {part}: the chip of --in kernel is {PART}; leave --part out")
+    if board is not None:
+        raise NandlabError("--board: the host of --in kernel is the emulated machine; leave it out")
+    if seq is not None:
+        raise NandlabError(
+            "--seq: the log of the kernel's chip does not tell reads from changes of the column; "
+            "leave the option out with --in kernel"
+        )
 
 
 def workload_name(shown: str) -> str:
@@ -144,18 +193,12 @@ def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
         print_csv(head, rows)
     else:
         title = f"{answer['file_system']}, {answer['profile']}" if answer["file_system"] else ""
+        columns = _KERNEL_COLUMNS if "kernel" in answer else _COLUMNS
         print_table(
             title,
-            ("phase", "reads", "programs", "erases", "simulated time"),
-            [
-                (
-                    row["phase"],
-                    *(f"{row[kind]:,}" for kind in ("reads", "programs", "erases")),
-                    f"{row['duration_ns'] / 1e9:,.3f} s",
-                )
-                for row in answer["phases"]
-            ],
-            frozenset({1, 2, 3, 4}),
+            tuple(columns),
+            [tuple(show(row) for show in columns.values()) for row in answer["phases"]],
+            frozenset(range(1, len(columns))),
         )
 
 

@@ -1,7 +1,7 @@
 //! Calls carried out on a file system and on the model, side by side.
 
 use super::calls::Call;
-use crash::Tree;
+use crash::{LOST_GROWTH, Tree, find_guarantee};
 use mount::{Driver, Kind, Machine, MountRequest, Mounted, run};
 use mtd::find_layout;
 use nand::Chip;
@@ -43,9 +43,12 @@ pub(crate) fn carry_out(
     let model = Rc::new(MemoryFileSystem::new(&CALLER));
     let calls: Rc<[Call]> = calls.into();
     let met = Rc::new(Cell::new(Met::default()));
+    let loses_growth =
+        find_guarantee(kind.name).is_some_and(|table| table.hazards.contains(&LOST_GROWTH));
     let mut chip = chip;
     let mut first = 0;
     while first < calls.len() {
+        let was_cut = first > 0 && matches!(calls[first - 1], Call::Remount { is_clean: false });
         let (model, calls, counts) = (model.clone(), calls.clone(), met.clone());
         let driver = Driver::of_tool(find_layout("linux-large").expect("in the table"));
         let outcome = run(chip, &driver, first as u64, async move |machine| {
@@ -53,7 +56,11 @@ pub(crate) fn carry_out(
             let mounted = machine.mount(kind, &request).await;
             let mounted = mounted.map_err(|error| (first, error.to_string()))?;
             let session = Session::new(&machine, mounted, model, counts, profile);
-            session.compare().await.map_err(|wrong| (first, format!("after a mount: {wrong}")))?;
+            let wrong = |wrong: String| (first, format!("after a mount: {wrong}"));
+            if was_cut && loses_growth {
+                session.give_up_growth().await.map_err(wrong)?;
+            }
+            session.compare().await.map_err(wrong)?;
             session.play(&calls, first).await
         });
         chip = outcome.chip;
@@ -354,12 +361,39 @@ impl Session {
         Ok(())
     }
 
+    /// After a cut a file may have the length it had before it was made longer: the model follows.
+    async fn give_up_growth(&self) -> Result<(), String> {
+        let known = Tree::read(&*self.model).await.map_err(|(_, error)| error.to_string())?;
+        for path in known.rows.keys() {
+            let (Ok(real), Ok(model)) =
+                (self.mounted.vfs.stat(path).await, self.model_vfs.stat(path).await)
+            else {
+                continue;
+            };
+            if model.kind != FileType::Regular || real.size_bytes >= model.size_bytes {
+                continue;
+            }
+            let bytes = told("read", read_file(&self.model_vfs, path).await)?;
+            if bytes[real.size_bytes as usize..].iter().all(|byte| *byte == 0) {
+                let cut = self.model_vfs.truncate(&CALLER, path, real.size_bytes).await;
+                told("truncate", cut)?;
+            }
+        }
+        Ok(())
+    }
+
     /// All that is there is the same, in open files without names as well.
     async fn compare(&self) -> Result<(), String> {
         let read = |(path, error): (Vec<u8>, Errno)| {
             format!("{} cannot be read: {error}", String::from_utf8_lossy(&path))
         };
-        let mut found = Tree::read(&*self.mounted.file_system).await.map_err(read)?;
+        let mut found = match Tree::read(&*self.mounted.file_system).await {
+            Ok(found) => found,
+            Err(error) => {
+                let findings = self.mounted.file_system.findings().await;
+                return Err(format!("{}; {findings:?}", read(error)));
+            }
+        };
         let mut known = Tree::read(&*self.model).await.map_err(read)?;
         // The file systems' own.
         found.rows.remove(b"lost+found".as_slice());

@@ -1,0 +1,228 @@
+//! Scripts of system calls, carried out by the kernel of the machine on JFFS2 over nandsim.
+
+use script::{Command, Harness, Step};
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+mod calls;
+mod chip;
+mod plan;
+mod tree;
+
+use chip::{Chip, LogCounts, run};
+pub(crate) use plan::{CHIP_BLOCKS, LineError, Plan, plan};
+
+/// How long the chip is left alone before it is looked at again.
+const LOOK: Duration = Duration::from_millis(20);
+/// Times the idle time that is waited for, after which a chip that never rests is given up.
+const SETTLE_FACTOR: u64 = 100;
+const PROGRESS_LINES: usize = 50;
+
+/// What a script runs on.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// Blocks of the partition that is mounted.
+    pub(crate) blocks: u32,
+    /// Existing directory to mount on.
+    pub(crate) mount_point: PathBuf,
+    /// Existing directory for what the run leaves: `phases.tsv`, `failures.tsv`, `manifest.tsv`,
+    /// `end.oob` and the chips that were kept, in `kept`.
+    pub(crate) output: PathBuf,
+    /// Dump that the chip holds at the beginning.
+    pub(crate) image: Option<PathBuf>,
+    /// A call that fails is noted and passed over.
+    pub(crate) keeps_going: bool,
+    /// The chip is written to `end.oob` in the end.
+    pub(crate) dumps: bool,
+}
+
+/// Carries a script out, and writes what it leaves.
+///
+/// The tree is read after the dump: a file system that was unmounted is mounted once more for it.
+///
+/// # Errors
+/// The line that could not be carried out; line 0 for what comes before and after all lines.
+pub(crate) fn carry_out(plan: &Plan, setup: Setup) -> Result<(), LineError> {
+    let around = |error: io::Error| (0, error.to_string());
+    let mut chip = Chip::add(setup.blocks).map_err(around)?;
+    if let Some(image) = &setup.image {
+        chip.load(image).map_err(around)?;
+    }
+    let has_phases = plan
+        .commands
+        .iter()
+        .any(|command| matches!(command.step, Step::Harness(Harness::Phase(_))));
+    let mut session = Session {
+        setup,
+        chip,
+        has_chip: true,
+        mounted: None,
+        last_mounted: None,
+        open: (!has_phases).then(|| ("script".to_owned(), LogCounts::default())),
+        phases: String::from("phase\tread_lines\tprograms\terases\n"),
+        failures: String::new(),
+    };
+    let every = plan.commands.len().div_ceil(PROGRESS_LINES).max(1);
+    for (done, command) in plan.commands.iter().enumerate() {
+        if done.is_multiple_of(every) {
+            println!("nandlab script {done} {}", plan.commands.len());
+        }
+        session.command(command)?;
+    }
+    session.finish().map_err(around)
+}
+
+/// A script under way.
+struct Session {
+    setup: Setup,
+    chip: Chip,
+    has_chip: bool,
+    /// Options of the file system that is mounted.
+    mounted: Option<Vec<String>>,
+    last_mounted: Option<Vec<String>>,
+    /// Name of the phase under way, and what was counted when it began.
+    open: Option<(String, LogCounts)>,
+    phases: String,
+    failures: String,
+}
+
+impl Session {
+    fn command(&mut self, command: &Command) -> Result<(), LineError> {
+        let at = |error: io::Error| (command.line, error.to_string());
+        // The kernel's log is a ring: it is emptied before it can run over.
+        self.chip.look().map_err(at)?;
+        match &command.step {
+            Step::Harness(line) => self.harness(line).map_err(at),
+            Step::Sleep { milliseconds } => {
+                sleep(Duration::from_millis(*milliseconds));
+                Ok(())
+            }
+            step => match calls::make(&self.setup.mount_point, step) {
+                Ok(()) => Ok(()),
+                Err(error) => {
+                    let reason = format!("{}: {error}", calls::name(step));
+                    if !self.setup.keeps_going {
+                        return Err((command.line, reason));
+                    }
+                    let _ = writeln!(self.failures, "{}\t{reason}", command.line);
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    fn harness(&mut self, line: &Harness) -> io::Result<()> {
+        match line {
+            Harness::Log(is_counting) => self.chip.count(*is_counting),
+            Harness::Phase(name) => self.phase(name.clone()),
+            Harness::End => self.phase(None),
+            Harness::Mount { options, .. } => self.mount(options.clone()),
+            Harness::MountGiven { .. } => self.mount(Vec::new()),
+            Harness::Unmount => self.unmount(),
+            Harness::DropCaches => std::fs::write("/proc/sys/vm/drop_caches", "3"),
+            Harness::Settle { milliseconds } => self.settle(*milliseconds),
+            Harness::RemoveChip => self.remove_chip(),
+            Harness::AddChip => {
+                self.has_chip = true;
+                self.chip.erased()
+            }
+            Harness::Snap(name) | Harness::Save(name) => {
+                let path = self.kept(name)?;
+                self.chip.dump(&path)
+            }
+            Harness::Load(name) => {
+                self.remove_chip()?;
+                self.has_chip = true;
+                self.chip.erased()?;
+                let path = self.kept(name)?;
+                self.chip.load(&path)
+            }
+            // The others were refused before the machine was booted.
+            _ => Ok(()),
+        }
+    }
+
+    fn phase(&mut self, next: Option<String>) -> io::Result<()> {
+        let now = self.chip.counts()?;
+        if let Some((name, then)) = self.open.take() {
+            let LogCounts { read_lines, programs, erases } = now - then;
+            let _ = writeln!(self.phases, "{name}\t{read_lines}\t{programs}\t{erases}");
+        }
+        self.open = next.map(|name| (name, now));
+        Ok(())
+    }
+
+    fn mount(&mut self, options: Vec<String>) -> io::Result<()> {
+        let mut arguments: Vec<String> = ["-t", "jffs2"].map(str::to_owned).into();
+        if !options.is_empty() {
+            arguments.extend(["-o".to_owned(), options.join(",")]);
+        }
+        arguments.extend(["mtd0".to_owned(), self.mount_point()]);
+        run("mount", &arguments)?;
+        self.mounted = Some(options);
+        Ok(())
+    }
+
+    fn unmount(&mut self) -> io::Result<()> {
+        run("umount", &[self.mount_point()])?;
+        self.last_mounted = self.mounted.take();
+        Ok(())
+    }
+
+    fn mount_point(&self) -> String {
+        self.setup.mount_point.to_string_lossy().into_owned()
+    }
+
+    fn remove_chip(&mut self) -> io::Result<()> {
+        self.chip.look()?;
+        self.has_chip = false;
+        Chip::remove()
+    }
+
+    /// Waits until the chip has been idle for so long, from now on.
+    fn settle(&mut self, milliseconds: u64) -> io::Result<()> {
+        let looks = Duration::from_millis(milliseconds).as_millis().div_ceil(LOOK.as_millis());
+        let looks = u64::try_from(looks).map_err(io::Error::other)?;
+        let mut quiet = 0;
+        for _ in 0..looks.saturating_mul(SETTLE_FACTOR) {
+            sleep(LOOK);
+            quiet = if self.chip.look()? { 0 } else { quiet + 1 };
+            if quiet >= looks {
+                return Ok(());
+            }
+        }
+        if looks == 0 {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("the chip was never idle for {milliseconds} ms")))
+    }
+
+    fn kept(&self, name: &str) -> io::Result<PathBuf> {
+        let folder = self.setup.output.join("kept");
+        std::fs::create_dir_all(&folder)?;
+        plan::file_name(name).map(|file| folder.join(file)).map_err(io::Error::other)
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.phase(None)?;
+        let output = self.setup.output.clone();
+        std::fs::write(output.join("phases.tsv"), &self.phases)?;
+        std::fs::write(output.join("failures.tsv"), &self.failures)?;
+        if !self.has_chip {
+            return Ok(());
+        }
+        if self.setup.dumps {
+            self.chip.dump(&output.join("end.oob"))?;
+        }
+        if self.mounted.is_none() {
+            let options = self.last_mounted.take().unwrap_or_default();
+            self.mount(options)?;
+        }
+        let manifest = tree::manifest(Path::new(&self.setup.mount_point))?;
+        std::fs::write(output.join("manifest.tsv"), manifest.to_tsv())?;
+        self.unmount()
+    }
+}

@@ -1,0 +1,58 @@
+//! Reading several pages of a file at once, as read-ahead does.
+//!
+//! Pages that are in memory are copied; for the others neighbours on the device share a bio
+//! (`mpage_readahead`, `nilfs_get_block`).
+
+use crate::engine::Engine;
+use crate::file::File;
+use crate::medium::Submitter;
+use posix::{Errno, PAGE_BYTES};
+
+impl Engine {
+    /// Fills pages that follow each other; bytes past the end of the file are zero.
+    pub(crate) async fn read_pages(
+        &self,
+        file: &File,
+        first: u64,
+        into: &mut [[u8; PAGE_BYTES]],
+    ) -> Result<(), Errno> {
+        let size = file.inode.borrow().size_bytes;
+        // Place in `into`, and block of the device, of pages that have to be read.
+        let mut missing: Vec<(usize, u64)> = Vec::new();
+        for (index, page) in into.iter_mut().enumerate() {
+            page.fill(0);
+            let offset = first + index as u64;
+            if offset * PAGE_BYTES as u64 >= size {
+                break;
+            }
+            if let Some(buffer) = file.cached(offset) {
+                page.copy_from_slice(&buffer.data.borrow());
+            } else if let Some(pointer) = self.map_lookup(file, offset).await? {
+                missing.push((index, self.physical(file, pointer).await?));
+            }
+        }
+        let bio_max = self.medium.bio_blocks_max() as usize;
+        let mut rest = &missing[..];
+        while let Some(&(start, block)) = rest.first() {
+            let follows = |(at, pair): (usize, &(usize, u64))| {
+                *pair == (start + at, block + at as u64) && at < bio_max
+            };
+            let count = rest.iter().enumerate().take_while(|pair| follows(*pair)).count();
+            if block == 0 || block + count as u64 > self.geometry.blocks() {
+                return Err(self.damaged(format!("a map leads to block {block}")));
+            }
+            let read = self.medium.read(block, count as u32, Submitter::Caller).await;
+            let bytes = read.map_err(|error| self.failed(error))?;
+            let pages = into[start..start + count].iter_mut();
+            for (page, bytes) in pages.zip(bytes.chunks_exact(PAGE_BYTES)) {
+                page.copy_from_slice(bytes);
+            }
+            rest = &rest[count..];
+        }
+        let tail = size.saturating_sub(first * PAGE_BYTES as u64) as usize;
+        if let Some(last) = into.get_mut(tail / PAGE_BYTES) {
+            last[tail % PAGE_BYTES..].fill(0);
+        }
+        Ok(())
+    }
+}

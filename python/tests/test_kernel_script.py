@@ -1,0 +1,188 @@
+"""`nandlab script --in kernel`: the trees and counts of a real kernel are those of the simulation."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from nandlab.cli import main
+from nandlab.vm import VmUnavailable, find_kernel
+from nandlab.vm.guest_program import find_guest_program
+from nandlab.vm.programs import MACHINE_PROGRAMS, require_programs
+
+pytestmark = pytest.mark.usefixtures("engine_is_built")
+
+CUT = Path(__file__).parents[2] / "workloads" / "raw-nand" / "jffs2-cut-x.ops"
+NO_WRITE_BACK = ["--dirty-writeback-centisecs", "360000"]
+
+ALL_CALLS = """\
+mount -
+mkdir d 755
+put d/a%20b 640 20000 4096 x 1 fsync
+put t 644 30000 4096 t 2
+putn n 3 7 600 5000 1000 r 9
+unlinkn n 4 6
+append t 500 100 z 3 fsynceach
+write t 40000 3000 1024 x 8
+rwrite d/a%20b 3 1024 20000 5 r 6
+read t 4096
+truncate n00003 700
+mkdir e 2755
+rename d/a%20b e/moved
+rmdir d
+symlink ../t e/link
+link t e/hard
+mknod e/dev 600 c 4 64
+mknod e/pipe 644 p
+chmod t 4755
+chown t 5 6
+chown e/link 7 8
+setxattr t user.a 0102
+fsync t
+utime t 100 200
+sleep 100
+snap kept.oob
+umount
+drop
+mount -
+put later 600 10 10 x 1
+sync
+settle 100
+umount
+cmd rmmod nandsim
+cmd modprobe nandsim id_bytes=0x20,0xa2,0x00,0x15
+load kept.oob
+mount -
+unlink n00006
+umount
+"""
+
+MOMENT = 6
+"""Column of the time in a row, which is that of another clock."""
+
+
+@pytest.fixture(scope="module")
+def _machine_is_there() -> None:
+    try:
+        require_programs((*MACHINE_PROGRAMS, "nanddump", "nandwrite"))
+        find_kernel("6.12")
+        find_guest_program()
+    except VmUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+def _rows(manifest: str) -> list[list[str]]:
+    return [line.split("\t") for line in manifest.splitlines() if not line.startswith("#")]
+
+
+def _without_times(rows: list[list[str]]) -> list[list[str]]:
+    return [row[:MOMENT] + row[MOMENT + 1 :] for row in rows]
+
+
+def _listed(image: Path, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    capsys.readouterr()
+    assert main(["image", "ls", str(image), "--hash", "--format", "tsv"]) == 0
+    return _rows(capsys.readouterr().out)
+
+
+def _run_in_both(
+    script: Path, options: list[str], out: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Run a script in the kernel and here; return both trees. Counts and dumps stay in `out`."""
+    for place in ("kernel", "simulation"):
+        files = ["--dump", str(out / f"{place}.oob"), "--counts", str(out / f"{place}.csv")]
+        if place == "kernel":
+            files += ["--manifest", str(out / "kernel.tsv"), "--dump-dir", str(out / "kept")]
+        assert main(["script", str(script), "--in", place, *options, *files]) == 0
+    shown = _rows((out / "kernel.tsv").read_text(encoding="utf-8"))
+    assert shown == _listed(out / "kernel.oob", capsys), "the kernel's own dump, read here"
+    return shown, _listed(out / "simulation.oob", capsys)
+
+
+@pytest.mark.usefixtures("_machine_is_there")
+def test_every_call_does_what_it_does_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "all-calls.ops"
+    script.write_text(ALL_CALLS, encoding="utf-8")
+    options = ["--fs", "jffs2", "--blocks", "32", *NO_WRITE_BACK]
+    kernel, here = _run_in_both(script, options, tmp_path, capsys)
+    assert _without_times(kernel) == _without_times(here)
+    paths = [row[-1] for row in kernel]
+    assert "e/moved" in paths
+    assert "later" not in paths, "the chip was taken back"
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert kept.name == "kept.oob"
+    assert kept.stat().st_size == 32 * 64 * 2112
+
+
+@pytest.mark.usefixtures("_machine_is_there")
+def test_a_workload_costs_the_kernel_what_it_costs_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel, here = _run_in_both(CUT, NO_WRITE_BACK, tmp_path, capsys)
+    assert len(kernel) > 1
+    assert _without_times(kernel) == _without_times(here)
+    counts = {}
+    for place in ("kernel", "simulation"):
+        with (tmp_path / f"{place}.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        counts[place] = {
+            row["phase"]: (row["nandsim_log_reads"], row["programs"], row["erases"])
+            for row in rows
+        }
+    assert list(counts["kernel"]) == list(counts["simulation"])
+    for phase in ("fill", "write-fsynced", "write-unsynced"):
+        assert counts["kernel"][phase] == counts["simulation"][phase], phase
+
+
+@pytest.mark.usefixtures("_machine_is_there")
+@pytest.mark.parametrize(
+    ("script", "options", "message"),
+    [
+        ("mount -\n\npowercut\n", ["--fs", "jffs2"], "FILE:3: the power of a chip"),
+        ("mount yaffs2 /dev/mtdblock0 -\n", [], "FILE:1: no distribution kernel has YAFFS2"),
+        ("sync\n", [], "FILE:1: which file system is mounted? give --fs: jffs2"),
+        ("unlnk a\n", [], "FILE:1: `unlnk` is no call; did you mean `unlink`?"),
+        ("sync\n", ["--fs", "jffs2", "--blocks", "600"], "--blocks 600: the chip of --in kernel"),
+        ("sync\n", ["--profile", "linux-2.6.29"], "--profile linux-2.6.29: no such kernel"),
+    ],
+)
+def test_what_a_kernel_cannot_do_is_refused_before_it_boots(
+    script: str,
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nandlab.kernel_script.run_machine", None)
+    path = tmp_path / "refused.ops"
+    path.write_text(script, encoding="utf-8")
+    assert main(["script", str(path), "--in", "kernel", *options]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"nandlab: error: {message.replace('FILE', str(path))}")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.usefixtures("_machine_is_there")
+def test_a_call_that_fails_in_the_kernel_ends_the_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, dump = tmp_path / "fails.ops", tmp_path / "dump.oob"
+    path.write_text("mkdir a 755\n\nunlink b\n", encoding="utf-8")
+    command = ["script", str(path), "--in", "kernel", "--fs", "jffs2", "--blocks", "16"]
+    assert main([*command, "--dump", str(dump)]) == 2
+    assert f"{path}:3: unlink: No such file or directory" in capsys.readouterr().err
+    assert not dump.exists()
+
+
+@pytest.mark.parametrize("option", ["--board", "--part", "--seq"])
+def test_options_of_the_simulation_are_refused(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.ops"
+    path.write_text("sync\n", encoding="utf-8")
+    command = ["script", str(path), "--in", "kernel", "--fs", "jffs2", option, "other"]
+    assert main(command) == 2
+    assert capsys.readouterr().err.startswith(f"nandlab: error: {option}")
