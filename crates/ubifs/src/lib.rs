@@ -7,7 +7,7 @@
 //! journal and mends what the cut tore. One table, [`PROFILES`], says how kernels differ.
 //!
 //! Source of the behaviour: `fs/ubifs` of Linux 2.6.32 and 6.1. Left out: authentication, encryption,
-//! white-outs, and making file systems of format 5 (which are read and written where they are found).
+//! white-outs, bulk-read, and making file systems of format 5 (which are read and written where they are found).
 
 mod check;
 mod collect;
@@ -17,6 +17,7 @@ mod engine;
 mod file_system;
 mod files;
 mod find;
+mod format;
 mod inode;
 mod journal;
 mod keys;
@@ -45,6 +46,7 @@ mod superblock;
 mod tnc;
 mod tnc_commit;
 mod tnc_edit;
+mod tnc_names;
 mod volume;
 mod write_buffer;
 mod xattr;

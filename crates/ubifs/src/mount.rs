@@ -5,18 +5,13 @@
 use crate::commit::CommitState;
 use crate::compress::Compressor;
 use crate::engine::{Engine, Head};
-use crate::inode::flag as inode_flag;
+use crate::format::make_file_system;
 use crate::journal::Journal;
-use crate::keys::Key;
-use crate::layout::{LOG_LEB, Layout, MASTER_LEB, SUPERBLOCK_LEB};
+use crate::layout::{Layout, MASTER_LEB, SUPERBLOCK_LEB};
 use crate::lprops::Change;
 use crate::lpt::Lpt;
-use crate::lpt_format::{LptPlace, Properties};
-use crate::master::{Master, SpaceSums, flag};
-use crate::nodes::{
-    Group, Header, INODE_BYTES, IndexNode, InodeNode, Place, SUPERBLOCK_BYTES, commit_start, kind,
-    pad, seal,
-};
+use crate::master::{Master, flag};
+use crate::nodes::{Group, Header, SUPERBLOCK_BYTES, kind, pad, seal};
 use crate::orphans::Orphans;
 use crate::profile::MountOptions;
 use crate::space::Space;
@@ -32,7 +27,7 @@ use std::rc::Rc;
 use thiserror::Error;
 
 /// First inode that is given away (`UBIFS_FIRST_INO`).
-const FIRST_INODE: u64 = 64;
+pub(crate) const FIRST_INODE: u64 = 64;
 /// The root directory.
 pub(crate) const ROOT: u64 = 1;
 
@@ -153,7 +148,8 @@ async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superbl
     Ok(superblock)
 }
 
-fn padded(mut bytes: Vec<u8>, min_io: u32) -> Vec<u8> {
+/// Bytes up to the next unit of writing.
+pub(crate) fn padded(mut bytes: Vec<u8>, min_io: u32) -> Vec<u8> {
     let used = bytes.len().next_multiple_of(8);
     bytes.resize(used, 0);
     bytes.resize(used.next_multiple_of(min_io as usize), 0);
@@ -185,168 +181,6 @@ async fn fix_space(
     seal(&mut node, kind::SUPERBLOCK, sequence, Group::None);
     volume.change(SUPERBLOCK_LEB, &padded(node, shape.min_io_bytes)).await?;
     Ok(())
-}
-
-/// Writes an empty file system, as a kernel does it (`create_default_filesystem`).
-async fn make_file_system(volume: &Volume, options: &MountOptions) -> Result<(), MountError> {
-    let shape = volume.shape();
-    let compressor = options.compressor.unwrap_or(options.profile.compressor);
-    let too_small = MountError::TooSmall { lebs: shape.leb_count, leb_bytes: shape.leb_bytes };
-    let format = options.profile.made_format;
-    let mut superblock = Superblock::default_for(shape, format, compressor).ok_or(too_small)?;
-    superblock.uuid = options.uuid;
-    let layout = Layout::new(&superblock, shape);
-    let align = |bytes: usize| bytes.next_multiple_of(shape.min_io_bytes as usize) as u32;
-    let (index_bytes, main) = (IndexNode::bytes_of(1), layout.main_first);
-    let whole = layout.leb_bytes;
-
-    // Two eraseblocks of the main area are in use: one of the index, one with the root directory.
-    let (index_used, inode_used) = (align(index_bytes), align(INODE_BYTES));
-    let index_space = index_bytes.next_multiple_of(8) as u32;
-    let first = [
-        Properties { free: whole - index_used, dirty: index_used - index_space, is_index: true },
-        Properties {
-            free: whole - inode_used,
-            dirty: inode_used - INODE_BYTES as u32,
-            is_index: false,
-        },
-    ];
-    let lpt = make_lpt(&layout, &first);
-    for (leb, bytes) in &lpt.lebs {
-        volume.write(*leb, 0, bytes).await?;
-    }
-
-    let dirty = u64::from(first[0].dirty + first[1].dirty);
-    let main_bytes = u64::from(layout.main_lebs) * u64::from(whole);
-    let master = Master {
-        highest_inode: FIRST_INODE,
-        commit: 0,
-        flags: 0,
-        log_leb: LOG_LEB,
-        root: Place { leb: main, offset: 0, bytes: index_bytes as u32 },
-        gc_leb: main + 2,
-        index_head: (main, index_used),
-        index_bytes: u64::from(index_space),
-        sums: SpaceSums {
-            empty_lebs: layout.main_lebs - 2,
-            taken_empty_lebs: 0,
-            index_lebs: 1,
-            free: main_bytes - u64::from(index_used) - u64::from(inode_used),
-            dirty,
-            used: INODE_BYTES as u64,
-            dead: 0,
-            dark: u64::from(layout.main_lebs - 1) * u64::from(layout.dark_watermark),
-        },
-        lpt_root: lpt.root,
-        lpt_head: lpt.head,
-        lpt_table: lpt.table,
-        lpt_saved: lpt.saved,
-        scan_leb: main,
-        leb_count: superblock.leb_count,
-    };
-    let stamp = (options.made_at, 0);
-    let root = InodeNode {
-        key: Key::inode(ROOT),
-        creation: 1,
-        size: INODE_BYTES as u64,
-        accessed: stamp,
-        changed: stamp,
-        modified: stamp,
-        links: 2,
-        mode: 0o040_755,
-        flags: inode_flag::COMPRESS,
-        ..InodeNode::default()
-    };
-    let place = Place { leb: main + 1, offset: 0, bytes: INODE_BYTES as u32 };
-    let index = IndexNode { level: 0, branches: vec![(Key::inode(ROOT), place)] };
-    let nodes = [
-        (kind::SUPERBLOCK, superblock.to_bytes(), SUPERBLOCK_LEB),
-        (kind::INODE, root.to_bytes(), main + 1),
-        (kind::INDEX, index.to_bytes(), main),
-        (kind::MASTER, master.to_bytes(), MASTER_LEB),
-        (kind::MASTER, master.to_bytes(), MASTER_LEB + 1),
-        (kind::COMMIT_START, commit_start(0), LOG_LEB),
-    ];
-    for ((kind, mut node, leb), sequence) in nodes.into_iter().zip(2..) {
-        seal(&mut node, kind, sequence, Group::None);
-        volume.write(leb, 0, &padded(node, shape.min_io_bytes)).await?;
-    }
-    Ok(())
-}
-
-/// A tree of LEB properties that is written for the first time.
-struct NewLpt {
-    lebs: Vec<(u32, Vec<u8>)>,
-    root: LptPlace,
-    head: LptPlace,
-    table: LptPlace,
-    saved: LptPlace,
-}
-
-/// Lays out the tree of a main area in which all eraseblocks but the first are empty
-/// (`ubifs_create_dflt_lpt`): nodes from the lowest level up, then the tables.
-fn make_lpt(layout: &Layout, first: &[Properties; 2]) -> NewLpt {
-    let shape = &layout.lpt;
-    let (whole, min_io) = (layout.leb_bytes, layout.min_io);
-    let area = (layout.lpt_first, layout.lpt_lebs);
-    let (mut leb, mut bytes) = (layout.lpt_first, Vec::<u8>::new());
-    let mut full: Vec<(u32, Vec<u8>)> = Vec::new();
-    let mut table = vec![(whole, 0); layout.lpt_lebs as usize];
-    let close = |leb: u32, mut bytes: Vec<u8>, table: &mut Vec<(u32, u32)>| {
-        let end = bytes.len() as u32;
-        let padded = end.next_multiple_of(min_io);
-        table[(leb - area.0) as usize] = (whole - padded, padded - end);
-        bytes.resize(padded as usize, 0xff);
-        (leb, bytes)
-    };
-    let mut put = |node: Vec<u8>, table: &mut Vec<(u32, u32)>| {
-        if bytes.len() + node.len() > whole as usize {
-            full.push(close(leb, std::mem::take(&mut bytes), table));
-            leb += 1;
-        }
-        let place = LptPlace { leb, offset: bytes.len() as u32 };
-        bytes.extend_from_slice(&node);
-        place
-    };
-    let empty = Properties { free: whole, ..Properties::default() };
-    let mut places = Vec::new();
-    for number in 0..shape.pnode_count {
-        let mut lebs = [empty; 4];
-        if number == 0 {
-            lebs[..2].copy_from_slice(first);
-        }
-        places.push(put(shape.pack_pnode(number, &lebs), &mut table));
-    }
-    for level in 0..shape.height {
-        let mut above = Vec::new();
-        for (number, children) in (0_u32..).zip(places.chunks(4)) {
-            let mut branches = [LptPlace::default(); 4];
-            branches[..children.len()].copy_from_slice(children);
-            let depth = shape.height - 1 - level;
-            let full_number = (0..depth).fold(1 << (2 * depth), |sum, step| {
-                sum | (number >> (2 * (depth - 1 - step)) & 3) << (2 * step)
-            });
-            above.push(put(shape.pack_nnode(full_number, &branches, area), &mut table));
-        }
-        places = above;
-    }
-    let root = places[0];
-    let mut saved = LptPlace::default();
-    if shape.is_big {
-        let lebs: Vec<_> = (0..shape.saved_count)
-            .map(|at| layout.main_first + at.min(layout.main_lebs - 1))
-            .collect();
-        saved = put(shape.pack_saved(&lebs), &mut table);
-    }
-    let table_place = put(vec![0; shape.table_bytes as usize], &mut table);
-    let head_offset = (bytes.len() as u32).next_multiple_of(min_io);
-    full.push(close(leb, bytes, &mut table));
-    let packed = shape.pack_table(&table);
-    let last = &mut full.last_mut().expect("the last was just put").1;
-    let at = table_place.offset as usize;
-    last[at..at + packed.len()].copy_from_slice(&packed);
-    let head = LptPlace { leb, offset: head_offset };
-    NewLpt { lebs: full, root, head, table: table_place, saved }
 }
 
 impl Engine {
