@@ -152,6 +152,10 @@ impl Device {
         if !is_whole || words[0] as usize != device_bytes {
             return Err("the device is of another form");
         }
+        let chunks = self.blocks.count() * self.pages_per_block;
+        if words[1] > self.blocks.count() || words[4] > chunks {
+            return Err("more is free than there is");
+        }
         self.erased_blocks = words[1] as i32;
         self.alloc_block = Some(words[2]).filter(|block| self.blocks.holds(*block));
         self.alloc_page = words[3];
