@@ -105,7 +105,7 @@ def test_damage_is_found_and_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["image", "check", str(image)]) == 1
     out = capsys.readouterr().out
     assert "block 0 page 0 offset" in out
-    assert "directory entry" in out
+    assert "the CRC of the node is wrong" in out
     assert image.read_bytes() == damaged
 
 
