@@ -4,7 +4,10 @@
 //! JFFS2 the share of bytes that lie in nodes with sound headers, of YAFFS2 the share of written
 //! pages with sensible tags. Where both file systems could be meant, tags win: files may hold nodes.
 
-use jffs2::nodes::{CLEANMARKER, HEADER_BYTES, Header, padded};
+use jffs2::nodes::{
+    ACCURATE, CLEANMARKER, DIRENT, DirentNode, HEADER_BYTES, Header, INODE, INODE_BYTES, InodeNode,
+    crc, padded,
+};
 use mtd::{OobLayout, find_layout};
 use yaffs2::{EccResult, TAGS_BYTES, TAGS_ECC_BYTES, Tags};
 
@@ -235,13 +238,22 @@ fn nodes_share(image: &[u8], form: &Form, block_bytes: u32) -> f64 {
     let mut outside = 0;
     let mut looked_at = 0;
     for block in image.chunks(form.stride() * pages_per_block) {
-        let data: Vec<u8> = pages(block, form).flat_map(|(data, _)| data).copied().collect();
+        // What is left of a page that is not whole is data of a plain image, whose last page may be
+        // short; a page with a spare area is whole, or the form is not right.
+        let rest = block.chunks_exact(form.stride()).remainder();
+        let mut data: Vec<u8> = pages(block, form).flat_map(|(data, _)| data).copied().collect();
+        if !form.has_oob {
+            data.extend_from_slice(rest);
+        }
         if is_blank(&data) {
             continue;
         }
         let (found, other) = cover(&data);
         inside += found;
         outside += other;
+        if form.has_oob {
+            outside += rest.iter().filter(|byte| **byte != 0xff).count() as u64;
+        }
         looked_at += 1;
         if looked_at == NODE_BLOCKS_MAX {
             break;
@@ -250,7 +262,7 @@ fn nodes_share(image: &[u8], form: &Form, block_bytes: u32) -> f64 {
     share(inside, inside + outside)
 }
 
-/// Bytes in nodes with sound headers, and other bytes that are not blank.
+/// Bytes in nodes with sound checksums, and other bytes that are not blank.
 fn cover(block: &[u8]) -> (u64, u64) {
     let (mut inside, mut outside, mut at) = (0, 0, 0);
     while at + HEADER_BYTES <= block.len() {
@@ -259,7 +271,13 @@ fn cover(block: &[u8]) -> (u64, u64) {
         if block[at..at + 4] == [0xff; 4] {
             at += 4;
         } else if header.is_valid() && length >= HEADER_BYTES && at + length <= block.len() {
-            inside += length as u64;
+            // A sound header may be all of a node that lies where it seems to: in the wrong form,
+            // the rest of it is elsewhere.
+            if is_whole(&header, &block[at..at + length]) {
+                inside += length as u64;
+            } else {
+                outside += length as u64;
+            }
             at += length;
         } else {
             outside += 4;
@@ -267,6 +285,18 @@ fn cover(block: &[u8]) -> (u64, u64) {
         }
     }
     (inside, outside)
+}
+
+/// The checksums of inode and directory nodes hold; other nodes are few.
+fn is_whole(header: &Header, node: &[u8]) -> bool {
+    match header.node_type | ACCURATE {
+        DIRENT => DirentNode::parse(node).is_some(),
+        INODE => InodeNode::parse(node).is_some_and(|inode| {
+            let stored = node.get(INODE_BYTES..INODE_BYTES + inode.stored_bytes as usize);
+            stored.is_some_and(|stored| crc(stored) == inode.data_crc)
+        }),
+        _ => true,
+    }
 }
 
 fn share(part: u64, whole: u64) -> f64 {

@@ -303,13 +303,9 @@ fn other_readers_understand_it() {
     }
 }
 
-/// Names that lead out of the directory, as only a forged image has them.
-#[test]
-fn no_image_reaches_outside_of_its_directory() {
+/// The bytes of an image with names that lead out of the directory, and a link to `target`.
+fn forged(target: &[u8]) -> Vec<u8> {
     use jffs2::nodes::{DirentNode, InodeNode, padded};
-    let outside = scratch("outside");
-    std::fs::create_dir_all(&outside).expect("made");
-    let target = outside.to_str().expect("a path").as_bytes().to_vec();
     let entry = |version, inode, kind, name: &[u8]| {
         let name = name.to_vec();
         DirentNode { parent: 1, version, inode, changed: 0, kind, name }.to_bytes()
@@ -323,7 +319,7 @@ fn no_image_reaches_outside_of_its_directory() {
     for node in [
         inode(2, 0o040_755, b""),
         inode(3, 0o100_644, b"evil"),
-        inode(4, 0o120_777, &target),
+        inode(4, 0o120_777, target),
         entry(1, 2, 4, b".."),
         entry(2, 3, 8, b"../evil"),
         entry(3, 4, 10, b"out"),
@@ -334,8 +330,16 @@ fn no_image_reaches_outside_of_its_directory() {
         bytes.extend_from_slice(&node);
         bytes.resize(padded(bytes.len() as u32) as usize, 0xff);
     }
+    bytes
+}
+
+/// Names that lead out of the directory, as only a forged image has them.
+#[test]
+fn no_image_reaches_outside_of_its_directory() {
+    let outside = scratch("outside");
+    std::fs::create_dir_all(&outside).expect("made");
     let path = scratch("forged.jffs2");
-    std::fs::write(&path, bytes).expect("written");
+    std::fs::write(&path, forged(outside.to_str().expect("a path").as_bytes())).expect("written");
     let to = scratch("inside");
     let options = ExtractOptions { has_devices: false, has_owners: false };
     let extracted = open(&path).extract(&to, options).expect("it extracts");
@@ -344,4 +348,16 @@ fn no_image_reaches_outside_of_its_directory() {
     assert_eq!(std::fs::read(to.join("good")).expect("there"), b"evil");
     assert_eq!(std::fs::read_dir(&outside).expect("there").count(), 0);
     assert!(!to.with_file_name("evil").exists());
+}
+
+/// A plain image is found to be one at every length, also where its nodes end with what would be
+/// the first page of an image with spare areas.
+#[test]
+fn short_plain_images_have_no_spare_areas() {
+    for target_bytes in 1..=254 {
+        let path = scratch("short.jffs2");
+        std::fs::write(&path, forged(&vec![b'x'; target_bytes])).expect("written");
+        let form = &open(&path).form;
+        assert_eq!((form.file_system, form.has_oob), ("jffs2", false), "{target_bytes}");
+    }
 }
