@@ -89,6 +89,12 @@ pub struct Work {
     pub rtime_compress_ps_per_byte: u64,
     /// rtime, of the bytes that come out.
     pub rtime_decompress_ps_per_byte: u64,
+    /// zstd at level 3, of the bytes that go in.
+    #[serde(default)]
+    pub zstd_compress_ps_per_byte: u64,
+    /// zstd, of the bytes that come out.
+    #[serde(default)]
+    pub zstd_decompress_ps_per_byte: u64,
     /// A record in memory that is compared, or put in its place in a table, list or tree.
     pub entry_ns: u64,
 }

@@ -1,5 +1,6 @@
 //! A file system of any kind.
 
+use crate::UbifsMount;
 use jffs2::Jffs2;
 use posix::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber,
@@ -13,6 +14,8 @@ use yaffs2::Yaffs2;
 pub enum AnyFileSystem {
     /// JFFS2.
     Jffs2(Jffs2),
+    /// UBIFS over UBI.
+    Ubifs(UbifsMount),
     /// YAFFS2.
     Yaffs2(Rc<Yaffs2>),
 }
@@ -22,6 +25,10 @@ macro_rules! on_each {
     ($self:ident, $fs:ident => $call:expr) => {
         match $self {
             AnyFileSystem::Jffs2($fs) => $call,
+            AnyFileSystem::Ubifs(mount) => {
+                let $fs = &mount.file_system;
+                $call
+            }
             AnyFileSystem::Yaffs2($fs) => $call,
         }
     };
@@ -31,7 +38,7 @@ impl AnyFileSystem {
     /// Files go through a kernel's caches of names and pages; not those of a library.
     pub fn has_page_cache(&self) -> bool {
         match self {
-            Self::Jffs2(_) => true,
+            Self::Jffs2(_) | Self::Ubifs(_) => true,
             Self::Yaffs2(fs) => fs.profile().has_page_cache,
         }
     }
@@ -40,6 +47,7 @@ impl AnyFileSystem {
     pub async fn findings(&self) -> Vec<String> {
         match self {
             Self::Jffs2(fs) => fs.findings(),
+            Self::Ubifs(mount) => mount.findings(),
             Self::Yaffs2(fs) => {
                 fs.findings().await.iter().map(|finding| format!("{finding:?}")).collect()
             }
@@ -130,6 +138,39 @@ impl FileSystem for AnyFileSystem {
         on_each!(self, fs => fs.write_page(caller, inode, page, bytes, part).await)
     }
 
+    fn writes_back(&self) -> bool {
+        on_each!(self, fs => fs.writes_back())
+    }
+
+    async fn begin_write(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        part: Range<usize>,
+        is_cached: bool,
+    ) -> Result<bool, Errno> {
+        on_each!(self, fs => fs.begin_write(caller, inode, page, part, is_cached).await)
+    }
+
+    async fn end_write(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        part: Range<usize>,
+    ) -> Result<(), Errno> {
+        on_each!(self, fs => fs.end_write(caller, inode, page, part).await)
+    }
+
+    fn dirty_inodes(&self) -> Vec<InodeNumber> {
+        on_each!(self, fs => fs.dirty_inodes())
+    }
+
+    async fn write_inode(&self, inode: InodeNumber) -> Result<(), Errno> {
+        on_each!(self, fs => fs.write_inode(inode).await)
+    }
+
     async fn list_attributes(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno> {
         on_each!(self, fs => fs.list_attributes(inode).await)
     }
@@ -165,7 +206,11 @@ impl FileSystem for AnyFileSystem {
     }
 
     async fn unmount(&self) -> Result<(), Errno> {
-        on_each!(self, fs => fs.unmount().await)
+        match self {
+            Self::Jffs2(fs) => fs.unmount().await,
+            Self::Ubifs(mount) => mount.unmount().await,
+            Self::Yaffs2(fs) => fs.unmount().await,
+        }
     }
 
     fn use_cached_pages(&self, pages: Weak<dyn CachedPages>) {
@@ -181,6 +226,10 @@ impl FileSystem for AnyFileSystem {
     }
 
     fn memory(&self) -> Memory {
-        on_each!(self, fs => fs.memory())
+        match self {
+            Self::Jffs2(fs) => fs.memory(),
+            Self::Ubifs(mount) => mount.memory(),
+            Self::Yaffs2(fs) => fs.memory(),
+        }
     }
 }

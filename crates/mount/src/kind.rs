@@ -65,6 +65,20 @@ pub struct MountRequest {
     pub has_write_back: bool,
     /// Seed of what the kernel takes from its clock.
     pub seed: u64,
+    /// How the device is attached, for file systems over UBI.
+    pub ubi: UbiRequest,
+}
+
+/// What is asked for of UBI; file systems on the device itself pass it over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UbiRequest {
+    /// Name of the volume; none for the only one, which is made if the device has none.
+    pub volume: Option<String>,
+    /// Where the volume identifier headers stand (`ubiattach -O`); none for the first sub-page after
+    /// the erase counter header.
+    pub header_offset: Option<u32>,
+    /// Blocks of the whole chip, if the device is a part of one: blocks are kept for all its bad ones.
+    pub chip_blocks: Option<u32>,
 }
 
 impl Default for MountRequest {
@@ -75,6 +89,7 @@ impl Default for MountRequest {
             has_background: true,
             has_write_back: true,
             seed: 0,
+            ubi: UbiRequest::default(),
         }
     }
 }
@@ -108,7 +123,7 @@ pub struct Kind {
 }
 
 /// All file systems, sorted by name.
-pub const KINDS: &[Kind] = &[crate::jffs2::KIND, crate::yaffs2::KIND];
+pub const KINDS: &[Kind] = &[crate::jffs2::KIND, crate::ubifs::KIND, crate::yaffs2::KIND];
 
 /// The file system of a name.
 ///
@@ -159,7 +174,11 @@ mod tests {
         let yaffs2 = find_kind("yaffs2").expect("in the table");
         assert!(yaffs2.profiles.iter().all(|name| ::yaffs2::find_profile(name).is_some()));
         assert_eq!(yaffs2.profiles.len(), ::yaffs2::PROFILES.len());
+        let ubifs = find_kind("ubifs").expect("in the table");
+        assert!(ubifs.profiles.iter().all(|name| ::ubifs::find_profile(name).is_some()));
+        assert!(ubifs.profiles.iter().all(|name| ::ubi::find_profile(name).is_some()));
+        assert_eq!(ubifs.profiles.len(), ::ubifs::PROFILES.len());
         let error = find_kind("yaffs").expect_err("unknown").to_string();
-        assert_eq!(error, "there is no file system `yaffs`: jffs2, yaffs2 are known");
+        assert_eq!(error, "there is no file system `yaffs`: jffs2, ubifs, yaffs2 are known");
     }
 }

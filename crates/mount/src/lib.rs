@@ -9,8 +9,10 @@ mod any;
 mod jffs2;
 mod kind;
 mod machine;
+mod ubifs;
 mod yaffs2;
 
 pub use any::AnyFileSystem;
-pub use kind::{KINDS, Kind, MountError, MountRequest, find_kind};
+pub use kind::{KINDS, Kind, MountError, MountRequest, UbiRequest, find_kind};
 pub use machine::{Driver, Machine, Mounted, Outcome, run};
+pub use ubifs::UbifsMount;

@@ -69,6 +69,7 @@ pub struct Machine {
     /// The device.
     pub mtd: Rc<Mtd>,
     epoch_seconds: i64,
+    pub(crate) attached: Rc<RefCell<Option<Rc<ubi::Ubi>>>>,
     /// What a library in the application's place remembers over an unmount.
     pub(crate) library_place: Rc<Cell<u32>>,
 }
@@ -154,6 +155,7 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
         board,
         mtd: mtd.clone(),
         epoch_seconds,
+        attached: Rc::default(),
         library_place: Rc::default(),
     };
     let value = Rc::new(RefCell::new(None));

@@ -1,0 +1,196 @@
+//! UBIFS over UBI in the table of file systems.
+
+use crate::kind::{Kind, MountError, MountRequest, unknown_option};
+use crate::{AnyFileSystem, Machine};
+use posix::{Errno, FileSystem, Memory};
+use std::rc::Rc;
+use ubi::{AttachOptions, Ubi, VolumeKind, VolumeOptions};
+use ubifs::{Compressor, CpuCosts, MountOptions, Ubifs, Volume, find_profile};
+
+pub(crate) const KIND: Kind = Kind {
+    name: "ubifs",
+    summary: "UBIFS over UBI: a journal and an index in a tree, written back through the page cache",
+    profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
+    mount: |machine, request| Box::pin(mount(machine, request)),
+};
+
+/// Name of the volume that is made on a device without any.
+const VOLUME: &str = "nandlab";
+
+/// A mounted UBIFS, and the device that its volume is of.
+pub struct UbifsMount {
+    /// The file system.
+    pub file_system: Ubifs,
+    /// The device.
+    pub ubi: Rc<Ubi>,
+    /// The mount attached the device, and its end detaches it.
+    is_attached_here: bool,
+}
+
+impl UbifsMount {
+    pub(crate) async fn unmount(&self) -> Result<(), Errno> {
+        let done = self.file_system.unmount().await;
+        if self.is_attached_here {
+            self.ubi.detach();
+        }
+        done
+    }
+
+    /// Structures of both layers.
+    pub(crate) fn memory(&self) -> Memory {
+        let mut kinds = self.file_system.memory().kinds;
+        kinds.extend(self.ubi.memory_use().kinds);
+        kinds.sort_unstable();
+        Memory { kinds }
+    }
+
+    pub(crate) fn findings(&self) -> Vec<String> {
+        let mut findings = self.ubi.findings();
+        findings.extend(self.file_system.findings());
+        findings
+    }
+}
+
+impl Machine {
+    /// Attaches the device to UBI, which stays so until it is detached (`ubiattach`).
+    ///
+    /// # Errors
+    /// [`MountError::Medium`].
+    pub async fn attach_ubi(&self, request: &MountRequest) -> Result<Rc<Ubi>, MountError> {
+        let ubi = attach(self, request).await?;
+        *self.attached.borrow_mut() = Some(ubi.clone());
+        Ok(ubi)
+    }
+
+    /// The device that is attached to UBI.
+    pub fn attached_ubi(&self) -> Option<Rc<Ubi>> {
+        self.attached.borrow().clone()
+    }
+
+    /// Ends UBI's work on the device (`ubidetach`).
+    pub fn detach_ubi(&self) {
+        if let Some(ubi) = self.attached.borrow_mut().take() {
+            ubi.detach();
+        }
+    }
+}
+
+async fn attach(machine: &Machine, request: &MountRequest) -> Result<Rc<Ubi>, MountError> {
+    let name = KIND.profile(request.profile.as_deref())?;
+    let profile = ubi::find_profile(name).expect("the table is tested");
+    let options = AttachOptions {
+        header_offset: request.ubi.header_offset,
+        chip_blocks: request.ubi.chip_blocks,
+        is_read_only: request.options.iter().any(|option| option == "ro"),
+        has_thread: request.has_background,
+        costs: ubi::CpuCosts {
+            crc_ps_per_byte: machine.board.work.crc32_ps_per_byte,
+            copy_ps_per_byte: machine.board.costs.copy_ps_per_byte,
+        },
+        seed: request.seed,
+        ..AttachOptions::new(profile)
+    };
+    let attached = Ubi::attach(&machine.sim, machine.cpus.clone(), machine.mtd.clone(), options);
+    attached.await.map_err(|error| medium(format!("UBI: {error}")))
+}
+
+fn medium(reason: String) -> MountError {
+    MountError::Medium { kind: KIND.name, reason }
+}
+
+/// The volume that is asked for, or the only one; one over the whole device if it has none.
+async fn open(ubi: &Rc<Ubi>, request: &MountRequest) -> Result<ubi::Volume, MountError> {
+    let refused = |error: ubi::UbiError| medium(format!("UBI: {error}"));
+    let volumes = ubi.volumes();
+    let id = match (&request.ubi.volume, &volumes[..]) {
+        (Some(asked), _) => {
+            let named = volumes.iter().find(|(_, name)| name == asked);
+            named.map(|(id, _)| *id).ok_or_else(|| {
+                let known: Vec<&str> = volumes.iter().map(|(_, name)| name.as_str()).collect();
+                let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+                medium(format!("there is no volume `{asked}`; the device has: {known}"))
+            })?
+        }
+        (None, []) => ubi.make_volume(&VolumeOptions::new(VOLUME)).await.map_err(refused)?,
+        (None, [(id, _)]) => *id,
+        (None, _) => {
+            let known: Vec<&str> = volumes.iter().map(|(_, name)| name.as_str()).collect();
+            return Err(medium(format!(
+                "the device has {} volumes, name one: {}",
+                known.len(),
+                known.join(", ")
+            )));
+        }
+    };
+    let volume = ubi.open_volume(id).await.map_err(refused)?;
+    if volume.kind() == VolumeKind::Static {
+        let reason = format!("volume `{}` is static: UBIFS needs a dynamic one", volume.name());
+        return Err(medium(reason));
+    }
+    Ok(volume)
+}
+
+/// Options as `ubifs_parse_options` of `fs/ubifs/super.c` (Linux 6.1) takes them.
+fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, MountError> {
+    let name = KIND.profile(request.profile.as_deref())?;
+    let profile = find_profile(name).expect("the table is tested");
+    let work = &machine.board.work;
+    let mut options = MountOptions {
+        has_thread: request.has_background,
+        costs: CpuCosts {
+            crc_ps_per_byte: work.crc32_ps_per_byte,
+            copy_ps_per_byte: machine.board.costs.copy_ps_per_byte,
+            lzo_compress_ps_per_byte: work.lzo_compress_ps_per_byte,
+            lzo_decompress_ps_per_byte: work.lzo_decompress_ps_per_byte,
+            zlib_compress_ps_per_byte: work.zlib_compress_ps_per_byte,
+            zlib_decompress_ps_per_byte: work.zlib_decompress_ps_per_byte,
+            zstd_compress_ps_per_byte: work.zstd_compress_ps_per_byte,
+            zstd_decompress_ps_per_byte: work.zstd_decompress_ps_per_byte,
+            znode_ns: work.entry_ns,
+        },
+        made_at: machine.now().seconds,
+        ..MountOptions::new(profile)
+    };
+    if !request.has_background {
+        options.write_buffer_interval_ns = None;
+    }
+    for option in &request.options {
+        match option.as_str() {
+            "ro" => options.is_read_only = true,
+            "rw" => options.is_read_only = false,
+            "sync" => options.is_synchronous = true,
+            "compr=none" => options.compressor = Some(Compressor::None),
+            "compr=lzo" => options.compressor = Some(Compressor::Lzo),
+            "compr=zlib" => options.compressor = Some(Compressor::Zlib),
+            "compr=zstd" => options.compressor = Some(Compressor::Zstd),
+            _ => {
+                let known = "ro, rw, sync, compr=none, compr=lzo, compr=zlib, compr=zstd";
+                return Err(unknown_option(option, known));
+            }
+        }
+    }
+    Ok(options)
+}
+
+async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSystem, MountError> {
+    let options = parse(request, machine)?;
+    let attached = machine.attached_ubi();
+    let is_attached_here = attached.is_none();
+    let ubi = match attached {
+        Some(ubi) => ubi,
+        None => attach(machine, request).await?,
+    };
+    let volume = Volume::Ubi(open(&ubi, request).await?);
+    let mounted = Ubifs::mount(&machine.sim, machine.cpus.clone(), volume, options).await;
+    match mounted {
+        Ok(file_system) => {
+            Ok(AnyFileSystem::Ubifs(UbifsMount { file_system, ubi, is_attached_here }))
+        }
+        Err(error) => {
+            if is_attached_here {
+                ubi.detach();
+            }
+            Err(medium(error.to_string()))
+        }
+    }
+}
