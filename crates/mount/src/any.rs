@@ -130,6 +130,39 @@ impl FileSystem for AnyFileSystem {
         on_each!(self, fs => fs.write_page(caller, inode, page, bytes, part).await)
     }
 
+    fn writes_back(&self) -> bool {
+        on_each!(self, fs => fs.writes_back())
+    }
+
+    async fn begin_write(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        part: Range<usize>,
+        is_cached: bool,
+    ) -> Result<bool, Errno> {
+        on_each!(self, fs => fs.begin_write(caller, inode, page, part, is_cached).await)
+    }
+
+    async fn end_write(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        part: Range<usize>,
+    ) -> Result<(), Errno> {
+        on_each!(self, fs => fs.end_write(caller, inode, page, part).await)
+    }
+
+    fn dirty_inodes(&self) -> Vec<InodeNumber> {
+        on_each!(self, fs => fs.dirty_inodes())
+    }
+
+    async fn write_inode(&self, inode: InodeNumber) -> Result<(), Errno> {
+        on_each!(self, fs => fs.write_inode(inode).await)
+    }
+
     async fn list_attributes(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno> {
         on_each!(self, fs => fs.list_attributes(inode).await)
     }
@@ -162,6 +195,10 @@ impl FileSystem for AnyFileSystem {
 
     async fn sync(&self) -> Result<(), Errno> {
         on_each!(self, fs => fs.sync().await)
+    }
+
+    async fn shrink(&self) -> u64 {
+        on_each!(self, fs => fs.shrink().await)
     }
 
     async fn unmount(&self) -> Result<(), Errno> {
