@@ -219,6 +219,14 @@ impl FileSystem for AnyFileSystem {
         on_each!(self, fs => fs.sync().await)
     }
 
+    async fn shrink(&self) -> u64 {
+        match self {
+            Self::Jffs2(fs) => fs.shrink().await,
+            Self::Ubifs(mount) => FileSystem::shrink(&mount.file_system).await,
+            Self::Yaffs2(fs) => fs.shrink().await,
+        }
+    }
+
     async fn unmount(&self) -> Result<(), Errno> {
         match self {
             Self::Jffs2(fs) => fs.unmount().await,
