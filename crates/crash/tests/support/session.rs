@@ -384,6 +384,10 @@ impl Session {
 
     /// All that is there is the same, in open files without names as well.
     async fn compare(&self) -> Result<(), String> {
+        if self.mounted.file_system.writes_back() {
+            // The tree is read below the page cache.
+            told("sync", self.mounted.vfs.sync().await)?;
+        }
         let read = |(path, error): (Vec<u8>, Errno)| {
             format!("{} cannot be read: {error}", String::from_utf8_lossy(&path))
         };
