@@ -221,7 +221,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
             inode,
             process: Process::new(caller.pid),
             appends: options.append,
-            syncs: options.sync,
+            syncs: options.sync || self.file_system.is_synchronous(),
             is_written: Cell::new(false),
             read_ahead: Cell::default(),
         };
