@@ -254,8 +254,8 @@ def _throughput(view: View) -> Section:
         "Throughput",
         paragraphs=(
             "The time of a write ends with the last record: what is still in memory then is not in "
-            "it. The first read is cold, the second warm. “random-rewrite” is no test of IOzone: it "
-            "is the random-write test run a second time over the same file.",
+            "it. The first read is cold, the second warm. “random-rewrite” is no test of IOzone: "
+            "it is the random-write test run a second time over the same file.",
         ),
         figures=figures,
         tables=tables,
@@ -279,17 +279,17 @@ def _rooms(view: View) -> Section:
         tables.append(DataTable("Claims on throughput by room", ("room", "hold", *heads), lines))
         for phase in ("write", "reread"):
             sizes = view.sizes()
-            cells = []
+            by_room = []
             for room in rooms:
                 for name in view.file_systems("iozone"):
                     rates = [view.rate(phase, name, one, room=room) for one in sizes]
                     if any(one is not None for one in rates):
-                        cells.append([ROOMS[room], FILE_SYSTEMS[name], *map(number, rates)])
+                        by_room.append([ROOMS[room], FILE_SYSTEMS[name], *map(number, rates)])
             tables.append(
                 DataTable(
                     f"MiB/s by room: {phase}",
                     ("room", "file system", *(f"{one} MiB" for one in sizes)),
-                    cells,
+                    by_room,
                     numeric(2, len(sizes)),
                 )
             )
@@ -461,9 +461,9 @@ def _integrity(view: View) -> Section:
         "What a power cut takes",
         paragraphs=(
             "An application appends records of 4 KiB to a log and writes small files of 4 KiB in "
-            "turns; it syncs the log every 64 records and every eighth file. The power is cut 40 to "
-            "60 s later, in an operation of the chip where one is under way. Then every byte that "
-            "a call had answered for is looked for.",
+            "turns; it syncs the log every 64 records and every eighth file. The power is cut 40 "
+            "to 60 s later, in an operation of the chip where one is under way. Then every byte "
+            "that a call had answered for is looked for.",
         ),
         figures=figures,
         tables=tables,

@@ -23,8 +23,8 @@ CAVEATS = (
     "IOzone ran, or when in the writing of 1 MB the power was cut. Here chips were written, "
     "overwritten and deleted with bytes that do not compress, records are IOzone's own 4 KiB, and "
     "the cut is at a chip operation of the write and its fsync that the seed draws.",
-    "Memory counts structures by their sizes in Linux 2.6.32 on 32-bit ARM. What slabs leave unused "
-    "at the end of a page is not counted.",
+    "Memory counts structures by their sizes in Linux 2.6.32 on 32-bit ARM. What slabs leave "
+    "unused at the end of a page is not counted.",
 )
 
 
@@ -94,14 +94,14 @@ def _headline(view: View) -> str:
     lost = {name: _mean(_all_lost(view, name)) for name in reasons}
     parts = []
     for name in ("ubifs", "yaffs2"):
-        words = [f"{joined(sooner[name])} sooner"] if sooner[name] else []
+        strengths = [f"{joined(sooner[name])} sooner"] if sooner[name] else []
         rival = other[name]
         for values, text in ((least, "takes less memory"), (lost, "loses less to a power cut")):
             own, theirs = values.get(name), values.get(rival)
             if own is not None and theirs is not None and own < theirs:
-                words.append(text)
-        if words:
-            parts.append(f"{FILE_SYSTEMS[name]} {joined(words)}")
+                strengths.append(text)
+        if strengths:
+            parts.append(f"{FILE_SYSTEMS[name]} {joined(strengths)}")
     return f"{'; '.join(parts)}." if parts else "YAFFS2 and UBIFS do not differ in what was run."
 
 

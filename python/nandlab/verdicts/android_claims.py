@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from nandlab.verdicts.android_view import (
     BOARDS,
@@ -39,7 +40,7 @@ def claims(view: View) -> list[Claim]:
                 f"mounts-faster-{test}",
                 f"UBIFS mounts at least {percent(faster)} faster {words}",
                 f"at least {percent(faster)}, clean and unclean",
-                _by_board(lambda board, test=test: _mounts_faster(view, board, test, faster)),
+                _by_board(partial(_mounts_faster, view, test, faster)),
                 _mount_mechanism(test),
             )
             for test, words in MOUNTS.items()
@@ -226,7 +227,7 @@ def seconds(view: View, test: str, file_system: str, board: str) -> dict[str, fl
     return found
 
 
-def _mounts_faster(view: View, board: str, test: str, least: float) -> Judged:
+def _mounts_faster(view: View, test: str, least: float, board: str) -> Judged:
     ubifs, yaffs2 = (seconds(view, test, one, board) for one in ("ubifs", "yaffs2"))
     saved = [(flash, 1 - ubifs[flash] / yaffs2[flash]) for flash in ubifs if flash in yaffs2]
     judged = _cells(saved, lambda one: one >= least)
