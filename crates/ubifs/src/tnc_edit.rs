@@ -184,7 +184,7 @@ impl Engine {
         place: Place,
         name: &[u8],
     ) -> Result<(), Errno> {
-        let _held = self.tnc_lock.lock().await;
+        let held = self.tnc_lock.lock().await;
         let (mut found, mut spot) = self.find_key(key, true).await?;
         if found {
             (found, spot) = if self.is_mounting.get() {
@@ -195,11 +195,15 @@ impl Engine {
             self.make_path_dirty(spot.znode).await?;
         }
         if found {
-            self.replace_at(spot, place).await
-        } else {
-            self.put_in(spot, key, place);
-            Ok(())
+            return self.replace_at(spot, place).await;
         }
+        self.put_in(spot, key, place);
+        if self.is_mounting.get() {
+            // The entry that this one took the place of may be gone: no name matches it.
+            drop(held);
+            return self.tnc_remove_name(key, b"").await;
+        }
+        Ok(())
     }
 
     /// The collector moved a node; if the index leads elsewhere meanwhile, the copy is void
