@@ -1,7 +1,7 @@
 //! Workloads that real code carried out, replayed: operations of the chip by phase.
 
 use harness::{Record, Setup, run};
-use mount::{Driver, MountRequest, find_kind};
+use mount::{Driver, MountRequest, UbiRequest, find_kind};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use std::collections::BTreeMap;
@@ -22,6 +22,7 @@ fn setup(implementation: &str, blocks: u32, seed: u64) -> Setup {
         "jffs2" => ("jffs2", "linux-6.12"),
         "yaffs2" => ("yaffs2", "linux-6.1"),
         "yaffsdirect" => ("yaffs2", "yaffs-direct"),
+        "ubifs" | "ubifs2048" => ("ubifs", "linux-6.12"),
         other => panic!("{other}"),
     };
     let mut part = find_part("nandsim-64MiB").expect("in the catalogue");
@@ -34,6 +35,8 @@ fn setup(implementation: &str, blocks: u32, seed: u64) -> Setup {
             profile: Some(profile.into()),
             has_write_back: false,
             seed,
+            // The device of the workloads called gc is a partition of the same chip.
+            ubi: UbiRequest { chip_blocks: Some(512), ..UbiRequest::default() },
             ..MountRequest::default()
         },
         part,
@@ -157,6 +160,30 @@ fn jffs2_makes_the_same_operations_where_nothing_is_left_to_chance_and_similar_o
             }
             // A mount may find just enough dirt to collect one more block.
             difference * 3 <= recorded || difference <= if kind == 1 { 64 } else { 5 }
+        }));
+    }
+}
+
+const UBIFS: [&str; 7] = [
+    "ubifs/base-t",
+    "ubifs/base-x",
+    "ubifs/cut-x",
+    "ubifs/fill-x",
+    "ubifs/gc-x",
+    "ubifs2048/base-x",
+    "ubifs2048/fill-x",
+];
+
+/// Phases that end before a file is written, and attachments of whatever was written.
+fn is_before_files(phase: &str) -> bool {
+    matches!(phase, "ubiformat" | "mkvol" | "first-mount") || phase.contains("attach")
+}
+
+#[test]
+fn ubi_and_the_first_mount_of_ubifs_make_the_same_operations() {
+    for workload in UBIFS {
+        assert_none(&wrong(workload, 1, |phase, _, shown, recorded| {
+            !is_before_files(phase) || shown == recorded
         }));
     }
 }
