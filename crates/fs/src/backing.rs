@@ -1,5 +1,6 @@
 //! What a file system supplies so that its files can live in the page cache.
 
+use crate::direct::BIO_PAGES_MAX;
 use crate::process::BioKind;
 use crate::{FileError, Mapping, Process};
 use block::Plug;
@@ -67,6 +68,20 @@ pub trait Backing {
         purpose: Purpose,
         task: &'a Task,
     ) -> Pending<'a, ()>;
+
+    /// Pages that may be handed over at once to be written.
+    fn pages_at_once(&self) -> u64 {
+        BIO_PAGES_MAX
+    }
+
+    /// Writes the file's attributes, if they changed in memory (`write_inode` of the super block's
+    /// operations).
+    ///
+    /// # Errors
+    /// The medium's.
+    fn write_attributes(&self) -> Pending<'_, Result<(), FileError>> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// Makes what was written durable.
     ///

@@ -25,6 +25,21 @@ impl Lists {
         self.dirty.len() == 1 && self.io.is_empty() && self.more.is_empty()
     }
 
+    /// All files that are on a list.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &u32> {
+        self.io.iter().chain(&self.more).chain(&self.dirty)
+    }
+
+    /// Takes a file off whichever list it is on.
+    pub(crate) fn remove(&mut self, file: u32) {
+        for list in [&mut self.io, &mut self.more, &mut self.dirty] {
+            if let Some(place) = list.iter().position(|other| *other == file) {
+                list.remove(place);
+                return;
+            }
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.dirty.is_empty() && self.io.is_empty() && self.more.is_empty()
     }

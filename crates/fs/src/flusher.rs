@@ -24,6 +24,17 @@ pub(crate) enum Work {
     Background,
     /// So many pages.
     Pages(u64),
+    /// So many pages, for a file system short of space: who asks may hold pages, or be waited for by
+    /// whoever writes a file, so neither is waited for (`writeback_inodes_sb_nr`).
+    Shortage(u64),
+    /// Everything that is dirty now (`sync_inodes_sb`).
+    All,
+}
+
+impl Work {
+    fn waits(self) -> bool {
+        !matches!(self, Self::Shortage(_))
+    }
 }
 
 /// Starts the flusher of a device.
@@ -65,9 +76,9 @@ pub(crate) async fn write_back(
     let since_ns = cache.sim.now();
     let number = device.number as usize;
     let mut left = match work {
-        Work::Pages(pages) => pages,
+        Work::Pages(pages) | Work::Shortage(pages) => pages,
         // Pages dirtied meanwhile are for the next round.
-        Work::Old => cache.state.borrow().devices[number].dirty.max(1),
+        Work::Old | Work::All => amount(cache, number).max(1),
         Work::Background => u64::MAX,
     };
     let mut written = 0;
@@ -77,8 +88,8 @@ pub(crate) async fn write_back(
         {
             break;
         }
-        queue_files(cache, number, work);
-        let round = write_round(cache, device, task, left).await;
+        queue_files(cache, number, work, since_ns);
+        let round = write_round(cache, device, task, work, left).await;
         written += round.pages;
         left = left.saturating_sub(round.pages);
         if cache.limits.era == Era::WriterPauses {
@@ -96,13 +107,21 @@ pub(crate) async fn write_back(
             }
             continue;
         }
-        if cache.state.borrow().devices[number].lists.more.is_empty() {
+        if !work.waits() || cache.state.borrow().devices[number].lists.more.is_empty() {
             break;
         }
         // Another task is writing the files that are left.
         cache.sim.sleep(cache.limits.tick_ns).await;
     }
     written
+}
+
+/// Pages and attributes that are dirty now.
+fn amount(cache: &PageCache, device: usize) -> u64 {
+    let state = cache.state.borrow();
+    let of = &state.devices[device];
+    let has_attributes = |file: &&u32| state.mappings[**file as usize].has_dirty_attributes;
+    of.dirty + of.lists.files().filter(has_attributes).count() as u64
 }
 
 /// What came of a round.
@@ -120,7 +139,7 @@ impl Round {
 }
 
 /// Chooses the files of a round, if the last one's are used up.
-fn queue_files(cache: &PageCache, device: usize, work: Work) {
+fn queue_files(cache: &PageCache, device: usize, work: Work, since_ns: u64) {
     let now_ns = cache.sim.now();
     let state = &mut *cache.state.borrow_mut();
     let lists = &mut state.devices[device].lists;
@@ -130,7 +149,12 @@ fn queue_files(cache: &PageCache, device: usize, work: Work) {
     std::mem::swap(&mut lists.io, &mut lists.more);
     while let Some(file) = lists.dirty.front() {
         let dirtied_ns = state.mappings[*file as usize].dirtied_ns.unwrap_or(0);
-        if work == Work::Old && dirtied_ns + cache.limits.expire_ns > now_ns {
+        let is_late = match work {
+            Work::Old => dirtied_ns + cache.limits.expire_ns > now_ns,
+            Work::All => dirtied_ns > since_ns,
+            _ => false,
+        };
+        if is_late {
             break;
         }
         lists.io.extend(lists.dirty.pop_front());
@@ -138,7 +162,13 @@ fn queue_files(cache: &PageCache, device: usize, work: Work) {
 }
 
 /// Writes a chunk of each file, until there is none left or a tenth of a second has passed.
-async fn write_round(cache: &Rc<PageCache>, device: &CacheDevice, task: &Task, left: u64) -> Round {
+async fn write_round(
+    cache: &Rc<PageCache>,
+    device: &CacheDevice,
+    task: &Task,
+    work: Work,
+    left: u64,
+) -> Round {
     let since_ns = cache.sim.now();
     let number = device.number as usize;
     let mut round = Round::default();
@@ -157,8 +187,9 @@ async fn write_round(cache: &Rc<PageCache>, device: &CacheDevice, task: &Task, l
         };
         let mapping = Mapping { cache: cache.clone(), number: file };
         let backing = mapping.backing();
-        let end = mapping.clean(task, chunk).await;
+        let end = mapping.clean(task, chunk, work.waits()).await;
         round.pages += end.pages;
+        mapping.write_attributes().await;
         let is_clean = put_back(cache, number, file, end.pages >= chunk || end.is_congested);
         round.cleaned_files += u64::from(is_clean);
         if end.is_congested {
@@ -180,8 +211,9 @@ fn put_back(cache: &PageCache, device: usize, file: u32, goes_on: bool) -> bool 
     let state = &mut *cache.state.borrow_mut();
     let entry = &mut state.mappings[file as usize];
     entry.is_syncing = false;
+    cache.synced.wake_all();
     let lists = &mut state.devices[device].lists;
-    if entry.dirty == 0 {
+    if !entry.is_dirty() {
         entry.dirtied_ns = None;
         return true;
     }
@@ -206,6 +238,38 @@ fn chunk_pages(cache: &PageCache, pages_per_second: u64, left: u64) -> u64 {
     }
 }
 
+/// Writes what is dirty of a device now, the file dirty for longest first, and waits for all that is
+/// being written (`sync_filesystem`). Failed write-back stays for each file's `fsync` to tell.
+pub(crate) async fn write_all(cache: &Rc<PageCache>, device: &CacheDevice, task: &Task) {
+    write_back(cache, device, task, Work::All).await;
+    let count = cache.state.borrow().mappings.len() as u32;
+    for file in 0..count {
+        let is_wanted = || {
+            let state = cache.state.borrow();
+            let entry = &state.mappings[file as usize];
+            let is_unwritten = entry.is_dirty() || entry.write_back > 0 || entry.is_syncing;
+            is_unwritten && entry.backing.is_some() && entry.device == device.number
+        };
+        let is_syncing = || cache.state.borrow().mappings[file as usize].is_syncing;
+        if !is_wanted() {
+            continue;
+        }
+        cache.synced.wait_until(|| !is_syncing()).await;
+        if !is_wanted() {
+            continue;
+        }
+        {
+            let state = &mut *cache.state.borrow_mut();
+            state.devices[device.number as usize].lists.remove(file);
+            state.mappings[file as usize].is_syncing = true;
+        }
+        let mapping = Mapping { cache: cache.clone(), number: file };
+        mapping.write_and_wait(task.process, 0..u64::MAX).await;
+        mapping.write_attributes().await;
+        put_back(cache, device.number as usize, file, false);
+    }
+}
+
 fn measure(cache: &PageCache, device: usize, since_ns: u64) {
     let now_ticks = cache.sim.now() / cache.limits.tick_ns;
     let state = &mut *cache.state.borrow_mut();
@@ -224,14 +288,14 @@ fn measure(cache: &PageCache, device: usize, since_ns: u64) {
 impl Mapping {
     /// Begins to write dirty pages that nobody waits for, at most `most`, from where the last call
     /// ended (`write_cache_pages` with `range_cyclic`).
-    pub(crate) async fn clean(&self, task: &Task, most: u64) -> Cleaned {
+    pub(crate) async fn clean(&self, task: &Task, most: u64, waits: bool) -> Cleaned {
         let backing = self.backing();
         let start = self.cache.state.borrow().mappings[self.number as usize].next_write;
         let mut cleaned = Cleaned::default();
         let mut at = start;
         let mut end = u64::MAX;
         loop {
-            let run = self.next_run(at..end, most - cleaned.pages, task).await;
+            let run = self.next_run(at..end, most - cleaned.pages, waits, task).await;
             let Some(run) = run else {
                 if end == u64::MAX && start > 0 {
                     (at, end) = (0, start);
@@ -253,6 +317,19 @@ impl Mapping {
         self.cache.state.borrow_mut().mappings[self.number as usize].next_write = at;
         backing.unplug(task);
         cleaned
+    }
+
+    /// Writes the attributes, if they are dirty, after the pages (`writeback_single_inode`).
+    async fn write_attributes(&self) {
+        let is_dirty = {
+            let state = &mut *self.cache.state.borrow_mut();
+            let entry = &mut state.mappings[self.number as usize];
+            std::mem::take(&mut entry.has_dirty_attributes)
+        };
+        if is_dirty && let Err(error) = self.backing().write_attributes().await {
+            let state = &mut *self.cache.state.borrow_mut();
+            state.mappings[self.number as usize].write_error = Some(error);
+        }
     }
 }
 

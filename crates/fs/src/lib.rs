@@ -23,6 +23,7 @@ mod page_tree;
 mod process;
 mod read_ahead;
 mod throttle;
+mod write;
 
 pub use backing::{Backing, Pending, Purpose, Task};
 pub use block_file::BlockFile;
@@ -31,6 +32,7 @@ pub use mapping::Mapping;
 pub use page_cache::{CacheOptions, CacheStatistics, PageCache};
 pub use process::{Mode, Process, Transfer};
 pub use read_ahead::{ReadAhead, Window};
+pub use write::WriteHooks;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;

@@ -1,15 +1,13 @@
-//! A file in the page cache: reading, writing and writing back through it.
+//! A file in the page cache: reading and writing back through it.
 //!
-//! Source: `do_generic_file_read`, `generic_perform_write` and `filemap_write_and_wait_range` of
-//! `mm/filemap.c`, Linux 3.4.
+//! Source: `do_generic_file_read` and `filemap_write_and_wait_range` of `mm/filemap.c`, Linux 3.4.
 
 use crate::backing::{Backing, Purpose, Task};
 use crate::cache_device::CacheDevice;
-use crate::direct::BIO_PAGES_MAX;
 use crate::frames::{DIRTY, LOCKED, MARKER, UPTODATE, WRITE_BACK};
 use crate::page_tree::Tag;
 use crate::read_ahead::{ReadAhead, Request};
-use crate::{FileError, PAGE_BYTES, PageCache, Process, throttle};
+use crate::{FileError, PAGE_BYTES, PageCache, Process};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -60,16 +58,16 @@ impl Mapping {
         self.cache.devices.borrow()[device as usize].clone()
     }
 
-    fn flags(&self, page: u64) -> Option<u8> {
+    pub(crate) fn flags(&self, page: u64) -> Option<u8> {
         self.cache.flags(self.number, page)
     }
 
-    fn copy_ns(&self, bytes: u64) -> u64 {
+    pub(crate) fn copy_ns(&self, bytes: u64) -> u64 {
         bytes * self.cache.board.costs.copy_ps_per_byte / 1000
     }
 
     /// Spends processor time that was put off while nothing could happen in between.
-    async fn pay(&self, owed_ns: &mut u64) {
+    pub(crate) async fn pay(&self, owed_ns: &mut u64) {
         self.cache.cpus.run(std::mem::take(owed_ns)).await;
     }
 
@@ -133,7 +131,7 @@ impl Mapping {
     }
 
     /// Reads a page that a first attempt left without data; an error the second time.
-    async fn try_again(
+    pub(crate) async fn try_again(
         &self,
         process: Process,
         page: u64,
@@ -154,7 +152,7 @@ impl Mapping {
     }
 
     /// Begins to read a page that is locked.
-    async fn read_locked(&self, process: Process, page: u64) {
+    pub(crate) async fn read_locked(&self, process: Process, page: u64) {
         let task = Task::new(process);
         let backing = self.backing();
         backing.read_pages(self, page..page + 1, &task).await;
@@ -214,121 +212,6 @@ impl Mapping {
             backing.read_pages(self, run, &task).await;
         }
         backing.unplug(&task);
-    }
-
-    /// Writes bytes into pages and marks them dirty; `from`, if given, holds the bytes. Waits if
-    /// too much is dirty.
-    ///
-    /// # Errors
-    /// The backing's, if a page that is written in part could not be read.
-    pub async fn write(
-        &self,
-        process: Process,
-        bytes: Range<u64>,
-        from: Option<&[u8]>,
-        overhead_ns: u64,
-    ) -> Result<(), FileError> {
-        let mut owed_ns = overhead_ns;
-        let busy = if self.cache.limits.has_stable_pages { LOCKED | WRITE_BACK } else { LOCKED };
-        for page in pages_of(&bytes) {
-            let part = part_of(&bytes, page);
-            let is_whole = part.end - part.start == PAGE_BYTES;
-            let mut was_tried = false;
-            loop {
-                match self.flags(page) {
-                    None => {
-                        self.cache.insert(self.number, page, LOCKED);
-                        if is_whole {
-                            break;
-                        }
-                        self.pay(&mut owed_ns).await;
-                        self.read_locked(process, page).await;
-                        was_tried = true;
-                    }
-                    Some(flags) if flags & busy != 0 => {
-                        self.pay(&mut owed_ns).await;
-                        self.cache.wait_clear(self.number, page, busy).await;
-                    }
-                    Some(flags) if is_whole || flags & UPTODATE != 0 => {
-                        self.cache.change(self.number, page, LOCKED, 0);
-                        self.cache.touch(self.number, page);
-                        break;
-                    }
-                    Some(_) => {
-                        self.pay(&mut owed_ns).await;
-                        self.try_again(process, page, &mut was_tried).await?;
-                    }
-                }
-            }
-            owed_ns += self.cache.pages_ns(1) + self.copy_ns(part.end - part.start);
-            self.pay(&mut owed_ns).await;
-            if let Some(from) = from {
-                self.copy_in(&bytes, page, from);
-            }
-            let was_clean = self.cache.set_dirty(self.number, page);
-            self.cache.change(self.number, page, 0, LOCKED);
-            throttle::balance(self, process, was_clean).await;
-        }
-        self.pay(&mut owed_ns).await;
-        Ok(())
-    }
-
-    /// Writes bytes into pages and hands every page to the file system at once, which `write` does: it
-    /// gets the number of the page, its bytes and the part of them that is new. The page stays clean.
-    /// A page that is not up to date is read first, even if all of it is written.
-    ///
-    /// Source: `generic_perform_write` over the `write_begin` and `write_end` of `fs/jffs2/file.c`
-    /// (Linux 2.6.32 to 6.1) and of YAFFS2's `yaffs_vfs_multi.c`, which are alike in this.
-    ///
-    /// # Errors
-    /// Those of reading and of `write`; the page is read again by whoever needs it next.
-    pub async fn write_through(
-        &self,
-        process: Process,
-        bytes: Range<u64>,
-        from: &[u8],
-        overhead_ns: u64,
-        mut write: impl AsyncFnMut(u64, &[u8], Range<usize>) -> Result<(), FileError>,
-    ) -> Result<(), FileError> {
-        let mut owed_ns = overhead_ns;
-        let mut whole = vec![0; PAGE_BYTES as usize];
-        for page in pages_of(&bytes) {
-            let part = part_of(&bytes, page);
-            let mut was_tried = false;
-            loop {
-                match self.flags(page) {
-                    None => {
-                        self.cache.insert(self.number, page, LOCKED);
-                        self.pay(&mut owed_ns).await;
-                        self.read_locked(process, page).await;
-                        was_tried = true;
-                    }
-                    Some(flags) if flags & LOCKED != 0 => {
-                        self.pay(&mut owed_ns).await;
-                        self.cache.wait_clear(self.number, page, LOCKED).await;
-                    }
-                    Some(flags) if flags & UPTODATE != 0 => {
-                        self.cache.change(self.number, page, LOCKED, 0);
-                        self.cache.touch(self.number, page);
-                        break;
-                    }
-                    Some(_) => {
-                        self.pay(&mut owed_ns).await;
-                        self.try_again(process, page, &mut was_tried).await?;
-                    }
-                }
-            }
-            owed_ns += self.cache.pages_ns(1) + self.copy_ns(part.end - part.start);
-            self.pay(&mut owed_ns).await;
-            self.copy_in(&bytes, page, from);
-            let _ = self.with_bytes(page, |stored| whole.copy_from_slice(stored));
-            let written = write(page, &whole, within_page(&part, page)).await;
-            let stale = if written.is_ok() { 0 } else { UPTODATE };
-            self.cache.change(self.number, page, 0, LOCKED | stale);
-            written?;
-        }
-        self.pay(&mut owed_ns).await;
-        Ok(())
     }
 
     /// Copies a page that is there and up to date; false if it is not.
@@ -419,18 +302,20 @@ impl Mapping {
         self.cache.state.borrow().mappings[self.number as usize].pages.next(tag, from)
     }
 
-    /// The next pages in a row that can be written; those being written are passed over.
+    /// The next pages in a row that can be written; those being written are passed over, and, unless
+    /// `waits`, those that somebody holds.
     pub(crate) async fn next_run(
         &self,
         pages: Range<u64>,
         most: u64,
+        waits: bool,
         task: &Task,
     ) -> Option<Range<u64>> {
         let mut at = pages.start;
         loop {
             let page = self.next_tagged(Tag::Dirty, at).filter(|page| *page < pages.end)?;
             let flags = self.flags(page)?;
-            if flags & WRITE_BACK != 0 {
+            if flags & WRITE_BACK != 0 || flags & LOCKED != 0 && !waits {
                 at = page + 1;
             } else if flags & LOCKED != 0 {
                 self.backing().unplug(task);
@@ -456,7 +341,7 @@ impl Mapping {
     }
 
     fn extend_run(&self, first: u64, end: u64) -> Range<u64> {
-        let end = end.min(first + BIO_PAGES_MAX);
+        let end = end.min(first + self.backing().pages_at_once().max(1));
         let is_free = |page: &u64| {
             self.flags(*page).is_some_and(|flags| flags & (DIRTY | WRITE_BACK | LOCKED) == DIRTY)
         };
@@ -507,11 +392,68 @@ impl Mapping {
         }
     }
 
-    /// Takes the file out of the cache; it must have no dirty pages, and nobody may be at one. The
-    /// mapping and its clones must not be used any more.
-    pub fn remove(&self) {
-        self.invalidate(&(0..u64::MAX));
+    /// Takes the file out of the cache, with pages that were to be written (`evict`). The mapping and
+    /// its clones must not be used any more.
+    pub async fn remove(&self) {
+        self.cache.synced.wait_until(|| !self.is_syncing()).await;
+        self.truncate(0).await;
+        // Whoever began to write it meanwhile found nothing to do.
+        self.cache.synced.wait_until(|| !self.is_syncing()).await;
         self.cache.remove_mapping(self.number);
+    }
+
+    fn is_syncing(&self) -> bool {
+        self.cache.state.borrow().mappings[self.number as usize].is_syncing
+    }
+
+    /// Takes the file out of the cache if it has no pages and there is nothing to write of it; tells
+    /// whether it is out. If it is, the mapping and its clones must not be used any more.
+    pub fn remove_if_unused(&self) -> bool {
+        let is_unused = {
+            let state = self.cache.state.borrow();
+            let entry = &state.mappings[self.number as usize];
+            entry.pages.next(Tag::Present, 0).is_none() && !entry.is_syncing && !entry.is_dirty()
+        };
+        if is_unused {
+            self.cache.remove_mapping(self.number);
+        }
+        is_unused
+    }
+
+    /// Whether pages or attributes are still to be written, or are being written.
+    pub fn is_dirty(&self) -> bool {
+        let state = self.cache.state.borrow();
+        let entry = &state.mappings[self.number as usize];
+        entry.is_dirty() || entry.write_back > 0 || entry.is_syncing
+    }
+
+    /// The file's attributes changed in memory: they are written with its pages, or alone
+    /// (`__mark_inode_dirty`).
+    pub fn set_attributes_dirty(&self) {
+        self.cache.set_attributes_dirty(self.number);
+    }
+
+    /// Holds the pages from one on that are in the cache, once nobody is at them: they are not written
+    /// until they are let go by [`Mapping::unlock_pages`].
+    pub async fn lock_pages(&self, from: u64) -> Vec<u64> {
+        let mut held = Vec::new();
+        let mut at = from;
+        while let Some(page) = self.next_tagged(Tag::Present, at) {
+            self.cache.wait_clear(self.number, page, LOCKED | WRITE_BACK).await;
+            at = page + 1;
+            if self.flags(page).is_some() {
+                self.cache.change(self.number, page, LOCKED, 0);
+                held.push(page);
+            }
+        }
+        held
+    }
+
+    /// Lets go of pages that [`Mapping::lock_pages`] holds.
+    pub fn unlock_pages(&self, held: &[u64]) {
+        for page in held {
+            self.cache.change(self.number, *page, 0, LOCKED);
+        }
     }
 
     /// True if a page of the range is in the cache.
@@ -526,7 +468,7 @@ impl Mapping {
         let _ = self.with_bytes(page, |stored| into[place].copy_from_slice(&stored[inner]));
     }
 
-    fn copy_in(&self, bytes: &Range<u64>, page: u64, from: &[u8]) {
+    pub(crate) fn copy_in(&self, bytes: &Range<u64>, page: u64, from: &[u8]) {
         let part = part_of(bytes, page);
         let place = (part.start - bytes.start) as usize..(part.end - bytes.start) as usize;
         let inner = within_page(&part, page);
@@ -540,10 +482,10 @@ pub(crate) fn pages_of(bytes: &Range<u64>) -> Range<u64> {
 }
 
 /// Those of the bytes that are in the page.
-fn part_of(bytes: &Range<u64>, page: u64) -> Range<u64> {
+pub(crate) fn part_of(bytes: &Range<u64>, page: u64) -> Range<u64> {
     bytes.start.max(page * PAGE_BYTES)..bytes.end.min((page + 1) * PAGE_BYTES)
 }
 
-fn within_page(part: &Range<u64>, page: u64) -> Range<usize> {
+pub(crate) fn within_page(part: &Range<u64>, page: u64) -> Range<usize> {
     (part.start - page * PAGE_BYTES) as usize..(part.end - page * PAGE_BYTES) as usize
 }

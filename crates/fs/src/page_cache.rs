@@ -1,13 +1,14 @@
 //! Pages of files in memory: which there are, in which state, and which to give up.
 
-use crate::backing::Backing;
+use crate::backing::{Backing, Task};
 use crate::cache_device::{CacheDevice, DeviceState};
+use crate::flusher::{self, Work};
 use crate::frames::{DIRTY, Frames, LOCKED, UPTODATE, WRITE_BACK};
 use crate::limits::Limits;
 use crate::mapping::Mapping;
 use crate::page_tree::{PageTree, Tag};
 use crate::throttle::TaskState;
-use crate::{FileError, PAGE_BYTES, Process, flusher};
+use crate::{FileError, PAGE_BYTES, Process};
 use board::Board;
 use rustc_hash::FxHashMap;
 use sim::{Cpus, Sim, WaitQueue};
@@ -64,7 +65,10 @@ pub(crate) struct MappingState {
     pub(crate) device: u32,
     pub(crate) dirty: u64,
     pub(crate) write_back: u64,
-    /// When its first page became dirty; none while the file is on no list (`dirtied_when`).
+    /// Attributes changed in memory only (`I_DIRTY_SYNC`).
+    pub(crate) has_dirty_attributes: bool,
+    /// When its first page or its attributes became dirty; none while the file is on no list
+    /// (`dirtied_when`).
     pub(crate) dirtied_ns: Option<u64>,
     /// A task is writing it and will put it on a list again (`I_SYNC`).
     pub(crate) is_syncing: bool,
@@ -74,6 +78,13 @@ pub(crate) struct MappingState {
     pub(crate) write_error: Option<FileError>,
     /// Reads that failed and that no reader has been told of, by page.
     pub(crate) read_errors: BTreeMap<u64, FileError>,
+}
+
+impl MappingState {
+    /// Something is to be written.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty > 0 || self.has_dirty_attributes
+    }
 }
 
 pub(crate) struct CacheState {
@@ -100,6 +111,8 @@ pub struct PageCache {
     pub(crate) limits: Limits,
     pub(crate) state: RefCell<CacheState>,
     waiters: Vec<WaitQueue>,
+    /// Those who wait until nobody writes some file (`I_SYNC`).
+    pub(crate) synced: WaitQueue,
     waiting: Cell<u32>,
     pub(crate) devices: RefCell<Vec<Rc<CacheDevice>>>,
     options: CacheOptions,
@@ -124,6 +137,7 @@ impl PageCache {
             board: board.clone(),
             limits: Limits::new(board),
             state: RefCell::new(state),
+            synced: WaitQueue::new(sim),
             waiters: (0..WAIT_QUEUES).map(|_| WaitQueue::new(sim)).collect(),
             waiting: Cell::new(0),
             devices: RefCell::default(),
@@ -151,6 +165,7 @@ impl PageCache {
             device,
             dirty: 0,
             write_back: 0,
+            has_dirty_attributes: false,
             dirtied_ns: None,
             is_syncing: false,
             next_write: 0,
@@ -174,7 +189,10 @@ impl PageCache {
     pub(crate) fn remove_mapping(&self, number: u32) {
         let state = &mut *self.state.borrow_mut();
         let entry = &mut state.mappings[number as usize];
-        debug_assert!(entry.dirty + entry.write_back == 0 && entry.dirtied_ns.is_none());
+        debug_assert!(entry.dirty + entry.write_back == 0 && !entry.is_syncing);
+        if entry.dirtied_ns.is_some() {
+            state.devices[entry.device as usize].lists.remove(number);
+        }
         debug_assert!(entry.pages.next(Tag::Present, 0).is_none(), "a page is still in use");
         entry.backing = None;
         entry.read_errors.clear();
@@ -210,6 +228,21 @@ impl PageCache {
             outcome = outcome.and(mapping.backing().flush(device.process).await);
         }
         outcome
+    }
+
+    /// Writes what is dirty of a device now, the file dirty for longest first, and waits for it.
+    /// Failed write-back stays for each file to tell.
+    pub async fn write_all(self: &Rc<Self>, device: u32) {
+        let device = self.devices.borrow()[device as usize].clone();
+        flusher::write_all(self, &device, &Task::new(device.process)).await;
+    }
+
+    /// Writes so many dirty pages of a device, if there are, the file dirty for longest first, without
+    /// waiting for what the caller may hold.
+    pub async fn relieve(self: &Rc<Self>, device: u32, pages: u64) {
+        let device = self.devices.borrow()[device as usize].clone();
+        let task = Task::new(device.process);
+        flusher::write_back(self, &device, &task, Work::Shortage(pages)).await;
     }
 
     /// What a file's pages come from.
@@ -268,7 +301,6 @@ impl PageCache {
 
     /// Marks a page dirty; true if it was clean.
     pub(crate) fn set_dirty(&self, mapping: u32, index: u64) -> bool {
-        let now_ns = self.sim.now();
         let state = &mut *self.state.borrow_mut();
         let entry = &mut state.mappings[mapping as usize];
         let frame = entry.pages.get(index).expect("a page that is locked is there");
@@ -285,16 +317,31 @@ impl PageCache {
         let device = &mut state.devices[entry.device as usize];
         device.dirty += 1;
         device.dirtied += 1;
-        if entry.dirtied_ns.is_none() {
-            entry.dirtied_ns = Some(now_ns);
-            if !entry.is_syncing {
-                device.lists.dirty.push_back(mapping);
-                if device.lists.is_idle_otherwise() {
-                    self.devices.borrow()[entry.device as usize].wake_later(self);
-                }
+        self.enlist(state, mapping);
+        true
+    }
+
+    /// Marks the attributes of a file dirty.
+    pub(crate) fn set_attributes_dirty(&self, mapping: u32) {
+        let state = &mut *self.state.borrow_mut();
+        state.mappings[mapping as usize].has_dirty_attributes = true;
+        self.enlist(state, mapping);
+    }
+
+    /// Puts a file that became dirty on its device's list, unless it is on one.
+    fn enlist(&self, state: &mut CacheState, mapping: u32) {
+        let entry = &mut state.mappings[mapping as usize];
+        if entry.dirtied_ns.is_some() {
+            return;
+        }
+        entry.dirtied_ns = Some(self.sim.now());
+        if !entry.is_syncing {
+            let lists = &mut state.devices[entry.device as usize].lists;
+            lists.dirty.push_back(mapping);
+            if lists.is_idle_otherwise() {
+                self.devices.borrow()[entry.device as usize].wake_later(self);
             }
         }
-        true
     }
 
     /// Takes pages out of the dirty state and puts them under write-back.

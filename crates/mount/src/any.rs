@@ -205,6 +205,10 @@ impl FileSystem for AnyFileSystem {
         on_each!(self, fs => fs.sync().await)
     }
 
+    async fn shrink(&self) -> u64 {
+        on_each!(self, fs => fs.shrink().await)
+    }
+
     async fn unmount(&self) -> Result<(), Errno> {
         match self {
             Self::Jffs2(fs) => fs.unmount().await,

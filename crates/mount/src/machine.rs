@@ -4,7 +4,7 @@ use crate::{AnyFileSystem, Kind, MountError, MountRequest};
 use board::Board;
 use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, OobLayout};
 use nand::Chip;
-use posix::{Caller, Errno, FileSystem, Time};
+use posix::{Caller, Errno, Time};
 use sim::{Cpus, RunEnd, Sim, Simulation};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -98,7 +98,11 @@ impl Machine {
     ) -> Result<Mounted, MountError> {
         let file_system = Rc::new((kind.mount)(self, request).await?);
         let vfs = if file_system.has_page_cache() {
-            Vfs::cached(&self.sim, &self.cpus, &self.board, file_system.clone())
+            let mut board = self.board.clone();
+            if !request.has_write_back {
+                Rc::make_mut(&mut board).writeback.dirty_writeback_centisecs = 0;
+            }
+            Vfs::cached(&self.sim, &self.cpus, &board, file_system.clone())
         } else {
             Vfs::new(&self.sim, file_system.clone())
         };
@@ -115,12 +119,12 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Ends the mount in an orderly way.
+    /// Ends the mount in an orderly way; what is dirty in memory is written before.
     ///
     /// # Errors
     /// The file system's.
     pub async fn unmount(&self) -> Result<(), Errno> {
-        self.file_system.unmount().await
+        self.vfs.unmount().await
     }
 }
 

@@ -240,6 +240,12 @@ pub trait FileSystem {
     /// Makes durable all that was written (`sync_fs`).
     async fn sync(&self) -> Result<(), Errno>;
 
+    /// The kernel wants memory back: lets go of what can be read again, and tells how many objects went
+    /// (`register_shrinker`).
+    async fn shrink(&self) -> u64 {
+        0
+    }
+
     /// Ends the mount in an orderly way; the file system must not be used any more.
     async fn unmount(&self) -> Result<(), Errno>;
 

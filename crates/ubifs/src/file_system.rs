@@ -224,6 +224,10 @@ impl FileSystem for Ubifs {
         if self.engine.is_read_only() { Ok(()) } else { self.engine.sync_all().await }
     }
 
+    async fn shrink(&self) -> u64 {
+        Self::shrink(self)
+    }
+
     async fn unmount(&self) -> Result<(), Errno> {
         self.engine.unmount().await
     }

@@ -3,15 +3,16 @@
 //! Source of the shape: `fs/dcache.c`, `fs/inode.c` and `mm/filemap.c` of Linux 2.6.29. Names and inodes
 //! stay until they are dropped on request; pages, until memory is full.
 
+use crate::file_pages::FilePages;
 use crate::names::{Meaning, Names};
 use board::Board;
-use fs::{Backing, CacheOptions, FileError, Mapping, PageCache, Pending, Process, Purpose, Task};
+use fs::{CacheOptions, FileError, Mapping, PageCache};
 use posix::{CachedPages, Errno, FileSystem, InodeNumber, PAGE_BYTES};
 use rustc_hash::FxHashMap;
 use sim::{Cpus, Sim};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::ops::Range;
+use std::pin::Pin;
 use std::rc::Rc;
 
 /// A file with pages in memory.
@@ -70,7 +71,7 @@ impl<F: FileSystem + 'static> Caches<F> {
         }
         let size = Rc::new(Cell::new(size_bytes));
         let file_system = self.file_system.clone();
-        let backing = Rc::new(FilePages { file_system, inode, size_bytes: size.clone() });
+        let backing = Rc::new(FilePages::new(file_system, inode, size.clone()));
         let mapping = self.pages.clone().add_mapping(self.device, backing);
         let file = CachedFile { mapping, size_bytes: size };
         self.files.borrow_mut().insert(inode, file.clone());
@@ -108,26 +109,37 @@ impl<F: FileSystem + 'static> Caches<F> {
         self.inodes.borrow_mut().remove(&inode);
         let file = self.files.borrow_mut().remove(&inode);
         if let Some(file) = file {
-            file.mapping.truncate(0).await;
-            file.mapping.remove();
+            file.mapping.remove().await;
         }
     }
 
-    /// Forgets names, clean pages, and inodes that are not in use (`drop_caches` with 3); returns those.
+    /// The pages of a file, if any were ever in memory.
+    pub(crate) fn known_file(&self, inode: InodeNumber) -> Option<CachedFile> {
+        self.files.borrow().get(&inode).cloned()
+    }
+
+    /// Writes all dirty pages and attributes, the file dirty for longest first, and waits.
+    pub(crate) async fn write_all(&self) {
+        self.pages.write_all(self.device).await;
+    }
+
+    /// Forgets names, clean pages, and inodes that are neither in use nor dirty (`drop_caches` with 3);
+    /// returns those.
     pub(crate) fn drop_all(&self, is_used: impl Fn(InodeNumber) -> bool) -> Vec<InodeNumber> {
         self.names.borrow_mut().clear();
-        let mut dropped = Vec::new();
-        self.inodes.borrow_mut().retain(|inode| {
-            if !is_used(*inode) {
-                dropped.push(*inode);
-            }
-            is_used(*inode)
-        });
+        let mut stay = BTreeSet::new();
         self.files.borrow_mut().retain(|inode, file| {
             file.mapping.invalidate(&(0..u64::MAX));
-            let stays = is_used(*inode) || file.mapping.has_pages(&(0..u64::MAX));
+            if file.mapping.is_dirty() {
+                stay.insert(*inode);
+            }
+            is_used(*inode) || !file.mapping.remove_if_unused()
+        });
+        let mut dropped = Vec::new();
+        self.inodes.borrow_mut().retain(|inode| {
+            let stays = is_used(*inode) || stay.contains(inode);
             if !stays {
-                file.mapping.remove();
+                dropped.push(*inode);
             }
             stays
         });
@@ -145,52 +157,9 @@ impl<F: FileSystem + 'static> CachedPages for Caches<F> {
             file.mapping.add_page(page, bytes);
         }
     }
-}
 
-/// A file under the page cache.
-struct FilePages<F> {
-    file_system: Rc<F>,
-    inode: InodeNumber,
-    size_bytes: Rc<Cell<u64>>,
-}
-
-impl<F: FileSystem + 'static> Backing for FilePages<F> {
-    fn pages(&self) -> u64 {
-        self.size_bytes.get().div_ceil(PAGE_BYTES as u64)
-    }
-
-    fn reads_ahead(&self) -> bool {
-        self.file_system.reads_ahead()
-    }
-
-    fn read_pages<'a>(
-        &'a self,
-        mapping: &'a Mapping,
-        pages: Range<u64>,
-        _task: &'a Task,
-    ) -> Pending<'a, ()> {
-        Box::pin(async move {
-            let mut bytes = Box::new([0; PAGE_BYTES]);
-            for page in pages {
-                let read = self.file_system.read_page(self.inode, page, &mut bytes).await;
-                let _ = mapping.with_bytes(page, |stored| stored.copy_from_slice(&bytes[..]));
-                mapping.end_read(page..page + 1, read.map_err(FileError::from));
-            }
-        })
-    }
-
-    fn write_pages<'a>(
-        &'a self,
-        _mapping: &'a Mapping,
-        _pages: Range<u64>,
-        _purpose: Purpose,
-        _task: &'a Task,
-    ) -> Pending<'a, ()> {
-        unreachable!("files are written through: no page is ever dirty")
-    }
-
-    fn flush(&self, _process: Process) -> Pending<'_, Result<(), FileError>> {
-        unreachable!("the file system is told of fsync itself")
+    fn write_back(&self, pages: u64) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        Box::pin(self.pages.relieve(self.device, pages))
     }
 }
 

@@ -7,11 +7,13 @@
 //! it finds. [`MemoryFileSystem`] is a file system without a medium, to compare others with.
 
 mod cache;
+mod file_pages;
 mod manifest;
 mod memory;
 mod names;
 pub mod tree;
 mod vfs;
+mod write_back;
 
 pub use manifest::{
     Damage, Manifest, ManifestRow, ReadLimits, escape_path, hexadecimal, unescape_path,

@@ -29,8 +29,8 @@ pub struct OpenOptions {
 /// A file that is open; [`Vfs::close`] it. A file that was written is flushed then.
 #[derive(Debug)]
 pub struct OpenFile {
-    inode: InodeNumber,
-    process: Process,
+    pub(crate) inode: InodeNumber,
+    pub(crate) process: Process,
     appends: bool,
     syncs: bool,
     is_written: Cell<bool>,
@@ -41,6 +41,8 @@ pub struct OpenFile {
 ///
 /// Paths are relative to the root of the mount, components are divided by `/`. Symbolic links are not
 /// followed. Files are written through: what a call wrote has reached the file system when it returns.
+/// Where the file system writes back ([`FileSystem::writes_back`]) and pages stay in memory, they are dirty
+/// until the flusher, a sync or a writer that is held writes them.
 pub struct Vfs<F> {
     file_system: Rc<F>,
     sim: Sim,
@@ -82,6 +84,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
         for inode in dropped {
             self.file_system.forget(inode).await?;
         }
+        // `drop_slab` asks again while much is found.
+        while self.file_system.shrink().await > 10 {}
         Ok(())
     }
 
@@ -91,7 +95,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     }
 
     /// Processor time of a call, before what it does.
-    fn call_ns(&self) -> u64 {
+    pub(crate) fn call_ns(&self) -> u64 {
         self.caches.as_ref().map_or(0, |caches| caches.board.costs.syscall_ns)
     }
 
@@ -126,12 +130,16 @@ impl<F: FileSystem + 'static> Vfs<F> {
         }
     }
 
+    pub(crate) fn caches(&self) -> Option<&Caches<F>> {
+        self.caches.as_deref()
+    }
+
     /// The file system itself.
     pub fn file_system(&self) -> &Rc<F> {
         &self.file_system
     }
 
-    fn lock_of(&self, inode: InodeNumber) -> Rc<Lock<()>> {
+    pub(crate) fn lock_of(&self, inode: InodeNumber) -> Rc<Lock<()>> {
         let new = || Rc::new(Lock::new(&self.sim, ()));
         self.locks.borrow_mut().entry(inode).or_insert_with(new).clone()
     }
@@ -281,10 +289,20 @@ impl<F: FileSystem + 'static> Vfs<F> {
     ) -> Result<(), Errno> {
         file.is_written.set(true);
         let lock = self.lock_of(file.inode);
-        let _held = lock.lock().await;
+        let held = lock.lock().await;
         let size = self.file_system.attributes(file.inode).await?.size_bytes;
         let at = if file.appends { size } else { offset };
         match &self.caches {
+            Some(caches) if self.file_system.writes_back() => {
+                let pages = caches.file(file.inode, size);
+                self.write_dirty(&pages, caller, file, at, bytes).await?;
+                drop(held);
+                if file.syncs {
+                    let end = (at + bytes.len() as u64).div_ceil(PAGE_BYTES as u64);
+                    return self.sync_pages(caller, file, at / PAGE_BYTES as u64..end).await;
+                }
+                return Ok(());
+            }
             Some(caches) => self.write_cached(caches, caller, file, size, at, bytes).await?,
             None => self.write_uncached(caller, file, size, at, bytes).await?,
         }
@@ -376,6 +394,9 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// The file system's.
     pub async fn fsync(&self, caller: &Caller, file: &OpenFile) -> Result<(), Errno> {
         self.enter().await;
+        if self.file_system.writes_back() {
+            return self.sync_pages(caller, file, 0..u64::MAX).await;
+        }
         self.file_system.fsync(caller, file.inode).await
     }
 
@@ -385,7 +406,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// The file system's.
     pub async fn sync(&self) -> Result<(), Errno> {
         self.enter().await;
-        self.file_system.sync().await
+        let written = self.write_all().await;
+        written.and(self.file_system.sync().await)
     }
 
     /// Makes a directory, symbolic link or special file under a name that does not exist.
@@ -526,6 +548,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.file_system.rename(caller, from, to).await?;
         self.learn(from_directory, from_name, Meaning::Nothing);
         self.learn(to_directory, to_name, Meaning::Inode(inode));
+        self.set_dirty(inode).await?;
         match replaced {
             Some(replaced) => self.forget_if_nameless(replaced).await,
             None => Ok(()),
@@ -541,9 +564,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         let inode = self.resolve(path).await?;
         let lock = self.lock_of(inode);
         let _held = lock.lock().await;
-        self.file_system.change(caller, inode, to).await?;
-        self.cut_pages(inode, to).await;
-        Ok(())
+        self.change_held(caller, inode, to).await
     }
 
     /// Sets the length of a regular file (`truncate`).
@@ -564,13 +585,11 @@ impl<F: FileSystem + 'static> Vfs<F> {
         let lock = self.lock_of(inode);
         let _held = lock.lock().await;
         let changes = Changes { size_bytes: Some(size), ..Changes::default() };
-        self.file_system.change(caller, inode, &changes).await?;
-        self.cut_pages(inode, &changes).await;
-        Ok(())
+        self.change_held(caller, inode, &changes).await
     }
 
     /// A change of size reaches the pages in memory (`truncate_setsize`).
-    async fn cut_pages(&self, inode: InodeNumber, changes: &Changes) {
+    pub(crate) async fn cut_pages(&self, inode: InodeNumber, changes: &Changes) {
         if let (Some(caches), Some(size)) = (&self.caches, changes.size_bytes) {
             caches.truncate(inode, size).await;
         }

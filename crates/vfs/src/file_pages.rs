@@ -1,0 +1,88 @@
+//! A file under the page cache: its pages are read from the file system, and written back to it.
+//!
+//! Source: `do_readpage`, `ubifs_writepage` of `fs/ubifs/file.c` and `write_cache_pages` of
+//! `mm/page-writeback.c`, Linux 2.6.35: one page is handed over at a time and held until it is written.
+
+use fs::{Backing, FileError, Mapping, Pending, Process, Purpose, Task};
+use posix::{Caller, FileSystem, InodeNumber, PAGE_BYTES, Time};
+use std::cell::Cell;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// A file under the page cache.
+pub(crate) struct FilePages<F> {
+    file_system: Rc<F>,
+    inode: InodeNumber,
+    size_bytes: Rc<Cell<u64>>,
+}
+
+impl<F> FilePages<F> {
+    pub(crate) fn new(file_system: Rc<F>, inode: InodeNumber, size_bytes: Rc<Cell<u64>>) -> Self {
+        Self { file_system, inode, size_bytes }
+    }
+}
+
+impl<F: FileSystem + 'static> Backing for FilePages<F> {
+    fn pages(&self) -> u64 {
+        self.size_bytes.get().div_ceil(PAGE_BYTES as u64)
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.file_system.reads_ahead()
+    }
+
+    fn read_pages<'a>(
+        &'a self,
+        mapping: &'a Mapping,
+        pages: Range<u64>,
+        _task: &'a Task,
+    ) -> Pending<'a, ()> {
+        Box::pin(async move {
+            let mut bytes = Box::new([0; PAGE_BYTES]);
+            for page in pages {
+                let read = self.file_system.read_page(self.inode, page, &mut bytes).await;
+                let _ = mapping.with_bytes(page, |stored| stored.copy_from_slice(&bytes[..]));
+                mapping.end_read(page..page + 1, read.map_err(FileError::from));
+            }
+        })
+    }
+
+    fn write_pages<'a>(
+        &'a self,
+        mapping: &'a Mapping,
+        pages: Range<u64>,
+        _purpose: Purpose,
+        task: &'a Task,
+    ) -> Pending<'a, ()> {
+        Box::pin(async move {
+            // The times of the file are those of the writes, which have long been taken over.
+            let now = Time::default();
+            let caller = Caller { pid: task.process.pid, uid: 0, gid: 0, now };
+            let mut bytes = Box::new([0; PAGE_BYTES]);
+            for page in pages {
+                let after = self.size_bytes.get().saturating_sub(page * PAGE_BYTES as u64);
+                let valid = after.min(PAGE_BYTES as u64) as usize;
+                let written = if valid == 0 {
+                    // The file was cut meanwhile.
+                    Ok(())
+                } else {
+                    let _ = mapping.with_bytes(page, |stored| bytes.copy_from_slice(stored));
+                    self.file_system.write_page(&caller, self.inode, page, &bytes, 0..valid).await
+                };
+                mapping.end_write(page..page + 1, written.map_err(FileError::from));
+            }
+        })
+    }
+
+    fn pages_at_once(&self) -> u64 {
+        1
+    }
+
+    fn write_attributes(&self) -> Pending<'_, Result<(), FileError>> {
+        Box::pin(async { Ok(self.file_system.write_inode(self.inode).await?) })
+    }
+
+    fn flush(&self, _process: Process) -> Pending<'_, Result<(), FileError>> {
+        unreachable!("the file system is told of fsync itself")
+    }
+}
