@@ -187,3 +187,10 @@ fn ubi_and_the_first_mount_of_ubifs_make_the_same_operations() {
         }));
     }
 }
+
+#[test]
+fn look() {
+    for workload in UBIFS {
+        eprintln!("{}", wrong(workload, 1, |_, _, shown, recorded| shown == recorded).join("\n"));
+    }
+}

@@ -206,7 +206,11 @@ impl FileSystem for AnyFileSystem {
     }
 
     async fn shrink(&self) -> u64 {
-        on_each!(self, fs => fs.shrink().await)
+        match self {
+            Self::Jffs2(fs) => fs.shrink().await,
+            Self::Ubifs(mount) => mount.file_system.shrink(),
+            Self::Yaffs2(fs) => fs.shrink().await,
+        }
     }
 
     async fn unmount(&self) -> Result<(), Errno> {
