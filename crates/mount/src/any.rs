@@ -208,7 +208,7 @@ impl FileSystem for AnyFileSystem {
     async fn shrink(&self) -> u64 {
         match self {
             Self::Jffs2(fs) => fs.shrink().await,
-            Self::Ubifs(mount) => mount.file_system.shrink(),
+            Self::Ubifs(mount) => FileSystem::shrink(&mount.file_system).await,
             Self::Yaffs2(fs) => fs.shrink().await,
         }
     }

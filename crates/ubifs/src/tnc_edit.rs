@@ -184,7 +184,7 @@ impl Engine {
         place: Place,
         name: &[u8],
     ) -> Result<(), Errno> {
-        let _held = self.tnc_lock.lock().await;
+        let held = self.tnc_lock.lock().await;
         let (mut found, mut spot) = self.find_key(key, true).await?;
         if found {
             (found, spot) = if self.is_mounting.get() {
@@ -198,6 +198,12 @@ impl Engine {
             self.replace_at(spot, place).await
         } else {
             self.put_in(spot, key, place);
+            drop(held);
+            if self.is_mounting.get() {
+                // A branch to the entry's place before it was collected may dangle: it goes with a
+                // name that nothing has.
+                return self.tnc_remove_name(key, b"").await;
+            }
             Ok(())
         }
     }
