@@ -45,10 +45,10 @@ fn use_it(contents: Contents, options: MountOptions) -> bool {
         seen.replace(true);
         let _ = Manifest::of(&fs).await;
         let _ = fs.check().await;
-        let host = Host::new(fs);
-        if let Ok(inode) = host.make("new", NewInode::Regular(0o644)).await {
-            let _ = host.write(inode, 0, &[7; 9000]).await;
-            let _ = host.fsync(inode).await;
+        let host = Host::new(&bench, fs);
+        if host.make("new", NewInode::Regular(0o644)).await.is_ok() {
+            let _ = host.write("new", 0, &[7; 9000]).await;
+            let _ = host.fsync("new").await;
         }
         let _ = host.sync().await;
         let _ = host.fs.findings();

@@ -101,7 +101,7 @@ impl Replay {
                 let volume = Volume::Ubi(ubi.open_volume(0).await.expect("volume 0"));
                 let compressor = Some(Compressor::Lzo);
                 let options = MountOptions { compressor, has_thread: true, ..quiet() };
-                self.host = Some(Host::new(self.bench.mount(volume, options).await));
+                self.host = Some(Host::new(&self.bench, self.bench.mount(volume, options).await));
             }
             ["umount"] => {
                 self.host().unmount().await.expect("it unmounts");
@@ -125,36 +125,33 @@ impl Replay {
                 }
             }
             ["append", path, _, _, kind, _, ..] => {
-                let inode = self.host().find(path).await.expect("a file");
-                let shown = posix::FileSystem::attributes(&self.host().fs, inode).await;
+                let shown = self.host().attributes(path).await;
                 let (mut at, end) = (shown.expect("shown").size_bytes, number(2));
                 let (mut data, end) = (stream(kind, number(5)), at + end);
                 while at < end {
                     let part = data.take((number(3) as usize).min((end - at) as usize));
-                    self.host().write(inode, at, &part).await.expect("written");
+                    self.host().write(path, at, &part).await.expect("written");
                     at += part.len() as u64;
                 }
             }
             ["rwrite", path, _, _, _, _, kind, _, ..] => {
-                let inode = self.host().find(path).await.expect("a file");
                 let (block, bytes) = (number(3), number(4));
                 let (mut places, mut data) = (Xorshift::new(number(5)), stream(kind, number(7)));
                 let syncs = words.get(8).copied();
                 for _ in 0..number(2) {
                     let offset = (places.next_number() >> 33) % (bytes / block) * block;
                     let part = data.take(block as usize);
-                    self.host().write(inode, offset, &part).await.expect("written");
+                    self.host().write(path, offset, &part).await.expect("written");
                     if syncs == Some("fsynceach") {
-                        self.host().fsync(inode).await.expect("synced");
+                        self.host().fsync(path).await.expect("synced");
                     }
                 }
                 if syncs == Some("fsync") {
-                    self.host().fsync(inode).await.expect("synced");
+                    self.host().fsync(path).await.expect("synced");
                 }
             }
             ["read", path, _] => {
-                let inode = self.host().find(path).await.expect("a file");
-                self.host().read(inode).await.expect("it reads");
+                self.host().read(path).await.expect("it reads");
             }
             ["unlinkn", prefix, _, _] => {
                 for file in number(2)..number(3) {
@@ -184,15 +181,15 @@ impl Replay {
 
     async fn put(&self, path: &str, bytes: usize, chunk: usize, mut data: Data, syncs: bool) {
         let host = self.host();
-        let inode = host.open(path).await.expect("made");
+        host.open(path).await.expect("made");
         let mut at = 0;
         while at < bytes {
             let part = data.take(chunk.min(bytes - at));
-            host.write(inode, at as u64, &part).await.expect("written");
+            host.write(path, at as u64, &part).await.expect("written");
             at += part.len();
         }
         if syncs {
-            host.fsync(inode).await.expect("synced");
+            host.fsync(path).await.expect("synced");
         }
     }
 }

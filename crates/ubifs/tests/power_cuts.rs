@@ -26,7 +26,7 @@ fn filled(seed: u64, steps: u32) -> (Contents, Model) {
     let out = result.clone();
     let is_done = run(move |bench| async move {
         let memory = Rc::new(MemoryVolume::new(&bench.sim, SHAPE));
-        let host = Host::new(bench.mount(Volume::Memory(memory.clone()), options()).await);
+        let host = Host::new(&bench, bench.mount(Volume::Memory(memory.clone()), options()).await);
         let (mut model, mut stream) = (Model::default(), Stream::new(seed, "fill"));
         for _ in 0..steps {
             model.step(&host, &mut stream, 9_000).await;
@@ -52,7 +52,7 @@ fn work(
         let memory = Rc::new(MemoryVolume::with_contents(&bench.sim, SHAPE, contents));
         shared.replace(Some(memory.clone()));
         memory.cut_power_after(cut.0, cut.1);
-        let host = Host::new(bench.mount(Volume::Memory(memory), options()).await);
+        let host = Host::new(&bench, bench.mount(Volume::Memory(memory), options()).await);
         let mut stream = Stream::new(seed, "work");
         for _ in 0..250 {
             model.step(&host, &mut stream, 9_000).await;
@@ -81,7 +81,7 @@ fn recover(
         let mounted = bench.try_mount(Volume::Memory(memory.clone()), options()).await;
         let fs = mounted.unwrap_or_else(|error| panic!("{label}: {error}"));
         assert_eq!(fs.check().await.expect("it reads"), Vec::<String>::new(), "{label}");
-        let host = Host::new(fs);
+        let host = Host::new(&bench, fs);
         promise.compare(&host, &label).await;
         fork.start_anew();
         let mut stream = Stream::new(cut.map_or(1, |cut| cut.0), "after");

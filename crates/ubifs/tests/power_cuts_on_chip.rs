@@ -23,7 +23,7 @@ async fn mount(bench: &Bench) -> (Rc<Ubi>, Rc<Host>) {
     let ubi = bench.attach(None).await;
     let volume = ubi.open_volume(0).await.expect("volume 0");
     let fs = bench.mount(Volume::Ubi(volume), options()).await;
-    (ubi, Host::new(fs))
+    (ubi, Host::new(bench, fs))
 }
 
 /// A chip with a file system on which some work was done, and the model of it.

@@ -39,8 +39,9 @@ fn work(run_of: Run) -> [u64; 3] {
         let memory = volume(&bench.sim, run_of.lebs, run_of.leb_bytes);
         let options = MountOptions { compressor: Some(compressor), has_thread: true, ..quiet() };
         let mut model = Model::default();
-        let mount =
-            async || Host::new(bench.mount(Volume::Memory(memory.clone()), options.clone()).await);
+        let mount = async || {
+            Host::new(&bench, bench.mount(Volume::Memory(memory.clone()), options.clone()).await)
+        };
         let mut host = mount().await;
         for step in 1..=steps {
             model.step(&host, &mut stream, run_of.max_file_bytes).await;

@@ -150,12 +150,11 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub(crate) async fn set_dirty(&self, inode: InodeNumber) -> Result<(), Errno> {
         let writes_back = self.file_system().writes_back();
         let Some(caches) = self.caches().filter(|_| writes_back) else { return Ok(()) };
-        let file = match caches.known_file(inode) {
-            Some(file) => file,
-            None => {
-                let size = self.file_system().attributes(inode).await?.size_bytes;
-                caches.file(inode, size)
-            }
+        let file = if let Some(file) = caches.known_file(inode) {
+            file
+        } else {
+            let size = self.file_system().attributes(inode).await?.size_bytes;
+            caches.file(inode, size)
         };
         file.mapping.set_attributes_dirty();
         Ok(())

@@ -112,8 +112,7 @@ impl Model {
             82..=84 => self.change(host, stream).await,
             85..=89 => self.attribute(host, stream).await,
             90..=95 => self.fsync(host, stream).await,
-            96 => self.sync(host).await,
-            97 => host.flush_all().await,
+            96 | 97 => self.sync(host).await,
             _ => {
                 host.drop_caches().await;
                 Ok(())
@@ -129,14 +128,14 @@ impl Model {
     ) -> Result<(), Errno> {
         let path = self.new_path(stream);
         self.touch(&path);
-        let inode = host.open(&path).await?;
+        host.open(&path).await?;
         let file =
             Thing::File { bytes: Vec::new(), permissions: 0o644, attributes: BTreeMap::new() };
         self.things.insert(path.clone(), file);
         let count = below(stream, max_bytes);
         let bytes = noise(stream, count);
         for (number, piece) in bytes.chunks(4096).enumerate() {
-            host.write(inode, number as u64 * 4096, piece).await?;
+            host.write(&path, number as u64 * 4096, piece).await?;
             self.put(&path, number * 4096, piece);
         }
         Ok(())
@@ -164,12 +163,11 @@ impl Model {
         let (offset, count) = (below(stream, size + 9000), below(stream, max_bytes / 4));
         let bytes = noise(stream, count);
         self.touch(&path);
-        let inode = host.find(&path).await?;
         let mut at = offset;
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let count = rest.len().min(4096 - at % 4096);
-            host.write(inode, at as u64, &rest[..count]).await?;
+            host.write(&path, at as u64, &rest[..count]).await?;
             self.put(&path, at, &rest[..count]);
             (at, rest) = (at + count, &rest[count..]);
         }
@@ -185,8 +183,7 @@ impl Model {
         let Some(path) = self.pick(stream, Self::is_file) else { return Ok(()) };
         self.touch(&path);
         let size = below(stream, max_bytes);
-        let inode = host.find(&path).await?;
-        host.truncate(inode, size as u64).await?;
+        host.truncate(&path, size as u64).await?;
         if let Some(Thing::File { bytes, .. }) = self.things.get_mut(&path) {
             bytes.resize(size, 0);
         }
@@ -241,9 +238,8 @@ impl Model {
         let Some(path) = self.pick(stream, Self::is_file) else { return Ok(()) };
         self.touch(&path);
         let to = below(stream, 0o1000) as u32;
-        let inode = host.find(&path).await?;
         let changes = Changes { permissions: Some(to), ..Changes::default() };
-        host.fs.change(&host.caller(), inode, &changes).await?;
+        host.change(&path, &changes).await?;
         if let Some(Thing::File { permissions, .. }) = self.things.get_mut(&path) {
             *permissions = to;
         }
@@ -257,9 +253,8 @@ impl Model {
         let removes = below(stream, 3) == 0;
         let count = below(stream, 100);
         let value = noise(stream, count);
-        let inode = host.find(&path).await?;
         let new = (!removes).then_some(&value[..]);
-        match host.fs.set_extended_attribute(&host.caller(), inode, &name, new).await {
+        match host.set_attribute(&path, &name, new).await {
             Err(Errno::Enodata) if removes => return Ok(()),
             done => done?,
         }
@@ -275,8 +270,7 @@ impl Model {
 
     async fn fsync(&mut self, host: &Host, stream: &mut Stream) -> Result<(), Errno> {
         let Some(path) = self.pick(stream, Self::is_file) else { return Ok(()) };
-        let inode = host.find(&path).await?;
-        host.fsync(inode).await?;
+        host.fsync(&path).await?;
         // The way to it must be on the medium for good, too.
         let parents = path.match_indices('/').map(|(at, _)| &path[..at]);
         let synced = &self.promise.synced;
@@ -297,14 +291,13 @@ impl Model {
     /// Compares everything.
     pub(crate) async fn compare(&self, host: &Host, label: &str) {
         let mut found = BTreeMap::new();
-        let mut rest = vec![(String::new(), host.fs.root())];
-        while let Some((path, inode)) = rest.pop() {
-            for entry in host.fs.read_directory(inode).await.expect("it lists") {
-                let name = String::from_utf8(entry.name).expect("text");
-                let path = if path.is_empty() { name } else { format!("{path}/{name}") };
+        let mut rest = vec![String::new()];
+        while let Some(directory) = rest.pop() {
+            for name in host.list(&directory).await.expect("it lists") {
+                let path = if directory.is_empty() { name } else { format!("{directory}/{name}") };
                 let thing = see(host, &path).await.expect("it is there");
                 if thing == Thing::Directory {
-                    rest.push((path.clone(), entry.inode));
+                    rest.push(path.clone());
                 }
                 found.insert(path, thing);
             }
@@ -363,7 +356,7 @@ async fn see(host: &Host, path: &str) -> Result<Thing, Errno> {
                 let value = host.fs.extended_attribute(inode, &name).await?;
                 attributes.insert(name, value);
             }
-            let bytes = host.read(inode).await?;
+            let bytes = host.read(path).await?;
             Thing::File { bytes, permissions: shown.permissions, attributes }
         }
     })
