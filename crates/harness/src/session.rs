@@ -5,9 +5,12 @@ use crate::{Failure, Record, prepare};
 use mount::{Driver, Kind, Machine, MountError, MountRequest, Mounted, find_kind};
 use mtd::Mtd;
 use nand::{Chip, FaultSettings, Part, Storage};
+use random::Stream;
 use script::{Command, Harness, RunError, Runner, Step};
 use std::rc::Rc;
 use thiserror::Error;
+
+const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 
 /// Why a script was not carried out to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -51,7 +54,9 @@ pub struct Setup {
 /// Carries a script out over a chip; the chip as the script leaves it, and what was measured.
 ///
 /// A file system that is mounted at the end stays so: the chip is as it stands at that moment.
-/// After `powercut` the next line runs on a machine of its own, a second later.
+/// After `powercut` the next line runs on a machine of its own, a second later. Where between two seconds
+/// the host's clock stands at the beginning is drawn by the seed: some file systems keep whole seconds and
+/// write an inode again when one is over.
 ///
 /// # Errors
 /// As [`prepare`]; a mount that fails; a call that fails, unless such calls are passed over.
@@ -62,14 +67,17 @@ pub fn run(
     watch: Watch,
 ) -> Result<(Chip, Record), HarnessError> {
     let commands = prepare(commands, setup)?;
+    let mut setup = setup.clone();
+    setup.driver.epoch_nanoseconds =
+        Stream::new(setup.request.seed, "clock").below(NANOSECONDS_PER_SECOND);
     let has_phases =
         commands.iter().any(|command| matches!(command.step, Step::Harness(Harness::Phase(_))));
     let count = commands.len();
     let mut session = Session {
-        setup: setup.clone(),
         commands: commands.into(),
         next: 0,
         meter: Meter::new(setup.logs_operations),
+        setup,
         is_counting: true,
         first_phase: (!has_phases).then(|| "script".to_owned()),
         record: Record::default(),
@@ -152,7 +160,9 @@ impl Session {
         self.is_counting = self.meter.is_counting();
         self.meter.suspend(&machine.mtd, &mut self.record);
         self.meter.change_machine(machine.sim.now());
-        self.setup.driver.epoch_seconds = machine.now().seconds + 1;
+        let now = machine.now();
+        self.setup.driver.epoch_seconds = now.seconds + 1;
+        self.setup.driver.epoch_nanoseconds = now.nanoseconds;
     }
 
     async fn command(
@@ -295,8 +305,9 @@ impl Session {
             self.record.file_system = Some(kind.name);
             self.record.profile = kind.profile(request.profile.as_deref()).ok();
         }
-        let epoch_seconds = self.setup.driver.epoch_seconds;
-        let runner = Runner::new(&machine.sim, mounted.vfs.clone(), epoch_seconds, 1);
+        let Driver { epoch_seconds, epoch_nanoseconds, .. } = self.setup.driver;
+        let runner = Runner::new(&machine.sim, mounted.vfs.clone(), epoch_seconds, 1)
+            .with_epoch_nanoseconds(epoch_nanoseconds);
         Ok(Mount { mounted, runner })
     }
 }

@@ -174,23 +174,30 @@ const UBIFS: [&str; 7] = [
     "ubifs2048/fill-x",
 ];
 
-/// Phases that end before a file is written, and attachments of whatever was written.
-fn is_before_files(phase: &str) -> bool {
-    matches!(phase, "ubiformat" | "mkvol" | "first-mount") || phase.contains("attach")
+/// UBIFS writes an inode again when a second has ended since: a chip of 64 blocks
+/// that is full of such nodes has others to collect then. `docs/validation.md` shows the median of many
+/// seeds, which begin anywhere in a second.
+fn depends_on_the_clock(workload: &str, phase: &str) -> bool {
+    let phases: &[&str] = match workload {
+        "ubifs/gc-x" => &["ow1", "ow2", "ow3", "ow4", "re-mount"],
+        "ubifs/base-t" | "ubifs/base-x" | "ubifs2048/base-x" => {
+            &["rnd-each", "re-mount", "re2-mount"]
+        }
+        _ => &[],
+    };
+    phases.contains(&phase)
 }
 
 #[test]
-fn ubi_and_the_first_mount_of_ubifs_make_the_same_operations() {
+fn ubifs_makes_the_same_operations_but_for_inodes_written_at_the_end_of_a_second() {
     for workload in UBIFS {
-        assert_none(&wrong(workload, 1, |phase, _, shown, recorded| {
-            !is_before_files(phase) || shown == recorded
+        assert_none(&wrong(workload, 1, |phase, kind, shown, recorded| {
+            let difference = shown.abs_diff(recorded);
+            let is_late = workload == "ubifs2048/fill-x" && (phase, kind) == ("ow", 0);
+            if !depends_on_the_clock(workload, phase) {
+                return difference == 0 || is_late && difference == 1;
+            }
+            difference <= 1 || workload == "ubifs/gc-x" && difference * 10 <= recorded
         }));
-    }
-}
-
-#[test]
-fn look() {
-    for workload in UBIFS {
-        eprintln!("{}", wrong(workload, 1, |_, _, shown, recorded| shown == recorded).join("\n"));
     }
 }
