@@ -24,18 +24,26 @@ pub struct Driver {
     pub takes_time: bool,
     /// The host's clock at the beginning, seconds since 1970.
     pub epoch_seconds: i64,
+    /// And nanoseconds behind that second.
+    pub epoch_nanoseconds: u32,
 }
 
 impl Driver {
     /// The driver of a tool: all is done at once.
     pub fn of_tool(layout: &'static OobLayout) -> Self {
         let board = Rc::new(Board::without_costs());
-        Self { layout, board, takes_time: false, epoch_seconds: EPOCH_SECONDS }
+        Self {
+            layout,
+            board,
+            takes_time: false,
+            epoch_seconds: EPOCH_SECONDS,
+            epoch_nanoseconds: 0,
+        }
     }
 
     /// The driver of a board, in simulated time.
     pub fn of_board(layout: &'static OobLayout, board: Rc<Board>) -> Self {
-        Self { layout, board, takes_time: true, epoch_seconds: EPOCH_SECONDS }
+        Self { layout, board, takes_time: true, epoch_seconds: EPOCH_SECONDS, epoch_nanoseconds: 0 }
     }
 
     fn options(&self) -> MtdOptions {
@@ -69,6 +77,7 @@ pub struct Machine {
     /// The device.
     pub mtd: Rc<Mtd>,
     epoch_seconds: i64,
+    epoch_nanoseconds: u32,
     pub(crate) attached: Rc<RefCell<Option<Rc<ubi::Ubi>>>>,
     /// What a library in the application's place remembers over an unmount.
     pub(crate) library_place: Rc<Cell<u32>>,
@@ -77,7 +86,7 @@ pub struct Machine {
 impl Machine {
     /// The host's clock.
     pub fn now(&self) -> Time {
-        let now_ns = self.sim.now();
+        let now_ns = u64::from(self.epoch_nanoseconds) + self.sim.now();
         let seconds = self.epoch_seconds + (now_ns / 1_000_000_000).cast_signed();
         Time { seconds, nanoseconds: (now_ns % 1_000_000_000) as u32 }
     }
@@ -152,13 +161,14 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     let board = driver.board.clone();
     let cpus = Rc::new(Cpus::new(&sim, board.processors.count, board.processors.timeslice_ns));
     let mtd = Mtd::new(&sim, cpus.clone(), chip, driver.options());
-    let epoch_seconds = driver.epoch_seconds;
+    let Driver { epoch_seconds, epoch_nanoseconds, .. } = *driver;
     let machine = Machine {
         sim: sim.clone(),
         cpus,
         board,
         mtd: mtd.clone(),
         epoch_seconds,
+        epoch_nanoseconds,
         attached: Rc::default(),
         library_place: Rc::default(),
     };

@@ -1,10 +1,10 @@
 //! UBIFS over UBI in the table of file systems.
 
-use crate::kind::{Kind, MountError, MountRequest, unknown_option};
+use crate::kind::{Kind, MountError, MountRequest, UbiRequest, unknown_option};
 use crate::{AnyFileSystem, Machine};
 use posix::{Errno, FileSystem, Memory};
 use std::rc::Rc;
-use ubi::{AttachOptions, Ubi, VolumeKind, VolumeOptions};
+use ubi::{AttachOptions, FormatOptions, Ubi, VolumeKind, VolumeOptions};
 use ubifs::{Compressor, CpuCosts, MountOptions, Ubifs, Volume, find_profile};
 
 pub(crate) const KIND: Kind = Kind {
@@ -67,6 +67,31 @@ impl Machine {
         self.attached.borrow().clone()
     }
 
+    /// Erases the device and makes it an empty one of UBI (`ubiformat -Q IMAGE_SEQUENCE`).
+    ///
+    /// # Errors
+    /// [`MountError::Medium`].
+    pub async fn format_ubi(
+        &self,
+        image_sequence: u32,
+        request: &UbiRequest,
+    ) -> Result<(), MountError> {
+        let header_offset = request.chosen_header_offset();
+        let options = FormatOptions { image_sequence, header_offset, keeps_counters: true };
+        let formatted = Ubi::format(&self.sim, self.cpus.clone(), self.mtd.clone(), &options);
+        formatted.await.map_err(|error| medium(format!("UBI: {error}")))
+    }
+
+    /// Makes a volume of all blocks that are free on the device that is attached (`ubimkvol -m`).
+    ///
+    /// # Errors
+    /// [`MountError::Medium`]; so if nothing is attached.
+    pub async fn make_ubi_volume(&self, name: &str) -> Result<(), MountError> {
+        let ubi = self.attached_ubi().ok_or_else(|| medium("UBI: nothing is attached".into()))?;
+        let made = ubi.make_volume(&VolumeOptions::new(name)).await;
+        made.map(drop).map_err(|error| medium(format!("UBI: {error}")))
+    }
+
     /// Ends UBI's work on the device (`ubidetach`).
     pub fn detach_ubi(&self) {
         if let Some(ubi) = self.attached.borrow_mut().take() {
@@ -79,7 +104,7 @@ async fn attach(machine: &Machine, request: &MountRequest) -> Result<Rc<Ubi>, Mo
     let name = KIND.profile(request.profile.as_deref())?;
     let profile = ubi::find_profile(name).expect("the table is tested");
     let options = AttachOptions {
-        header_offset: request.ubi.header_offset,
+        header_offset: request.ubi.chosen_header_offset(),
         chip_blocks: request.ubi.chip_blocks,
         is_read_only: request.options.iter().any(|option| option == "ro"),
         has_thread: request.has_background,
@@ -151,7 +176,8 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
         made_at: machine.now().seconds,
         ..MountOptions::new(profile)
     };
-    if !request.has_background {
+    // The timers of write buffers follow the interval of write-back (`wbuf_timer_init`).
+    if !request.has_background || !request.has_write_back {
         options.write_buffer_interval_ns = None;
     }
     for option in &request.options {
