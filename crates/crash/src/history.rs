@@ -103,7 +103,9 @@ impl History {
     /// The newest state is due to records of a name, which concern these inodes.
     pub(crate) fn names_changed(&mut self, inodes: &[InodeNumber]) {
         if self.guarantee.durable == Durable::EachAtSync {
-            inodes.iter().for_each(|inode| self.inode_changed(*inode));
+            for inode in inodes {
+                self.inode_changed(*inode);
+            }
         }
     }
 
