@@ -11,6 +11,9 @@ pub enum Durable {
     AtSync,
     /// When the call has returned; data written to a file when it is closed or synced.
     AtReturn,
+    /// Names, with all names before them, when a later `fsync` of an inode they concern, or `sync`, has
+    /// returned; bytes and attributes of a file when that of the file itself has.
+    EachAtSync,
 }
 
 /// Which states a cut may leave between one call and the next.
@@ -23,6 +26,9 @@ pub enum Order {
     CallsWithChunks,
     /// Of all that is not safe, each name and each file by itself is old, new, or made and unreadable.
     EachByItself,
+    /// Names, links and extended attributes as after some call; of each file by itself the mode, the
+    /// owner, the size and each block of bytes may be old or new.
+    NamesInOrder,
 }
 
 /// Something that the real code loses though it was synced: checked as such, told by its name, and
@@ -63,6 +69,9 @@ pub struct Guarantee {
     pub order_of_torn_page: Order,
     /// A rename writes the new name, then takes the old one away; a cut between leaves both.
     pub renames_in_two_steps: bool,
+    /// It is made by its first mount, in steps; one that was cut short there has to be made again. Cuts
+    /// begin when it is made.
+    pub is_made_in_steps: bool,
     /// Profiles that make a file empty before they take its last name away.
     pub empties_before_unlink: &'static [&'static str],
     /// In words: what is safe, and when.
@@ -87,6 +96,7 @@ pub const GUARANTEES: &[Guarantee] = &[
         order: Order::Calls,
         order_of_torn_page: Order::EachByItself,
         renames_in_two_steps: true,
+        is_made_in_steps: false,
         empties_before_unlink: &[],
         safe: "all that was done to a file before its fsync, with all that came before that; everything at \
                sync and umount",
@@ -110,11 +120,37 @@ pub const GUARANTEES: &[Guarantee] = &[
         hazards: &[OLD_TAIL, REVIVED_NAME],
     },
     Guarantee {
+        kind: "ubifs",
+        durable: Durable::EachAtSync,
+        order: Order::NamesInOrder,
+        order_of_torn_page: Order::NamesInOrder,
+        renames_in_two_steps: false,
+        is_made_in_steps: true,
+        empties_before_unlink: &[],
+        safe: "a file's bytes and attributes at its fsync, with its names and all names that were changed \
+               before them; everything at sync and umount",
+        new_file: "safe with its name",
+        beyond: "names, links and extended attributes as after one of the calls since, none left out; of each \
+                 file by itself mode, owner, size and each block of 4096 bytes old or new: bytes that were not \
+                 written back are zeros",
+        beyond_torn_page: "the same: a page that was torn is behind the end of the journal",
+        expected_findings: &[
+            // The page that was torn, read by the recovery or by the attach.
+            ExpectedFinding { part: "data cannot be read", torn: TORN_PAGE },
+            // The same, met by the wear-levelling before the recovery wrote it anew.
+            ExpectedFinding { part: "cannot be read and stays where it is", torn: TORN_PAGE },
+            // A block that could not be read is tested before it is used again.
+            ExpectedFinding { part: "stood the test of its cells", torn: TORN_PAGE },
+        ],
+        hazards: &[],
+    },
+    Guarantee {
         kind: "yaffs2",
         durable: Durable::AtReturn,
         order: Order::CallsWithChunks,
         order_of_torn_page: Order::CallsWithChunks,
         renames_in_two_steps: false,
+        is_made_in_steps: false,
         empties_before_unlink: &["yaffs-direct"],
         safe: "every call that has returned; bytes that were written, and zeros by which truncate made a \
                file longer, at close, fsync, sync and umount",

@@ -30,8 +30,8 @@ struct Mark {
     dirty: Arc<Dirty>,
 }
 
-/// Files that were changed in memory only, with the newest state of them that is safe. Inodes are
-/// the model's.
+/// Files that were changed in memory only, with the newest state of them that is safe; where each is
+/// safe by itself, all that were changed since everything was. Inodes are the model's.
 pub type Dirty = BTreeMap<InodeNumber, usize>;
 
 /// What may be found after a cut.
@@ -96,15 +96,28 @@ impl History {
         self.states.last_mut().expect("just pushed").hazard = Some(hazard);
     }
 
-    /// The newest state, or the one before a call that is about to be noted, is due to records of
-    /// this inode itself.
-    pub(crate) fn inode_changed(&mut self, inode: InodeNumber) {
+    fn inode_changed(&mut self, inode: InodeNumber) {
         self.changed.insert(inode, self.newest_index());
+    }
+
+    /// The newest state is due to records of a name, which concern these inodes.
+    pub(crate) fn names_changed(&mut self, inodes: &[InodeNumber]) {
+        if self.guarantee.durable == Durable::EachAtSync {
+            inodes.iter().for_each(|inode| self.inode_changed(*inode));
+        }
+    }
+
+    /// The newest state, or the one before a call that is about to be noted, is due to bytes or
+    /// attributes of this inode.
+    pub(crate) fn file_changed(&mut self, inode: InodeNumber) {
+        if self.guarantee.durable != Durable::EachAtSync {
+            self.inode_changed(inode);
+        }
     }
 
     /// A call is about to be noted that changes a file in memory only.
     pub(crate) fn file_dirtied(&mut self, inode: InodeNumber) {
-        if self.guarantee.durable == Durable::AtReturn {
+        if self.guarantee.durable != Durable::AtSync {
             let newest = self.newest_index();
             self.dirty.entry(inode).or_insert(newest);
         }
@@ -119,15 +132,20 @@ impl History {
 
     /// A call returned that writes all of a file that was in memory only.
     pub(crate) fn flushed(&mut self, now: u64, inode: InodeNumber) {
-        self.dirty.remove(&inode);
-        self.returned(now);
+        if self.guarantee.durable == Durable::AtReturn {
+            self.dirty.remove(&inode);
+            self.returned(now);
+        }
     }
 
     /// `fsync` of an inode returned.
     pub(crate) fn fsynced(&mut self, now: u64, inode: InodeNumber) {
         match self.guarantee.durable {
             Durable::AtReturn => self.flushed(now, inode),
-            Durable::AtSync => {
+            Durable::AtSync | Durable::EachAtSync => {
+                if self.guarantee.durable == Durable::EachAtSync {
+                    self.dirty.insert(inode, self.newest_index());
+                }
                 let state = self.changed.get(&inode).copied().unwrap_or(0);
                 self.mark(now, state);
             }

@@ -2,6 +2,7 @@
 
 use crate::guarantee::{Hazard, LOST_GROWTH, OLD_TAIL, Order};
 use crate::history::{Dirty, History, State, Window};
+use crate::judge_names::names_in_order;
 use crate::tree::{Facts, Row, Tree};
 use nand::Torn;
 use posix::{FileType, InodeNumber};
@@ -105,13 +106,16 @@ fn judge_as_found(
             Order::CallsWithChunks | Order::EachByItself => {
                 is_of_chunks(history, window, *inode, &found.rows[path])
             }
+            Order::NamesInOrder => false,
         });
         if allowed {
             return Ok(states[at].hazard.map_or(Judgement::PartOfWrite, Judgement::Hazard));
         }
     }
-    if order == Order::EachByItself {
-        return by_itself(states, found);
+    match order {
+        Order::EachByItself => return by_itself(states, found),
+        Order::NamesInOrder => return names_in_order(history, window, found),
+        Order::Calls | Order::CallsWithChunks => {}
     }
     Err(explain(states, &window.dirty, found))
 }

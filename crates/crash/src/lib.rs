@@ -13,6 +13,7 @@ mod cuts;
 mod guarantee;
 mod history;
 mod judge;
+mod judge_names;
 mod recorder;
 mod recover;
 mod reference;

@@ -1,7 +1,7 @@
 //! A file system that is watched: every call that changes something is done on a model too, and the
 //! states that a cut may leave are noted.
 
-use crate::guarantee::{DOUBLED_NAME, RENAME_OVER_LINKED};
+use crate::guarantee::{DOUBLED_NAME, Durable, RENAME_OVER_LINKED};
 use crate::history::History;
 use crate::tree::{Row, Tree};
 use mount::AnyFileSystem;
@@ -149,6 +149,16 @@ impl Recorder {
         self.book.history.borrow_mut().returned(self.now());
     }
 
+    /// A call returned that changed names of these inodes of the model.
+    fn named(&self, inodes: &[InodeNumber]) {
+        self.book.history.borrow_mut().names_changed(inodes);
+        self.returned();
+    }
+
+    fn is_each_by_itself(&self) -> bool {
+        self.book.history.borrow().guarantee().durable == Durable::EachAtSync
+    }
+
     /// A name of a directory in the newest state.
     fn path_of(&self, directory: InodeNumber, name: &[u8]) -> Vec<u8> {
         let directory = self.book.number(directory);
@@ -263,13 +273,13 @@ impl FileSystem for Recorder {
         let number = self.book.number(inode);
         let old_bytes = self.book.model.attributes(number).await?.size_bytes;
         let grows = to.size_bytes.is_some_and(|bytes| bytes > old_bytes);
-        if grows {
+        if grows || self.is_each_by_itself() {
             // Zeros are written as bytes are.
             self.book.history.borrow_mut().file_dirtied(number);
         }
         self.book.model.change(caller, number, to).await?;
         self.book.note(begun_at, to.size_bytes.map(|_| number)).await?;
-        self.book.history.borrow_mut().inode_changed(number);
+        self.book.history.borrow_mut().file_changed(number);
         if to.size_bytes.is_some_and(|bytes| bytes < old_bytes) {
             self.book.history.borrow_mut().flushed(self.now(), number);
         } else {
@@ -291,9 +301,9 @@ impl FileSystem for Recorder {
         let number = self.book.model.make(caller, parent, name, new).await?;
         self.book.numbers.borrow_mut().insert(made, number);
         // The inode's own record comes before its name: it changed before the name was there.
-        self.book.history.borrow_mut().inode_changed(number);
+        self.book.history.borrow_mut().file_changed(number);
         self.book.note(begun_at, None).await?;
-        self.returned();
+        self.named(&[number, parent]);
         Ok(made)
     }
 
@@ -309,7 +319,7 @@ impl FileSystem for Recorder {
         let (number, parent) = (self.book.number(inode), self.book.number(directory));
         self.book.model.link(caller, number, parent, name).await?;
         self.book.note(begun_at, None).await?;
-        self.returned();
+        self.named(&[number, parent]);
         Ok(())
     }
 
@@ -328,9 +338,11 @@ impl FileSystem for Recorder {
             self.note_emptied(begun_at, &path, row);
         }
         self.note_doubled_name(begun_at, left, removed.as_deref());
-        self.book.model.unlink(caller, self.book.number(directory), name).await?;
+        let parent = self.book.number(directory);
+        self.book.model.unlink(caller, parent, name).await?;
         self.book.note(begun_at, None).await?;
-        self.returned();
+        let removed = removed.map_or(parent, |row| row.inode);
+        self.named(&[removed, parent]);
         Ok(())
     }
 
@@ -348,7 +360,8 @@ impl FileSystem for Recorder {
             [from, to].map(|(directory, name)| (self.book.number(directory), name));
         self.book.model.rename(caller, model_from, model_to).await?;
         self.book.note(begun_at, None).await?;
-        self.returned();
+        let moved = self.book.newest().rows.get(&paths[1]).map_or(model_to.0, |row| row.inode);
+        self.named(&[moved, model_from.0, model_to.0]);
         Ok(())
     }
 
@@ -386,8 +399,52 @@ impl FileSystem for Recorder {
         }
         self.book.model.write_page(caller, number, page, bytes, part).await?;
         self.book.note(begun_at, Some(number)).await?;
-        self.book.history.borrow_mut().inode_changed(number);
+        self.book.history.borrow_mut().file_changed(number);
         Ok(())
+    }
+
+    fn writes_back(&self) -> bool {
+        self.real.writes_back()
+    }
+
+    async fn begin_write(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        part: Range<usize>,
+        is_cached: bool,
+    ) -> Result<bool, Errno> {
+        self.real.begin_write(caller, inode, page, part, is_cached).await
+    }
+
+    async fn end_write(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+        part: Range<usize>,
+    ) -> Result<(), Errno> {
+        let begun_at = self.now();
+        self.real.end_write(caller, inode, page, part.clone()).await?;
+        // The size may be written before the bytes are: until then there are zeros.
+        let number = self.book.number(inode);
+        let end = page * PAGE_BYTES as u64 + part.end as u64;
+        self.book.history.borrow_mut().file_dirtied(number);
+        if self.book.model.attributes(number).await?.size_bytes < end {
+            let changes = Changes { size_bytes: Some(end), ..Changes::default() };
+            self.book.model.change(caller, number, &changes).await?;
+            self.book.note(begun_at, Some(number)).await?;
+        }
+        Ok(())
+    }
+
+    fn dirty_inodes(&self) -> Vec<InodeNumber> {
+        self.real.dirty_inodes()
+    }
+
+    async fn write_inode(&self, inode: InodeNumber) -> Result<(), Errno> {
+        self.real.write_inode(inode).await
     }
 
     async fn list_attributes(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno> {
@@ -410,7 +467,7 @@ impl FileSystem for Recorder {
         let number = self.book.number(inode);
         self.book.model.set_extended_attribute(caller, number, name, value).await?;
         self.book.note(begun_at, None).await?;
-        self.returned();
+        self.named(&[number]);
         Ok(())
     }
 

@@ -82,6 +82,7 @@ async fn recover_on(
 ) -> Result<Recovered, Fault> {
     let mounted = mount(machine, setup).await?;
     let found = read(&mounted).await?;
+    check(&mounted).await?;
     let judgement = judge(history, window, torn, &found).map_err(|mismatch| Fault {
         kind: if mismatch.was_safe { ViolationKind::Lost } else { ViolationKind::Impossible },
         path: if mismatch.path.is_empty() { ".".into() } else { escape_path(&mismatch.path) },
@@ -95,6 +96,7 @@ async fn recover_on(
     {
         return Err(Fault::new(ViolationKind::Stuck, WITNESS, "a file can be written", &error));
     }
+    check(&mounted).await?;
     let findings = mounted.file_system.findings().await;
     let stuck = |error| Fault::new(ViolationKind::Stuck, b"", "an unmount", &error);
     mounted.unmount().await.map_err(stuck)?;
@@ -123,8 +125,33 @@ async fn mount(machine: &Machine, setup: &Setup) -> Result<Mounted, Fault> {
 }
 
 async fn read(mounted: &Mounted) -> Result<Tree, Fault> {
-    let tree = Tree::read(&*mounted.file_system).await;
-    tree.map_err(|(path, error)| Fault::new(ViolationKind::Unreadable, &path, "to be read", &error))
+    match Tree::read(&*mounted.file_system).await {
+        Ok(tree) => Ok(tree),
+        Err((path, error)) => {
+            let found = with_findings(mounted, error).await;
+            Err(Fault::new(ViolationKind::Unreadable, &path, "to be read", &found))
+        }
+    }
+}
+
+/// An error, with what the file system says about it.
+async fn with_findings(mounted: &Mounted, error: Errno) -> String {
+    let mut text = error.to_string();
+    for finding in mounted.file_system.findings().await {
+        text = text + "; " + &finding;
+    }
+    text
+}
+
+/// Nothing contradicts itself.
+async fn check(mounted: &Mounted) -> Result<(), Fault> {
+    let checked = mounted.file_system.check().await;
+    let complaints = checked
+        .map_err(|error| Fault::new(ViolationKind::Unreadable, b"", "to be read", &error))?;
+    match complaints.first() {
+        Some(complaint) => Err(Fault::new(ViolationKind::Finding, b"", "no damage", complaint)),
+        None => Ok(()),
+    }
 }
 
 fn check_findings(findings: &[String], history: &History, torn: Torn) -> Result<(), Fault> {

@@ -197,6 +197,18 @@ impl Session {
     }
 }
 
+/// A chip whose file system was mounted once, which makes it if there is none.
+fn made(chip: &Chip, setup: &Setup, kind: &'static Kind) -> Result<Chip, CrashError> {
+    let request = setup.request.clone();
+    let outcome =
+        run(chip.clone(), &Driver::of_tool(setup.layout), setup.seed, async move |machine| {
+            let mounted = machine.mount(kind, &request).await?;
+            mounted.unmount().await.map_err(|errno| MountError::Call { kind: kind.name, errno })
+        });
+    outcome.value.expect("the power of this run is not cut")?;
+    Ok(outcome.chip)
+}
+
 /// Runs a script to its end.
 pub(crate) fn reference(
     chip: &Chip,
@@ -207,9 +219,10 @@ pub(crate) fn reference(
     kind.profile(setup.request.profile.as_deref())?;
     let guarantee = find_guarantee(setup.kind).expect("every file system has a row; tested");
     let (given, commands) = (setup.clone(), commands.to_vec());
+    let driver = Driver::of_tool(setup.layout);
+    let chip = if guarantee.is_made_in_steps { made(chip, setup, kind)? } else { chip.clone() };
     let mut journaled = chip.clone();
     journaled.start_journal();
-    let driver = Driver::of_tool(setup.layout);
     let epoch_seconds = driver.epoch_seconds;
     let outcome = run(journaled, &driver, setup.seed, async move |machine| {
         let mut session = Session {
@@ -233,5 +246,5 @@ pub(crate) fn reference(
     let (history, refused_lines) = outcome.value.expect("the power of this run is not cut")?;
     let mut chip_after = outcome.chip;
     let journal = chip_after.take_journal();
-    Ok(Reference { before: chip.clone(), journal, history, refused_lines })
+    Ok(Reference { before: chip, journal, history, refused_lines })
 }

@@ -78,6 +78,11 @@ fn jffs2_keeps_its_guarantee_wherever_it_is_cut() {
 }
 
 #[test]
+fn ubifs_keeps_its_guarantee_wherever_it_is_cut() {
+    exhaustive("ubifs");
+}
+
+#[test]
 fn yaffs2_keeps_its_guarantee_wherever_it_is_cut() {
     exhaustive("yaffs2");
 }
@@ -102,9 +107,11 @@ fn every_file_system_has_a_guarantee() {
 
 #[test]
 fn a_sync_that_does_nothing_is_found_out() {
-    let setup = setup("jffs2", None, Sabotage::ForgetSyncs);
-    let outcome = cut(&setup, &Cuts { every: 5, ..Cuts::default() });
-    assert!(outcome.violations().any(|violation| violation.kind == ViolationKind::Lost));
+    for kind in ["jffs2", "ubifs"] {
+        let setup = setup(kind, None, Sabotage::ForgetSyncs);
+        let outcome = cut(&setup, &Cuts { every: 5, ..Cuts::default() });
+        assert!(outcome.violations().any(|violation| violation.kind == ViolationKind::Lost));
+    }
 }
 
 #[test]

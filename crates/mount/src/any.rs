@@ -55,6 +55,20 @@ impl AnyFileSystem {
     }
 }
 
+impl AnyFileSystem {
+    /// Reads everything and tells what contradicts itself, a sentence each; only UBIFS keeps enough
+    /// twice for that.
+    ///
+    /// # Errors
+    /// The first of reading.
+    pub async fn check(&self) -> Result<Vec<String>, Errno> {
+        match self {
+            Self::Jffs2(_) | Self::Yaffs2(_) => Ok(Vec::new()),
+            Self::Ubifs(mount) => mount.file_system.check().await,
+        }
+    }
+}
+
 impl FileSystem for AnyFileSystem {
     fn root(&self) -> InodeNumber {
         on_each!(self, fs => fs.root())
@@ -140,6 +154,10 @@ impl FileSystem for AnyFileSystem {
 
     fn writes_back(&self) -> bool {
         on_each!(self, fs => fs.writes_back())
+    }
+
+    fn is_synchronous(&self) -> bool {
+        on_each!(self, fs => fs.is_synchronous())
     }
 
     async fn begin_write(

@@ -131,6 +131,10 @@ impl FileSystem for Ubifs {
         true
     }
 
+    fn is_synchronous(&self) -> bool {
+        self.engine.options.is_synchronous
+    }
+
     async fn begin_write(
         &self,
         caller: &Caller,

@@ -116,7 +116,8 @@ fn without_an_interval_nothing_is_written_by_time() {
 #[test]
 fn attributes_alone_are_written_in_time() {
     let events = run(1000, async |bench| {
-        drop(bench.open(b"f").await);
+        let file = bench.open(b"f").await;
+        bench.vfs.close(&ROOT, file).await.expect("closed");
         bench.vfs.sync().await.expect("synced");
         let to = Changes { permissions: Some(0o600), ..Changes::default() };
         bench.vfs.change(&ROOT, b"f", &to).await.expect("changed");
@@ -177,13 +178,13 @@ fn who_finds_no_space_is_told_when_writing() {
         bench.fs.space_pages.set(4);
         let file = bench.open(b"f").await;
         // Old pages are written to make room.
-        bench.write(&file, 0, &[1; 10 * PAGE_BYTES]).await;
+        bench.write(&file, 0, &vec![1; 10 * PAGE_BYTES]).await;
         assert!(bench.fs.pages_written().len() >= 6);
         bench.fs.space_pages.set(0);
         let refused = bench.vfs.write(&ROOT, &file, 0, &[2; PAGE_BYTES]).await;
         assert_eq!(refused, Err(Errno::Enospc));
         bench.vfs.fsync(&ROOT, &file).await.expect("what was promised is written");
-        assert_eq!(bench.below(b"f").await, [1; 10 * PAGE_BYTES]);
+        assert_eq!(bench.below(b"f").await, vec![1; 10 * PAGE_BYTES]);
         let mut bytes = [0; 100];
         bench.vfs.read(&file, 0, &mut bytes).await.expect("it reads");
         assert_eq!(bytes, [1; 100]);
@@ -194,7 +195,7 @@ fn who_finds_no_space_is_told_when_writing() {
 fn what_is_deleted_or_cut_off_is_never_written() {
     let events = run(1000, async |bench| {
         let file = bench.open(b"f").await;
-        bench.write(&file, 0, &[1; 8 * PAGE_BYTES]).await;
+        bench.write(&file, 0, &vec![1; 8 * PAGE_BYTES]).await;
         bench.vfs.truncate(&ROOT, b"f", 2 * PAGE_BYTES as u64).await.expect("cut");
         bench.vfs.unlink(&ROOT, b"f").await.expect("unlinked");
         bench.vfs.close(&ROOT, file).await.expect("closed");
