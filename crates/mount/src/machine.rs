@@ -96,13 +96,18 @@ impl Machine {
         kind: &'static Kind,
         request: &MountRequest,
     ) -> Result<Mounted, MountError> {
-        let file_system = Rc::new((kind.mount)(self, request).await?);
+        Ok(self.mounted((kind.mount)(self, request).await?))
+    }
+
+    /// A file system with the layer above it.
+    pub(crate) fn mounted(&self, file_system: AnyFileSystem) -> Mounted {
+        let file_system = Rc::new(file_system);
         let vfs = if file_system.has_page_cache() {
             Vfs::cached(&self.sim, &self.cpus, &self.board, file_system.clone())
         } else {
             Vfs::new(&self.sim, file_system.clone())
         };
-        Ok(Mounted { file_system, vfs: Rc::new(vfs) })
+        Mounted { file_system, vfs: Rc::new(vfs) }
     }
 }
 
