@@ -1,10 +1,14 @@
 //! What can be said of a script before it runs.
 
 use crate::{HarnessError, Setup};
-use mount::{KINDS, find_kind};
+use mount::{KINDS, Kind, find_kind};
 use script::{Command, Harness, Step};
 use std::collections::BTreeSet;
 
+/// The file system over UBI.
+const UBIFS: &str = "ubifs";
+const NOT_ATTACHED: &str =
+    "the chip is not attached to UBI: `cmd ubiattach -m 0 -d 0 /dev/ubi_ctrl` must come first";
 /// Longest `sleep` or `settle`: a year.
 const MILLISECONDS_MAX: u64 = 366 * 24 * 3600 * 1000;
 
@@ -18,8 +22,8 @@ pub fn blocks_wanted(commands: &[Command]) -> Option<u32> {
 
 /// A script that can be carried out: every line makes sense after the lines before it.
 ///
-/// A script that neither mounts nor unmounts is mounted before its first line and unmounted after
-/// its last, as those were that made images.
+/// A script that neither mounts nor unmounts, nor does anything with UBI, is mounted before its first
+/// line and unmounted after its last, as those were that made images.
 ///
 /// # Errors
 /// The first line that does not, with the reason.
@@ -28,7 +32,15 @@ pub fn prepare(commands: &[Command], setup: &Setup) -> Result<Vec<Command>, Harn
     let is_bare = !commands.iter().any(|command| {
         matches!(
             command.step,
-            Step::Harness(Harness::Mount { .. } | Harness::MountGiven { .. } | Harness::Unmount)
+            Step::Harness(
+                Harness::Mount { .. }
+                    | Harness::MountGiven { .. }
+                    | Harness::Unmount
+                    | Harness::Format { .. }
+                    | Harness::Attach(_)
+                    | Harness::MakeVolume(_)
+                    | Harness::Detach
+            )
         )
     });
     if is_bare {
@@ -38,7 +50,13 @@ pub fn prepare(commands: &[Command], setup: &Setup) -> Result<Vec<Command>, Harn
         commands.insert(0, Command { line: first, step: mount });
         commands.push(Command { line: last, step: Step::Harness(Harness::Unmount) });
     }
-    let mut state = State { setup, is_mounted: false, has_chip: true, names: BTreeSet::new() };
+    let mut state = State {
+        setup,
+        is_mounted: false,
+        is_attached: false,
+        has_chip: true,
+        names: BTreeSet::new(),
+    };
     for command in &commands {
         state
             .step(&command.step)
@@ -51,6 +69,8 @@ pub fn prepare(commands: &[Command], setup: &Setup) -> Result<Vec<Command>, Harn
 struct State<'a> {
     setup: &'a Setup,
     is_mounted: bool,
+    /// The chip is attached to UBI by a line of the script.
+    is_attached: bool,
     has_chip: bool,
     /// Names of chips that were kept.
     names: BTreeSet<&'a str>,
@@ -82,23 +102,29 @@ impl<'a> State<'a> {
                 kind.profile(self.setup.request.profile.as_deref())
                     .map_err(|error| error.to_string())?;
                 if options.iter().any(String::is_empty) {
-                    return Err("an option is empty: divide options by one comma, or write `-`".into());
+                    return Err(
+                        "an option is empty: divide options by one comma, or write `-`".into()
+                    );
                 }
-                self.mount()
+                if kind.name == UBIFS && !self.is_attached {
+                    return Err(NOT_ATTACHED.into());
+                }
+                self.mount(kind)
             }
             Harness::MountGiven { blocks } => {
                 let known = || KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
-                let kind = self
-                    .setup
-                    .kind
-                    .ok_or_else(|| format!("which file system is mounted? give --fs: {}", known()))?;
+                let kind = self.setup.kind.ok_or_else(|| {
+                    format!("which file system is mounted? give --fs: {}", known())
+                })?;
                 kind.profile(self.setup.request.profile.as_deref())
                     .map_err(|error| error.to_string())?;
                 let found = self.setup.part.geometry.blocks;
                 if let Some(wanted) = blocks.filter(|wanted| *wanted != found) {
-                    return Err(format!("the script wants {wanted} blocks, but the chip has {found}"));
+                    return Err(format!(
+                        "the script wants {wanted} blocks, but the chip has {found}"
+                    ));
                 }
-                self.mount()
+                self.mount(kind)
             }
             Harness::Unmount if self.is_mounted => {
                 self.is_mounted = false;
@@ -106,17 +132,26 @@ impl<'a> State<'a> {
             }
             Harness::Unmount => Err("nothing is mounted".into()),
             Harness::Settle { milliseconds } => check_duration(*milliseconds),
-            Harness::Format { .. }
-            | Harness::Attach(_)
-            | Harness::MakeVolume(_)
-            | Harness::Detach => Err(
-                "UBI is not here yet: file systems are mounted on the chip itself, as `mount jffs2 mtd0 -`"
-                    .into(),
-            ),
-            Harness::RemoveChip if self.is_mounted => {
-                Err("the chip is in use: an umount line must come first".into())
+            Harness::Format { .. } => self.needs_idle_chip(),
+            Harness::Attach(_) => {
+                self.needs_idle_chip()?;
+                find_kind(UBIFS)
+                    .and_then(|kind| kind.profile(self.setup.request.profile.as_deref()))
+                    .map_err(|error| error.to_string())?;
+                self.is_attached = true;
+                Ok(())
             }
+            Harness::MakeVolume(_) if self.is_attached => Ok(()),
+            Harness::Detach if self.is_mounted => {
+                Err("a volume is mounted: an umount line must come first".into())
+            }
+            Harness::Detach if self.is_attached => {
+                self.is_attached = false;
+                Ok(())
+            }
+            Harness::MakeVolume(_) | Harness::Detach => Err(NOT_ATTACHED.into()),
             Harness::RemoveChip => {
+                self.needs_idle_chip()?;
                 self.has_chip = false;
                 Ok(())
             }
@@ -135,12 +170,10 @@ impl<'a> State<'a> {
             Harness::Load(name) if !self.names.contains(name.as_str()) => {
                 Err(format!("no chip was kept as `{name}`: snap or save it first"))
             }
-            Harness::Load(_) if self.is_mounted => {
-                Err("the chip is in use: an umount line must come first".into())
-            }
-            Harness::Load(_) => self.needs_chip(),
+            Harness::Load(_) => self.needs_idle_chip(),
             Harness::PowerCut => {
                 self.is_mounted = false;
+                self.is_attached = false;
                 Ok(())
             }
             Harness::Log(_)
@@ -159,8 +192,27 @@ impl<'a> State<'a> {
         }
     }
 
-    fn mount(&mut self) -> Result<(), String> {
+    /// The chip is there, and neither mounted nor attached.
+    fn needs_idle_chip(&self) -> Result<(), String> {
         self.needs_chip()?;
+        if self.is_mounted {
+            return Err("the chip is in use: an umount line must come first".into());
+        }
+        if self.is_attached {
+            return Err("the chip is attached to UBI: `cmd ubidetach -d 0` must come first".into());
+        }
+        Ok(())
+    }
+
+    fn mount(&mut self, kind: &Kind) -> Result<(), String> {
+        self.needs_chip()?;
+        if self.is_attached && kind.name != UBIFS {
+            return Err(format!(
+                "the chip is attached to UBI, which {} knows nothing of: `cmd ubidetach -d 0` must come \
+                 first",
+                kind.name
+            ));
+        }
         if std::mem::replace(&mut self.is_mounted, true) {
             return Err("a file system is mounted already: umount it first".into());
         }

@@ -2,12 +2,15 @@
 
 use crate::record::Meter;
 use crate::{Failure, Record, prepare};
-use mount::{Driver, Kind, Machine, MountRequest, Mounted, find_kind};
+use mount::{Driver, Kind, Machine, MountError, MountRequest, Mounted, find_kind};
 use mtd::Mtd;
 use nand::{Chip, FaultSettings, Part, Storage};
+use random::Stream;
 use script::{Command, Harness, RunError, Runner, Step};
 use std::rc::Rc;
 use thiserror::Error;
+
+const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 
 /// Why a script was not carried out to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -51,7 +54,9 @@ pub struct Setup {
 /// Carries a script out over a chip; the chip as the script leaves it, and what was measured.
 ///
 /// A file system that is mounted at the end stays so: the chip is as it stands at that moment.
-/// After `powercut` the next line runs on a machine of its own, a second later.
+/// After `powercut` the next line runs on a machine of its own, a second later. Where between two seconds
+/// the host's clock stands at the beginning is drawn by the seed: some file systems keep whole seconds and
+/// write an inode again when one is over.
 ///
 /// # Errors
 /// As [`prepare`]; a mount that fails; a call that fails, unless such calls are passed over.
@@ -62,14 +67,17 @@ pub fn run(
     watch: Watch,
 ) -> Result<(Chip, Record), HarnessError> {
     let commands = prepare(commands, setup)?;
+    let mut setup = setup.clone();
+    setup.driver.epoch_nanoseconds =
+        Stream::new(setup.request.seed, "clock").below(NANOSECONDS_PER_SECOND);
     let has_phases =
         commands.iter().any(|command| matches!(command.step, Step::Harness(Harness::Phase(_))));
     let count = commands.len();
     let mut session = Session {
-        setup: setup.clone(),
         commands: commands.into(),
         next: 0,
         meter: Meter::new(setup.logs_operations),
+        setup,
         is_counting: true,
         first_phase: (!has_phases).then(|| "script".to_owned()),
         record: Record::default(),
@@ -142,7 +150,7 @@ impl Session {
         self.meter.suspend(&machine.mtd, &mut self.record);
         self.record.is_mounted = mount.is_some();
         if let Some(mount) = &mount {
-            self.record.findings.extend(mount.mounted.file_system.findings().await);
+            self.note(mount.mounted.file_system.findings().await);
         }
         self
     }
@@ -152,7 +160,9 @@ impl Session {
         self.is_counting = self.meter.is_counting();
         self.meter.suspend(&machine.mtd, &mut self.record);
         self.meter.change_machine(machine.sim.now());
-        self.setup.driver.epoch_seconds = machine.now().seconds + 1;
+        let now = machine.now();
+        self.setup.driver.epoch_seconds = now.seconds + 1;
+        self.setup.driver.epoch_nanoseconds = now.nanoseconds;
     }
 
     async fn command(
@@ -199,18 +209,22 @@ impl Session {
                 self.meter.phase(name.as_deref(), mtd, machine.sim.now(), &mut self.record);
             }
             Harness::End => self.meter.phase(None, mtd, machine.sim.now(), &mut self.record),
-            Harness::Mount { file_system, options, .. } => {
+            Harness::Mount { file_system, source, options } => {
                 let kind = find_kind(file_system).map_err(|error| error.to_string())?;
-                *mount = Some(self.mount(machine, kind, options).await?);
+                let mut request = self.setup.request.clone();
+                request.options.extend_from_slice(options);
+                request.ubi.volume = source.strip_prefix("ubi0:").map(str::to_owned);
+                *mount = Some(self.mount(machine, kind, &request).await?);
             }
             Harness::MountGiven { .. } => {
                 let kind = self.setup.kind.expect("prepared scripts name the file system");
-                *mount = Some(self.mount(machine, kind, &[]).await?);
+                let request = self.setup.request.clone();
+                *mount = Some(self.mount(machine, kind, &request).await?);
             }
             Harness::Unmount => {
                 let Mount { mounted, .. } = mount.take().expect("prepared scripts mount first");
                 let done = mounted.unmount().await;
-                self.record.findings.extend(mounted.file_system.findings().await);
+                self.note(mounted.file_system.findings().await);
                 if let Err(error) = done {
                     return self.failed(number, RunError { call: "umount", error });
                 }
@@ -240,26 +254,60 @@ impl Session {
             Harness::Format { .. }
             | Harness::Attach(_)
             | Harness::MakeVolume(_)
-            | Harness::Detach => unreachable!("refused before the script began"),
+            | Harness::Detach => {
+                self.ubi(line, machine).await.map_err(|error| error.to_string())?;
+            }
         }
         Ok(())
+    }
+
+    /// What `ubiformat` and the programs beside it do.
+    async fn ubi(&mut self, line: &Harness, machine: &Machine) -> Result<(), MountError> {
+        let mut request = self.setup.request.clone();
+        let default = request.ubi.header_offset;
+        match line {
+            Harness::Format { sequence, header_offset } => {
+                request.ubi.header_offset = header_offset.or(default);
+                machine.format_ubi(*sequence, &request.ubi).await
+            }
+            Harness::Attach(attach) => {
+                request.ubi.header_offset = attach.header_offset.or(default);
+                machine.attach_ubi(&request).await.map(drop)
+            }
+            Harness::MakeVolume(volume) => machine.make_ubi_volume(&volume.name).await,
+            Harness::Detach => {
+                let ubi = machine.attached_ubi().expect("prepared scripts attach first");
+                self.note(ubi.findings());
+                machine.detach_ubi();
+                Ok(())
+            }
+            _ => unreachable!("no line about UBI"),
+        }
+    }
+
+    /// What was found wrong with the medium; layers that live on tell it again.
+    fn note(&mut self, findings: Vec<String>) {
+        for finding in findings {
+            if !self.record.findings.contains(&finding) {
+                self.record.findings.push(finding);
+            }
+        }
     }
 
     async fn mount(
         &mut self,
         machine: &Machine,
         kind: &'static Kind,
-        options: &[String],
+        request: &MountRequest,
     ) -> Result<Mount, String> {
-        let mut request = self.setup.request.clone();
-        request.options.extend_from_slice(options);
-        let mounted = machine.mount(kind, &request).await.map_err(|error| error.to_string())?;
+        let mounted = machine.mount(kind, request).await.map_err(|error| error.to_string())?;
         if self.record.file_system.is_none() {
             self.record.file_system = Some(kind.name);
             self.record.profile = kind.profile(request.profile.as_deref()).ok();
         }
-        let epoch_seconds = self.setup.driver.epoch_seconds;
-        let runner = Runner::new(&machine.sim, mounted.vfs.clone(), epoch_seconds, 1);
+        let Driver { epoch_seconds, epoch_nanoseconds, .. } = self.setup.driver;
+        let runner = Runner::new(&machine.sim, mounted.vfs.clone(), epoch_seconds, 1)
+            .with_epoch_nanoseconds(epoch_nanoseconds);
         Ok(Mount { mounted, runner })
     }
 }

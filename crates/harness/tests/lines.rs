@@ -33,7 +33,7 @@ fn refused(text: &str, file_system: Option<&str>) -> String {
 
 #[test]
 fn a_script_without_mounts_is_mounted_before_and_unmounted_after() {
-    for name in ["jffs2", "yaffs2"] {
+    for name in ["jffs2", "ubifs", "yaffs2"] {
         let (_, record) = play("put a 644 5000 1000 x 1\n", &setup(Some(name))).expect(name);
         assert!(!record.is_mounted);
         let phases: Vec<&str> = record.phases.iter().map(|phase| phase.name.as_str()).collect();
@@ -78,7 +78,7 @@ fn a_chip_that_was_kept_comes_back() {
     let script = "mount -\nput f 644 4096 4096 x 1 fsync\nsnap /tmp/one\nunlink f\nsync\n\
                   umount\ncmd rmmod nandsim\ncmd modprobe nandsim id_bytes=0\nload /tmp/one\n\
                   mount -\nread f 4096\numount\n";
-    for name in ["jffs2", "yaffs2"] {
+    for name in ["jffs2", "ubifs", "yaffs2"] {
         let (_, record) = play(script, &setup(Some(name))).expect(name);
         assert!(record.kept.contains_key("/tmp/one"));
     }
@@ -94,10 +94,9 @@ fn settling_waits_for_the_threads_but_not_for_ever() {
 
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_runs() {
-    assert!(refused("mount ubifs ubi0:gold -", None).starts_with("line 1: "));
     assert_eq!(
         refused("mount -", None),
-        "line 1: which file system is mounted? give --fs: jffs2, yaffs2"
+        "line 1: which file system is mounted? give --fs: jffs2, ubifs, yaffs2"
     );
     let jffs2 = Some("jffs2");
     assert!(refused("mount yaffs2 /dev/mtdblock0 -", jffs2).contains("leave --fs out"));
@@ -110,6 +109,66 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
     assert!(refused("cmd rmmod nandsim\nmount -", jffs2).contains("there is no chip"));
     assert!(refused("sleep 99999999999999999", jffs2).contains("more than a year"));
     assert!(refused("mount jffs2 mtd0 ,ro", jffs2).contains("an option is empty"));
-    let ubi = "cmd ubiattach -m 0 -d 0 /dev/ubi_ctrl\nmount -";
-    assert!(refused(ubi, jffs2).starts_with("line 1: UBI is not here yet"));
+}
+
+const FORMAT: &str = "cmd ubiformat /dev/mtd0 -q -y -Q 42";
+const ATTACH: &str = "cmd ubiattach -m 0 -d 0 /dev/ubi_ctrl";
+const MAKE: &str = "cmd ubimkvol /dev/ubi0 -N gold -m";
+const DETACH: &str = "cmd ubidetach -d 0";
+
+#[test]
+fn a_device_is_formatted_attached_mounted_and_detached() {
+    let script = format!(
+        "{FORMAT}\n{ATTACH}\n{MAKE}\nmount ubifs ubi0:gold compr=none\nput f 644 9000 4096 x 1\n\
+         umount\nmount -\nread f 4096\numount\n{DETACH}\n{ATTACH}\nmount ubifs ubi0:gold ro\n\
+         read f 4096\numount\n"
+    );
+    let (_, record) = play(&script, &setup(Some("ubifs"))).expect("a script");
+    assert_eq!((record.file_system, record.is_mounted), (Some("ubifs"), false));
+    assert_eq!(record.findings, Vec::<String>::new());
+    let wrong = script.replace("mount ubifs ubi0:gold ro", "mount ubifs ubi0:silver ro");
+    let error = play(&wrong, &setup(Some("ubifs"))).expect_err("no such volume");
+    assert!(error.to_string().contains("no volume `silver`; the device has: gold"), "{error}");
+}
+
+#[test]
+fn a_line_of_its_own_says_where_headers_stand_and_else_the_setup_does() {
+    let mut asked = setup(Some("ubifs"));
+    asked.request.ubi.header_offset = Some(2048);
+    let made = format!("{FORMAT}\n{ATTACH}\n{MAKE}\n{DETACH}\n");
+    let (chip, _) = play(&made, &asked).expect("a script");
+    let attach = script::parse(ATTACH).expect("a script");
+    let error = run(&attach, chip.clone(), &setup(None), Box::new(|_, _| true));
+    assert!(error.expect_err("elsewhere").to_string().contains("attach with header offset 2048"));
+    let there = script::parse("cmd ubiattach -m 0 -d 0 -O 2048 /dev/ubi_ctrl").expect("a script");
+    run(&there, chip, &setup(None), Box::new(|_, _| true)).expect("it attaches");
+}
+
+#[test]
+fn a_power_cut_ends_the_attachment() {
+    let script = format!(
+        "{FORMAT}\n{ATTACH}\n{MAKE}\nmount ubifs ubi0:gold -\nput kept 644 4096 4096 x 1 fsync\n\
+         powercut\n{ATTACH}\nmount ubifs ubi0:gold -\nread kept 4096\n"
+    );
+    let (_, record) = play(&script, &setup(None)).expect("a script");
+    assert!(record.is_mounted);
+    let without = script.replacen(&format!("powercut\n{ATTACH}"), "powercut", 1);
+    assert!(refused(&without, None).starts_with("line 7: the chip is not attached to UBI"));
+}
+
+#[test]
+fn lines_about_ubi_in_a_wrong_order_are_refused() {
+    let not_attached = "the chip is not attached to UBI";
+    for line in ["mount ubifs ubi0:gold -", MAKE, DETACH] {
+        assert!(refused(line, None).starts_with(&format!("line 1: {not_attached}")), "{line}");
+    }
+    for line in [FORMAT, ATTACH, "cmd rmmod nandsim", "mount jffs2 mtd0 -"] {
+        let found = refused(&format!("{ATTACH}\n{line}"), None);
+        assert!(found.starts_with("line 2: the chip is attached to UBI"), "{line}: {found}");
+    }
+    for line in [FORMAT, ATTACH, DETACH] {
+        let found = refused(&format!("{ATTACH}\nmount ubifs ubi0:gold -\n{line}"), None);
+        assert!(found.ends_with("an umount line must come first"), "{line}: {found}");
+    }
+    assert!(refused(&format!("{ATTACH}\nsync"), None).contains("nothing is mounted"));
 }

@@ -156,6 +156,10 @@ impl FileSystem for AnyFileSystem {
         on_each!(self, fs => fs.writes_back())
     }
 
+    fn is_synchronous(&self) -> bool {
+        on_each!(self, fs => fs.is_synchronous())
+    }
+
     async fn begin_write(
         &self,
         caller: &Caller,

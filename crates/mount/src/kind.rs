@@ -74,11 +74,18 @@ pub struct MountRequest {
 pub struct UbiRequest {
     /// Name of the volume; none for the only one, which is made if the device has none.
     pub volume: Option<String>,
-    /// Where the volume identifier headers stand (`ubiattach -O`); none for the first sub-page after
-    /// the erase counter header.
+    /// Where the volume identifier headers stand (`ubiattach -O`); none, or 0 as for the kernel, for the
+    /// first sub-page after the erase counter header.
     pub header_offset: Option<u32>,
     /// Blocks of the whole chip, if the device is a part of one: blocks are kept for all its bad ones.
     pub chip_blocks: Option<u32>,
+}
+
+impl UbiRequest {
+    /// Where the headers stand, if that is chosen.
+    pub(crate) fn chosen_header_offset(&self) -> Option<u32> {
+        self.header_offset.filter(|offset| *offset > 0)
+    }
 }
 
 impl Default for MountRequest {

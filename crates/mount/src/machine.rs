@@ -24,18 +24,26 @@ pub struct Driver {
     pub takes_time: bool,
     /// The host's clock at the beginning, seconds since 1970.
     pub epoch_seconds: i64,
+    /// And nanoseconds behind that second.
+    pub epoch_nanoseconds: u32,
 }
 
 impl Driver {
     /// The driver of a tool: all is done at once.
     pub fn of_tool(layout: &'static OobLayout) -> Self {
         let board = Rc::new(Board::without_costs());
-        Self { layout, board, takes_time: false, epoch_seconds: EPOCH_SECONDS }
+        Self {
+            layout,
+            board,
+            takes_time: false,
+            epoch_seconds: EPOCH_SECONDS,
+            epoch_nanoseconds: 0,
+        }
     }
 
     /// The driver of a board, in simulated time.
     pub fn of_board(layout: &'static OobLayout, board: Rc<Board>) -> Self {
-        Self { layout, board, takes_time: true, epoch_seconds: EPOCH_SECONDS }
+        Self { layout, board, takes_time: true, epoch_seconds: EPOCH_SECONDS, epoch_nanoseconds: 0 }
     }
 
     fn options(&self) -> MtdOptions {
@@ -69,6 +77,7 @@ pub struct Machine {
     /// The device.
     pub mtd: Rc<Mtd>,
     epoch_seconds: i64,
+    epoch_nanoseconds: u32,
     pub(crate) attached: Rc<RefCell<Option<Rc<ubi::Ubi>>>>,
     /// What a library in the application's place remembers over an unmount.
     pub(crate) library_place: Rc<Cell<u32>>,
@@ -77,7 +86,7 @@ pub struct Machine {
 impl Machine {
     /// The host's clock.
     pub fn now(&self) -> Time {
-        let now_ns = self.sim.now();
+        let now_ns = u64::from(self.epoch_nanoseconds) + self.sim.now();
         let seconds = self.epoch_seconds + (now_ns / 1_000_000_000).cast_signed();
         Time { seconds, nanoseconds: (now_ns % 1_000_000_000) as u32 }
     }
@@ -96,17 +105,22 @@ impl Machine {
         kind: &'static Kind,
         request: &MountRequest,
     ) -> Result<Mounted, MountError> {
-        let file_system = Rc::new((kind.mount)(self, request).await?);
+        Ok(self.mounted((kind.mount)(self, request).await?, request.has_write_back))
+    }
+
+    /// A file system with the layer above it, which writes back by time or not.
+    pub(crate) fn mounted(&self, file_system: AnyFileSystem, has_write_back: bool) -> Mounted {
+        let file_system = Rc::new(file_system);
         let vfs = if file_system.has_page_cache() {
             let mut board = self.board.clone();
-            if !request.has_write_back {
+            if !has_write_back {
                 Rc::make_mut(&mut board).writeback.dirty_writeback_centisecs = 0;
             }
             Vfs::cached(&self.sim, &self.cpus, &board, file_system.clone())
         } else {
             Vfs::new(&self.sim, file_system.clone())
         };
-        Ok(Mounted { file_system, vfs: Rc::new(vfs) })
+        Mounted { file_system, vfs: Rc::new(vfs) }
     }
 }
 
@@ -152,13 +166,14 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     let board = driver.board.clone();
     let cpus = Rc::new(Cpus::new(&sim, board.processors.count, board.processors.timeslice_ns));
     let mtd = Mtd::new(&sim, cpus.clone(), chip, driver.options());
-    let epoch_seconds = driver.epoch_seconds;
+    let Driver { epoch_seconds, epoch_nanoseconds, .. } = *driver;
     let machine = Machine {
         sim: sim.clone(),
         cpus,
         board,
         mtd: mtd.clone(),
         epoch_seconds,
+        epoch_nanoseconds,
         attached: Rc::default(),
         library_place: Rc::default(),
     };

@@ -1,11 +1,13 @@
 //! UBIFS over UBI in the table of file systems.
 
-use crate::kind::{Kind, MountError, MountRequest, unknown_option};
-use crate::{AnyFileSystem, Machine};
+use crate::kind::{Kind, MountError, MountRequest, UbiRequest, unknown_option};
+use crate::{AnyFileSystem, Machine, Mounted};
 use posix::{Errno, FileSystem, Memory};
 use std::rc::Rc;
-use ubi::{AttachOptions, Ubi, VolumeKind, VolumeOptions};
-use ubifs::{Compressor, CpuCosts, MountOptions, Ubifs, Volume, find_profile};
+use ubi::{AttachOptions, FormatOptions, Ubi, VolumeKind, VolumeOptions};
+use ubifs::{
+    Compressor, CpuCosts, MemoryVolume, MountOptions, NewFileSystem, Ubifs, Volume, find_profile,
+};
 
 pub(crate) const KIND: Kind = Kind {
     name: "ubifs",
@@ -21,8 +23,8 @@ const VOLUME: &str = "nandlab";
 pub struct UbifsMount {
     /// The file system.
     pub file_system: Ubifs,
-    /// The device.
-    pub ubi: Rc<Ubi>,
+    /// The device; none under a volume in memory.
+    pub ubi: Option<Rc<Ubi>>,
     /// The mount attached the device, and its end detaches it.
     is_attached_here: bool,
 }
@@ -30,8 +32,8 @@ pub struct UbifsMount {
 impl UbifsMount {
     pub(crate) async fn unmount(&self) -> Result<(), Errno> {
         let done = self.file_system.unmount().await;
-        if self.is_attached_here {
-            self.ubi.detach();
+        if let (Some(ubi), true) = (&self.ubi, self.is_attached_here) {
+            ubi.detach();
         }
         done
     }
@@ -39,13 +41,13 @@ impl UbifsMount {
     /// Structures of both layers.
     pub(crate) fn memory(&self) -> Memory {
         let mut kinds = self.file_system.memory().kinds;
-        kinds.extend(self.ubi.memory_use().kinds);
+        kinds.extend(self.ubi.iter().flat_map(|ubi| ubi.memory_use().kinds));
         kinds.sort_unstable();
         Memory { kinds }
     }
 
     pub(crate) fn findings(&self) -> Vec<String> {
-        let mut findings = self.ubi.findings();
+        let mut findings = self.ubi.as_ref().map_or_else(Vec::new, |ubi| ubi.findings());
         findings.extend(self.file_system.findings());
         findings
     }
@@ -62,9 +64,53 @@ impl Machine {
         Ok(ubi)
     }
 
+    /// Mounts UBIFS on a volume in memory, without UBI and the chip; an empty one becomes a file system
+    /// of sizes that may be chosen.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub async fn mount_volume(
+        &self,
+        volume: Rc<MemoryVolume>,
+        request: &MountRequest,
+        new: NewFileSystem,
+    ) -> Result<Mounted, MountError> {
+        let options = MountOptions { new, ..parse(request, self)? };
+        let volume = Volume::Memory(volume);
+        let mounted = Ubifs::mount(&self.sim, self.cpus.clone(), volume, options).await;
+        let file_system = mounted.map_err(|error| medium(error.to_string()))?;
+        let mount = UbifsMount { file_system, ubi: None, is_attached_here: false };
+        Ok(self.mounted(AnyFileSystem::Ubifs(mount), request.has_write_back))
+    }
+
     /// The device that is attached to UBI.
     pub fn attached_ubi(&self) -> Option<Rc<Ubi>> {
         self.attached.borrow().clone()
+    }
+
+    /// Erases the device and makes it an empty one of UBI (`ubiformat -Q IMAGE_SEQUENCE`).
+    ///
+    /// # Errors
+    /// [`MountError::Medium`].
+    pub async fn format_ubi(
+        &self,
+        image_sequence: u32,
+        request: &UbiRequest,
+    ) -> Result<(), MountError> {
+        let header_offset = request.chosen_header_offset();
+        let options = FormatOptions { image_sequence, header_offset, keeps_counters: true };
+        let formatted = Ubi::format(&self.sim, self.cpus.clone(), self.mtd.clone(), &options);
+        formatted.await.map_err(|error| medium(format!("UBI: {error}")))
+    }
+
+    /// Makes a volume of all blocks that are free on the device that is attached (`ubimkvol -m`).
+    ///
+    /// # Errors
+    /// [`MountError::Medium`]; so if nothing is attached.
+    pub async fn make_ubi_volume(&self, name: &str) -> Result<(), MountError> {
+        let ubi = self.attached_ubi().ok_or_else(|| medium("UBI: nothing is attached".into()))?;
+        let made = ubi.make_volume(&VolumeOptions::new(name)).await;
+        made.map(drop).map_err(|error| medium(format!("UBI: {error}")))
     }
 
     /// Ends UBI's work on the device (`ubidetach`).
@@ -79,7 +125,7 @@ async fn attach(machine: &Machine, request: &MountRequest) -> Result<Rc<Ubi>, Mo
     let name = KIND.profile(request.profile.as_deref())?;
     let profile = ubi::find_profile(name).expect("the table is tested");
     let options = AttachOptions {
-        header_offset: request.ubi.header_offset,
+        header_offset: request.ubi.chosen_header_offset(),
         chip_blocks: request.ubi.chip_blocks,
         is_read_only: request.options.iter().any(|option| option == "ro"),
         has_thread: request.has_background,
@@ -151,7 +197,8 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
         made_at: machine.now().seconds,
         ..MountOptions::new(profile)
     };
-    if !request.has_background {
+    // The timers of write buffers follow the interval of write-back (`wbuf_timer_init`).
+    if !request.has_background || !request.has_write_back {
         options.write_buffer_interval_ns = None;
     }
     for option in &request.options {
@@ -184,7 +231,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
     let mounted = Ubifs::mount(&machine.sim, machine.cpus.clone(), volume, options).await;
     match mounted {
         Ok(file_system) => {
-            Ok(AnyFileSystem::Ubifs(UbifsMount { file_system, ubi, is_attached_here }))
+            Ok(AnyFileSystem::Ubifs(UbifsMount { file_system, ubi: Some(ubi), is_attached_here }))
         }
         Err(error) => {
             if is_attached_here {

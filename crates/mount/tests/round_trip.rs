@@ -76,3 +76,28 @@ fn an_option_that_no_kernel_knows_is_refused_by_name() {
          compr=lzo, compr=zlib"
     );
 }
+
+/// Bytes of a file after its writer lost the power right after the write returned.
+fn bytes_after_a_cut(options: &[&str]) -> u64 {
+    let kind = find_kind("ubifs").expect("in the table");
+    let options = options.iter().map(|option| (*option).to_owned()).collect();
+    let request = MountRequest { options, ..MountRequest::default() };
+    let written = run(blank(), &driver(), 1, async move |machine| {
+        let mounted = machine.mount(kind, &request).await.expect("a blank device mounts");
+        let root = machine.root(1);
+        let open = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
+        let file = mounted.vfs.open(&root, b"f", open).await.expect("opened");
+        mounted.vfs.write(&root, &file, 0, &[7; 9000]).await.expect("written");
+    });
+    let read = run(written.chip, &driver(), 1, async move |machine| {
+        let mounted = machine.mount(kind, &MountRequest::default()).await.expect("it mounts");
+        mounted.vfs.stat(b"f").await.map_or(0, |found| found.size_bytes)
+    });
+    read.value.expect("no power cut")
+}
+
+#[test]
+fn a_synchronous_mount_keeps_what_a_write_returned_for() {
+    assert_eq!(bytes_after_a_cut(&["sync"]), 9000);
+    assert_eq!(bytes_after_a_cut(&[]), 0);
+}

@@ -168,6 +168,11 @@ pub trait FileSystem {
         false
     }
 
+    /// Every write is as one to a file opened with `O_SYNC` (`mount -o sync`).
+    fn is_synchronous(&self) -> bool {
+        false
+    }
+
     /// A part of a page is about to be changed in memory (`write_begin`); the layer above holds the
     /// inode's lock. Space is set aside here, so a file system that is full says so here, and never
     /// when the page is written back. `is_cached`: the page is in memory and whole. Tells whether the

@@ -3,7 +3,7 @@
 use crate::{NandlabError, failed};
 use board::Board;
 use harness::{HarnessError, Record, Setup, blocks_wanted, counts_csv, sequence};
-use mount::{Driver, MountRequest, find_kind};
+use mount::{Driver, MountRequest, UbiRequest, find_kind};
 use mtd::LAYOUTS;
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -27,6 +27,8 @@ struct Arguments {
     fs: Option<String>,
     part: Option<String>,
     blocks: Option<u32>,
+    /// Where UBI's volume identifier headers stand, unless a line says otherwise.
+    vid_hdr_offset: Option<u32>,
     profile: Option<String>,
     board: Option<String>,
     image: Option<PathBuf>,
@@ -136,6 +138,8 @@ impl Arguments {
         let image_blocks =
             self.image.as_deref().map(|path| blocks_of_image(path, &part)).transpose()?;
         let blocks = self.blocks.or(image_blocks).or(blocks_wanted);
+        // Fewer blocks than the part has are a partition of it: UBI keeps blocks for all its bad ones.
+        let chip_blocks = blocks.unwrap_or(0).max(part.geometry.blocks);
         part.geometry.blocks = blocks.unwrap_or(part.geometry.blocks);
         part.geometry.check().map_err(|reason| format!("--blocks: {reason}"))?;
         let fits = |layout: &&mtd::OobLayout| {
@@ -161,6 +165,11 @@ impl Arguments {
             profile: self.profile.clone(),
             has_write_back: (1..NEVER_CENTISECS).contains(&self.dirty_writeback_centisecs),
             seed: self.seed,
+            ubi: UbiRequest {
+                header_offset: self.vid_hdr_offset,
+                chip_blocks: Some(chip_blocks),
+                volume: None,
+            },
             ..MountRequest::default()
         };
         let board = self.board.as_deref().map_or_else(|| Ok(Board::without_costs()), find_board)?;

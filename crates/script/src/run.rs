@@ -27,17 +27,24 @@ pub struct Runner<F> {
     vfs: Rc<Vfs<F>>,
     /// The host's clock when the simulation began, seconds since 1970.
     epoch_seconds: i64,
+    epoch_nanoseconds: u32,
     pid: u32,
 }
 
 impl<F: FileSystem + 'static> Runner<F> {
     /// A process that works on `vfs`, owned by root.
     pub fn new(sim: &Sim, vfs: Rc<Vfs<F>>, epoch_seconds: i64, pid: u32) -> Self {
-        Self { sim: sim.clone(), vfs, epoch_seconds, pid }
+        Self { sim: sim.clone(), vfs, epoch_seconds, epoch_nanoseconds: 0, pid }
+    }
+
+    /// The same with a clock that stood between two seconds when the simulation began.
+    #[must_use]
+    pub fn with_epoch_nanoseconds(self, epoch_nanoseconds: u32) -> Self {
+        Self { epoch_nanoseconds, ..self }
     }
 
     fn caller(&self) -> Caller {
-        let now_ns = self.sim.now();
+        let now_ns = u64::from(self.epoch_nanoseconds) + self.sim.now();
         let seconds = self.epoch_seconds + (now_ns / 1_000_000_000).cast_signed();
         let now = Time { seconds, nanoseconds: (now_ns % 1_000_000_000) as u32 };
         Caller { pid: self.pid, uid: 0, gid: 0, now }

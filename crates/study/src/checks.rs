@@ -5,6 +5,7 @@ use crate::ftl_device::{find_layer, resolve};
 use crate::iozone::{check_iozone_study, iozone_axes};
 use crate::jobs::{check_kernel_study, jobs_axes, kernel_axes};
 use crate::matrix::{DEFAULT_SETTINGS, STACK_AXES};
+use crate::raw_nand::{RAW_NAND_AXES, check_raw_nand_study};
 use crate::study_file::Study;
 use crate::workload_kinds::{WORKLOADS, WorkloadEntry};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +19,9 @@ const WRITES_MAX: u32 = 10_000;
 /// Operations that a publication may be thought to charge for a host page write.
 const CHARGE_MAX: u64 = 1_000;
 
-/// Columns of the results beside the axes.
-const RESERVED_COLUMNS: [&str; 6] = ["initial", "repeat", "metric", "test", "value", "unit"];
+/// Columns of the results beside the axes; `test` is one unless it is an axis.
+const RESERVED_COLUMNS: [&str; 6] = ["initial", "repeat", "metric", "phase", "value", "unit"];
+const TEST_COLUMN: &str = "test";
 
 fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
@@ -37,6 +39,11 @@ impl Study {
         }
         if self.has_iozone() {
             check_iozone_study(self)?;
+        }
+        if self.has_raw_nand() {
+            check_raw_nand_study(self)?;
+        } else if !self.rooms.is_empty() {
+            return wrong("rooms", "only workload kind `raw-nand` has rooms");
         }
         self.check_axes()?;
         self.check_names()?;
@@ -91,7 +98,7 @@ impl Study {
             if !self.axes.contains_key("scheduler") {
                 return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
             }
-        } else if !self.has_iozone() && !self.axes.contains_key("ftl") {
+        } else if !self.has_file_systems() && !self.axes.contains_key("ftl") {
             return wrong("axes", "an axis `ftl` with at least one translation layer is missing");
         }
         if self.axes.contains_key("spare_percent") && self.workload.capacity_bytes.is_some() {
@@ -105,6 +112,8 @@ impl Study {
             kernel_axes(self)
         } else if self.has_iozone() {
             iozone_axes(self)
+        } else if self.has_raw_nand() {
+            RAW_NAND_AXES.map(str::to_owned).to_vec()
         } else {
             jobs_axes(self)
         };
@@ -112,7 +121,7 @@ impl Study {
             if values.is_empty() {
                 return wrong("axes", format!("axis `{axis}` has no values"));
             }
-            if self.has_processes() || self.has_iozone() {
+            if self.has_processes() || self.has_file_systems() {
                 if !of_processes.contains(axis) {
                     let known = of_processes.iter().map(String::as_str);
                     return Err(StudyError::unknown("axis", axis, known));
@@ -125,7 +134,8 @@ impl Study {
                 );
                 return wrong("axes", reason);
             }
-            if RESERVED_COLUMNS.contains(&axis.as_str()) || !is_plain(axis) {
+            let is_test = axis == TEST_COLUMN && !self.has_raw_nand();
+            if is_test || RESERVED_COLUMNS.contains(&axis.as_str()) || !is_plain(axis) {
                 return wrong("axes", format!("`{axis}` cannot be the name of a column"));
             }
         }
@@ -195,7 +205,7 @@ impl Study {
     /// Devices and traces of all runs.
     fn check_runs(&self) -> Result<(), StudyError> {
         let runs = self.runs()?;
-        if self.has_processes() || self.has_iozone() {
+        if self.has_processes() || self.has_file_systems() {
             return Ok(());
         }
         for run in runs {

@@ -1,13 +1,14 @@
 //! What there is, from the tables: boards, devices, file systems, layers, parts, schedulers and the rest.
 
 use crate::StudyError;
+use crate::raw_nand::TESTS;
 use crate::workload_kinds::WORKLOADS;
 use ftl::cleaning::POLICIES;
 use ftl::{COMMON_PARAMETERS, FTLS, Parameter};
 use sched::SCHEDULERS;
 use serde_json::{Value, json};
 
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "boards",
     "devices",
     "file-systems",
@@ -18,6 +19,7 @@ const KINDS: [&str; 11] = [
     "parts",
     "policies",
     "schedulers",
+    "tests",
     "workloads",
 ];
 
@@ -105,6 +107,10 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
         "policies" => POLICIES
             .iter()
             .map(|entry| json!({"name": entry.name, "summary": entry.summary, "source": entry.source}))
+            .collect(),
+        "tests" => TESTS
+            .iter()
+            .map(|entry| json!({"name": entry.name, "summary": entry.summary, "axes": entry.axes}))
             .collect(),
         "workloads" => WORKLOADS
             .iter()

@@ -4,6 +4,7 @@ use crate::StudyError;
 use crate::ftl_device::{DeviceOptions, chip_of, find_layer};
 use crate::iozone::{IozoneRun, plan_iozone};
 use crate::jobs::{JobsRun, check_kernel_run, plan_run};
+use crate::raw_nand::{RawNandRun, plan_raw_nand};
 use crate::study_file::{SettingValue, Study};
 use crate::windows::HostWriteCharge;
 use ftl::Settings;
@@ -40,6 +41,8 @@ pub struct Run {
     pub(crate) jobs: Option<Arc<JobsRun>>,
     /// IOzone on a file system; then the device above is not used either.
     pub(crate) iozone: Option<Arc<IozoneRun>>,
+    /// A test of a file system; then the device above is not used either.
+    pub(crate) raw_nand: Option<Arc<RawNandRun>>,
 }
 
 impl Run {
@@ -55,6 +58,7 @@ impl Run {
             return own.work_key == others.work_key && self.repeat == other.repeat;
         }
         self.jobs.is_none()
+            && self.raw_nand.is_none()
             && self.device == other.device
             && self.trace == other.trace
             && self.charge == other.charge
@@ -80,6 +84,8 @@ impl Study {
             self.ordered_axes().into_iter().map(|(name, _)| name).collect();
         if self.has_iozone() {
             columns.push("test".into());
+        } else if self.has_raw_nand() {
+            columns.push("phase".into());
         } else if !self.has_processes() {
             columns.push("initial".into());
         }
@@ -124,7 +130,7 @@ impl Study {
         }
         let mut runs = Vec::new();
         for combination in combinations {
-            let run = if self.has_processes() || self.has_iozone() {
+            let run = if self.has_processes() || self.has_file_systems() {
                 self.processes_run(axes, &combination)?
             } else {
                 self.run(axes, &combination)?
@@ -140,11 +146,13 @@ impl Study {
             .map(|(name, _)| name.as_str())
             .zip(values.iter().map(String::as_str))
             .collect();
-        let (mut jobs, mut iozone) = (None, None);
+        let (mut jobs, mut iozone, mut raw_nand) = (None, None, None);
         if self.has_jobs() {
             jobs = Some(Arc::new(plan_run(self, &named)?));
         } else if self.has_iozone() {
             iozone = Some(Arc::new(plan_iozone(self, &named)?));
+        } else if self.has_raw_nand() {
+            raw_nand = Some(Arc::new(plan_raw_nand(self, &named)?));
         } else {
             check_kernel_run(self, &named)?;
         }
@@ -156,6 +164,7 @@ impl Study {
             charge: HostWriteCharge::default(),
             jobs,
             iozone,
+            raw_nand,
         })
     }
 
@@ -187,7 +196,7 @@ impl Study {
         let initial =
             if trace.is_some() { self.workload.preconditioning.name() } else { WARMED_UP };
         let axes = values.iter().cloned().chain([initial.to_owned()]).collect();
-        Ok(Run { axes, repeat: 0, device, trace, charge, jobs: None, iozone: None })
+        Ok(Run { axes, repeat: 0, device, trace, charge, jobs: None, iozone: None, raw_nand: None })
     }
 
     /// The settings called `chosen` of the device's layer; `blocks` among them is the chip's.

@@ -46,6 +46,15 @@ impl Metric {
     }
 }
 
+/// What one test, or one phase of a test, measured within a run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TestRow {
+    /// Value of the last axis column.
+    pub(crate) test: &'static str,
+    /// Its metrics.
+    pub(crate) metrics: Vec<Metric>,
+}
+
 /// One row of the results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {

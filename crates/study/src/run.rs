@@ -1,14 +1,16 @@
 //! Running the matrix of a study.
 
 use crate::StudyError;
+use crate::flash_history::PreparedFlash;
 use crate::ftl_device::build_device;
 use crate::generated::run_generated;
-use crate::iozone::{PreparedFlash, TestRow, run_iozone};
+use crate::iozone::run_iozone;
 use crate::jobs::{CellTables, JobsOutcome, JobsRun, PreparedDevices, pooled_tables, run_jobs};
 use crate::matrix::Run;
+use crate::raw_nand::{Context, RawNandRun};
 use crate::replay::{AddressRule, Replay};
 use crate::requests::{Request, Requests};
-use crate::results::{Metric, Row, StudyResults, cumulative, device_metrics};
+use crate::results::{Metric, Row, StudyResults, TestRow, cumulative, device_metrics};
 use crate::study_file::{Preconditioning, Study};
 use crate::windows::Windows;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
@@ -37,7 +39,7 @@ struct Measured {
     curve: Vec<[u64; 5]>,
     /// Everything of a run of processes, to be pooled with other repeats.
     jobs: Option<Box<JobsOutcome>>,
-    /// The tests of a run of IOzone.
+    /// The tests of a run of IOzone, or the phases of a test.
     tests: Vec<TestRow>,
 }
 
@@ -146,7 +148,10 @@ fn run_all(
                         run_iozone(plan, study.seed, run.repeat, &prepared.flash, &stopped)?;
                     Ok(tests.map(|tests| Measured { tests, ..Measured::default() }))
                 }
-                _ => run_one(study, run, requests, &stopped),
+                _ => match &run.raw_nand {
+                    Some(plan) => run_test(study, run.repeat, plan, &prepared.flash, &stopped),
+                    None => run_one(study, run, requests, &stopped),
+                },
             }));
             let outcome = outcome.unwrap_or_else(|panic| Err(internal_error(panic.as_ref())));
             // The receiver outlives all senders, so a send cannot fail.
@@ -212,7 +217,7 @@ fn collect(
                 }
                 outcome.pool(cells.last_mut().expect("pushed if it was not there"));
             }
-            None if run.iozone.is_some() => {}
+            None if study.has_file_systems() => {}
             None => results.curves.push((run.axes.clone(), measured.curve)),
         }
     }
@@ -246,6 +251,22 @@ fn run_processes(
         jobs: Some(Box::new(outcome)),
         ..Measured::default()
     }))
+}
+
+fn run_test(
+    study: &Study,
+    repeat: u32,
+    plan: &RawNandRun,
+    prepared: &PreparedFlash,
+    stopped: &dyn Fn() -> bool,
+) -> Outcome {
+    if stopped() {
+        return Ok(None);
+    }
+    let seed = study.seed.wrapping_add(repeat.into());
+    let context = Context { prepared, study_seed: study.seed, seed };
+    let tests = (plan.test.carry_out)(plan, &context)?;
+    Ok(Some(Measured { tests, ..Measured::default() }))
 }
 
 fn run_one(

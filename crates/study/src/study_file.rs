@@ -1,11 +1,12 @@
 //! What a study file holds, and how it is read: every message names file, line, key and reason.
 
 use crate::StudyError;
-use crate::iozone::FlashState;
+use crate::flash_history::FlashState;
 use crate::jobs::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
 use crate::overrides::apply_override;
+use crate::raw_nand::Room;
 use crate::windows::HostWriteCharge;
-use crate::workload_kinds::{IOZONE, JOBS, KERNEL};
+use crate::workload_kinds::{IOZONE, JOBS, KERNEL, RAW_NAND};
 use ftl::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -66,6 +67,9 @@ pub struct Study {
     /// Names on the flash axis: the history behind the flash.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub flash_states: BTreeMap<String, FlashState>,
+    /// Names on the room axis: flash and memory there is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rooms: BTreeMap<String, Room>,
     /// Runs beside the product of the axes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Also>,
@@ -241,6 +245,16 @@ impl Study {
     /// True for a study of IOzone on file systems on raw NAND.
     pub(crate) fn has_iozone(&self) -> bool {
         self.workload.kind == IOZONE
+    }
+
+    /// True for a study of several tests of file systems on raw NAND.
+    pub(crate) fn has_raw_nand(&self) -> bool {
+        self.workload.kind == RAW_NAND
+    }
+
+    /// True for both.
+    pub(crate) fn has_file_systems(&self) -> bool {
+        self.has_iozone() || self.has_raw_nand()
     }
 
     /// True for a study of processes over a scheduler and a simulated block device.

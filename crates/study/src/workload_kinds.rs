@@ -9,6 +9,9 @@ pub(crate) const JOBS: &str = "jobs";
 /// The kind whose `[[job]]` tables are carried out by a real kernel, which this crate only plans.
 pub(crate) const KERNEL: &str = "kernel";
 
+/// The kind whose axis `test` names what is done with file systems on raw NAND.
+pub(crate) const RAW_NAND: &str = "raw-nand";
+
 /// A row of the table of workloads.
 pub struct WorkloadEntry {
     /// Name after `workload.kind`.
@@ -46,6 +49,11 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
         name: KERNEL,
         summary: "processes on a disk of a real kernel in a virtual machine: [[job]]",
         keys: &[],
+    },
+    WorkloadEntry {
+        name: RAW_NAND,
+        summary: "tests of file systems on raw NAND, named by the axis `test`: [host] and [rooms]",
+        keys: &["options"],
     },
     WorkloadEntry {
         name: "sequential",

@@ -87,14 +87,25 @@ impl Engine {
         if self.commit_state.get() == CommitState::Broken { Err(Errno::Erofs) } else { Ok(()) }
     }
 
+    fn is_committing(&self) -> bool {
+        matches!(
+            self.commit_state.get(),
+            CommitState::RunningInBackground | CommitState::RunningRequired
+        )
+    }
+
     async fn wait_for_commit(&self) {
-        let is_running = || {
-            matches!(
-                self.commit_state.get(),
-                CommitState::RunningInBackground | CommitState::RunningRequired
-            )
-        };
-        self.commit_waiters.wait_until(|| !is_running()).await;
+        self.commit_waiters.wait_until(|| !self.is_committing()).await;
+    }
+
+    /// Waits until a commit ends that was asked of the thread; false if there is none, or no thread.
+    pub(crate) async fn waited_for_background_commit(&self) -> bool {
+        let is_asked = || self.commit_state.get() == CommitState::Background;
+        if !self.options.has_thread || !(is_asked() || self.is_committing()) {
+            return false;
+        }
+        self.commit_waiters.wait_until(|| !is_asked() && !self.is_committing()).await;
+        true
     }
 
     async fn make_commit(&self, held: sim::WriteGuard<'_, ()>) -> Result<(), Errno> {

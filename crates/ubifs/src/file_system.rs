@@ -131,6 +131,10 @@ impl FileSystem for Ubifs {
         true
     }
 
+    fn is_synchronous(&self) -> bool {
+        self.engine.options.is_synchronous
+    }
+
     async fn begin_write(
         &self,
         caller: &Caller,
@@ -224,8 +228,14 @@ impl FileSystem for Ubifs {
         if self.engine.is_read_only() { Ok(()) } else { self.engine.sync_all().await }
     }
 
+    /// The thread gets the processor before the kernel asks again: what the commit that was started
+    /// wrote goes, too (`cond_resched` in `drop_slab_node` of `mm/vmscan.c`).
     async fn shrink(&self) -> u64 {
-        Self::shrink(self)
+        let freed = Self::shrink(self);
+        if freed > 0 && self.engine.waited_for_background_commit().await {
+            return freed + Self::shrink(self);
+        }
+        freed
     }
 
     async fn unmount(&self) -> Result<(), Errno> {

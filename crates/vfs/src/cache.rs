@@ -63,6 +63,17 @@ impl<F: FileSystem + 'static> Caches<F> {
         self.pages.statistics().pages
     }
 
+    /// Names and inodes remembered.
+    pub(crate) fn remembered(&self) -> (u64, u64) {
+        (self.names.borrow().count() as u64, self.inodes.borrow().len() as u64)
+    }
+
+    /// Pages in memory that the medium does not have, or is being given.
+    pub(crate) fn dirty_page_count(&self) -> u64 {
+        let statistics = self.pages.statistics();
+        statistics.dirty + statistics.write_back
+    }
+
     /// The pages of a file, which has `size_bytes` now.
     pub(crate) fn file(&self, inode: InodeNumber, size_bytes: u64) -> CachedFile {
         if let Some(file) = self.files.borrow().get(&inode) {

@@ -39,6 +39,11 @@ impl Names {
         self.directories.entry(directory).or_default().insert(name.into(), meaning);
     }
 
+    /// Names remembered, those of nothing too.
+    pub(crate) fn count(&self) -> usize {
+        self.directories.values().map(FxHashMap::len).sum()
+    }
+
     /// Forgets the names of a directory.
     pub(crate) fn forget(&mut self, directory: InodeNumber) {
         self.directories.remove(&directory);

@@ -94,6 +94,16 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.caches.as_ref().map_or(0, |caches| caches.page_count())
     }
 
+    /// Names and inodes that are remembered (`struct dentry`, `struct inode`).
+    pub fn remembered(&self) -> (u64, u64) {
+        self.caches.as_ref().map_or((0, 0), |caches| caches.remembered())
+    }
+
+    /// Pages of files that differ from the medium.
+    pub fn dirty_pages(&self) -> u64 {
+        self.caches.as_ref().map_or(0, |caches| caches.dirty_page_count())
+    }
+
     /// Processor time of a call, before what it does.
     pub(crate) fn call_ns(&self) -> u64 {
         self.caches.as_ref().map_or(0, |caches| caches.board.costs.syscall_ns)
@@ -221,7 +231,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
             inode,
             process: Process::new(caller.pid),
             appends: options.append,
-            syncs: options.sync,
+            syncs: options.sync || self.file_system.is_synchronous(),
             is_written: Cell::new(false),
             read_ahead: Cell::default(),
         };

@@ -16,6 +16,7 @@ Kind = Literal[
     "policies",
     "schedulers",
     "studies",
+    "tests",
     "workloads",
 ]
 

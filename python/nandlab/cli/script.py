@@ -60,7 +60,7 @@ def script(
     part
         Chip: a name (see `nandlab list parts`) or a part file; nandsim-64MiB if left out.
     blocks
-        Blocks of the chip, in place of the part's own number.
+        Blocks of the device, in place of the part's own number; fewer are a partition of the chip.
     profile
         Kernel or library whose habits the file system has, such as linux-6.12.
     board
@@ -76,7 +76,8 @@ def script(
     dirty_writeback_centisecs
         Interval of the periodic write-back; 0, or 360000 and more, for none.
     vid_hdr_offset
-        Offset of UBI's volume identifier header. UBI is not here yet.
+        Offset of UBI's volume identifier header, in bytes, where a line of the script says none;
+        the first sub-page after the erase counter header if left out.
     keep_going
         Calls that fail are told and passed over.
     counts
@@ -100,7 +101,7 @@ def script(
     from nandlab.whole_files import whole_files
 
     if vid_hdr_offset is not None:
-        raise NandlabError("--vid-hdr-offset: UBI is not here yet; leave the option out")
+        natural_number("--vid-hdr-offset", vid_hdr_offset, least=0)
     if blocks is not None:
         natural_number("--blocks", blocks)
     shown, text = read_script(file)
@@ -122,6 +123,7 @@ def script(
                 file_system=fs,
                 profile=profile,
                 blocks=blocks,
+                vid_hdr_offset=vid_hdr_offset,
                 image=image,
                 seed=seed,
                 dirty_writeback_centisecs=dirty_writeback_centisecs,
@@ -137,6 +139,7 @@ def script(
                     "fs": fs,
                     "part": part,
                     "blocks": blocks,
+                    "vid_hdr_offset": vid_hdr_offset,
                     "profile": profile,
                     "board": board,
                     "image": _path(image),

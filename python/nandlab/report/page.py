@@ -7,6 +7,7 @@ from typing import Any
 
 from nandlab import __version__
 from nandlab.report import (
+    android_sections,
     ftl_windows_sections,
     generic_sections,
     scheduler_filesystem_sections,
@@ -30,6 +31,7 @@ _ENTRY = "window.vegaEmbed = vegaEmbed;"
 
 
 SECTIONS: tuple[tuple[str, Sections], ...] = (
+    ("android", android_sections.sections),
     ("ftl-windows", ftl_windows_sections.sections),
     ("scheduler-filesystem", scheduler_filesystem_sections.sections),
     ("sfq-emmc", sfq_emmc_sections.sections),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from nandlab.results import Measurements, StudyResult
 from nandlab.terminal.output import print_table, print_text
-from nandlab.verdicts import scheduler_filesystem_view, sfq_emmc_view, sfq_kernel_view
+from nandlab.verdicts import android_view, scheduler_filesystem_view, sfq_emmc_view, sfq_kernel_view
 from nandlab.verdicts.generic import HEADLINE_METRICS, headline_metric
 from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.published_view import COLUMNS, PUBLISHED_FTLS, View, variants
@@ -110,7 +110,26 @@ def _print_file_systems(result: StudyResult) -> None:
         )
 
 
+def _print_android(result: StudyResult) -> None:
+    view = android_view.View(result)
+    for test, words in android_view.MOUNTS.items():
+        fills = view.fills(test)
+        lines = []
+        for name in view.file_systems(test):
+            cells = [view.mount("mount_ns", test, name, one) for one in fills]
+            shown = [number(None if one is None else one / 1e9) for one in cells]
+            lines.append([android_view.FILE_SYSTEMS[name], *shown])
+        if lines:
+            print_table(
+                f"Seconds of a mount {words}",
+                ("file system", *(f"{android_view.fill_percent(one):g} % full" for one in fills)),
+                lines,
+                frozenset(range(1, 1 + len(fills))),
+            )
+
+
 TABLES: tuple[tuple[str, Callable[[StudyResult], None]], ...] = (
+    ("android", _print_android),
     ("ftl-windows", _print_layers),
     ("scheduler-filesystem", _print_file_systems),
     ("sfq-emmc", _print_changes),

@@ -15,15 +15,15 @@ Counts = tuple[float, float, float]
 """Reads, programs and erases."""
 
 SMALL_CHIP_BLOCKS = 64
-"""Blocks of the chip of the workloads called gc; the others have the part's own number."""
+"""Blocks of the partition of the workloads called gc; the others have the whole chip."""
 
 
 @dataclass(frozen=True)
 class Implementation:
     """Real code, and the file system here that stands for it.
 
-    Without a board only the chip takes time: YAFFS2's counts do not depend on how fast the host is,
-    as long as it is fast.
+    Without a board only the chip takes time: the counts of YAFFS2 and UBIFS do not depend on how
+    fast the host is, as long as it is fast.
     """
 
     name: str
@@ -36,6 +36,10 @@ class Implementation:
 
 IMPLEMENTATIONS = (
     Implementation("jffs2", "JFFS2 of Linux 6.12", "jffs2", "linux-6.12", "emulated-pc", 20),
+    Implementation("ubifs", "UBIFS of Linux 6.12", "ubifs", "linux-6.12", None, 11),
+    Implementation(
+        "ubifs2048", "UBIFS of Linux 6.12, UBI's headers in pages", "ubifs", "linux-6.12", None, 11
+    ),
     Implementation("yaffs2", "YAFFS2's module on Linux 6.1", "yaffs2", "linux-6.1", None, 1),
     Implementation("yaffsdirect", "YAFFS2's library", "yaffs2", "yaffs-direct", None, 1),
 )
@@ -52,8 +56,14 @@ class Workload:
 
     @property
     def blocks(self) -> int | None:
-        """Blocks of its chip, if not the part's own number."""
+        """Blocks of its device, if not the part's own number."""
         return SMALL_CHIP_BLOCKS if "/gc-" in self.name else None
+
+    @property
+    def sequence(self) -> Path | None:
+        """Every operation of one of the runs in order, if that was kept."""
+        path = self.script.parent / "sequences" / f"{self.script.stem}.seq.zst"
+        return path if path.is_file() else None
 
 
 def find_workloads() -> list[Workload]:

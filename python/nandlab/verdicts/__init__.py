@@ -6,10 +6,18 @@ To give a study a verdict of its own, write its file and add a row to `VERDICTS`
 from collections.abc import Callable
 
 from nandlab.results import StudyResult
-from nandlab.verdicts import ftl_windows, generic, scheduler_filesystem, sfq_emmc, sfq_kernel
+from nandlab.verdicts import (
+    android,
+    ftl_windows,
+    generic,
+    scheduler_filesystem,
+    sfq_emmc,
+    sfq_kernel,
+)
 from nandlab.verdicts.model import Verdict
 
 VERDICTS: tuple[tuple[str, Callable[[StudyResult], Verdict]], ...] = (
+    ("android", android.judge),
     ("ftl-windows", ftl_windows.judge),
     ("scheduler-filesystem", scheduler_filesystem.judge),
     ("sfq-emmc", sfq_emmc.judge),

@@ -1,15 +1,10 @@
 //! From a study file and a combination of axis values to a run of IOzone.
 
-use super::spec::FlashState;
 use crate::StudyError;
-use crate::ftl_device::find_part_or_file;
-use crate::jobs::find_board;
+use crate::flash_history::{FRESH, FlashPlan};
+use crate::raw_host::{RawHost, check_flash_states};
 use crate::study_file::Study;
-use board::Board;
 use iozone::{Contents, Options};
-use mount::{Kind, find_kind};
-use mtd::{LAYOUTS, OobLayout};
-use nand::Part;
 use sched::{find_scheduler, scheduler_names};
 use std::collections::BTreeMap;
 
@@ -17,27 +12,17 @@ use std::collections::BTreeMap;
 const IOZONE_AXES: [&str; 9] =
     ["board", "cache", "data", "file_system", "flash", "part", "passes", "profile", "scheduler"];
 
-/// Flash as the tool that formats it leaves it.
-pub(crate) const FRESH: &str = "fresh";
-
 /// Times that IOzone may be run in a row.
 const PASSES_MAX: u32 = 100;
 
 /// A run of IOzone on a file system.
 #[derive(Clone, Debug)]
 pub(crate) struct IozoneRun {
-    pub(crate) kind: &'static Kind,
-    pub(crate) profile: &'static str,
-    pub(crate) board: Board,
-    pub(crate) part: Part,
-    pub(crate) layout: &'static OobLayout,
+    pub(crate) host: RawHost,
+    pub(crate) flash: FlashPlan,
     pub(crate) options: Options,
     /// Times that IOzone is run in a row; the times of a test are summed.
     pub(crate) passes: u32,
-    /// None for fresh flash.
-    pub(crate) history: Option<FlashState>,
-    /// What tells this flash from others.
-    pub(crate) flash_key: String,
     /// What tells this run from others that do other work. The scheduler is not in it: it has no
     /// path to a file system on raw NAND, which submits no bio.
     pub(crate) work_key: Vec<String>,
@@ -68,22 +53,7 @@ pub(crate) fn check_iozone_study(study: &Study) -> Result<(), StudyError> {
     if !study.axes.contains_key("file_system") {
         return wrong("axes", "an axis `file_system` with at least one file system is missing");
     }
-    for (name, state) in &study.flash_states {
-        let place = format!("flash_states.{name}");
-        state.check().or_else(|reason| wrong(&place, reason))?;
-        if name == FRESH {
-            return wrong(&place, "`fresh` is the formatted flash and cannot mean anything else");
-        }
-    }
-    let given = [
-        ("job", !study.jobs.is_empty()),
-        ("mechanisms", !study.mechanisms.is_empty()),
-        ("timeline", study.timeline.is_some()),
-    ];
-    match given.iter().find(|(_, given)| *given) {
-        Some((key, _)) => wrong(key, "means nothing to workload kind `iozone`"),
-        None => Ok(()),
-    }
+    check_flash_states(study)
 }
 
 /// Resolves one combination.
@@ -95,63 +65,17 @@ pub(crate) fn plan_iozone(
     values: &BTreeMap<&str, &str>,
 ) -> Result<IozoneRun, StudyError> {
     let value = |axis: &str| values.get(axis).copied();
-    let kind = find_kind(value("file_system").unwrap_or_default()).map_err(|_| {
-        let known = mount::KINDS.iter().map(|kind| kind.name);
-        StudyError::unknown("file system", value("file_system").unwrap_or_default(), known)
-    })?;
-    let host = study.host.as_ref();
-    let Some(board) = value("board").or(host.map(|host| host.board.as_str())) else {
-        return wrong("host", "name a board in [host], or make `board` an axis");
-    };
-    let mut board = find_board(board)?;
-    if let Some(host) = host {
-        board.hz = host.hz.unwrap_or(board.hz);
-        board.kernel = host.kernel.clone().unwrap_or(board.kernel);
-        board.check().or_else(|reason| wrong("host", reason))?;
-    }
-    let own = format!("linux-{}", board.kernel);
-    let asked = value("profile")
-        .map(str::to_owned)
-        .or_else(|| kind.profiles.contains(&own.as_str()).then_some(own));
-    let profile =
-        kind.profile(asked.as_deref()).or_else(|error| wrong("profile", error.to_string()))?;
+    let host = RawHost::of(study, values)?;
     check_scheduler(study, value("scheduler"))?;
-    let part = value("part").or(study.part.as_deref());
-    let Some(part) = part else {
-        return wrong("part", "name the chip, or make `part` an axis");
-    };
-    let mut part = find_part_or_file(part)?;
-    part.geometry.blocks = study.blocks.unwrap_or(part.geometry.blocks);
-    let layout = layout_of(&part)?;
     let options = options_of(study, values)?;
-    let flash = value("flash").unwrap_or(FRESH);
-    let history = match study.flash_states.get(flash) {
-        Some(state) => Some(state.clone()),
-        None if flash == FRESH => None,
-        None => {
-            let known = study.flash_states.keys().map(String::as_str).chain([FRESH]);
-            return Err(StudyError::unknown("state of the flash", flash, known));
-        }
-    };
+    let flash = host.flash(study, value("flash").unwrap_or(FRESH))?;
     let passes = value("passes").unwrap_or("1");
     let Some(passes) = passes.parse().ok().filter(|count| (1..=PASSES_MAX).contains(count)) else {
         return wrong("axes.passes", format!("`{passes}` must be a number, 1 to {PASSES_MAX}"));
     };
-    let flash_key = [kind.name, profile, &part.name, flash].join(" ");
     let others = values.iter().filter(|(axis, _)| **axis != "scheduler");
     let work_key = others.map(|(_, value)| (*value).to_owned()).collect();
-    Ok(IozoneRun {
-        kind,
-        profile,
-        board,
-        part,
-        layout,
-        options,
-        passes,
-        history,
-        flash_key,
-        work_key,
-    })
+    Ok(IozoneRun { host, flash, options, passes, work_key })
 }
 
 /// The scheduler must exist although none of these file systems meets it.
@@ -167,24 +91,11 @@ fn check_scheduler(study: &Study, name: Option<&str>) -> Result<(), StudyError> 
     Err(StudyError::unknown("scheduler", base, names.into_iter().chain(variants)))
 }
 
-/// Linux's own layout of the spare area for pages of this size.
-fn layout_of(part: &Part) -> Result<&'static OobLayout, StudyError> {
-    let geometry = &part.geometry;
-    let fits = |layout: &&OobLayout| {
-        (layout.page_bytes, layout.oob_bytes) == (geometry.page_data_bytes, geometry.page_oob_bytes)
-            && layout.name.starts_with("linux")
-    };
-    LAYOUTS.iter().find(fits).ok_or_else(|| StudyError::Study {
-        place: "part".into(),
-        reason: format!(
-            "{}: no layout of the spare area for pages of {} + {} bytes is known",
-            part.name, geometry.page_data_bytes, geometry.page_oob_bytes
-        ),
-    })
-}
-
 /// IOzone's command line with the axes' values in it.
-fn options_of(study: &Study, values: &BTreeMap<&str, &str>) -> Result<Options, StudyError> {
+pub(crate) fn options_of(
+    study: &Study,
+    values: &BTreeMap<&str, &str>,
+) -> Result<Options, StudyError> {
     let text = study.workload.options.as_deref().unwrap_or_default();
     let filled = values
         .iter()

@@ -1,9 +1,10 @@
 //! One run: a board, its flash, a file system and IOzone on it, in simulated time.
 
-use super::flash::{PreparedFlash, SETTLE_NS};
-use super::metrics::{TestRow, test_row};
+use super::metrics::test_row;
 use super::plan::IozoneRun;
 use crate::StudyError;
+use crate::flash_history::{PreparedFlash, SETTLE_NS};
+use crate::results::TestRow;
 use iozone::{Benchmark, BenchmarkError, Measurement, Options};
 use mount::{Driver, Machine, MountRequest, run};
 use posix::Errno;
@@ -26,18 +27,19 @@ pub(crate) fn run_iozone(
     plan: &IozoneRun,
     study_seed: u64,
     repeat: u32,
-    flash: &PreparedFlash,
+    prepared: &PreparedFlash,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<TestRow>>, StudyError> {
     if stopped() {
         return Ok(None);
     }
-    let chip = flash.copy(plan, study_seed)?;
+    let host = &plan.host;
+    let chip = prepared.copy(&plan.flash, study_seed)?;
     let seed = study_seed.wrapping_add(repeat.into());
-    let driver = Driver::of_board(plan.layout, Rc::new(plan.board.clone()));
-    let (kind, options, passes) = (plan.kind, plan.options.clone(), plan.passes);
+    let driver = Driver::of_board(host.layout, Rc::new(host.board.clone()));
+    let (kind, options, passes) = (host.kind, plan.options.clone(), plan.passes);
     let request =
-        MountRequest { profile: Some(plan.profile.to_owned()), seed, ..MountRequest::default() };
+        MountRequest { profile: Some(host.profile.to_owned()), seed, ..MountRequest::default() };
     let outcome = run(chip, &driver, seed, |machine| async move {
         let benchmark = Benchmark::start(&machine, kind, request, seed).await;
         let mut benchmark = benchmark.map_err(|error| error.to_string())?;
@@ -52,10 +54,10 @@ pub(crate) fn run_iozone(
     });
     let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
     let done: Vec<Vec<Measurement>> = value
-        .map_err(|reason: String| StudyError::Study { place: plan.flash_key.clone(), reason })?;
+        .map_err(|reason: String| StudyError::Study { place: plan.flash.key.clone(), reason })?;
     let rows = (0..done[0].len()).map(|test| {
         let passes: Vec<&Measurement> = done.iter().map(|pass| &pass[test]).collect();
-        test_row(plan, &passes)
+        test_row(host, &passes)
     });
     Ok(Some(rows.collect()))
 }

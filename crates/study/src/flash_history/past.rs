@@ -1,105 +1,64 @@
-//! Flash before IOzone runs: formatted, or with a history behind it.
+//! A history while it passes.
 
-use super::plan::IozoneRun;
-use super::spec::FlashState;
-use crate::StudyError;
-use mount::{Driver, Machine, MountRequest, Mounted, run};
-use nand::{Chip, FaultSettings, Storage};
-use posix::{Errno, FileSystem};
+use super::FlashState;
+use mount::{Machine, Mounted};
+use posix::{Errno, FileSystem, SpaceUse};
 use random::Stream;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{OpenFile, OpenOptions};
 
 /// Name of the stream that histories are drawn from.
 const HISTORY: &str = "flash history";
 /// Process that makes the history.
 const PID: u32 = 500;
-/// Time in which the threads of a file system come to rest.
-pub(crate) const SETTLE_NS: u64 = 600_000_000_000;
 /// Bytes of a write of the history.
 const WRITE_BYTES: usize = 32 << 10;
-
-/// A chip, once it is made.
-type Place = Arc<Mutex<Option<Chip>>>;
-
-/// Flash made once for each file system, profile and history, and shared by all runs until written.
-#[derive(Default)]
-pub(crate) struct PreparedFlash(Mutex<BTreeMap<String, Place>>);
-
-impl PreparedFlash {
-    /// A copy of the flash that a run begins on.
-    ///
-    /// # Errors
-    /// The file system's, while the history was made.
-    pub(crate) fn copy(&self, run: &IozoneRun, seed: u64) -> Result<Chip, StudyError> {
-        let place = {
-            let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            places.entry(run.flash_key.clone()).or_default().clone()
-        };
-        let mut chip = place.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(chip) = &*chip {
-            return Ok(chip.clone());
-        }
-        let made = make(run, seed)?;
-        *chip = Some(made.clone());
-        Ok(made)
-    }
-}
-
-/// Formats a chip and lets the history pass, without taking simulated time.
-fn make(plan: &IozoneRun, seed: u64) -> Result<Chip, StudyError> {
-    let chip = Chip::new(&plan.part, Storage::Bytes, &FaultSettings::default());
-    let driver = Driver::of_tool(plan.layout);
-    let (kind, history) = (plan.kind, plan.history.clone());
-    let request =
-        MountRequest { profile: Some(plan.profile.to_owned()), seed, ..MountRequest::default() };
-    let outcome = run(chip, &driver, seed, |machine| async move {
-        let mounted = machine.mount(kind, &request).await.map_err(|error| error.to_string())?;
-        if let Some(history) = history {
-            let mut past = Past::new(&machine, &mounted, &history, seed);
-            past.pass(&history).await.map_err(|errno| errno.to_string())?;
-        }
-        // Whatever the file system still does by itself, it does before the chip is put away.
-        machine.sim.sleep(SETTLE_NS).await;
-        mounted.vfs.sync().await.map_err(|errno| errno.to_string())?;
-        mounted.unmount().await.map_err(|errno| errno.to_string())
-    });
-    match outcome.value {
-        Some(Ok(())) => Ok(outcome.chip),
-        Some(Err(reason)) => Err(StudyError::Study { place: plan.flash_key.clone(), reason }),
-        None => unreachable!("nothing cuts the power"),
-    }
-}
+/// Unit in which the share of random bytes counts: what file systems compress at a time.
+const PAGE_BYTES: usize = 4096;
+/// Bytes that a history writes before it rests, on a file system that writes back later.
+const STRIDE_BYTES: u64 = 8 << 20;
+/// Long enough for pages to grow old and to be written back.
+const REST_NS: u64 = 40_000_000_000;
 
 /// A history while it passes.
-struct Past<'a> {
+pub(super) struct Past<'a> {
     machine: &'a Machine,
     mounted: &'a Mounted,
     numbers: Stream,
     file_bytes_max: u64,
+    random_bytes: usize,
     /// Number and bytes of the files that are there.
     files: Vec<(u32, u64)>,
     next: u32,
+    /// Bytes written since the last rest.
+    unrested: u64,
     bytes: Vec<u8>,
 }
 
 impl<'a> Past<'a> {
-    fn new(machine: &'a Machine, mounted: &'a Mounted, state: &FlashState, seed: u64) -> Self {
+    pub(super) fn new(
+        machine: &'a Machine,
+        mounted: &'a Mounted,
+        state: &FlashState,
+        seed: u64,
+    ) -> Self {
         Self {
             machine,
             mounted,
             numbers: Stream::new(seed, HISTORY),
             file_bytes_max: u64::from(state.file_kib_max) << 10,
+            random_bytes: (PAGE_BYTES * state.random_percent as usize / 100).next_multiple_of(8),
             files: Vec::new(),
             next: 0,
+            unrested: 0,
             bytes: vec![0; WRITE_BYTES],
         }
     }
 
-    async fn pass(&mut self, state: &FlashState) -> Result<(), Errno> {
-        let space = self.mounted.file_system.space();
-        let capacity = space.blocks * u64::from(space.block_bytes);
+    pub(super) async fn pass(&mut self, state: &FlashState) -> Result<(), Errno> {
+        let capacity = bytes_of(self.space(), |space| space.blocks);
+        if let Some(free_mib) = state.free_mib {
+            self.leave(u64::from(free_mib) << 20).await?;
+        }
         let wanted = capacity * u64::from(state.fill_percent) / 100;
         let mut filled = 0;
         while filled < wanted {
@@ -118,6 +77,25 @@ impl<'a> Past<'a> {
             };
         }
         Ok(())
+    }
+
+    /// Writes files until no more than `free_bytes` are left.
+    async fn leave(&mut self, free_bytes: u64) -> Result<(), Errno> {
+        loop {
+            let available = bytes_of(self.space(), |space| space.available_blocks);
+            let Some(rest) = available.checked_sub(free_bytes).filter(|rest| *rest > 0) else {
+                return Ok(());
+            };
+            self.make_file(rest).await?;
+            // Space that is only promised counts at its worst: near the end it is made real first.
+            if self.mounted.file_system.writes_back() && rest < 4 * STRIDE_BYTES {
+                self.mounted.vfs.sync().await?;
+            }
+        }
+    }
+
+    fn space(&self) -> SpaceUse {
+        self.mounted.file_system.space()
     }
 
     /// A new file of at most so many bytes.
@@ -154,15 +132,32 @@ impl<'a> Past<'a> {
         let file = self.mounted.vfs.open(&caller, &name(number), open).await?;
         let done = self.write_all(&file, offset, bytes).await;
         self.mounted.vfs.close(&caller, file).await?;
+        self.rest(bytes).await;
         done
+    }
+
+    /// Lets pages be written back from time to time, as in weeks of use; a file system that writes
+    /// through has none.
+    async fn rest(&mut self, written: u64) {
+        if !self.mounted.file_system.writes_back() {
+            return;
+        }
+        self.unrested += written;
+        if self.unrested >= STRIDE_BYTES {
+            self.unrested = 0;
+            self.machine.sim.sleep(REST_NS).await;
+        }
     }
 
     async fn write_all(&mut self, file: &OpenFile, offset: u64, bytes: u64) -> Result<(), Errno> {
         let mut at = 0;
         while at < bytes {
             let count = (bytes - at).min(WRITE_BYTES as u64) as usize;
-            for word in self.bytes[..count].chunks_exact_mut(8) {
-                word.copy_from_slice(&self.numbers.next_u64().to_le_bytes());
+            for page in self.bytes[..count].chunks_mut(PAGE_BYTES) {
+                let random = self.random_bytes.min(page.len());
+                for word in page[..random].chunks_exact_mut(8) {
+                    word.copy_from_slice(&self.numbers.next_u64().to_le_bytes());
+                }
             }
             let caller = self.machine.root(PID);
             self.mounted.vfs.write(&caller, file, offset + at, &self.bytes[..count]).await?;
@@ -170,6 +165,10 @@ impl<'a> Past<'a> {
         }
         Ok(())
     }
+}
+
+fn bytes_of(space: SpaceUse, blocks: impl Fn(SpaceUse) -> u64) -> u64 {
+    blocks(space) * u64::from(space.block_bytes)
 }
 
 fn name(number: u32) -> Vec<u8> {

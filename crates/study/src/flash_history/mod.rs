@@ -1,0 +1,11 @@
+//! Flash before a run begins: formatted, or with a history of writes, overwrites and deletions.
+
+mod past;
+mod prepared;
+mod state;
+
+pub(crate) use prepared::{FlashPlan, PreparedFlash, SETTLE_NS};
+pub use state::FlashState;
+
+/// Flash as the tool that formats it leaves it.
+pub(crate) const FRESH: &str = "fresh";

@@ -1,0 +1,78 @@
+//! Flash that is made once for each history and copied for every run.
+
+use super::FlashState;
+use super::past::Past;
+use crate::StudyError;
+use mount::{Driver, Kind, MountRequest, run};
+use mtd::OobLayout;
+use nand::{Chip, FaultSettings, Part, Storage};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Time in which the threads of a file system come to rest.
+pub(crate) const SETTLE_NS: u64 = 600_000_000_000;
+
+/// The flash that a run begins on.
+#[derive(Clone, Debug)]
+pub(crate) struct FlashPlan {
+    pub(crate) kind: &'static Kind,
+    pub(crate) profile: &'static str,
+    pub(crate) part: Part,
+    pub(crate) layout: &'static OobLayout,
+    /// None for fresh flash.
+    pub(crate) history: Option<FlashState>,
+    /// What tells this flash from others of the study.
+    pub(crate) key: String,
+}
+
+/// A chip, once it is made.
+type Place = Arc<Mutex<Option<Chip>>>;
+
+/// Flash made once for each file system, profile and history, and shared by all runs until written.
+#[derive(Default)]
+pub(crate) struct PreparedFlash(Mutex<BTreeMap<String, Place>>);
+
+impl PreparedFlash {
+    /// A copy of the flash that a run begins on.
+    ///
+    /// # Errors
+    /// The file system's, while the history was made.
+    pub(crate) fn copy(&self, plan: &FlashPlan, seed: u64) -> Result<Chip, StudyError> {
+        let place = {
+            let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            places.entry(plan.key.clone()).or_default().clone()
+        };
+        let mut chip = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(chip) = &*chip {
+            return Ok(chip.clone());
+        }
+        let made = make(plan, seed)?;
+        *chip = Some(made.clone());
+        Ok(made)
+    }
+}
+
+/// Formats a chip and lets the history pass, without taking simulated time.
+fn make(plan: &FlashPlan, seed: u64) -> Result<Chip, StudyError> {
+    let chip = Chip::new(&plan.part, Storage::Bytes, &FaultSettings::default());
+    let driver = Driver::of_tool(plan.layout);
+    let (kind, history) = (plan.kind, plan.history.clone());
+    let request =
+        MountRequest { profile: Some(plan.profile.to_owned()), seed, ..MountRequest::default() };
+    let outcome = run(chip, &driver, seed, |machine| async move {
+        let mounted = machine.mount(kind, &request).await.map_err(|error| error.to_string())?;
+        if let Some(history) = history {
+            let mut past = Past::new(&machine, &mounted, &history, seed);
+            past.pass(&history).await.map_err(|errno| errno.to_string())?;
+        }
+        // Whatever the file system still does by itself, it does before the chip is put away.
+        machine.sim.sleep(SETTLE_NS).await;
+        mounted.vfs.sync().await.map_err(|errno| errno.to_string())?;
+        mounted.unmount().await.map_err(|errno| errno.to_string())
+    });
+    match outcome.value {
+        Some(Ok(())) => Ok(outcome.chip),
+        Some(Err(reason)) => Err(StudyError::Study { place: plan.key.clone(), reason }),
+        None => unreachable!("nothing cuts the power"),
+    }
+}

@@ -1,0 +1,134 @@
+//! The host, the chip and the file system of a run on raw NAND, from the axes of a study.
+
+use crate::StudyError;
+use crate::flash_history::{FRESH, FlashPlan, FlashState};
+use crate::ftl_device::find_part_or_file;
+use crate::jobs::find_board;
+use crate::study_file::Study;
+use board::Board;
+use mount::{Kind, find_kind};
+use mtd::{LAYOUTS, OobLayout};
+use nand::Part;
+use std::collections::BTreeMap;
+
+/// A board with a chip, and the file system on it.
+#[derive(Clone, Debug)]
+pub(crate) struct RawHost {
+    pub(crate) kind: &'static Kind,
+    pub(crate) profile: &'static str,
+    pub(crate) board: Board,
+    pub(crate) part: Part,
+    pub(crate) layout: &'static OobLayout,
+}
+
+fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
+    Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
+}
+
+/// Checks histories, and that nothing is said that means nothing to file systems on raw NAND.
+///
+/// # Errors
+/// The key, and what is wrong with it.
+pub(crate) fn check_flash_states(study: &Study) -> Result<(), StudyError> {
+    for (name, state) in &study.flash_states {
+        let place = format!("flash_states.{name}");
+        state.check().or_else(|reason| wrong(&place, reason))?;
+        if name == FRESH {
+            return wrong(&place, "`fresh` is the formatted flash and cannot mean anything else");
+        }
+    }
+    let given = [
+        ("job", !study.jobs.is_empty()),
+        ("mechanisms", !study.mechanisms.is_empty()),
+        ("timeline", study.timeline.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((key, _)) => {
+            let kind = &study.workload.kind;
+            wrong(key, format!("means nothing to workload kind `{kind}`"))
+        }
+        None => Ok(()),
+    }
+}
+
+impl RawHost {
+    /// What a combination of axis values names.
+    ///
+    /// # Errors
+    /// Names that do not exist, with a suggestion; values that do not fit.
+    pub(crate) fn of(study: &Study, values: &BTreeMap<&str, &str>) -> Result<Self, StudyError> {
+        let value = |axis: &str| values.get(axis).copied();
+        let kind = find_kind(value("file_system").unwrap_or_default()).map_err(|_| {
+            let known = mount::KINDS.iter().map(|kind| kind.name);
+            StudyError::unknown("file system", value("file_system").unwrap_or_default(), known)
+        })?;
+        let host = study.host.as_ref();
+        let Some(board) = value("board").or(host.map(|host| host.board.as_str())) else {
+            return wrong("host", "name a board in [host], or make `board` an axis");
+        };
+        let mut board = find_board(board)?;
+        if let Some(host) = host {
+            board.hz = host.hz.unwrap_or(board.hz);
+            board.kernel = host.kernel.clone().unwrap_or(board.kernel);
+            board.check().or_else(|reason| wrong("host", reason))?;
+        }
+        let own = format!("linux-{}", board.kernel);
+        let asked = value("profile")
+            .map(str::to_owned)
+            .or_else(|| kind.profiles.contains(&own.as_str()).then_some(own));
+        let profile =
+            kind.profile(asked.as_deref()).or_else(|error| wrong("profile", error.to_string()))?;
+        let Some(part) = value("part").or(study.part.as_deref()) else {
+            return wrong("part", "name the chip, or make `part` an axis");
+        };
+        let mut part = find_part_or_file(part)?;
+        part.geometry.blocks = study.blocks.unwrap_or(part.geometry.blocks);
+        let layout = layout_of(&part)?;
+        Ok(Self { kind, profile, board, part, layout })
+    }
+
+    /// The flash of a name on the flash axis.
+    ///
+    /// # Errors
+    /// A name that does not exist.
+    pub(crate) fn flash(&self, study: &Study, name: &str) -> Result<FlashPlan, StudyError> {
+        let history = match study.flash_states.get(name) {
+            Some(state) => Some(state.clone()),
+            None if name == FRESH => None,
+            None => {
+                let known = study.flash_states.keys().map(String::as_str).chain([FRESH]);
+                return Err(StudyError::unknown("state of the flash", name, known));
+            }
+        };
+        Ok(self.flash_with(history, name))
+    }
+
+    /// Flash with a history that is called `name`.
+    pub(crate) fn flash_with(&self, history: Option<FlashState>, name: &str) -> FlashPlan {
+        let blocks = self.part.geometry.blocks.to_string();
+        FlashPlan {
+            kind: self.kind,
+            profile: self.profile,
+            part: self.part.clone(),
+            layout: self.layout,
+            history,
+            key: [self.kind.name, self.profile, &self.part.name, &blocks, name].join(" "),
+        }
+    }
+}
+
+/// Linux's own layout of the spare area for pages of this size.
+fn layout_of(part: &Part) -> Result<&'static OobLayout, StudyError> {
+    let geometry = &part.geometry;
+    let fits = |layout: &&OobLayout| {
+        (layout.page_bytes, layout.oob_bytes) == (geometry.page_data_bytes, geometry.page_oob_bytes)
+            && layout.name.starts_with("linux")
+    };
+    LAYOUTS.iter().find(fits).ok_or_else(|| StudyError::Study {
+        place: "part".into(),
+        reason: format!(
+            "{}: no layout of the spare area for pages of {} + {} bytes is known",
+            part.name, geometry.page_data_bytes, geometry.page_oob_bytes
+        ),
+    })
+}

@@ -1,0 +1,219 @@
+//! What an application was promised, and what of it is there after a power cut.
+
+use crate::results::Metric;
+use mount::{AnyFileSystem, Machine, Mounted};
+use posix::{Caller, Errno};
+use random::Stream;
+use std::cell::RefCell;
+use std::rc::Rc;
+use vfs::{OpenFile, OpenOptions, Vfs};
+
+/// Bytes of a record of the log, and of a small file.
+const RECORD_BYTES: u64 = 4096;
+/// Records of the log between two calls of fsync.
+const LOG_RECORDS_PER_SYNC: u64 = 64;
+/// Small files, of which one is synced.
+const FILES_PER_SYNC: u64 = 8;
+/// Files of a directory.
+const FILES_PER_DIRECTORY: u64 = 1000;
+const LOG: &[u8] = b"log";
+/// Process of the application.
+const PID: u32 = 1000;
+/// Stream of what is written.
+const CONTENTS: &str = "contents of bursts";
+
+/// What calls promised.
+#[derive(Default)]
+pub(super) struct Ledger {
+    /// Bytes of the log that `write` and `fsync` answered for.
+    log_bytes: u64,
+    log_synced_bytes: u64,
+    /// Small files in order: 1 for one that was written and closed, 2 for one that was synced.
+    files: Vec<u8>,
+}
+
+/// Bytes that were promised and are not there.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Only `write` had answered for them.
+    lost_unsynced_bytes: u64,
+    /// `fsync` had answered for them.
+    lost_synced_bytes: u64,
+    /// Bytes that are there and are not those that were written.
+    wrong_bytes: u64,
+    /// Small files that are not there, are empty, and hold wrong bytes.
+    missing_files: u64,
+    empty_files: u64,
+    wrong_files: u64,
+}
+
+impl Found {
+    pub(super) fn metrics(&self) -> Vec<Metric> {
+        vec![
+            Metric::count("lost_unsynced_bytes", self.lost_unsynced_bytes, "bytes"),
+            Metric::count("lost_synced_bytes", self.lost_synced_bytes, "bytes"),
+            Metric::count("wrong_bytes", self.wrong_bytes, "bytes"),
+            Metric::count("missing_files", self.missing_files, "files"),
+            Metric::count("empty_files", self.empty_files, "files"),
+            Metric::count("wrong_files", self.wrong_files, "files"),
+        ]
+    }
+
+    /// Adds one file: bytes promised, synced, and what is there.
+    fn add(&mut self, promised: u64, synced: u64, right: u64, length: u64) {
+        self.lost_synced_bytes += synced.saturating_sub(right);
+        self.lost_unsynced_bytes += promised.saturating_sub(right.max(synced));
+        self.wrong_bytes += length.saturating_sub(right);
+    }
+}
+
+impl Ledger {
+    pub(super) fn acknowledged_bytes(&self) -> u64 {
+        self.log_bytes + self.files.len() as u64 * RECORD_BYTES
+    }
+
+    pub(super) fn synced_bytes(&self) -> u64 {
+        let files = self.files.iter().filter(|state| **state == 2).count() as u64;
+        self.log_synced_bytes + files * RECORD_BYTES
+    }
+
+    /// Looks for everything that was promised.
+    pub(super) async fn look(&self, machine: &Machine, mounted: &Mounted) -> Found {
+        let mut found = Found::default();
+        let caller = machine.root(PID);
+        let (right, length) = matching(&mounted.vfs, &caller, LOG, u64::MAX).await;
+        found.add(self.log_bytes, self.log_synced_bytes, right, length);
+        for (number, state) in (0..).zip(&self.files) {
+            let path = file_path(number);
+            let synced = if *state == 2 { RECORD_BYTES } else { 0 };
+            if mounted.vfs.stat(&path).await.is_err() {
+                found.missing_files += 1;
+                found.add(RECORD_BYTES, synced, 0, 0);
+                continue;
+            }
+            let (right, length) = matching(&mounted.vfs, &caller, &path, number).await;
+            found.empty_files += u64::from(length == 0);
+            found.wrong_files += u64::from(length > right);
+            found.add(RECORD_BYTES, synced, right, length);
+        }
+        found
+    }
+}
+
+/// Bytes from the beginning of a file that are those that were written, and all its bytes.
+async fn matching(
+    vfs: &Vfs<AnyFileSystem>,
+    caller: &Caller,
+    path: &[u8],
+    file_number: u64,
+) -> (u64, u64) {
+    let Ok(file) = vfs.open(caller, path, OpenOptions::default()).await else { return (0, 0) };
+    let (mut right, mut length, mut is_right) = (0, 0, true);
+    let mut bytes = vec![0; RECORD_BYTES as usize];
+    for record in 0.. {
+        let Ok(count) = vfs.read(&file, length, &mut bytes).await else { break };
+        let wanted = contents(file_number, record);
+        let same = wanted.iter().zip(&bytes[..count]).take_while(|(one, two)| one == two).count();
+        if is_right {
+            right += same as u64;
+            is_right = same == count;
+        }
+        length += count as u64;
+        if count < bytes.len() {
+            break;
+        }
+    }
+    let _ = vfs.close(caller, file).await;
+    (right, length)
+}
+
+/// The bytes of a record; the log has the highest number that a file can have.
+fn contents(file_number: u64, record: u64) -> Vec<u8> {
+    let mut bytes = vec![0; RECORD_BYTES as usize];
+    let seed = file_number.wrapping_mul(1 << 32).wrapping_add(record);
+    super::boot::fill(&mut bytes, &mut Stream::new(seed, CONTENTS));
+    bytes
+}
+
+fn directory_path(number: u64) -> Vec<u8> {
+    format!("small-{}", number / FILES_PER_DIRECTORY).into_bytes()
+}
+
+fn file_path(number: u64) -> Vec<u8> {
+    format!("small-{}/{number}", number / FILES_PER_DIRECTORY).into_bytes()
+}
+
+/// The application.
+pub(super) struct Writer {
+    machine: Machine,
+    vfs: Rc<Vfs<AnyFileSystem>>,
+    ledger: Rc<RefCell<Ledger>>,
+    /// Time from the beginning of one record to that of the next, unless it takes longer.
+    interval_ns: u64,
+}
+
+impl Writer {
+    pub(super) fn new(
+        machine: &Machine,
+        mounted: &Mounted,
+        ledger: Rc<RefCell<Ledger>>,
+        rate_kib_per_s: u32,
+    ) -> Self {
+        let interval_ns = 1_000_000_000 * (RECORD_BYTES >> 10) / u64::from(rate_kib_per_s);
+        Self { machine: machine.clone(), vfs: mounted.vfs.clone(), ledger, interval_ns }
+    }
+
+    fn caller(&self) -> Caller {
+        self.machine.root(PID)
+    }
+
+    /// Writes until the machine is gone.
+    ///
+    /// # Errors
+    /// The first call that fails.
+    pub(super) async fn write_on(&self) -> Result<(), Errno> {
+        let open = OpenOptions { create: Some(0o644), append: true, ..OpenOptions::default() };
+        let log = self.vfs.open(&self.caller(), LOG, open).await?;
+        let start_ns = self.machine.sim.now();
+        for turn in 0_u64.. {
+            let due_ns = start_ns + turn * self.interval_ns;
+            let now_ns = self.machine.sim.now();
+            self.machine.sim.sleep(due_ns.saturating_sub(now_ns)).await;
+            match turn % 2 {
+                0 => self.append(&log, turn / 2).await?,
+                _ => self.small_file(turn / 2).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn append(&self, log: &OpenFile, record: u64) -> Result<(), Errno> {
+        let bytes = contents(u64::MAX, record);
+        self.vfs.write(&self.caller(), log, 0, &bytes).await?;
+        self.ledger.borrow_mut().log_bytes += RECORD_BYTES;
+        if record % LOG_RECORDS_PER_SYNC == LOG_RECORDS_PER_SYNC - 1 {
+            self.vfs.fsync(&self.caller(), log).await?;
+            let mut ledger = self.ledger.borrow_mut();
+            ledger.log_synced_bytes = ledger.log_bytes;
+        }
+        Ok(())
+    }
+
+    async fn small_file(&self, number: u64) -> Result<(), Errno> {
+        let caller = self.caller();
+        if number % FILES_PER_DIRECTORY == 0 {
+            let new = posix::NewInode::Directory(0o755);
+            self.vfs.make(&caller, &directory_path(number), new).await?;
+        }
+        let open = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
+        let file = self.vfs.open(&caller, &file_path(number), open).await?;
+        self.vfs.write(&caller, &file, 0, &contents(number, 0)).await?;
+        let is_synced = number % FILES_PER_SYNC == FILES_PER_SYNC - 1;
+        if is_synced {
+            self.vfs.fsync(&caller, &file).await?;
+        }
+        self.vfs.close(&caller, file).await?;
+        self.ledger.borrow_mut().files.push(if is_synced { 2 } else { 1 });
+        Ok(())
+    }
+}

@@ -1,0 +1,15 @@
+//! Studies of whole file systems on raw NAND: mounts, benchmarks, memory, power cuts.
+
+mod benchmark;
+mod boot;
+mod burst;
+mod files;
+mod ledger;
+mod mounting;
+mod plan;
+mod spec;
+mod test_table;
+
+pub(crate) use plan::{RAW_NAND_AXES, RawNandRun, check_raw_nand_study, plan_raw_nand};
+pub use spec::Room;
+pub(crate) use test_table::{Context, TESTS};

@@ -1,0 +1,153 @@
+//! How long a mount takes: after an orderly unmount, and after a power cut.
+//!
+//! A repeat first boots untimed and writes a few pages, so that repeats do not stand at the same page
+//! of a block. After a cut, the first boot is timed too: the file is written and synced once to see
+//! how many operations of the chip that takes, and once more, on a copy of the same chip, with the
+//! power cut in one of them.
+
+use super::boot::{Application, Boot, Meter, torn};
+use super::plan::RawNandRun;
+use super::test_table::Context;
+use crate::StudyError;
+use crate::results::{Metric, TestRow};
+use crate::time_parts::time_parts;
+use mount::{Machine, run};
+use nand::{Chip, Counters, CutPoint};
+use random::Stream;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Names of the streams: what stands before, what is written, where it is cut.
+const POSITION: &str = "allocation position";
+const WRITTEN: &str = "bytes at the cut";
+const CUT: &str = "power cut";
+/// Time between the mount and the write that is cut: the system starts, and threads come to rest.
+const UP_NS: u64 = 60_000_000_000;
+
+/// Mounts after an orderly unmount.
+///
+/// # Errors
+/// The file system's.
+pub(super) fn run_mount(
+    plan: &RawNandRun,
+    context: &Context<'_>,
+) -> Result<Vec<TestRow>, StudyError> {
+    let chip = positioned(plan, context)?;
+    Ok(vec![timed_mount(plan, context, chip, Vec::new())?])
+}
+
+/// Mounts after the power was cut while a file was being written.
+///
+/// # Errors
+/// The file system's.
+pub(super) fn run_mount_after_cut(
+    plan: &RawNandRun,
+    context: &Context<'_>,
+) -> Result<Vec<TestRow>, StudyError> {
+    let chip = positioned(plan, context)?;
+    let (_, operations) = written(plan, context, chip.clone(), None)?;
+    let mut numbers = Stream::new(context.seed, CUT);
+    let at = numbers.below(u32::try_from(operations).unwrap_or(u32::MAX).max(1));
+    let mut torn_chip = chip;
+    torn_chip.set_torn(torn(&mut numbers));
+    let (mut chip, _) = written(plan, context, torn_chip, Some(at.into()))?;
+    chip.power_on();
+    let cut = vec![
+        Metric::count("operations_of_write", operations, "operations"),
+        Metric::count("operations_before_cut", at.into(), "operations"),
+    ];
+    Ok(vec![timed_mount(plan, context, chip, cut)?])
+}
+
+/// The flash with a few more pages written, unmounted in order.
+fn positioned(plan: &RawNandRun, context: &Context<'_>) -> Result<Chip, StudyError> {
+    let chip = context.prepared.copy(&plan.flash, context.study_seed)?;
+    let (own, seed) = (plan.clone(), context.seed);
+    let outcome = run(chip, &plan.untimed_driver(), seed, |machine| async move {
+        let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
+        position(&machine, &boot, seed).await.map_err(|errno| errno.to_string())?;
+        boot.end(&machine).await.map_err(|errno| errno.to_string())
+    });
+    let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
+    value.map_err(|reason: String| plan.failed(reason))?;
+    Ok(outcome.chip)
+}
+
+async fn position(machine: &Machine, boot: &Boot, seed: u64) -> Result<(), posix::Errno> {
+    let mut numbers = Stream::new(seed, POSITION);
+    let geometry = machine.mtd.geometry();
+    let pages = u64::from(numbers.below(geometry.pages_per_block) + 1);
+    let bytes = pages * u64::from(geometry.page_data_bytes);
+    let application = Application { machine, mounted: &boot.mounted };
+    let file = application.write_random(b"position", bytes, &mut numbers).await?;
+    boot.mounted.vfs.fsync(&application.caller(), &file).await?;
+    boot.mounted.vfs.close(&application.caller(), file).await
+}
+
+/// Boots, writes a file and syncs it; the chip at the end, and the operations that the write took.
+fn written(
+    plan: &RawNandRun,
+    context: &Context<'_>,
+    chip: Chip,
+    cut_at: Option<u64>,
+) -> Result<(Chip, u64), StudyError> {
+    let (own, seed) = (plan.clone(), context.seed);
+    let operations = Rc::new(Cell::new(0));
+    let counted = operations.clone();
+    let outcome = run(chip, &plan.timed_driver(), seed, |machine| async move {
+        let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
+        machine.sim.sleep(UP_NS).await;
+        let meter = Meter::start(&machine);
+        if let Some(at) = cut_at {
+            machine.mtd.with_chip(|chip| chip.cut_power_after(at, CutPoint::Inside));
+        }
+        let application = Application { machine: &machine, mounted: &boot.mounted };
+        let mut numbers = Stream::new(seed, WRITTEN);
+        let file = application.write_random(b"cut", own.written_bytes, &mut numbers).await;
+        let file = file.map_err(|errno| errno.to_string())?;
+        let synced = boot.mounted.vfs.fsync(&application.caller(), &file).await;
+        synced.map_err(|errno| errno.to_string())?;
+        counted.set(all(meter.read(&machine).1));
+        Ok(())
+    });
+    if let Some(Err(reason)) = outcome.value {
+        let reason: String = reason;
+        return Err(plan.failed(reason));
+    }
+    Ok((outcome.chip, operations.get()))
+}
+
+fn all(chip: Counters) -> u64 {
+    chip.reads() + chip.programs() + chip.erases
+}
+
+/// Boots and takes the time of it.
+fn timed_mount(
+    plan: &RawNandRun,
+    context: &Context<'_>,
+    chip: Chip,
+    before: Vec<Metric>,
+) -> Result<TestRow, StudyError> {
+    let (own, seed) = (plan.clone(), context.seed);
+    let outcome = run(chip, &plan.timed_driver(), seed, |machine| async move {
+        let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
+        let (mount_ns, mut chip) = boot.mount;
+        let mut metrics = Vec::new();
+        let mut elapsed_ns = mount_ns;
+        if let Some((attach_ns, attach_chip)) = boot.attach {
+            elapsed_ns += attach_ns;
+            chip += attach_chip;
+            metrics.push(Metric::count("attach_ns", attach_ns, "ns"));
+            metrics.push(Metric::count("attach_reads", attach_chip.reads(), "operations"));
+            metrics.push(Metric::count("mount_only_ns", mount_ns, "ns"));
+        }
+        metrics.insert(0, Metric::count("mount_ns", elapsed_ns, "ns"));
+        metrics.extend(time_parts(&own.host, chip, elapsed_ns));
+        metrics.extend(boot.mechanism().await);
+        Ok(metrics)
+    });
+    let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
+    let mut metrics = value.map_err(|reason: String| plan.failed(reason))?;
+    metrics.extend(before);
+    Ok(TestRow { test: "mount", metrics })
+}

@@ -1,0 +1,165 @@
+//! From a study file and a combination of axis values to a run of a test.
+
+use super::spec::Room;
+use super::test_table::{TESTS, Test};
+use crate::StudyError;
+use crate::flash_history::{FRESH, FlashPlan};
+use crate::iozone::options_of;
+use crate::raw_host::{RawHost, check_flash_states};
+use crate::study_file::Study;
+use iozone::Options;
+use std::collections::BTreeMap;
+
+/// Axes of such a study.
+pub(crate) const RAW_NAND_AXES: [&str; 12] = [
+    "board",
+    "data",
+    "file_mib",
+    "file_system",
+    "files",
+    "flash",
+    "part",
+    "profile",
+    "rate_kib_per_s",
+    "room",
+    "test",
+    "written_mib",
+];
+
+/// Axes that only some tests have.
+const AXES_OF_TESTS: [&str; 5] = ["data", "file_mib", "files", "rate_kib_per_s", "written_mib"];
+
+/// Value of an axis that means nothing to a test.
+const NOT_ASKED: &str = "-";
+
+/// Flash and memory as chip and board have them.
+const WHOLE: &str = "whole";
+
+/// A run of a test.
+#[derive(Clone, Debug)]
+pub(crate) struct RawNandRun {
+    pub(crate) test: &'static Test,
+    pub(crate) host: RawHost,
+    pub(crate) flash: FlashPlan,
+    /// Options of the mount.
+    pub(crate) mount_options: Vec<String>,
+    /// IOzone's command line; of no use to other tests.
+    pub(crate) benchmark: Option<Options>,
+    /// Files that are made.
+    pub(crate) files: u32,
+    /// Rate at which the application writes.
+    pub(crate) rate_kib_per_s: u32,
+    /// Bytes that are being written when the power goes.
+    pub(crate) written_bytes: u64,
+}
+
+fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
+    Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
+}
+
+/// Checks what does not depend on a combination of axis values.
+///
+/// # Errors
+/// Keys that are missing or mean nothing to such a study.
+pub(crate) fn check_raw_nand_study(study: &Study) -> Result<(), StudyError> {
+    for axis in ["file_system", "test"] {
+        if !study.axes.contains_key(axis) {
+            return wrong("axes", format!("an axis `{axis}` with at least one value is missing"));
+        }
+    }
+    if study.rooms.contains_key(WHOLE) {
+        return wrong(
+            "rooms",
+            "`whole` is chip and board as they are and cannot mean anything else",
+        );
+    }
+    check_flash_states(study)
+}
+
+/// Resolves one combination.
+///
+/// # Errors
+/// Names that do not exist, with a suggestion; values that do not fit.
+pub(crate) fn plan_raw_nand(
+    study: &Study,
+    values: &BTreeMap<&str, &str>,
+) -> Result<RawNandRun, StudyError> {
+    let value = |axis: &str| values.get(axis).copied();
+    let named = value("test").unwrap_or_default();
+    let Some(test) = TESTS.iter().find(|test| test.name == named) else {
+        return Err(StudyError::unknown("test", named, TESTS.iter().map(|test| test.name)));
+    };
+    check_axes(test, values)?;
+    let mut host = RawHost::of(study, values)?;
+    let room_name = value("room").unwrap_or(WHOLE);
+    let room = match study.rooms.get(room_name) {
+        Some(room) => room.clone(),
+        None if room_name == WHOLE => Room::default(),
+        None => {
+            let known = study.rooms.keys().map(String::as_str).chain([WHOLE]);
+            return Err(StudyError::unknown("room", room_name, known));
+        }
+    };
+    let place = format!("rooms.{room_name}");
+    room.apply(&mut host).or_else(|reason| wrong(&place, reason))?;
+    let flash_name = value("flash").unwrap_or(FRESH);
+    let flash = match room.filling() {
+        Some(_) if flash_name != FRESH => {
+            return wrong(&place, "free_mib fills fresh flash: leave the axis `flash` at `fresh`");
+        }
+        Some(history) => host.flash_with(Some(history), room_name),
+        None => host.flash(study, flash_name)?,
+    };
+    let number = |axis: &str| count(values, axis);
+    let benchmark = match test.needs_options {
+        true if study.workload.options.is_none() => {
+            return wrong("workload", "test `iozone` needs `options`, the command line of IOzone");
+        }
+        true => Some(options_of(study, values)?),
+        false => None,
+    };
+    Ok(RawNandRun {
+        test,
+        flash,
+        mount_options: room.mount_options,
+        benchmark,
+        files: number("files")?,
+        rate_kib_per_s: number("rate_kib_per_s")?,
+        written_bytes: u64::from(number("written_mib")?) << 20,
+        host,
+    })
+}
+
+/// An axis that a test has must have a value, any other must not.
+fn check_axes(test: &Test, values: &BTreeMap<&str, &str>) -> Result<(), StudyError> {
+    for axis in AXES_OF_TESTS {
+        let given = values.get(axis).copied().filter(|value| *value != NOT_ASKED);
+        let place = format!("axes.{axis}");
+        if given.is_some() && !test.axes.contains(&axis) {
+            let reason = format!("means nothing to test `{}`: set it to `-` there", test.name);
+            return wrong(&place, reason);
+        }
+        if given.is_none() && test.axes.contains(&axis) {
+            return wrong(&place, format!("test `{}` needs a value", test.name));
+        }
+    }
+    Ok(())
+}
+
+/// A whole number on an axis; 0 where the axis means nothing.
+fn count(values: &BTreeMap<&str, &str>, axis: &str) -> Result<u32, StudyError> {
+    match values.get(axis) {
+        None | Some(&NOT_ASKED) => Ok(0),
+        Some(text) => {
+            text.parse().ok().filter(|count| (1..=1_000_000).contains(count)).map_or_else(
+                || {
+                    wrong(
+                        &format!("axes.{axis}"),
+                        format!("`{text}` must be a number, 1 to 1000000"),
+                    )
+                },
+                Ok,
+            )
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The tests by name.
+
+use super::plan::RawNandRun;
+use super::{benchmark, burst, files, mounting};
+use crate::StudyError;
+use crate::flash_history::PreparedFlash;
+use crate::results::TestRow;
+
+/// What a run has beside its plan.
+pub(crate) struct Context<'a> {
+    /// Flash that is made once.
+    pub(crate) prepared: &'a PreparedFlash,
+    /// Seed of the study, which histories are drawn from.
+    pub(crate) study_seed: u64,
+    /// Seed of this repeat.
+    pub(crate) seed: u64,
+}
+
+/// How a test is carried out.
+type Carry = fn(&RawNandRun, &Context<'_>) -> Result<Vec<TestRow>, StudyError>;
+
+/// A test: one file, one row.
+#[derive(Debug)]
+pub(crate) struct Test {
+    /// Value on the axis `test`.
+    pub(crate) name: &'static str,
+    /// What it does.
+    pub(crate) summary: &'static str,
+    /// Axes that it has beside those of all tests.
+    pub(crate) axes: &'static [&'static str],
+    /// IOzone's command line says what is done.
+    pub(crate) needs_options: bool,
+    pub(crate) carry_out: Carry,
+}
+
+/// All tests, sorted by name.
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "burst",
+        summary: "an application writes at a rate; the power is cut; what is left of what it was told",
+        axes: &["rate_kib_per_s"],
+        needs_options: false,
+        carry_out: burst::run_burst,
+    },
+    Test {
+        name: "files",
+        summary: "kernel memory with many files of 1 KiB: made, mounted anew, all touched",
+        axes: &["files"],
+        needs_options: false,
+        carry_out: files::run_files,
+    },
+    Test {
+        name: "iozone",
+        summary: "IOzone: writes without fsync, first read cold, re-read warm, random writes twice",
+        axes: &["data", "file_mib"],
+        needs_options: true,
+        carry_out: benchmark::run_benchmark,
+    },
+    Test {
+        name: "mount",
+        summary: "time of a mount after an orderly unmount; of UBI's attach, too",
+        axes: &[],
+        needs_options: false,
+        carry_out: mounting::run_mount,
+    },
+    Test {
+        name: "mount-after-cut",
+        summary: "time of a mount after the power was cut while a file was being written",
+        axes: &["written_mib"],
+        needs_options: false,
+        carry_out: mounting::run_mount_after_cut,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::TESTS;
+
+    #[test]
+    fn the_table_is_sorted_and_its_names_are_unique() {
+        assert!(TESTS.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+}
