@@ -183,8 +183,7 @@ fn memory_grows_with_the_files_that_are_known() {
 
 #[test]
 fn bursts_lose_nothing_that_was_synced() {
-    let overrides =
-        ["axes.test=burst", "axes.flash=fresh", "axes.rate_kib_per_s=64", "repeats=3"];
+    let overrides = ["axes.test=burst", "axes.flash=fresh", "axes.rate_kib_per_s=64", "repeats=3"];
     let results = run("burst", &overrides);
     for (place, metrics) in by_place(&results) {
         assert!((metrics["is_mounted"] - 1.0).abs() < 1e-9, "{place:?}");

@@ -124,6 +124,8 @@ pub struct MountOptions {
     pub compressor: Option<Compressor>,
     /// Every write reaches the medium before it returns (`-o sync`).
     pub is_synchronous: bool,
+    /// Files that are read in order are read several pages at once (`bulk_read`; off by default).
+    pub has_bulk_read: bool,
     /// The thread that commits in the background runs.
     pub has_thread: bool,
     /// Age at which write-buffers are written, nanoseconds; none: they wait to be asked.
@@ -144,6 +146,7 @@ impl MountOptions {
             is_read_only: false,
             compressor: None,
             is_synchronous: false,
+            has_bulk_read: false,
             has_thread: true,
             write_buffer_interval_ns: Some(profile.write_buffer_interval_ns),
             costs: CpuCosts::default(),
