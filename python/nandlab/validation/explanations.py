@@ -45,9 +45,9 @@ EXPLAINED: dict[tuple[str, str, str], Explained] = {
 """By workload, phase and kind of operation. A test holds every entry to be needed."""
 
 _TURNED_LIST = (
-    "the kernel turns its list of blocks to be erased when it mounts (`jffs2_rotate_lists`), so that "
-    "the last block becomes the last to be used, not the first; that is not modelled, and every "
-    "block is another one from then on"
+    "the kernel turns its list of blocks to be erased when it mounts (`jffs2_rotate_lists`), so "
+    "that the last block becomes the last to be used, not the first; that is not modelled, and "
+    "every block is another one from then on"
 )
 _TWO_THREADS = (
     "UBI's thread erases a block while `ubimkvol` goes on, and the scheduler decides which of the "
