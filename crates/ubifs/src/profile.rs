@@ -115,6 +115,7 @@ impl CpuCosts {
 
 /// What a mount may choose.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct MountOptions {
     /// Kernel.
     pub profile: &'static Profile,
