@@ -294,6 +294,22 @@ fn damage_of_volumes_is_named() {
     assert!(found.iter().any(|one| one.place.contains("sub/noise")), "{found:?}");
 }
 
+/// ubinize makes a volume without a size as small as its contents; the first attach makes it larger.
+#[test]
+fn a_volume_that_is_resized_need_not_have_room() {
+    let bare = bare("ubi-zlib-s2048");
+    let part = nand::find_part("nandsim-64MiB").expect("in the catalogue");
+    let layout = ubi::Layout::of_geometry(&part.geometry, 512, Some(2048)).expect("a layout");
+    let config = "[v]\nmode=ubi\nimage=x\nvol_id=0\nvol_name=vol\nvol_flags=autoresize\n";
+    let section = ubi::parse_config(config).expect("it is right").remove(0);
+    let volumes = [ubi::VolumeImage { section, data: bare }];
+    let made = ubi::ubinize(&layout, ubi::ImageOptions::default(), &volumes).expect("made");
+    let image = from_bytes(made);
+    let listing = image.list(true).expect("it mounts");
+    assert!(listing.manifest.to_tsv() == ubifs_manifest("ubi-zlib-s2048"));
+    assert_eq!(image.check().expect("it mounts").findings, []);
+}
+
 #[test]
 fn mistakes_are_told() {
     let from = tree("mistakes");
