@@ -229,9 +229,9 @@ fn open_volume(path: &Path, volume: Option<&str>) -> Image {
 #[test]
 fn volumes_are_named_and_static_ones_are_files() {
     let (path, kernel) = configured("volumes");
-    let error = open_volume(&path, None).list(true).err().expect("refused").to_string();
+    let error = open_volume(&path, None).list(true).expect_err("refused").to_string();
     assert!(error.contains("--volume") && error.contains("rootfs, kernel, spare"), "{error}");
-    let error = open_volume(&path, Some("boot")).list(true).err().expect("refused").to_string();
+    let error = open_volume(&path, Some("boot")).list(true).expect_err("refused").to_string();
     assert!(error.contains("no volume `boot`"), "{error}");
     let rows = open_volume(&path, Some("rootfs")).list(true).expect("it mounts").manifest.rows;
     assert_eq!(rows.len(), 4);
