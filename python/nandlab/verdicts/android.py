@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nandlab.results import StudyResult
-from nandlab.verdicts.android_claims import ROOM_CLAIMS, claims, seconds
+from nandlab.verdicts.android_claims import THROUGHPUT, claims, seconds
 from nandlab.verdicts.android_view import (
     BOARDS,
     CLEAN,
@@ -125,7 +125,7 @@ def _mounts(view: View, test: str) -> str:
 
 
 def _why(view: View, test: str, flash: str) -> str:
-    headers = view.mount("attach_reads", test, "ubifs", flash)
+    headers = view.mount("attach_page_reads", test, "ubifs", flash)
     attach = view.mount("attach_ns", test, "ubifs", flash)
     tags = view.mount("spare_reads", test, "yaffs2", flash)
     if headers is None or attach is None or tags is None:
@@ -133,8 +133,9 @@ def _why(view: View, test: str, flash: str) -> str:
     pages = view.mount("page_reads", test, "yaffs2", flash) or 0.0
     if test == CLEAN:
         return (
-            f" UBI's attach is {number(attach / 1e9)} s of it, {number(headers)} header reads; "
-            f"YAFFS2's checkpoint is {number(pages)} pages, found with {number(tags)} spare areas."
+            f" UBI's attach is {number(attach / 1e9)} s of UBIFS's: it reads {number(headers)} "
+            f"pages with headers, whatever the fill; YAFFS2 reads a checkpoint of {number(pages)} "
+            f"pages."
         )
     nodes = view.mount("replayed_nodes", test, "ubifs", flash) or 0.0
     return (
@@ -176,7 +177,7 @@ def _rooms(view: View) -> str:
 
 def room_score(view: View, room: str) -> tuple[int, int]:
     """Claims on throughput that hold in a room, and those that can be told."""
-    held = [judge_room(view, DATASHEET, room)[0] for _, judge_room in ROOM_CLAIMS]
+    held = [judged(view, DATASHEET, room)[0] for *_, judged, _ in THROUGHPUT]
     return sum(one is True for one in held), sum(one is not None for one in held)
 
 

@@ -19,7 +19,9 @@ ROOMS = {
     "free-40mib": "40 MiB left on a filled chip",
     "ram-40mib": "40 MiB of free RAM",
 }
-PATTERN = "pattern"
+PATTERN, RANDOM = "pattern", "random"
+"""What IOzone writes: its own words and zeros, or bytes that do not compress."""
+
 WRITTEN_MIB = "1"
 """Mebibytes being written at the cut, as published."""
 
