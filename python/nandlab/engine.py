@@ -82,8 +82,8 @@ def image_diff(left: str, right: str, options: Mapping[str, Any]) -> dict[str, A
     return _object(_call("image_diff", left, right, json.dumps(_present(options))))
 
 
-def image_make(directory: str, image: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Make an image of a directory."""
+def image_make(directory: str | None, image: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Make an image of a directory, or of the volumes of a configuration."""
     return _object(_call("image_make", directory, image, json.dumps(options)))
 
 

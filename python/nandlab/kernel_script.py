@@ -1,4 +1,4 @@
-"""Scripts of system calls, carried out by a real kernel on JFFS2 over nandsim."""
+"""Scripts of system calls, carried out by a real kernel on JFFS2 or UBIFS over nandsim."""
 
 import shutil
 import subprocess
@@ -38,7 +38,9 @@ _NEVER_CENTISECS = 360_000
 _BOOT_DEADLINE_S = 900.0
 _MEMORY_MIB = 3072
 _OUTPUT_LIMIT_MIB = 2048
-_PROGRAMS = ("nanddump", "nandwrite")
+_PROGRAMS = ("nanddump", "nandwrite", "ubiattach", "ubidetach", "ubiformat", "ubimkvol")
+_MODULES = ("jffs2", "nandsim", "ubi", "ubifs", "lzo", "deflate", "zstd")
+"""File systems and what they ask the kernel for by name when they are mounted."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class KernelScript:
     file_system: str | None = None
     profile: str | None = None
     blocks: int | None = None
+    vid_hdr_offset: int | None = None
     image: Path | None = None
     seed: int = 1
     dirty_writeback_centisecs: int = 500
@@ -140,6 +143,8 @@ def _machine(
     options += ["--keep-going", "yes" if script.keep_going else "no"]
     if script.file_system is not None:
         options += ["--fs", script.file_system]
+    if script.vid_hdr_offset:
+        options += ["--header-offset", str(script.vid_hdr_offset)]
     if drives:
         options += ["--image", "/tmp/image.oob"]
     # The kernel takes 0 for at once where it flushes JFFS2's write buffer; here it means never.
@@ -154,7 +159,7 @@ nandlab-guest script {" ".join(options)}
         text,
         _BOOT_DEADLINE_S + 3 * needs["wait_milliseconds"] / 1000,
         Contents(
-            available_modules=("jffs2", "nandsim"),
+            available_modules=_MODULES,
             programs=_PROGRAMS,
             files={"programs/nandlab-guest": guest, "script.ops": path},
         ),
@@ -194,7 +199,8 @@ def _keep(found: dict[str, Path], files: KernelFiles) -> None:
         if target is not None:
             if name not in found:
                 raise NandlabError(
-                    "the script ends without a chip: nothing can be dumped or listed"
+                    "the script ends without a chip, or mounts nothing: nothing can be dumped or "
+                    "listed"
                 )
             shutil.move(found[name], target)
     if files.dump_directory is not None:
@@ -223,12 +229,13 @@ def _answer(
         rows.append(f"{known},,,,,,{reads}")
     failures = found["failures.tsv"].read_text(encoding="utf-8").replace("\t", ": ").splitlines()
     kept = sorted(path.name for name, path in found.items() if name.startswith("kept/"))
+    mounted = found.get("file-system")
     return {
         "phases": phases,
         "counts_csv": "\n".join(rows) + "\n",
         "failures": [f"{script.shown}:{failure}" for failure in failures],
         "kernel": release,
-        "file_system": "jffs2",
+        "file_system": mounted.read_text(encoding="utf-8") if mounted else None,
         "profile": profile,
         "findings": [],
         "kept": kept,

@@ -14,6 +14,8 @@ pytestmark = pytest.mark.usefixtures("engine_is_built")
 CRATES = Path(__file__).parents[2] / "crates"
 JFFS2 = CRATES / "jffs2/tests/data"
 YAFFS2 = CRATES / "yaffs2/tests/data"
+UBI = CRATES / "ubi/tests/data"
+UBIFS = CRATES / "ubifs/tests/data"
 
 
 def _unpacked(archive: Path, tmp_path: Path) -> str:
@@ -51,6 +53,74 @@ def test_golden_images_of_jffs2_list_as_their_manifests(
     assert main(["image", "check", image]) == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "manifest"),
+    [
+        *((f"ubifs-{name}.oob", name) for name in ("clean", "gc", "cut1", "cut3", "unclean")),
+        *((f"ubi-{name}.ubi", f"mkfs-{name}") for name in ("lzo-s2048", "zstd-s512")),
+    ],
+)
+def test_golden_images_of_ubifs_list_as_their_manifests(
+    name: str, manifest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = _unpacked(UBI / f"{name}.zst", tmp_path)
+    assert main(["image", "ls", "--hash", "--format", "tsv", image]) == 0
+    expected = (UBIFS / f"{manifest}.manifest.tsv").read_text(encoding="utf-8")
+    assert capsys.readouterr().out == expected
+    assert main(["image", "check", image]) == 0
+
+
+def test_an_image_of_ubi_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = _unpacked(UBI / "ubifs-unclean.oob.zst", tmp_path)
+    assert main(["image", "info", "--format", "json", image]) == 0
+    info = json.loads(capsys.readouterr().out)
+    assert (info["ubi"]["vid_header_offset"], info["ubi"]["image_sequence"]) == (512, 11)
+    assert sum(info["ubi"]["blocks_by_erase_counter"].values()) == 512
+    (volume,) = info["volumes"]
+    assert (volume["name"], volume["ubifs"]["unmounted_cleanly"]) == ("gold", False)
+    assert main(["image", "info", image]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("volumes 0: ubifs: compressor" in line and "lzo" in line for line in lines)
+    assert any("blocks with erase counter" in line for line in lines)
+
+
+def test_volumes_of_a_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = tmp_path / "zImage"
+    kernel.write_bytes(bytes(range(256)) * 1000)
+    config = tmp_path / "volumes.cfg"
+    config.write_text(
+        f"[kernel]\nmode=ubi\nimage={kernel}\nvol_id=0\nvol_type=static\nvol_name=kernel\n"
+        "[root]\nmode=ubi\nvol_id=1\nvol_name=root\nvol_size=16MiB\nvol_flags=autoresize\n"
+    )
+    image = _made(tmp_path, "ubifs", "--ubinize", str(config), "--vid-hdr-offset", "2048")
+    assert main(["image", "ls", image]) == 2
+    assert "root" in capsys.readouterr().err
+    assert main(["image", "ls", image, "--volume", "kernel"]) == 0
+    shown = capsys.readouterr()
+    assert "kernel.bin" in shown.out
+    assert "raw data" in shown.err
+    out = tmp_path / "kernel"
+    assert main(["image", "extract", image, str(out), "--volume", "kernel"]) == 0
+    assert (out / "kernel.bin").read_bytes() == kernel.read_bytes()
+    assert main(["image", "extract", image, str(tmp_path / "root"), "--volume", "root"]) == 0
+    assert (tmp_path / "root" / "link").readlink() == Path("sub/text")
+    assert main(["image", "check", image]) == 0
+
+
+def test_a_file_system_without_ubi(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = _made(
+        tmp_path,
+        "ubifs",
+        *("--bare", "--leb-size", "124KiB", "--max-leb-cnt", "200", "--compr", "zstd"),
+        *("--jrn-size", "1MiB", "--space-fixup"),
+    )
+    capsys.readouterr()
+    assert main(["image", "info", "--format", "json", image]) == 0
+    info = json.loads(capsys.readouterr().out)["ubifs"]
+    assert (info["leb_bytes"], info["max_lebs"]) == (124 * 1024, 200)
+    assert (info["compressor"], info["space_fixup"]) == ("zstd", True)
+
+
 def test_an_image_of_yaffs2_lists_in_all_formats(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,7 +138,7 @@ def test_an_image_of_yaffs2_lists_in_all_formats(
     assert (info["form"]["fs"], info["space"]["checkpoint"]) == ("yaffs2", "valid")
 
 
-@pytest.mark.parametrize("fs", ["jffs2", "yaffs2"])
+@pytest.mark.parametrize("fs", ["jffs2", "ubifs", "yaffs2"])
 def test_what_is_made_comes_out_again(
     fs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,11 +195,18 @@ def test_times_are_limited_and_images_repeat(
     [
         (("ls", "nowhere"), ["nowhere", "No such file"]),
         (("ls", "README.md"), ["README.md", "--fs"]),
-        (("ls", "README.md", "--fs", "ext4"), ["--fs", "ext4", "jffs2, yaffs2"]),
+        (("ls", "README.md", "--fs", "ext4"), ["--fs", "ext4", "jffs2, ubifs, yaffs2"]),
         (("ls", "README.md", "--oob-layout", "big"), ["--oob-layout", "linux-large"]),
         (("ls", "README.md", "--page-size", "4KiB"), ["--page-size", "2048"]),
         (("ls", "README.md", "--vid-hdr-offset", "512"), ["--vid-hdr-offset", "UBI"]),
+        (("ls", "README.md", "--fs", "ubifs"), ["README.md", "--block-size"]),
+        (("ls", "README.md", "--volume", "root"), ["--volume", "UBI"]),
         (("check", "README.md"), ["README.md"]),
+        (("make", "x", "--fs", "jffs2"), ["--from"]),
+        (("make", "x", "--fs", "jffs2", "--from", "docs", "--bare"), ["--bare", "ubifs"]),
+        (("make", "x", "--fs", "ubifs", "--ubinize", "nowhere"), ["nowhere"]),
+        (("make", "x", "--fs", "ubifs", "--from", "docs", "--blocks", "20"), ["too few"]),
+        (("make", "x", "--fs", "ubifs", "--from", "docs", "--leb-size", "1KiB"), ["--bare"]),
         (("make", "x", "--fs", "jffs2", "--from", "nowhere"), ["nowhere"]),
         (("make", "x", "--fs", "jffs2", "--from", "docs", "--part", "no"), ["--part", "no"]),
         (("make", "x", "--fs", "jffs2", "--from", "docs", "--pad", "lots"), ["--pad", "lots"]),

@@ -12,7 +12,8 @@ from nandlab.vm.programs import MACHINE_PROGRAMS, require_programs
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
-CUT = Path(__file__).parents[2] / "workloads" / "raw-nand" / "jffs2-cut-x.ops"
+WORKLOADS = Path(__file__).parents[2] / "workloads" / "raw-nand"
+CUT = WORKLOADS / "jffs2-cut-x.ops"
 NO_WRITE_BACK = ["--dirty-writeback-centisecs", "360000"]
 
 ALL_CALLS = """\
@@ -64,7 +65,7 @@ MOMENT = 6
 @pytest.fixture(scope="module")
 def _machine_is_there() -> None:
     try:
-        require_programs((*MACHINE_PROGRAMS, "nanddump", "nandwrite"))
+        require_programs((*MACHINE_PROGRAMS, "nanddump", "nandwrite", "ubiattach", "ubiformat"))
         find_kernel("6.12")
         find_guest_program()
     except VmUnavailable as reason:
@@ -136,12 +137,40 @@ def test_a_workload_costs_the_kernel_what_it_costs_here(
 
 
 @pytest.mark.usefixtures("_machine_is_there")
+def test_ubifs_costs_the_kernel_what_it_costs_here(tmp_path: Path) -> None:
+    script = WORKLOADS / "ubifs-cut-x.ops"
+    counts = {}
+    for place in ("kernel", "simulation"):
+        table, dump = tmp_path / f"{place}.csv", tmp_path / f"{place}.oob"
+        options = ["--in", place, *NO_WRITE_BACK, "--counts", str(table), "--dump", str(dump)]
+        if place == "kernel":
+            options += ["--manifest", str(tmp_path / "kernel.tsv")]
+        assert main(["script", str(script), *options]) == 0
+        with table.open(encoding="utf-8", newline="") as file:
+            counts[place] = {
+                row["phase"]: (row["nandsim_log_reads"], row["programs"], row["erases"])
+                for row in csv.DictReader(file)
+            }
+    assert counts["kernel"] == counts["simulation"]
+    # The kernel mounts what was made here, and shows the same tree.
+    again = tmp_path / "again.ops"
+    again.write_text("mount -\numount\n", encoding="utf-8")
+    listed = tmp_path / "again.tsv"
+    image = ["--image", str(tmp_path / "simulation.oob"), "--manifest", str(listed)]
+    assert main(["script", str(again), "--in", "kernel", "--fs", "ubifs", *image]) == 0
+    kernel = _rows((tmp_path / "kernel.tsv").read_text(encoding="utf-8"))
+    assert len(kernel) > 60
+    assert _without_times(_rows(listed.read_text(encoding="utf-8"))) == _without_times(kernel)
+
+
+@pytest.mark.usefixtures("_machine_is_there")
 @pytest.mark.parametrize(
     ("script", "options", "message"),
     [
         ("mount -\n\npowercut\n", ["--fs", "jffs2"], "FILE:3: the power of a chip"),
         ("mount yaffs2 /dev/mtdblock0 -\n", [], "FILE:1: no distribution kernel has YAFFS2"),
-        ("sync\n", [], "FILE:1: which file system is mounted? give --fs: jffs2"),
+        ("sync\n", [], "FILE:1: which file system is mounted? give --fs: jffs2, ubifs"),
+        ("mount ubifs ubi0:a -\n", [], "FILE:1: the chip is not attached to UBI"),
         ("unlnk a\n", [], "FILE:1: `unlnk` is no call; did you mean `unlink`?"),
         ("sync\n", ["--fs", "jffs2", "--blocks", "600"], "--blocks 600: the chip of --in kernel"),
         ("sync\n", ["--profile", "linux-2.6.29"], "--profile linux-2.6.29: no such kernel"),

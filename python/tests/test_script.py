@@ -85,8 +85,9 @@ def test_calls_that_fail_end_the_script_or_are_told(
 
 def test_what_is_refused(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "give --fs: jffs2" in _fails(capsys, script)
-    assert "UBI is not here yet" in _fails(capsys, WORKLOADS / "ubifs-base-x.ops")
-    assert "UBI is not here yet" in _fails(capsys, script, "--vid-hdr-offset", "512")
+    wrong = _fails(capsys, script, "--fs", "ubifs", "--vid-hdr-offset", "100")
+    assert "a volume identifier header cannot stand at 100" in wrong
+    assert "--vid-hdr-offset: -1 must be" in _fails(capsys, script, "--vid-hdr-offset", "-1")
     assert "--fs: there is no file system `ext4`" in _fails(capsys, script, "--fs", "ext4")
     wrong = _fails(capsys, script, "--fs", "jffs2", "--profile", "linux-1.0")
     assert "no profile `linux-1.0`" in wrong
@@ -103,3 +104,36 @@ def test_what_is_refused(script: Path, tmp_path: Path, capsys: pytest.CaptureFix
 def test_the_name_of_a_workload() -> None:
     assert workload_name("some/where/jffs2-base-x.ops") == "jffs2/base-x"
     assert workload_name("plain.ops") == "plain"
+
+
+def _counts(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, tuple[int, ...]]:
+    capsys.readouterr()
+    assert main(["script", *(str(one) for one in arguments), "--format", "json"]) == 0
+    phases = json.loads(capsys.readouterr().out)["phases"]
+    return {one["phase"]: (one["reads"], one["programs"], one["erases"]) for one in phases}
+
+
+def test_fewer_blocks_are_a_partition_whose_reserve_is_that_of_the_chip(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    counts = _counts(capsys, WORKLOADS / "ubifs-gc-x.ops", "--blocks", "64")
+    assert counts["ubiformat"] == (64, 190, 64)
+    assert counts["attach-first"] == (150, 0, 0)
+    assert counts["first-mount"] == (198, 17, 0), "54 erase blocks are the volume's, not 61"
+
+
+def test_headers_of_ubi_stand_where_a_line_or_the_option_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, dump = tmp_path / "ubi.ops", tmp_path / "ubi.oob"
+    script.write_text("put a 644 20000 4096 x 1\n", encoding="utf-8")
+    options = ["--fs", "ubifs", "--vid-hdr-offset", "2048"]
+    _counts(capsys, script, *options, "--dump", dump)
+    page = 2048 + 64
+    assert dump.read_bytes()[page : page + 4] == b"UBI!"
+    script.write_text("read a 4096\n", encoding="utf-8")
+    _counts(capsys, script, *options, "--image", dump)
+    wrong = _fails(capsys, script, "--fs", "ubifs", "--image", dump)
+    assert "attach with header offset 2048" in wrong
+    script.write_text("cmd ubiattach -m 0 -d 0 -O 2048 /dev/ubi_ctrl\nmount -\nread a 4096\n")
+    _counts(capsys, script, "--fs", "ubifs", "--image", dump)

@@ -12,6 +12,7 @@ mod crash_speed;
 mod iozone_matrix;
 mod scheduler_cost;
 mod timed_device;
+mod ubifs_speed;
 
 use bare_loop::BareLoop;
 use crash_speed::CrashSpeed;
@@ -29,6 +30,7 @@ use std::time::Instant;
 use study::{AddressRule, Replay};
 use timed_device::TimedDevice;
 use trace::{Operation, Record, TraceWriter};
+use ubifs_speed::UbifsSpeed;
 
 /// Counts the bytes in use.
 #[global_allocator]
@@ -50,6 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let schedulers = scheduler_cost::measure();
     let matrix = iozone_matrix::measure()?;
     let crashes = crash_speed::measure();
+    let ubifs = ubifs_speed::measure();
     println!(
         "page mapping, greedy, 4 GiB of 4 KiB pages, N = 64, Sf = 0.125, uniform random writes"
     );
@@ -116,8 +119,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             speed.name, speed.cuts_per_s, speed.ratio_to_copy_and_scan
         );
     }
+    println!("UBIFS over UBI, a chip of 256 MiB that stores bytes, without compression");
+    println!("  attach and mount  {:>8.3} s, 75 % full and clean", ubifs.attach_and_mount_s);
+    println!("  sequential write  {:>8.0} MiB/s of user data", ubifs.write_mib_per_s);
+    println!("  ubifs_write_ratio  {:.4} of copying and computing the CRC", ubifs.write_ratio);
     if let Some(out) = out {
-        let measured = (&page, &replay, &timed);
+        let measured = (&page, &replay, &timed, &ubifs);
         write_report(&out, measured, &schedulers, &matrix, &crashes, &layers)?;
     }
     Ok(())
@@ -294,7 +301,7 @@ fn layers() -> Vec<Layer> {
 
 fn write_report(
     out: &Path,
-    (page, replay, timed): (&PageMapping, &ReplaySpeed, &TimedDevice),
+    (page, replay, timed, ubifs): (&PageMapping, &ReplaySpeed, &TimedDevice, &UbifsSpeed),
     schedulers: &[SchedulerCost],
     matrix: &IozoneMatrix,
     crashes: &[CrashSpeed],
@@ -321,6 +328,7 @@ fn write_report(
             "bytes_per_queued_request": cost.bytes_per_request,
         })).collect::<Vec<_>>(),
         "power_cuts": crashes,
+        "ubifs": ubifs,
         "layers": layers.iter().map(|layer| json!({
             "ftl": layer.name,
             "sequential_writes_per_s": layer.sequential,

@@ -171,8 +171,10 @@ impl History {
     /// What may be found after a cut within operation `operation`.
     pub fn window(&self, operation: u64) -> Window {
         let returned = self.marks.partition_point(|mark| mark.returned_at <= operation);
-        let begun = self.states.partition_point(|state| state.begun_at <= operation);
+        // Write-back may begin before a call and be noted after it.
+        let begun = self.states.iter().rposition(|state| state.begun_at <= operation);
         let mark = &self.marks[returned - 1];
-        Window { states: mark.state..=begun - 1, dirty: mark.dirty.clone() }
+        let last = begun.expect("the first state begins at zero");
+        Window { states: mark.state..=last, dirty: mark.dirty.clone() }
     }
 }

@@ -11,7 +11,7 @@ use posix::{
     InodeNumber, Memory, NewInode, PAGE_BYTES, SpaceUse, Time,
 };
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -138,6 +138,8 @@ pub(crate) struct Recorder {
     pub(crate) profile: &'static str,
     /// A test of the checker: `fsync` and `sync` are noted, but not carried out.
     pub(crate) forgets_syncs: bool,
+    /// Pages that the layer above has changed and not handed over yet.
+    pub(crate) unwritten: RefCell<BTreeSet<(InodeNumber, u64)>>,
 }
 
 impl Recorder {
@@ -153,6 +155,13 @@ impl Recorder {
     fn named(&self, inodes: &[InodeNumber]) {
         self.book.history.borrow_mut().names_changed(inodes);
         self.returned();
+    }
+
+    /// Before a sync the layer above writes all dirty pages concerned: of those that it forgets no
+    /// recovery could tell.
+    fn must_be_handed_over(&self, is_meant: impl Fn(InodeNumber) -> bool) -> Result<(), Errno> {
+        let is_owed = self.unwritten.borrow().iter().any(|(inode, _)| is_meant(*inode));
+        if is_owed { Err(Errno::Eio) } else { Ok(()) }
     }
 
     fn is_each_by_itself(&self) -> bool {
@@ -270,6 +279,10 @@ impl FileSystem for Recorder {
     async fn change(&self, caller: &Caller, inode: InodeNumber, to: &Changes) -> Result<(), Errno> {
         let begun_at = self.now();
         self.real.change(caller, inode, to).await?;
+        if let Some(size_bytes) = to.size_bytes {
+            let end = size_bytes.div_ceil(PAGE_BYTES as u64);
+            self.unwritten.borrow_mut().retain(|(of, page)| *of != inode || *page < end);
+        }
         let number = self.book.number(inode);
         let old_bytes = self.book.model.attributes(number).await?.size_bytes;
         let grows = to.size_bytes.is_some_and(|bytes| bytes > old_bytes);
@@ -387,6 +400,7 @@ impl FileSystem for Recorder {
         part: Range<usize>,
     ) -> Result<(), Errno> {
         let begun_at = self.now();
+        self.unwritten.borrow_mut().remove(&(inode, page));
         self.real.write_page(caller, inode, page, bytes, part.clone()).await?;
         let number = self.book.number(inode);
         self.book.history.borrow_mut().file_dirtied(number);
@@ -427,6 +441,7 @@ impl FileSystem for Recorder {
     ) -> Result<(), Errno> {
         let begun_at = self.now();
         self.real.end_write(caller, inode, page, part.clone()).await?;
+        self.unwritten.borrow_mut().insert((inode, page));
         // The size may be written before the bytes are: until then there are zeros.
         let number = self.book.number(inode);
         let end = page * PAGE_BYTES as u64 + part.end as u64;
@@ -472,6 +487,7 @@ impl FileSystem for Recorder {
     }
 
     async fn forget(&self, inode: InodeNumber) -> Result<(), Errno> {
+        self.unwritten.borrow_mut().retain(|(of, _)| *of != inode);
         self.real.forget(inode).await?;
         self.book.model.forget(self.book.number(inode)).await
     }
@@ -483,6 +499,7 @@ impl FileSystem for Recorder {
     }
 
     async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        self.must_be_handed_over(|of| of == inode)?;
         if !self.forgets_syncs {
             self.real.fsync(caller, inode).await?;
         }
@@ -491,6 +508,7 @@ impl FileSystem for Recorder {
     }
 
     async fn sync(&self) -> Result<(), Errno> {
+        self.must_be_handed_over(|_| true)?;
         if !self.forgets_syncs {
             self.real.sync().await?;
         }
@@ -498,7 +516,12 @@ impl FileSystem for Recorder {
         Ok(())
     }
 
+    async fn shrink(&self) -> u64 {
+        self.real.shrink().await
+    }
+
     async fn unmount(&self) -> Result<(), Errno> {
+        self.must_be_handed_over(|_| true)?;
         self.real.unmount().await?;
         self.book.history.borrow_mut().synced(self.now());
         Ok(())

@@ -4,11 +4,12 @@ use crate::guarantee::{Guarantee, find_guarantee};
 use crate::history::History;
 use crate::recorder::{Book, Recorder};
 use crate::tree::Tree;
-use mount::{Driver, Kind, Machine, MountError, MountRequest, Mounted, run};
+use mount::{Driver, Kind, Machine, MountError, MountRequest, run};
 use mtd::OobLayout;
 use nand::{Chip, RawOperation};
 use posix::Errno;
 use script::{Command, Harness, Runner, Step};
+use std::cell::RefCell;
 use std::rc::Rc;
 use thiserror::Error;
 use vfs::{Vfs, escape_path};
@@ -101,7 +102,7 @@ struct Session {
     forgets_syncs: bool,
     epoch_seconds: i64,
     book: Option<Rc<Book>>,
-    mounted: Option<(Mounted, Runner<Recorder>)>,
+    mounted: Option<(Rc<Vfs<Recorder>>, Runner<Recorder>)>,
     refused_lines: u64,
 }
 
@@ -126,6 +127,7 @@ impl Session {
             book,
             forgets_syncs: self.forgets_syncs,
             profile: self.kind.profile(self.request.profile.as_deref())?,
+            unwritten: RefCell::default(),
         };
         let (Machine { sim, cpus, board, .. }, recorder) = (&self.machine, Rc::new(recorder));
         let vfs = if mounted.file_system.has_page_cache() {
@@ -133,8 +135,9 @@ impl Session {
         } else {
             Vfs::new(sim, recorder)
         };
-        let runner = Runner::new(sim, Rc::new(vfs), self.epoch_seconds, 1);
-        self.mounted = Some((mounted, runner));
+        let vfs = Rc::new(vfs);
+        let runner = Runner::new(sim, vfs.clone(), self.epoch_seconds, 1);
+        self.mounted = Some((vfs, runner));
         Ok(())
     }
 
@@ -177,16 +180,10 @@ impl Session {
                 self.mount(guarantee).await
             }
             Harness::Unmount => {
-                let Some((mounted, _)) = self.mounted.take() else {
+                let Some((vfs, _)) = self.mounted.take() else {
                     return Err(failed("nothing is mounted".into()));
                 };
-                let done = mounted.unmount().await;
-                done.map_err(|error| failed(format!("umount: {error}")))?;
-                let now = self.machine.mtd.with_chip(|chip| chip.journaled());
-                if let Some(book) = &self.book {
-                    book.history.borrow_mut().synced(now);
-                }
-                Ok(())
+                vfs.unmount().await.map_err(|error| failed(format!("umount: {error}")))
             }
             _ => Err(failed(
                 "a script whose power is cut at every operation mounts once and keeps its chip: \

@@ -57,12 +57,13 @@ fn assert_kept(setup: &Setup, outcome: &Outcome) {
     assert!(all.is_empty(), "{name}: {} violations", all.len());
 }
 
-fn exhaustive(kind: &'static str) {
+/// Cuts everywhere; of a script that changes the medium and erases more often than so.
+fn exhaustive(kind: &'static str, operations_min: u64, erases_min: u64) {
     assert_eq!(commands().len(), 300);
     let setup = setup(kind, None, Sabotage::None);
     let outcome = cut(&setup, &Cuts::default());
     assert!(
-        outcome.operations > 900 && outcome.erases > 30,
+        outcome.operations > operations_min && outcome.erases > erases_min,
         "{} {}",
         outcome.operations,
         outcome.erases
@@ -74,17 +75,18 @@ fn exhaustive(kind: &'static str) {
 
 #[test]
 fn jffs2_keeps_its_guarantee_wherever_it_is_cut() {
-    exhaustive("jffs2");
+    exhaustive("jffs2", 900, 30);
 }
 
 #[test]
 fn ubifs_keeps_its_guarantee_wherever_it_is_cut() {
-    exhaustive("ubifs");
+    // Less is written, because files are written back later.
+    exhaustive("ubifs", 700, 15);
 }
 
 #[test]
 fn yaffs2_keeps_its_guarantee_wherever_it_is_cut() {
-    exhaustive("yaffs2");
+    exhaustive("yaffs2", 900, 30);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Scripts of system calls, carried out by the kernel of the machine on JFFS2 over nandsim.
+//! Scripts of system calls, carried out by the kernel of the machine on JFFS2 or UBIFS over nandsim.
 
 use script::{Command, Harness, Step};
 use std::fmt::Write as _;
@@ -11,9 +11,11 @@ mod calls;
 mod chip;
 mod plan;
 mod tree;
+mod ubi;
 
 use chip::{Chip, LogCounts, run};
 pub(crate) use plan::{CHIP_BLOCKS, LineError, Plan, plan};
+use ubi::Ubi;
 
 /// How long the chip is left alone before it is looked at again.
 const LOOK: Duration = Duration::from_millis(20);
@@ -24,12 +26,16 @@ const PROGRESS_LINES: usize = 50;
 /// What a script runs on.
 #[derive(Debug)]
 pub(crate) struct Setup {
+    /// The file system of `mount -`.
+    pub(crate) file_system: Option<String>,
     /// Blocks of the partition that is mounted.
     pub(crate) blocks: u32,
+    /// Where UBI's volume identifier headers stand if a line does not say so.
+    pub(crate) header_offset: Option<u32>,
     /// Existing directory to mount on.
     pub(crate) mount_point: PathBuf,
-    /// Existing directory for what the run leaves: `phases.tsv`, `failures.tsv`, `manifest.tsv`,
-    /// `end.oob` and the chips that were kept, in `kept`.
+    /// Existing directory for what the run leaves: `phases.tsv`, `failures.tsv`, `file-system`,
+    /// `manifest.tsv`, `end.oob` and the chips that were kept, in `kept`.
     pub(crate) output: PathBuf,
     /// Dump that the chip holds at the beginning.
     pub(crate) image: Option<PathBuf>,
@@ -55,9 +61,11 @@ pub(crate) fn carry_out(plan: &Plan, setup: Setup) -> Result<(), LineError> {
         .commands
         .iter()
         .any(|command| matches!(command.step, Step::Harness(Harness::Phase(_))));
+    let ubi = Ubi::new(setup.header_offset);
     let mut session = Session {
         setup,
         chip,
+        ubi,
         has_chip: true,
         mounted: None,
         last_mounted: None,
@@ -75,14 +83,25 @@ pub(crate) fn carry_out(plan: &Plan, setup: Setup) -> Result<(), LineError> {
     session.finish().map_err(around)
 }
 
+/// What is mounted.
+#[derive(Clone, Debug)]
+struct Mount {
+    file_system: String,
+    /// The volume, if a line names one.
+    volume: Option<String>,
+    options: Vec<String>,
+    /// The mount attached the chip to UBI, and its end detaches it.
+    attaches: bool,
+}
+
 /// A script under way.
 struct Session {
     setup: Setup,
     chip: Chip,
+    ubi: Ubi,
     has_chip: bool,
-    /// Options of the file system that is mounted.
-    mounted: Option<Vec<String>>,
-    last_mounted: Option<Vec<String>>,
+    mounted: Option<Mount>,
+    last_mounted: Option<Mount>,
     /// Name of the phase under way, and what was counted when it began.
     open: Option<(String, LogCounts)>,
     phases: String,
@@ -119,8 +138,23 @@ impl Session {
             Harness::Log(is_counting) => self.chip.count(*is_counting),
             Harness::Phase(name) => self.phase(name.clone()),
             Harness::End => self.phase(None),
-            Harness::Mount { options, .. } => self.mount(options.clone()),
-            Harness::MountGiven { .. } => self.mount(Vec::new()),
+            Harness::Mount { file_system, source, options } => self.mount(Mount {
+                file_system: file_system.clone(),
+                volume: source.strip_prefix("ubi0:").map(str::to_owned),
+                options: options.clone(),
+                attaches: false,
+            }),
+            Harness::MountGiven { .. } => {
+                let file_system = self.setup.file_system.clone().unwrap_or_default();
+                let (volume, options) = (None, Vec::new());
+                self.mount(Mount { file_system, volume, options, attaches: false })
+            }
+            Harness::Format { sequence, header_offset } => {
+                self.ubi.format(*sequence, *header_offset)
+            }
+            Harness::Attach(attach) => self.ubi.attach(attach.header_offset),
+            Harness::MakeVolume(volume) => Ubi::make_volume(&volume.name),
+            Harness::Detach => self.ubi.detach(),
             Harness::Unmount => self.unmount(),
             Harness::DropCaches => std::fs::write("/proc/sys/vm/drop_caches", "3"),
             Harness::Settle { milliseconds } => self.settle(*milliseconds),
@@ -155,20 +189,37 @@ impl Session {
         Ok(())
     }
 
-    fn mount(&mut self, options: Vec<String>) -> io::Result<()> {
-        let mut arguments: Vec<String> = ["-t", "jffs2"].map(str::to_owned).into();
-        if !options.is_empty() {
-            arguments.extend(["-o".to_owned(), options.join(",")]);
+    fn mount(&mut self, mut mount: Mount) -> io::Result<()> {
+        let source = if mount.file_system == "ubifs" {
+            mount.attaches = !self.ubi.is_attached();
+            if mount.attaches {
+                self.ubi.attach(None)?;
+            }
+            let volume = mount.volume.clone().map_or_else(Ubi::only_volume, Ok)?;
+            format!("ubi0:{volume}")
+        } else {
+            "mtd0".to_owned()
+        };
+        let mut arguments: Vec<String> = ["-t", &mount.file_system].map(str::to_owned).into();
+        if !mount.options.is_empty() {
+            arguments.extend(["-o".to_owned(), mount.options.join(",")]);
         }
-        arguments.extend(["mtd0".to_owned(), self.mount_point()]);
+        arguments.extend([source, self.mount_point()]);
         run("mount", &arguments)?;
-        self.mounted = Some(options);
+        let first = self.setup.output.join("file-system");
+        if !first.exists() {
+            std::fs::write(first, &mount.file_system)?;
+        }
+        self.mounted = Some(mount);
         Ok(())
     }
 
     fn unmount(&mut self) -> io::Result<()> {
         run("umount", &[self.mount_point()])?;
         self.last_mounted = self.mounted.take();
+        if self.last_mounted.as_ref().is_some_and(|mount| mount.attaches) {
+            self.ubi.detach()?;
+        }
         Ok(())
     }
 
@@ -218,8 +269,8 @@ impl Session {
             self.chip.dump(&output.join("end.oob"))?;
         }
         if self.mounted.is_none() {
-            let options = self.last_mounted.take().unwrap_or_default();
-            self.mount(options)?;
+            let Some(mount) = self.last_mounted.take() else { return Ok(()) };
+            self.mount(mount)?;
         }
         let manifest = tree::manifest(Path::new(&self.setup.mount_point))?;
         std::fs::write(output.join("manifest.tsv"), manifest.to_tsv())?;

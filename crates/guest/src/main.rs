@@ -25,7 +25,7 @@ const USAGE: &str = "usage:
       --capacity-bytes N --cluster-bytes N --marker PATH --log PATH
   nandlab-guest plan --file PATH [--fs NAME]
   nandlab-guest script --file PATH [--fs NAME] --blocks N --mount-point PATH --output PATH
-      --keep-going yes|no --dump yes|no [--image PATH]";
+      --keep-going yes|no --dump yes|no [--image PATH] [--header-offset N]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -100,7 +100,10 @@ fn print_plan(options: &Options) -> Result<(), String> {
 /// Leaves a file `refused` (LINE REASON) beside the other files if a line cannot be carried out.
 fn run_script(options: &Options) -> Result<(), String> {
     let output = PathBuf::from(options.text("output")?);
+    let offset = || options.number("header-offset").map(u32::try_from);
     let setup = Setup {
+        file_system: options.text("fs").ok().map(str::to_owned),
+        header_offset: offset().ok().and_then(Result::ok),
         blocks: u32::try_from(options.number("blocks")?).map_err(|error| error.to_string())?,
         mount_point: options.text("mount-point")?.into(),
         output: output.clone(),

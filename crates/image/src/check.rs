@@ -1,6 +1,7 @@
 //! An fsck that never writes: the medium, then the tree, then the checkpoint beside a scan.
 
 use crate::check_jffs2::{Jffs2Counts, check_jffs2};
+use crate::check_ubi::{UbiCounts, check_ubi};
 use crate::check_yaffs2::{Yaffs2Counts, check_yaffs2};
 use crate::list::FILE_BYTES_MAX;
 use crate::medium::Medium;
@@ -11,10 +12,14 @@ use vfs::{Manifest, ManifestRow, ReadLimits};
 use yaffs2::Finding;
 
 /// Counts of what is on the medium, by file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counts {
     /// JFFS2.
     Jffs2(Jffs2Counts),
+    /// UBI.
+    Ubi(UbiCounts),
+    /// UBIFS without UBI: its nodes are looked at where it is mounted.
+    Ubifs,
     /// YAFFS2.
     Yaffs2(Yaffs2Counts),
 }
@@ -54,6 +59,10 @@ impl Image {
     pub fn check_within(&self, file_bytes_max: u64) -> Result<Report, ImageError> {
         let (mut report, _) = self.check_medium();
         let limits = ReadLimits { has_hashes: true, file_bytes_max };
+        if self.kind.name == "ubifs" {
+            self.check_ubifs(limits, &mut report);
+            return Ok(report);
+        }
         let tree = self.tree(true, limits)?;
         for damage in &tree.listing.damage {
             report.find(format!("path {}", damage.path), damage.what.clone());
@@ -91,6 +100,10 @@ impl Image {
         }
         let counts = if self.kind.name == "yaffs2" {
             Counts::Yaffs2(check_yaffs2(&medium, self.form.tags, &mut report))
+        } else if let Some(ubi) = self.form.ubi {
+            Counts::Ubi(check_ubi(&medium, ubi, &mut report))
+        } else if self.form.is_bare {
+            Counts::Ubifs
         } else {
             Counts::Jffs2(check_jffs2(&medium, &mut report))
         };
@@ -106,7 +119,7 @@ impl Image {
         self.run_as(request, move |_, mounted| async move {
             let fs = &*mounted.file_system;
             let (manifest, damage) = Manifest::of_damaged(fs, &limits).await;
-            let listing = Listing { manifest, damage };
+            let listing = Listing { manifest, damage, notes: Vec::new() };
             let (mut findings, mut checkpoint) = (Vec::new(), Checkpoint::None);
             if let AnyFileSystem::Yaffs2(fs) = fs {
                 findings = fs.findings().await;

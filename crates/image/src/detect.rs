@@ -3,7 +3,9 @@
 //! Every form that is known is tried on the whole image, and the one that explains most of it wins: of
 //! JFFS2 the share of bytes that lie in nodes with sound headers, of YAFFS2 the share of written
 //! pages with sensible tags. Where both file systems could be meant, tags win: files may hold nodes.
+//! UBI is looked for before: `detect_ubi.rs`.
 
+use crate::detect_ubi::UbiForm;
 use jffs2::nodes::{
     ACCURATE, CLEANMARKER, DIRENT, DirentNode, HEADER_BYTES, Header, INODE, INODE_BYTES, InodeNode,
     crc, padded,
@@ -50,6 +52,10 @@ pub struct Form {
     pub has_markers_in_band: bool,
     /// Share of the image that it explains.
     pub share: f64,
+    /// Of UBI: where it has its headers.
+    pub ubi: Option<UbiForm>,
+    /// UBIFS without UBI: the eraseblocks of a volume in a row.
+    pub is_bare: bool,
 }
 
 impl Form {
@@ -79,6 +85,10 @@ pub(crate) struct Known<'a> {
     pub(crate) page_bytes: Option<u32>,
     /// Bytes of data of an erase block.
     pub(crate) block_bytes: u32,
+    /// Somebody said so.
+    pub(crate) is_block_size_given: bool,
+    /// Where UBI has its second header.
+    pub(crate) vid_header_offset: Option<u32>,
 }
 
 /// (file system, spare areas, layout without page ECC, the same with it, tags)
@@ -140,7 +150,9 @@ fn fitting<'k>(known: &'k Known<'_>) -> impl Iterator<Item = Form> + 'k {
             && (*has_oob || layout.page_bytes == 2048 || known.page_bytes == Some(512));
         let (file_system, has_oob, tags) = (*file_system, *has_oob, *tags);
         let has_markers_in_band = false;
-        let form = Form { file_system, has_oob, layout, tags, has_markers_in_band, share: 0.0 };
+        let (share, ubi, is_bare) = (0.0, None, false);
+        let form =
+            Form { file_system, has_oob, layout, tags, has_markers_in_band, share, ubi, is_bare };
         fits.then_some(form)
     })
 }
@@ -171,8 +183,16 @@ fn with_ecc(image: &[u8], form: &Form, known: &Known<'_>) -> &'static OobLayout 
     if let Some(has_ecc) = known.has_ecc {
         return if has_ecc { layout } else { form.layout };
     }
+    if is_protected(pages(image, form), layout) { layout } else { form.layout }
+}
+
+/// Whether the code of a layout agrees with most of the written pages: data and spare bytes.
+pub(crate) fn is_protected<'i>(
+    pages: impl Iterator<Item = (&'i [u8], &'i [u8])>,
+    layout: &OobLayout,
+) -> bool {
     let (mut sound, mut wrong) = (0_u32, 0_u32);
-    for (data, oob) in pages(image, form) {
+    for (data, oob) in pages {
         let has_code = layout.ecc_places.iter().any(|place| !is_blank(&oob[place.clone()]));
         if is_blank(data) || !has_code {
             // A page without a code is torn, or of an image without codes.
@@ -186,7 +206,7 @@ fn with_ecc(image: &[u8], form: &Form, known: &Known<'_>) -> &'static OobLayout 
             wrong += 1;
         }
     }
-    if sound >= wrong && sound > 0 { layout } else { form.layout }
+    sound >= wrong && sound > 0
 }
 
 fn is_blank(bytes: &[u8]) -> bool {

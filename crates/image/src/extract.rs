@@ -4,18 +4,20 @@
 //! that are single components: whatever a damaged image says, nothing outside is touched.
 
 use crate::list::FILE_BYTES_MAX;
+use crate::volumes::{raw_name, read_raw};
 use crate::{Image, ImageError};
 use mount::AnyFileSystem;
 use posix::{Attributes, FileSystem, FileType, InodeNumber, PAGE_BYTES};
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, RawMode, Timespec, Timestamps, Uid, chownat, fchmod, ftruncate,
-    linkat, mkdirat, mknodat, openat, symlinkat, utimensat,
+    AtFlags, Gid, Mode, OFlags, RawMode, Timespec, Timestamps, Uid, XattrFlags, chownat, fchmod,
+    fsetxattr, ftruncate, linkat, mkdirat, mknodat, openat, symlinkat, utimensat,
 };
 use rustix::io::{Errno, pwrite};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
+use ubi::VolumeInfo;
 use vfs::escape_path;
 use vfs::tree::{FoundNode, TreeDamage, walk_damaged};
 
@@ -55,7 +57,12 @@ impl Image {
         unfinished.push(".unfinished");
         let unfinished = to.with_file_name(unfinished);
         std::fs::create_dir(&unfinished).map_err(ImageError::io(&unfinished))?;
-        let done = self.extract_into(&unfinished, options).and_then(|extracted| {
+        let done = match self.raw_volume() {
+            Ok(Some(volume)) => self.extract_raw(&volume, &unfinished),
+            Ok(None) => self.extract_into(&unfinished, options),
+            Err(error) => Err(error),
+        };
+        let done = done.and_then(|extracted| {
             std::fs::rename(&unfinished, to).map_err(ImageError::io(to))?;
             Ok(extracted)
         });
@@ -64,6 +71,25 @@ impl Image {
             let _ = std::fs::remove_dir_all(&unfinished);
         }
         done
+    }
+
+    /// The data of a static volume, as a file.
+    fn extract_raw(&self, volume: &VolumeInfo, to: &Path) -> Result<Extracted, ImageError> {
+        let (id, name) = (volume.id, raw_name(volume));
+        let mut done = Extracted::default();
+        match self.run_ubi(move |ubi| async move { read_raw(&ubi, id).await })? {
+            Ok((data, is_sound)) => {
+                let path = to.join(&name);
+                std::fs::write(&path, &data).map_err(ImageError::io(&path))?;
+                (done.names, done.bytes) = (1, data.len() as u64);
+                if !is_sound {
+                    let what = "the data of the static volume is not what its CRCs say";
+                    done.left_out.push((escape_path(name.as_bytes()), what.into()));
+                }
+            }
+            Err(error) => done.left_out.push((escape_path(name.as_bytes()), error.to_string())),
+        }
+        Ok(done)
     }
 
     fn extract_into(&self, to: &Path, options: ExtractOptions) -> Result<Extracted, ImageError> {
@@ -167,11 +193,52 @@ impl Extraction {
                 mknodat(&parent, name, kind, Mode::RUSR | Mode::WUSR, device).map_err(told)?;
             }
         }
+        self.set_extended_attributes(&parent, path, inode, attributes.kind).await;
         if is_directory {
             return Ok(());
         }
         self.first_names.insert(inode, path.to_vec());
         self.set_attributes(&parent, name, attributes).map_err(told)
+    }
+
+    /// Sets the attributes of users, where the host has such; what is not set is told.
+    async fn set_extended_attributes(
+        &mut self,
+        parent: &OwnedFd,
+        path: &[u8],
+        inode: InodeNumber,
+        kind: FileType,
+    ) {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        let names = match self.file_system.list_attributes(inode).await {
+            Ok(names) => names,
+            Err(errno) => {
+                self.done.left_out.push((escape_path(path), format!("attributes: {errno}")));
+                return;
+            }
+        };
+        for attribute in names {
+            let shown = escape_path(&attribute);
+            let value = match self.file_system.extended_attribute(inode, &attribute).await {
+                Ok(value) => value,
+                Err(errno) => {
+                    self.done.left_out.push((escape_path(path), format!("{shown}: {errno}")));
+                    continue;
+                }
+            };
+            let may_have = matches!(kind, FileType::Regular | FileType::Directory);
+            let done = if may_have && attribute.starts_with(b"user.") {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
+                openat(parent, name, flags, Mode::empty())
+                    .and_then(|file| fsetxattr(&file, &attribute[..], &value, XattrFlags::empty()))
+            } else {
+                Err(Errno::NOTSUP)
+            };
+            if let Err(error) = done {
+                let what = format!("attribute {shown} is left out: {error}");
+                self.done.left_out.push((escape_path(path), what));
+            }
+        }
     }
 
     /// Writes the contents of a file; what of them cannot be read stays zero, and is told.

@@ -2,6 +2,7 @@
 
 use crate::check::{Checkpoint, Counts, checkpoint_of};
 use crate::medium::{Medium, PageState};
+use crate::report::Report;
 use crate::{Image, ImageError, TagsForm};
 use mount::AnyFileSystem;
 use mtd::Ecc;
@@ -30,10 +31,66 @@ impl Image {
     /// [`ImageError::Mount`].
     pub fn info(&self) -> Result<Value, ImageError> {
         let (report, counts) = self.check_medium();
+        let mut answer = json!({
+            "file": {"path": self.path, "bytes": self.file_bytes},
+            "form": self.form_json(),
+        });
+        if self.form.is_bare {
+            answer["ubifs"] = self.ubifs_json(None);
+        } else {
+            self.add_medium(&mut answer, &report, &counts)?;
+        }
+        let places = report.notes.iter().chain(&report.findings);
+        let remarks = places.map(|remark| format!("{}: {}", remark.place, remark.what));
+        answer["inconsistencies_on_the_medium"] = json!(report.findings.len());
+        answer["remarks"] = remarks.collect();
+        Ok(answer)
+    }
+
+    /// Adds what is on the blocks, and the use of the space.
+    fn add_medium(
+        &self,
+        answer: &mut Value,
+        report: &Report,
+        counts: &Counts,
+    ) -> Result<(), ImageError> {
         let medium = Medium::new(self);
         let blocks = count_blocks(&medium);
-        let chip_blocks = self.chip.geometry().blocks;
-        let space = self.run(move |_, mounted| async move {
+        answer["geometry"] = json!({
+            "page_bytes": medium.page_bytes,
+            "oob_bytes": if self.form.ubi.is_some() && !self.form.has_oob {
+                0
+            } else {
+                self.layout.oob_bytes
+            },
+            "pages_per_block": medium.pages_per_block,
+            "blocks": self.blocks,
+            "chip_blocks": self.chip.geometry().blocks,
+        });
+        answer["blocks"] = json!({
+            "bad": blocks.bad,
+            "erased": blocks.erased,
+            "marked": blocks.marked,
+            "partly_written": blocks.partly_written,
+            "full": blocks.full,
+        });
+        answer["ecc"] =
+            json!({"corrected_bits": report.corrected_bits, "lost_steps": report.lost_steps});
+        if let Counts::Ubi(counts) = counts {
+            answer["ubi"] = self.ubi_json(counts);
+            answer["volumes"] = match self.volumes_json() {
+                Ok(volumes) => volumes.into(),
+                Err(error) => json!([{"not_attached": error.to_string()}]),
+            };
+            return Ok(());
+        }
+        answer["medium"] = counts_json(counts);
+        answer["space"] = self.space_json()?;
+        Ok(())
+    }
+
+    fn space_json(&self) -> Result<Value, ImageError> {
+        self.run(move |_, mounted| async move {
             match &*mounted.file_system {
                 AnyFileSystem::Jffs2(fs) => {
                     let space = fs.space_by_use();
@@ -64,32 +121,7 @@ impl Image {
                     })
                 }
             }
-        })?;
-        let places = report.notes.iter().chain(&report.findings);
-        let remarks = places.map(|remark| format!("{}: {}", remark.place, remark.what));
-        Ok(json!({
-            "file": {"path": self.path, "bytes": self.file_bytes},
-            "form": self.form_json(),
-            "geometry": {
-                "page_bytes": medium.page_bytes,
-                "oob_bytes": self.layout.oob_bytes,
-                "pages_per_block": medium.pages_per_block,
-                "blocks": self.blocks,
-                "chip_blocks": chip_blocks,
-            },
-            "blocks": {
-                "bad": blocks.bad,
-                "erased": blocks.erased,
-                "marked": blocks.marked,
-                "partly_written": blocks.partly_written,
-                "full": blocks.full,
-            },
-            "ecc": {"corrected_bits": report.corrected_bits, "lost_steps": report.lost_steps},
-            "medium": counts_json(&counts),
-            "space": space,
-            "inconsistencies_on_the_medium": report.findings.len(),
-            "remarks": remarks.collect::<Vec<_>>(),
-        }))
+        })
     }
 
     fn form_json(&self) -> Value {
@@ -101,13 +133,15 @@ impl Image {
             "oob_layout": self.form.layout.name,
             "ecc": ecc,
         });
-        if self.kind.name == "yaffs2" {
+        if self.kind.name == "ubifs" {
+            form["on_ubi"] = json!(!self.form.is_bare);
+        } else if self.kind.name == "yaffs2" {
             form["tags"] = json!(match self.form.tags {
                 TagsForm::SpareWithEcc => "spare area, with ECC",
                 TagsForm::Spare => "spare area, without ECC",
                 TagsForm::Inband => "in the page",
             });
-        } else {
+        } else if self.kind.name == "jffs2" {
             let place = if self.form.has_markers_in_band { "in the block" } else { "spare area" };
             form["clean_markers"] = json!(place);
         }
@@ -148,6 +182,7 @@ fn counts_json(counts: &Counts) -> Value {
             "summaries": counts.summaries,
             "clean_markers": counts.clean_markers,
         }),
+        Counts::Ubi(_) | Counts::Ubifs => Value::Null,
         Counts::Yaffs2(counts) => json!({
             "objects": counts.objects,
             "headers": counts.headers,

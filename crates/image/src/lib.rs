@@ -6,29 +6,38 @@
 
 mod check;
 mod check_jffs2;
+mod check_ubi;
+mod check_ubifs;
 mod check_yaffs2;
 mod detect;
+mod detect_ubi;
 mod device_table;
 mod diff;
 mod error;
 mod extract;
 mod info;
+mod info_ubi;
 mod list;
 mod load;
 mod make;
+mod make_ubi;
 mod medium;
 mod report;
 mod source;
+mod volumes;
 
 pub use check::{Checkpoint, Counts};
 pub use check_jffs2::Jffs2Counts;
+pub use check_ubi::UbiCounts;
 pub use check_yaffs2::Yaffs2Counts;
 pub use detect::{Form, TagsForm};
+pub use detect_ubi::UbiForm;
 pub use diff::{Difference, diff};
 pub use error::ImageError;
 pub use extract::{ExtractOptions, Extracted};
 pub use list::{FILE_BYTES_MAX, Listing};
 pub use load::{Image, OpenOptions};
 pub use make::{Made, MakeOptions, Padding, make};
+pub use make_ubi::{UbiMakeOptions, make_ubi};
 pub use medium::{BlockData, Medium, PageState};
 pub use report::{Remark, Report};

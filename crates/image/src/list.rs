@@ -1,8 +1,12 @@
 //! What an image holds, as rows.
 
+use crate::volumes::{raw_name, read_raw};
 use crate::{Image, ImageError};
+use posix::Errno;
 use serde_json::{Map, Value, json};
-use vfs::{Damage, Manifest, ManifestRow, ReadLimits};
+use sha2::{Digest, Sha256};
+use ubi::VolumeInfo;
+use vfs::{Damage, Manifest, ManifestRow, ReadLimits, escape_path, hexadecimal};
 
 /// The longest file that is read: as long as JFFS2 can say, and twice what YAFFS2 can hold.
 pub const FILE_BYTES_MAX: u64 = u32::MAX as u64;
@@ -14,6 +18,8 @@ pub struct Listing {
     pub manifest: Manifest,
     /// What could not be read.
     pub damage: Vec<Damage>,
+    /// What is to be said of it, a sentence each.
+    pub notes: Vec<String>,
 }
 
 impl Image {
@@ -30,10 +36,58 @@ impl Image {
     /// # Errors
     /// [`ImageError::Mount`].
     pub fn list_within(&self, limits: ReadLimits) -> Result<Listing, ImageError> {
+        if let Some(volume) = self.raw_volume()? {
+            return self.list_raw(&volume, limits.has_hashes);
+        }
         self.run(move |_, mounted| async move {
             let (manifest, damage) = Manifest::of_damaged(&*mounted.file_system, &limits).await;
-            Listing { manifest, damage }
+            Listing { manifest, damage, notes: Vec::new() }
         })
+    }
+
+    /// A static volume as the file that it is extracted to.
+    fn list_raw(&self, volume: &VolumeInfo, has_hashes: bool) -> Result<Listing, ImageError> {
+        let (id, path) = (volume.id, escape_path(raw_name(volume).as_bytes()));
+        let read = self.run_ubi(move |ubi| async move { read_raw(&ubi, id).await })?;
+        let mut listing = Listing {
+            manifest: Manifest { rows: Vec::new() },
+            damage: Vec::new(),
+            notes: Vec::new(),
+        };
+        let data = match read {
+            Ok((data, true)) => {
+                let name = &volume.name;
+                let note =
+                    format!("volume `{name}` is static: it holds raw data, whose CRCs are right");
+                listing.notes.push(note);
+                data
+            }
+            Ok((data, false)) => {
+                let what = "the data of the static volume is not what its CRCs say".into();
+                listing.damage.push(Damage { path: path.clone(), errno: Errno::Eio, what });
+                data
+            }
+            Err(error) => {
+                let what = error.to_string();
+                listing.damage.push(Damage { path: path.clone(), errno: Errno::Eio, what });
+                Vec::new()
+            }
+        };
+        listing.manifest.rows.push(ManifestRow {
+            kind: 'f',
+            permissions: 0o644,
+            links: 1,
+            uid: 0,
+            gid: 0,
+            size_bytes: data.len() as u64,
+            modified: 0,
+            device: None,
+            sha256: has_hashes.then(|| hexadecimal(&Sha256::digest(&data))),
+            target: None,
+            extended: Vec::new(),
+            path,
+        });
+        Ok(listing)
     }
 }
 

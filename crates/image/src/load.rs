@@ -2,9 +2,11 @@
 
 use crate::ImageError;
 use crate::detect::{Form, Known, TagsForm, assume, detect, has_markers_in_band};
+use crate::detect_ubi::{blocks_wanted, detect_bare, detect_ubi};
+use crate::volumes::BareVolume;
 use mount::{Driver, Kind, Machine, MountRequest, Mounted, find_kind};
 use mtd::{LAYOUTS, OobLayout, find_layout};
-use nand::{Chip, ImageLayout, Part, find_part};
+use nand::{Chip, FaultSettings, ImageLayout, Part, Storage, find_part};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use yaffs2::TAGS_ECC_BYTES;
@@ -22,8 +24,10 @@ pub struct OpenOptions {
     pub page_bytes: Option<u32>,
     /// Bytes of data of an erase block; none for 64 large pages or 32 small ones.
     pub block_bytes: Option<u32>,
-    /// Where UBI keeps its second header: a matter of UBIFS alone.
+    /// Where UBI keeps its second header, if not where the first ones say.
     pub vid_header_offset: Option<u32>,
+    /// Name of the volume of UBI; none for the only one.
+    pub volume: Option<String>,
     /// Generation of the code that reads it.
     pub profile: Option<String>,
 }
@@ -50,8 +54,12 @@ pub struct Image {
     pub notes: Vec<String>,
     /// Bad marks with a single wrong bit, which were not believed.
     pub corrected_marks: Vec<u32>,
+    /// UBIFS without UBI; the chip is blank then.
+    pub(crate) bare: Option<BareVolume>,
 }
 
+/// Pages that are added to an image for volumes that are not all there.
+const MISSING_PAGES_MAX: u32 = 1 << 20;
 /// Blocks that every file system here is content with.
 const BLOCKS_MIN: u32 = 16;
 
@@ -79,9 +87,14 @@ impl Image {
         options: &OpenOptions,
     ) -> Result<Self, ImageError> {
         let file_bytes = bytes.len() as u64;
-        let mut form = find_form(path, &bytes, options, &known(options)?)?;
+        let known = known(options)?;
+        let mut form = find_form(path, &bytes, options, &known)?;
+        if form.is_bare {
+            return Self::of_bare(path, bytes, form, options);
+        }
         let page_bytes = form.layout.page_bytes;
-        let block_bytes = options.block_bytes.unwrap_or(default_block_bytes(page_bytes));
+        let block_bytes = form.ubi.map(|ubi| ubi.block_bytes).or(options.block_bytes);
+        let block_bytes = block_bytes.unwrap_or(default_block_bytes(page_bytes));
         if !block_bytes.is_multiple_of(page_bytes) || block_bytes < 2 * page_bytes {
             let reason = format!("{block_bytes} is not a whole number of {page_bytes}-byte pages");
             return Err(ImageError::Option { option: "--block-size", reason });
@@ -104,7 +117,15 @@ impl Image {
         let pages_per_block = block_bytes / page_bytes;
         let pages = (bytes.len() / form.stride()) as u32;
         let blocks = pages.div_ceil(pages_per_block);
-        let part = part_of(layout, pages_per_block, blocks.max(BLOCKS_MIN));
+        let missing = blocks_wanted(&bytes, &form).saturating_sub(blocks.into());
+        let missing = missing.min(u64::from(MISSING_PAGES_MAX / pages_per_block)) as u32;
+        if missing > 0 {
+            notes.push(format!(
+                "the volumes want {missing} erase blocks more than the image has: \
+                 those are taken to be blank"
+            ));
+        }
+        let part = part_of(layout, pages_per_block, (blocks + missing).max(BLOCKS_MIN));
         let corrected_marks =
             if form.has_oob { correct_marks(&mut bytes, &part, form.stride()) } else { Vec::new() };
         let kept = if form.has_oob { ImageLayout::WithOob } else { ImageLayout::DataOnly };
@@ -123,6 +144,45 @@ impl Image {
             request,
             notes,
             corrected_marks,
+            bare: None,
+        })
+    }
+
+    /// A file system of mkfs.ubifs, without UBI.
+    fn of_bare(
+        path: &Path,
+        bytes: Vec<u8>,
+        form: Form,
+        options: &OpenOptions,
+    ) -> Result<Self, ImageError> {
+        let mut notes = Vec::new();
+        let file_bytes = bytes.len() as u64;
+        let superblock = ubifs::read_superblock(&bytes).map_err(|reason| {
+            ImageError::content(path, format!("superblock of UBIFS: {reason}"))
+        })?;
+        let rest = bytes.len() % superblock.leb_bytes as usize;
+        if rest > 0 {
+            let leb = bytes.len() / superblock.leb_bytes as usize;
+            notes.push(format!("the image ends {rest} bytes into LEB {leb}: it was cut short"));
+        }
+        if let Some(name) = &options.volume {
+            let reason = format!("a file system without UBI has no volume `{name}`: leave it out");
+            return Err(ImageError::Option { option: "--volume", reason });
+        }
+        let part = part_of(form.layout, 64, BLOCKS_MIN);
+        let (kind, request) = request_of(&form, options, path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            kind,
+            form,
+            chip: Chip::new(&part, Storage::Bytes, &FaultSettings::default()),
+            layout: form.layout,
+            file_bytes,
+            blocks: 0,
+            request,
+            notes,
+            corrected_marks: Vec::new(),
+            bare: Some(BareVolume::new(bytes, &superblock)),
         })
     }
 
@@ -146,14 +206,14 @@ impl Image {
         request: MountRequest,
         job: impl FnOnce(Machine, Mounted) -> F + 'static,
     ) -> Result<T, ImageError> {
-        let kind = self.kind;
+        let (kind, bare) = (self.kind, self.bare.clone());
         let driver = Driver::of_tool(self.layout);
         let outcome = mount::run(self.chip.clone(), &driver, 0, move |machine| async move {
-            let mounted = machine.mount(kind, &request).await?;
+            let mounted = Self::mount(&machine, kind, bare.as_ref(), &request).await?;
             Ok(job(machine, mounted).await)
         });
         let value = outcome.value.expect("no power cut is asked for");
-        value.map_err(|source| ImageError::Mount { path: self.path.clone(), source })
+        value.map_err(|source| self.refused(source))
     }
 }
 
@@ -180,10 +240,6 @@ pub(crate) fn default_block_bytes(page_bytes: u32) -> u32 {
 
 fn known(options: &OpenOptions) -> Result<Known<'_>, ImageError> {
     let refuse = |option, reason| Err(ImageError::Option { option, reason });
-    if options.vid_header_offset.is_some() {
-        let reason = "neither JFFS2 nor YAFFS2 lies on UBI, which has such headers: leave it out";
-        return refuse("--vid-hdr-offset", reason.into());
-    }
     let file_system = match &options.file_system {
         Some(name) => match find_kind(name) {
             Ok(kind) => Some(kind.name),
@@ -191,6 +247,16 @@ fn known(options: &OpenOptions) -> Result<Known<'_>, ImageError> {
         },
         None => None,
     };
+    let of_ubi = [
+        ("--vid-hdr-offset", options.vid_header_offset.is_some()),
+        ("--volume", options.volume.is_some()),
+    ];
+    if let (Some("jffs2" | "yaffs2"), Some((option, _))) =
+        (file_system, of_ubi.iter().find(|(_, is_given)| *is_given))
+    {
+        let reason = "JFFS2 and YAFFS2 do not lie on UBI, which alone has such: leave it out";
+        return refuse(option, reason.into());
+    }
     let layout = options.oob_layout.as_deref().map(|name| (name, find_layout(name)));
     if let Some((name, None)) = layout {
         let known: Vec<&str> = LAYOUTS.iter().map(|layout| layout.name).collect();
@@ -223,7 +289,15 @@ fn known(options: &OpenOptions) -> Result<Known<'_>, ImageError> {
         let reason = format!("{block_bytes} is no size of an erase block: 1 byte to 16 MiB");
         return refuse("--block-size", reason);
     }
-    Ok(Known { file_system, layout, has_ecc, page_bytes, block_bytes })
+    Ok(Known {
+        file_system,
+        layout,
+        has_ecc,
+        page_bytes,
+        block_bytes,
+        is_block_size_given: options.block_bytes.is_some(),
+        vid_header_offset: options.vid_header_offset,
+    })
 }
 
 fn find_form(
@@ -234,6 +308,25 @@ fn find_form(
 ) -> Result<Form, ImageError> {
     if bytes.is_empty() {
         return Err(ImageError::content(path, "the file is empty"));
+    }
+    if let Some(form) = detect_ubi(bytes, known) {
+        return Ok(form);
+    }
+    if let Some((form, _)) = detect_bare(bytes, known) {
+        return Ok(form);
+    }
+    let of_ubi = [
+        ("--vid-hdr-offset", options.vid_header_offset.is_some()),
+        ("--volume", options.volume.is_some()),
+    ];
+    if let Some((option, _)) = of_ubi.iter().find(|(_, is_given)| *is_given) {
+        let reason = format!("no erase block of {} begins with UBI's header", path.display());
+        return Err(ImageError::Option { option, reason });
+    }
+    if known.file_system == Some("ubifs") {
+        let reason = "no erase block begins with UBI's header, nor is the beginning a superblock \
+                      of UBIFS; say --block-size if erase blocks have an uncommon size";
+        return Err(ImageError::content(path, reason));
     }
     if let Some(form) = detect(bytes, known) {
         return Ok(form);
@@ -250,7 +343,7 @@ fn find_form(
     let found = if is_blank {
         "all bytes are 0xFF, as on an erased chip; say --fs to see an empty file system"
     } else {
-        "neither nodes of JFFS2 nor tags of YAFFS2 are found in it; \
+        "neither headers of UBI, nor nodes of JFFS2, nor tags of YAFFS2 are found in it; \
          if it is one of them, say which: --fs, --oob-layout, --page-size"
     };
     Err(ImageError::content(path, found))
@@ -303,6 +396,8 @@ fn request_of(
     let kind = find_kind(form.file_system).map_err(failed)?;
     let mut request = MountRequest::read_only();
     request.profile = Some(kind.profile(options.profile.as_deref()).map_err(failed)?.to_owned());
+    request.ubi.volume.clone_from(&options.volume);
+    request.ubi.header_offset = form.ubi.map(|ubi| ubi.header_offset);
     if form.has_markers_in_band {
         request.options.push("clean-markers=in-band".into());
     }

@@ -5,6 +5,7 @@
 
 use crate::ImageError;
 use crate::load::default_block_bytes;
+use crate::make_ubi::UbiMakeOptions;
 use crate::source::{Content, Source, SourceNode};
 use mount::{Driver, MountRequest, Mounted, find_kind};
 use mtd::{LAYOUTS, OobLayout};
@@ -52,6 +53,8 @@ pub struct MakeOptions {
     pub mount_options: Vec<String>,
     /// No time is later: seconds since 1970 (`SOURCE_DATE_EPOCH`).
     pub latest_time: Option<i64>,
+    /// UBI and UBIFS.
+    pub ubi: UbiMakeOptions,
 }
 
 /// What was made.
@@ -73,23 +76,14 @@ pub fn make(from: &Path, to: &Path, options: &MakeOptions) -> Result<Made, Image
     let fs_error =
         |error: mount::MountError| ImageError::Option { option: "--fs", reason: error.to_string() };
     let kind = find_kind(&options.file_system).map_err(fs_error)?;
+    if kind.name == "ubifs" {
+        return crate::make_ubi::make_ubi(Some(from), to, options);
+    }
     let profile = kind
         .profile(options.profile.as_deref())
         .map_err(|error| ImageError::Option { option: "--profile", reason: error.to_string() })?;
     let (part, layout) = find_chip(options)?;
-    let mut source = Source::read(from)?;
-    if let Some(table) = &options.device_table {
-        source.apply_device_table(table)?;
-    }
-    if options.squashes_owners {
-        source.squash_owners();
-    }
-    if options.squashes_permissions {
-        source.squash_permissions();
-    }
-    if let Some(latest) = options.latest_time {
-        source.limit_times(latest);
-    }
+    let source = read_source(from, options)?;
     let names = source.nodes.len() as u64;
     let mut request = MountRequest {
         profile: Some(profile.to_owned()),
@@ -109,7 +103,25 @@ pub fn make(from: &Path, to: &Path, options: &MakeOptions) -> Result<Made, Image
     save(&outcome.chip, to, options).map(|(pages, file_bytes)| Made { names, pages, file_bytes })
 }
 
-fn find_chip(options: &MakeOptions) -> Result<(Part, &'static OobLayout), ImageError> {
+/// The tree with the changes that are asked for.
+pub(crate) fn read_source(from: &Path, options: &MakeOptions) -> Result<Source, ImageError> {
+    let mut source = Source::read(from)?;
+    if let Some(table) = &options.device_table {
+        source.apply_device_table(table)?;
+    }
+    if options.squashes_owners {
+        source.squash_owners();
+    }
+    if options.squashes_permissions {
+        source.squash_permissions();
+    }
+    if let Some(latest) = options.latest_time {
+        source.limit_times(latest);
+    }
+    Ok(source)
+}
+
+pub(crate) fn find_chip(options: &MakeOptions) -> Result<(Part, &'static OobLayout), ImageError> {
     let refuse = |option, reason| ImageError::Option { option, reason };
     let mut part = match find_part(&options.part) {
         Some(part) => part,
@@ -147,7 +159,7 @@ fn find_chip(options: &MakeOptions) -> Result<(Part, &'static OobLayout), ImageE
     Ok((part, layout))
 }
 
-async fn copy(mounted: &Mounted, source: &Source) -> Result<(), ImageError> {
+pub(crate) async fn copy(mounted: &Mounted, source: &Source) -> Result<(), ImageError> {
     for (path, node) in &source.nodes {
         if !path.is_empty() {
             copy_node(mounted, path, node).await?;
@@ -292,17 +304,25 @@ fn save(chip: &Chip, to: &Path, options: &MakeOptions) -> Result<(u32, u64), Ima
             used.max(pages as u32)
         }
     };
-    let failed = ImageError::io(to);
+    let bytes = finish(to, |to| write_pages(chip, to, &blocks, pages, options.has_oob))?;
+    Ok((pages, bytes))
+}
+
+/// Writes a file that appears when it is complete.
+pub(crate) fn finish<T>(
+    to: &Path,
+    write: impl FnOnce(&Path) -> std::io::Result<T>,
+) -> Result<T, ImageError> {
     let mut unfinished = to.as_os_str().to_owned();
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
-    let written = write_pages(chip, &unfinished, &blocks, pages, options.has_oob)
-        .and_then(|bytes| std::fs::rename(&unfinished, to).map(|()| bytes));
+    let written =
+        write(&unfinished).and_then(|done| std::fs::rename(&unfinished, to).map(|()| done));
     if written.is_err() {
         // The reason is told; what was never made need not be removed.
         let _ = std::fs::remove_file(&unfinished);
     }
-    Ok((pages, written.map_err(failed)?))
+    written.map_err(ImageError::io(to))
 }
 
 fn write_pages(

@@ -11,7 +11,7 @@ mod support;
 
 use image::{Image, OpenOptions, PageState};
 use random::Stream;
-use samples::{BLOCK_BYTES, sample};
+use samples::{BLOCK_BYTES, block_bytes, sample};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use vfs::{Manifest, ReadLimits};
@@ -28,7 +28,7 @@ fn options(file_system: Option<&str>, ecc: Option<&str>) -> OpenOptions {
     OpenOptions {
         file_system: file_system.map(str::to_owned),
         ecc: ecc.map(str::to_owned),
-        block_bytes: Some(BLOCK_BYTES),
+        block_bytes: Some(file_system.map_or(BLOCK_BYTES, block_bytes)),
         ..OpenOptions::default()
     }
 }
@@ -59,14 +59,25 @@ fn flip(bytes: &mut [u8], bit: usize) {
 /// Every single wrong bit of a page is made good, and bits of the data are counted. The block of the
 /// page alone is an image whose checks take no time; every 61st bit the whole image is mounted.
 fn flip_all_of(bytes: &[u8], page: usize, name: &str) {
-    let options = options(Some(if name.starts_with("YAFFS2") { "yaffs2" } else { "jffs2" }), None);
+    let file_system = match name.split(' ').next() {
+        Some("YAFFS2") => "yaffs2",
+        Some("UBI") => "ubifs",
+        _ => "jffs2",
+    };
+    let options = options(Some(file_system), None);
+    let stride = block_bytes(file_system) as usize / 2048 * PAGE_BYTES;
     let expected = tree(&load(bytes, &options).expect("sound"));
     let report = load(bytes, &options).expect("sound").check_within(FILE_BYTES_MAX);
     let report = report.expect("it mounts");
     assert_eq!((report.findings, report.corrected_bits), (Vec::new(), 0), "{name}");
-    let block = page / 8 * 8 * PAGE_BYTES..(page / 8 + 1) * 8 * PAGE_BYTES;
+    let block = page * PAGE_BYTES / stride * stride..(page * PAGE_BYTES / stride + 1) * stride;
+    // A block whose first header is damaged is told to be UBI's by another.
+    let other = if file_system == "ubifs" { &bytes[..stride] } else { &[] };
     let layout = OpenOptions { oob_layout: Some("linux-large".into()), ..options.clone() };
-    let alone = |bytes: &[u8]| load(bytes, &layout).expect("one bit is no reason").check_medium().0;
+    let alone = |bytes: &[u8]| {
+        let bytes = [other, bytes].concat();
+        load(&bytes, &layout).expect("one bit is no reason").check_medium().0
+    };
     let clean = alone(&bytes[block.clone()]);
     let mut damaged = bytes.to_vec();
     for bit in 0..8 * PAGE_BYTES {
@@ -135,6 +146,29 @@ fn every_bit_of_yaffs2s_pages_is_corrected() {
     }
 }
 
+#[test]
+fn every_bit_of_ubis_pages_is_corrected() {
+    let bytes = sample("ubifs", true);
+    let begins =
+        |kind: u8| move |data: &[u8]| data[..4] == [0x31, 0x18, 0x10, 0x06] && data[20] == kind;
+    // The name stands in the first record of the volume table.
+    let is_table = |data: &[u8]| data[16..].starts_with(b"nandlab\0");
+    for (name, page) in [
+        (
+            "UBI headers",
+            find_page(&bytes, |data, _| data.starts_with(b"UBI#") && data[512] == b'U'),
+        ),
+        ("UBI volume table", find_page(&bytes, |data, _| is_table(data))),
+        ("UBI superblock", find_page(&bytes, |data, _| begins(6)(data))),
+        ("UBI master", find_page(&bytes, |data, _| begins(7)(data))),
+        ("UBI reference", find_page(&bytes, |data, _| begins(8)(data))),
+        ("UBI index", find_page(&bytes, |data, _| begins(9)(data))),
+        ("UBI inode", find_page(&bytes, |data, _| begins(0)(data))),
+    ] {
+        flip_all_of(&bytes, page, name);
+    }
+}
+
 /// Flips bits of the pages that hold something, all over an image.
 fn flip_some(bytes: &mut [u8], count: u64, stream: &mut Stream) {
     let pages: Vec<usize> = (0..bytes.len() / PAGE_BYTES)
@@ -166,6 +200,11 @@ fn flip_many(file_system: &'static str) {
 #[test]
 fn jffs2_survives_100_000_flips() {
     flip_many("jffs2");
+}
+
+#[test]
+fn ubifs_survives_100_000_flips() {
+    flip_many("ubifs");
 }
 
 #[test]
@@ -230,7 +269,11 @@ fn seal_nodes(data: &mut [u8]) {
 fn try_forged(file_system: &'static str, bytes: &[u8], seed: u64) {
     let mut stream = Stream::new(seed, "forgery");
     let mut damaged = bytes.to_vec();
-    forge(&mut damaged, &mut stream);
+    if file_system == "ubifs" {
+        forge_ubi(&mut damaged, &mut stream);
+    } else {
+        forge(&mut damaged, &mut stream);
+    }
     try_all(&damaged, &options(Some(file_system), None), &format!("{file_system} forged {seed}"));
 }
 
@@ -246,6 +289,102 @@ fn senseless_fields_with_sound_codes_never_panic() {
     }
 }
 
+/// The places of what has a CRC in the data of a block of UBI, with their lengths: both headers, records of
+/// the volume table, nodes.
+fn places_of(data: &[u8]) -> Vec<(usize, usize)> {
+    let mut places = Vec::new();
+    for (at, magic) in [(0, b"UBI#"), (512, b"UBI!")] {
+        if data[at..].starts_with(magic) {
+            places.push((at, 64));
+        }
+    }
+    if data[512 + 8..512 + 12] == ubi::headers::LAYOUT_VOLUME.to_be_bytes() {
+        places.extend((0..8).map(|record| (2048 + 172 * record, 172)));
+    }
+    let mut at = 2048;
+    while at + 24 <= data.len() {
+        let length = u32::from_le_bytes(data[at + 16..at + 20].try_into().expect("four bytes"));
+        let length = length as usize;
+        if data[at..].starts_with(&[0x31, 0x18, 0x10, 0x06])
+            && (24..=data.len() - at).contains(&length)
+        {
+            places.push((at, length));
+            at += length.next_multiple_of(8);
+        } else {
+            at += 8;
+        }
+    }
+    places
+}
+
+/// Makes the CRC right of what stands at a place.
+fn seal_place(bytes: &mut [u8]) {
+    use ubi::headers::crc32;
+    if bytes.starts_with(&[0x31, 0x18, 0x10, 0x06]) {
+        // The length is what it was, so that the CRC covers what it should.
+        let length = bytes.len() as u32;
+        bytes[16..20].copy_from_slice(&length.to_le_bytes());
+        let sum = crc32(&bytes[8..]);
+        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+    } else {
+        let covered = bytes.len() - 4;
+        let sum = crc32(&bytes[..covered]);
+        bytes[covered..].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+/// Senseless fields in headers, records and nodes of any kind, with sound CRCs and sound codes.
+fn forge_ubi(bytes: &mut [u8], stream: &mut Stream) {
+    let layout = mtd::find_layout("linux-large").expect("in the table");
+    let pages = block_bytes("ubifs") as usize / 2048;
+    let changes = 1 + stream.below(6);
+    for _ in 0..changes {
+        let blocks = bytes.len() / (pages * PAGE_BYTES);
+        let block = stream.below(blocks as u32) as usize * pages * PAGE_BYTES;
+        let block = &mut bytes[block..block + pages * PAGE_BYTES];
+        let mut data: Vec<u8> =
+            block.chunks(PAGE_BYTES).flat_map(|page| &page[..2048]).copied().collect();
+        let places = places_of(&data);
+        if places.is_empty() {
+            continue;
+        }
+        let (at, length) = places[stream.below(places.len() as u32) as usize];
+        let place = &mut data[at..at + length];
+        for _ in 0..=stream.below(3) {
+            // Most of what matters stands at the beginning.
+            let room = if stream.below(3) == 0 { length } else { length.min(176) };
+            let from = stream.below(room as u32) as usize;
+            let count = [1, 2, 4, 8][stream.below(4) as usize].min(length - from);
+            let value = match stream.below(6) {
+                0 => 0,
+                1 => u64::MAX,
+                2 => stream.below(0x200).into(),
+                3 => 1 << stream.below(64),
+                4 => 0x8000_0000,
+                _ => stream.next_u64(),
+            };
+            place[from..from + count].copy_from_slice(&value.to_le_bytes()[..count]);
+        }
+        seal_place(place);
+        for (page, data) in block.chunks_mut(PAGE_BYTES).zip(data.chunks(2048)) {
+            if data != &page[..2048] {
+                page[..2048].copy_from_slice(data);
+                layout.protect(data, &mut page[2048..]);
+            }
+        }
+    }
+}
+
+#[test]
+fn senseless_fields_of_ubi_and_ubifs_never_panic() {
+    for unmounts in [true, false] {
+        let bytes = sample("ubifs", unmounts);
+        for seed in 0..1500 {
+            try_forged("ubifs", &bytes, seed);
+        }
+    }
+}
+
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut stream = Stream::new(seed, "noise");
     (0..bytes).map(|_| stream.next_u64() as u8).collect()
@@ -257,7 +396,7 @@ fn random_bytes_are_refused_or_found_empty() {
         let noise = noise(seed, bytes);
         let error = load(&noise, &options(None, None)).err().expect("refused").to_string();
         assert!(error.contains("damaged: ") && error.contains("--fs"), "{error}");
-        for file_system in ["jffs2", "yaffs2"] {
+        for file_system in ["jffs2", "ubifs", "yaffs2"] {
             for ecc in [None, Some("none")] {
                 try_all(&noise, &options(Some(file_system), ecc), &format!("noise {seed}"));
             }
@@ -272,15 +411,17 @@ fn random_bytes_are_refused_or_found_empty() {
 
 #[test]
 fn truncated_dumps_say_so() {
-    for file_system in ["jffs2", "yaffs2"] {
+    for file_system in ["jffs2", "ubifs", "yaffs2"] {
         let bytes = sample(file_system, true);
         let mut stream = Stream::new(3, "lengths");
+        let options =
+            OpenOptions { block_bytes: Some(block_bytes(file_system)), ..options(None, None) };
         for _ in 0..60 {
             let length = 1 + stream.below(bytes.len() as u32 - 1) as usize;
             let case = format!("{file_system} cut to {length}");
-            try_all(&bytes[..length], &options(None, None), &case);
+            try_all(&bytes[..length], &options, &case);
             if !length.is_multiple_of(PAGE_BYTES)
-                && let Ok(image) = load(&bytes[..length], &options(None, None))
+                && let Ok(image) = load(&bytes[..length], &options)
             {
                 assert!(!image.form.has_oob || image.notes[0].contains("cut short"), "{case}");
             }
@@ -315,11 +456,12 @@ fn fuzz() {
     let seconds = std::env::var("NANDLAB_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
     let Some(seconds) = seconds.map(Duration::from_secs) else { return };
     let start = Instant::now();
-    let samples = ["jffs2", "yaffs2"].map(|name| (name, sample(name, true), sample(name, false)));
+    let samples =
+        ["jffs2", "ubifs", "yaffs2"].map(|name| (name, sample(name, true), sample(name, false)));
     let mut cases = 0;
     while start.elapsed() < seconds {
         let seed = 1_000_000 + cases;
-        let (name, clean, unclean) = &samples[seed as usize % 2];
+        let (name, clean, unclean) = &samples[seed as usize % 3];
         let bytes = if seed % 4 < 2 { clean } else { unclean };
         try_forged(name, bytes, seed);
         let mut stream = Stream::new(seed, "fuzz");

@@ -105,17 +105,22 @@ impl Machine {
         kind: &'static Kind,
         request: &MountRequest,
     ) -> Result<Mounted, MountError> {
-        let file_system = Rc::new((kind.mount)(self, request).await?);
+        Ok(self.mounted((kind.mount)(self, request).await?, request.has_write_back))
+    }
+
+    /// A file system with the layer above it, which writes back by time or not.
+    pub(crate) fn mounted(&self, file_system: AnyFileSystem, has_write_back: bool) -> Mounted {
+        let file_system = Rc::new(file_system);
         let vfs = if file_system.has_page_cache() {
             let mut board = self.board.clone();
-            if !request.has_write_back {
+            if !has_write_back {
                 Rc::make_mut(&mut board).writeback.dirty_writeback_centisecs = 0;
             }
             Vfs::cached(&self.sim, &self.cpus, &board, file_system.clone())
         } else {
             Vfs::new(&self.sim, file_system.clone())
         };
-        Ok(Mounted { file_system, vfs: Rc::new(vfs) })
+        Mounted { file_system, vfs: Rc::new(vfs) }
     }
 }
 

@@ -1,11 +1,13 @@
 //! UBIFS over UBI in the table of file systems.
 
 use crate::kind::{Kind, MountError, MountRequest, UbiRequest, unknown_option};
-use crate::{AnyFileSystem, Machine};
+use crate::{AnyFileSystem, Machine, Mounted};
 use posix::{Errno, FileSystem, Memory};
 use std::rc::Rc;
 use ubi::{AttachOptions, FormatOptions, Ubi, VolumeKind, VolumeOptions};
-use ubifs::{Compressor, CpuCosts, MountOptions, Ubifs, Volume, find_profile};
+use ubifs::{
+    Compressor, CpuCosts, MemoryVolume, MountOptions, NewFileSystem, Ubifs, Volume, find_profile,
+};
 
 pub(crate) const KIND: Kind = Kind {
     name: "ubifs",
@@ -21,8 +23,8 @@ const VOLUME: &str = "nandlab";
 pub struct UbifsMount {
     /// The file system.
     pub file_system: Ubifs,
-    /// The device.
-    pub ubi: Rc<Ubi>,
+    /// The device; none under a volume in memory.
+    pub ubi: Option<Rc<Ubi>>,
     /// The mount attached the device, and its end detaches it.
     is_attached_here: bool,
 }
@@ -30,8 +32,8 @@ pub struct UbifsMount {
 impl UbifsMount {
     pub(crate) async fn unmount(&self) -> Result<(), Errno> {
         let done = self.file_system.unmount().await;
-        if self.is_attached_here {
-            self.ubi.detach();
+        if let (Some(ubi), true) = (&self.ubi, self.is_attached_here) {
+            ubi.detach();
         }
         done
     }
@@ -39,13 +41,13 @@ impl UbifsMount {
     /// Structures of both layers.
     pub(crate) fn memory(&self) -> Memory {
         let mut kinds = self.file_system.memory().kinds;
-        kinds.extend(self.ubi.memory_use().kinds);
+        kinds.extend(self.ubi.iter().flat_map(|ubi| ubi.memory_use().kinds));
         kinds.sort_unstable();
         Memory { kinds }
     }
 
     pub(crate) fn findings(&self) -> Vec<String> {
-        let mut findings = self.ubi.findings();
+        let mut findings = self.ubi.as_ref().map_or_else(Vec::new, |ubi| ubi.findings());
         findings.extend(self.file_system.findings());
         findings
     }
@@ -60,6 +62,25 @@ impl Machine {
         let ubi = attach(self, request).await?;
         *self.attached.borrow_mut() = Some(ubi.clone());
         Ok(ubi)
+    }
+
+    /// Mounts UBIFS on a volume in memory, without UBI and the chip; an empty one becomes a file system
+    /// of sizes that may be chosen.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub async fn mount_volume(
+        &self,
+        volume: Rc<MemoryVolume>,
+        request: &MountRequest,
+        new: NewFileSystem,
+    ) -> Result<Mounted, MountError> {
+        let options = MountOptions { new, ..parse(request, self)? };
+        let volume = Volume::Memory(volume);
+        let mounted = Ubifs::mount(&self.sim, self.cpus.clone(), volume, options).await;
+        let file_system = mounted.map_err(|error| medium(error.to_string()))?;
+        let mount = UbifsMount { file_system, ubi: None, is_attached_here: false };
+        Ok(self.mounted(AnyFileSystem::Ubifs(mount), request.has_write_back))
     }
 
     /// The device that is attached to UBI.
@@ -210,7 +231,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
     let mounted = Ubifs::mount(&machine.sim, machine.cpus.clone(), volume, options).await;
     match mounted {
         Ok(file_system) => {
-            Ok(AnyFileSystem::Ubifs(UbifsMount { file_system, ubi, is_attached_here }))
+            Ok(AnyFileSystem::Ubifs(UbifsMount { file_system, ubi: Some(ubi), is_attached_here }))
         }
         Err(error) => {
             if is_attached_here {

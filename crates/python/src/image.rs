@@ -1,7 +1,10 @@
 //! Images of raw NAND: `nandlab image`.
 
 use crate::failed;
-use image::{ExtractOptions, Image, MakeOptions, OpenOptions, Padding, Remark, Report, diff, make};
+use image::{
+    ExtractOptions, Image, MakeOptions, OpenOptions, Padding, Remark, Report, UbiMakeOptions, diff,
+    make, make_ubi,
+};
 use pyo3::prelude::*;
 use pyo3::wrap_pyfunction;
 use serde::Deserialize;
@@ -18,6 +21,7 @@ struct Opening {
     page_size: Option<u32>,
     block_size: Option<u32>,
     vid_hdr_offset: Option<u32>,
+    volume: Option<String>,
     profile: Option<String>,
 }
 
@@ -40,6 +44,17 @@ struct Making {
     profile: Option<String>,
     options: Vec<String>,
     source_date_epoch: Option<i64>,
+    bare: bool,
+    leb_size: Option<u32>,
+    max_leb_cnt: Option<u32>,
+    jrn_size: Option<u64>,
+    reserved: Option<u64>,
+    space_fixup: bool,
+    vid_hdr_offset: Option<u32>,
+    volume: Option<String>,
+    ubinize: Option<PathBuf>,
+    image_seq: Option<u32>,
+    erase_counter: u64,
 }
 
 fn open(path: &Path, options_json: &str) -> PyResult<Image> {
@@ -51,6 +66,7 @@ fn open(path: &Path, options_json: &str) -> PyResult<Image> {
         page_bytes: given.page_size,
         block_bytes: given.block_size,
         vid_header_offset: given.vid_hdr_offset,
+        volume: given.volume,
         profile: given.profile,
     };
     Image::open(path, &options).map_err(failed)
@@ -74,6 +90,7 @@ fn image_list(
             "rows": listing.to_json(has_hashes),
             "tsv": listing.manifest.to_tsv(),
             "damage": damage_json(&listing.damage),
+            "notes": listing.notes,
         });
         Ok(answer.to_string())
     })
@@ -156,7 +173,7 @@ fn image_diff(
 #[pyfunction]
 fn image_make(
     python: Python<'_>,
-    directory: PathBuf,
+    directory: Option<PathBuf>,
     path: PathBuf,
     options_json: &str,
 ) -> PyResult<String> {
@@ -179,8 +196,25 @@ fn image_make(
         profile: given.profile,
         mount_options: given.options,
         latest_time: given.source_date_epoch,
+        ubi: UbiMakeOptions {
+            is_bare: given.bare,
+            leb_bytes: given.leb_size,
+            max_leb_count: given.max_leb_cnt,
+            journal_bytes: given.jrn_size,
+            reserved_bytes: given.reserved,
+            fixes_space: given.space_fixup,
+            vid_header_offset: given.vid_hdr_offset,
+            volume: given.volume,
+            config: given.ubinize,
+            image_sequence: given.image_seq,
+            erase_counter: given.erase_counter,
+        },
     };
-    let made = python.detach(|| make(&directory, &path, &options)).map_err(failed)?;
+    let made = python.detach(|| match &directory {
+        Some(directory) => make(directory, &path, &options),
+        None => make_ubi(None, &path, &options),
+    });
+    let made = made.map_err(failed)?;
     Ok(json!({"names": made.names, "pages": made.pages, "bytes": made.file_bytes}).to_string())
 }
 

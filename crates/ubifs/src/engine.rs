@@ -69,6 +69,8 @@ pub(crate) struct Engine {
     /// Where the layer above keeps pages, if it has told.
     pub(crate) cached_pages: RefCell<Option<Weak<dyn CachedPages>>>,
     pub(crate) needs_recovery: Cell<bool>,
+    /// The last mount ended in order.
+    pub(crate) was_clean: Cell<bool>,
     pub(crate) is_mounting: Cell<bool>,
     pub(crate) is_ending: Cell<bool>,
     /// An error of the medium made the mount read-only.

@@ -22,7 +22,8 @@ pub(crate) async fn make_file_system(
     let compressor = options.compressor.unwrap_or(options.profile.compressor);
     let too_small = MountError::TooSmall { lebs: shape.leb_count, leb_bytes: shape.leb_bytes };
     let format = options.profile.made_format;
-    let mut superblock = Superblock::default_for(shape, format, compressor).ok_or(too_small)?;
+    let mut superblock =
+        Superblock::default_for(shape, format, compressor, options.new).ok_or(too_small)?;
     superblock.uuid = options.uuid;
     let layout = Layout::new(&superblock, shape);
     let align = |bytes: usize| bytes.next_multiple_of(shape.min_io_bytes as usize) as u32;

@@ -18,6 +18,7 @@ mod file_system;
 mod files;
 mod find;
 mod format;
+mod info;
 mod inode;
 mod journal;
 mod keys;
@@ -52,8 +53,9 @@ mod write_buffer;
 mod xattr;
 
 pub use compress::Compressor;
+pub use info::{Info, SuperblockInfo, ask_for_space_fixup, read_superblock};
 pub use memory_volume::{MemoryVolume, TornWrite, VolumeCounters};
 pub use mount::{MountError, Ubifs};
-pub use profile::{CpuCosts, MountOptions, PROFILES, Profile, find_profile};
+pub use profile::{CpuCosts, MountOptions, NewFileSystem, PROFILES, Profile, find_profile};
 pub use statistics::Statistics;
 pub use volume::{Volume, VolumeShape};

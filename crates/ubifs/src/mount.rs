@@ -229,6 +229,7 @@ impl Engine {
             sizes: RefCell::default(),
             cached_pages: RefCell::new(None),
             needs_recovery: Cell::new(false),
+            was_clean: Cell::new(true),
             is_mounting: Cell::new(true),
             is_ending: Cell::new(false),
             is_broken: Cell::new(false),
@@ -280,6 +281,7 @@ impl Engine {
         }
         let has_orphans = master.flags & flag::NO_ORPHANS == 0;
         self.needs_recovery.set(master.flags & flag::DIRTY != 0);
+        self.was_clean.set(!self.needs_recovery.get());
         self.begin_with(self.grown(Master { flags: master.flags & !flag::RECOVERED, ..master })?);
         if self.options.profile.reads_root_twice {
             self.read_node(master.root, kind::INDEX).await?;

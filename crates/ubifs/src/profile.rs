@@ -134,6 +134,19 @@ pub struct MountOptions {
     pub made_at: i64,
     /// Identity of a file system that is made.
     pub uuid: [u8; 16],
+    /// Sizes of a file system that is made.
+    pub new: NewFileSystem,
+}
+
+/// Sizes of a file system that is made on an empty volume; none: as the kernel chooses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NewFileSystem {
+    /// Eraseblocks that it may grow to (`mkfs.ubifs -c`).
+    pub max_leb_count: Option<u32>,
+    /// Bytes of the journal (`-j`).
+    pub journal_bytes: Option<u64>,
+    /// Bytes kept for the superuser (`-R`).
+    pub reserved_bytes: Option<u64>,
 }
 
 impl MountOptions {
@@ -149,6 +162,7 @@ impl MountOptions {
             costs: CpuCosts::default(),
             made_at: 0,
             uuid: [0; 16],
+            new: NewFileSystem::default(),
         }
     }
 }

@@ -5,6 +5,7 @@
 use crate::compress::Compressor;
 use crate::layout::{LptInput, LptShape, MIN_INDEX_LEBS};
 use crate::nodes::{SUPERBLOCK_BYTES, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+use crate::profile::NewFileSystem;
 use crate::volume::VolumeShape;
 
 /// Flags of the superblock.
@@ -202,6 +203,7 @@ impl Superblock {
         shape: VolumeShape,
         format: u32,
         compressor: Compressor,
+        new: NewFileSystem,
     ) -> Option<Self> {
         let (leb_bytes, leb_count) = (u64::from(shape.leb_bytes), shape.leb_count);
         if leb_count < MIN_LEBS || shape.leb_bytes < MIN_LEB_BYTES {
@@ -212,6 +214,10 @@ impl Superblock {
         if journal * leb_bytes > MAX_JOURNAL_BYTES {
             journal = MAX_JOURNAL_BYTES / leb_bytes;
         }
+        if let Some(bytes) = new.journal_bytes {
+            journal = (bytes / leb_bytes).clamp(MIN_JOURNAL_LEBS.into(), leb_count.into());
+        }
+        let max_leb_count = new.max_leb_count.unwrap_or(leb_count).max(leb_count);
         let reference = u64::from(64_u32.next_multiple_of(shape.min_io_bytes));
         let mut fewest = MIN_LEBS;
         // Twice the references that a full journal needs, one for the commit, one to write on meanwhile.
@@ -223,17 +229,19 @@ impl Superblock {
         let buds = (journal as u32).saturating_sub(log_lebs).max(MIN_BUD_LEBS);
         let orphan_lebs = MIN_ORPHAN_LEBS + u32::from(leb_count - fewest > 1);
         let both_lebs = leb_count.checked_sub(3 + log_lebs + orphan_lebs)?;
+        // The tree has room for all eraseblocks that may come.
         let input = LptInput {
             leb_bytes: shape.leb_bytes,
             min_io: shape.min_io_bytes,
-            leb_count,
-            max_leb_count: leb_count,
+            leb_count: max_leb_count,
+            max_leb_count,
             main_lebs: both_lebs,
             lpt_lebs: 2,
             saved_count: SAVED_COUNT,
             is_big: false,
         };
-        let (tree, lpt_lebs, main_lebs) = LptShape::fit(input, both_lebs)?;
+        let (tree, lpt_lebs, _) = LptShape::fit(input, both_lebs + (max_leb_count - leb_count))?;
+        let main_lebs = both_lebs.checked_sub(lpt_lebs)?;
         let mut rest = vec![0; SUPERBLOCK_BYTES - 124];
         if format >= NEWEST_FORMAT {
             // No hash algorithm: not authenticated.
@@ -245,7 +253,7 @@ impl Superblock {
             min_io: shape.min_io_bytes,
             leb_bytes: shape.leb_bytes,
             leb_count,
-            max_leb_count: leb_count,
+            max_leb_count,
             max_bud_bytes: u64::from(buds) * leb_bytes,
             log_lebs,
             lpt_lebs,
@@ -257,8 +265,9 @@ impl Superblock {
             compressor: compressor.number(),
             reserved_uid: 0,
             reserved_gid: 0,
-            reserved_bytes: (u64::from(main_lebs) * leb_bytes * RESERVED_PERCENT / 100)
-                .min(MAX_RESERVED_BYTES),
+            reserved_bytes: new.reserved_bytes.unwrap_or(
+                (u64::from(main_lebs) * leb_bytes * RESERVED_PERCENT / 100).min(MAX_RESERVED_BYTES),
+            ),
             time_unit_ns: 1_000_000_000,
             uuid: [0; 16],
             hash: 0,
@@ -272,6 +281,7 @@ impl Superblock {
 mod tests {
     use super::{Superblock, flag};
     use crate::compress::Compressor;
+    use crate::profile::NewFileSystem;
     use crate::volume::VolumeShape;
 
     const SHAPE: VolumeShape = VolumeShape {
@@ -282,7 +292,8 @@ mod tests {
     };
 
     fn made() -> Superblock {
-        Superblock::default_for(SHAPE, 4, Compressor::Lzo).expect("it fits")
+        Superblock::default_for(SHAPE, 4, Compressor::Lzo, NewFileSystem::default())
+            .expect("it fits")
     }
 
     #[test]
@@ -293,7 +304,8 @@ mod tests {
         assert_eq!(superblock.check(SHAPE, 4), Ok(()));
         assert_eq!(Superblock::parse(&superblock.to_bytes()), superblock);
         let small = VolumeShape { leb_count: 16, ..SHAPE };
-        assert!(Superblock::default_for(small, 4, Compressor::Lzo).is_none());
+        let new = NewFileSystem::default();
+        assert!(Superblock::default_for(small, 4, Compressor::Lzo, new).is_none());
     }
 
     #[test]

@@ -195,15 +195,17 @@ impl Engine {
             self.make_path_dirty(spot.znode).await?;
         }
         if found {
-            return self.replace_at(spot, place).await;
-        }
-        self.put_in(spot, key, place);
-        if self.is_mounting.get() {
-            // The entry that this one took the place of may be gone: no name matches it.
+            self.replace_at(spot, place).await
+        } else {
+            self.put_in(spot, key, place);
             drop(held);
-            return self.tnc_remove_name(key, b"").await;
+            if self.is_mounting.get() {
+                // A branch to the entry's place before it was collected may dangle: it goes with a
+                // name that nothing has.
+                return self.tnc_remove_name(key, b"").await;
+            }
+            Ok(())
         }
-        Ok(())
     }
 
     /// The collector moved a node; if the index leads elsewhere meanwhile, the copy is void

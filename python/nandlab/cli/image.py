@@ -2,7 +2,7 @@
 
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 EXIT_INCONSISTENT = 1
+_BARS_MAX = 10
 
 _KINDS = {
     "d": stat.S_IFDIR,
@@ -31,7 +32,7 @@ class Opening:
     """How to read an image, where its bytes are not to be asked."""
 
     fs: str | None = None
-    """jffs2 or yaffs2."""
+    """jffs2, ubifs or yaffs2."""
     oob_layout: str | None = None
     """A name from `nandlab list layouts`."""
     ecc: Literal["hamming", "none"] | None = None
@@ -41,7 +42,9 @@ class Opening:
     block_size: str | None = None
     """Data bytes of an erase block; 64 pages if left out, 32 small ones."""
     vid_hdr_offset: int | None = None
-    """Where UBI keeps its second header: not for JFFS2 and YAFFS2."""
+    """Where UBI keeps its second header, if not where the first ones say."""
+    volume: str | None = None
+    """Name of a volume of UBI; the only one if left out."""
     profile: str | None = None
     """Generation of the code that reads it, from `nandlab list file-systems`."""
 
@@ -53,6 +56,53 @@ class Opening:
             "vid_hdr_offset": _natural("--vid-hdr-offset", self.vid_hdr_offset),
         }
         return {**asdict(self), **sizes}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class UbiMaking:
+    """UBI and UBIFS, in the words of mkfs.ubifs and ubinize."""
+
+    bare: Annotated[bool, Parameter(negative=())] = False
+    """Write UBIFS without UBI, as mkfs.ubifs does."""
+    leb_size: str | None = None
+    """Bytes of a logical erase block, with --bare."""
+    max_leb_cnt: int | None = None
+    """Erase blocks that the file system may grow to; as many as the chip has if left out."""
+    jrn_size: str | None = None
+    """Size of the journal."""
+    reserved: str | None = None
+    """Space kept for root."""
+    space_fixup: Annotated[bool, Parameter(negative=())] = False
+    """Have the first mount fix up space that a flasher may have programmed."""
+    vid_hdr_offset: int | None = None
+    """Where UBI's second header stands: a sub-page, or 2048 for chips without them."""
+    volume: str | None = None
+    """Name of the volume: rootfs if left out; with --ubinize, the one that --from fills."""
+    ubinize: str | None = None
+    """Configuration of ubinize, with all volumes."""
+    image_seq: int | None = None
+    """Number that tells images apart; it follows from the contents if left out."""
+    erase_counter: int | None = None
+    """Erase counter of all blocks; 0 if left out."""
+
+    def given(self) -> str | None:
+        """The first option that was given."""
+        names = (name for name, value in asdict(self).items() if value not in (None, False))
+        return next((f"--{name.replace('_', '-')}" for name in names), None)
+
+    def for_engine(self) -> dict[str, Any]:
+        """The options as the engine takes them."""
+        return {
+            **asdict(self),
+            "leb_size": _bytes("--leb-size", self.leb_size),
+            "max_leb_cnt": _natural("--max-leb-cnt", self.max_leb_cnt),
+            "jrn_size": _bytes("--jrn-size", self.jrn_size),
+            "reserved": _bytes("--reserved", self.reserved),
+            "vid_hdr_offset": _natural("--vid-hdr-offset", self.vid_hdr_offset),
+            "image_seq": _natural("--image-seq", self.image_seq),
+            "erase_counter": _natural("--erase-counter", self.erase_counter) or 0,
+        }
 
 
 def application() -> "App":
@@ -80,12 +130,13 @@ def list_image(
     """List everything that an image holds.
 
     What cannot be read is listed with the type ? and told on standard error; the exit code is 1
-    then.
+    then. A static volume of UBI is listed as the file that it is extracted to.
 
     Parameters
     ----------
     image
-        Dump with or without spare areas, as nanddump, mkfs.jffs2 or mkyaffs2image write it.
+        Dump with or without spare areas, as nanddump, mkfs.jffs2, mkfs.ubifs, ubinize or
+        mkyaffs2image write it.
     hashes
         Read the files, and show their SHA-256.
     output_format
@@ -105,6 +156,8 @@ def list_image(
     else:
         for line in _lines(listing["rows"]):
             print(line)
+    for note in listing["notes"]:
+        print(f"nandlab: {image}: {note}", file=sys.stderr)
     return _tell(image, listing["damage"])
 
 
@@ -120,7 +173,8 @@ def extract(
     """Extract the tree of an image into a new directory.
 
     Nothing is written outside of the directory, which appears when it is complete. What cannot be
-    read or made is told on standard error; the exit code is 1 then.
+    read or made is told on standard error; the exit code is 1 then. A static volume of UBI becomes
+    the file VOLUME.bin. Attributes of users (user.*) are set where the host has such.
 
     Parameters
     ----------
@@ -200,7 +254,7 @@ def info(
     output_format: Annotated[Literal["text", "json"], Parameter(name="--format")] = "text",
     opening: Opening | None = None,
 ) -> int:
-    """Tell what an image is: file system, layout, blocks by state, ECC, use of space.
+    """Tell what an image is: file system, layout, blocks by state, ECC, volumes, use of space.
 
     Parameters
     ----------
@@ -220,13 +274,7 @@ def info(
         print_json(answer)
         return 0
     remarks: Sequence[str] = answer.pop("remarks")
-    facts = []
-    for group, values in answer.items():
-        if isinstance(values, Mapping):
-            facts += [(f"{group}: {_words(name)}", _shown(value)) for name, value in values.items()]
-        else:
-            facts.append((_words(group), _shown(values)))
-    print_table("", ("", ""), facts)
+    print_table("", ("", ""), list(_facts("", answer)))
     for remark in remarks:
         print_text(remark)
     return 0
@@ -278,34 +326,36 @@ def make(
     /,
     *,
     fs: str,
-    source: Annotated[str, Parameter(name="--from")],
+    source: Annotated[str | None, Parameter(name="--from")] = None,
     device_table: str | None = None,
     squash_uids: Annotated[bool, Parameter(negative=())] = False,
     squash_perms: Annotated[bool, Parameter(negative=())] = False,
     squash: Annotated[bool, Parameter(negative=())] = False,
     pad: str | None = None,
     size_limit: str | None = None,
-    oob: bool = True,
+    oob: bool | None = None,
     part: str = "nandsim-64MiB",
     blocks: int | None = None,
     page_size: str | None = None,
     profile: str | None = None,
     options: Annotated[list[str] | None, Parameter(name="--option", negative=())] = None,
+    compr: Literal["none", "lzo", "zlib", "zstd"] | None = None,
+    making: UbiMaking | None = None,
 ) -> int:
     """Make an image of a directory.
 
     The file system itself writes the image, on a blank chip; blocks without data at its end are
     left out. No time in it is later than SOURCE_DATE_EPOCH, if that is set. The same tree makes the
-    same image.
+    same image. UBIFS is put on UBI, on one volume or on those of a configuration of ubinize.
 
     Parameters
     ----------
     image
         File to write.
     fs
-        jffs2 or yaffs2.
+        jffs2, ubifs or yaffs2.
     source
-        Directory with the tree.
+        Directory with the tree; with --ubinize it may be left out.
     device_table
         Owners and devices, a line each, as mkfs.jffs2 takes them.
     squash_uids
@@ -319,7 +369,8 @@ def make(
     size_limit
         Refuse to make an image with more data bytes.
     oob
-        Write spare areas, with Linux's ECC; --no-oob writes data alone.
+        Write spare areas, with Linux's ECC: the default but for ubifs, where it makes a dump of a
+        whole chip that was flashed; --no-oob writes data alone.
     part
         A name from `nandlab list parts`, or a file.
     blocks
@@ -330,12 +381,23 @@ def make(
         Generation of the code, from `nandlab list file-systems`.
     options
         A mount option, such as compr=zlib; may be repeated.
+    compr
+        Compressor; lzo for ubifs if left out.
+    making
+        UBI and UBIFS.
 
     """
     import os
 
     from nandlab import engine
+    from nandlab.errors import NandlabError
     from nandlab.terminal.output import print_text
+
+    of_ubi = making or UbiMaking()
+    if fs != "ubifs" and (given := of_ubi.given()):
+        raise NandlabError(f"{given}: it goes with --fs ubifs alone; leave it out")
+    if source is None and of_ubi.ubinize is None:
+        raise NandlabError("--from: name a directory with the tree; or volumes, with --ubinize")
 
     made = engine.image_make(
         source,
@@ -348,13 +410,14 @@ def make(
             "pad_to_block": pad == "block",
             "pad_bytes": None if pad == "block" else _bytes("--pad", pad),
             "size_limit_bytes": _bytes("--size-limit", size_limit),
-            "oob": oob,
+            "oob": fs != "ubifs" if oob is None else oob,
             "part": part,
             "blocks": _natural("--blocks", blocks),
             "page_size": _bytes("--page-size", page_size),
             "profile": profile,
-            "options": options or [],
+            "options": (options or []) + ([f"compr={compr}"] if compr else []),
             "source_date_epoch": _epoch(os.environ.get("SOURCE_DATE_EPOCH")),
+            **of_ubi.for_engine(),
         },
     )
     print_text(
@@ -441,6 +504,35 @@ def _time(seconds: int) -> str:
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
+
+
+def _facts(prefix: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """All values of an object of objects, each under its path."""
+    for name, value in values.items():
+        if name == "blocks_by_erase_counter":
+            for counters, blocks in _histogram(value):
+                yield f"{prefix}blocks with erase counter {counters}", _shown(blocks)
+        elif isinstance(value, Mapping):
+            yield from _facts(f"{prefix}{_words(name)}: ", value)
+        elif isinstance(value, list):
+            for number, one in enumerate(value):
+                yield from _facts(f"{prefix}{_words(name)} {one.get('id', number)}: ", one)
+        else:
+            yield f"{prefix}{_words(name)}", "-" if value is None else _shown(value)
+
+
+def _histogram(blocks: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Blocks by their erase counter; in ranges of one width, where there are many counters."""
+    counters = {int(counter): count for counter, count in blocks.items()}
+    if not counters:
+        return
+    least, most = min(counters), max(counters)
+    width = -(-(most - least + 1) // _BARS_MAX)
+    for start in range(least, most + 1, width):
+        end = start + width - 1
+        count = sum(count for counter, count in counters.items() if start <= counter <= end)
+        if count:
+            yield (str(start) if width == 1 else f"{start} to {min(end, most)}"), count
 
 
 def _shown(value: object) -> str:

@@ -123,6 +123,7 @@ def script(
                 file_system=fs,
                 profile=profile,
                 blocks=blocks,
+                vid_hdr_offset=vid_hdr_offset,
                 image=image,
                 seed=seed,
                 dirty_writeback_centisecs=dirty_writeback_centisecs,

@@ -6,6 +6,7 @@ from pathlib import Path
 def validate(*, out: Path | None = None) -> int:
     """Replay the recorded workloads on raw NAND and compare operation counts with real code.
 
+    The page also tells where the order of operations first departs from the recorded one.
     Exit code 1 if a figure is not as near as asked and nothing explains that.
 
     Parameters
@@ -26,13 +27,13 @@ def validate(*, out: Path | None = None) -> int:
     with whole_files() as files:
         target = files.file(out)
         with progress_bar("validate") as progress:
-            figures = compare(find_workloads(), progress)
-        page = render(figures)
+            comparison = compare(find_workloads(), progress)
+        page = render(comparison)
         if target is None:
             sys.stdout.write(page)
         else:
             target.write_text(page, encoding="utf-8")
-    wrong = [one for one in figures if not one.holds and one.explanation is None]
+    wrong = [one for one in comparison.figures if not one.holds and one.explanation is None]
     for figure in wrong:
         print(f"differs: {figure.workload.name} {figure.phase} {figure.kind}", file=sys.stderr)
     return EXIT_DIFFERENT if wrong else 0

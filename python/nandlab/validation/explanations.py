@@ -17,9 +17,9 @@ _CHECKED_ONCE_MORE = (
     "up to 2 %"
 )
 _VERY_DIRTY_ONLY = (
-    "the recorded runs collected very dirty blocks only (12 erases each); the clock chooses a dirty "
-    "one for about one victim in eight, as the kernel does in the phases after it, and each costs "
-    "one more erase: the sum of the four phases agrees"
+    "the recorded runs collected very dirty blocks only (12 erases each); the clock chooses a "
+    "dirty one for about one victim in eight, as the kernel does in the phases after it, and each "
+    "costs one more erase: the sum of the four phases agrees"
 )
 
 EXPLAINED: dict[tuple[str, str, str], Explained] = {

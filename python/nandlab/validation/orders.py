@@ -17,7 +17,7 @@ _PHASE = "# phase "
 
 @dataclass(frozen=True)
 class PhaseOrder:
-    """How the order of a phase compares: the same, the same operations otherwise ordered, or else."""
+    """How the order of a phase compares: the same, the same operations reordered, or else."""
 
     name: str
     is_same: bool

@@ -2,7 +2,9 @@
 
 from statistics import fmean
 
-from nandlab.validation.comparison import Figure
+from nandlab.validation.comparison import Comparison, Figure
+from nandlab.validation.explanations import DEPARTURES
+from nandlab.validation.orders import Order
 from nandlab.validation.workloads import IMPLEMENTATIONS
 
 _HEAD = """\
@@ -16,7 +18,9 @@ returns; their work is added to the mount, for the border is a matter of timing.
 *recorded* is the mean of the recorded runs, with the least and the greatest where there were
 several. *here* is the mean over the seeds, *asked* how near it must be: `equal` compares the
 median of the seeds; elsewhere the mean must be within the share, or within 2 where fewer than
-20 operations are expected. Rows in which nothing happens, there or here, are left out.
+20 operations are expected (`or 2`: within 2 at any number). Rows in which nothing happens, there
+or here, are left out. A figure that is further away and is explained may be off by so much, and
+no more.
 """
 
 _NOTES = {
@@ -37,6 +41,17 @@ Differences that remain:
 - **Erases left to the next mount** (`delete`, `re2-mount`): blocks without live nodes are
   erased before or after the unmount, as the thread comes to them. Their sum agrees.
 """,
+    "ubifs": """\
+Equal is asked for attachments, the making of the volume and first mounts, and wherever two runs
+of the kernel agree on incompressible data; within 2 % on text; elsewhere within 2 % or 2.
+
+Differences that remain: inodes keep whole seconds, and one that is written again after a second
+has ended is dirty again. The seeds begin anywhere in a second; where the recorded runs did is not
+known. On a chip of 64 blocks that is full, such a node decides what is collected next.
+""",
+    "ubifs2048": """\
+As above, with UBI's volume identifier headers in pages of their own.
+""",
     "yaffs2": """\
 Differences that remain: the background task writes the headers of changed directories once a
 second. A phase that lasts across one more second has one program and one read more.
@@ -48,8 +63,9 @@ power cut were recorded with another script and are not compared.
 }
 
 
-def render(figures: list[Figure]) -> str:
+def render(comparison: Comparison) -> str:
     """The whole page."""
+    figures = comparison.figures
     parts = [_HEAD, _summary(figures)]
     for implementation in IMPLEMENTATIONS:
         own = [figure for figure in figures if figure.workload.implementation == implementation]
@@ -59,6 +75,7 @@ def render(figures: list[Figure]) -> str:
         parts.append(f"## {implementation.title}: profile `{implementation.profile}`{seeds}\n")
         parts += [_table(name, own) for name in dict.fromkeys(one.workload.name for one in own)]
         parts.append(_NOTES[implementation.name])
+    parts.append(_orders(comparison.orders))
     return "\n".join(parts)
 
 
@@ -91,12 +108,51 @@ def _table(workload: str, figures: list[Figure]) -> str:
         cells = [figure.phase, figure.kind, _recorded(figure), _number(fmean(figure.shown))]
         cells += [_difference(figure), str(figure.asked), verdict]
         lines.append(f"| {' | '.join(cells)} |")
-    explained = {
-        figure.phase: figure.explanation
-        for figure in figures
-        if figure.workload.name == workload and not figure.holds and figure.explanation
-    }
-    lines += [f"\n*{phase}*: {explanation}." for phase, explanation in explained.items()]
+    reasons: dict[str, list[str]] = {}
+    for figure in figures:
+        if figure.workload.name == workload and not figure.holds and figure.explanation:
+            reasons.setdefault(figure.explanation, []).append(f"{figure.phase} {figure.kind}")
+    lines += [f"\n*{', '.join(places)}*: {reason}." for reason, places in reasons.items()]
+    return "\n".join([*lines, ""])
+
+
+_ORDERS_HEAD = """\
+## The order of operations
+
+Of one run of each workload every operation was recorded in order. *in step* is how many operations
+are the same, at the same places of the chip, before the first that differs; of the phases, how many
+are the same throughout, and how many more have the same operations in another order. With several
+seeds, the one that keeps step for longest is shown. `R`, `S` and `O` read a page, a part of one or
+a spare area; `P` and `Q` program a page or a spare area; `E` erases a block.
+"""
+
+
+def _orders(orders: list[Order]) -> str:
+    lines = [
+        _ORDERS_HEAD,
+        "| workload | operations | in step | phases | same | reordered | first departs in "
+        "| recorded | here |",
+        "|---|---:|---:|---:|---:|---:|---|---|---|",
+    ]
+    for order in orders:
+        same = sum(phase.is_same for phase in order.phases)
+        reordered = sum(phase.has_same_operations for phase in order.phases) - same
+        cells = [order.workload.name, f"{order.length:,}", f"{order.in_step:,}"]
+        cells += [str(len(order.phases)), str(same), str(reordered)]
+        if departure := order.departure:
+            cells.append(f"{departure.phase}, operation {departure.number:,}")
+            cells += [
+                f"`{line}`" if line else "none" for line in (departure.recorded, departure.shown)
+            ]
+        else:
+            cells += ["nowhere", "", ""]
+        lines.append(f"| {' | '.join(cells)} |")
+    reasons: dict[str, list[str]] = {}
+    for order in orders:
+        if order.departure and order.workload.name in DEPARTURES:
+            _, reason = DEPARTURES[order.workload.name]
+            reasons.setdefault(reason, []).append(order.workload.name)
+    lines += [f"\n*{', '.join(names)}*: {reason}." for reason, names in reasons.items()]
     return "\n".join([*lines, ""])
 
 

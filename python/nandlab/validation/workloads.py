@@ -36,9 +36,9 @@ class Implementation:
 
 IMPLEMENTATIONS = (
     Implementation("jffs2", "JFFS2 of Linux 6.12", "jffs2", "linux-6.12", "emulated-pc", 20),
-    Implementation("ubifs", "UBIFS of Linux 6.12", "ubifs", "linux-6.12", None, 1),
+    Implementation("ubifs", "UBIFS of Linux 6.12", "ubifs", "linux-6.12", None, 11),
     Implementation(
-        "ubifs2048", "UBIFS of Linux 6.12, UBI's headers in pages", "ubifs", "linux-6.12", None, 1
+        "ubifs2048", "UBIFS of Linux 6.12, UBI's headers in pages", "ubifs", "linux-6.12", None, 11
     ),
     Implementation("yaffs2", "YAFFS2's module on Linux 6.1", "yaffs2", "linux-6.1", None, 1),
     Implementation("yaffsdirect", "YAFFS2's library", "yaffs2", "yaffs-direct", None, 1),

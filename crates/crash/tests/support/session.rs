@@ -2,7 +2,7 @@
 
 use super::calls::Call;
 use crash::{LOST_GROWTH, Tree, find_guarantee};
-use mount::{Driver, Kind, Machine, MountRequest, Mounted, run};
+use mount::{Driver, Kind, Machine, MountRequest, Mounted, UbiRequest, run};
 use mtd::find_layout;
 use nand::Chip;
 use posix::{Attributes, Caller, Errno, FileSystem, FileType, SpaceUse, Time};
@@ -52,7 +52,9 @@ pub(crate) fn carry_out(
         let (model, calls, counts) = (model.clone(), calls.clone(), met.clone());
         let driver = Driver::of_tool(find_layout("linux-large").expect("in the table"));
         let outcome = run(chip, &driver, first as u64, async move |machine| {
-            let request = MountRequest { profile: Some(profile.into()), ..Default::default() };
+            // UBI keeps as many blocks for bad ones as on a chip of 64 MiB.
+            let ubi = UbiRequest { chip_blocks: Some(512), ..UbiRequest::default() };
+            let request = MountRequest { profile: Some(profile.into()), ubi, ..Default::default() };
             let mounted = machine.mount(kind, &request).await;
             let mounted = mounted.map_err(|error| (first, error.to_string()))?;
             let session = Session::new(&machine, mounted, model, counts, profile);
@@ -142,7 +144,9 @@ impl Session {
         }
         self.compare().await?;
         if is_clean {
-            return told("umount", self.mounted.unmount().await);
+            let done = self.mounted.unmount().await;
+            let findings = self.mounted.file_system.findings().await;
+            return done.map_err(|error| format!("umount: {error}; {findings:?}"));
         }
         told("sync", self.mounted.vfs.sync().await)
     }
@@ -384,6 +388,10 @@ impl Session {
 
     /// All that is there is the same, in open files without names as well.
     async fn compare(&self) -> Result<(), String> {
+        if self.mounted.file_system.writes_back() {
+            // The tree is read below the page cache.
+            told("sync", self.mounted.vfs.sync().await)?;
+        }
         let read = |(path, error): (Vec<u8>, Errno)| {
             format!("{} cannot be read: {error}", String::from_utf8_lossy(&path))
         };

@@ -8,6 +8,10 @@ pub(crate) const CHIP_BLOCKS: u32 = 512;
 /// Longest `sleep` or `settle`: half an hour, for this clock is real.
 const MILLISECONDS_MAX: u64 = 30 * 60 * 1000;
 
+const NOT_ATTACHED: &str =
+    "the chip is not attached to UBI: `cmd ubiattach -m 0 -d 0 /dev/ubi_ctrl` must come first";
+const ATTACHED: &str = "the chip is attached to UBI: `cmd ubidetach -d 0` must come first";
+
 /// A line that cannot be carried out, with its number.
 pub(crate) type LineError = (usize, String);
 
@@ -23,8 +27,8 @@ pub(crate) struct Plan {
 
 /// Reads a script and looks for lines that the kernel, or the machine around it, has not.
 ///
-/// A script that neither mounts nor unmounts is mounted before its first line and unmounted after
-/// its last. `file_system` is that of `mount -`.
+/// A script that neither mounts nor unmounts, nor does anything with UBI, is mounted before its first
+/// line and unmounted after its last. `file_system` is that of `mount -`.
 ///
 /// # Errors
 /// The first such line.
@@ -33,7 +37,15 @@ pub(crate) fn plan(text: &str, file_system: Option<&str>) -> Result<Plan, LineEr
     let mounts = |command: &Command| {
         matches!(
             command.step,
-            Step::Harness(Harness::Mount { .. } | Harness::MountGiven { .. } | Harness::Unmount)
+            Step::Harness(
+                Harness::Mount { .. }
+                    | Harness::MountGiven { .. }
+                    | Harness::Unmount
+                    | Harness::Format { .. }
+                    | Harness::Attach(_)
+                    | Harness::MakeVolume(_)
+                    | Harness::Detach
+            )
         )
     };
     if !commands.iter().any(mounts) {
@@ -42,8 +54,14 @@ pub(crate) fn plan(text: &str, file_system: Option<&str>) -> Result<Plan, LineEr
         commands.insert(0, Command { line: first, step: mount });
         commands.push(Command { line: last, step: Step::Harness(Harness::Unmount) });
     }
-    let mut state =
-        State { file_system, is_mounted: false, has_chip: true, kept: BTreeSet::new(), wait: 0 };
+    let mut state = State {
+        file_system,
+        is_mounted: false,
+        is_attached: false,
+        has_chip: true,
+        kept: BTreeSet::new(),
+        wait: 0,
+    };
     for command in &commands {
         state.step(&command.step).map_err(|reason| (command.line, reason))?;
     }
@@ -59,6 +77,7 @@ pub(crate) fn plan(text: &str, file_system: Option<&str>) -> Result<Plan, LineEr
 struct State<'a> {
     file_system: Option<&'a str>,
     is_mounted: bool,
+    is_attached: bool,
     has_chip: bool,
     kept: BTreeSet<String>,
     wait: u64,
@@ -75,7 +94,6 @@ impl State<'_> {
     }
 
     fn harness(&mut self, line: &Harness) -> Result<(), String> {
-        let in_use = "the chip is in use: an umount line must come first";
         match line {
             Harness::Mount { file_system, .. } => {
                 if let Some(asked) = self.file_system
@@ -86,11 +104,14 @@ impl State<'_> {
                          or change the line to `mount -`"
                     ));
                 }
+                if file_system == "ubifs" && !self.is_attached {
+                    return Err(NOT_ATTACHED.into());
+                }
                 self.mount(file_system)
             }
             Harness::MountGiven { .. } => {
                 let file_system =
-                    self.file_system.ok_or("which file system is mounted? give --fs: jffs2")?;
+                    self.file_system.ok_or("which file system is mounted? give --fs: jffs2, ubifs")?;
                 self.mount(file_system)
             }
             Harness::Unmount if !self.is_mounted => Err("nothing is mounted".into()),
@@ -99,15 +120,23 @@ impl State<'_> {
                 Ok(())
             }
             Harness::Settle { milliseconds } => self.wait(*milliseconds),
-            Harness::Format { .. }
-            | Harness::Attach(_)
-            | Harness::MakeVolume(_)
-            | Harness::Detach => {
-                Err("UBI is not carried out in a kernel: only JFFS2 is, as `mount jffs2 mtd0 -`"
-                    .into())
+            Harness::Format { .. } => self.needs_idle_chip(),
+            Harness::Attach(_) => {
+                self.needs_idle_chip()?;
+                self.is_attached = true;
+                Ok(())
             }
-            Harness::RemoveChip | Harness::Load(_) if self.is_mounted => Err(in_use.into()),
+            Harness::MakeVolume(_) if self.is_attached => Ok(()),
+            Harness::Detach if self.is_mounted => {
+                Err("a volume is mounted: an umount line must come first".into())
+            }
+            Harness::Detach if self.is_attached => {
+                self.is_attached = false;
+                Ok(())
+            }
+            Harness::MakeVolume(_) | Harness::Detach => Err(NOT_ATTACHED.into()),
             Harness::RemoveChip => {
+                self.needs_idle_chip()?;
                 self.has_chip = false;
                 Ok(())
             }
@@ -127,7 +156,7 @@ impl State<'_> {
             Harness::Load(name) if !self.kept.contains(name) => {
                 Err(format!("no chip was kept as `{name}`: snap or save it first"))
             }
-            Harness::Load(_) => self.needs_chip(),
+            Harness::Load(_) => self.needs_idle_chip(),
             Harness::PowerCut => Err(
                 "the power of a chip within a kernel cannot be cut: `powercut` is carried out by the \
                  simulation only, without --in kernel"
@@ -144,8 +173,23 @@ impl State<'_> {
     fn mount(&mut self, file_system: &str) -> Result<(), String> {
         check_file_system(file_system)?;
         self.needs_chip()?;
+        if self.is_attached && file_system != "ubifs" {
+            return Err(ATTACHED.into());
+        }
         if std::mem::replace(&mut self.is_mounted, true) {
             return Err("a file system is mounted already: umount it first".into());
+        }
+        Ok(())
+    }
+
+    /// The chip is there, and neither mounted nor attached.
+    fn needs_idle_chip(&self) -> Result<(), String> {
+        self.needs_chip()?;
+        if self.is_mounted {
+            return Err("the chip is in use: an umount line must come first".into());
+        }
+        if self.is_attached {
+            return Err(ATTACHED.into());
         }
         Ok(())
     }
@@ -169,13 +213,13 @@ impl State<'_> {
 
 fn check_file_system(name: &str) -> Result<(), String> {
     match name {
-        "jffs2" => Ok(()),
+        "jffs2" | "ubifs" => Ok(()),
         "yaffs2" => Err(
-            "no distribution kernel has YAFFS2: only JFFS2 is carried out in a kernel; leave --in \
-             kernel out for the simulation"
+            "no distribution kernel has YAFFS2: JFFS2 and UBIFS are carried out in a kernel; leave \
+             --in kernel out for the simulation"
                 .into(),
         ),
-        _ => Err(format!("{name} is not carried out in a kernel: only jffs2 is")),
+        _ => Err(format!("{name} is not carried out in a kernel: jffs2 and ubifs are")),
     }
 }
 
@@ -208,6 +252,24 @@ mod tests {
         assert!(refused("mount -\nsleep 99999999\n").1.contains("half an hour"));
         assert_eq!(refused("mount -\numount\nmkdir a 755\n").0, 3);
         assert!(plan("sync\n", None).expect_err("refused").1.contains("give --fs"));
+    }
+
+    #[test]
+    fn lines_about_ubi_must_come_in_their_order() {
+        let attach = "cmd ubiattach -m 0 -d 0 /dev/ubi_ctrl\n";
+        assert!(refused("mount ubifs ubi0:gold -\n").1.contains("asked for"));
+        let ubifs = |text: &str| plan(text, Some("ubifs"));
+        let reason = |text: &str| ubifs(text).expect_err("refused").1;
+        assert!(reason("mount ubifs ubi0:gold -\n").starts_with("the chip is not attached"));
+        assert!(reason("cmd ubidetach -d 0\n").starts_with("the chip is not attached"));
+        assert!(reason(&format!("{attach}{attach}")).starts_with("the chip is attached to UBI"));
+        assert!(
+            reason(&format!("{attach}cmd rmmod nandsim\n")).starts_with("the chip is attached")
+        );
+        let mounted = format!("{attach}mount ubifs ubi0:gold -\ncmd ubidetach -d 0\n");
+        assert!(reason(&mounted).starts_with("a volume is mounted"));
+        ubifs(&format!("{attach}cmd ubidetach -d 0\n")).expect("nothing need be mounted");
+        ubifs("mount -\numount\n").expect("a mount attaches by itself");
     }
 
     #[test]

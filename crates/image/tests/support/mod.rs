@@ -14,6 +14,25 @@ pub(crate) fn yaffs2_data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../yaffs2/tests/data")
 }
 
+/// Images of UBI.
+pub(crate) fn ubi_data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../ubi/tests/data")
+}
+
+/// Dumps of chips with UBIFS that a kernel wrote.
+pub(crate) const UBIFS_DUMPS: [&str; 6] =
+    ["ubifs-clean", "ubifs-gc", "ubifs-cut1", "ubifs-cut3", "ubifs-unclean", "ubifs-unclean-torn"];
+/// Images of mkfs.ubifs and ubinize.
+pub(crate) const UBI_IMAGES: [&str; 4] =
+    ["ubi-lzo-s2048", "ubi-zlib-s2048", "ubi-none-s512", "ubi-zstd-s512"];
+
+/// What a kernel shows of an image of UBI.
+pub(crate) fn ubifs_manifest(name: &str) -> String {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ubifs/tests/data");
+    let name = name.strip_prefix("ubifs-").map_or(name.replace("ubi-", "mkfs-"), str::to_owned);
+    text(&data, &name, MANIFEST)
+}
+
 pub(crate) fn text(data: &Path, name: &str, ending: &str) -> String {
     let path = data.join(format!("{name}.{ending}"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -35,7 +54,14 @@ pub(crate) fn bytes(data: &Path, name: &str) -> Vec<u8> {
         page[2048 + 52..].fill(0xff);
         return image;
     }
-    let file = ["oob", "img"].map(|ending| data.join(format!("{name}.{ending}.zst")));
+    if name == "ubifs-unclean-torn" {
+        let mut image = bytes(data, "ubifs-unclean");
+        let page = &mut image[9023 * 2112..9024 * 2112];
+        page[1024..2048].fill(0xff);
+        page[2048 + 52..].fill(0xff);
+        return image;
+    }
+    let file = ["oob", "img", "ubi"].map(|ending| data.join(format!("{name}.{ending}.zst")));
     let file = file.iter().find(|path| path.exists()).expect("a golden image");
     zstd::decode_all(&std::fs::read(file).expect("readable")[..]).expect("a sound archive")
 }

@@ -9,6 +9,11 @@ use vfs::OpenOptions;
 
 /// Blocks of eight pages make images that mount in no time.
 pub(crate) const BLOCK_BYTES: u32 = 8 * 2048;
+/// UBIFS wants eraseblocks of 15 KiB or more.
+pub(crate) fn block_bytes(file_system: &str) -> u32 {
+    if file_system == "ubifs" { 2 * BLOCK_BYTES } else { BLOCK_BYTES }
+}
+
 const CALLER: Caller = Caller { pid: 1, uid: 3, gid: 4, now: Time::from_seconds(1_600_000_000) };
 
 async fn write(mounted: &Mounted, path: &str, bytes: &[u8]) {
@@ -45,8 +50,12 @@ async fn fill(mounted: &Mounted) {
 /// A dump with spare areas. YAFFS2 writes checkpoints on devices of 60 blocks or more.
 pub(crate) fn sample(file_system: &'static str, unmounts: bool) -> Vec<u8> {
     let mut part = find_part("nandsim-64MiB").expect("in the catalogue");
-    part.geometry.pages_per_block = BLOCK_BYTES / 2048;
-    part.geometry.blocks = if file_system == "yaffs2" { 64 } else { 12 };
+    part.geometry.pages_per_block = block_bytes(file_system) / 2048;
+    part.geometry.blocks = match file_system {
+        "yaffs2" => 64,
+        "ubifs" => 32,
+        _ => 12,
+    };
     let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
     let driver = Driver::of_tool(find_layout("linux-large").expect("in the table"));
     let outcome = run(chip, &driver, 1, move |machine| async move {
