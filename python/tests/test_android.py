@@ -169,8 +169,8 @@ def test_every_published_claim_is_judged(result: StudyResult) -> None:
 def test_the_headline_says_which_for_whom(result: StudyResult) -> None:
     verdict = judge(result)
     assert verdict.headline == (
-        "UBIFS starts after a cut and returns from writes sooner; YAFFS2 starts after an orderly "
-        "shutdown sooner, takes less memory and loses less to a power cut."
+        "UBIFS for quick starts after a power cut and writes that return at once; YAFFS2 for quick "
+        "starts after an orderly shutdown, less memory and less lost to a power cut."
     )
     assert any("2,070 pages with headers" in sentence for sentence in verdict.sentences)
 

@@ -25,6 +25,9 @@ PATTERN, RANDOM = "pattern", "random"
 WRITTEN_MIB = "1"
 """Mebibytes being written at the cut, as published."""
 
+JOURNAL_FLASH = "used-50"
+"""State of the flash at which more was being written, too."""
+
 PHASES = {
     "created": "all files made",
     "mounted": "mounted anew",
@@ -97,7 +100,7 @@ class View:
     def journal(self) -> list[tuple[str, float]]:
         """Mebibytes being written at the cut, and the seconds of UBIFS's mount after it."""
         found = []
-        flash = "used-50"
+        flash = JOURNAL_FLASH
         for written in self._numbers("written_mib", test=CUT, file_system="ubifs", flash=flash):
             seconds = self.rows.mean(
                 "mount_ns",
