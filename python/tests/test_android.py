@@ -45,7 +45,11 @@ def mounts(board: str) -> list[list[Any]]:
                 }
                 metrics = {"mount_ns": seconds * 1e9, "page_reads": 4500.0, "spare_reads": 9e4}
                 if name == "ubifs":
-                    metrics |= {"attach_ns": 0.7e9, "attach_reads": 4100.0, "replayed_nodes": 9.0}
+                    metrics |= {
+                        "attach_ns": 0.7e9,
+                        "attach_page_reads": 2070.0,
+                        "replayed_nodes": 9.0,
+                    }
                 else:
                     metrics["is_from_checkpoint"] = float(test == "mount")
                 found += [row(place, metric, value) for metric, value in metrics.items()]
@@ -140,9 +144,13 @@ def test_every_published_claim_is_judged(result: StudyResult) -> None:
         "yaffs2-grows": True,
         "ubifs-flat": True,
         "reads-alike": True,
+        "reads-alike-random": None,
         "small-reads": False,
+        "small-reads-random": None,
         "reread-rises": False,
+        "reread-rises-random": None,
         "writes-faster": True,
+        "writes-faster-random": None,
         "memory-used": True,
         "memory-sum": False,
         "ubifs-integrity": True,
@@ -161,10 +169,10 @@ def test_every_published_claim_is_judged(result: StudyResult) -> None:
 def test_the_headline_says_which_for_whom(result: StudyResult) -> None:
     verdict = judge(result)
     assert verdict.headline == (
-        "UBIFS starts after a cut and returns from writes sooner; YAFFS2 starts after an orderly "
-        "shutdown sooner, takes less memory and loses less to a power cut."
+        "UBIFS for quick starts after a power cut and writes that return at once; YAFFS2 for quick "
+        "starts after an orderly shutdown, less memory and less lost to a power cut."
     )
-    assert any("4,100 header reads" in sentence for sentence in verdict.sentences)
+    assert any("2,070 pages with headers" in sentence for sentence in verdict.sentences)
 
 
 def test_a_wrong_byte_is_a_loss_of_integrity() -> None:

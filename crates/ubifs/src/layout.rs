@@ -4,6 +4,7 @@
 
 use crate::nodes::{
     BLOCK_BYTES, IndexNode, MASTER_BYTES, MAX_DATA_NODE_BYTES, MAX_NODE_BYTES, REFERENCE_BYTES,
+    aligned,
 };
 use crate::superblock::Superblock;
 use crate::volume::VolumeShape;
@@ -188,7 +189,7 @@ impl Layout {
         let least_bytes = u64::from(leb_bytes) * (HEADS as u64 + 1) + 1;
         let max_bud_bytes = superblock.max_bud_bytes.max(least_bytes + u64::from(leb_bytes));
         let background_bud_bytes = ((superblock.max_bud_bytes * 13) >> 4).max(least_bytes);
-        let max_index_node = IndexNode::bytes_of(superblock.fanout as usize) as u32;
+        let max_index_node = aligned(IndexNode::bytes_of(superblock.fanout as usize)) as u32;
         let lpt = LptShape::new(LptInput {
             leb_bytes,
             min_io,
@@ -252,5 +253,31 @@ impl Layout {
         let half_fanout = if self.fanout > 3 { self.fanout as u64 >> 1 } else { 2 };
         let index_share = u64::from(self.max_index_node) * 3 / (half_fanout - 1);
         free * BLOCK_BYTES as u64 / (MAX_DATA_NODE_BYTES as u64 + index_share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Layout;
+    use crate::compress::Compressor;
+    use crate::profile::NewFileSystem;
+    use crate::superblock::Superblock;
+    use crate::volume::VolumeShape;
+
+    /// Nodes are laid out on multiples of eight bytes: what counts how many fit must count so, too,
+    /// or a commit runs out of eraseblocks (`max_idx_node_sz`, `idx_leb_size`).
+    #[test]
+    fn index_nodes_are_counted_with_their_padding() {
+        let shape = VolumeShape {
+            leb_bytes: 126_976,
+            leb_count: 100,
+            min_io_bytes: 2048,
+            max_write_bytes: 2048,
+        };
+        let superblock =
+            Superblock::default_for(shape, 4, Compressor::None, NewFileSystem::default());
+        let layout = Layout::new(&superblock.expect("large enough"), shape);
+        assert_eq!(layout.max_index_node, 192);
+        assert_eq!(layout.index_leb_bytes, 126_976 - 192);
     }
 }

@@ -7,7 +7,7 @@ from nandlab.report import charts
 from nandlab.report.parts import DataTable, Figure, Section, numeric
 from nandlab.results import StudyResult
 from nandlab.verdicts.android import limit_lines, room_score
-from nandlab.verdicts.android_claims import ROOM_CLAIMS
+from nandlab.verdicts.android_claims import THROUGHPUT
 from nandlab.verdicts.android_view import (
     BOARDS,
     DATASHEET,
@@ -16,6 +16,7 @@ from nandlab.verdicts.android_view import (
     PARTS,
     PATTERN,
     PHASES,
+    RANDOM,
     READS,
     ROOMS,
     WRITES,
@@ -132,7 +133,7 @@ def _mechanism(view: View) -> Section:
         "spare_reads": "spare areas read",
         "page_programs": "pages programmed",
         "erases": "erases",
-        "attach_reads": "of them in UBI's attach",
+        "attach_page_reads": "pages of them in UBI's attach",
         "replayed_nodes": "journal nodes replayed",
         "is_from_checkpoint": "checkpoint used",
         "findings": "findings",
@@ -206,7 +207,7 @@ def _mechanism(view: View) -> Section:
 def _throughput(view: View) -> Section:
     tables, figures = [], []
     for board, board_words in BOARDS.items():
-        for data in (PATTERN, "random"):
+        for data in (PATTERN, RANDOM):
             sizes = view.sizes(board, data=data)
             lines = []
             for phase in (*WRITES, *READS):
@@ -267,7 +268,7 @@ def _rooms(view: View) -> Section:
     lines = []
     for room in rooms if len(rooms) > 1 else ():
         cells = []
-        for _, judge_room in ROOM_CLAIMS:
+        for *_, judge_room, _ in THROUGHPUT:
             holds, detail, *_ = judge_room(view, DATASHEET, room)
             mark = "–" if holds is None else "holds" if holds else "does not hold"
             cells.append(f"{mark}: {detail}")
@@ -275,7 +276,7 @@ def _rooms(view: View) -> Section:
         lines.append([ROOMS[room], f"{held} of {known}", *cells])
     tables = []
     if lines:
-        heads = (name for name, _ in ROOM_CLAIMS)
+        heads = (words for _, words, *_ in THROUGHPUT)
         tables.append(DataTable("Claims on throughput by room", ("room", "hold", *heads), lines))
         for phase in ("write", "reread"):
             sizes = view.sizes()

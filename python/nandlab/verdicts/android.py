@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from nandlab.results import StudyResult
-from nandlab.verdicts.android_claims import ROOM_CLAIMS, claims, seconds
+from nandlab.verdicts.android_claims import THROUGHPUT, claims, seconds
 from nandlab.verdicts.android_view import (
     BOARDS,
     CLEAN,
     CUT,
     DATASHEET,
     FILE_SYSTEMS,
+    JOURNAL_FLASH,
     ROOMS,
     WHOLE,
     View,
@@ -37,6 +38,7 @@ def judge(result: StudyResult) -> Verdict:
     sentences = (
         _mounts(view, CLEAN),
         _mounts(view, CUT),
+        _replay(view),
         _rates(view),
         _rooms(view),
         _memory(view),
@@ -75,7 +77,10 @@ def _headline(view: View) -> str:
             best = min(values, key=lambda name: values[name] or 0.0)
             reasons[best].append(words)
 
-    for test, words in ((CLEAN, "starts after an orderly shutdown"), (CUT, "starts after a cut")):
+    for test, words in (
+        (CLEAN, "quick starts after an orderly shutdown"),
+        (CUT, "quick starts after a power cut"),
+    ):
         means = {
             name: _mean(list(seconds(view, test, name, DATASHEET).values())) for name in reasons
         }
@@ -84,7 +89,7 @@ def _headline(view: View) -> str:
     if sizes:
         favour(
             {name: view.iozone("elapsed_ns", "write", name, sizes[0]) for name in reasons},
-            "returns from writes",
+            "writes that return at once",
         )
     sooner = {name: list(words) for name, words in reasons.items()}
     counts = view.counts()
@@ -94,14 +99,14 @@ def _headline(view: View) -> str:
     lost = {name: _mean(_all_lost(view, name)) for name in reasons}
     parts = []
     for name in ("ubifs", "yaffs2"):
-        strengths = [f"{joined(sooner[name])} sooner"] if sooner[name] else []
+        strengths = list(sooner[name])
         rival = other[name]
-        for values, text in ((least, "takes less memory"), (lost, "loses less to a power cut")):
+        for values, text in ((least, "less memory"), (lost, "less lost to a power cut")):
             own, theirs = values.get(name), values.get(rival)
             if own is not None and theirs is not None and own < theirs:
                 strengths.append(text)
         if strengths:
-            parts.append(f"{FILE_SYSTEMS[name]} {joined(strengths)}")
+            parts.append(f"{FILE_SYSTEMS[name]} for {joined(strengths)}")
     return f"{'; '.join(parts)}." if parts else "YAFFS2 and UBIFS do not differ in what was run."
 
 
@@ -110,8 +115,11 @@ def _mounts(view: View, test: str) -> str:
     for name in view.file_systems(test):
         found = seconds(view, test, name, DATASHEET)
         if found:
-            values = list(found.values())
-            parts.append(f"{FILE_SYSTEMS[name]} {number(values[0])} to {number(values[-1])} s")
+            first, last = (
+                number(one) for one in (next(iter(found.values())), list(found.values())[-1])
+            )
+            span = first if first == last else f"{first} to {last}"
+            parts.append(f"{FILE_SYSTEMS[name]} {span} s")
     if not parts:
         return ""
     fills = view.fills(test)
@@ -125,7 +133,7 @@ def _mounts(view: View, test: str) -> str:
 
 
 def _why(view: View, test: str, flash: str) -> str:
-    headers = view.mount("attach_reads", test, "ubifs", flash)
+    headers = view.mount("attach_page_reads", test, "ubifs", flash)
     attach = view.mount("attach_ns", test, "ubifs", flash)
     tags = view.mount("spare_reads", test, "yaffs2", flash)
     if headers is None or attach is None or tags is None:
@@ -133,13 +141,32 @@ def _why(view: View, test: str, flash: str) -> str:
     pages = view.mount("page_reads", test, "yaffs2", flash) or 0.0
     if test == CLEAN:
         return (
-            f" UBI's attach is {number(attach / 1e9)} s of it, {number(headers)} header reads; "
-            f"YAFFS2's checkpoint is {number(pages)} pages, found with {number(tags)} spare areas."
+            f" UBI's attach is {number(attach / 1e9)} s of UBIFS's: it reads {number(headers)} "
+            f"pages with headers, whatever the fill; YAFFS2 reads a checkpoint of {number(pages)} "
+            f"pages."
         )
     nodes = view.mount("replayed_nodes", test, "ubifs", flash) or 0.0
     return (
         f" YAFFS2 scans {number(tags)} spare areas then, at {flash.removeprefix('used-')} % fill; "
         f"UBIFS replays {number(nodes)} nodes of its journal."
+    )
+
+
+def _replay(view: View) -> str:
+    journal = view.journal()
+    if len(journal) < 2:
+        return ""
+    parts = [f"{number(found)} s with {size} MiB" for size, found in journal]
+    published = view.published.get("ubifs_unclean_minus_clean_mount")
+    told = "" if published is None else f"; the published {published} s more are not reached"
+    clean = seconds(view, CLEAN, "ubifs", DATASHEET).get(JOURNAL_FLASH)
+    if published is not None and clean is not None:
+        enough = [size for size, found in journal if found - clean >= published]
+        if enough:
+            told = f": the published {published} s more take a journal of {enough[0]} MiB"
+    return (
+        "What UBIFS replays is what was written since its last commit. A mount after a cut, by "
+        f"what was being written: {joined(parts)}{told}."
     )
 
 
@@ -176,7 +203,7 @@ def _rooms(view: View) -> str:
 
 def room_score(view: View, room: str) -> tuple[int, int]:
     """Claims on throughput that hold in a room, and those that can be told."""
-    held = [judge_room(view, DATASHEET, room)[0] for _, judge_room in ROOM_CLAIMS]
+    held = [judged(view, DATASHEET, room)[0] for *_, judged, _ in THROUGHPUT]
     return sum(one is True for one in held), sum(one is not None for one in held)
 
 

@@ -19,9 +19,14 @@ ROOMS = {
     "free-40mib": "40 MiB left on a filled chip",
     "ram-40mib": "40 MiB of free RAM",
 }
-PATTERN = "pattern"
+PATTERN, RANDOM = "pattern", "random"
+"""What IOzone writes: its own words and zeros, or bytes that do not compress."""
+
 WRITTEN_MIB = "1"
 """Mebibytes being written at the cut, as published."""
+
+JOURNAL_FLASH = "used-50"
+"""State of the flash at which more was being written, too."""
 
 PHASES = {
     "created": "all files made",
@@ -95,7 +100,7 @@ class View:
     def journal(self) -> list[tuple[str, float]]:
         """Mebibytes being written at the cut, and the seconds of UBIFS's mount after it."""
         found = []
-        flash = "used-50"
+        flash = JOURNAL_FLASH
         for written in self._numbers("written_mib", test=CUT, file_system="ubifs", flash=flash):
             seconds = self.rows.mean(
                 "mount_ns",

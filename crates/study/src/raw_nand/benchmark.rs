@@ -8,7 +8,7 @@ use super::plan::RawNandRun;
 use super::test_table::Context;
 use crate::StudyError;
 use crate::iozone::test_row;
-use crate::results::{Metric, Number, TestRow};
+use crate::results::{Metric, TestRow};
 use iozone::{Benchmark, BenchmarkError, Measurement, Options};
 use mount::{AnyFileSystem, Machine, run};
 use posix::{Errno, FileSystem, PAGE_BYTES};
@@ -47,14 +47,17 @@ pub(super) fn run_benchmark(
         let prepared = prepare(&machine, benchmark.vfs(), seed).await;
         prepared.map_err(|errno| format!("before IOzone: {errno}"))?;
         let watch = Watch::start(&machine, benchmark.vfs());
-        let tests = all_tests(&machine, &mut benchmark, &options).await;
+        let tests = all_tests(&mut benchmark, &options).await;
         let (memory_bytes, dirty_bytes) = watch.most();
         match tests {
             Ok(done) => Ok((done, memory_bytes, dirty_bytes)),
             Err(BenchmarkError::Call { errno: Errno::Enospc, .. }) => {
                 Ok((Vec::new(), memory_bytes, dirty_bytes))
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => {
+                let findings = benchmark.vfs().file_system().findings().await;
+                Err([vec![error.to_string()], findings].concat().join("; "))
+            }
         }
     });
     let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
@@ -67,17 +70,11 @@ pub(super) fn run_benchmark(
     ];
     let mut rows: Vec<TestRow> = done.iter().map(|one| test_row(&plan.host, &[one])).collect();
     rows.push(TestRow { test: "all", metrics: most });
-    debug_assert!(rows.iter().all(|row| row.metrics.iter().all(is_finite)));
     Ok(rows)
-}
-
-fn is_finite(metric: &Metric) -> bool {
-    !matches!(metric.value, Number::Real(value) if !value.is_finite())
 }
 
 /// The tests in the order of IOzone, and the random-write test once more.
 async fn all_tests(
-    machine: &Machine,
     benchmark: &mut Benchmark,
     options: &Options,
 ) -> Result<Vec<Measurement>, BenchmarkError> {
@@ -98,7 +95,6 @@ async fn all_tests(
             done.extend(again.map(|one| Measurement { test: "random-rewrite", ..one }));
         }
     }
-    let _ = machine;
     Ok(done)
 }
 

@@ -138,7 +138,9 @@ fn timed_mount(
             elapsed_ns += attach_ns;
             chip += attach_chip;
             metrics.push(Metric::count("attach_ns", attach_ns, "ns"));
-            metrics.push(Metric::count("attach_reads", attach_chip.reads(), "operations"));
+            let Counters { page_reads, spare_reads, .. } = attach_chip;
+            metrics.push(Metric::count("attach_page_reads", page_reads, "operations"));
+            metrics.push(Metric::count("attach_spare_reads", spare_reads, "operations"));
             metrics.push(Metric::count("mount_only_ns", mount_ns, "ns"));
         }
         metrics.insert(0, Metric::count("mount_ns", elapsed_ns, "ns"));
