@@ -231,8 +231,9 @@ impl Extraction {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
                 openat(parent, name, flags, Mode::empty())
                     .and_then(|file| fsetxattr(&file, &attribute[..], &value, XattrFlags::empty()))
+                    .map_err(|error| error.to_string())
             } else {
-                Err(Errno::NOTSUP)
+                Err("only user.* of files and directories is set".into())
             };
             if let Err(error) = done {
                 let what = format!("attribute {shown} is left out: {error}");
