@@ -43,9 +43,9 @@ impl PageBytes {
     pub(crate) fn program(&mut self, at: PageAddress, data: &[u8], oob: &[u8]) {
         self.assert_fits(data, oob);
         let (page_data, page_oob) = self.page_mut(at);
-        for (stored, new) in page_data.iter_mut().zip(data).chain(page_oob.iter_mut().zip(oob)) {
-            *stored &= new;
-        }
+        // Two plain loops become a few wide instructions; chained they would go byte by byte.
+        page_data.iter_mut().zip(data).for_each(|(stored, new)| *stored &= new);
+        page_oob.iter_mut().zip(oob).for_each(|(stored, new)| *stored &= new);
     }
 
     /// Data and spare bytes of a page, to be changed.
