@@ -80,7 +80,7 @@ def test_an_image_of_ubi_is_described(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (volume["name"], volume["ubifs"]["unmounted_cleanly"]) == ("gold", False)
     assert main(["image", "info", image]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert any("volumes 0: ubifs: compressor" in line and "lzo" in line for line in lines)
+    assert any("volume 0: ubifs: compressor" in line and "lzo" in line for line in lines)
     assert any("blocks with erase counter" in line for line in lines)
 
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from kernel_listings import LIST_FUNCTION, WRITES, listed, own_view
 from random_scripts import ScriptWriter
 
 from nandlab.cli import main
@@ -22,16 +23,7 @@ SEEDS = range(1, 1 + int(os.environ.get("NANDLAB_MOUNT_SEEDS", "2")))
 """More of them in the long run of the tests."""
 
 GUEST_SCRIPT = f"""
-list() {{
-    cd /mnt
-    find . | while read -r path; do
-        hash=- target=-
-        [ -L "$path" ] && target=$(readlink "$path")
-        [ -f "$path" ] && [ ! -L "$path" ] && hash=$(sha256sum < "$path" | cut -d' ' -f1)
-        echo "$(stat -c '%f %h %u %g %s %Y' "$path") $hash $target $path"
-    done > "$1"
-    cd /
-}}
+{LIST_FUNCTION}
 load() {{
     modprobe nandsim id_bytes=0x20,0xa2,0x00,0x15 parts={BLOCKS}
     dd if=/dev/vda bs=2112 count={PAGES} 2>/dev/null |
@@ -40,16 +32,7 @@ load() {{
 load
 mount -t jffs2 mtd0 /mnt
 list /output/first
-mkdir /mnt/from-the-kernel
-for number in 1 2 3 4 5 6 7 8; do
-    dd if=/dev/urandom of=/mnt/from-the-kernel/file$number bs=4096 count=20 2>/dev/null
-    cat /init /init /init > /mnt/from-the-kernel/text$number
-done
-rm /mnt/from-the-kernel/file3
-find /mnt -type f | sort | head -n 20 | while read -r path; do echo more >> "$path"; done
-ln /mnt/from-the-kernel/file1 /mnt/linked
-mv /mnt/from-the-kernel/file2 /mnt/moved
-sync
+{WRITES}
 umount /mnt
 mount -t jffs2 mtd0 /mnt
 list /output/second
@@ -57,31 +40,6 @@ umount /mnt
 nanddump -q --oob --bb=dumpbad /dev/mtd0 -f /output/back.oob
 dmesg | grep -i -E 'jffs2.*(error|warning|crc)|ecc' > /output/complaints || true
 """
-
-
-def _listed(text: str) -> dict[str, tuple[str, ...]]:
-    """What the guest listed, by path: type, mode, links, owner, group, size, time, hash, target."""
-    rows = {}
-    for line in text.splitlines():
-        mode, links, uid, gid, size, mtime, digest, target, path = line.split(" ")
-        bits = int(mode, 16)
-        kind = {0o10: "f", 0o04: "d", 0o12: "l"}[bits >> 12]
-        size = "0" if kind == "d" else size
-        path = path.removeprefix("./")
-        rows[path] = (kind, f"{bits & 0o7777:04o}", links, uid, gid, size, mtime, digest, target)
-    return rows
-
-
-def _own_view(image: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, ...]]:
-    """What `nandlab image ls` shows, in the same form."""
-    capsys.readouterr()
-    assert main(["image", "ls", str(image), "--hash", "--format", "tsv"]) == 0
-    rows = {}
-    for line in capsys.readouterr().out.splitlines():
-        if not line.startswith("#"):
-            kind, mode, links, uid, gid, size, mtime, _, digest, target, _, path = line.split("\t")
-            rows[path] = (kind, mode, links, uid, gid, size, mtime, digest, target)
-    return rows
 
 
 @pytest.fixture
@@ -119,7 +77,7 @@ def test_an_image_with_a_history_is_mounted_written_and_comes_back(
     )
     files = run_machine(machine, tmp_path / "out").files
     assert files["complaints"].read_text(encoding="utf-8") == ""
-    assert _listed(files["first"].read_text(encoding="utf-8")) == _own_view(image, capsys)
-    second = _listed(files["second"].read_text(encoding="utf-8"))
+    assert listed(files["first"].read_text(encoding="utf-8")) == own_view(image, capsys)
+    second = listed(files["second"].read_text(encoding="utf-8"))
     assert "from-the-kernel/file1" in second
-    assert second == _own_view(files["back.oob"], capsys)
+    assert second == own_view(files["back.oob"], capsys)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nandlab.cli import main
+from nandlab.validation.workloads import join_mounts
 from nandlab.vm import VmUnavailable, find_kernel
 from nandlab.vm.guest_program import find_guest_program
 from nandlab.vm.programs import MACHINE_PROGRAMS, require_programs
@@ -147,10 +148,13 @@ def test_ubifs_costs_the_kernel_what_it_costs_here(tmp_path: Path) -> None:
             options += ["--manifest", str(tmp_path / "kernel.tsv")]
         assert main(["script", str(script), *options]) == 0
         with table.open(encoding="utf-8", newline="") as file:
-            counts[place] = {
-                row["phase"]: (row["nandsim_log_reads"], row["programs"], row["erases"])
-                for row in csv.DictReader(file)
-            }
+            columns = ("nandsim_log_reads", "programs", "erases")
+            counts[place] = join_mounts(
+                {
+                    row["phase"]: [tuple(float(row[column]) for column in columns)]
+                    for row in csv.DictReader(file)
+                }
+            )
     assert counts["kernel"] == counts["simulation"]
     # The kernel mounts what was made here, and shows the same tree.
     again = tmp_path / "again.ops"

@@ -108,7 +108,7 @@ def test_the_name_of_a_workload() -> None:
 
 def _counts(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, tuple[int, ...]]:
     capsys.readouterr()
-    assert main(["script", *(str(one) for one in arguments), "--format", "json"]) == 0
+    assert main(["script", *(str(one) for one in arguments), "--output-format", "json"]) == 0
     phases = json.loads(capsys.readouterr().out)["phases"]
     return {one["phase"]: (one["reads"], one["programs"], one["erases"]) for one in phases}
 

@@ -270,6 +270,9 @@ impl Session {
         }
         if self.mounted.is_none() {
             let Some(mount) = self.last_mounted.take() else { return Ok(()) };
+            if mount.file_system == "ubifs" && !self.ubi.is_attached() {
+                self.ubi.attach_again()?;
+            }
             self.mount(mount)?;
         }
         let manifest = tree::manifest(Path::new(&self.setup.mount_point))?;

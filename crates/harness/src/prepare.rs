@@ -132,7 +132,6 @@ impl<'a> State<'a> {
             }
             Harness::Unmount => Err("nothing is mounted".into()),
             Harness::Settle { milliseconds } => check_duration(*milliseconds),
-            Harness::Format { .. } => self.needs_idle_chip(),
             Harness::Attach(_) => {
                 self.needs_idle_chip()?;
                 find_kind(UBIFS)
@@ -170,7 +169,7 @@ impl<'a> State<'a> {
             Harness::Load(name) if !self.names.contains(name.as_str()) => {
                 Err(format!("no chip was kept as `{name}`: snap or save it first"))
             }
-            Harness::Load(_) => self.needs_idle_chip(),
+            Harness::Load(_) | Harness::Format { .. } => self.needs_idle_chip(),
             Harness::PowerCut => {
                 self.is_mounted = false;
                 self.is_attached = false;

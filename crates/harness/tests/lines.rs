@@ -172,3 +172,21 @@ fn lines_about_ubi_in_a_wrong_order_are_refused() {
     }
     assert!(refused(&format!("{ATTACH}\nsync"), None).contains("nothing is mounted"));
 }
+
+#[test]
+fn a_file_that_is_read_in_order_is_read_at_once_if_the_mount_says_so() {
+    let reads = |option: &str| {
+        let script = format!(
+            "{FORMAT}\n{ATTACH}\n{MAKE}\nmount ubifs ubi0:gold compr=none,{option}\n\
+             put f 644 1000000 4096 x 1 fsync\ndrop\nphase read\nread f 4096\nphase -\n\
+             write f 8192 5000 5000 t 1\ndrop\nread f 4096\numount\n"
+        );
+        let (_, record) = play(&script, &setup(None)).expect(option);
+        assert_eq!(record.findings, Vec::<String>::new());
+        let phase = record.phases.iter().find(|phase| phase.name == "read").expect("a phase");
+        phase.counts.reads()
+    };
+    let (singly, at_once) = (reads("no_bulk_read"), reads("bulk_read"));
+    // A node of 4,144 bytes lies on three pages, 32 of them on 65 or 66.
+    assert!(singly > 3 * 240 && at_once < singly * 3 / 4, "{singly}, {at_once}");
+}

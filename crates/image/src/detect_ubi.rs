@@ -312,3 +312,27 @@ pub(crate) fn blocks_wanted(image: &[u8], form: &Form) -> u64 {
     });
     tables.max().map_or(0, |blocks| blocks + OWN_BLOCKS)
 }
+
+/// Gives the volume of a plain image that asks for all blocks that are left (`autoresize`) as many as UBIFS
+/// needs, as the first attach would: ubinize makes it as small as its contents.
+pub(crate) fn grow_auto_resized(image: &mut [u8], form: &Form) {
+    /// The fewest blocks of such a volume; UBIFS needs 17.
+    const BLOCKS_MIN: u32 = 64;
+    let Some(ubi) = form.ubi.filter(|_| !form.has_oob) else { return };
+    let shape = Shape { page_bytes: ubi.block_bytes as usize, oob_bytes: 0, pages: 1 };
+    let Some(leb_bytes) = ubi.block_bytes.checked_sub(ubi.data_offset) else { return };
+    for block in image.chunks_mut(shape.stride()) {
+        let header = header_of(block, shape, ubi.header_offset);
+        if header.is_none_or(|header| header.volume != LAYOUT_VOLUME) {
+            continue;
+        }
+        let from = ubi.data_offset as usize;
+        let bytes = volume_table::table_bytes(leb_bytes, 1) as usize;
+        let Some(table) = block.get_mut(from..from + bytes) else { continue };
+        let Ok(mut records) = volume_table::decode(table, leb_bytes) else { continue };
+        for record in records.iter_mut().flatten().filter(|record| record.is_auto_resized) {
+            record.reserved_pebs = record.reserved_pebs.max(BLOCKS_MIN);
+        }
+        table.copy_from_slice(&volume_table::encode(&records, bytes));
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::ImageError;
 use crate::detect::{Form, Known, TagsForm, assume, detect, has_markers_in_band};
-use crate::detect_ubi::{blocks_wanted, detect_bare, detect_ubi};
+use crate::detect_ubi::{blocks_wanted, detect_bare, detect_ubi, grow_auto_resized};
 use crate::volumes::BareVolume;
 use mount::{Driver, Kind, Machine, MountRequest, Mounted, find_kind};
 use mtd::{LAYOUTS, OobLayout, find_layout};
@@ -117,6 +117,7 @@ impl Image {
         let pages_per_block = block_bytes / page_bytes;
         let pages = (bytes.len() / form.stride()) as u32;
         let blocks = pages.div_ceil(pages_per_block);
+        grow_auto_resized(&mut bytes, &form);
         let missing = blocks_wanted(&bytes, &form).saturating_sub(blocks.into());
         let missing = missing.min(u64::from(MISSING_PAGES_MAX / pages_per_block)) as u32;
         if missing > 0 {

@@ -3,6 +3,7 @@
 mod support;
 
 use image::{ExtractOptions, Image, MakeOptions, OpenOptions, UbiMakeOptions, make};
+use mount::{AnyFileSystem, Driver, MountRequest, find_kind};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use support::{UBI_IMAGES, UBIFS_DUMPS, bytes, scratch, ubi_data, ubifs_manifest};
@@ -229,9 +230,9 @@ fn open_volume(path: &Path, volume: Option<&str>) -> Image {
 #[test]
 fn volumes_are_named_and_static_ones_are_files() {
     let (path, kernel) = configured("volumes");
-    let error = open_volume(&path, None).list(true).err().expect("refused").to_string();
+    let error = open_volume(&path, None).list(true).expect_err("refused").to_string();
     assert!(error.contains("--volume") && error.contains("rootfs, kernel, spare"), "{error}");
-    let error = open_volume(&path, Some("boot")).list(true).err().expect("refused").to_string();
+    let error = open_volume(&path, Some("boot")).list(true).expect_err("refused").to_string();
     assert!(error.contains("no volume `boot`"), "{error}");
     let rows = open_volume(&path, Some("rootfs")).list(true).expect("it mounts").manifest.rows;
     assert_eq!(rows.len(), 4);
@@ -292,6 +293,62 @@ fn damage_of_volumes_is_named() {
     damaged[node] ^= 1;
     let found = check(&damaged);
     assert!(found.iter().any(|one| one.place.contains("sub/noise")), "{found:?}");
+}
+
+/// A small file system on a large volume: it grows with the first writable mount, and takes writes.
+#[test]
+fn what_is_made_grows_and_takes_writes() {
+    let from = tree("grows");
+    let to = scratch("grows.made");
+    let ubi = UbiMakeOptions { fixes_space: true, ..UbiMakeOptions::default() };
+    make(&from, &to, &MakeOptions { has_oob: true, ..options(ubi) }).expect("it is made");
+    let image = Image::open(&to, &OpenOptions::default()).expect("it opens");
+    let before = image.info().expect("it mounts");
+    let driver = Driver::of_tool(image.layout);
+    let outcome = mount::run(image.chip, &driver, 0, |machine| async move {
+        let request = MountRequest { has_background: false, ..MountRequest::default() };
+        let kind = find_kind("ubifs").expect("in the table");
+        let mounted = machine.mount(kind, &request).await.expect("it mounts");
+        let (vfs, root) = (&mounted.vfs, machine.root(1));
+        let create = vfs::OpenOptions { create: Some(0o644), ..vfs::OpenOptions::default() };
+        for number in 0..150 {
+            let path = format!("sub/{number}").into_bytes();
+            let file = vfs.open(&root, &path, create).await.expect("it opens");
+            vfs.write(&root, &file, 0, &noise(100_000)).await.expect("there is room");
+            vfs.close(&root, file).await.expect("it closes");
+        }
+        vfs.sync().await.expect("it syncs");
+        let AnyFileSystem::Ubifs(ubifs) = &*mounted.file_system else { panic!("no UBIFS") };
+        assert_eq!(ubifs.file_system.check().await.expect("it reads"), Vec::<String>::new());
+        let superblock = ubifs.file_system.info().superblock;
+        assert!(!superblock.needs_space_fixup);
+        mounted.unmount().await.expect("it unmounts");
+        superblock.leb_count
+    });
+    let leb_count = u64::from(outcome.value.expect("it ends"));
+    let first = before["volumes"][0]["ubifs"]["lebs"].as_u64().expect("a number");
+    assert!(first < 100 && leb_count > 480, "{first} LEBs, then {leb_count}");
+    let mut bytes = Vec::new();
+    outcome.chip.save_image(&mut bytes, nand::ImageLayout::WithOob).expect("it saves");
+    let image = from_bytes(bytes);
+    assert_eq!(image.check().expect("it mounts").findings, []);
+    assert_eq!(image.list(true).expect("it mounts").manifest.rows.len(), 154);
+}
+
+/// ubinize makes a volume without a size as small as its contents; the first attach makes it larger.
+#[test]
+fn a_volume_that_is_resized_need_not_have_room() {
+    let bare = bare("ubi-zlib-s2048");
+    let part = nand::find_part("nandsim-64MiB").expect("in the catalogue");
+    let layout = ubi::Layout::of_geometry(&part.geometry, 512, Some(2048)).expect("a layout");
+    let config = "[v]\nmode=ubi\nimage=x\nvol_id=0\nvol_name=vol\nvol_flags=autoresize\n";
+    let section = ubi::parse_config(config).expect("it is right").remove(0);
+    let volumes = [ubi::VolumeImage { section, data: bare }];
+    let made = ubi::ubinize(&layout, ubi::ImageOptions::default(), &volumes).expect("made");
+    let image = from_bytes(made);
+    let listing = image.list(true).expect("it mounts");
+    assert!(listing.manifest.to_tsv() == ubifs_manifest("ubi-zlib-s2048"));
+    assert_eq!(image.check().expect("it mounts").findings, []);
 }
 
 #[test]

@@ -206,12 +206,15 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
             "ro" => options.is_read_only = true,
             "rw" => options.is_read_only = false,
             "sync" => options.is_synchronous = true,
+            "bulk_read" => options.has_bulk_read = true,
+            "no_bulk_read" => options.has_bulk_read = false,
             "compr=none" => options.compressor = Some(Compressor::None),
             "compr=lzo" => options.compressor = Some(Compressor::Lzo),
             "compr=zlib" => options.compressor = Some(Compressor::Zlib),
             "compr=zstd" => options.compressor = Some(Compressor::Zstd),
             _ => {
-                let known = "ro, rw, sync, compr=none, compr=lzo, compr=zlib, compr=zstd";
+                let known = "ro, rw, sync, bulk_read, no_bulk_read, compr=none, compr=lzo, \
+                             compr=zlib, compr=zstd";
                 return Err(unknown_option(option, known));
             }
         }

@@ -29,24 +29,7 @@ const KINDS: [&str; 12] = [
 /// An unknown kind of thing.
 pub fn listing(kind: &str) -> Result<Value, StudyError> {
     Ok(match kind {
-        "ftls" => FTLS
-            .iter()
-            .map(|entry| {
-                let parameters: Vec<Value> = entry.parameters.iter().chain(COMMON_PARAMETERS).map(parameter).collect();
-                json!({
-                    "name": entry.name,
-                    "summary": entry.summary,
-                    "source": entry.source,
-                    "features": {
-                        "mapping": entry.features.mapping,
-                        "first_write": entry.features.first_write,
-                        "overwrite": entry.features.overwrite,
-                        "block_kinds": entry.features.block_kinds,
-                    },
-                    "parameters": parameters,
-                })
-            })
-            .collect(),
+        "ftls" => FTLS.iter().map(|entry| ftl(entry)).collect(),
         "devices" => device::devices()
             .iter()
             .map(|spec| json!({"name": spec.name, "summary": spec.summary}))
@@ -130,6 +113,24 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
             })
             .collect(),
         _ => return Err(StudyError::unknown("kind of list", kind, KINDS.into_iter())),
+    })
+}
+
+/// A translation layer.
+fn ftl(entry: &ftl::FtlEntry) -> Value {
+    let parameters: Vec<Value> =
+        entry.parameters.iter().chain(COMMON_PARAMETERS).map(parameter).collect();
+    json!({
+        "name": entry.name,
+        "summary": entry.summary,
+        "source": entry.source,
+        "features": {
+            "mapping": entry.features.mapping,
+            "first_write": entry.features.first_write,
+            "overwrite": entry.features.overwrite,
+            "block_kinds": entry.features.block_kinds,
+        },
+        "parameters": parameters,
     })
 }
 

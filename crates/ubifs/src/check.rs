@@ -13,6 +13,7 @@ use crate::nodes::{
 };
 use crate::scan::Scan;
 use crate::tnc::ZnodeId;
+use crate::xattr::value_size;
 use posix::{Errno, FileType};
 use std::collections::BTreeMap;
 
@@ -219,7 +220,7 @@ impl Engine {
                 parent.attributes += 1;
                 parent.attribute_name_bytes += entry.name.len() as u32;
                 parent.attribute_bytes +=
-                    entry_size(&entry.name) + aligned(INODE_BYTES + value_bytes) as u64;
+                    entry_size(&entry.name) + u64::from(value_size(value_bytes));
             }
         }
         for (number, inode) in inodes {

@@ -207,6 +207,28 @@ impl Engine {
         if length as usize > self.layout.leb_bytes as usize {
             return Err(Errno::Eio);
         }
+        let bytes = self.read_buffered(leb, offset, length).await?;
+        self.charge_crc(bytes.len()).await;
+        match Header::check(&bytes) {
+            Ok(header) if header.kind == kind && header.bytes == bytes.len() => Ok(bytes),
+            Ok(_) => {
+                self.find(format!("LEB {leb}:{offset}: not the node that the index names"));
+                Err(Errno::Eio)
+            }
+            Err(error) => {
+                self.find(format!("LEB {leb}:{offset}: {error}"));
+                Err(Errno::Eio)
+            }
+        }
+    }
+
+    /// Reads bytes of an eraseblock, those that a write-buffer still has from there.
+    pub(crate) async fn read_buffered(
+        &self,
+        leb: u32,
+        offset: u32,
+        length: u32,
+    ) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0xff; length as usize];
         let mut wanted = length;
         for head in &self.heads {
@@ -223,17 +245,6 @@ impl Engine {
         if wanted > 0 {
             self.read(leb, offset, &mut bytes[..wanted as usize]).await?;
         }
-        self.charge_crc(bytes.len()).await;
-        match Header::check(&bytes) {
-            Ok(header) if header.kind == kind && header.bytes == bytes.len() => Ok(bytes),
-            Ok(_) => {
-                self.find(format!("LEB {leb}:{offset}: not the node that the index names"));
-                Err(Errno::Eio)
-            }
-            Err(error) => {
-                self.find(format!("LEB {leb}:{offset}: {error}"));
-                Err(Errno::Eio)
-            }
-        }
+        Ok(bytes)
     }
 }

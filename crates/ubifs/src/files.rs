@@ -27,13 +27,16 @@ impl Engine {
         }
     }
 
-    /// (`do_readpage`)
+    /// (`ubifs_readpage`)
     pub(crate) async fn read_block(
         &self,
         inode: &Inode,
         page: u64,
         into: &mut [u8; PAGE_BYTES],
     ) -> Result<(), Errno> {
+        if self.read_in_bulk(inode, page, into).await? {
+            return Ok(());
+        }
         into.fill(0);
         let size = inode.data.borrow().node.size;
         let start = page * PAGE_BYTES as u64;

@@ -2,6 +2,7 @@
 //!
 //! Source: `fs/ubifs/super.c` (`ubifs_iget`, `ubifs_write_inode`, `ubifs_evict_inode`), `dir.c`.
 
+use crate::bulk_read::ReadRow;
 use crate::engine::Engine;
 use crate::keys::Key;
 use crate::nodes::{InodeNode, MAX_INODE_DATA_BYTES, Stamp};
@@ -35,6 +36,8 @@ pub(crate) struct InodeData {
     pub(crate) pages: BTreeMap<u64, Budget>,
     /// Pages of which the index knows nothing.
     pub(crate) holes: BTreeSet<u64>,
+    /// How it was read of late.
+    pub(crate) row: ReadRow,
     /// Commit before which the last name went (`del_cmtno`).
     pub(crate) deleted_in: u64,
 }

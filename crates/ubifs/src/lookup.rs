@@ -80,9 +80,10 @@ impl Engine {
         }
         let leaf = self.read_leaf(spot).await?;
         let entry = EntryNode::parse(&leaf).ok_or(Errno::Eio)?;
-        if next == key && !name.is_empty() && entry.name.as_slice() <= name {
+        let is_same = next == key && !name.is_empty() && entry.name.as_slice() <= name;
+        if next < key || is_same || entry.name.is_empty() {
             // Whoever goes through all of them would go round.
-            self.find(format!("entries of inode {} are out of order", key.inode));
+            self.find(format!("entries of inode {} are out of order or without a name", key.inode));
             return Err(Errno::Eio);
         }
         Ok(Some(entry))

@@ -39,8 +39,10 @@ impl Engine {
         let buffers = if self.is_read_only() { 1 } else { 4 };
         let one = |name, bytes| (name, 1, bytes);
         let of = |name, count: u64, bytes: u64| (name, count, count * bytes);
+        let bulk_buffers = u64::from(self.options.has_bulk_read);
         let mut kinds = vec![
             of("bud", buds, BUD_BYTES),
+            of("bulk-read buffer", bulk_buffers, self.bulk_buffer_bytes().into()),
             of("inode", inodes, INODE_BYTES),
             of("journal head", heads, JOURNAL_HEAD_BYTES),
             of("leb buffer", buffers, leb),

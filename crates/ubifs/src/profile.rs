@@ -115,6 +115,7 @@ impl CpuCosts {
 
 /// What a mount may choose.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct MountOptions {
     /// Kernel.
     pub profile: &'static Profile,
@@ -124,6 +125,8 @@ pub struct MountOptions {
     pub compressor: Option<Compressor>,
     /// Every write reaches the medium before it returns (`-o sync`).
     pub is_synchronous: bool,
+    /// Files that are read in order are read several pages at once (`bulk_read`; off by default).
+    pub has_bulk_read: bool,
     /// The thread that commits in the background runs.
     pub has_thread: bool,
     /// Age at which write-buffers are written, nanoseconds; none: they wait to be asked.
@@ -157,6 +160,7 @@ impl MountOptions {
             is_read_only: false,
             compressor: None,
             is_synchronous: false,
+            has_bulk_read: false,
             has_thread: true,
             write_buffer_interval_ns: Some(profile.write_buffer_interval_ns),
             costs: CpuCosts::default(),

@@ -18,9 +18,10 @@ const MAX_NAMES_BYTES: u32 = 65536;
 /// Prefixes that are known.
 const PREFIXES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"system."];
 
-/// What a value adds to the count of its host (`CALC_XATTR_BYTES`).
-fn value_size(value: &[u8]) -> u32 {
-    aligned(INODE_BYTES + value.len()) as u32
+/// What a value of so many bytes adds to the count of its host: the kernel counts one byte more
+/// (`CALC_XATTR_BYTES`).
+pub(crate) fn value_size(value_bytes: usize) -> u32 {
+    aligned(INODE_BYTES + value_bytes + 1) as u32
 }
 
 impl Engine {
@@ -122,7 +123,7 @@ impl Engine {
             let node = &mut host.data.borrow_mut().node;
             node.changed = self.stamp(caller.now);
             node.attribute_count += 1;
-            node.attribute_bytes += entry_size(name) as u32 + value_size(value);
+            node.attribute_bytes += entry_size(name) as u32 + value_size(value.len());
             node.attribute_name_bytes += name.len() as u32;
         }
         let naming = Naming { name, is_removal: false, is_attribute: true };
@@ -158,8 +159,8 @@ impl Engine {
         {
             let node = &mut host.data.borrow_mut().node;
             node.changed = self.stamp(caller.now);
-            node.attribute_bytes =
-                node.attribute_bytes.saturating_sub(value_size(&old)) + value_size(value);
+            node.attribute_bytes = node.attribute_bytes.saturating_sub(value_size(old.len()))
+                + value_size(value.len());
         }
         let logged = self.log_attribute_change(host, inode).await;
         self.release(budget);
@@ -188,7 +189,7 @@ impl Engine {
         let budget = self.budget(caller, &request).await?;
         let _held = host.lock.lock().await;
         let before = host.data.borrow().node.clone();
-        let value_bytes = value_size(&inode.data.borrow().node.data);
+        let value_bytes = value_size(inode.data_bytes());
         inode.data.borrow_mut().node.links = 0;
         {
             let node = &mut host.data.borrow_mut().node;

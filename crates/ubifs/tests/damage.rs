@@ -105,6 +105,33 @@ fn eraseblocks_that_are_gone_or_exchanged() {
     }
 }
 
+/// Who goes through the entries asks for the one behind each name: a name that is none would be the first
+/// again.
+#[test]
+fn entries_without_names_end() {
+    let contents = contents();
+    let mut forged = contents.clone();
+    let mut count = 0;
+    for bytes in forged.iter_mut().flatten() {
+        for at in (0..bytes.len() - 24).step_by(8) {
+            // Entries of directories and of attributes.
+            if bytes[at..at + 4] != [0x31, 0x18, 0x10, 0x06] || !matches!(bytes[at + 20], 2 | 3) {
+                continue;
+            }
+            let length = u32::from_le_bytes(bytes[at + 16..at + 20].try_into().expect("four"));
+            let node = &mut bytes[at..at + length as usize];
+            node[50..52].fill(0);
+            node[56] = 0;
+            let sum = !crc32fast::hash(&node[8..]);
+            node[4..8].copy_from_slice(&sum.to_le_bytes());
+            count += 1;
+        }
+    }
+    assert!(count > 50, "{count} entries");
+    use_it(forged.clone(), read_only());
+    use_it(forged, quiet());
+}
+
 #[test]
 fn an_empty_volume_that_may_not_be_written_is_refused() {
     assert!(!use_it(vec![None; 50], read_only()));

@@ -516,7 +516,9 @@ def _facts(prefix: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from _facts(f"{prefix}{_words(name)}: ", value)
         elif isinstance(value, list):
             for number, one in enumerate(value):
-                yield from _facts(f"{prefix}{_words(name)} {one.get('id', number)}: ", one)
+                yield from _facts(
+                    f"{prefix}{_words(name).removesuffix('s')} {one.get('id', number)}: ", one
+                )
         else:
             yield f"{prefix}{_words(name)}", "-" if value is None else _shown(value)
 

@@ -23,22 +23,62 @@ _VERY_DIRTY_ONLY = (
 )
 
 EXPLAINED: dict[tuple[str, str, str], Explained] = {
-    ("jffs2/base-t", "seq-s32k", "programs"): Explained(
-        0,
+    ("jffs2/base-t", "seq-s32k", "reads"): Explained(
+        4,
         "an fsync moves small nodes until the page is full; the recorded run found room for one "
         "only, which a difference of some bytes in all that was compressed before explains",
     ),
     ("jffs2/fill-x", "fill1-mount", "reads"): Explained(28, _CHECKED_ONCE_MORE),
     ("jffs2/fill-x", "fill2-mount", "reads"): Explained(40, _CHECKED_ONCE_MORE),
     ("jffs2/gc-x", "ow1", "reads"): Explained(190, _VERY_DIRTY_ONLY),
-    ("jffs2/gc-x", "ow1", "erases"): Explained(2, _VERY_DIRTY_ONLY),
     ("jffs2/gc-x", "re-mount", "programs"): Explained(
         10,
         "with some seeds the very dirty blocks that the mount finds are just enough to wake the "
         "collector; in the three recorded runs they were not",
     ),
+    ("ubifs/gc-x", "re-mount", "reads"): Explained(
+        5,
+        "how far the journal reached at the unmount depends on the inodes that were written again "
+        "because a second had ended; one seed in eleven ends an eraseblock later and reads 50 more",
+    ),
 }
 """By workload, phase and kind of operation. A test holds every entry to be needed."""
 
-DEPARTURES: dict[str, tuple[str, str]] = {}
+_TURNED_LIST = (
+    "the kernel turns its list of blocks to be erased when it mounts (`jffs2_rotate_lists`), so "
+    "that the last block becomes the last to be used, not the first; that is not modelled, and "
+    "every block is another one from then on"
+)
+_TWO_THREADS = (
+    "UBI's thread erases a block while `ubimkvol` goes on, and the scheduler decides which of the "
+    "two comes first; so it is later with erasures and commits of the background among other "
+    "writes. Phases that are neither the same nor reordered use blocks that were freed in that "
+    "order, or begin at another place in a second"
+)
+_ONCE_A_SECOND = (
+    "the background task looks at changed directories and headers once a second, and where in a "
+    "second the recorded run began is not known"
+)
+
+DEPARTURES: dict[str, tuple[str, str]] = {
+    "jffs2/base-t": ("first-mount", _TURNED_LIST),
+    "jffs2/base-x": ("first-mount", _TURNED_LIST),
+    "jffs2/cut-x": ("first-mount", _TURNED_LIST),
+    "jffs2/gc-x": ("first-mount", _TURNED_LIST),
+    "ubifs/base-t": ("mkvol", _TWO_THREADS),
+    "ubifs/base-x": ("mkvol", _TWO_THREADS),
+    "ubifs/cut-x": ("mkvol", _TWO_THREADS),
+    "ubifs/fill-x": ("mkvol", _TWO_THREADS),
+    "ubifs/gc-x": ("mkvol", _TWO_THREADS),
+    "ubifs2048/base-x": ("mkvol", _TWO_THREADS),
+    "ubifs2048/fill-x": ("mkvol", _TWO_THREADS),
+    "yaffs2/base-t": ("seq-s4k", _ONCE_A_SECOND),
+    "yaffs2/base-x": ("seq-s4k", _ONCE_A_SECOND),
+    "yaffs2/cut-x": ("fill", _ONCE_A_SECOND),
+    "yaffsdirect/gc-x": (
+        "ow3",
+        "a passive collection begins one write earlier than here, so that its copies lie among the "
+        "writes otherwise; why is not known, and every count of every phase is equal",
+    ),
+}
 """By workload: the phase in which the order first departs from the recorded one, and why."""

@@ -120,7 +120,6 @@ impl State<'_> {
                 Ok(())
             }
             Harness::Settle { milliseconds } => self.wait(*milliseconds),
-            Harness::Format { .. } => self.needs_idle_chip(),
             Harness::Attach(_) => {
                 self.needs_idle_chip()?;
                 self.is_attached = true;
@@ -156,7 +155,7 @@ impl State<'_> {
             Harness::Load(name) if !self.kept.contains(name) => {
                 Err(format!("no chip was kept as `{name}`: snap or save it first"))
             }
-            Harness::Load(_) => self.needs_idle_chip(),
+            Harness::Load(_) | Harness::Format { .. } => self.needs_idle_chip(),
             Harness::PowerCut => Err(
                 "the power of a chip within a kernel cannot be cut: `powercut` is carried out by the \
                  simulation only, without --in kernel"

@@ -11,8 +11,9 @@ const VOLUME: &str = "nandlab";
 pub(crate) struct Ubi {
     /// Where volume identifier headers stand if a line does not say so.
     default_offset: Option<u32>,
-    /// `-O` of the attachment that there is.
-    attached: Option<Option<u32>>,
+    /// Where they stood at the last attachment.
+    last_offset: Option<u32>,
+    is_attached: bool,
 }
 
 fn words(fixed: &[&str], header_offset: Option<u32>) -> Vec<String> {
@@ -25,11 +26,11 @@ fn words(fixed: &[&str], header_offset: Option<u32>) -> Vec<String> {
 
 impl Ubi {
     pub(crate) fn new(default_offset: Option<u32>) -> Self {
-        Self { default_offset, attached: None }
+        Self { default_offset, last_offset: default_offset, is_attached: false }
     }
 
     pub(crate) fn is_attached(&self) -> bool {
-        self.attached.is_some()
+        self.is_attached
     }
 
     /// `ubiformat` with an image sequence number.
@@ -44,12 +45,17 @@ impl Ubi {
         run("modprobe", &["ubi".to_owned()])?;
         let fixed = ["/dev/ubi_ctrl", "-m", "0", "-d", "0"];
         run("ubiattach", &words(&fixed, header_offset))?;
-        self.attached = Some(header_offset);
+        (self.last_offset, self.is_attached) = (header_offset, true);
         Ok(())
     }
 
+    /// Attaches as the last time.
+    pub(crate) fn attach_again(&mut self) -> io::Result<()> {
+        self.attach(self.last_offset)
+    }
+
     pub(crate) fn detach(&mut self) -> io::Result<()> {
-        self.attached = None;
+        self.is_attached = false;
         run("ubidetach", &words(&["-d", "0"], None))
     }
 

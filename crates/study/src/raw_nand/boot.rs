@@ -54,9 +54,9 @@ impl RawNandRun {
     }
 
     /// What a failed test says.
-    pub(super) fn failed(&self, reason: impl ToString) -> StudyError {
+    pub(super) fn failed(&self, reason: impl Into<String>) -> StudyError {
         let place = format!("{} on {}", self.test.name, self.flash.key);
-        StudyError::Study { place, reason: reason.to_string() }
+        StudyError::Study { place, reason: reason.into() }
     }
 }
 

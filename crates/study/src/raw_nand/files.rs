@@ -1,6 +1,6 @@
 //! Kernel memory with many small files.
 //!
-//! What is available is what `/proc/meminfo` shows as MemFree + Buffers + Cached: pages of files are
+//! What is available is what `/proc/meminfo` shows as `MemFree + Buffers + Cached`: pages of files are
 //! available, the structures of the file system, of its inodes and of their names are not. Nothing in
 //! this test takes time, so the kernel's own rules about age decide nothing.
 

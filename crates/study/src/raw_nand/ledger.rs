@@ -28,8 +28,8 @@ pub(super) struct Ledger {
     /// Bytes of the log that `write` and `fsync` answered for.
     log_bytes: u64,
     log_synced_bytes: u64,
-    /// Small files in order: 1 for one that was written and closed, 2 for one that was synced.
-    files: Vec<u8>,
+    /// Small files that were written and closed, in order; true for those that were synced.
+    files: Vec<bool>,
 }
 
 /// Bytes that were promised and are not there.
@@ -73,7 +73,7 @@ impl Ledger {
     }
 
     pub(super) fn synced_bytes(&self) -> u64 {
-        let files = self.files.iter().filter(|state| **state == 2).count() as u64;
+        let files = self.files.iter().filter(|is_synced| **is_synced).count() as u64;
         self.log_synced_bytes + files * RECORD_BYTES
     }
 
@@ -83,9 +83,9 @@ impl Ledger {
         let caller = machine.root(PID);
         let (right, length) = matching(&mounted.vfs, &caller, LOG, u64::MAX).await;
         found.add(self.log_bytes, self.log_synced_bytes, right, length);
-        for (number, state) in (0..).zip(&self.files) {
+        for (number, is_synced) in (0..).zip(&self.files) {
             let path = file_path(number);
-            let synced = if *state == 2 { RECORD_BYTES } else { 0 };
+            let synced = if *is_synced { RECORD_BYTES } else { 0 };
             if mounted.vfs.stat(&path).await.is_err() {
                 found.missing_files += 1;
                 found.add(RECORD_BYTES, synced, 0, 0);
@@ -201,7 +201,7 @@ impl Writer {
 
     async fn small_file(&self, number: u64) -> Result<(), Errno> {
         let caller = self.caller();
-        if number % FILES_PER_DIRECTORY == 0 {
+        if number.is_multiple_of(FILES_PER_DIRECTORY) {
             let new = posix::NewInode::Directory(0o755);
             self.vfs.make(&caller, &directory_path(number), new).await?;
         }
@@ -213,7 +213,7 @@ impl Writer {
             self.vfs.fsync(&caller, &file).await?;
         }
         self.vfs.close(&caller, file).await?;
-        self.ledger.borrow_mut().files.push(if is_synced { 2 } else { 1 });
+        self.ledger.borrow_mut().files.push(is_synced);
         Ok(())
     }
 }
