@@ -26,7 +26,7 @@ from nandlab.verdicts.android_view import (
 from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.wording import number
 
-STRUCTURES_SHOWN = 9
+STRUCTURES_SHOWN = 7
 """Kinds of structures that a chart names; the rest are summed."""
 
 

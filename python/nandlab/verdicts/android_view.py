@@ -44,6 +44,8 @@ PARTS = {
 """Metrics that the time of a mount or test is made of."""
 
 STRUCTURES = "structure_"
+SAME = {"inode_info": "inode"}
+"""One thing by two names: JFFS2's inode holds the kernel's, as UBIFS's does."""
 
 
 class View:
@@ -175,7 +177,7 @@ class View:
                 value = self.memory(metric, phase, file_system, files)
                 if value:
                     name = metric.removeprefix(STRUCTURES).removesuffix("_bytes")
-                    found[name.replace("_", " ")] = value
+                    found[SAME.get(name, name.replace("_", " "))] = value
         return found
 
     def rates(self) -> list[str]:
