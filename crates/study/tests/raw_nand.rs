@@ -132,7 +132,8 @@ fn the_benchmark_reads_cold_then_warm_and_writes_at_random_twice() {
             &found[&place("iozone", kind, "fresh", rest)]
         };
         assert!(at("reread")["elapsed_ns"] * 5.0 < at("read")["elapsed_ns"], "{kind}");
-        assert!(at("read")["page_reads"] >= 512.0, "{kind}");
+        // 512 pages, but for what the byte that IOzone reads first brought in.
+        assert!(at("read")["page_reads"] >= 480.0, "{kind}");
         assert!(at("reread")["page_reads"].abs() < 1e-9, "{kind}");
         assert!(at("random-rewrite").contains_key("elapsed_ns"), "{kind}");
         assert!(at("all")["memory_bytes_max"] > 0.0, "{kind}");
@@ -216,6 +217,8 @@ fn what_is_wrong_is_told_with_a_suggestion() {
     assert!(said(&["axes.test=files"]).contains("test `files` needs a value"));
     assert!(said(&["axes.test=files", "axes.files=many"]).contains("must be a number"));
     assert!(said(&["axes.room=filled"]).contains("leave the axis `flash` at `fresh`"));
-    assert!(said(&["rooms.small.partition_mib=4000"]).contains("must be 1 to 20"));
-    assert!(said(&["rooms.small.dirty_ratio=0"]).contains("dirty_ratio"));
+    assert!(
+        said(&["axes.room=small", "rooms.small.partition_mib=4000"]).contains("must be 1 to 20")
+    );
+    assert!(said(&["axes.room=small", "rooms.small.dirty_ratio=0"]).contains("dirty_ratio"));
 }

@@ -23,7 +23,7 @@ CAVEATS = (
     "It does not say what its chips had been through, which bytes were on them, with which records "
     "IOzone ran, or when in the writing of 1 MB the power was cut. Here chips were written, "
     "overwritten and deleted with bytes that do not compress, records are IOzone's own 4 KiB, and "
-    "the cut is at a chip operation of the write and its fsync that the seed draws.",
+    "the cut is in a program or erase of the write and its fsync that the seed draws.",
     "Memory counts structures by their sizes in Linux 2.6.32 on 32-bit ARM. What slabs leave "
     "unused at the end of a page is not counted.",
 )

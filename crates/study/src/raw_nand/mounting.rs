@@ -2,16 +2,17 @@
 //!
 //! A repeat first boots untimed and writes a few pages, so that repeats do not stand at the same page
 //! of a block. After a cut, the first boot is timed too: the file is written and synced once to see
-//! how many operations of the chip that takes, and once more, on a copy of the same chip, with the
-//! power cut in one of them.
+//! which operations of the chip change it, and once more, on a copy of the same chip, with the power
+//! cut in one of those: a file system may read for long before it writes, and a cut there changes nothing.
 
-use super::boot::{Application, Boot, Meter, torn};
+use super::boot::{Application, Boot, torn};
 use super::plan::RawNandRun;
 use super::test_table::Context;
 use crate::StudyError;
 use crate::results::{Metric, TestRow};
 use crate::time_parts::time_parts;
 use mount::{Machine, run};
+use mtd::Operation;
 use nand::{Chip, Counters, CutPoint};
 use random::Stream;
 use std::cell::Cell;
@@ -45,16 +46,17 @@ pub(super) fn run_mount_after_cut(
     context: &Context<'_>,
 ) -> Result<Vec<TestRow>, StudyError> {
     let chip = positioned(plan, context)?;
-    let (_, operations) = written(plan, context, chip.clone(), None)?;
+    let (_, changes) = written(plan, context, chip.clone(), None)?;
     let mut numbers = Stream::new(context.seed, CUT);
-    let at = numbers.below(u32::try_from(operations).unwrap_or(u32::MAX).max(1));
+    let which = numbers.below((changes.len() as u32).max(1)) as usize;
+    let at = changes.get(which).copied().unwrap_or(0);
     let mut torn_chip = chip;
     torn_chip.set_torn(torn(&mut numbers));
-    let (mut chip, _) = written(plan, context, torn_chip, Some(at.into()))?;
+    let (mut chip, _) = written(plan, context, torn_chip, Some(at))?;
     chip.power_on();
     let cut = vec![
-        Metric::count("operations_of_write", operations, "operations"),
-        Metric::count("operations_before_cut", at.into(), "operations"),
+        Metric::count("changes_of_write", changes.len() as u64, "operations"),
+        Metric::count("changes_before_cut", which as u64, "operations"),
     ];
     Ok(vec![timed_mount(plan, context, chip, cut)?])
 }
@@ -84,20 +86,20 @@ async fn position(machine: &Machine, boot: &Boot, seed: u64) -> Result<(), posix
     boot.mounted.vfs.close(&application.caller(), file).await
 }
 
-/// Boots, writes a file and syncs it; the chip at the end, and the operations that the write took.
+/// Boots, writes a file and syncs it; the chip at the end, and which operations of that changed it.
 fn written(
     plan: &RawNandRun,
     context: &Context<'_>,
     chip: Chip,
     cut_at: Option<u64>,
-) -> Result<(Chip, u64), StudyError> {
+) -> Result<(Chip, Vec<u64>), StudyError> {
     let (own, seed) = (plan.clone(), context.seed);
-    let operations = Rc::new(Cell::new(0));
-    let counted = operations.clone();
+    let changes = Rc::new(Cell::new(Vec::new()));
+    let found = changes.clone();
     let outcome = run(chip, &plan.timed_driver(), seed, |machine| async move {
         let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
         machine.sim.sleep(UP_NS).await;
-        let meter = Meter::start(&machine);
+        machine.mtd.log_operations(true);
         if let Some(at) = cut_at {
             machine.mtd.with_chip(|chip| chip.cut_power_after(at, CutPoint::Inside));
         }
@@ -107,18 +109,23 @@ fn written(
         let file = file.map_err(|errno| errno.to_string())?;
         let synced = boot.mounted.vfs.fsync(&application.caller(), &file).await;
         synced.map_err(|errno| errno.to_string())?;
-        counted.set(all(meter.read(&machine).1));
+        found.set(changing(&machine.mtd.take_operations()));
         Ok(())
     });
     if let Some(Err(reason)) = outcome.value {
         let reason: String = reason;
         return Err(plan.failed(reason));
     }
-    Ok((outcome.chip, operations.get()))
+    Ok((outcome.chip, changes.take()))
 }
 
-fn all(chip: Counters) -> u64 {
-    chip.reads() + chip.programs() + chip.erases
+/// Numbers of the operations that change the medium.
+fn changing(operations: &[Operation]) -> Vec<u64> {
+    let reads = |operation: &Operation| {
+        use Operation::{OobRead, Read, SubPageRead};
+        matches!(operation, Read { .. } | SubPageRead { .. } | OobRead { .. })
+    };
+    (0..).zip(operations).filter(|(_, one)| !reads(one)).map(|(number, _)| number).collect()
 }
 
 /// Boots and takes the time of it.
