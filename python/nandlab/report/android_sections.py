@@ -402,6 +402,7 @@ def _integrity(view: View) -> Section:
         "written_kib_per_s": "written (KiB/s)",
         "lost_unsynced_bytes": "lost, not synced (KiB)",
         "lost_synced_bytes": "lost, synced (KiB)",
+        "zero_bytes": "reads as zeros (KiB)",
         "wrong_bytes": "wrong (KiB)",
         "missing_files": "files missing",
         "empty_files": "files empty",

@@ -39,11 +39,14 @@ pub(super) struct Found {
     lost_unsynced_bytes: u64,
     /// `fsync` had answered for them.
     lost_synced_bytes: u64,
-    /// Bytes that are there and are not those that were written.
+    /// Bytes that read as zeros: the file has its size, but they were not written yet.
+    zero_bytes: u64,
+    /// Bytes that are there and are neither those that were written nor zeros.
     wrong_bytes: u64,
-    /// Small files that are not there, are empty, and hold wrong bytes.
+    /// Small files that are not there, are empty, read as zeros, and hold wrong bytes.
     missing_files: u64,
     empty_files: u64,
+    zero_files: u64,
     wrong_files: u64,
 }
 
@@ -52,18 +55,21 @@ impl Found {
         vec![
             Metric::count("lost_unsynced_bytes", self.lost_unsynced_bytes, "bytes"),
             Metric::count("lost_synced_bytes", self.lost_synced_bytes, "bytes"),
+            Metric::count("zero_bytes", self.zero_bytes, "bytes"),
             Metric::count("wrong_bytes", self.wrong_bytes, "bytes"),
             Metric::count("missing_files", self.missing_files, "files"),
             Metric::count("empty_files", self.empty_files, "files"),
+            Metric::count("zero_files", self.zero_files, "files"),
             Metric::count("wrong_files", self.wrong_files, "files"),
         ]
     }
 
     /// Adds one file: bytes promised, synced, and what is there.
-    fn add(&mut self, promised: u64, synced: u64, right: u64, length: u64) {
-        self.lost_synced_bytes += synced.saturating_sub(right);
-        self.lost_unsynced_bytes += promised.saturating_sub(right.max(synced));
-        self.wrong_bytes += length.saturating_sub(right);
+    fn add(&mut self, promised: u64, synced: u64, there: &Content) {
+        self.lost_synced_bytes += synced.saturating_sub(there.right);
+        self.lost_unsynced_bytes += promised.saturating_sub(there.right.max(synced));
+        self.zero_bytes += there.zero;
+        self.wrong_bytes += there.wrong;
     }
 }
 
@@ -81,50 +87,65 @@ impl Ledger {
     pub(super) async fn look(&self, machine: &Machine, mounted: &Mounted) -> Found {
         let mut found = Found::default();
         let caller = machine.root(PID);
-        let (right, length) = matching(&mounted.vfs, &caller, LOG, u64::MAX).await;
-        found.add(self.log_bytes, self.log_synced_bytes, right, length);
+        let there = content(&mounted.vfs, &caller, LOG, u64::MAX).await;
+        found.add(self.log_bytes, self.log_synced_bytes, &there);
         for (number, is_synced) in (0..).zip(&self.files) {
             let path = file_path(number);
             let synced = if *is_synced { RECORD_BYTES } else { 0 };
             if mounted.vfs.stat(&path).await.is_err() {
                 found.missing_files += 1;
-                found.add(RECORD_BYTES, synced, 0, 0);
+                found.add(RECORD_BYTES, synced, &Content::default());
                 continue;
             }
-            let (right, length) = matching(&mounted.vfs, &caller, &path, number).await;
-            found.empty_files += u64::from(length == 0);
-            found.wrong_files += u64::from(length > right);
-            found.add(RECORD_BYTES, synced, right, length);
+            let there = content(&mounted.vfs, &caller, &path, number).await;
+            found.empty_files += u64::from(there.length == 0);
+            found.zero_files += u64::from(there.zero > 0);
+            found.wrong_files += u64::from(there.wrong > 0);
+            found.add(RECORD_BYTES, synced, &there);
         }
         found
     }
 }
 
-/// Bytes from the beginning of a file that are those that were written, and all its bytes.
-async fn matching(
+/// The bytes of a file against those that were written.
+#[derive(Default)]
+struct Content {
+    /// From the beginning, those that were written.
+    right: u64,
+    /// In records that end in nothing but zeros.
+    zero: u64,
+    wrong: u64,
+    length: u64,
+}
+
+/// Reads a file.
+async fn content(
     vfs: &Vfs<AnyFileSystem>,
     caller: &Caller,
     path: &[u8],
     file_number: u64,
-) -> (u64, u64) {
-    let Ok(file) = vfs.open(caller, path, OpenOptions::default()).await else { return (0, 0) };
-    let (mut right, mut length, mut is_right) = (0, 0, true);
+) -> Content {
+    let (mut there, mut is_right) = (Content::default(), true);
+    let Ok(file) = vfs.open(caller, path, OpenOptions::default()).await else { return there };
     let mut bytes = vec![0; RECORD_BYTES as usize];
     for record in 0.. {
-        let Ok(count) = vfs.read(&file, length, &mut bytes).await else { break };
+        let Ok(count) = vfs.read(&file, there.length, &mut bytes).await else { break };
         let wanted = contents(file_number, record);
         let same = wanted.iter().zip(&bytes[..count]).take_while(|(one, two)| one == two).count();
         if is_right {
-            right += same as u64;
+            there.right += same as u64;
             is_right = same == count;
         }
-        length += count as u64;
+        let rest = &bytes[same..count];
+        let is_zero = rest.iter().all(|byte| *byte == 0);
+        *(if is_zero { &mut there.zero } else { &mut there.wrong }) += rest.len() as u64;
+        there.length += count as u64;
         if count < bytes.len() {
             break;
         }
     }
     let _ = vfs.close(caller, file).await;
-    (right, length)
+    there
 }
 
 /// The bytes of a record; the log has the highest number that a file can have.
