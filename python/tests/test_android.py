@@ -182,7 +182,7 @@ def test_a_wrong_byte_is_a_loss_of_integrity() -> None:
     # Zeros where bytes were never synced are told, and are no loss of integrity.
     ubifs = claim_of(verdict, "ubifs-integrity").evaluations[0]
     assert ubifs.holds is True
-    assert "zeros for bytes that were not synced" in (ubifs.detail or "")
+    assert "zeros for bytes that were not synced" in ubifs.detail
     assert claim_of(verdict, "writes-faster").evaluations[0].holds is None
 
 
