@@ -2,7 +2,7 @@
 
 A change of model code that turns a verdict shows up here. If the change is right, write the
 snapshots anew with `python python/tests/test_study_verdict.py` and say so in the changelog under
-"Results change". `android`, `scheduler-filesystem` and `sfq-emmc` are pinned in their
+"Results change". `scheduler-filesystem` and `sfq-emmc` are pinned in their
 quick forms; the whole of them takes minutes.
 """
 
@@ -18,7 +18,6 @@ from nandlab.cli import main
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 STUDIES = {
-    "android": ("--quick",),
     "ftl-windows": (),
     "scheduler-filesystem": ("--quick",),
     "sfq-emmc": ("--quick",),
