@@ -184,9 +184,14 @@ impl Found {
         f64::from(self.counters) / f64::from(self.counters + self.others).max(1.0)
     }
 
-    fn score(&self) -> (i64, usize) {
+    /// Pages of 512 + 16 bytes stand where those of 2048 + 64 do, and so do headers at multiples of 2048:
+    /// the places that the headers name decide then.
+    fn score(&self) -> (i64, usize, bool) {
         let headers = i64::from(self.counters) + i64::from(self.headers);
-        (headers - i64::from(self.others), self.shape.stride())
+        let (header_offset, data_offset) = self.offsets;
+        let page_bytes = page_bytes_by(header_offset, data_offset) as usize;
+        let fits = self.shape.oob_bytes == 0 || self.shape.page_bytes == page_bytes;
+        (headers - i64::from(self.others), self.shape.stride(), fits)
     }
 }
 

@@ -137,6 +137,7 @@ fn what_is_made_has_the_sizes_that_were_asked_for() {
         (None, false, false),
         (Some(2048), false, false),
         (None, false, true),
+        (Some(2048), false, true),
         (None, true, false),
         (Some(2048), true, false),
     ] {
@@ -155,6 +156,7 @@ fn what_is_made_has_the_sizes_that_were_asked_for() {
         assert_eq!(made.names, 4);
         let image = Image::open(&to, &OpenOptions::default()).expect("it opens");
         assert_eq!((image.form.is_bare, image.form.has_oob), (is_bare, has_oob));
+        assert_eq!(image.form.layout.page_bytes, 2048, "{header_offset:?} {is_bare} {has_oob}");
         let report = image.check().expect("it mounts");
         assert_eq!(report.findings, [], "{header_offset:?} {is_bare} {has_oob}");
         let info = image.info().expect("it mounts");
