@@ -48,7 +48,10 @@ pub fn prepare(commands: &[Command], setup: &Setup) -> Result<Vec<Command>, Harn
         let first = commands.first().map_or(1, |command| command.line);
         let mount = Step::Harness(Harness::MountGiven { blocks: None });
         commands.insert(0, Command { line: first, step: mount });
-        commands.push(Command { line: last, step: Step::Harness(Harness::Unmount) });
+        // A power cut at the end leaves nothing to unmount.
+        if commands.last().is_none_or(|last| last.step != Step::Harness(Harness::PowerCut)) {
+            commands.push(Command { line: last, step: Step::Harness(Harness::Unmount) });
+        }
     }
     let mut state = State {
         setup,

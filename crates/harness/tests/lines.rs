@@ -43,6 +43,15 @@ fn a_script_without_mounts_is_mounted_before_and_unmounted_after() {
 }
 
 #[test]
+fn a_script_without_mounts_may_end_with_a_power_cut() {
+    for name in ["jffs2", "ubifs", "yaffs2"] {
+        let script = "put a 644 5000 1000 x 1 fsync\npowercut\n";
+        let (_, record) = play(script, &setup(Some(name))).expect(name);
+        assert!(!record.is_mounted && record.failures.is_empty());
+    }
+}
+
+#[test]
 fn a_power_cut_takes_what_was_not_synced_and_the_next_mount_goes_on() {
     let script = "mount -\nput kept 644 4096 4096 x 1 fsync\nput lost 644 100 100 x 2\n\
                   powercut\nmount -\nread kept 4096\nread lost 4096\n";

@@ -5,6 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use support::blktrace::{self, Entry};
 use support::{directory, file, format, read, sample};
@@ -164,7 +165,10 @@ fn only_the_first_skipped_lines_are_shown() {
 
 /// The error of opening and reading a file of this content.
 fn error_of(content: impl AsRef<[u8]>, options: &Options) -> trace::TraceError {
-    let path = file(&directory("whole-file"), "trace", content);
+    // Tests run side by side, each file in a folder of its own.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = file(&directory(&format!("whole-file-{number}")), "trace", content);
     read(&path, options).expect_err("the trace is bad")
 }
 
