@@ -2,8 +2,8 @@
 
 A change of model code that turns a verdict shows up here. If the change is right, write the
 snapshots anew with `python python/tests/test_study_verdict.py` and say so in the changelog under
-"Results change". `scheduler-filesystem` and `sfq-emmc` are pinned in their
-quick forms; the whole of them takes minutes.
+"Results change". All but `ftl-windows` are pinned in their quick forms; the whole of them takes
+minutes.
 """
 
 import json
@@ -18,6 +18,7 @@ from nandlab.cli import main
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 STUDIES = {
+    "android": ("--quick",),
     "ftl-windows": (),
     "scheduler-filesystem": ("--quick",),
     "sfq-emmc": ("--quick",),

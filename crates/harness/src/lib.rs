@@ -11,7 +11,7 @@ mod record;
 mod session;
 mod tables;
 
-pub use prepare::{blocks_wanted, prepare};
+pub use prepare::prepare;
 pub use record::{Failure, LogLine, PhaseCounts, Record};
 pub use session::{HarnessError, Setup, Watch, run};
 pub use tables::{COUNTS_HEAD, counts_csv, sequence};

@@ -230,8 +230,14 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
         Some(ubi) => ubi,
         None => attach(machine, request).await?,
     };
-    let volume = Volume::Ubi(open(&ubi, request).await?);
-    let mounted = Ubifs::mount(&machine.sim, machine.cpus.clone(), volume, options).await;
+    let mounted = match open(&ubi, request).await {
+        Ok(volume) => {
+            let volume = Volume::Ubi(volume);
+            let mounted = Ubifs::mount(&machine.sim, machine.cpus.clone(), volume, options).await;
+            mounted.map_err(|error| medium(error.to_string()))
+        }
+        Err(error) => Err(error),
+    };
     match mounted {
         Ok(file_system) => {
             Ok(AnyFileSystem::Ubifs(UbifsMount { file_system, ubi: Some(ubi), is_attached_here }))
@@ -240,7 +246,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
             if is_attached_here {
                 ubi.detach();
             }
-            Err(medium(error.to_string()))
+            Err(error)
         }
     }
 }

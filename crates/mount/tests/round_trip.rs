@@ -77,6 +77,26 @@ fn an_option_that_no_kernel_knows_is_refused_by_name() {
     );
 }
 
+#[test]
+fn a_volume_that_is_not_there_is_refused_and_leaves_the_device_free() {
+    let kind = find_kind("ubifs").expect("in the table");
+    let outcome = run(blank(), &driver(), 1, async move |machine| {
+        let mounted = machine.mount(kind, &MountRequest::default()).await.expect("it mounts");
+        mounted.unmount().await.expect("unmounted");
+        let ubi = mount::UbiRequest { volume: Some("gone".into()), ..Default::default() };
+        let refused = machine.mount(kind, &MountRequest { ubi, ..Default::default() }).await.err();
+        let programs = || machine.mtd.with_chip(|chip| chip.counters().programs());
+        let before = programs();
+        let again = machine.mount(kind, &MountRequest::read_only()).await.is_ok();
+        (refused.map(|error| error.to_string()), again, programs() - before)
+    });
+    let (refused, again, programs) = outcome.value.expect("no power cut");
+    let refused = refused.expect("refused");
+    assert!(refused.ends_with("no volume `gone`; the device has: nandlab"), "{refused}");
+    assert!(again);
+    assert_eq!(programs, 0, "nothing of the first attach writes on");
+}
+
 /// Bytes of a file after its writer lost the power right after the write returned.
 fn bytes_after_a_cut(options: &[&str]) -> u64 {
     let kind = find_kind("ubifs").expect("in the table");

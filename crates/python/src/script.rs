@@ -2,7 +2,7 @@
 
 use crate::{NandlabError, failed};
 use board::Board;
-use harness::{HarnessError, Record, Setup, blocks_wanted, counts_csv, sequence};
+use harness::{HarnessError, Record, Setup, counts_csv, sequence};
 use mount::{Driver, MountRequest, UbiRequest, find_kind};
 use mtd::LAYOUTS;
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage};
@@ -91,7 +91,7 @@ fn carry_out(
 ) -> Result<Value, Failed> {
     let commands =
         script::parse(text).map_err(|error| format!("{shown}:{}: {}", error.line, error.reason))?;
-    let bench = arguments.bench(blocks_wanted(&commands))?;
+    let bench = arguments.bench(script::blocks_wanted(&commands))?;
     let watch = Box::new(move |done, total| {
         Python::attach(|python| {
             python.check_signals().is_ok() && progress.call1(python, (done, total, "")).is_ok()

@@ -2,13 +2,15 @@
 //!
 //! [`parse`] reads the language, [`Data`] makes the bytes that it writes, [`Runner`] carries the calls out
 //! on a mounted file system. What concerns the harness (mounting, phases, snapshots of the chip) is
-//! parsed here too, and handed to whoever runs the script. `docs/scripts.md` describes the language.
+//! parsed here too, its [`Order`] is checked, and it is handed to whoever runs the script. `docs/scripts.md` describes the language.
 
 mod data;
+mod order;
 mod parse;
 mod run;
 
 pub use data::{Data, DataKind, Xorshift};
+pub use order::{Order, blocks_wanted, with_mounts};
 pub use parse::{
     Attach, Command, Harness, ScriptError, Step, Sync, Volume, WriteCall, numbered, parse,
 };

@@ -1,16 +1,11 @@
 //! What can be said of a script before a machine is booted for it.
 
-use script::{Command, Harness, Step};
-use std::collections::BTreeSet;
+use script::{Command, Harness, Order, Step, blocks_wanted, with_mounts};
 
 /// Blocks of the whole chip that nandsim makes, `nandsim-64MiB`.
 pub(crate) const CHIP_BLOCKS: u32 = 512;
 /// Longest `sleep` or `settle`: half an hour, for this clock is real.
 const MILLISECONDS_MAX: u64 = 30 * 60 * 1000;
-
-const NOT_ATTACHED: &str =
-    "the chip is not attached to UBI: `cmd ubiattach -m 0 -d 0 /dev/ubi_ctrl` must come first";
-const ATTACHED: &str = "the chip is attached to UBI: `cmd ubidetach -d 0` must come first";
 
 /// A line that cannot be carried out, with its number.
 pub(crate) type LineError = (usize, String);
@@ -33,181 +28,49 @@ pub(crate) struct Plan {
 /// # Errors
 /// The first such line.
 pub(crate) fn plan(text: &str, file_system: Option<&str>) -> Result<Plan, LineError> {
-    let mut commands = script::parse(text).map_err(|error| (error.line, error.reason))?;
-    let mounts = |command: &Command| {
-        matches!(
-            command.step,
-            Step::Harness(
-                Harness::Mount { .. }
-                    | Harness::MountGiven { .. }
-                    | Harness::Unmount
-                    | Harness::Format { .. }
-                    | Harness::Attach(_)
-                    | Harness::MakeVolume(_)
-                    | Harness::Detach
-            )
-        )
-    };
-    if !commands.iter().any(mounts) {
-        let (first, last) = (1, commands.last().map_or(1, |command| command.line));
-        let mount = Step::Harness(Harness::MountGiven { blocks: None });
-        commands.insert(0, Command { line: first, step: mount });
-        commands.push(Command { line: last, step: Step::Harness(Harness::Unmount) });
+    let parsed = script::parse(text).map_err(|error| (error.line, error.reason))?;
+    let commands = with_mounts(parsed);
+    let mut order = Order::new(file_system);
+    let mut wait_milliseconds = 0;
+    for Command { line, step } in &commands {
+        let checked = check(step, file_system).and_then(|wait| {
+            wait_milliseconds += wait;
+            order.step(step)
+        });
+        checked.map_err(|reason| (*line, reason))?;
     }
-    let mut state = State {
-        file_system,
-        is_mounted: false,
-        is_attached: false,
-        has_chip: true,
-        kept: BTreeSet::new(),
-        wait: 0,
-    };
-    for command in &commands {
-        state.step(&command.step).map_err(|reason| (command.line, reason))?;
-    }
-    let wait_milliseconds = state.wait;
-    let blocks_wanted = commands.iter().find_map(|command| match command.step {
-        Step::Harness(Harness::MountGiven { blocks }) => blocks,
-        _ => None,
-    });
+    let blocks_wanted = blocks_wanted(&commands);
     Ok(Plan { commands, blocks_wanted, wait_milliseconds })
 }
 
-/// What the lines so far have led to.
-struct State<'a> {
-    file_system: Option<&'a str>,
-    is_mounted: bool,
-    is_attached: bool,
-    has_chip: bool,
-    kept: BTreeSet<String>,
-    wait: u64,
-}
-
-impl State<'_> {
-    fn step(&mut self, step: &Step) -> Result<(), String> {
-        match step {
-            Step::Harness(line) => self.harness(line),
-            Step::Sleep { milliseconds } => self.wait(*milliseconds),
-            _ if self.is_mounted => Ok(()),
-            _ => Err("nothing is mounted: a mount line must come first".into()),
+/// What a line asks of the kernel and its machine; how long it waits.
+fn check(step: &Step, given: Option<&str>) -> Result<u64, String> {
+    match step {
+        Step::Harness(Harness::Mount { file_system, .. }) => check_file_system(file_system)?,
+        Step::Harness(Harness::MountGiven { .. }) => {
+            check_file_system(
+                given.ok_or("which file system is mounted? give --fs: jffs2, ubifs")?,
+            )?;
         }
-    }
-
-    fn harness(&mut self, line: &Harness) -> Result<(), String> {
-        match line {
-            Harness::Mount { file_system, .. } => {
-                if let Some(asked) = self.file_system
-                    && asked != file_system
-                {
-                    return Err(format!(
-                        "the script mounts {file_system}, but {asked} was asked for: leave --fs out, \
-                         or change the line to `mount -`"
-                    ));
-                }
-                if file_system == "ubifs" && !self.is_attached {
-                    return Err(NOT_ATTACHED.into());
-                }
-                self.mount(file_system)
-            }
-            Harness::MountGiven { .. } => {
-                let file_system =
-                    self.file_system.ok_or("which file system is mounted? give --fs: jffs2, ubifs")?;
-                self.mount(file_system)
-            }
-            Harness::Unmount if !self.is_mounted => Err("nothing is mounted".into()),
-            Harness::Unmount => {
-                self.is_mounted = false;
-                Ok(())
-            }
-            Harness::Settle { milliseconds } => self.wait(*milliseconds),
-            Harness::Attach(_) => {
-                self.needs_idle_chip()?;
-                self.is_attached = true;
-                Ok(())
-            }
-            Harness::MakeVolume(_) if self.is_attached => Ok(()),
-            Harness::Detach if self.is_mounted => {
-                Err("a volume is mounted: an umount line must come first".into())
-            }
-            Harness::Detach if self.is_attached => {
-                self.is_attached = false;
-                Ok(())
-            }
-            Harness::MakeVolume(_) | Harness::Detach => Err(NOT_ATTACHED.into()),
-            Harness::RemoveChip => {
-                self.needs_idle_chip()?;
-                self.has_chip = false;
-                Ok(())
-            }
-            Harness::AddChip if self.has_chip => {
-                Err("the chip is there already: `cmd rmmod nandsim` takes it away".into())
-            }
-            Harness::AddChip => {
-                self.has_chip = true;
-                Ok(())
-            }
-            Harness::Snap(name) | Harness::Save(name) => {
-                self.needs_chip()?;
-                file_name(name)?;
-                self.kept.insert(name.clone());
-                Ok(())
-            }
-            Harness::Load(name) if !self.kept.contains(name) => {
-                Err(format!("no chip was kept as `{name}`: snap or save it first"))
-            }
-            Harness::Load(_) | Harness::Format { .. } => self.needs_idle_chip(),
-            Harness::PowerCut => Err(
-                "the power of a chip within a kernel cannot be cut: `powercut` is carried out by the \
-                 simulation only, without --in kernel"
+        Step::Harness(Harness::Snap(name) | Harness::Save(name)) => {
+            file_name(name)?;
+        }
+        Step::Harness(Harness::PowerCut) => {
+            return Err(
+                "the power of a chip within a kernel cannot be cut: `powercut` is carried out \
+                        by the simulation only, without --in kernel"
                     .into(),
-            ),
-            Harness::Log(_)
-            | Harness::Workload(_)
-            | Harness::Phase(_)
-            | Harness::End
-            | Harness::DropCaches => Ok(()),
+            );
         }
+        Step::Harness(Harness::Settle { milliseconds }) | Step::Sleep { milliseconds } => {
+            if *milliseconds > MILLISECONDS_MAX {
+                return Err(format!("{milliseconds} ms is more than half an hour of a real clock"));
+            }
+            return Ok(*milliseconds);
+        }
+        _ => {}
     }
-
-    fn mount(&mut self, file_system: &str) -> Result<(), String> {
-        check_file_system(file_system)?;
-        self.needs_chip()?;
-        if self.is_attached && file_system != "ubifs" {
-            return Err(ATTACHED.into());
-        }
-        if std::mem::replace(&mut self.is_mounted, true) {
-            return Err("a file system is mounted already: umount it first".into());
-        }
-        Ok(())
-    }
-
-    /// The chip is there, and neither mounted nor attached.
-    fn needs_idle_chip(&self) -> Result<(), String> {
-        self.needs_chip()?;
-        if self.is_mounted {
-            return Err("the chip is in use: an umount line must come first".into());
-        }
-        if self.is_attached {
-            return Err(ATTACHED.into());
-        }
-        Ok(())
-    }
-
-    fn needs_chip(&self) -> Result<(), String> {
-        if self.has_chip {
-            Ok(())
-        } else {
-            Err("there is no chip: `cmd modprobe nandsim` brings an erased one".into())
-        }
-    }
-
-    fn wait(&mut self, milliseconds: u64) -> Result<(), String> {
-        if milliseconds > MILLISECONDS_MAX {
-            return Err(format!("{milliseconds} ms is more than half an hour of a real clock"));
-        }
-        self.wait += milliseconds;
-        Ok(())
-    }
+    Ok(0)
 }
 
 fn check_file_system(name: &str) -> Result<(), String> {

@@ -1,0 +1,190 @@
+//! Which lines make sense after which: what can be said of a script before it runs.
+
+use crate::{Command, Harness, Step};
+use std::collections::BTreeSet;
+
+/// The file system over UBI.
+const UBIFS: &str = "ubifs";
+const NOT_ATTACHED: &str =
+    "the chip is not attached to UBI: `cmd ubiattach -m 0 -d 0 /dev/ubi_ctrl` must come first";
+
+/// A script that mounts: one that neither mounts nor unmounts, nor does anything with UBI, is mounted
+/// before its first line and unmounted after its last, as those were that made images.
+pub fn with_mounts(mut commands: Vec<Command>) -> Vec<Command> {
+    let mounts = |command: &Command| {
+        matches!(
+            command.step,
+            Step::Harness(
+                Harness::Mount { .. }
+                    | Harness::MountGiven { .. }
+                    | Harness::Unmount
+                    | Harness::Format { .. }
+                    | Harness::Attach(_)
+                    | Harness::MakeVolume(_)
+                    | Harness::Detach
+            )
+        )
+    };
+    if commands.iter().any(mounts) {
+        return commands;
+    }
+    let first = commands.first().map_or(1, |command| command.line);
+    let last = commands.last().map_or(1, |command| command.line);
+    // A power cut at the end leaves nothing to unmount.
+    let ends_cut =
+        commands.last().is_some_and(|last| last.step == Step::Harness(Harness::PowerCut));
+    let mount = Step::Harness(Harness::MountGiven { blocks: None });
+    commands.insert(0, Command { line: first, step: mount });
+    if !ends_cut {
+        commands.push(Command { line: last, step: Step::Harness(Harness::Unmount) });
+    }
+    commands
+}
+
+/// Blocks that a script says its chip has (`mount blocks=N`), the first time it does.
+pub fn blocks_wanted(commands: &[Command]) -> Option<u32> {
+    commands.iter().find_map(|command| match command.step {
+        Step::Harness(Harness::MountGiven { blocks }) => blocks,
+        _ => None,
+    })
+}
+
+/// Where the lines so far have led to: what is mounted, attached and kept.
+#[derive(Clone, Debug)]
+pub struct Order<'a> {
+    /// The file system of `mount -`.
+    given: Option<&'a str>,
+    is_mounted: bool,
+    /// The chip is attached to UBI by a line of the script.
+    is_attached: bool,
+    has_chip: bool,
+    /// Names of chips that were kept.
+    kept: BTreeSet<String>,
+}
+
+impl<'a> Order<'a> {
+    /// Before the first line. `given` is the file system of `mount -`.
+    pub fn new(given: Option<&'a str>) -> Self {
+        let kept = BTreeSet::new();
+        Self { given, is_mounted: false, is_attached: false, has_chip: true, kept }
+    }
+
+    /// Goes on by a line.
+    ///
+    /// # Errors
+    /// Why the line makes no sense here.
+    pub fn step(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Harness(line) => self.harness(line),
+            Step::Sleep { .. } => Ok(()),
+            _ if self.is_mounted => Ok(()),
+            _ => Err("nothing is mounted: a mount line must come first".into()),
+        }
+    }
+
+    fn harness(&mut self, line: &Harness) -> Result<(), String> {
+        match line {
+            Harness::Mount { file_system, .. } => {
+                if let Some(asked) = self.given
+                    && asked != file_system
+                {
+                    return Err(format!(
+                        "the script mounts {file_system}, but {asked} was asked for: leave --fs out, \
+                         or change the line to `mount -`"
+                    ));
+                }
+                if file_system == UBIFS && !self.is_attached {
+                    return Err(NOT_ATTACHED.into());
+                }
+                self.mount(file_system)
+            }
+            Harness::MountGiven { .. } => {
+                self.mount(self.given.ok_or("which file system is mounted? give --fs")?)
+            }
+            Harness::Unmount if self.is_mounted => {
+                self.is_mounted = false;
+                Ok(())
+            }
+            Harness::Unmount => Err("nothing is mounted".into()),
+            Harness::Attach(_) => {
+                self.needs_idle_chip()?;
+                self.is_attached = true;
+                Ok(())
+            }
+            Harness::MakeVolume(_) if self.is_attached => Ok(()),
+            Harness::Detach if self.is_mounted => {
+                Err("a volume is mounted: an umount line must come first".into())
+            }
+            Harness::Detach if self.is_attached => {
+                self.is_attached = false;
+                Ok(())
+            }
+            Harness::MakeVolume(_) | Harness::Detach => Err(NOT_ATTACHED.into()),
+            Harness::RemoveChip => {
+                self.needs_idle_chip()?;
+                self.has_chip = false;
+                Ok(())
+            }
+            Harness::AddChip if self.has_chip => {
+                Err("the chip is there already: `cmd rmmod nandsim` takes it away".into())
+            }
+            Harness::AddChip => {
+                self.has_chip = true;
+                Ok(())
+            }
+            Harness::Snap(name) | Harness::Save(name) => {
+                self.needs_chip()?;
+                self.kept.insert(name.clone());
+                Ok(())
+            }
+            Harness::Load(name) if !self.kept.contains(name) => {
+                Err(format!("no chip was kept as `{name}`: snap or save it first"))
+            }
+            Harness::Load(_) | Harness::Format { .. } => self.needs_idle_chip(),
+            Harness::PowerCut => {
+                (self.is_mounted, self.is_attached) = (false, false);
+                Ok(())
+            }
+            Harness::Settle { .. }
+            | Harness::Log(_)
+            | Harness::Workload(_)
+            | Harness::Phase(_)
+            | Harness::End
+            | Harness::DropCaches => Ok(()),
+        }
+    }
+
+    fn mount(&mut self, file_system: &str) -> Result<(), String> {
+        self.needs_chip()?;
+        if self.is_attached && file_system != UBIFS {
+            return Err(format!(
+                "the chip is attached to UBI, which {file_system} knows nothing of: `cmd ubidetach -d \
+                 0` must come first"
+            ));
+        }
+        if std::mem::replace(&mut self.is_mounted, true) {
+            return Err("a file system is mounted already: umount it first".into());
+        }
+        Ok(())
+    }
+
+    fn needs_chip(&self) -> Result<(), String> {
+        if self.has_chip {
+            Ok(())
+        } else {
+            Err("there is no chip: `cmd modprobe nandsim` brings an erased one".into())
+        }
+    }
+
+    /// The chip is there, and neither mounted nor attached.
+    fn needs_idle_chip(&self) -> Result<(), String> {
+        self.needs_chip()?;
+        if self.is_mounted {
+            return Err("the chip is in use: an umount line must come first".into());
+        }
+        if self.is_attached {
+            return Err("the chip is attached to UBI: `cmd ubidetach -d 0` must come first".into());
+        }
+        Ok(())
+    }
+}
