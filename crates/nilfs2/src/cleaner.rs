@@ -7,11 +7,11 @@ use crate::collect::Mode;
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
 use crate::file_system::Nilfs2;
-use crate::medium::Submitter;
 use crate::profile::Profile;
 use crate::records::{DAT_INODE, NO_END};
 use crate::recovery::{FoundLog, LogReader};
 use crate::summary::{BlockInfo, FileInfo, LogHeader};
+use medium::Submitter;
 use posix::Errno;
 use std::rc::Rc;
 

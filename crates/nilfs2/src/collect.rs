@@ -6,9 +6,9 @@
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
 use crate::log::Log;
-use crate::medium::{Pending, Submitter};
 use crate::records::{CHECKPOINT_MINOR, Checkpoint, INODE_BYTES, SuperRoot};
 use crate::summary::{LOG_BEGIN, LOG_CLEANER, LOG_DATA_SYNC, LOG_END};
+use medium::{Pending, Submitter};
 use posix::Errno;
 use std::rc::Rc;
 

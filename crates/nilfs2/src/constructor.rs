@@ -6,8 +6,8 @@
 use crate::collect::Mode;
 use crate::engine::Engine;
 use crate::file::File;
-use crate::medium::Submitter;
 use crate::superblock::Superblock;
+use medium::Submitter;
 use posix::Errno;
 use sim::{Sim, Timer, WaitQueue};
 use std::cell::{Cell, RefCell};
@@ -115,7 +115,7 @@ impl Engine {
             {
                 let _alone = self.transactions.write().await;
                 // Whoever waits for a checkpoint learns the result; others see a read-only mount.
-                let _ = self.construct(mode, Submitter::Constructor).await;
+                let _ = self.construct(mode, Submitter::Writer).await;
                 if state.is_unclosed.get() {
                     self.start_timer();
                 }

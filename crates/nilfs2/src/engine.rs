@@ -2,10 +2,10 @@
 
 use crate::constructor::Constructor;
 use crate::file::File;
-use crate::medium::{BlockMedium, MediumError, Submitter};
 use crate::profile::MountOptions;
 use crate::records::SuperRoot;
 use crate::superblock::Superblock;
+use medium::{BlockMedium, MediumError, Submitter};
 use posix::Errno;
 use sim::{Cpus, Lock, RwLock, Sim};
 use std::cell::{Cell, RefCell};

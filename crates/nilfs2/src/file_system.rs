@@ -1,12 +1,12 @@
 //! The calls of [`posix::FileSystem`], and what only NILFS2 offers.
 
 use crate::engine::Engine;
-use crate::medium::{BlockMedium, Submitter};
 use crate::mount::{self, MountError};
 use crate::profile::MountOptions;
 use crate::records::{Checkpoint, ROOT_INODE, SegmentUsage};
 use crate::recovery::LogReader;
 use crate::summary::{FileInfo, LogHeader};
+use medium::{BlockMedium, Submitter};
 use posix::{
     Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
     NewInode, PAGE_BYTES, SpaceUse,

@@ -3,7 +3,6 @@
 //! Source: images of nilfs-utils 2.2.
 
 use crate::bytes::{put_u16, put_u32, put_u64};
-use crate::medium::{BlockMedium, MediumError, Submitter, WriteFlags};
 use crate::records::{
     CHECKPOINT_BYTES, CHECKPOINT_INVALID, CPFILE_INODE, Checkpoint, DAT_ENTRY_BYTES, DAT_INODE,
     DatEntry, FIRST_CHECKPOINT, FIRST_USER_INODE, IFILE_INODE, INODE_BYTES, Inode, MAP_BYTES,
@@ -14,6 +13,7 @@ use crate::summary::{
     BlockInfo, FileInfo, LOG_BEGIN, LOG_END, LOG_SUPER_ROOT, LogHeader, encode_summary, seal,
 };
 use crate::superblock::{STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
+use medium::{BlockMedium, MediumError, Submitter, WriteFlags};
 use posix::Time;
 use thiserror::Error;
 

@@ -7,8 +7,7 @@
 //! watermark, `fsync` and `sync` start. [`format`] makes an empty file system, [`Cleaner`] is the
 //! daemon that makes segments clean again, [`Nilfs2::check`] recomputes what the medium counts.
 //!
-//! The device is a [`BlockMedium`]: plain bytes without time for tools ([`MemoryMedium`]), or a path of
-//! bios and schedulers. Source of the behaviour: `fs/nilfs2` of Linux 2.6.32, 6.1 and 6.12, and the
+//! The device is a [`medium::BlockMedium`] of blocks of 4 KiB. Source of the behaviour: `fs/nilfs2` of Linux 2.6.32, 6.1 and 6.12, and the
 //! cleaner of nilfs-utils 2.2. Left out: blocks of other sizes than 4 KiB, resizing, extended
 //! attributes (the kernel has none either).
 
@@ -28,9 +27,7 @@ mod format;
 mod inode;
 mod log;
 mod map;
-mod medium;
 mod memory;
-mod memory_medium;
 mod mount;
 mod node;
 mod operations;
@@ -50,8 +47,6 @@ mod tree_change;
 pub use cleaner::{Cleaned, CleanerSettings};
 pub use file_system::Nilfs2;
 pub use format::{FormatError, FormatOptions, format};
-pub use medium::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
-pub use memory_medium::{Bio, MemoryMedium};
 pub use mount::MountError;
 pub use profile::{CpuCosts, MountOptions, PROFILES, Profile, find_profile};
 pub use superblock::{STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};

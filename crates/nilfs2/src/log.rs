@@ -4,12 +4,12 @@
 
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
-use crate::medium::{Pending, Submitter, WriteFlags};
 use crate::records::{CPFILE_INODE, DAT_INODE, SUFILE_INODE};
 use crate::summary::{
     self, Cursor, FILE_INFO_BYTES, FileInfo, HEADER_BYTES, LOG_SUPER_ROOT, LogHeader,
     block_info_bytes, encode_summary,
 };
+use medium::{Pending, Submitter, WriteFlags};
 use posix::Errno;
 use std::rc::Rc;
 

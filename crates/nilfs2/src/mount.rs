@@ -6,7 +6,6 @@ use crate::constructor::Constructor;
 use crate::engine::{Engine, Geometry, LogPosition, Root, Superblocks};
 use crate::file::File;
 use crate::map::Map;
-use crate::medium::{BlockMedium, MediumError, Submitter};
 use crate::profile::MountOptions;
 use crate::records::{
     CHECKPOINT_BYTES, Checkpoint, DAT_ENTRY_BYTES, FIRST_CHECKPOINT, IFILE_INODE, INODE_BYTES,
@@ -16,6 +15,7 @@ use crate::recovery::{Found, LogReader, find_checkpoint};
 use crate::superblock::{
     STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock,
 };
+use medium::{BlockMedium, MediumError, Submitter};
 use posix::Errno;
 use sim::{Cpus, Lock, RwLock, Sim};
 use std::cell::{Cell, RefCell};

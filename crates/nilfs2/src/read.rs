@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::file::File;
-use crate::medium::Submitter;
+use medium::Submitter;
 use posix::{Errno, PAGE_BYTES};
 
 impl Engine {

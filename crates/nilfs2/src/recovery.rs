@@ -3,11 +3,11 @@
 //! Source: `fs/nilfs2/recovery.c`.
 
 use crate::engine::{Engine, Geometry, LogPosition};
-use crate::medium::{BlockMedium, MediumError, Submitter};
 use crate::records::{IFILE_INODE, SuperRoot};
 use crate::summary::{
     FileInfo, LOG_BEGIN, LOG_DATA_SYNC, LOG_END, LOG_SUPER_ROOT, LogHeader, decode_files,
 };
+use medium::{BlockMedium, MediumError, Submitter};
 use posix::Errno;
 use std::cell::RefCell;
 use std::rc::Rc;

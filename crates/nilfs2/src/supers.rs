@@ -4,8 +4,8 @@
 //! in `fs/nilfs2/super.c`.
 
 use crate::engine::{Engine, Superblocks};
-use crate::medium::{Submitter, WriteFlags};
 use crate::superblock::{STATE_VALID, SUPERBLOCK_BYTES, Superblock};
+use medium::{Submitter, WriteFlags};
 use posix::Errno;
 
 /// A superblock is brought up to date at most this often, seconds.

@@ -2,7 +2,8 @@
 
 mod support;
 
-use nilfs2::{FormatOptions, MemoryMedium, format};
+use medium::MemoryMedium;
+use nilfs2::{FormatOptions, format};
 use posix::{FileSystem, NewInode, PAGE_BYTES, SpaceUse};
 use support::{CALLER, load, quiet, read_only, run};
 
@@ -24,7 +25,7 @@ fn space_is_counted_in_clean_segments() {
 
 #[test]
 fn memory_grows_with_what_waits_and_shrinks_with_the_cache() {
-    let done = run(MemoryMedium::new(64 << 20), |bench| async move {
+    let done = run(MemoryMedium::new(4096, 64 << 20), |bench| async move {
         let options = FormatOptions { blocks_per_segment: 512, ..FormatOptions::default() };
         format(&*bench.medium, &options).await.expect("it is made");
         let fs = bench.mount(quiet()).await;

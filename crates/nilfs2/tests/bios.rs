@@ -5,9 +5,8 @@
 
 mod support;
 
-use nilfs2::{
-    Bio, FormatOptions, MemoryMedium, MountOptions, Nilfs2, Submitter, find_profile, format,
-};
+use medium::{Bio, MemoryMedium, Submitter};
+use nilfs2::{FormatOptions, MountOptions, Nilfs2, find_profile, format};
 use posix::{FileSystem, InodeNumber, NewInode, PAGE_BYTES};
 use support::{Bench, CALLER, profile, quiet, run};
 
@@ -40,7 +39,7 @@ fn show(bios: &[Bio]) -> Vec<String> {
             _ => format!("log of {}", bio.blocks),
         };
         let who = match bio.submitter {
-            Submitter::Constructor => "thread",
+            Submitter::Writer => "thread",
             Submitter::Caller => "caller",
             Submitter::Cleaner => "cleaner",
         };
@@ -62,7 +61,7 @@ async fn write(fs: &Nilfs2, file: InodeNumber, pages: std::ops::Range<u64>) {
 
 #[test]
 fn calls_cause_the_bios_of_the_kernel() {
-    let (_, is_done) = run(MemoryMedium::new(DEVICE_BYTES), |bench| async move {
+    let (_, is_done) = run(MemoryMedium::new(4096, DEVICE_BYTES), |bench| async move {
         let took = |what: &str, expected: &[&str]| {
             assert_eq!(show(&bench.medium.take_bios()), expected, "{what}");
         };
@@ -106,7 +105,7 @@ fn calls_cause_the_bios_of_the_kernel() {
 /// log begins its segment.
 #[test]
 fn a_mount_reads_segments_ahead() {
-    let (_, is_done) = run(MemoryMedium::new(DEVICE_BYTES), |bench| async move {
+    let (_, is_done) = run(MemoryMedium::new(4096, DEVICE_BYTES), |bench| async move {
         let fs = fresh(&bench, quiet()).await;
         let reads = bench.medium.take_reads();
         assert_eq!(reads[..4], [(0, 1), (LAST, 1), (1, 63), (64, 64)]);
@@ -125,7 +124,7 @@ fn a_mount_reads_segments_ahead() {
 
 #[test]
 fn neighbours_are_read_together() {
-    let (_, is_done) = run(MemoryMedium::new(DEVICE_BYTES), |bench| async move {
+    let (_, is_done) = run(MemoryMedium::new(4096, DEVICE_BYTES), |bench| async move {
         let fs = fresh(&bench, quiet()).await;
         let file = make(&fs, "file").await;
         write(&fs, file, 0..30).await;
@@ -150,7 +149,7 @@ fn neighbours_are_read_together() {
 
 #[test]
 fn the_watermark_writes_data_without_a_checkpoint() {
-    let (_, is_done) = run(MemoryMedium::new(64 << 20), |bench| async move {
+    let (_, is_done) = run(MemoryMedium::new(4096, 64 << 20), |bench| async move {
         let fs = fresh(&bench, quiet()).await;
         let file = make(&fs, "file").await;
         write(&fs, file, 0..3500).await;
@@ -172,7 +171,7 @@ fn the_watermark_writes_data_without_a_checkpoint() {
 
 #[test]
 fn old_kernels_write_data_first_and_superblocks_in_one_place() {
-    let (_, is_done) = run(MemoryMedium::new(DEVICE_BYTES), |bench| async move {
+    let (_, is_done) = run(MemoryMedium::new(4096, DEVICE_BYTES), |bench| async move {
         let old = find_profile("linux-2.6.29").expect("in the table");
         let fs = fresh(&bench, MountOptions { has_timer: false, ..MountOptions::new(old) }).await;
         let file = make(&fs, "file").await;

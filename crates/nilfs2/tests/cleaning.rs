@@ -2,9 +2,8 @@
 
 mod support;
 
-use nilfs2::{
-    CleanerSettings, FormatOptions, MemoryMedium, MountOptions, Nilfs2, find_profile, format,
-};
+use medium::MemoryMedium;
+use nilfs2::{CleanerSettings, FormatOptions, MountOptions, Nilfs2, find_profile, format};
 use posix::{Errno, FileSystem};
 use random::Stream;
 use std::cell::Cell;
@@ -31,7 +30,7 @@ async fn assert_sound(fs: &Nilfs2, label: &str) {
 
 #[test]
 fn cleaning_makes_room_without_end_and_keeps_snapshots() {
-    let (medium, is_done) = run(MemoryMedium::new(16 << 20), |bench| async move {
+    let (medium, is_done) = run(MemoryMedium::new(4096, 16 << 20), |bench| async move {
         let mut stream = Stream::new(5, "work");
         let fs = fresh(&bench, quiet()).await;
         let mut model = Model::new(1_500_000);
@@ -83,7 +82,7 @@ fn cleaning_makes_room_without_end_and_keeps_snapshots() {
 fn the_daemon_keeps_a_file_system_writable() {
     let is_sound = Rc::new(Cell::new(false));
     let told = is_sound.clone();
-    run(MemoryMedium::new(16 << 20), |bench| async move {
+    run(MemoryMedium::new(4096, 16 << 20), |bench| async move {
         let fs = fresh(&bench, MountOptions::new(profile())).await;
         let daemon = fs.clone();
         let settings = CleanerSettings {
@@ -116,7 +115,7 @@ fn the_daemon_keeps_a_file_system_writable() {
 
 #[test]
 fn the_protection_period_keeps_checkpoints() {
-    let (_, is_done) = run(MemoryMedium::new(16 << 20), |bench| async move {
+    let (_, is_done) = run(MemoryMedium::new(4096, 16 << 20), |bench| async move {
         let fs = fresh(&bench, quiet()).await;
         let mut stream = Stream::new(7, "work");
         let mut model = Model::new(400_000);
@@ -183,7 +182,7 @@ fn checkpoints_of_a_kernels_image_are_changed() {
 fn the_first_daemons_cleaned_all_the_time() {
     let cleaned = Rc::new(Cell::new((0, 0)));
     let told = cleaned.clone();
-    run(MemoryMedium::new(32 << 20), |bench| async move {
+    run(MemoryMedium::new(4096, 32 << 20), |bench| async move {
         let old = find_profile("linux-2.6.29").expect("in the table");
         let fs = fresh(&bench, MountOptions::new(old)).await;
         let mut stream = Stream::new(8, "work");

@@ -3,10 +3,8 @@
 
 mod support;
 
-use nilfs2::{
-    BlockMedium, CleanerSettings, FormatOptions, MemoryMedium, MountOptions, Nilfs2, Pending,
-    Submitter, WriteFlags, format,
-};
+use medium::{BlockMedium, MemoryMedium, Pending, Submitter, WriteFlags};
+use nilfs2::{CleanerSettings, FormatOptions, MountOptions, Nilfs2, format};
 use posix::{Changes, FileSystem, InodeNumber, NewInode, PAGE_BYTES};
 use random::Stream;
 use sim::{Sim, Simulation};
@@ -26,6 +24,10 @@ struct SlowMedium {
 }
 
 impl BlockMedium for SlowMedium {
+    fn block_bytes(&self) -> usize {
+        self.memory.block_bytes()
+    }
+
     fn size_bytes(&self) -> u64 {
         self.memory.size_bytes()
     }
@@ -150,7 +152,8 @@ fn processes_read_what_they_wrote() {
     let mut simulation = Simulation::new(3);
     let sim = simulation.handle();
     let cpus = Rc::new(sim::Cpus::new(&sim, 1, 10_000_000));
-    let medium = Rc::new(SlowMedium { sim: sim.clone(), memory: MemoryMedium::new(96 << 20) });
+    let medium =
+        Rc::new(SlowMedium { sim: sim.clone(), memory: MemoryMedium::new(4096, 96 << 20) });
     let task = sim.spawn(async move {
         let sim = medium.sim.clone();
         let fresh = FormatOptions { blocks_per_segment: 128, ..FormatOptions::default() };

@@ -2,7 +2,8 @@
 
 mod support;
 
-use nilfs2::{FormatOptions, MemoryMedium, Nilfs2, SUPERBLOCK_OFFSET, format};
+use medium::MemoryMedium;
+use nilfs2::{FormatOptions, Nilfs2, SUPERBLOCK_OFFSET, format};
 use posix::{Changes, FileSystem, FileType, NewInode, PAGE_BYTES};
 use random::Stream;
 use std::cell::Cell;
@@ -77,7 +78,7 @@ fn damage_is_an_error_or_a_finding() {
                     bytes[stream.below(64) as usize] = stream.next_u64() as u8;
                 }
             }
-            medium.set_block(block, bytes);
+            medium.set_block(block, &bytes);
         }
         let result = Rc::new(Cell::new((false, false)));
         let told = result.clone();
@@ -102,7 +103,7 @@ fn one_good_superblock_is_enough() {
     let last = (128 << 20) / BLOCK as u64 - 1;
     for bad in [0, last] {
         let medium = load("clean");
-        medium.set_block(bad, [0xff; BLOCK]);
+        medium.set_block(bad, &[0xff; BLOCK]);
         let (medium, is_done) = run(medium, |bench| async move {
             let fs = bench.mount(quiet()).await;
             support::assert_same("tree", &manifest(&fs).await, &expected("clean"));
@@ -114,8 +115,8 @@ fn one_good_superblock_is_enough() {
         assert!(written.iter().any(|byte| *byte != 0xff), "it was written anew");
     }
     let medium = load("clean");
-    medium.set_block(0, [0; BLOCK]);
-    medium.set_block(last, [0; BLOCK]);
+    medium.set_block(0, &[0; BLOCK]);
+    medium.set_block(last, &[0; BLOCK]);
     let (_, is_done) = run(medium, |bench| async move {
         let error = bench.try_mount(read_only()).await.err().expect("it is refused");
         assert_eq!(error.to_string(), "no NILFS2 here: no NILFS2 magic number");
@@ -141,13 +142,13 @@ fn the_check_finds_wrong_numbers() {
         (5, 2 * 128 + 50, "inode 2 has"),
     ];
     for (block, at, expected) in wrong {
-        let (_, is_done) = run(MemoryMedium::new(8 << 20), move |bench| async move {
+        let (_, is_done) = run(MemoryMedium::new(4096, 8 << 20), move |bench| async move {
             let fs = small(&bench).await;
             assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new());
             let fs = bench.mount(read_only()).await;
             let mut bytes = bench.medium.block(block);
             bytes[at] ^= 3;
-            bench.medium.set_block(block, bytes);
+            bench.medium.set_block(block, &bytes);
             fs.drop_caches();
             let found = fs.check().await.expect("it is read");
             assert!(found.iter().any(|it| it.contains(expected)), "block {block}: {found:?}");

@@ -2,13 +2,14 @@
 
 mod support;
 
-use nilfs2::{FormatError, FormatOptions, MemoryMedium, format};
+use medium::MemoryMedium;
+use nilfs2::{FormatError, FormatOptions, format};
 use support::{data, run};
 
 #[test]
 fn an_empty_file_system_is_that_of_mkfs() {
     let expected = data("mkfs.img.zst");
-    let medium = MemoryMedium::new(expected.len() as u64);
+    let medium = MemoryMedium::new(4096, expected.len() as u64);
     let uuid = expected[1024 + 152..1024 + 168].try_into().expect("16 bytes");
     let seed = u32::from_le_bytes(expected[1024 + 12..1024 + 16].try_into().expect("4 bytes"));
     let (medium, is_done) = run(medium, move |bench| async move {
@@ -33,7 +34,7 @@ fn an_empty_file_system_is_that_of_mkfs() {
 
 #[test]
 fn sizes_that_do_not_fit_are_refused() {
-    let (medium, is_done) = run(MemoryMedium::new(1 << 20), |bench| async move {
+    let (medium, is_done) = run(MemoryMedium::new(4096, 1 << 20), |bench| async move {
         let small = format(&*bench.medium, &FormatOptions::default()).await;
         assert_eq!(small, Err(FormatError::TooSmall(0)));
         let odd = FormatOptions { blocks_per_segment: 100, ..FormatOptions::default() };

@@ -2,7 +2,8 @@
 
 mod support;
 
-use nilfs2::{FormatOptions, MemoryMedium, MountOptions, Nilfs2, format};
+use medium::MemoryMedium;
+use nilfs2::{FormatOptions, MountOptions, Nilfs2, format};
 use posix::{FileSystem, NewInode, PAGE_BYTES};
 use random::Stream;
 use std::cell::{Cell, RefCell};
@@ -22,7 +23,7 @@ async fn fresh(bench: &Bench) -> Nilfs2 {
 fn prepared(seed: u64) -> (MemoryMedium, Model) {
     let kept = Rc::new(RefCell::new(None));
     let model = kept.clone();
-    let (medium, is_done) = run(MemoryMedium::new(DEVICE_BYTES), move |bench| async move {
+    let (medium, is_done) = run(MemoryMedium::new(4096, DEVICE_BYTES), move |bench| async move {
         let mut stream = Stream::new(seed, "before");
         let fs = fresh(&bench).await;
         let mut model = Model::new(300_000);
@@ -127,7 +128,7 @@ fn cleaning_can_be_cut_anywhere() {
 #[test]
 fn data_that_was_synced_without_a_checkpoint_is_rolled_forward() {
     const PAGES: u64 = 12;
-    let (medium, is_done) = run(MemoryMedium::new(DEVICE_BYTES), |bench| async move {
+    let (medium, is_done) = run(MemoryMedium::new(4096, DEVICE_BYTES), |bench| async move {
         let fs = fresh(&bench).await;
         let file = fs.make(&CALLER, fs.root(), b"file", NewInode::Regular(0o600)).await;
         let file = file.expect("it is made");

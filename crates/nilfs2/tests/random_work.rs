@@ -2,7 +2,8 @@
 
 mod support;
 
-use nilfs2::{FormatOptions, MemoryMedium, Nilfs2, format};
+use medium::MemoryMedium;
+use nilfs2::{FormatOptions, Nilfs2, format};
 use posix::{Errno, FileSystem};
 use random::Stream;
 use support::model::Model;
@@ -22,7 +23,7 @@ async fn assert_sound(fs: &Nilfs2, label: &str) {
 #[test]
 fn work_and_remounts_agree_with_a_model() {
     for seed in 0..6 {
-        let done = run(MemoryMedium::new(64 << 20), move |bench| async move {
+        let done = run(MemoryMedium::new(4096, 64 << 20), move |bench| async move {
             let mut stream = Stream::new(seed, "work");
             let mut fs = fresh(&bench, 64).await;
             let mut model = Model::new(2_000_000);
@@ -55,7 +56,7 @@ fn work_and_remounts_agree_with_a_model() {
 
 #[test]
 fn a_full_device_says_so_and_loses_nothing() {
-    let done = run(MemoryMedium::new(6 << 20), |bench| async move {
+    let done = run(MemoryMedium::new(4096, 6 << 20), |bench| async move {
         let mut stream = Stream::new(1, "work");
         let mut fs = fresh(&bench, 64).await;
         let mut model = Model::new(50_000_000);

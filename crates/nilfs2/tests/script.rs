@@ -3,7 +3,8 @@
 
 mod support;
 
-use nilfs2::{Bio, FormatOptions, MemoryMedium, MountOptions, Nilfs2, PROFILES, format};
+use medium::{Bio, MemoryMedium};
+use nilfs2::{FormatOptions, MountOptions, Nilfs2, PROFILES, format};
 use posix::FileSystem;
 use script::{Runner, parse};
 use std::cell::RefCell;
@@ -39,7 +40,7 @@ fn from_root(script: &str) -> String {
 /// Carries the script out on an empty file system of the golden image's size.
 fn replay(options: MountOptions) -> (MemoryMedium, Vec<Bio>) {
     let script = parse(&from_root(&text("clean.ops.zst"))).expect("a script");
-    let (medium, is_done) = run(MemoryMedium::new(128 << 20), move |bench| async move {
+    let (medium, is_done) = run(MemoryMedium::new(4096, 128 << 20), move |bench| async move {
         let fresh = FormatOptions { blocks_per_segment: 512, ..FormatOptions::default() };
         format(&*bench.medium, &fresh).await.expect("it is made");
         bench.medium.take_bios();

@@ -3,7 +3,8 @@
 
 pub(crate) mod model;
 
-use nilfs2::{BlockMedium, MemoryMedium, MountOptions, Nilfs2, Profile, find_profile};
+use medium::{BlockMedium, MemoryMedium};
+use nilfs2::{MountOptions, Nilfs2, Profile, find_profile};
 use posix::{Caller, FileSystem, FileType, InodeNumber, PAGE_BYTES, Time};
 use sha2::{Digest, Sha256};
 use sim::{Cpus, Sim, Simulation};
@@ -26,7 +27,7 @@ pub(crate) fn text(name: &str) -> String {
 }
 
 pub(crate) fn load(name: &str) -> MemoryMedium {
-    MemoryMedium::load(&mut &data(&format!("{name}.img.zst"))[..]).expect("it is in memory")
+    MemoryMedium::load(4096, &mut &data(&format!("{name}.img.zst"))[..]).expect("it is in memory")
 }
 
 pub(crate) fn profile() -> &'static Profile {

@@ -1,6 +1,6 @@
 //! A block device of plain bytes, without time: for tools, and for tests that cut its power.
 
-use crate::medium::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
+use crate::contract::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
 use random::Stream;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -8,9 +8,7 @@ use std::future::{pending, ready};
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
-const BLOCK_BYTES: usize = 4096;
-
-type Block = Rc<[u8; BLOCK_BYTES]>;
+type Block = Rc<[u8]>;
 
 /// A write that a device was asked for; one of no blocks is a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +24,9 @@ pub struct Bio {
 }
 
 /// Blocks in memory; those never written are zero and take no room. Clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct MemoryMedium {
+    block_bytes: usize,
     size_bytes: u64,
     blocks: RefCell<BTreeMap<u64, Block>>,
     /// What blocks held before writes that no flush has made durable, oldest first.
@@ -41,18 +40,28 @@ pub struct MemoryMedium {
 
 impl MemoryMedium {
     /// A device of zeros.
-    pub fn new(size_bytes: u64) -> Self {
-        Self { size_bytes, ..Self::default() }
+    pub fn new(block_bytes: usize, size_bytes: u64) -> Self {
+        Self {
+            block_bytes,
+            size_bytes,
+            blocks: RefCell::default(),
+            volatile: RefCell::default(),
+            written_blocks: Cell::default(),
+            cut_after: Cell::default(),
+            is_cut: Cell::default(),
+            bios: RefCell::default(),
+            reads: RefCell::default(),
+        }
     }
 
     /// A device with an image.
-    pub fn load(image: &mut impl Read) -> io::Result<Self> {
-        let mut medium = Self::default();
+    pub fn load(block_bytes: usize, image: &mut impl Read) -> io::Result<Self> {
+        let mut medium = Self::new(block_bytes, 0);
         let mut blocks = BTreeMap::new();
         loop {
-            let mut block = [0; BLOCK_BYTES];
+            let mut block = vec![0; block_bytes];
             let mut filled = 0;
-            while filled < BLOCK_BYTES {
+            while filled < block_bytes {
                 let count = image.read(&mut block[filled..])?;
                 if count == 0 {
                     break;
@@ -60,10 +69,10 @@ impl MemoryMedium {
                 filled += count;
             }
             if block.iter().any(|byte| *byte != 0) {
-                blocks.insert(medium.size_bytes / BLOCK_BYTES as u64, Rc::new(block));
+                blocks.insert(medium.size_bytes / block_bytes as u64, block.into());
             }
             medium.size_bytes += filled as u64;
-            if filled < BLOCK_BYTES {
+            if filled < block_bytes {
                 medium.blocks = RefCell::new(blocks);
                 return Ok(medium);
             }
@@ -73,23 +82,29 @@ impl MemoryMedium {
     /// Writes the image.
     pub fn save(&self, to: &mut impl Write) -> io::Result<()> {
         let blocks = self.blocks.borrow();
-        let zeros = [0; BLOCK_BYTES];
-        for block in 0..self.size_bytes.div_ceil(BLOCK_BYTES as u64) {
-            let rest = self.size_bytes - block * BLOCK_BYTES as u64;
-            let bytes = blocks.get(&block).map_or(&zeros, |block| block.as_ref());
-            to.write_all(&bytes[..rest.min(BLOCK_BYTES as u64) as usize])?;
+        let zeros = vec![0; self.block_bytes];
+        let block_bytes = self.block_bytes as u64;
+        for block in 0..self.size_bytes.div_ceil(block_bytes) {
+            let rest = self.size_bytes - block * block_bytes;
+            let bytes = blocks.get(&block).map_or(&zeros[..], |block| block.as_ref());
+            to.write_all(&bytes[..rest.min(block_bytes) as usize])?;
         }
         Ok(())
     }
 
     /// One block.
-    pub fn block(&self, block: u64) -> [u8; BLOCK_BYTES] {
-        self.blocks.borrow().get(&block).map_or([0; BLOCK_BYTES], |block| **block)
+    pub fn block(&self, block: u64) -> Vec<u8> {
+        let blocks = self.blocks.borrow();
+        blocks.get(&block).map_or_else(|| vec![0; self.block_bytes], |block| block.to_vec())
     }
 
     /// Replaces one block at once.
-    pub fn set_block(&self, block: u64, bytes: [u8; BLOCK_BYTES]) {
-        self.blocks.borrow_mut().insert(block, Rc::new(bytes));
+    ///
+    /// # Panics
+    /// If there are not as many bytes as a block has.
+    pub fn set_block(&self, block: u64, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.block_bytes);
+        self.blocks.borrow_mut().insert(block, bytes.into());
     }
 
     /// Blocks written up to now.
@@ -123,7 +138,7 @@ impl MemoryMedium {
                 }
             }
         }
-        Self { size_bytes: self.size_bytes, blocks: RefCell::new(blocks), ..Self::default() }
+        Self { blocks: RefCell::new(blocks), ..Self::new(self.block_bytes, self.size_bytes) }
     }
 
     /// Writes since the last call, in order.
@@ -137,15 +152,15 @@ impl MemoryMedium {
     }
 
     fn put(&self, block: u64, bytes: &[u8]) -> bool {
-        let mut whole = [0; BLOCK_BYTES];
-        whole.copy_from_slice(bytes);
+        let mut whole = bytes.to_vec();
         let cut = self.cut_after.get() == Some(self.written_blocks.get());
         if cut {
             let old = self.block(block);
-            whole[BLOCK_BYTES / 2..].copy_from_slice(&old[BLOCK_BYTES / 2..]);
+            let half = self.block_bytes / 2;
+            whole[half..].copy_from_slice(&old[half..]);
             self.is_cut.set(true);
         }
-        let before = self.blocks.borrow_mut().insert(block, Rc::new(whole));
+        let before = self.blocks.borrow_mut().insert(block, whole.into());
         self.volatile.borrow_mut().push((block, before));
         self.written_blocks.set(self.written_blocks.get() + 1);
         !cut
@@ -153,7 +168,7 @@ impl MemoryMedium {
 
     fn checked(&self, first_block: u64, blocks: u64) -> Result<(), MediumError> {
         let end = first_block.checked_add(blocks);
-        let has = self.size_bytes / BLOCK_BYTES as u64;
+        let has = self.size_bytes / self.block_bytes as u64;
         match end {
             Some(end) if end <= has => Ok(()),
             _ => Err(MediumError { block: first_block }),
@@ -162,6 +177,10 @@ impl MemoryMedium {
 }
 
 impl BlockMedium for MemoryMedium {
+    fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
     fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -191,7 +210,7 @@ impl BlockMedium for MemoryMedium {
         if self.is_cut.get() {
             return Box::pin(pending());
         }
-        let blocks = bytes.len() / BLOCK_BYTES;
+        let blocks = bytes.len() / self.block_bytes;
         if let Err(error) = self.checked(first_block, blocks as u64) {
             return Box::pin(ready(Err(error)));
         }
@@ -204,7 +223,7 @@ impl BlockMedium for MemoryMedium {
             flags,
             submitter,
         });
-        for (index, block) in bytes.chunks_exact(BLOCK_BYTES).enumerate() {
+        for (index, block) in bytes.chunks_exact(self.block_bytes).enumerate() {
             if !self.put(first_block + index as u64, block) {
                 return Box::pin(pending());
             }

@@ -1,4 +1,4 @@
-//! The block device under the file system, as the engine sees it.
+//! The block device under a file system, as the file system sees it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,9 +17,9 @@ pub struct MediumError {
 pub enum Submitter {
     /// The process that called.
     Caller,
-    /// The constructor's thread.
-    Constructor,
-    /// The cleaner.
+    /// The thread that writes for the file system: a constructor of segments, a flusher.
+    Writer,
+    /// A cleaner outside the file system.
     Cleaner,
 }
 
@@ -37,8 +37,11 @@ pub struct WriteFlags {
 /// What waits for a request.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, MediumError>> + 'a>>;
 
-/// A device of blocks of 4 KiB. Each call is one bio: the blocks in it stand together.
+/// A device of blocks. Each call is one bio: the blocks in it stand together.
 pub trait BlockMedium {
+    /// Bytes of a block, as the file system chose them (`sb_set_blocksize`): a multiple of 512.
+    fn block_bytes(&self) -> usize;
+
     /// Bytes of the device.
     fn size_bytes(&self) -> u64;
 
