@@ -17,6 +17,7 @@ from nandlab.vm import (
     require_programs,
     run_machine,
 )
+from nandlab.vm import machine as machine_module
 from nandlab.vm import programs as programs_module
 from nandlab.vm.initramfs import Archive
 from nandlab.vm.kernels import extract_vmlinux, newest_release
@@ -140,6 +141,23 @@ def test_a_failing_script_and_a_missed_deadline_are_failures(tmp_path: Path) -> 
     assert "after" not in caught.value.console
     with pytest.raises(VmRunError, match=r"missed its deadline of 0\.5 s"):
         run_machine(Machine(kernel, "sleep 100", 0.5), tmp_path)
+
+
+def test_only_a_kernel_that_dies_before_the_script_is_booted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    consoles: list[str] = []
+    monkeypatch.setattr(machine_module, "_run_process", lambda *_: consoles.pop(0))
+    dead, died_later = "Kernel panic\n", "nandlab machine begins\nKernel panic\n"
+    alive = "nandlab machine begins\nnandlab machine result 0\n"
+    for planned, left, expected in (
+        ([dead, alive], 0, alive),
+        ([dead, dead, dead, alive], 1, dead),
+        ([died_later, alive], 1, died_later),
+    ):
+        consoles[:] = planned
+        assert machine_module._boot([], 1.0, None) == expected
+        assert len(consoles) == left
 
 
 def test_an_unknown_module_is_refused_before_the_boot(tmp_path: Path) -> None:

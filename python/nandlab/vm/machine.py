@@ -15,6 +15,8 @@ from nandlab.vm.kernels import Kernel
 from nandlab.vm.programs import MACHINE_PROGRAMS, require_programs
 
 _RESULT = re.compile(r"^nandlab machine result (\d+)$", re.MULTILINE)
+_BEGINS = "nandlab machine begins"
+_BOOTS_MAX = 3
 _CONSOLE_TAIL_LINES = 12
 
 
@@ -100,7 +102,7 @@ def run_machine(
             build_initramfs(machine.kernel, machine.contents, init, machine.script)
         )
         command = qemu_command(machine, initramfs, output_image)
-        console = _run_process(command, machine.deadline_s, on_line)
+        console = _boot(command, machine.deadline_s, on_line)
         found = _RESULT.search(console)
         if found is None:
             raise VmRunError("the emulated machine stopped without a result", console)
@@ -164,6 +166,7 @@ mount -t tmpfs -o size=80% tmpfs /output
 mount -t debugfs debugfs /sys/kernel/debug
 echo
 {loads}
+echo "{_BEGINS}"
 cd /root
 sh -e /nandlab/script
 result=$?
@@ -174,6 +177,19 @@ finish $result
 
 def _device_name(index: int) -> str:
     return f"/dev/vd{chr(ord('a') + index)}"
+
+
+def _boot(command: list[str], deadline_s: float, on_line: Callable[[str], None] | None) -> str:
+    """Run the machine; once more if its kernel died before the first line of the script.
+
+    An emulated processor may run code that another one is just patching (jump labels), and the
+    kernel then dies while it boots. What the script does afterwards is never tried twice.
+    """
+    for _ in range(_BOOTS_MAX):
+        console = _run_process(command, deadline_s, on_line)
+        if _BEGINS in console or _RESULT.search(console):
+            break
+    return console
 
 
 def _run_process(
