@@ -1,7 +1,8 @@
 //! The block layer between a file system (or a process that opens the device) and a device.
 //!
 //! A [`RequestQueue`] takes bios, merges them into requests, keeps to the limit of requests, plugs,
-//! and drives an [`sched::Elevator`] over a [`device::BlockDevice`]. Every bio leaves a [`Life`]:
+//! and drives an [`sched::Elevator`] over a [`device::BlockDevice`], which says at once when a command will be
+//! done, or over a [`ServedDevice`], which says so when it is. Every bio leaves a [`Life`]:
 //! the times that users of blktrace know as Q, G, I, D and C, and what the device did meanwhile.
 
 mod life;
@@ -9,8 +10,10 @@ mod occupancy;
 mod plug;
 mod pool;
 mod queue;
+mod served;
 
 pub use life::{Behind, Life, Observer};
 pub use plug::Plug;
 pub use pool::{Grant, PoolRules, RequestPool};
 pub use queue::{Handle, Plugging, QueueOptions, RequestQueue};
+pub use served::{Bytes, Part, ServedDevice, Serving};

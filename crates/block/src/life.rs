@@ -72,6 +72,22 @@ pub struct Life {
 }
 
 impl Life {
+    /// A bio that reaches the block layer now.
+    pub(crate) fn entering(bio: Bio, now_ns: u64) -> Self {
+        Self {
+            bio,
+            is_merged: false,
+            queue_ns: now_ns,
+            get_ns: now_ns,
+            insert_ns: now_ns,
+            issue_ns: now_ns,
+            start_ns: now_ns,
+            complete_ns: now_ns,
+            behind: Behind::default(),
+            overtaken: 0,
+        }
+    }
+
     /// Time in the block layer and the device, all in all.
     pub fn q2c_ns(&self) -> u64 {
         self.complete_ns - self.queue_ns

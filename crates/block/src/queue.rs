@@ -5,8 +5,10 @@
 
 use crate::occupancy::Occupancy;
 use crate::plug::{PLUG_REQUESTS_MAX, Plugged};
-use crate::{Behind, Grant, Life, Observer, Plug, PoolRules, RequestPool};
-use device::{BlockDevice, Command, DeviceError, Operation};
+use crate::{
+    Behind, Bytes, Grant, Life, Observer, Part, Plug, PoolRules, RequestPool, ServedDevice,
+};
+use device::{BlockDevice, Command, DeviceError, DeviceStatistics, Operation};
 use sched::{Bio, Direction, Elevator, MergeSide, RequestId};
 use sim::{Completion, Sim, Timer, WaitQueue};
 use std::cell::{Cell, Ref, RefCell};
@@ -54,6 +56,26 @@ pub(crate) struct BioState {
     /// Commands sent so far when it was inserted, plus requests queued then.
     turn: Cell<u64>,
     error: Cell<Option<DeviceError>>,
+    bytes: Option<Bytes>,
+}
+
+impl BioState {
+    fn new(sim: &Sim, life: Life, bytes: Option<Bytes>) -> Rc<Self> {
+        Rc::new(Self {
+            done: Completion::new(sim),
+            life: Cell::new(life),
+            totals: Cell::default(),
+            turn: Cell::default(),
+            error: Cell::new(None),
+            bytes,
+        })
+    }
+
+    /// What a device that is served sees of the bio.
+    fn part(&self) -> Part {
+        let Bio { sector, sectors, .. } = self.life.get().bio;
+        Part { sector, sectors, bytes: self.bytes.clone() }
+    }
 }
 
 /// A bio as part of a request.
@@ -92,9 +114,23 @@ struct Issued {
     flush: Option<Rc<BioState>>,
 }
 
+/// What carries commands out.
+enum Device {
+    /// It says at once when a command will be done.
+    Timed(Box<dyn BlockDevice>),
+    /// A thread serves it.
+    Served {
+        device: Rc<dyn ServedDevice>,
+        /// Commands that the thread has not taken yet, by number of issue.
+        waiting: VecDeque<(u64, Command, Vec<Part>)>,
+        /// Commands that are not done.
+        outstanding: u32,
+    },
+}
+
 struct State {
     elevator: Elevator,
-    device: Box<dyn BlockDevice>,
+    device: Device,
     options: QueueOptions,
     queue_depth: u32,
     pool: RequestPool,
@@ -121,6 +157,8 @@ struct Shared {
     timer: Timer,
     /// Tasks that wait for a request, by side of the pool.
     waiters: [WaitQueue; 2],
+    /// The thread that serves the device, if one does.
+    thread: WaitQueue,
 }
 
 /// A request queue. Clones are the same queue.
@@ -139,6 +177,38 @@ impl RequestQueue {
             0 => device.queue_depth(),
             depth => depth.min(device.queue_depth()),
         };
+        Self::over(sim, elevator, Device::Timed(device), options, queue_depth)
+    }
+
+    /// A queue over a device that a thread serves, one request at a time; spawns the thread.
+    pub fn served(
+        sim: &Sim,
+        elevator: Elevator,
+        device: Rc<dyn ServedDevice>,
+        options: QueueOptions,
+    ) -> Self {
+        let (waiting, outstanding) = (VecDeque::new(), 0);
+        let under = Device::Served { device: device.clone(), waiting, outstanding };
+        let queue = Self::over(sim, elevator, under, options, 1);
+        let driver = queue.clone();
+        sim.spawn_named("block driver thread", async move {
+            loop {
+                driver.0.thread.wait_until(|| driver.has_command()).await;
+                let Some((number, command, parts)) = driver.take_command() else { continue };
+                let error = device.serve(command, parts).await.err();
+                driver.on_served(number, error);
+            }
+        });
+        queue
+    }
+
+    fn over(
+        sim: &Sim,
+        elevator: Elevator,
+        device: Device,
+        options: QueueOptions,
+        queue_depth: u32,
+    ) -> Self {
         let state = State {
             pool: RequestPool::new(options.pool, elevator.queue().nr_requests),
             elevator,
@@ -163,6 +233,7 @@ impl RequestQueue {
             state: RefCell::new(state),
             timer: Timer::new(sim),
             waiters: [WaitQueue::new(sim), WaitQueue::new(sim)],
+            thread: WaitQueue::new(sim),
         });
         let driver = Self(shared.clone());
         sim.spawn_named("block driver", async move {
@@ -179,9 +250,20 @@ impl RequestQueue {
         self.0.state.borrow_mut().observers.push(observer);
     }
 
-    /// The device, for its statistics.
-    pub fn device(&self) -> Ref<'_, dyn BlockDevice> {
-        Ref::map(self.0.state.borrow(), |state| state.device.as_ref())
+    /// Sectors of the device.
+    pub fn sectors(&self) -> u64 {
+        match &self.0.state.borrow().device {
+            Device::Timed(device) => device.sectors(),
+            Device::Served { device, .. } => device.sectors(),
+        }
+    }
+
+    /// What the device has done so far; none if a thread serves it, which counts by itself.
+    pub fn statistics(&self) -> Option<DeviceStatistics> {
+        match &self.0.state.borrow().device {
+            Device::Timed(device) => Some(device.statistics()),
+            Device::Served { .. } => None,
+        }
     }
 
     /// How the queue is run.
@@ -196,12 +278,17 @@ impl RequestQueue {
 
     /// What the dies did since the last call, if it was recorded.
     pub fn take_activity(&self) -> Vec<device::Activity> {
-        self.0.state.borrow_mut().device.take_activity()
+        match &mut self.0.state.borrow_mut().device {
+            Device::Timed(device) => device.take_activity(),
+            Device::Served { .. } => Vec::new(),
+        }
     }
 
     /// Starts or stops the recording of what the dies do.
     pub fn record_activity(&self, on: bool) {
-        self.0.state.borrow_mut().device.record_activity(on);
+        if let Device::Timed(device) = &mut self.0.state.borrow_mut().device {
+            device.record_activity(on);
+        }
     }
 
     /// What the device has done until now, by kind.
@@ -219,26 +306,20 @@ impl RequestQueue {
     ///
     /// With a [`Plug`] and task plugging the scheduler does not see it before the plug is flushed.
     pub async fn submit(&self, bio: Bio, plug: Option<&Plug>) -> Handle {
+        self.submit_bytes(bio, None, plug).await
+    }
+
+    /// As [`RequestQueue::submit`], with the bytes that the bio moves.
+    pub async fn submit_bytes(
+        &self,
+        bio: Bio,
+        bytes: Option<Bytes>,
+        plug: Option<&Plug>,
+    ) -> Handle {
         let plug = plug.filter(|_| self.0.state.borrow().options.plugging == Plugging::Task);
         let now_ns = self.0.sim.now();
-        let state = Rc::new(BioState {
-            done: Completion::new(&self.0.sim),
-            life: Cell::new(Life {
-                bio,
-                is_merged: true,
-                queue_ns: now_ns,
-                get_ns: now_ns,
-                insert_ns: now_ns,
-                issue_ns: now_ns,
-                start_ns: now_ns,
-                complete_ns: now_ns,
-                behind: Behind::default(),
-                overtaken: 0,
-            }),
-            totals: Cell::default(),
-            turn: Cell::default(),
-            error: Cell::new(None),
-        });
+        let life = Life { is_merged: true, ..Life::entering(bio, now_ns) };
+        let state = BioState::new(&self.0.sim, life, bytes);
         let handle = Handle(state.clone());
         let mut member = Member(state);
         if let Some(plug) = plug {
@@ -311,7 +392,7 @@ impl RequestQueue {
             let holds_back = state.options.plugging == Plugging::Queue
                 && !state.device_is_flat()
                 && state.elevator.waiting() == 0
-                && state.running.is_empty();
+                && state.outstanding() == 0;
             if holds_back && !state.is_plugged {
                 state.is_plugged = true;
                 state.unplug_ns = Some(now_ns + UNPLUG_DELAY_NS);
@@ -382,24 +463,7 @@ impl RequestQueue {
             sector: 0,
             sectors: 0,
         };
-        let state = Rc::new(BioState {
-            done: Completion::new(&self.0.sim),
-            life: Cell::new(Life {
-                bio,
-                is_merged: false,
-                queue_ns: now_ns,
-                get_ns: now_ns,
-                insert_ns: now_ns,
-                issue_ns: now_ns,
-                start_ns: now_ns,
-                complete_ns: now_ns,
-                behind: Behind::default(),
-                overtaken: 0,
-            }),
-            totals: Cell::default(),
-            turn: Cell::default(),
-            error: Cell::new(None),
-        });
+        let state = BioState::new(&self.0.sim, Life::entering(bio, now_ns), None);
         {
             let mut queue = self.0.state.borrow_mut();
             queue.occupancy.advance(now_ns);
@@ -437,12 +501,43 @@ impl RequestQueue {
             }
             state.fire_timers(now_ns);
         }
+        self.wake_freed(freed);
+        self.after_run();
+    }
+
+    fn has_command(&self) -> bool {
+        matches!(&self.0.state.borrow().device, Device::Served { waiting, .. } if !waiting.is_empty())
+    }
+
+    fn take_command(&self) -> Option<(u64, Command, Vec<Part>)> {
+        match &mut self.0.state.borrow_mut().device {
+            Device::Served { waiting, .. } => waiting.pop_front(),
+            Device::Timed(_) => None,
+        }
+    }
+
+    /// The thread has carried a command out.
+    fn on_served(&self, number: u64, error: Option<DeviceError>) {
+        let now_ns = self.0.sim.now();
+        let mut freed = [0_u32; 2];
+        {
+            let mut state = self.0.state.borrow_mut();
+            state.end_served(now_ns, number, error);
+            if let Some(side) = state.complete(now_ns, number) {
+                freed[side] += 1;
+            }
+        }
+        self.wake_freed(freed);
+        self.after_run();
+    }
+
+    /// Wakes tasks that wait for a request, by side of the pool.
+    fn wake_freed(&self, freed: [u32; 2]) {
         for (waiters, freed) in self.0.waiters.iter().zip(freed) {
             for _ in 0..freed {
                 waiters.wake_one();
             }
         }
-        self.after_run();
     }
 
     /// Wakes those whose bios are done and sets the timer for what is due next.
@@ -451,6 +546,9 @@ impl RequestQueue {
             let mut state = self.0.state.borrow_mut();
             (std::mem::take(&mut state.finished), state.next_ns())
         };
+        if self.has_command() {
+            self.0.thread.wake_all();
+        }
         for bio in finished.drain(..) {
             bio.done.complete();
         }
@@ -463,6 +561,14 @@ impl RequestQueue {
 }
 
 impl State {
+    /// Commands that the device has not completed.
+    fn outstanding(&self) -> u32 {
+        match &self.device {
+            Device::Timed(_) => self.running.len() as u32,
+            Device::Served { outstanding, .. } => *outstanding,
+        }
+    }
+
     fn device_is_flat(&self) -> bool {
         !self.elevator.queue().rotational
     }
@@ -549,7 +655,7 @@ impl State {
     /// Gives the device commands while it has room; true if it got any.
     fn dispatch(&mut self, now_ns: u64) -> bool {
         let before = self.issues;
-        while (self.running.len() as u32) < self.queue_depth {
+        while self.outstanding() < self.queue_depth {
             if let Some(flush) = self.flushes.pop_front() {
                 self.issue(now_ns, &Command::flush(), None, Some(flush));
                 continue;
@@ -573,25 +679,34 @@ impl State {
         request: Option<RequestId>,
         flush: Option<Rc<BioState>>,
     ) {
-        let (completion, error) = match self.device.submit(now_ns, command) {
-            Ok(completion) => (completion, None),
-            // A command that is refused takes no time.
-            Err(error) => {
-                let at_once = device::Completion {
-                    start_ns: now_ns,
-                    done_ns: now_ns,
-                    ..device::Completion::default()
-                };
-                (at_once, Some(error))
-            }
-        };
         let number = self.issues;
         self.issues += 1;
+        let members = request.map(|id| self.members[id.index()].as_slice()).unwrap_or_default();
+        // A command that is refused takes no time, and of one that is served the time is not known.
+        let at_once = device::Completion {
+            start_ns: now_ns,
+            done_ns: now_ns,
+            ..device::Completion::default()
+        };
+        let (completion, error) = match &mut self.device {
+            Device::Timed(device) => {
+                let (completion, error) = match device.submit(now_ns, command) {
+                    Ok(completion) => (completion, None),
+                    Err(error) => (at_once, Some(error)),
+                };
+                self.running.push(Reverse((completion.done_ns, number)));
+                (completion, error)
+            }
+            Device::Served { waiting, outstanding, .. } => {
+                let parts = members.iter().map(|member| member.0.part()).collect();
+                waiting.push_back((number, *command, parts));
+                *outstanding += 1;
+                (at_once, None)
+            }
+        };
         let execution_ns = completion.done_ns - completion.start_ns;
         let cleaning_ns = completion.own_cleaning_ns;
         self.occupancy.begin(number, command.operation, completion.start_ns, cleaning_ns);
-        self.running.push(Reverse((completion.done_ns, number)));
-        let members = request.map(|id| self.members[id.index()].as_slice()).unwrap_or_default();
         for bio in members.iter().map(|member| &member.0).chain(&flush) {
             let mut life = bio.life.get();
             life.issue_ns = now_ns;
@@ -609,6 +724,17 @@ impl State {
             flush,
         };
         self.issued.push_back((number, issued));
+    }
+
+    /// The time that a served command took is known now, and what became of it.
+    fn end_served(&mut self, now_ns: u64, number: u64, error: Option<DeviceError>) {
+        if let Device::Served { outstanding, .. } = &mut self.device {
+            *outstanding -= 1;
+        }
+        if let Some((_, issued)) = self.issued.iter_mut().find(|(other, _)| *other == number) {
+            issued.own_ns = now_ns - issued.start_ns;
+            issued.error = error;
+        }
     }
 
     /// Takes the earliest command off the running ones, if it is done.

@@ -47,6 +47,15 @@ pub enum CrashError {
     /// A mount was refused.
     #[error("{0}")]
     Mount(#[from] MountError),
+    /// Nothing holds for the file system.
+    #[error(
+        "{kind} stands on mtdblock, which erases a block before it writes it back: a cut there loses what \
+         was synced long ago, whatever the file system does, so there is nothing to hold it to"
+    )]
+    NoGuarantee {
+        /// File system.
+        kind: &'static str,
+    },
     /// A line failed in the run without a cut.
     #[error("line {line}: {reason}")]
     Line {
@@ -214,7 +223,8 @@ pub(crate) fn reference(
 ) -> Result<Reference, CrashError> {
     let kind = mount::find_kind(setup.kind)?;
     kind.profile(setup.request.profile.as_deref())?;
-    let guarantee = find_guarantee(setup.kind).expect("every file system has a row; tested");
+    let no_guarantee = CrashError::NoGuarantee { kind: kind.name };
+    let guarantee = find_guarantee(setup.kind).ok_or(no_guarantee)?;
     let (given, commands) = (setup.clone(), commands.to_vec());
     let driver = Driver::of_tool(setup.layout);
     let chip = if guarantee.is_made_in_steps { made(chip, setup, kind)? } else { chip.clone() };

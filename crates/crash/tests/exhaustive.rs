@@ -2,7 +2,7 @@
 //! system: no guarantee is broken. And the check can fail.
 
 use crash::{Crash, Cuts, GUARANTEES, Outcome, Sabotage, Setup, ViolationKind};
-use mount::{KINDS, MountRequest};
+use mount::{KINDS, Kind, MountRequest};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use script::{Command, parse};
@@ -89,9 +89,21 @@ fn yaffs2_keeps_its_guarantee_wherever_it_is_cut() {
     exhaustive("yaffs2", 900, 30);
 }
 
+/// File systems that do their own cleaning on raw NAND.
+fn raw_kinds() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().filter(|kind| !kind.is_on_block_device)
+}
+
+#[test]
+fn a_file_system_over_mtdblock_is_refused() {
+    let setup = setup("nilfs2", None, Sabotage::None);
+    let error = Crash::new(&small_chip(), &setup, &commands()).err().expect("refused");
+    assert!(error.to_string().starts_with("nilfs2 stands on mtdblock"), "{error}");
+}
+
 #[test]
 fn every_profile_keeps_the_guarantee() {
-    for kind in KINDS {
+    for kind in raw_kinds() {
         for profile in &kind.profiles[1..] {
             let setup = setup(kind.name, Some(profile), Sabotage::None);
             let cuts = Cuts { every: 7, ..Cuts::default() };
@@ -101,8 +113,8 @@ fn every_profile_keeps_the_guarantee() {
 }
 
 #[test]
-fn every_file_system_has_a_guarantee() {
-    let kinds: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+fn every_file_system_on_raw_nand_has_a_guarantee() {
+    let kinds: Vec<&str> = raw_kinds().map(|kind| kind.name).collect();
     let guarantees: Vec<&str> = GUARANTEES.iter().map(|guarantee| guarantee.kind).collect();
     assert_eq!(kinds, guarantees);
 }
@@ -119,7 +131,7 @@ fn a_sync_that_does_nothing_is_found_out() {
 #[test]
 fn a_record_that_is_missing_is_found_out() {
     // A record that is soon replaced is missed at few cut points: the worst of some counts.
-    for kind in KINDS {
+    for kind in raw_kinds() {
         let found = [10, 30, 60, 100].map(|number| {
             let setup = setup(kind.name, None, Sabotage::LoseProgram(number));
             let outcome = cut(&setup, &Cuts { every: 29, ..Cuts::default() });

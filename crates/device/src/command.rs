@@ -132,6 +132,12 @@ pub enum DeviceError {
         /// Time of an earlier one.
         last_ns: u64,
     },
+    /// The medium under the device failed.
+    #[error("the medium failed at sector {sector}")]
+    Medium {
+        /// First sector of what could not be carried out.
+        sector: u64,
+    },
     /// The translation layer could not serve it; [`FtlError::NoFreeBlock`] is the end of life.
     #[error(transparent)]
     Ftl(#[from] FtlError),

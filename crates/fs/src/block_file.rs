@@ -45,7 +45,7 @@ impl BlockFile {
         queue: RequestQueue,
         cache: Rc<PageCache>,
     ) -> Self {
-        let size_bytes = queue.device().sectors() * SECTOR_BYTES;
+        let size_bytes = queue.sectors() * SECTOR_BYTES;
         let flushes = Rc::new(RefCell::default());
         let pages = Rc::new(DevicePages {
             sim: sim.clone(),

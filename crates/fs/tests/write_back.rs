@@ -230,7 +230,7 @@ fn neighbours_become_requests_of_the_largest_size() {
             }
             cache.sync().await.unwrap();
         });
-        let statistics = rig.queue.device().statistics();
+        let statistics = rig.queue.statistics().expect("the device is timed");
         assert_eq!((statistics.writes, statistics.written_sectors), (8, 8192), "{kernel}");
     }
 }

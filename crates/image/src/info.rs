@@ -100,8 +100,8 @@ impl Image {
                         "obsolete_bytes": space.dirty_bytes + space.wasted_bytes,
                     })
                 }
-                AnyFileSystem::Ubifs(mount) => {
-                    let space = mount.file_system.space();
+                AnyFileSystem::Nilfs2(_) | AnyFileSystem::Ubifs(_) => {
+                    let space = mounted.file_system.space();
                     json!({"free_bytes": space.free_blocks * u64::from(space.block_bytes)})
                 }
                 AnyFileSystem::Yaffs2(fs) => {

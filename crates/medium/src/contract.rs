@@ -1,6 +1,6 @@
 //! The block device under a file system, as the file system sees it.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use thiserror::Error;
 
@@ -53,8 +53,33 @@ pub trait BlockMedium {
     /// Reads blocks that follow each other.
     fn read(&self, first_block: u64, blocks: u32, submitter: Submitter) -> Pending<'_, Vec<u8>>;
 
-    /// Submits a read that nobody waits for: a later one of the same blocks may be quicker, and others
-    /// queue behind it.
+    /// Submits a read. The outer future waits until the queue takes the bio in, the inner one for the
+    /// bytes, so that several bios can be under way.
+    fn submit_read(
+        &self,
+        first_block: u64,
+        blocks: u32,
+        submitter: Submitter,
+    ) -> Pending<'_, Pending<'static, Vec<u8>>> {
+        Box::pin(async move {
+            let bytes = self.read(first_block, blocks, submitter).await?;
+            Ok(Box::pin(ready(Ok(bytes))) as Pending<'static, Vec<u8>>)
+        })
+    }
+
+    /// Reads through the device's own buffers (`sb_bread`): blocks that were read ahead of are waited for,
+    /// not read again. Pages of files and of metadata files have buffers of their own, and are read past
+    /// these.
+    fn read_buffers(
+        &self,
+        first_block: u64,
+        blocks: u32,
+        submitter: Submitter,
+    ) -> Pending<'_, Vec<u8>> {
+        self.read(first_block, blocks, submitter)
+    }
+
+    /// Submits reads into the device's own buffers that nobody waits for (`sb_breadahead`).
     fn read_ahead(&self, first_block: u64, blocks: u32, submitter: Submitter) {
         let _ = (first_block, blocks, submitter);
     }

@@ -1,6 +1,6 @@
 //! A file system of any kind.
 
-use crate::UbifsMount;
+use crate::{Nilfs2Mount, UbifsMount};
 use jffs2::Jffs2;
 use posix::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber,
@@ -14,6 +14,8 @@ use yaffs2::Yaffs2;
 pub enum AnyFileSystem {
     /// JFFS2.
     Jffs2(Jffs2),
+    /// NILFS2 on a block device.
+    Nilfs2(Nilfs2Mount),
     /// UBIFS over UBI.
     Ubifs(UbifsMount),
     /// YAFFS2.
@@ -25,6 +27,10 @@ macro_rules! on_each {
     ($self:ident, $fs:ident => $call:expr) => {
         match $self {
             AnyFileSystem::Jffs2($fs) => $call,
+            AnyFileSystem::Nilfs2(mount) => {
+                let $fs = &mount.file_system;
+                $call
+            }
             AnyFileSystem::Ubifs(mount) => {
                 let $fs = &mount.file_system;
                 $call
@@ -38,7 +44,7 @@ impl AnyFileSystem {
     /// Files go through a kernel's caches of names and pages; not those of a library.
     pub fn has_page_cache(&self) -> bool {
         match self {
-            Self::Jffs2(_) | Self::Ubifs(_) => true,
+            Self::Jffs2(_) | Self::Nilfs2(_) | Self::Ubifs(_) => true,
             Self::Yaffs2(fs) => fs.profile().has_page_cache,
         }
     }
@@ -47,6 +53,7 @@ impl AnyFileSystem {
     pub async fn findings(&self) -> Vec<String> {
         match self {
             Self::Jffs2(fs) => fs.findings(),
+            Self::Nilfs2(mount) => mount.file_system.findings(),
             Self::Ubifs(mount) => mount.findings(),
             Self::Yaffs2(fs) => {
                 fs.findings().await.iter().map(|finding| format!("{finding:?}")).collect()
@@ -56,14 +63,15 @@ impl AnyFileSystem {
 }
 
 impl AnyFileSystem {
-    /// Reads everything and tells what contradicts itself, a sentence each; only UBIFS keeps enough
-    /// twice for that.
+    /// Reads everything and tells what contradicts itself, a sentence each; only NILFS2 and UBIFS keep
+    /// enough twice for that.
     ///
     /// # Errors
     /// The first of reading.
     pub async fn check(&self) -> Result<Vec<String>, Errno> {
         match self {
             Self::Jffs2(_) | Self::Yaffs2(_) => Ok(Vec::new()),
+            Self::Nilfs2(mount) => mount.file_system.check().await,
             Self::Ubifs(mount) => mount.file_system.check().await,
         }
     }
@@ -139,6 +147,19 @@ impl FileSystem for AnyFileSystem {
         into: &mut [u8; PAGE_BYTES],
     ) -> Result<(), Errno> {
         on_each!(self, fs => fs.read_page(inode, page, into).await)
+    }
+
+    fn pages_per_read(&self) -> u64 {
+        on_each!(self, fs => fs.pages_per_read())
+    }
+
+    async fn read_pages(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        into: &mut [[u8; PAGE_BYTES]],
+    ) -> Result<(), Errno> {
+        on_each!(self, fs => fs.read_pages(inode, first, into).await)
     }
 
     async fn write_page(
@@ -226,6 +247,7 @@ impl FileSystem for AnyFileSystem {
     async fn shrink(&self) -> u64 {
         match self {
             Self::Jffs2(fs) => fs.shrink().await,
+            Self::Nilfs2(mount) => mount.file_system.shrink().await,
             Self::Ubifs(mount) => FileSystem::shrink(&mount.file_system).await,
             Self::Yaffs2(fs) => fs.shrink().await,
         }
@@ -234,6 +256,7 @@ impl FileSystem for AnyFileSystem {
     async fn unmount(&self) -> Result<(), Errno> {
         match self {
             Self::Jffs2(fs) => fs.unmount().await,
+            Self::Nilfs2(mount) => mount.unmount().await,
             Self::Ubifs(mount) => mount.unmount().await,
             Self::Yaffs2(fs) => fs.unmount().await,
         }
@@ -254,6 +277,7 @@ impl FileSystem for AnyFileSystem {
     fn memory(&self) -> Memory {
         match self {
             Self::Jffs2(fs) => fs.memory(),
+            Self::Nilfs2(mount) => mount.file_system.memory(),
             Self::Ubifs(mount) => mount.memory(),
             Self::Yaffs2(fs) => fs.memory(),
         }

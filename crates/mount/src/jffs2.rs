@@ -7,6 +7,7 @@ use jffs2::{CleanMarkers, CpuCosts, Jffs2, MountOptions, find_profile};
 pub(crate) const KIND: Kind = Kind {
     name: "jffs2",
     summary: "JFFS2: a log of compressed nodes, scanned at mount",
+    is_on_block_device: false,
     profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
     mount: |machine, request| Box::pin(mount(machine, request)),
 };

@@ -1,6 +1,6 @@
 //! The table of file systems, and what a mount is asked for.
 
-use crate::{AnyFileSystem, Machine};
+use crate::{AnyFileSystem, BlockRequest, Machine};
 use posix::Errno;
 use std::pin::Pin;
 use thiserror::Error;
@@ -67,6 +67,8 @@ pub struct MountRequest {
     pub seed: u64,
     /// How the device is attached, for file systems over UBI.
     pub ubi: UbiRequest,
+    /// The block layer, for file systems on a block device.
+    pub block: BlockRequest,
 }
 
 /// What is asked for of UBI; file systems on the device itself pass it over.
@@ -97,6 +99,7 @@ impl Default for MountRequest {
             has_write_back: true,
             seed: 0,
             ubi: UbiRequest::default(),
+            block: BlockRequest::default(),
         }
     }
 }
@@ -124,13 +127,16 @@ pub struct Kind {
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
+    /// It meets the block layer and its scheduler on the way to the chip.
+    pub is_on_block_device: bool,
     /// Names of the profiles, the one that is used if none is asked for first.
     pub profiles: &'static [&'static str],
     pub(crate) mount: for<'a> fn(&'a Machine, &'a MountRequest) -> Mounting<'a>,
 }
 
 /// All file systems, sorted by name.
-pub const KINDS: &[Kind] = &[crate::jffs2::KIND, crate::ubifs::KIND, crate::yaffs2::KIND];
+pub const KINDS: &[Kind] =
+    &[crate::jffs2::KIND, crate::nilfs2::KIND, crate::ubifs::KIND, crate::yaffs2::KIND];
 
 /// The file system of a name.
 ///
@@ -185,7 +191,13 @@ mod tests {
         assert!(ubifs.profiles.iter().all(|name| ::ubifs::find_profile(name).is_some()));
         assert!(ubifs.profiles.iter().all(|name| ::ubi::find_profile(name).is_some()));
         assert_eq!(ubifs.profiles.len(), ::ubifs::PROFILES.len());
+        let nilfs2 = find_kind("nilfs2").expect("in the table");
+        assert!(nilfs2.profiles.iter().all(|name| ::nilfs2::find_profile(name).is_some()));
+        assert_eq!(nilfs2.profiles.len(), ::nilfs2::PROFILES.len());
         let error = find_kind("yaffs").expect_err("unknown").to_string();
-        assert_eq!(error, "there is no file system `yaffs`: jffs2, ubifs, yaffs2 are known");
+        assert_eq!(
+            error,
+            "there is no file system `yaffs`: jffs2, nilfs2, ubifs, yaffs2 are known"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The file systems on raw NAND by name, mounted over a chip and its driver.
+//! The file systems over raw NAND by name, mounted over a chip and its driver.
 //!
 //! [`KINDS`] has a row for each file system: its profiles and how it is mounted. A [`Machine`] is the host
 //! around a mount: virtual time, processors, the driver and the chip. [`run`] carries out a job on one,
@@ -6,13 +6,17 @@
 //! above it.
 
 mod any;
+mod block_path;
 mod jffs2;
 mod kind;
 mod machine;
+mod nilfs2;
 mod ubifs;
 mod yaffs2;
 
 pub use any::AnyFileSystem;
+pub use block_path::{BlockPath, BlockRequest};
 pub use kind::{KINDS, Kind, MountError, MountRequest, UbiRequest, find_kind};
 pub use machine::{Driver, Machine, Mounted, Outcome, run};
+pub use nilfs2::Nilfs2Mount;
 pub use ubifs::UbifsMount;

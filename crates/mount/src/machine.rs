@@ -1,5 +1,6 @@
 //! The host around a mount.
 
+use crate::block_path::{BlockPath, BlockRequest};
 use crate::{AnyFileSystem, Kind, MountError, MountRequest};
 use board::Board;
 use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, OobLayout};
@@ -79,6 +80,8 @@ pub struct Machine {
     epoch_seconds: i64,
     epoch_nanoseconds: u32,
     pub(crate) attached: Rc<RefCell<Option<Rc<ubi::Ubi>>>>,
+    /// The block device, since it was first opened, and the scheduler that its queue has.
+    block: Rc<RefCell<Option<(&'static str, BlockPath)>>>,
     /// What a library in the application's place remembers over an unmount.
     pub(crate) library_place: Rc<Cell<u32>>,
 }
@@ -106,6 +109,20 @@ impl Machine {
         request: &MountRequest,
     ) -> Result<Mounted, MountError> {
         Ok(self.mounted((kind.mount)(self, request).await?, request.has_write_back))
+    }
+
+    /// The block device over the chip. Its queue stays as long as the machine, unless another scheduler is
+    /// asked for.
+    pub(crate) fn block_path(&self, request: &BlockRequest, block_bytes: u64) -> BlockPath {
+        let mut block = self.block.borrow_mut();
+        match &*block {
+            Some((scheduler, path)) if *scheduler == request.scheduler.name => path.clone(),
+            _ => {
+                let path = BlockPath::open(self, request, block_bytes);
+                *block = Some((request.scheduler.name, path.clone()));
+                path
+            }
+        }
     }
 
     /// A file system with the layer above it, which writes back by time or not.
@@ -175,6 +192,7 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
         epoch_seconds,
         epoch_nanoseconds,
         attached: Rc::default(),
+        block: Rc::default(),
         library_place: Rc::default(),
     };
     let value = Rc::new(RefCell::new(None));

@@ -118,18 +118,6 @@ impl Nilfs2 {
         self.engine.flush_device(Submitter::Caller).await
     }
 
-    /// Fills pages that follow each other, neighbours on the device in one bio; bytes past the end are
-    /// zero.
-    pub async fn read_pages(
-        &self,
-        inode: InodeNumber,
-        first: u64,
-        into: &mut [[u8; PAGE_BYTES]],
-    ) -> Result<(), Errno> {
-        let file = self.engine.file(inode).await?;
-        self.engine.read_pages(&file, first, into).await
-    }
-
     /// What was found wrong or odd since the mount.
     pub fn findings(&self) -> Vec<String> {
         self.engine.findings.borrow().clone()
@@ -145,20 +133,24 @@ impl Nilfs2 {
         self.engine.constructor.dirty_blocks.get()
     }
 
-    /// Forgets all blocks that are clean (`drop_caches`).
-    pub fn drop_caches(&self) {
+    /// Forgets all blocks that are clean (`drop_caches`); tells how many.
+    pub fn drop_caches(&self) -> u64 {
         let engine = &self.engine;
+        if engine.transactions.try_write().is_none() {
+            // Blocks that logs under way still need may look clean.
+            return 0;
+        }
         let metadata = [&engine.dat, &engine.cpfile, &engine.sufile, &engine.root.ifile];
         let mut files: Vec<_> = metadata.into_iter().cloned().collect();
         files.extend(engine.root.files.borrow().values().cloned());
-        if engine.transactions.try_write().is_none() {
-            // Blocks that logs under way still need may look clean.
-            return;
+        let mut dropped = 0;
+        for buffers in files.iter().flat_map(|file| [&file.data, &file.nodes]) {
+            let mut buffers = buffers.borrow_mut();
+            let before = buffers.len();
+            buffers.retain(|_, buffer| buffer.is_dirty.get());
+            dropped += (before - buffers.len()) as u64;
         }
-        for file in &files {
-            file.data.borrow_mut().retain(|_, buffer| buffer.is_dirty.get());
-            file.nodes.borrow_mut().retain(|_, buffer| buffer.is_dirty.get());
-        }
+        dropped
     }
 }
 
@@ -243,6 +235,21 @@ impl FileSystem for Nilfs2 {
         self.engine.read_pages(&file, page, std::slice::from_mut(into)).await
     }
 
+    /// Read-ahead reaches the device as bios of neighbours (`nilfs_readpages`).
+    fn pages_per_read(&self) -> u64 {
+        self.engine.medium.bio_blocks_max().into()
+    }
+
+    async fn read_pages(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        into: &mut [[u8; PAGE_BYTES]],
+    ) -> Result<(), Errno> {
+        let file = self.engine.file(inode).await?;
+        self.engine.read_pages(&file, first, into).await
+    }
+
     /// The page is dirty here from now on, not in the layer above: the constructor decides when it is
     /// written, so [`FileSystem::writes_back`] stays false.
     async fn write_page(
@@ -276,6 +283,11 @@ impl FileSystem for Nilfs2 {
 
     async fn forget(&self, inode: InodeNumber) -> Result<(), Errno> {
         self.engine.forget(inode).await
+    }
+
+    /// Blocks lie in the page cache of their inodes, and go with it.
+    async fn shrink(&self) -> u64 {
+        self.drop_caches()
     }
 
     async fn fsync(&self, _caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {

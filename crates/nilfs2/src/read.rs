@@ -32,6 +32,7 @@ impl Engine {
             }
         }
         let bio_max = self.medium.bio_blocks_max() as usize;
+        let mut under_way = Vec::new();
         let mut rest = &missing[..];
         while let Some(&(start, block)) = rest.first() {
             let follows = |(at, pair): (usize, &(usize, u64))| {
@@ -41,13 +42,16 @@ impl Engine {
             if block == 0 || block + count as u64 > self.geometry.blocks() {
                 return Err(self.damaged(format!("a map leads to block {block}")));
             }
-            let read = self.medium.read(block, count as u32, Submitter::Caller).await;
-            let bytes = read.map_err(|error| self.failed(error))?;
+            let taken = self.medium.submit_read(block, count as u32, Submitter::Caller).await;
+            under_way.push((start, count, taken.map_err(|error| self.failed(error))?));
+            rest = &rest[count..];
+        }
+        for (start, count, read) in under_way {
+            let bytes = read.await.map_err(|error| self.failed(error))?;
             let pages = into[start..start + count].iter_mut();
             for (page, bytes) in pages.zip(bytes.chunks_exact(PAGE_BYTES)) {
                 page.copy_from_slice(bytes);
             }
-            rest = &rest[count..];
         }
         let tail = size.saturating_sub(first * PAGE_BYTES as u64) as usize;
         if let Some(last) = into.get_mut(tail / PAGE_BYTES) {

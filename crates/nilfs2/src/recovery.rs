@@ -9,14 +9,15 @@ use crate::summary::{
 };
 use medium::{BlockMedium, MediumError, Submitter};
 use posix::Errno;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::rc::Rc;
 
-/// Reads logs through the read-ahead of whole segments that a mount issues.
+/// Reads logs behind the read-ahead of whole segments that a mount issues (`sb_breadahead`).
 pub(crate) struct LogReader {
     medium: Rc<dyn BlockMedium>,
     geometry: Geometry,
-    segment: RefCell<Option<(u64, Vec<u8>)>>,
+    /// The segment that was read ahead of last.
+    segment: Cell<Option<u64>>,
 }
 
 /// A log that was found intact.
@@ -41,29 +42,24 @@ pub(crate) struct Found {
 
 impl LogReader {
     pub(crate) fn new(medium: Rc<dyn BlockMedium>, geometry: Geometry) -> Self {
-        Self { medium, geometry, segment: RefCell::new(None) }
+        Self { medium, geometry, segment: Cell::new(None) }
     }
 
-    /// Bytes of blocks inside a segment, which is read as a whole.
+    /// Bytes of blocks inside a segment. The segment is read ahead of as a whole when the first of its
+    /// blocks is asked for; only the blocks themselves are waited for.
     pub(crate) async fn read(&self, block: u64, blocks: u64) -> Result<Vec<u8>, MediumError> {
         let segment = self.geometry.segment_of(block);
-        let (first, end) = self.geometry.segment_range(segment);
-        let is_there = self.segment.borrow().as_ref().is_some_and(|(there, _)| *there == segment);
-        if !is_there {
-            let mut bytes = Vec::new();
-            let mut at = first;
-            while at <= end {
-                let count = (end + 1 - at).min(self.medium.bio_blocks_max().into()) as u32;
-                bytes.extend(self.medium.read(at, count, Submitter::Caller).await?);
-                at += u64::from(count);
-            }
-            *self.segment.borrow_mut() = Some((segment, bytes));
+        if self.segment.replace(Some(segment)) != Some(segment) {
+            self.read_ahead(segment);
         }
-        let block_bytes = self.geometry.block_bytes;
-        let held = self.segment.borrow();
-        let (_, bytes) = held.as_ref().expect("it was read");
-        let from = ((block - first) * block_bytes) as usize;
-        Ok(bytes[from..from + (blocks * block_bytes) as usize].to_vec())
+        let mut bytes = Vec::new();
+        let mut at = block;
+        while at < block + blocks {
+            let count = (block + blocks - at).min(self.medium.bio_blocks_max().into()) as u32;
+            bytes.extend(self.medium.read_buffers(at, count, Submitter::Caller).await?);
+            at += u64::from(count);
+        }
+        Ok(bytes)
     }
 
     /// Reads ahead of a whole segment.

@@ -113,7 +113,7 @@ async fn process(sim: Sim, fs: Nilfs2, number: u32) -> BTreeMap<String, Vec<u8>>
             2 => fs.fsync(&CALLER, known.inode).await.expect("it syncs"),
             3 => fs.sync_data(known.inode).await.expect("it syncs"),
             4 if step % 10 == 0 => fs.sync().await.expect("it syncs"),
-            5 => fs.drop_caches(),
+            5 => _ = fs.drop_caches(),
             6..=10 => {
                 for _ in 0..8 {
                     if !known.pages.is_empty() {

@@ -39,7 +39,7 @@ fn work_and_remounts_agree_with_a_model() {
                 model.compare(&fs, &label).await;
                 assert_sound(&fs, &label).await;
                 match round % 3 {
-                    0 => fs.drop_caches(),
+                    0 => _ = fs.drop_caches(),
                     1 => fs.sync().await.expect("it syncs"),
                     _ => {}
                 }

@@ -145,6 +145,25 @@ pub trait FileSystem {
         into: &mut [u8; crate::PAGE_BYTES],
     ) -> Result<(), Errno>;
 
+    /// Pages that follow each other and are read by one call of [`FileSystem::read_pages`]: 1 where each
+    /// is read by itself (`readpage`), more where neighbours on the device share a request (`readpages`).
+    fn pages_per_read(&self) -> u64 {
+        1
+    }
+
+    /// As [`FileSystem::read_page`], of pages that follow each other.
+    async fn read_pages(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        into: &mut [[u8; crate::PAGE_BYTES]],
+    ) -> Result<(), Errno> {
+        for (page, bytes) in (first..).zip(into) {
+            self.read_page(inode, page, bytes).await?;
+        }
+        Ok(())
+    }
+
     /// Takes over a part of a page that was written (`write_end`, for file systems that write
     /// through; `writepage`, for those that write back: the part is then all of the page that lies
     /// within the file, and the caller is whoever writes back). `bytes` is the whole page as the page

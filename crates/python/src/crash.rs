@@ -67,6 +67,7 @@ impl Arguments {
         let told = |error: CrashError| match error {
             CrashError::Line { line, reason } => format!("{shown}:{line}: {reason}"),
             CrashError::NoCutPoint { .. } => format!("--only: {error}"),
+            CrashError::NoGuarantee { .. } => format!("--fs: {error}"),
             other => format!("{shown}: {other}"),
         };
         let crash = Crash::new(&chip, &setup, &commands).map_err(told)?;

@@ -23,6 +23,7 @@ mod requests;
 mod results;
 mod run;
 mod schedule;
+mod scheduler_choice;
 mod single;
 mod study_file;
 mod time_parts;

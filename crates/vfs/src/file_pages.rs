@@ -38,11 +38,18 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
         _task: &'a Task,
     ) -> Pending<'a, ()> {
         Box::pin(async move {
-            let mut bytes = Box::new([0; PAGE_BYTES]);
-            for page in pages {
-                let read = self.file_system.read_page(self.inode, page, &mut bytes).await;
-                let _ = mapping.with_bytes(page, |stored| stored.copy_from_slice(&bytes[..]));
-                mapping.end_read(page..page + 1, read.map_err(FileError::from));
+            let at_once = self.file_system.pages_per_read();
+            let mut bytes = vec![[0; PAGE_BYTES]; at_once.min(pages.end - pages.start) as usize];
+            let mut first = pages.start;
+            while first < pages.end {
+                let end = pages.end.min(first + at_once);
+                let into = &mut bytes[..(end - first) as usize];
+                let read = self.file_system.read_pages(self.inode, first, into).await;
+                for (page, bytes) in (first..end).zip(&*into) {
+                    let _ = mapping.with_bytes(page, |stored| stored.copy_from_slice(bytes));
+                }
+                mapping.end_read(first..end, read.map_err(FileError::from));
+                first = end;
             }
         })
     }

@@ -3,9 +3,10 @@
 use crate::StudyError;
 use crate::flash_history::{FRESH, FlashPlan};
 use crate::raw_host::{RawHost, check_flash_states};
+use crate::scheduler_choice::scheduler_of;
 use crate::study_file::Study;
 use iozone::{Contents, Options};
-use sched::{find_scheduler, scheduler_names};
+use mount::BlockRequest;
 use std::collections::BTreeMap;
 
 /// Axes that mean something to such a study; all others only fill in the options of IOzone.
@@ -23,8 +24,10 @@ pub(crate) struct IozoneRun {
     pub(crate) options: Options,
     /// Times that IOzone is run in a row; the times of a test are summed.
     pub(crate) passes: u32,
-    /// What tells this run from others that do other work. The scheduler is not in it: it has no
-    /// path to a file system on raw NAND, which submits no bio.
+    /// Scheduler of the block device, if the file system stands on one.
+    pub(crate) block: BlockRequest,
+    /// What tells this run from others that do other work. The scheduler is not in it for a file system
+    /// on raw NAND, which submits no bio.
     pub(crate) work_key: Vec<String>,
 }
 
@@ -66,29 +69,23 @@ pub(crate) fn plan_iozone(
 ) -> Result<IozoneRun, StudyError> {
     let value = |axis: &str| values.get(axis).copied();
     let host = RawHost::of(study, values)?;
-    check_scheduler(study, value("scheduler"))?;
+    let block = match value("scheduler") {
+        Some(name) => {
+            let (scheduler, settings) = scheduler_of(study, name, "")?;
+            BlockRequest { scheduler, settings }
+        }
+        None => BlockRequest::default(),
+    };
     let options = options_of(study, values)?;
     let flash = host.flash(study, value("flash").unwrap_or(FRESH))?;
     let passes = value("passes").unwrap_or("1");
     let Some(passes) = passes.parse().ok().filter(|count| (1..=PASSES_MAX).contains(count)) else {
         return wrong("axes.passes", format!("`{passes}` must be a number, 1 to {PASSES_MAX}"));
     };
-    let others = values.iter().filter(|(axis, _)| **axis != "scheduler");
+    let meets_scheduler = host.kind.is_on_block_device;
+    let others = values.iter().filter(|(axis, _)| meets_scheduler || **axis != "scheduler");
     let work_key = others.map(|(_, value)| (*value).to_owned()).collect();
-    Ok(IozoneRun { host, flash, options, passes, work_key })
-}
-
-/// The scheduler must exist although none of these file systems meets it.
-fn check_scheduler(study: &Study, name: Option<&str>) -> Result<(), StudyError> {
-    let Some(name) = name else { return Ok(()) };
-    let variant = study.scheduler_variants.get(name);
-    let base = variant.map_or(name, |variant| variant.scheduler.as_str());
-    if find_scheduler(base).is_some() {
-        return Ok(());
-    }
-    let names: Vec<&str> = scheduler_names().collect();
-    let variants = study.scheduler_variants.keys().map(String::as_str);
-    Err(StudyError::unknown("scheduler", base, names.into_iter().chain(variants)))
+    Ok(IozoneRun { host, flash, options, passes, block, work_key })
 }
 
 /// IOzone's command line with the axes' values in it.
@@ -103,7 +100,10 @@ pub(crate) fn options_of(
     let place = "workload.options";
     let mut options = Options::parse(&filled).or_else(|error| wrong(place, error.to_string()))?;
     if options.is_direct {
-        return wrong(place, "-I: no file system on raw NAND opens files with O_DIRECT (EINVAL)");
+        return wrong(
+            place,
+            "-I: none of these file systems opens files with O_DIRECT here (EINVAL)",
+        );
     }
     match values.get("cache").copied() {
         None => {}

@@ -38,8 +38,12 @@ pub(crate) fn run_iozone(
     let seed = study_seed.wrapping_add(repeat.into());
     let driver = Driver::of_board(host.layout, Rc::new(host.board.clone()));
     let (kind, options, passes) = (host.kind, plan.options.clone(), plan.passes);
-    let request =
-        MountRequest { profile: Some(host.profile.to_owned()), seed, ..MountRequest::default() };
+    let request = MountRequest {
+        profile: Some(host.profile.to_owned()),
+        seed,
+        block: plan.block.clone(),
+        ..MountRequest::default()
+    };
     let outcome = run(chip, &driver, seed, |machine| async move {
         let benchmark = Benchmark::start(&machine, kind, request, seed).await;
         let mut benchmark = benchmark.map_err(|error| error.to_string())?;

@@ -2,10 +2,11 @@
 
 use super::spec::{Host, JobSpec};
 use crate::StudyError;
+use crate::scheduler_choice::scheduler_of;
 use crate::study_file::{SettingValue, Study};
 use board::Board;
 use device::DeviceSpec;
-use sched::{SCHEDULERS, SchedulerEntry, Settings, Value, find_scheduler, scheduler_names};
+use sched::{SchedulerEntry, Settings, Value};
 use std::collections::BTreeMap;
 use workload::{Distribution, Job, Pace, Pattern, Region};
 
@@ -82,7 +83,10 @@ pub(crate) fn plan_run(
         return wrong("host.max_sectors_kb", "must be 4 to 1048576");
     }
     let mechanism = values.get("mechanism").copied().unwrap_or(ALL_MECHANISMS);
-    let (scheduler, settings) = scheduler_of(study, values, mechanism)?;
+    let Some(scheduler) = values.get("scheduler") else {
+        return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
+    };
+    let (scheduler, settings) = scheduler_of(study, scheduler, mechanism)?;
     let (device, device_key) = device_of(study, &host, values, mechanism)?;
     let device_bytes = capacity_bytes(&device)?;
     if host.free_bytes == 0 {
@@ -146,45 +150,6 @@ pub(crate) fn find_board(name: &str) -> Result<Board, StudyError> {
         let known = board::catalogue();
         StudyError::unknown("board", name, known.iter().map(|board| board.name.as_str()))
     })
-}
-
-fn scheduler_of(
-    study: &Study,
-    values: &BTreeMap<&str, &str>,
-    mechanism: &str,
-) -> Result<(&'static SchedulerEntry, Settings), StudyError> {
-    let Some(name) = values.get("scheduler") else {
-        return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
-    };
-    let variant = study.scheduler_variants.get(*name);
-    let base = variant.map_or(*name, |variant| variant.scheduler.as_str());
-    let entry = find_scheduler(base).ok_or_else(|| {
-        let names: Vec<&str> = scheduler_names().collect();
-        let variants = study.scheduler_variants.keys().map(String::as_str);
-        StudyError::unknown("scheduler", base, names.into_iter().chain(variants))
-    })?;
-    let mut given: BTreeMap<String, Value> = BTreeMap::new();
-    for (key, value) in variant.into_iter().flat_map(|variant| &variant.set) {
-        given.insert(key.clone(), value.into());
-    }
-    let has = |entry: &SchedulerEntry, key: &str| {
-        entry.parameters.iter().any(|parameter| parameter.name == key)
-    };
-    for (key, value) in study.mechanisms.get(mechanism).into_iter().flat_map(|m| &m.scheduler) {
-        if !SCHEDULERS.iter().any(|entry| has(entry, key)) {
-            let known: Vec<&str> =
-                SCHEDULERS.iter().flat_map(|e| e.parameters).map(|p| p.name).collect();
-            return Err(StudyError::unknown("tunable", key, known.into_iter()));
-        }
-        if has(entry, key) {
-            given.insert(key.clone(), value.into());
-        }
-    }
-    let settings = entry.settings(&given).map_err(|error| StudyError::Study {
-        place: format!("scheduler {name}"),
-        reason: error.to_string(),
-    })?;
-    Ok((entry, settings))
 }
 
 fn device_of(

@@ -169,7 +169,7 @@ pub(crate) fn run_jobs(
     let watch = watch.borrow();
     let end_ns = reports.iter().map(|report| report.end_ns).max().unwrap_or(0);
     let phases = [watch.reads, watch.writes];
-    let statistics = queue.device().statistics();
+    let statistics = queue.statistics().expect("the device is timed");
     let activity = queue.take_activity();
     let outcome = JobsOutcome::new(end_ns, &phases, statistics, activity, &reports);
     Ok(Some(outcome.cut(timeline_ns)))

@@ -11,7 +11,7 @@ use super::plan::RawNandRun;
 use super::test_table::Context;
 use crate::StudyError;
 use crate::results::{Metric, TestRow};
-use mount::{AnyFileSystem, run};
+use mount::run;
 use nand::{Chip, CutPoint};
 use posix::Errno;
 use random::Stream;
@@ -121,11 +121,6 @@ async fn complaints(boot: &Boot) -> u64 {
     let file_system = &boot.mounted.file_system;
     let limits = ReadLimits { has_hashes: true, file_bytes_max: FILE_BYTES_MAX };
     let (_, damage) = Manifest::of_damaged(&**file_system, &limits).await;
-    let own = match &**file_system {
-        AnyFileSystem::Ubifs(mount) => {
-            mount.file_system.check().await.map_or(1, |found| found.len())
-        }
-        AnyFileSystem::Jffs2(_) | AnyFileSystem::Yaffs2(_) => 0,
-    };
+    let own = file_system.check().await.map_or(1, |found| found.len());
     (damage.len() + own) as u64
 }

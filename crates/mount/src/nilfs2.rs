@@ -1,0 +1,116 @@
+//! NILFS2 over `mtdblock` in the table of file systems.
+
+use crate::block_path::BlockPath;
+use crate::kind::{Kind, MountError, MountRequest, unknown_option};
+use crate::{AnyFileSystem, Machine};
+use medium::{BlockMedium, Submitter};
+use nilfs2::{CpuCosts, FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_OFFSET, find_profile};
+use posix::{Errno, FileSystem};
+use std::rc::Rc;
+
+pub(crate) const KIND: Kind = Kind {
+    name: "nilfs2",
+    summary: "NILFS2 on a block device: a log with checkpoints, through bios and a scheduler to mtdblock",
+    is_on_block_device: true,
+    profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
+    mount: |machine, request| Box::pin(mount(machine, request)),
+};
+
+const BLOCK_BYTES: u64 = 4096;
+/// Fewest segments of a file system that is made on a blank device: of fewer, those kept for the
+/// cleaner would be most.
+const SEGMENTS_MIN: u64 = 31;
+/// Fewest blocks of a segment.
+const SEGMENT_BLOCKS_MIN: u32 = 16;
+
+/// A mounted NILFS2, and the block device under it.
+pub struct Nilfs2Mount {
+    /// The file system.
+    pub file_system: Nilfs2,
+    /// Its way to the chip.
+    pub path: BlockPath,
+}
+
+impl Nilfs2Mount {
+    pub(crate) async fn unmount(&self) -> Result<(), Errno> {
+        self.file_system.unmount().await?;
+        self.path.close(KIND.name).await.map_err(|_| Errno::Eio)
+    }
+}
+
+/// Options as `parse_options` of `fs/nilfs2/super.c` (Linux 2.6.30 to 6.1) takes them.
+fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, MountError> {
+    let name = KIND.profile(request.profile.as_deref())?;
+    let profile = find_profile(name).expect("the table is tested");
+    let work = &machine.board.work;
+    let mut options = MountOptions {
+        has_timer: request.has_background && request.has_write_back,
+        epoch_s: machine.now().seconds.cast_unsigned(),
+        costs: CpuCosts {
+            crc_ps_per_byte: work.crc32_ps_per_byte,
+            copy_ps_per_byte: machine.board.costs.copy_ps_per_byte,
+            log_block_ns: work.entry_ns,
+            map_lookup_ns: work.entry_ns,
+        },
+        ..MountOptions::new(profile)
+    };
+    for option in &request.options {
+        match option.as_str() {
+            "ro" => options.is_read_only = true,
+            "rw" => options.is_read_only = false,
+            "barrier" => options.has_barrier = true,
+            "nobarrier" => options.has_barrier = false,
+            "order=relaxed" => options.has_strict_order = false,
+            "order=strict" => options.has_strict_order = true,
+            "norecovery" => options.skips_recovery = true,
+            "discard" => options.discards = true,
+            "nodiscard" => options.discards = false,
+            _ => {
+                let number = option.strip_prefix("cp=").and_then(|number| number.parse().ok());
+                let known = "ro, rw, barrier, nobarrier, order=relaxed, order=strict, \
+                             norecovery, discard, nodiscard, cp=CHECKPOINT";
+                options.checkpoint = Some(number.ok_or_else(|| unknown_option(option, known))?);
+            }
+        }
+    }
+    // An old checkpoint is mounted read-only only (`nilfs_remount`, `nilfs_get_sb`).
+    options.is_read_only |= options.checkpoint.is_some();
+    Ok(options)
+}
+
+fn medium<E: std::error::Error>(error: E) -> MountError {
+    MountError::Medium { kind: KIND.name, reason: error.to_string() }
+}
+
+/// True of a device that was erased, or filled with zeros, where the superblock would be.
+async fn is_blank(path: &BlockPath) -> Result<bool, MountError> {
+    let block = path.read(0, 1, Submitter::Caller).await.map_err(medium)?;
+    let superblock = &block[SUPERBLOCK_OFFSET as usize..];
+    Ok([0, 0xff].iter().any(|byte| superblock.iter().all(|there| there == byte)))
+}
+
+/// As mkfs.nilfs2 makes it, with smaller segments where the device is too small for its own.
+async fn format(path: &BlockPath, request: &MountRequest, now_s: u64) -> Result<(), MountError> {
+    let mut options = FormatOptions { now_s, ..FormatOptions::default() };
+    options.checksum_seed ^= request.seed as u32;
+    let blocks = path.size_bytes() / BLOCK_BYTES;
+    while blocks / u64::from(options.blocks_per_segment) < SEGMENTS_MIN
+        && options.blocks_per_segment > SEGMENT_BLOCKS_MIN
+    {
+        options.blocks_per_segment /= 2;
+    }
+    nilfs2::format(path, &options).await.map_err(medium)?;
+    path.close(KIND.name).await
+}
+
+async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSystem, MountError> {
+    let options = parse(request, machine)?;
+    let path = machine.block_path(&request.block, BLOCK_BYTES);
+    if !options.is_read_only && is_blank(&path).await? {
+        format(&path, request, options.epoch_s).await?;
+    }
+    let under = Rc::new(path.clone());
+    let mounted = Nilfs2::mount(&machine.sim, machine.cpus.clone(), under, options).await;
+    let file_system = mounted.map_err(medium)?;
+    Ok(AnyFileSystem::Nilfs2(Nilfs2Mount { file_system, path }))
+}

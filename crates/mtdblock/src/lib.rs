@@ -1,0 +1,223 @@
+//! `mtdblock`: raw NAND as a block device, with one erase block cached.
+//!
+//! A write of a sector reads the erase block that holds it, unless that is the one in memory, and changes
+//! it there. The block goes back to the chip, by an erase and a program of every page, when a sector of
+//! another block is written, at a flush, and when the device is closed. There is no wear levelling and bad
+//! blocks are not passed over. **Between the erase and the last program a power cut loses the whole block**,
+//! with sectors that were synced long ago.
+//!
+//! Source: `drivers/mtd/mtdblock.c` and `drivers/mtd/mtd_blkdevs.c` of Linux 2.6.29 to 6.12: a thread takes
+//! one request at a time and hands its sectors over one by one, so that no write ever covers an erase block
+//! and passes the cache by.
+
+use block::{Part, ServedDevice, Serving};
+use device::{Command, DeviceError, Operation};
+use mtd::Mtd;
+use sim::{Cpus, Lock, Sim};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Bytes of a sector (`blksize` of the translation layer).
+pub const SECTOR_BYTES: usize = 512;
+
+/// State of the cached block (`cache_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CacheState {
+    Empty,
+    Clean,
+    Dirty,
+}
+
+/// The erase block in memory.
+#[derive(Debug)]
+struct Cache {
+    state: CacheState,
+    block: u32,
+    bytes: Vec<u8>,
+}
+
+/// What the cache did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStatistics {
+    /// Sectors that were written into the block in memory.
+    pub written_sectors: u64,
+    /// Erase blocks that were read because a sector of them was written.
+    pub fills: u64,
+    /// Erase blocks that went back to the chip.
+    pub write_backs: u64,
+    /// Sectors that were read from the block in memory.
+    pub cached_read_sectors: u64,
+    /// Sectors that were read from the chip or its driver's page buffer.
+    pub read_sectors: u64,
+}
+
+/// A raw NAND device as a block device.
+pub struct MtdBlock {
+    mtd: Rc<Mtd>,
+    cpus: Rc<Cpus>,
+    copy_ps_per_byte: u64,
+    cache: Lock<Cache>,
+    statistics: Cell<CacheStatistics>,
+}
+
+impl MtdBlock {
+    /// The block device over `mtd`. `copy_ps_per_byte` is processor time of bytes that are copied between
+    /// bios and the cached block.
+    pub fn new(sim: &Sim, cpus: Rc<Cpus>, mtd: Rc<Mtd>, copy_ps_per_byte: u64) -> Rc<Self> {
+        let bytes = vec![0; mtd.block_bytes() as usize];
+        let cache = Cache { state: CacheState::Empty, block: 0, bytes };
+        Rc::new(Self {
+            mtd,
+            cpus,
+            copy_ps_per_byte,
+            cache: Lock::new(sim, cache),
+            statistics: Cell::default(),
+        })
+    }
+
+    /// What the cache did since the device was opened.
+    pub fn statistics(&self) -> CacheStatistics {
+        self.statistics.get()
+    }
+
+    /// Writes the cached block to the chip if it differs (`mtdblock_flush`, and `mtdblock_release` at the
+    /// last close).
+    ///
+    /// # Errors
+    /// [`DeviceError::Medium`].
+    pub async fn flush(&self) -> Result<(), DeviceError> {
+        let mut cache = self.cache.lock().await;
+        self.write_back(&mut cache).await
+    }
+
+    fn count(&self, change: impl FnOnce(&mut CacheStatistics)) {
+        let mut statistics = self.statistics.get();
+        change(&mut statistics);
+        self.statistics.set(statistics);
+    }
+
+    fn block_start(&self, block: u32) -> u64 {
+        u64::from(block) * u64::from(self.mtd.block_bytes())
+    }
+
+    fn failed(&self, block: u32) -> DeviceError {
+        DeviceError::Medium { sector: self.block_start(block) / SECTOR_BYTES as u64 }
+    }
+
+    /// `write_cached_data`. The cache is empty afterwards, not clean: the kernel does not trust that
+    /// nobody else writes the chip.
+    async fn write_back(&self, cache: &mut Cache) -> Result<(), DeviceError> {
+        if cache.state != CacheState::Dirty {
+            return Ok(());
+        }
+        let failed = |_| self.failed(cache.block);
+        self.mtd.erase(cache.block).await.map_err(failed)?;
+        self.mtd.write(self.block_start(cache.block), &cache.bytes).await.map_err(failed)?;
+        cache.state = CacheState::Empty;
+        self.count(|counted| counted.write_backs += 1);
+        Ok(())
+    }
+
+    /// `do_cached_write` of one sector.
+    async fn write_sector(
+        &self,
+        cache: &mut Cache,
+        sector: u64,
+        bytes: &[u8],
+    ) -> Result<(), DeviceError> {
+        let (block, at) = self.place(sector);
+        if cache.state == CacheState::Dirty && cache.block != block {
+            self.write_back(cache).await?;
+        }
+        if cache.state == CacheState::Empty || cache.block != block {
+            cache.state = CacheState::Empty;
+            self.read_chip(self.block_start(block), &mut cache.bytes).await?;
+            (cache.state, cache.block) = (CacheState::Clean, block);
+            self.count(|counted| counted.fills += 1);
+        }
+        cache.bytes[at..at + SECTOR_BYTES].copy_from_slice(bytes);
+        cache.state = CacheState::Dirty;
+        self.count(|counted| counted.written_sectors += 1);
+        Ok(())
+    }
+
+    /// `do_cached_read` of one sector.
+    async fn read_sector(
+        &self,
+        cache: &Cache,
+        sector: u64,
+        into: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        let (block, at) = self.place(sector);
+        if cache.state != CacheState::Empty && cache.block == block {
+            into.copy_from_slice(&cache.bytes[at..at + SECTOR_BYTES]);
+            self.count(|counted| counted.cached_read_sectors += 1);
+            return Ok(());
+        }
+        self.count(|counted| counted.read_sectors += 1);
+        self.read_chip(sector * SECTOR_BYTES as u64, into).await
+    }
+
+    fn place(&self, sector: u64) -> (u32, usize) {
+        let offset = sector * SECTOR_BYTES as u64;
+        let block_bytes = u64::from(self.mtd.block_bytes());
+        ((offset / block_bytes) as u32, (offset % block_bytes) as usize)
+    }
+
+    async fn read_chip(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        let failed = DeviceError::Medium { sector: offset / SECTOR_BYTES as u64 };
+        match self.mtd.read(offset, into).await {
+            Ok(status) if status.is_readable() => Ok(()),
+            _ => Err(failed),
+        }
+    }
+
+    /// One bio, sector by sector.
+    async fn transfer(&self, operation: Operation, part: &Part) -> Result<(), DeviceError> {
+        let length = part.sectors as usize * SECTOR_BYTES;
+        let mut bytes = part.bytes.as_ref().map_or_else(|| vec![0; length], |bytes| bytes.take());
+        bytes.resize(length, 0);
+        let mut done = Ok(());
+        {
+            let mut cache = self.cache.lock().await;
+            let sectors = part.sector..part.sector + u64::from(part.sectors);
+            for (sector, bytes) in sectors.zip(bytes.chunks_exact_mut(SECTOR_BYTES)) {
+                done = match operation {
+                    Operation::Write => self.write_sector(&mut cache, sector, bytes).await,
+                    _ => self.read_sector(&cache, sector, bytes).await,
+                };
+                if done.is_err() {
+                    break;
+                }
+            }
+        }
+        if let Some(place) = &part.bytes {
+            place.replace(bytes);
+        }
+        self.cpus.run(length as u64 * self.copy_ps_per_byte / 1000).await;
+        done
+    }
+}
+
+impl ServedDevice for MtdBlock {
+    fn sectors(&self) -> u64 {
+        self.mtd.size_bytes() / SECTOR_BYTES as u64
+    }
+
+    fn serve(&self, command: Command, parts: Vec<Part>) -> Serving<'_> {
+        Box::pin(async move {
+            command.check(self.sectors())?;
+            match command.operation {
+                Operation::Flush => self.flush().await,
+                // A discard is not offered to the layers above.
+                Operation::Discard => Ok(()),
+                Operation::Read | Operation::Write => {
+                    for part in &parts {
+                        self.transfer(command.operation, part).await?;
+                    }
+                    Ok(())
+                }
+            }
+        })
+    }
+}
