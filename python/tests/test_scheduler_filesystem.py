@@ -11,6 +11,7 @@ from nandlab.report.page import sections_of
 from nandlab.results.reference import read_reference
 from nandlab.results.study_result import StudyResult
 from nandlab.verdicts import judge
+from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
 from nandlab.verdicts.page_costs import page_costs
 from nandlab.verdicts.scheduler_filesystem_causes import slow_stretches, spans
 from nandlab.verdicts.scheduler_filesystem_view import CALIBRATED, DATASHEET, SCHEDULERS, View
@@ -137,3 +138,54 @@ def test_the_report_has_every_section(result: StudyResult) -> None:
     lines = [line for line in found["cells"].tables[0].rows if line[0] == "write"]
     assert [line[1] for line in lines][-1] == "simulated, all four"
     assert len(found["passes"].tables[0].rows) == 3
+
+
+def nilfs2_rows(times: dict[str, float], erases: dict[str, int]) -> list[list[Any]]:
+    """Writes as long as published under noop, times a factor by scheduler; reads alike."""
+    published = {"write": {1: 2.2759, 4: 9.2071}, "read": {1: 0.462, 4: 1.886}}
+    found: list[list[Any]] = []
+    for scheduler, factor in times.items():
+        for test, sizes in published.items():
+            for size, seconds in sizes.items():
+                place = [CALIBRATED, "fresh", "random", "cold", "1", "nilfs2", str(size), scheduler]
+                elapsed = seconds * 1e9 * (factor if test == "write" else 1.0)
+                blocks = erases[scheduler] if test == "write" else 0
+                for metric, value in (("elapsed_ns", elapsed), ("erases", blocks)):
+                    found.append([*place, test, 0, metric, value, "ns"])
+    return found
+
+
+def test_orders_of_nilfs2_are_compared_and_explained() -> None:
+    times = {"noop": 1.0, "anticipatory": 1.2, "deadline": 1.0, "cfq": 1.1}
+    erases = {"noop": 10, "anticipatory": 14, "deadline": 10, "cfq": 12}
+    extra = {"anticipatory-no-wait": 1.2, "sfq": 1.5}
+    found = nilfs2_rows(times | extra, erases | {"anticipatory-no-wait": 14, "sfq": 20})
+    tied = [row for scheduler in SCHEDULERS for row in rows(CALIBRATED, scheduler, times=5.0)]
+    verdict = judge(result_of(tied + found))
+    assert verdict.headline == (
+        "The scheduler does not matter to JFFS2 and YAFFS2, whose requests never meet it. To "
+        "NILFS2's writes it matters by 20 % (noop and deadline fastest, anticipatory slowest), and "
+        "to its reads not at all."
+    )
+    text = " ".join(verdict.sentences)
+    assert "cfq 2 more (0.29 s each)" in text
+    assert "anticipatory 4 more (0.29 s each)" in text
+    assert "anticipatory without anticipation 0 %" in text
+    assert "sfq +50 %" in text
+    best = {claim.identifier: claim.evaluations[0].holds for claim in verdict.claims}
+    assert (best["nilfs2-write-best"], best["nilfs2-read-best"]) == (False, False)
+    alone = judge(result_of(nilfs2_rows(times | {"deadline": 0.9}, erases)))
+    best = {claim.identifier: claim.evaluations[0].holds for claim in alone.claims}
+    assert best["nilfs2-write-best"] is True
+
+
+def test_tau_and_its_exact_p_value() -> None:
+    upwards, swapped = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 4.0, 3.0]
+    assert nilfs2.kendall_tau(upwards, upwards) == pytest.approx(1.0)
+    assert nilfs2.exact_p_value(upwards, upwards) == pytest.approx(2 / 24)
+    assert nilfs2.kendall_tau(upwards, upwards[::-1]) == pytest.approx(-1.0)
+    assert nilfs2.kendall_tau(upwards, swapped) == pytest.approx(4 / 6)
+    # One order of the 24 has no pair in reverse and three have one; as many on the other side.
+    assert nilfs2.exact_p_value(upwards, swapped) == pytest.approx(8 / 24)
+    assert nilfs2.kendall_tau([1.0, 1.0, 1.0, 1.0], upwards) is None
+    assert nilfs2.exact_p_value([1.0, 1.0, 1.0, 1.0], upwards) == 1.0

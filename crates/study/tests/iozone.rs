@@ -1,4 +1,4 @@
-//! Studies of IOzone on file systems on raw NAND.
+//! Studies of IOzone on file systems over raw NAND.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -89,6 +89,38 @@ fn a_matrix_has_a_row_a_test_and_a_digest_that_is_everyones() {
         value(&results, &axes, "page_programs")
     };
     assert!(programs("pattern") * 8.0 < programs("random"));
+}
+
+#[test]
+fn only_a_file_system_on_a_block_device_meets_the_scheduler() {
+    let chosen = [
+        "repeats=1",
+        "blocks=512",
+        "workload.options=-i 0 -i 1 -s 1m -r 32k -e -c",
+        "axes.flash=fresh",
+        "axes.data=random",
+        "axes.cache=cold",
+    ];
+    let text = STUDY
+        .replace("[\"jffs2\", \"yaffs2\"]", "[\"jffs2\", \"nilfs2\"]")
+        .replace("scheduler = [\"noop\"]", "scheduler = [\"noop\", \"hasty\", \"sfq\"]");
+    let text = text.replace("board = ", "kernel = \"2.6.29\"\nboard = ");
+    let results = run(&study("schedulers", &text, &chosen).expect("right"), 1);
+    let of = |file_system, scheduler, test, metric| {
+        value(&results, &[file_system, "fresh", "random", "cold", "1", scheduler, test], metric)
+    };
+    for test in ["write", "read"] {
+        let jffs2 = |scheduler| of("jffs2", scheduler, test, "elapsed_ns");
+        assert_eq!([jffs2("hasty"), jffs2("sfq")], [jffs2("noop"); 2]);
+    }
+    // SFQ serves the last bio of a log, which is synchronous, before the others: mtdblock, which holds
+    // one erase block, writes blocks back once more.
+    let erases = |scheduler| of("nilfs2", scheduler, "write", "erases");
+    assert!(erases("noop") >= 9.0, "a mebibyte is eight erase blocks and there are logs");
+    assert!(erases("noop").to_bits() == erases("hasty").to_bits());
+    assert!(erases("sfq") > erases("noop"), "{} {}", erases("sfq"), erases("noop"));
+    let pages = of("nilfs2", "noop", "read", "page_reads");
+    assert!((512.0..530.0).contains(&pages), "each page once, and little metadata: {pages}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ from typing import Any
 from nandlab.report import charts
 from nandlab.report.parts import DataTable, Figure, Section, numeric
 from nandlab.results import StudyResult
+from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
 from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.page_costs import PASSES, page_costs
 from nandlab.verdicts.scheduler_filesystem import DRIVER_COMMENT_MS, TIE
@@ -33,6 +34,7 @@ def sections(
     view = View(result)
     found = [
         _side_by_side(view),
+        *([_nilfs2(view)] if view.sizes(nilfs2.NAME) else []),
         _claims(),
         _where(view),
         _passes(view),
@@ -44,7 +46,7 @@ def sections(
 
 def _side_by_side(view: View) -> Section:
     tables, figures = [], []
-    for name in view.file_systems():
+    for name in view.raw_file_systems():
         sizes = view.sizes(name)
         lines = []
         for test in TESTS:
@@ -67,6 +69,85 @@ def _side_by_side(view: View) -> Section:
         ),
         figures=figures,
         tables=tables,
+    )
+
+
+def _nilfs2(view: View) -> Section:
+    """NILFS2, whose requests meet the scheduler."""
+    sizes = view.sizes(nilfs2.NAME)
+    tables, figures = [], []
+    schedulers = [*view.schedulers(), *view.other_schedulers()]
+    columns = ("test", "scheduler", *(f"{size} MiB" for size in sizes))
+    lines = []
+    for test in TESTS:
+        for scheduler in schedulers:
+            published = [view.published_seconds(nilfs2.NAME, test, one, scheduler) for one in sizes]
+            ours = [view.seconds(nilfs2.NAME, test, one, MAIN, scheduler) for one in sizes]
+            if any(one is not None for one in published):
+                lines.append([test, f"published, {scheduler}", *map(_seconds, published)])
+            lines.append([test, f"simulated, {scheduler}", *map(_seconds, ours)])
+    tables.append(
+        DataTable("NILFS2, seconds (a prediction)", columns, lines, numeric(2, len(sizes)))
+    )
+    found = nilfs2.orders(view)
+    tables += [_order_table(view, order) for order in found]
+    figures += [_order_figure(order) for order in found]
+    return Section(
+        "nilfs2",
+        "NILFS2, which meets the scheduler",
+        paragraphs=(
+            f"{nilfs2.DEVICE} A write goes through bios, the queue, the scheduler and mtdblock to "
+            "the chip. Costs are those of the board, the chip and the calibration on YAFFS2; "
+            "nothing was fitted to NILFS2 or to a scheduler.",
+        ),
+        figures=figures,
+        tables=tables,
+    )
+
+
+def _order_table(view: View, order: nilfs2.Order) -> DataTable:
+    extra = nilfs2.extra_erases(view, order)
+    lines = []
+    for scheduler in sorted(order.ours, key=lambda one: order.ours[one]):
+        ours, published = order.ours[scheduler], order.published[scheduler]
+        lines.append(
+            [
+                scheduler,
+                _seconds(ours),
+                _seconds(published),
+                number(ours / published),
+                number(extra[scheduler][0]),
+            ]
+        )
+    tau = "-" if order.tau is None else f"{order.tau:.2f}, p = {order.p_value:.2f}"
+    return DataTable(
+        f"NILFS2 {order.test}s, mean over the sizes of the file (Kendall's tau {tau})",
+        ("scheduler", "simulated (s)", "published (s)", "ratio", "erases beyond the fastest's"),
+        lines,
+        numeric(1, 4),
+    )
+
+
+def _order_figure(order: nilfs2.Order) -> Figure:
+    points = [
+        {"scheduler": scheduler, "cell": cell, "seconds": times[scheduler]}
+        for scheduler in order.ours
+        for cell, times in (("published", order.published), ("simulated", order.ours))
+    ]
+    return Figure(
+        f"nilfs2-{order.test}",
+        f"NILFS2, {order.test}: seconds by scheduler",
+        "Means over the sizes of the file.",
+        charts.grouped_bars(
+            points,
+            x="scheduler",
+            y="seconds",
+            series="cell",
+            order=list(order.ours),
+            y_title="seconds",
+            about=f"Bars of seconds by scheduler, published and simulated, NILFS2 {order.test}",
+        ),
+        is_main=order.test == "write",
     )
 
 

@@ -100,8 +100,14 @@ def _print_file_systems(result: StudyResult) -> None:
                 cells = [view.published_seconds(name, test, size, scheduler) for size in sizes]
                 if any(cell is not None for cell in cells):
                     lines.append([test, f"published, {scheduler}", *map(number, cells)])
-            ours = [view.seconds(name, test, size) for size in sizes]
-            lines.append([test, "simulated, all schedulers", *map(number, ours)])
+            if name in scheduler_filesystem_view.ON_BLOCK_DEVICE:
+                for scheduler in view.schedulers():
+                    main = scheduler_filesystem_view.MAIN
+                    ours = [view.seconds(name, test, size, main, scheduler) for size in sizes]
+                    lines.append([test, f"simulated, {scheduler}", *map(number, ours)])
+            else:
+                ours = [view.seconds(name, test, size) for size in sizes]
+                lines.append([test, "simulated, all schedulers", *map(number, ours)])
         print_table(
             f"{scheduler_filesystem_view.FILE_SYSTEMS.get(name, name)}, seconds",
             ("test", "scheduler", *(f"{size} MiB" for size in sizes)),

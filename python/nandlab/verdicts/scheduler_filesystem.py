@@ -1,9 +1,10 @@
-"""The verdict of the study scheduler-filesystem: schedulers under JFFS2 and YAFFS2 on raw NAND."""
+"""The verdict of the study scheduler-filesystem: schedulers under JFFS2, YAFFS2 and NILFS2."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from nandlab.results import StudyResult
+from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
 from nandlab.verdicts.model import Claim, Evaluation, Value, Verdict
 from nandlab.verdicts.page_costs import page_costs
 from nandlab.verdicts.scheduler_filesystem_causes import (
@@ -52,24 +53,26 @@ def judge(result: StudyResult) -> Verdict:
             (f"The rows hold no cell with {MAIN.label}.",),
             CAVEATS,
         )
+    raw = view.raw_file_systems()
     found_spans = spans(view)
-    claims = _claims(view)
+    claims = [*_claims(view), *nilfs2.claims(view)]
     sentences = [
-        _tie(view, names),
+        _tie(view, raw),
         *(_distance(view, name) for name in names),
         *(_where(view, name) for name in names),
         _passes(view),
         _stretches(view),
-        *(_explained(found_spans, name) for name in names),
+        *(_explained(found_spans, name) for name in raw),
+        *nilfs2.sentences(view),
     ]
     quick = (
         ("This is the quick form: two sizes, two repeats.",) if result.study.get("quick") else ()
     )
     return Verdict(
         study=result.name,
-        headline=_headline(view, names),
+        headline=_headline(view, raw),
         sentences=tuple(sentence for sentence in sentences if sentence),
-        caveats=(*quick, *CAVEATS),
+        caveats=(*quick, *CAVEATS, *((nilfs2.DEVICE,) if nilfs2.NAME in names else ())),
         claims=tuple(claims),
         variants=tuple(setting.label for setting in _variants(view)),
         unexplained=tuple(_unexplained(view, found_spans)),
@@ -77,19 +80,13 @@ def judge(result: StudyResult) -> Verdict:
 
 
 def _headline(view: View, names: Sequence[str]) -> str:
+    if not names:
+        return nilfs2.headline(view)
     tied = [FILE_SYSTEMS.get(name, name) for name in names if view.are_tied(name)]
     if len(tied) < len(names):
         return "Schedulers change the times of a file system on raw NAND: that is a defect."
-    shares = [_hardware_share(view, name, "write") for name in names]
-    parts = [
-        f"{percent(share)} of {FILE_SYSTEMS.get(name, name)}'s write"
-        for name, share in zip(names, shares, strict=True)
-        if share is not None
-    ]
-    what = f"; chip and driver take {joined(parts)}" if parts else ""
-    return (
-        f"The scheduler does not matter to {joined(tied)}: none of their requests meets it{what}."
-    )
+    raw = f"The scheduler does not matter to {joined(tied)}, whose requests never meet it."
+    return f"{raw} {nilfs2.headline(view)}".rstrip()
 
 
 def _tie(view: View, names: Sequence[str]) -> str:
@@ -126,13 +123,6 @@ def _distance(view: View, name: str) -> str:
         return ""
     kind = "calibrated" if name == "yaffs2" else "a prediction"
     return f"{FILE_SYSTEMS.get(name, name)} ({kind}): {joined(parts)}, over sizes and schedulers."
-
-
-def _hardware_share(view: View, name: str, test: str) -> float | None:
-    size = view.sizes(name)[-1]
-    whole = view.metric("elapsed_ns", name, test, size, MAIN)
-    software = view.metric("software_ns", name, test, size, MAIN)
-    return None if not whole or software is None else 1 - software / whole
 
 
 def _where(view: View, name: str) -> str:

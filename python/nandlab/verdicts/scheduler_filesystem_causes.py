@@ -45,7 +45,7 @@ class Span:
 def spans(view: View) -> list[Span]:
     """The spans of all cells that are published and were run in more than one setting."""
     found = []
-    for file_system in view.file_systems():
+    for file_system in view.raw_file_systems():
         for test in TESTS:
             for size in view.sizes(file_system):
                 published = list(view.published_cells(file_system, test, size).values())

@@ -8,7 +8,9 @@ from nandlab.verdicts.job_runs import JobRuns
 
 CALIBRATED = "s5pv210-calibrated"
 DATASHEET = "s5pv210-datasheet"
-FILE_SYSTEMS = {"jffs2": "JFFS2", "yaffs2": "YAFFS2"}
+FILE_SYSTEMS = {"jffs2": "JFFS2", "nilfs2": "NILFS2", "yaffs2": "YAFFS2"}
+ON_BLOCK_DEVICE = ("nilfs2",)
+"""File systems whose requests meet a scheduler."""
 SCHEDULERS = ("noop", "anticipatory", "deadline", "cfq")
 TESTS = ("write", "read")
 """Tests that are published."""
@@ -68,6 +70,10 @@ class View:
         """File systems that ran in the main setting."""
         return [one for one in self.runs.axis_values("file_system") if self.sizes(one)]
 
+    def raw_file_systems(self) -> list[str]:
+        """Those of them that call the NAND driver themselves."""
+        return [one for one in self.file_systems() if one not in ON_BLOCK_DEVICE]
+
     def sizes(self, file_system: str, setting: Setting = MAIN) -> list[str]:
         """Sizes of the file in MiB at which a file system ran, least first."""
         found = self.runs.axis_values(
@@ -88,8 +94,14 @@ class View:
         return [one for one in found if any(self.sizes(name, one) for name in FILE_SYSTEMS)]
 
     def schedulers(self) -> list[str]:
-        """Schedulers that ran in the main setting."""
-        return self.runs.axis_values("scheduler", **_axes(MAIN))
+        """Published schedulers that ran in the main setting."""
+        found = self.runs.axis_values("scheduler", **_axes(MAIN))
+        return [one for one in SCHEDULERS if one in found]
+
+    def other_schedulers(self) -> list[str]:
+        """Schedulers that are not published, and published ones with a part switched off."""
+        found = self.runs.axis_values("scheduler", **_axes(MAIN))
+        return [one for one in found if one not in SCHEDULERS]
 
     def place(
         self, file_system: str, test: str, size: str, setting: Setting, scheduler: str = BASE
@@ -118,10 +130,16 @@ class View:
         return [value / 1e9 for value in self.runs.repeats("elapsed_ns", place).values()]
 
     def metric(
-        self, name: str, file_system: str, test: str, size: str, setting: Setting
+        self,
+        name: str,
+        file_system: str,
+        test: str,
+        size: str,
+        setting: Setting,
+        scheduler: str = BASE,
     ) -> float | None:
         """Mean of a metric of a test over the repeats."""
-        return self.runs.mean(name, self.place(file_system, test, size, setting))
+        return self.runs.mean(name, self.place(file_system, test, size, setting, scheduler))
 
     def published_seconds(
         self, file_system: str, test: str, size: str, scheduler: str = BASE
