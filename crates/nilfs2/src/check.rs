@@ -58,6 +58,34 @@ impl Nilfs2 {
     }
 }
 
+impl Nilfs2 {
+    /// Segments with logs whose checksums are wrong: less of them is intact than is counted in use.
+    ///
+    /// # Errors
+    /// [`Errno::Eio`] if the segments cannot be listed.
+    pub async fn check_logs(&self) -> Result<Vec<String>, Errno> {
+        let mut check = Check::default();
+        for (number, usage) in (0..).zip(self.segments().await?) {
+            if !usage.is_dirty() || usage.blocks == 0 {
+                continue;
+            }
+            let Ok(logs) = self.logs(number).await else {
+                check.find(format!("segment {number}: its logs cannot be read"));
+                continue;
+            };
+            let intact: u64 = logs.iter().map(|(_, header, _)| u64::from(header.blocks)).sum();
+            if intact < usage.blocks.into() {
+                let at = self.engine.geometry.segment_range(number).0 + intact;
+                check.find(format!(
+                    "segment {number}: the log at block {at} is not intact: {intact} of {} blocks are",
+                    usage.blocks
+                ));
+            }
+        }
+        Ok(check.findings)
+    }
+}
+
 impl Engine {
     async fn check_segments(&self, check: &mut Check) -> Result<(), Errno> {
         let counts = self.segment_counts().await?;

@@ -61,7 +61,14 @@ async fn read_superblocks(medium: &dyn BlockMedium) -> Result<Superblocks, Mount
         if offset < SUPERBLOCK_OFFSET || offset + SUPERBLOCK_BYTES as u64 > device_bytes {
             continue;
         }
-        let block = medium.read(offset / BLOCK_BYTES, 1, Submitter::Caller).await?;
+        // One place is enough, also where the device cannot read the other.
+        let block = match medium.read(offset / BLOCK_BYTES, 1, Submitter::Caller).await {
+            Ok(block) => block,
+            Err(error) => {
+                why = error.to_string();
+                continue;
+            }
+        };
         let at = (offset % BLOCK_BYTES) as usize;
         match Superblock::decode(&block[at..at + SUPERBLOCK_BYTES]) {
             Ok(superblock) => found.push((offset, superblock)),

@@ -16,7 +16,14 @@ use std::rc::Rc;
 pub(crate) struct LogReader {
     medium: Rc<dyn BlockMedium>,
     geometry: Geometry,
-    segment: RefCell<Option<(u64, Vec<u8>)>>,
+    segment: RefCell<Option<Segment>>,
+}
+
+/// The blocks of a segment up to the first that the device cannot read.
+struct Segment {
+    number: u64,
+    bytes: Vec<u8>,
+    failure: Option<MediumError>,
 }
 
 /// A log that was found intact.
@@ -46,24 +53,30 @@ impl LogReader {
 
     /// Bytes of blocks inside a segment, which is read as a whole.
     pub(crate) async fn read(&self, block: u64, blocks: u64) -> Result<Vec<u8>, MediumError> {
-        let segment = self.geometry.segment_of(block);
-        let (first, end) = self.geometry.segment_range(segment);
-        let is_there = self.segment.borrow().as_ref().is_some_and(|(there, _)| *there == segment);
+        let number = self.geometry.segment_of(block);
+        let (first, end) = self.geometry.segment_range(number);
+        let is_there = self.segment.borrow().as_ref().is_some_and(|there| there.number == number);
         if !is_there {
-            let mut bytes = Vec::new();
+            let mut segment = Segment { number, bytes: Vec::new(), failure: None };
             let mut at = first;
-            while at <= end {
+            while at <= end && segment.failure.is_none() {
                 let count = (end + 1 - at).min(self.medium.bio_blocks_max().into()) as u32;
-                bytes.extend(self.medium.read(at, count, Submitter::Caller).await?);
+                match self.medium.read(at, count, Submitter::Caller).await {
+                    Ok(bytes) => segment.bytes.extend(bytes),
+                    Err(error) => segment.failure = Some(error),
+                }
                 at += u64::from(count);
             }
-            *self.segment.borrow_mut() = Some((segment, bytes));
+            *self.segment.borrow_mut() = Some(segment);
         }
         let block_bytes = self.geometry.block_bytes;
         let held = self.segment.borrow();
-        let (_, bytes) = held.as_ref().expect("it was read");
+        let segment = held.as_ref().expect("it was read");
         let from = ((block - first) * block_bytes) as usize;
-        Ok(bytes[from..from + (blocks * block_bytes) as usize].to_vec())
+        match segment.bytes.get(from..from + (blocks * block_bytes) as usize) {
+            Some(bytes) => Ok(bytes.to_vec()),
+            None => Err(segment.failure.unwrap_or(MediumError { block })),
+        }
     }
 
     /// Reads ahead of a whole segment.
