@@ -178,15 +178,16 @@ def test_checkpoints_are_listed_and_chosen(
 
 
 def test_a_device_is_made_in_the_words_of_mkfs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1500000000")
     image = _made(tmp_path, "nilfs2", *("--size", "16MiB", "-B", "64", "-L", "root", "-m", "7"))
     assert Path(image).stat().st_size == 16 << 20
     capsys.readouterr()
     assert main(["image", "info", "--format", "json", image]) == 0
     superblock = json.loads(capsys.readouterr().out)["superblock"]
     names = ("label", "blocks_per_segment", "reserved_percent", "created_at")
-    assert [superblock[name] for name in names] == ["root", 64, 7, 1_600_000_000]
+    assert [superblock[name] for name in names] == ["root", 64, 7, 1_500_000_000]
 
 
 def test_differences_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

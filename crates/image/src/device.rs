@@ -105,7 +105,7 @@ impl DeviceImage {
         job: impl FnOnce(Nilfs2) -> F + 'static,
     ) -> Result<T, ImageError> {
         match self.try_run(checkpoint, job) {
-            Err(MountError::UnknownCheckpoint(number)) => {
+            Err(MountError::UnknownCheckpoint(number)) if checkpoint.is_some() => {
                 Err(ImageError::Option { option: "--checkpoint", reason: self.missing(number) })
             }
             Err(source) => Err(ImageError::Nilfs2 { path: self.path.clone(), source }),

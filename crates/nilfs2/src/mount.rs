@@ -8,8 +8,8 @@ use crate::file::File;
 use crate::map::Map;
 use crate::profile::MountOptions;
 use crate::records::{
-    CHECKPOINT_BYTES, Checkpoint, DAT_ENTRY_BYTES, FIRST_CHECKPOINT, IFILE_INODE, INODE_BYTES,
-    Inode, SEGMENT_USAGE_BYTES,
+    CHECKPOINT_BYTES, Checkpoint, DAT_ENTRY_BYTES, IFILE_INODE, INODE_BYTES, Inode,
+    SEGMENT_USAGE_BYTES,
 };
 use crate::recovery::{Found, LogReader, find_checkpoint};
 use crate::superblock::{
@@ -233,7 +233,6 @@ pub(crate) async fn mount(
 
 fn root_of(sim: &Sim, checkpoint: &Checkpoint) -> Root {
     let map = Map::new(IFILE_INODE, checkpoint.ifile.map);
-    debug_assert!(checkpoint.number >= FIRST_CHECKPOINT);
     Root {
         ifile: File::new(sim, IFILE_INODE, checkpoint.ifile.clone(), map),
         inodes: Cell::new(checkpoint.inodes),
