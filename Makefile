@@ -53,7 +53,7 @@ test-long: test ## Also property tests from a seed of their own, long fuzz runs 
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p trace --test fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p study --test fuzz -- --nocapture
 	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py \
-		python/tests/test_kernel_mounts_ubifs.py
+		python/tests/test_kernel_mounts_nilfs2.py python/tests/test_kernel_mounts_ubifs.py
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full
 
 bench: build ## Measure speed against bare loops; writes out/bench.json

@@ -77,9 +77,12 @@ def image_info(image: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return _object(_call("image_info", image, json.dumps(_present(options))))
 
 
-def image_diff(left: str, right: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Compare two images by path."""
-    return _object(_call("image_diff", left, right, json.dumps(_present(options))))
+def image_diff(
+    left: str, right: str, options: Mapping[str, Any], right_options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Compare two images by path, each opened with options of its own."""
+    shown = [json.dumps(_present(one)) for one in (options, right_options)]
+    return _object(_call("image_diff", left, right, *shown))
 
 
 def image_make(directory: str | None, image: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.usefixtures("engine_is_built")
 CRATES = Path(__file__).parents[2] / "crates"
 JFFS2 = CRATES / "jffs2/tests/data"
 YAFFS2 = CRATES / "yaffs2/tests/data"
+NILFS2 = CRATES / "nilfs2/tests/data"
 UBI = CRATES / "ubi/tests/data"
 UBIFS = CRATES / "ubifs/tests/data"
 
@@ -138,7 +139,7 @@ def test_an_image_of_yaffs2_lists_in_all_formats(
     assert (info["form"]["fs"], info["space"]["checkpoint"]) == ("yaffs2", "valid")
 
 
-@pytest.mark.parametrize("fs", ["jffs2", "ubifs", "yaffs2"])
+@pytest.mark.parametrize("fs", ["jffs2", "nilfs2", "ubifs", "yaffs2"])
 def test_what_is_made_comes_out_again(
     fs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,6 +152,42 @@ def test_what_is_made_comes_out_again(
     assert main(["image", "check", image]) == 0
     assert main(["image", "diff", image, image]) == 0
     capsys.readouterr()
+
+
+def test_checkpoints_are_listed_and_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = _unpacked(NILFS2 / "gc.img.zst", tmp_path)
+    assert main(["image", "info", image]) == 0
+    shown = capsys.readouterr().out
+    assert (NILFS2 / "gc.lscp.txt").read_text(encoding="utf-8") in shown
+    assert "              SEGNUM        DATE     TIME STAT     NBLOCKS\n" in shown
+    assert "superblock: created at" in shown
+    assert main(["image", "ls", image, "--checkpoint", "3", "--format", "json"]) == 0
+    old = {row["path"] for row in json.loads(capsys.readouterr().out)}
+    assert main(["image", "ls", image, "--format", "json"]) == 0
+    assert old != {row["path"] for row in json.loads(capsys.readouterr().out)}
+    assert main(["image", "diff", image, image, "--checkpoint", "3"]) == 0
+    assert main(["image", "diff", image, image, "--right-checkpoint", "3"]) == 1
+    assert main(["image", "check", image]) == 0
+    assert "nilfs2, consistent\n" in capsys.readouterr().out
+    assert main(["image", "ls", image, "--checkpoint", "4"]) == 2
+    message = capsys.readouterr().err
+    assert "--checkpoint" in message
+    assert "from 3 to" in message
+
+
+def test_a_device_is_made_in_the_words_of_mkfs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1500000000")
+    image = _made(tmp_path, "nilfs2", *("--size", "16MiB", "-B", "64", "-L", "root", "-m", "7"))
+    assert Path(image).stat().st_size == 16 << 20
+    capsys.readouterr()
+    assert main(["image", "info", "--format", "json", image]) == 0
+    superblock = json.loads(capsys.readouterr().out)["superblock"]
+    names = ("label", "blocks_per_segment", "reserved_percent", "created_at")
+    assert [superblock[name] for name in names] == ["root", 64, 7, 1_500_000_000]
 
 
 def test_differences_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,13 +232,20 @@ def test_times_are_limited_and_images_repeat(
     [
         (("ls", "nowhere"), ["nowhere", "No such file"]),
         (("ls", "README.md"), ["README.md", "--fs"]),
-        (("ls", "README.md", "--fs", "ext4"), ["--fs", "ext4", "jffs2, ubifs, yaffs2"]),
+        (("ls", "README.md", "--fs", "ext4"), ["--fs", "ext4", "jffs2, nilfs2, ubifs"]),
         (("ls", "README.md", "--oob-layout", "big"), ["--oob-layout", "linux-large"]),
         (("ls", "README.md", "--page-size", "4KiB"), ["--page-size", "2048"]),
         (("ls", "README.md", "--vid-hdr-offset", "512"), ["--vid-hdr-offset", "UBI"]),
         (("ls", "README.md", "--fs", "ubifs"), ["README.md", "--block-size"]),
         (("ls", "README.md", "--volume", "root"), ["--volume", "UBI"]),
         (("check", "README.md"), ["README.md"]),
+        (("ls", "README.md", "--fs", "nilfs2"), ["README.md", "superblock"]),
+        (("ls", "README.md", "--checkpoint", "1"), ["--checkpoint", "NILFS2"]),
+        (("ls", "README.md", "--checkpoint", "0"), ["--checkpoint", "at least 1"]),
+        (("make", "x", "--fs", "nilfs2", "--from", "docs", "--oob"), ["--oob", "chips"]),
+        (("make", "x", "--fs", "nilfs2", "--from", "docs", "-B", "9"), ["power of two"]),
+        (("make", "x", "--fs", "nilfs2", "--from", "docs", "--size", "1MiB"), ["--size", "-B"]),
+        (("make", "x", "--fs", "jffs2", "--from", "docs", "--size", "1MiB"), ["--size", "nilfs2"]),
         (("make", "x", "--fs", "jffs2"), ["--from"]),
         (("make", "x", "--fs", "jffs2", "--from", "docs", "--bare"), ["--bare", "ubifs"]),
         (("make", "x", "--fs", "ubifs", "--ubinize", "nowhere"), ["nowhere"]),

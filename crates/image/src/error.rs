@@ -40,6 +40,14 @@ pub enum ImageError {
         /// Why.
         source: MountError,
     },
+    /// NILFS2 does not mount.
+    #[error("{}: {source}", path.display())]
+    Nilfs2 {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: nilfs2::MountError,
+    },
     /// The file system refuses a file of the host.
     #[error("{name}: {errno}{hint}")]
     Make {

@@ -6,7 +6,6 @@
 use crate::list::FILE_BYTES_MAX;
 use crate::volumes::{raw_name, read_raw};
 use crate::{Image, ImageError};
-use mount::AnyFileSystem;
 use posix::{Attributes, FileSystem, FileType, InodeNumber, PAGE_BYTES};
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, RawMode, Timespec, Timestamps, Uid, XattrFlags, chownat, fchmod,
@@ -48,29 +47,12 @@ impl Image {
     /// [`ImageError::Io`] if the directory exists or cannot be made; [`ImageError::Mount`]. What of
     /// the image cannot be read is left out and told.
     pub fn extract(&self, to: &Path, options: ExtractOptions) -> Result<Extracted, ImageError> {
-        let exists = || std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-        if to.symlink_metadata().is_ok() {
-            return Err(ImageError::io(to)(exists()));
-        }
-        let Some(name) = to.file_name() else { return Err(ImageError::io(to)(exists())) };
-        let mut unfinished = name.to_owned();
-        unfinished.push(".unfinished");
-        let unfinished = to.with_file_name(unfinished);
-        std::fs::create_dir(&unfinished).map_err(ImageError::io(&unfinished))?;
-        let done = match self.raw_volume() {
-            Ok(Some(volume)) => self.extract_raw(&volume, &unfinished),
-            Ok(None) => self.extract_into(&unfinished, options),
-            Err(error) => Err(error),
-        };
-        let done = done.and_then(|extracted| {
-            std::fs::rename(&unfinished, to).map_err(ImageError::io(to))?;
-            Ok(extracted)
-        });
-        if done.is_err() {
-            // The reason is told already; what cannot be removed stays behind under its name.
-            let _ = std::fs::remove_dir_all(&unfinished);
-        }
-        done
+        appear(to, |unfinished, root| match self.raw_volume()? {
+            Some(volume) => self.extract_raw(&volume, unfinished),
+            None => self.run(move |_, mounted| {
+                Extraction::new(mounted.file_system, options, FILE_BYTES_MAX).run(root)
+            }),
+        })
     }
 
     /// The data of a static volume, as a file.
@@ -91,32 +73,58 @@ impl Image {
         }
         Ok(done)
     }
-
-    fn extract_into(&self, to: &Path, options: ExtractOptions) -> Result<Extracted, ImageError> {
-        let root = rustix::fs::open(to, OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
-            .map_err(|error| ImageError::io(to)(error.into()))?;
-        self.run(move |_, mounted| async move {
-            let work = Extraction {
-                file_system: mounted.file_system,
-                options,
-                done: Extracted::default(),
-                first_names: BTreeMap::new(),
-            };
-            work.run(root).await
-        })
-    }
 }
 
-struct Extraction {
-    file_system: Rc<AnyFileSystem>,
+/// Fills a directory, which must not exist, and appears when it is complete.
+pub(crate) fn appear(
+    to: &Path,
+    fill: impl FnOnce(&Path, OwnedFd) -> Result<Extracted, ImageError>,
+) -> Result<Extracted, ImageError> {
+    let exists = || std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+    if to.symlink_metadata().is_ok() {
+        return Err(ImageError::io(to)(exists()));
+    }
+    let Some(name) = to.file_name() else { return Err(ImageError::io(to)(exists())) };
+    let mut unfinished = name.to_owned();
+    unfinished.push(".unfinished");
+    let unfinished = to.with_file_name(unfinished);
+    std::fs::create_dir(&unfinished).map_err(ImageError::io(&unfinished))?;
+    let root = rustix::fs::open(&unfinished, OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+        .map_err(|error| ImageError::io(to)(error.into()));
+    let done = root.and_then(|root| fill(&unfinished, root)).and_then(|extracted| {
+        std::fs::rename(&unfinished, to).map_err(ImageError::io(to))?;
+        Ok(extracted)
+    });
+    if done.is_err() {
+        // The reason is told already; what cannot be removed stays behind under its name.
+        let _ = std::fs::remove_dir_all(&unfinished);
+    }
+    done
+}
+
+pub(crate) struct Extraction<F> {
+    file_system: Rc<F>,
     options: ExtractOptions,
+    file_bytes_max: u64,
     done: Extracted,
     /// Where each inode that is no directory was made first.
     first_names: BTreeMap<InodeNumber, Vec<u8>>,
 }
 
-impl Extraction {
-    async fn run(mut self, root: OwnedFd) -> Extracted {
+impl<F: FileSystem> Extraction<F> {
+    /// No file that claims to be longer than `file_bytes_max` is read.
+    pub(crate) fn new(file_system: Rc<F>, options: ExtractOptions, file_bytes_max: u64) -> Self {
+        Self {
+            file_system,
+            options,
+            file_bytes_max,
+            done: Extracted::default(),
+            first_names: BTreeMap::new(),
+        }
+    }
+
+    /// Makes everything below a directory.
+    pub(crate) async fn run(mut self, root: OwnedFd) -> Extracted {
         let mut damage = Vec::new();
         let nodes = walk_damaged(&*self.file_system, |path, found| {
             let what = match found {
@@ -250,7 +258,7 @@ impl Extraction {
         inode: InodeNumber,
         size_bytes: u64,
     ) -> Result<Option<String>, String> {
-        if size_bytes > FILE_BYTES_MAX {
+        if size_bytes > self.file_bytes_max {
             return Err(format!("a file of {size_bytes} bytes is not read: its size is damaged"));
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;

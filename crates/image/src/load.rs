@@ -30,9 +30,11 @@ pub struct OpenOptions {
     pub volume: Option<String>,
     /// Generation of the code that reads it.
     pub profile: Option<String>,
+    /// Number of the checkpoint of NILFS2 to show; none for the newest.
+    pub checkpoint: Option<u64>,
 }
 
-/// An image, loaded.
+/// An image of raw NAND, loaded.
 pub struct Image {
     /// The file.
     pub path: PathBuf,
@@ -344,8 +346,8 @@ fn find_form(
     let found = if is_blank {
         "all bytes are 0xFF, as on an erased chip; say --fs to see an empty file system"
     } else {
-        "neither headers of UBI, nor nodes of JFFS2, nor tags of YAFFS2 are found in it; \
-         if it is one of them, say which: --fs, --oob-layout, --page-size"
+        "neither headers of UBI, nor nodes of JFFS2, nor tags of YAFFS2, nor a superblock of NILFS2 \
+         are found in it; if it is one of them, say which: --fs, --oob-layout, --page-size"
     };
     Err(ImageError::content(path, found))
 }

@@ -1,19 +1,21 @@
 //! Images made from a tree of the host.
 //!
-//! The file system itself writes them: the tree is copied onto a blank chip and unmounted. Blocks behind
-//! the last one that holds data are left out.
+//! The file system itself writes them: the tree is copied onto a blank chip or device and unmounted.
+//! Blocks of a chip behind the last one that holds data are left out.
 
-use crate::ImageError;
+use crate::any::check_name;
 use crate::load::default_block_bytes;
+use crate::make_nilfs2::Nilfs2MakeOptions;
 use crate::make_ubi::UbiMakeOptions;
 use crate::source::{Content, Source, SourceNode};
-use mount::{Driver, MountRequest, Mounted, find_kind};
+use crate::{DeviceImage, ImageError};
+use mount::{Driver, MountRequest, find_kind};
 use mtd::{LAYOUTS, OobLayout};
 use nand::{Chip, FaultSettings, Part, Storage, find_part, load_part};
-use posix::{Caller, Changes, Errno, NewInode, Time};
+use posix::{Caller, Changes, Errno, FileSystem, NewInode, Time};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use vfs::OpenOptions;
+use vfs::{OpenOptions, Vfs};
 
 /// How far an image is filled up with 0xFF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,8 @@ pub struct MakeOptions {
     pub latest_time: Option<i64>,
     /// UBI and UBIFS.
     pub ubi: UbiMakeOptions,
+    /// NILFS2.
+    pub nilfs2: Nilfs2MakeOptions,
 }
 
 /// What was made.
@@ -62,7 +66,7 @@ pub struct MakeOptions {
 pub struct Made {
     /// Names in the image.
     pub names: u64,
-    /// Pages.
+    /// Pages; of a block device blocks of 4 KiB.
     pub pages: u32,
     /// Bytes of the file.
     pub file_bytes: u64,
@@ -73,6 +77,10 @@ pub struct Made {
 /// # Errors
 /// [`ImageError`]: the tree cannot be read or does not fit, an option is wrong.
 pub fn make(from: &Path, to: &Path, options: &MakeOptions) -> Result<Made, ImageError> {
+    check_name(&options.file_system)?;
+    if options.file_system == DeviceImage::FILE_SYSTEM {
+        return crate::make_nilfs2::make_nilfs2(from, to, options);
+    }
     let fs_error =
         |error: mount::MountError| ImageError::Option { option: "--fs", reason: error.to_string() };
     let kind = find_kind(&options.file_system).map_err(fs_error)?;
@@ -97,7 +105,7 @@ pub fn make(from: &Path, to: &Path, options: &MakeOptions) -> Result<Made, Image
     let outcome = mount::run(chip, &Driver::of_tool(layout), 0, move |machine| async move {
         let mount_error = |source| ImageError::Mount { path: shown.clone(), source };
         let mounted = machine.mount(kind, &request).await.map_err(mount_error)?;
-        copy(&mounted, &source).await
+        copy(&mounted.vfs, &source).await
     });
     outcome.value.expect("no power cut is asked for")?;
     save(&outcome.chip, to, options).map(|(pages, file_bytes)| Made { names, pages, file_bytes })
@@ -159,10 +167,14 @@ pub(crate) fn find_chip(options: &MakeOptions) -> Result<(Part, &'static OobLayo
     Ok((part, layout))
 }
 
-pub(crate) async fn copy(mounted: &Mounted, source: &Source) -> Result<(), ImageError> {
+/// Copies a tree into an empty file system, and unmounts it.
+pub(crate) async fn copy<F: FileSystem + 'static>(
+    vfs: &Vfs<F>,
+    source: &Source,
+) -> Result<(), ImageError> {
     for (path, node) in &source.nodes {
         if !path.is_empty() {
-            copy_node(mounted, path, node).await?;
+            copy_node(vfs, path, node).await?;
         }
     }
     // Names made in a directory change its times; the deepest come first.
@@ -177,11 +189,11 @@ pub(crate) async fn copy(mounted: &Mounted, source: &Source) -> Result<(), Image
                 modified: Some(time),
                 ..Changes::default()
             };
-            let changed = mounted.vfs.change(&caller(node), path, &to).await;
+            let changed = vfs.change(&caller(node), path, &to).await;
             changed.map_err(|errno| failed(path, errno))?;
         }
     }
-    let synced = mounted.vfs.sync().await.and(mounted.unmount().await);
+    let synced = vfs.sync().await.and(vfs.unmount().await);
     synced.map_err(|errno| failed(b"", errno))
 }
 
@@ -189,17 +201,21 @@ fn caller(node: &SourceNode) -> Caller {
     Caller { pid: 1, uid: node.uid, gid: node.gid, now: Time::from_seconds(node.modified) }
 }
 
-fn failed(path: &[u8], errno: Errno) -> ImageError {
+pub(crate) fn failed(path: &[u8], errno: Errno) -> ImageError {
     let hint = match errno {
-        Errno::Enospc => ": the tree does not fit; a larger chip has more --blocks",
+        Errno::Enospc => ": the tree does not fit; give a chip more --blocks, a device more --size",
         Errno::Enametoolong => ": the name or the target is too long for the file system",
         _ => "",
     };
     ImageError::Make { name: format!("/{}", vfs::escape_path(path)), errno, hint }
 }
 
-async fn copy_node(mounted: &Mounted, path: &[u8], node: &SourceNode) -> Result<(), ImageError> {
-    let (vfs, caller) = (&mounted.vfs, caller(node));
+async fn copy_node<F: FileSystem + 'static>(
+    vfs: &Vfs<F>,
+    path: &[u8],
+    node: &SourceNode,
+) -> Result<(), ImageError> {
+    let caller = caller(node);
     let new = match &node.content {
         Content::Directory => NewInode::Directory(node.permissions),
         Content::Symlink(target) => NewInode::Symlink(target),
@@ -210,18 +226,18 @@ async fn copy_node(mounted: &Mounted, path: &[u8], node: &SourceNode) -> Result<
             let linked = vfs.link(&caller, first, path).await;
             return linked.map_err(|errno| failed(path, errno));
         }
-        Content::File(host) => return copy_file(mounted, path, node, host).await,
+        Content::File(host) => return copy_file(vfs, path, node, host).await,
     };
     vfs.make(&caller, path, new).await.map(drop).map_err(|errno| failed(path, errno))
 }
 
-async fn copy_file(
-    mounted: &Mounted,
+async fn copy_file<F: FileSystem + 'static>(
+    vfs: &Vfs<F>,
     path: &[u8],
     node: &SourceNode,
     host: &Path,
 ) -> Result<(), ImageError> {
-    let (vfs, caller) = (&mounted.vfs, caller(node));
+    let caller = caller(node);
     let create = OpenOptions { create: Some(node.permissions), ..OpenOptions::default() };
     let refused = |errno| failed(path, errno);
     let file = vfs.open(&caller, path, create).await.map_err(refused)?;

@@ -341,7 +341,7 @@ fn write_tree(
         let volume = Rc::new(MemoryVolume::new(&machine.sim, shape));
         let mounted = machine.mount_volume(volume.clone(), &request, new).await;
         let mounted = mounted.map_err(|source| ImageError::Mount { path: shown, source })?;
-        copy(&mounted, &source).await?;
+        copy(&mounted.vfs, &source).await?;
         Ok(volume.contents(|_| false))
     };
     // The driver's chip is not used.

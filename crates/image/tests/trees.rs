@@ -2,7 +2,7 @@
 
 mod support;
 
-use image::{ExtractOptions, Image, MakeOptions, Padding, UbiMakeOptions, make};
+use image::{ExtractOptions, Image, MakeOptions, Nilfs2MakeOptions, Padding, UbiMakeOptions, make};
 use sha2::{Digest, Sha256};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -153,6 +153,7 @@ fn options(file_system: &str) -> MakeOptions {
         mount_options: Vec::new(),
         latest_time: None,
         ubi: UbiMakeOptions::default(),
+        nilfs2: Nilfs2MakeOptions::default(),
     }
 }
 

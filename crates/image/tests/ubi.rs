@@ -2,7 +2,9 @@
 
 mod support;
 
-use image::{ExtractOptions, Image, MakeOptions, OpenOptions, UbiMakeOptions, make};
+use image::{
+    ExtractOptions, Image, MakeOptions, Nilfs2MakeOptions, OpenOptions, UbiMakeOptions, make,
+};
 use mount::{AnyFileSystem, Driver, MountRequest, find_kind};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -112,6 +114,7 @@ fn options(ubi: UbiMakeOptions) -> MakeOptions {
         mount_options: Vec::new(),
         latest_time: Some(1_600_000_000),
         ubi,
+        nilfs2: Nilfs2MakeOptions::default(),
     }
 }
 

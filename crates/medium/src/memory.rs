@@ -92,6 +92,11 @@ impl MemoryMedium {
         Ok(())
     }
 
+    /// Numbers of the blocks that were ever written, in order; all others are zero.
+    pub fn stored_blocks(&self) -> Vec<u64> {
+        self.blocks.borrow().keys().copied().collect()
+    }
+
     /// One block.
     pub fn block(&self, block: u64) -> Vec<u8> {
         let blocks = self.blocks.borrow();

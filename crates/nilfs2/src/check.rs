@@ -58,6 +58,34 @@ impl Nilfs2 {
     }
 }
 
+impl Nilfs2 {
+    /// Segments with logs whose checksums are wrong: less of them is intact than is counted in use.
+    ///
+    /// # Errors
+    /// [`Errno::Eio`] if the segments cannot be listed.
+    pub async fn check_logs(&self) -> Result<Vec<String>, Errno> {
+        let mut check = Check::default();
+        for (number, usage) in (0..).zip(self.segments().await?) {
+            if !usage.is_dirty() || usage.blocks == 0 {
+                continue;
+            }
+            let Ok(logs) = self.logs(number).await else {
+                check.find(format!("segment {number}: its logs cannot be read"));
+                continue;
+            };
+            let intact: u64 = logs.iter().map(|(_, header, _)| u64::from(header.blocks)).sum();
+            if intact < usage.blocks.into() {
+                let at = self.engine.geometry.segment_range(number).0 + intact;
+                check.find(format!(
+                    "segment {number}: the log at block {at} is not intact: {intact} of {} blocks are",
+                    usage.blocks
+                ));
+            }
+        }
+        Ok(check.findings)
+    }
+}
+
 impl Engine {
     async fn check_segments(&self, check: &mut Check) -> Result<(), Errno> {
         let counts = self.segment_counts().await?;
@@ -102,9 +130,10 @@ impl Engine {
         while level > 0 {
             let mut below = Vec::new();
             for (key, pointer) in &rest {
-                self.check_pointer(file, pointers, *pointer, check);
+                let is_new = self.check_pointer(file, pointers, *pointer, check);
                 count += 1;
-                if level > 1 {
+                // What is there twice was looked at, and a tree that leads into itself has no end.
+                if level > 1 && is_new {
                     let buffer = self.node_block(file, *pointer).await?;
                     let data = buffer.data.borrow();
                     if node::key(&data, 0) != *key || node::level(&data) != level - 1 {
@@ -122,36 +151,49 @@ impl Engine {
         Ok(count)
     }
 
-    fn check_pointer(&self, file: &File, pointers: Pointers, pointer: u64, check: &mut Check) {
+    /// Notes who uses what a pointer leads to; false if somebody else does.
+    fn check_pointer(
+        &self,
+        file: &File,
+        pointers: Pointers,
+        pointer: u64,
+        check: &mut Check,
+    ) -> bool {
         if pointers == Pointers::Physical {
-            if pointer < 1 << 63 {
-                self.check_block(pointer, &format!("inode {}", file.number), check);
-            }
-        } else if let Some(other) = check.virtual_blocks.insert(pointer, file.number) {
-            let number = file.number;
-            check.find(format!("virtual block {pointer} is of inodes {other} and {number}"));
+            let is_placed = pointer < 1 << 63;
+            return !is_placed
+                || self.check_block(pointer, &format!("inode {}", file.number), check);
         }
+        let Some(other) = check.virtual_blocks.insert(pointer, file.number) else { return true };
+        check.find(format!("virtual block {pointer} is of inodes {other} and {}", file.number));
+        false
     }
 
-    fn check_block(&self, block: u64, user: &str, check: &mut Check) {
+    /// Notes who uses a block; false if somebody else does.
+    fn check_block(&self, block: u64, user: &str, check: &mut Check) -> bool {
         if block < self.geometry.first_data_block || block >= self.geometry.blocks() {
             check.find(format!("{user}: block {block} is outside the segments"));
         } else if let Some(other) = check.blocks.insert(block, user.to_owned()) {
             check.find(format!("block {block} is of {other} and of {user}"));
+            return false;
         }
+        true
     }
 
     /// Numbers of all entries of the DAT or the file of inodes that are in use; counts of free ones are
     /// compared.
     async fn used_entries(&self, file: &File, check: &mut Check) -> Result<Vec<u64>, Errno> {
         let layout = self.layout(file);
-        let last = self.map_last_key(file).await?.unwrap_or(0);
         let mut numbers = Vec::new();
-        for group in 0.. {
-            let block = layout.bitmap_block(group);
-            if block > last {
-                break;
-            }
+        for block in self.map_keys(file).await? {
+            let Some(group) = layout.group_of_bitmap(block) else { continue };
+            let Some(first) = group.checked_mul(layout.per_group()) else {
+                check.find(format!(
+                    "inode {}: there is no place for its block {block}",
+                    file.number
+                ));
+                continue;
+            };
             let Some(bitmap) = self.data_block(file, block).await? else { continue };
             let taken = bits(&bitmap.data.borrow());
             let descriptors = self.data_block(file, layout.descriptor_block(group)).await?;
@@ -164,7 +206,7 @@ impl Engine {
                     file.number
                 ));
             }
-            numbers.extend(taken.into_iter().map(|bit| group * layout.per_group() + bit));
+            numbers.extend(taken.into_iter().map(|bit| first + bit));
         }
         Ok(numbers)
     }

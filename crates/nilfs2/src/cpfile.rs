@@ -45,19 +45,19 @@ impl Engine {
     pub(crate) async fn checkpoint(&self, number: u64) -> Result<Option<Checkpoint>, Errno> {
         let Some((buffer, at)) = self.checkpoint_block(number).await? else { return Ok(None) };
         let checkpoint = Checkpoint::decode(&buffer.data.borrow()[at..]);
-        Ok((!checkpoint.is_invalid()).then_some(checkpoint))
+        let is_there = !checkpoint.is_invalid() && checkpoint.number == number;
+        Ok(is_there.then_some(checkpoint))
     }
 
     /// All checkpoints, in order.
     pub(crate) async fn checkpoints(&self) -> Result<Vec<Checkpoint>, Errno> {
         let mut all = Vec::new();
-        let last = self.map_last_key(&self.cpfile).await?.unwrap_or(0);
-        for block in 0..=last {
+        for block in self.map_keys(&self.cpfile).await? {
             let Some(buffer) = self.data_block(&self.cpfile, block).await? else { continue };
             let data = buffer.data.borrow();
             for slot in u64::from(block == 0)..self.checkpoints_per_block() {
                 let checkpoint = Checkpoint::decode(&data[slot as usize * CHECKPOINT_BYTES..]);
-                let number = block * self.checkpoints_per_block() + slot;
+                let number = block.wrapping_mul(self.checkpoints_per_block()).wrapping_add(slot);
                 if !checkpoint.is_invalid() && checkpoint.number == number {
                     all.push(checkpoint);
                 }

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::mount::{self, MountError};
 use crate::profile::MountOptions;
-use crate::records::{Checkpoint, ROOT_INODE, SegmentUsage};
+use crate::records::{Checkpoint, ROOT_INODE, SEGMENT_ACTIVE, SegmentUsage};
 use crate::recovery::LogReader;
 use crate::summary::{FileInfo, LogHeader};
 use medium::{BlockMedium, Submitter};
@@ -45,13 +45,26 @@ impl Nilfs2 {
         self.engine.position.get().last_checkpoint
     }
 
-    /// All segments, in order (`lssu`).
+    /// All segments, in order (`lssu`). Active are the one that is being filled and the one after it,
+    /// whatever the medium says (`nilfs_sufile_get_suinfo`).
     pub async fn segments(&self) -> Result<Vec<SegmentUsage>, Errno> {
         let mut all = Vec::new();
+        let position = self.engine.position.get();
         for segment in 0..self.engine.geometry.segments {
-            all.push(self.engine.segment_usage(segment).await?);
+            let mut usage = self.engine.segment_usage(segment).await?;
+            usage.flags &= !SEGMENT_ACTIVE;
+            if segment == position.segment || segment == position.next_segment {
+                usage.flags |= SEGMENT_ACTIVE;
+            }
+            all.push(usage);
         }
         Ok(all)
+    }
+
+    /// True if the newest checkpoint is shown, with what was changed after it; false for an older one.
+    pub fn shows_newest(&self) -> bool {
+        let shown = self.engine.options.checkpoint;
+        shown.is_none_or(|shown| shown == self.newest_checkpoint())
     }
 
     /// Logs of a segment: first block, header, files (`dumpseg`). Ends with the first that is not

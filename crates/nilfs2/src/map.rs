@@ -131,6 +131,14 @@ impl Engine {
         Ok(file.map.borrow().direct_entries().last().map(|(key, _)| *key))
     }
 
+    /// Numbers of all blocks that are mapped, in order.
+    pub(crate) async fn map_keys(&self, file: &File) -> Result<Vec<u64>, Errno> {
+        if file.map.borrow().is_tree() {
+            return self.tree_keys(file).await;
+        }
+        Ok(file.map.borrow().direct_entries().into_iter().map(|(key, _)| key).collect())
+    }
+
     /// Maps a block that was a hole; its buffer, if there is one, counts as never written. False if it
     /// is mapped already.
     pub(crate) async fn map_insert(&self, file: &File, key: u64) -> Result<bool, Errno> {

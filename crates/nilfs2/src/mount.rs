@@ -8,8 +8,8 @@ use crate::file::File;
 use crate::map::Map;
 use crate::profile::MountOptions;
 use crate::records::{
-    CHECKPOINT_BYTES, Checkpoint, DAT_ENTRY_BYTES, FIRST_CHECKPOINT, IFILE_INODE, INODE_BYTES,
-    Inode, SEGMENT_USAGE_BYTES,
+    CHECKPOINT_BYTES, Checkpoint, DAT_ENTRY_BYTES, IFILE_INODE, INODE_BYTES, Inode,
+    SEGMENT_USAGE_BYTES,
 };
 use crate::recovery::{Found, LogReader, find_checkpoint};
 use crate::superblock::{
@@ -61,7 +61,14 @@ async fn read_superblocks(medium: &dyn BlockMedium) -> Result<Superblocks, Mount
         if offset < SUPERBLOCK_OFFSET || offset + SUPERBLOCK_BYTES as u64 > device_bytes {
             continue;
         }
-        let block = medium.read_buffers(offset / BLOCK_BYTES, 1, Submitter::Caller).await?;
+        // One place is enough, also where the device cannot read the other.
+        let block = match medium.read_buffers(offset / BLOCK_BYTES, 1, Submitter::Caller).await {
+            Ok(block) => block,
+            Err(error) => {
+                why = error.to_string();
+                continue;
+            }
+        };
         let at = (offset % BLOCK_BYTES) as usize;
         match Superblock::decode(&block[at..at + SUPERBLOCK_BYTES]) {
             Ok(superblock) => found.push((offset, superblock)),
@@ -226,7 +233,6 @@ pub(crate) async fn mount(
 
 fn root_of(sim: &Sim, checkpoint: &Checkpoint) -> Root {
     let map = Map::new(IFILE_INODE, checkpoint.ifile.map);
-    debug_assert!(checkpoint.number >= FIRST_CHECKPOINT);
     Root {
         ifile: File::new(sim, IFILE_INODE, checkpoint.ifile.clone(), map),
         inodes: Cell::new(checkpoint.inodes),

@@ -49,6 +49,15 @@ impl Layout {
         self.descriptor_block(group) + 1 + in_descriptor * self.blocks_per_group()
     }
 
+    /// The group whose bitmap a block holds, if it is such a block.
+    pub(crate) fn group_of_bitmap(self, block: u64) -> Option<u64> {
+        let per_descriptor = self.groups_per_descriptor_block();
+        let stride = per_descriptor * self.blocks_per_group() + 1;
+        let behind = (block % stride).checked_sub(1)?;
+        let is_bitmap = behind.is_multiple_of(self.blocks_per_group());
+        is_bitmap.then(|| block / stride * per_descriptor + behind / self.blocks_per_group())
+    }
+
     /// Block of an entry and its first byte there.
     pub(crate) fn entry(self, number: u64) -> (u64, usize) {
         let (group, index) = (number / self.per_group(), number % self.per_group());

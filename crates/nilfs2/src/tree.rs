@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::file::{Buffer, File};
 use crate::node;
 use posix::Errno;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// One level of the way from the root to a block.
@@ -312,5 +313,30 @@ impl Engine {
             (key, pointer) = *node::entries(&data).last().ok_or(Errno::Eio)?;
         }
         Ok(Some(key))
+    }
+
+    /// All keys of a tree, in order. A node that stands in it twice is damage, so that no tree is larger
+    /// than the device.
+    pub(crate) async fn tree_keys(&self, file: &File) -> Result<Vec<u64>, Errno> {
+        let root = file.map.borrow().root;
+        if let Some(fault) = node::fault(&root) {
+            return Err(self.damaged(format!("inode {}: the map's root is {fault}", file.number)));
+        }
+        let mut entries = node::entries(&root);
+        let mut seen = BTreeSet::new();
+        for level in (1..node::level(&root)).rev() {
+            let mut below = Vec::new();
+            for (_, pointer) in entries {
+                let buffer = self.node_block(file, pointer).await?;
+                let data = buffer.data.borrow();
+                if node::level(&data) != level || !seen.insert(pointer) {
+                    let number = file.number;
+                    return Err(self.damaged(format!("inode {number}: levels of nodes mixed")));
+                }
+                below.extend(node::entries(&data));
+            }
+            entries = below;
+        }
+        Ok(entries.into_iter().map(|(key, _)| key).collect())
     }
 }

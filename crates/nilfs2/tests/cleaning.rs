@@ -214,3 +214,32 @@ fn the_first_daemons_cleaned_all_the_time() {
     let (before, after) = cleaned.get();
     assert!(after > before, "{before} segments were clean, {after} are");
 }
+
+/// So many that the checkpoint file has a B-tree, which shrinks again.
+#[test]
+fn many_checkpoints_are_listed_and_deleted() {
+    let (_, is_done) = run(MemoryMedium::new(4096, 24 << 20), |bench| async move {
+        let fs = fresh(&bench, quiet()).await;
+        for number in 0..200 {
+            let name = format!("n{number}");
+            let new = posix::NewInode::Directory(0o755);
+            fs.make(&support::CALLER, fs.root(), name.as_bytes(), new).await.expect("made");
+            fs.make_checkpoint().await.expect("it is made");
+        }
+        let numbers = |all: Vec<nilfs2::records::Checkpoint>| -> Vec<u64> {
+            all.iter().map(|checkpoint| checkpoint.number).collect()
+        };
+        let all = numbers(fs.checkpoints().await.expect("listed"));
+        assert_eq!(all, (1..=201).collect::<Vec<_>>());
+        for number in 40..180 {
+            fs.delete_checkpoint(number).await.expect("it is there");
+        }
+        assert_sound(&fs, "deleted").await;
+        fs.unmount().await.expect("it unmounts");
+        let fs = bench.mount(read_only()).await;
+        let left = numbers(fs.checkpoints().await.expect("listed"));
+        assert_eq!(left, (1..40).chain(180..=left[left.len() - 1]).collect::<Vec<_>>());
+        assert_sound(&fs, "mounted again").await;
+    });
+    assert!(is_done);
+}

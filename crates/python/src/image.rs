@@ -1,9 +1,9 @@
-//! Images of raw NAND: `nandlab image`.
+//! Images of file systems: `nandlab image`.
 
 use crate::failed;
 use image::{
-    ExtractOptions, Image, MakeOptions, OpenOptions, Padding, Remark, Report, UbiMakeOptions, diff,
-    make, make_ubi,
+    AnyImage, ExtractOptions, MakeOptions, Nilfs2MakeOptions, OpenOptions, Padding, Remark, Report,
+    UbiMakeOptions, diff, make, make_ubi,
 };
 use pyo3::prelude::*;
 use pyo3::wrap_pyfunction;
@@ -23,6 +23,7 @@ struct Opening {
     vid_hdr_offset: Option<u32>,
     volume: Option<String>,
     profile: Option<String>,
+    checkpoint: Option<u64>,
 }
 
 /// How an image is made, as JSON.
@@ -55,9 +56,13 @@ struct Making {
     ubinize: Option<PathBuf>,
     image_seq: Option<u32>,
     erase_counter: u64,
+    size: Option<u64>,
+    blocks_per_segment: Option<u32>,
+    label: Option<String>,
+    reserved_percent: Option<u32>,
 }
 
-fn open(path: &Path, options_json: &str) -> PyResult<Image> {
+fn open(path: &Path, options_json: &str) -> PyResult<AnyImage> {
     let given: Opening = serde_json::from_str(options_json).map_err(failed)?;
     let options = OpenOptions {
         file_system: given.fs,
@@ -68,8 +73,9 @@ fn open(path: &Path, options_json: &str) -> PyResult<Image> {
         vid_header_offset: given.vid_hdr_offset,
         volume: given.volume,
         profile: given.profile,
+        checkpoint: given.checkpoint,
     };
-    Image::open(path, &options).map_err(failed)
+    AnyImage::open(path, &options).map_err(failed)
 }
 
 fn damage_json(damage: &[vfs::Damage]) -> Value {
@@ -123,14 +129,15 @@ fn image_check(python: Python<'_>, path: PathBuf, options_json: &str) -> PyResul
     };
     python.detach(|| {
         let image = open(&path, options_json)?;
+        let has_ecc = matches!(image, AnyImage::Chip(_));
         let Report { findings, notes, corrected_bits, lost_steps } =
             image.check().map_err(failed)?;
         let answer = json!({
-            "fs": image.kind.name,
+            "fs": image.file_system(),
             "findings": remarks(&findings),
             "notes": remarks(&notes),
-            "corrected_bits": corrected_bits,
-            "lost_steps": lost_steps,
+            "corrected_bits": has_ecc.then_some(corrected_bits),
+            "lost_steps": has_ecc.then_some(lost_steps),
         });
         Ok(answer.to_string())
     })
@@ -148,10 +155,12 @@ fn image_diff(
     python: Python<'_>,
     left: PathBuf,
     right: PathBuf,
-    options_json: &str,
+    left_options_json: &str,
+    right_options_json: &str,
 ) -> PyResult<String> {
     python.detach(|| {
-        let [left, right] = [left, right].map(|path| {
+        let images = [(left, left_options_json), (right, right_options_json)];
+        let [left, right] = images.map(|(path, options_json)| {
             let listing = open(&path, options_json)?.list(true).map_err(failed)?;
             Ok::<_, PyErr>(listing)
         });
@@ -208,6 +217,12 @@ fn image_make(
             config: given.ubinize,
             image_sequence: given.image_seq,
             erase_counter: given.erase_counter,
+        },
+        nilfs2: Nilfs2MakeOptions {
+            size_bytes: given.size,
+            blocks_per_segment: given.blocks_per_segment,
+            label: given.label,
+            reserved_percent: given.reserved_percent,
         },
     };
     let made = python.detach(|| match &directory {

@@ -1,13 +1,21 @@
-"""`nandlab image`: images of raw NAND as files."""
+"""`nandlab image`: images of file systems as files."""
 
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+
+from nandlab.cli.image_options import (
+    Nilfs2Making,
+    Opening,
+    UbiMaking,
+    first_given,
+    natural,
+    size_of,
+)
+from nandlab.cli.nilfs2_tables import checkpoint_lines, segment_lines, time_text
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -26,90 +34,11 @@ _KINDS = {
 }
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Opening:
-    """How to read an image, where its bytes are not to be asked."""
-
-    fs: str | None = None
-    """jffs2, ubifs or yaffs2."""
-    oob_layout: str | None = None
-    """A name from `nandlab list layouts`."""
-    ecc: Literal["hamming", "none"] | None = None
-    """Code over the data of a page."""
-    page_size: str | None = None
-    """Data bytes of a page: 512 or 2KiB."""
-    block_size: str | None = None
-    """Data bytes of an erase block; 64 pages if left out, 32 small ones."""
-    vid_hdr_offset: int | None = None
-    """Where UBI keeps its second header, if not where the first ones say."""
-    volume: str | None = None
-    """Name of a volume of UBI; the only one if left out."""
-    profile: str | None = None
-    """Generation of the code that reads it, from `nandlab list file-systems`."""
-
-    def for_engine(self) -> dict[str, Any]:
-        """The options as the engine takes them."""
-        sizes = {
-            "page_size": _bytes("--page-size", self.page_size),
-            "block_size": _bytes("--block-size", self.block_size),
-            "vid_hdr_offset": _natural("--vid-hdr-offset", self.vid_hdr_offset),
-        }
-        return {**asdict(self), **sizes}
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class UbiMaking:
-    """UBI and UBIFS, in the words of mkfs.ubifs and ubinize."""
-
-    bare: Annotated[bool, Parameter(negative=())] = False
-    """Write UBIFS without UBI, as mkfs.ubifs does."""
-    leb_size: str | None = None
-    """Bytes of a logical erase block, with --bare."""
-    max_leb_cnt: int | None = None
-    """Erase blocks that the file system may grow to; as many as the chip has if left out."""
-    jrn_size: str | None = None
-    """Size of the journal."""
-    reserved: str | None = None
-    """Space kept for root."""
-    space_fixup: Annotated[bool, Parameter(negative=())] = False
-    """Have the first mount fix up space that a flasher may have programmed."""
-    vid_hdr_offset: int | None = None
-    """Where UBI's second header stands: a sub-page, or 2048 for chips without them."""
-    volume: str | None = None
-    """Name of the volume: rootfs if left out; with --ubinize, the one that --from fills."""
-    ubinize: str | None = None
-    """Configuration of ubinize, with all volumes."""
-    image_seq: int | None = None
-    """Number that tells images apart; it follows from the contents if left out."""
-    erase_counter: int | None = None
-    """Erase counter of all blocks; 0 if left out."""
-
-    def given(self) -> str | None:
-        """The first option that was given."""
-        names = (name for name, value in asdict(self).items() if value not in (None, False))
-        return next((f"--{name.replace('_', '-')}" for name in names), None)
-
-    def for_engine(self) -> dict[str, Any]:
-        """The options as the engine takes them."""
-        return {
-            **asdict(self),
-            "leb_size": _bytes("--leb-size", self.leb_size),
-            "max_leb_cnt": _natural("--max-leb-cnt", self.max_leb_cnt),
-            "jrn_size": _bytes("--jrn-size", self.jrn_size),
-            "reserved": _bytes("--reserved", self.reserved),
-            "vid_hdr_offset": _natural("--vid-hdr-offset", self.vid_hdr_offset),
-            "image_seq": _natural("--image-seq", self.image_seq),
-            "erase_counter": _natural("--erase-counter", self.erase_counter) or 0,
-        }
-
-
 def application() -> "App":
     """The commands below `nandlab image`."""
     from cyclopts import App
 
-    app = App(name="image", help="Make, list, extract, check and compare images of raw NAND.")
+    app = App(name="image", help="Make, list, extract, check and compare images of file systems.")
     app.command(make)
     app.command(list_image, name="ls")
     app.command(extract)
@@ -136,7 +65,7 @@ def list_image(
     ----------
     image
         Dump with or without spare areas, as nanddump, mkfs.jffs2, mkfs.ubifs, ubinize or
-        mkyaffs2image write it.
+        mkyaffs2image write it; or a block device with NILFS2, as dd copies it.
     hashes
         Read the files, and show their SHA-256.
     output_format
@@ -179,7 +108,7 @@ def extract(
     Parameters
     ----------
     image
-        Dump with or without spare areas.
+        Dump with or without spare areas, or a copy of a block device.
     directory
         Directory to make.
     devices
@@ -222,7 +151,7 @@ def check(
     Parameters
     ----------
     image
-        Dump with or without spare areas.
+        Dump with or without spare areas, or a copy of a block device.
     output_format
         text or json.
     opening
@@ -243,7 +172,9 @@ def check(
         print(f"note: {remark['place']}: {remark['what']}")
     verdict = f"{len(findings)} inconsistencies" if findings else "consistent"
     corrected = report["corrected_bits"]
-    print(f"{image}: {report['fs']}, {verdict}; {corrected} bits corrected")
+    # A block device corrects on its own.
+    bits = "" if corrected is None else f"; {corrected} bits corrected"
+    print(f"{image}: {report['fs']}, {verdict}{bits}")
     return EXIT_INCONSISTENT if findings else 0
 
 
@@ -256,10 +187,13 @@ def info(
 ) -> int:
     """Tell what an image is: file system, layout, blocks by state, ECC, volumes, use of space.
 
+    Of NILFS2 the checkpoints follow as lscp lists them, and the segments as lssu does; times are
+    in UTC.
+
     Parameters
     ----------
     image
-        Dump with or without spare areas.
+        Dump with or without spare areas, or a copy of a block device.
     output_format
         text or json.
     opening
@@ -274,7 +208,11 @@ def info(
         print_json(answer)
         return 0
     remarks: Sequence[str] = answer.pop("remarks")
+    tables = [answer.pop(name, None) for name in ("checkpoints", "segments")]
     print_table("", ("", ""), list(_facts("", answer)))
+    for rows, lines in zip(tables, (checkpoint_lines, segment_lines), strict=True):
+        if rows is not None:
+            print("\n".join([*lines(rows), ""]))
     for remark in remarks:
         print_text(remark)
     return 0
@@ -286,6 +224,7 @@ def diff(
     /,
     *,
     output_format: Annotated[Literal["text", "json"], Parameter(name="--format")] = "text",
+    right_checkpoint: int | None = None,
     opening: Opening | None = None,
 ) -> int:
     """Compare the trees of two images by path.
@@ -300,6 +239,8 @@ def diff(
         Other image; it may be of another file system.
     output_format
         text or json.
+    right_checkpoint
+        Checkpoint of the other image, if not that of --checkpoint.
     opening
         How to read both images.
 
@@ -307,7 +248,13 @@ def diff(
     from nandlab import engine
     from nandlab.terminal.output import print_json
 
-    answer = engine.image_diff(left, right, _options(opening))
+    options = _options(opening)
+    right_options = options
+    if right_checkpoint is not None:
+        right_options = options | {
+            "checkpoint": natural("--right-checkpoint", right_checkpoint, bits=64)
+        }
+    answer = engine.image_diff(left, right, options, right_options)
     differences = answer["differences"]
     if output_format == "json":
         print_json(differences)
@@ -334,26 +281,28 @@ def make(
     pad: str | None = None,
     size_limit: str | None = None,
     oob: bool | None = None,
-    part: str = "nandsim-64MiB",
+    part: str | None = None,
     blocks: int | None = None,
     page_size: str | None = None,
     profile: str | None = None,
     options: Annotated[list[str] | None, Parameter(name="--option", negative=())] = None,
     compr: Literal["none", "lzo", "zlib", "zstd"] | None = None,
     making: UbiMaking | None = None,
+    device: Nilfs2Making | None = None,
 ) -> int:
     """Make an image of a directory.
 
     The file system itself writes the image, on a blank chip; blocks without data at its end are
     left out. No time in it is later than SOURCE_DATE_EPOCH, if that is set. The same tree makes the
-    same image. UBIFS is put on UBI, on one volume or on those of a configuration of ubinize.
+    same image. UBIFS is put on UBI, on one volume or on those of a configuration of ubinize; NILFS2
+    on a block device.
 
     Parameters
     ----------
     image
         File to write.
     fs
-        jffs2, ubifs or yaffs2.
+        jffs2, nilfs2, ubifs or yaffs2.
     source
         Directory with the tree; with --ubinize it may be left out.
     device_table
@@ -372,7 +321,7 @@ def make(
         Write spare areas, with Linux's ECC: the default but for ubifs, where it makes a dump of a
         whole chip that was flashed; --no-oob writes data alone.
     part
-        A name from `nandlab list parts`, or a file.
+        A name from `nandlab list parts`, or a file; nandsim-64MiB if left out.
     blocks
         Blocks of the chip, if not the part's.
     page_size
@@ -385,6 +334,8 @@ def make(
         Compressor; lzo for ubifs if left out.
     making
         UBI and UBIFS.
+    device
+        NILFS2.
 
     """
     import os
@@ -393,9 +344,23 @@ def make(
     from nandlab.errors import NandlabError
     from nandlab.terminal.output import print_text
 
-    of_ubi = making or UbiMaking()
-    if fs != "ubifs" and (given := of_ubi.given()):
-        raise NandlabError(f"{given}: it goes with --fs ubifs alone; leave it out")
+    of_ubi, of_device = making or UbiMaking(), device or Nilfs2Making()
+    of_chip = {
+        "pad": pad,
+        "size_limit": size_limit,
+        "oob": oob,
+        "part": part,
+        "blocks": blocks,
+        "page_size": page_size,
+        "option": options,
+        "compr": compr,
+    }
+    if fs != "ubifs" and (option := of_ubi.given()):
+        raise NandlabError(f"{option}: it goes with --fs ubifs alone; leave it out")
+    if fs != "nilfs2" and (option := of_device.given()):
+        raise NandlabError(f"{option}: it goes with --fs nilfs2 alone; leave it out")
+    if fs == "nilfs2" and (option := first_given(of_chip)):
+        raise NandlabError(f"{option}: it goes with chips, not with --fs nilfs2; leave it out")
     if source is None and of_ubi.ubinize is None:
         raise NandlabError("--from: name a directory with the tree; or volumes, with --ubinize")
 
@@ -408,40 +373,28 @@ def make(
             "squash_uids": squash or squash_uids,
             "squash_perms": squash or squash_perms,
             "pad_to_block": pad == "block",
-            "pad_bytes": None if pad == "block" else _bytes("--pad", pad),
-            "size_limit_bytes": _bytes("--size-limit", size_limit),
+            "pad_bytes": None if pad == "block" else size_of("--pad", pad),
+            "size_limit_bytes": size_of("--size-limit", size_limit),
             "oob": fs != "ubifs" if oob is None else oob,
-            "part": part,
-            "blocks": _natural("--blocks", blocks),
-            "page_size": _bytes("--page-size", page_size),
+            "part": part or "nandsim-64MiB",
+            "blocks": natural("--blocks", blocks),
+            "page_size": size_of("--page-size", page_size),
             "profile": profile,
             "options": (options or []) + ([f"compr={compr}"] if compr else []),
             "source_date_epoch": _epoch(os.environ.get("SOURCE_DATE_EPOCH")),
             **of_ubi.for_engine(),
+            **of_device.for_engine(),
         },
     )
+    unit = "blocks" if fs == "nilfs2" else "pages"
     print_text(
-        f"{image}: {made['names']:,} names, {made['pages']:,} pages, {made['bytes']:,} bytes"
+        f"{image}: {made['names']:,} names, {made['pages']:,} {unit}, {made['bytes']:,} bytes"
     )
     return 0
 
 
 def _options(opening: Opening | None) -> dict[str, Any]:
     return (opening or Opening()).for_engine()
-
-
-def _bytes(option: str, text: str | None) -> int | None:
-    from nandlab.byte_sizes import parse_bytes
-
-    return None if text is None else _natural(option, parse_bytes(text, option))
-
-
-def _natural(option: str, value: int | None) -> int | None:
-    from nandlab.errors import NandlabError
-
-    if value is not None and not 1 <= value < 2**32:
-        raise NandlabError(f"{option}: {value} must be at least 1 and below 2^32")
-    return value
 
 
 def _epoch(text: str | None) -> int | None:
@@ -470,7 +423,7 @@ def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             str(row["uid"]),
             str(row["gid"]),
             row["rdev"] or str(row["size"]),
-            _time(row["mtime"]),
+            time_text(row["mtime"]),
             *([row["sha256"] or "-"] if "sha256" in row else []),
             row["path"] + (f" -> {row['target']}" if row["target"] is not None else ""),
         )
@@ -495,13 +448,6 @@ def _mode(row: Mapping[str, Any]) -> str:
     return "??????????" if kind is None else stat.filemode(kind | int(row["mode"], 8))
 
 
-def _time(seconds: int) -> str:
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError):
-        return str(seconds)
-
-
 def _words(name: str) -> str:
     return name.replace("_", " ")
 
@@ -519,6 +465,8 @@ def _facts(prefix: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield from _facts(
                     f"{prefix}{_words(name).removesuffix('s')} {one.get('id', number)}: ", one
                 )
+        elif name.endswith("_at"):
+            yield f"{prefix}{_words(name)}", time_text(value) if value else "-"
         else:
             yield f"{prefix}{_words(name)}", "-" if value is None else _shown(value)
 

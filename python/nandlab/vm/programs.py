@@ -17,6 +17,8 @@ PACKAGES = {
     "gcc-12": "gcc-12",
     "ioping": "ioping",
     "ldd": "libc-bin",
+    "lscp": "nilfs-tools",
+    "lssu": "nilfs-tools",
     "make": "make",
     "mkfs.ext4": "e2fsprogs",
     "mkfs.ntfs": "ntfs-3g",

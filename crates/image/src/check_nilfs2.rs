@@ -1,0 +1,121 @@
+//! Checks of NILFS2: superblocks, the checksums of all logs, what the checkpoint counts, the trees of the
+//! newest checkpoint and of the snapshots.
+
+use crate::device::{DeviceImage, newest};
+use crate::{ImageError, Report};
+use nilfs2::{Nilfs2, STATE_ERROR, STATE_VALID, Superblock};
+use posix::Errno;
+use std::collections::BTreeSet;
+use vfs::{Damage, Manifest, ReadLimits};
+
+/// What was found out about one checkpoint.
+struct Checked {
+    damage: Vec<Damage>,
+    complaints: Result<Vec<String>, Errno>,
+    findings: Vec<String>,
+    snapshots: Vec<u64>,
+}
+
+impl DeviceImage {
+    /// Checks everything; with a checkpoint that was asked for, its tree in place of the newest.
+    ///
+    /// # Errors
+    /// [`ImageError::Option`] if there is no such checkpoint.
+    pub fn check(&self) -> Result<Report, ImageError> {
+        self.check_within(self.file_bytes_max())
+    }
+
+    /// [`DeviceImage::check`] that reads no file longer than `file_bytes_max`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_within(&self, file_bytes_max: u64) -> Result<Report, ImageError> {
+        let mut report = Report::default();
+        for note in &self.notes {
+            report.note("image", note.clone());
+        }
+        check_superblocks(&self.medium.superblocks(), &mut report);
+        let limits = ReadLimits { has_hashes: true, file_bytes_max };
+        let checked = self.run(move |fs| check_mounted(fs, limits));
+        let checked = match checked {
+            Err(error @ ImageError::Option { .. }) => return Err(error),
+            Err(error) => {
+                report.find("NILFS2", error.to_string());
+                return Ok(report);
+            }
+            Ok(checked) => checked,
+        };
+        for damage in checked.damage {
+            report.find(format!("path {}", damage.path), damage.what);
+        }
+        for finding in checked.findings.into_iter().collect::<BTreeSet<_>>() {
+            report.find("NILFS2", finding);
+        }
+        match checked.complaints {
+            Ok(complaints) => {
+                for complaint in complaints {
+                    report.find("NILFS2", complaint);
+                }
+            }
+            Err(errno) => report.find("NILFS2", format!("it cannot be checked whole: {errno}")),
+        }
+        for number in checked.snapshots.into_iter().filter(|it| Some(*it) != self.checkpoint) {
+            self.check_tree(number, limits, &mut report);
+        }
+        Ok(report)
+    }
+
+    /// Reads the tree of a checkpoint.
+    fn check_tree(&self, number: u64, limits: ReadLimits, report: &mut Report) {
+        let place = format!("checkpoint {number}");
+        let read = self.run_at(Some(number), move |fs| async move {
+            Manifest::of_damaged(&fs, &limits).await.1
+        });
+        match read {
+            Err(error) => report.find(place, error.to_string()),
+            Ok(damage) => {
+                for damage in damage {
+                    report.find(format!("{place} path {}", damage.path), damage.what);
+                }
+            }
+        }
+    }
+}
+
+async fn check_mounted(fs: Nilfs2, limits: ReadLimits) -> Checked {
+    let (_, damage) = Manifest::of_damaged(&fs, &limits).await;
+    let mut complaints = fs.check_logs().await;
+    if let (Ok(found), true) = (&mut complaints, fs.shows_newest()) {
+        match fs.check().await {
+            Ok(more) => found.extend(more),
+            Err(errno) => complaints = Err(errno),
+        }
+    }
+    let snapshots = fs.checkpoints().await.unwrap_or_default();
+    let snapshots = snapshots.iter().filter(|checkpoint| checkpoint.is_snapshot());
+    let snapshots = snapshots.map(|checkpoint| checkpoint.number).collect();
+    Checked { damage, complaints, findings: fs.findings(), snapshots }
+}
+
+/// A superblock lies within one sector, which a power cut leaves as it was or as it shall be.
+fn check_superblocks(superblocks: &[Result<Superblock, String>; 2], report: &mut Report) {
+    for (place, found) in ["first superblock", "second superblock"].into_iter().zip(superblocks) {
+        if let Err(why) = found {
+            report.find(place, why.clone());
+        }
+    }
+    if let [Ok(first), Ok(second)] = superblocks {
+        let shape = |it: &Superblock| {
+            (it.uuid, it.checksum_seed, it.segments, it.blocks_per_segment, it.device_bytes)
+        };
+        if shape(first) != shape(second) {
+            report.find("second superblock", "it is of another file system than the first");
+        }
+    }
+    let Some(superblock) = newest(superblocks) else { return };
+    if superblock.state & STATE_ERROR != 0 {
+        report.find("superblock", "the kernel met an error on this file system");
+    } else if superblock.state & STATE_VALID == 0 {
+        report.note("superblock", "it was not unmounted: a mount looks for newer logs");
+    }
+}
