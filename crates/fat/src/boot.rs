@@ -92,7 +92,7 @@ pub struct Volume {
     pub data_start: u32,
     /// Clusters of data.
     pub clusters: u32,
-    /// Sector of FSInfo of FAT32.
+    /// Sector of FSInfo of FAT32, if it has one.
     pub info_sector: Option<u32>,
     /// Sectors of the volume.
     pub sectors: u32,
@@ -164,7 +164,9 @@ impl Volume {
             return not_fat("a number of clusters that cannot be");
         }
         let (root_cluster, info_sector) = match kind {
-            FatType::Fat32 => (u32_at(44), Some(u16_at(48).max(1))),
+            FatType::Fat32 => {
+                (u32_at(44), Some(u16_at(48).max(1)).filter(|sector| *sector < reserved))
+            }
             _ => (0, None),
         };
         Ok(Self {

@@ -93,7 +93,11 @@ impl Engine {
         if bytes > FILE_BYTES_MAX {
             return Err(Errno::Efbig);
         }
-        let needed = bytes.div_ceil(self.volume.cluster_bytes()) as usize;
+        let clusters_of = |bytes: u64| bytes.div_ceil(self.volume.cluster_bytes()) as usize;
+        let needed = clusters_of(bytes);
+        if needed > clusters_of(inode.size_bytes.get()) {
+            self.follow_chain(inode).await?;
+        }
         while needed > 0 && self.cluster(inode, needed - 1).await?.is_none() {
             let cluster = self.allocate().await?;
             if let Err(error) = self.append_cluster(inode, cluster).await {

@@ -149,8 +149,8 @@ impl Engine {
         let _held = self.names_lock.lock().await;
         let (inode, entry) = self.inode_of_name(&old_parent, from.1).await?;
         let replaced = match self.inode_of_name(&new_parent, to.1).await {
-            // A name that differs in the case of its letters only is this file's own.
-            Ok((found, _)) if found.number == inode.number => None,
+            // A name that differs in the case of its letters only means the same file.
+            Ok((found, _)) if found.number == inode.number => return Ok(()),
             Ok((found, _)) => Some(found),
             Err(Errno::Enoent) => None,
             Err(error) => return Err(error),
