@@ -1,8 +1,7 @@
 //! Directories: looking through slots, adding names, removing them.
 //!
 //! Source: `fat_get_entry`, `fat_search_long`, `fat_add_entries` and `fat_alloc_new_dir` of
-//! `fs/fat/dir.c`, Linux 6.12. A directory is looked through to its last slot: slots that were never used
-//! do not end it.
+//! `fs/fat/dir.c`, Linux 6.12.
 
 use crate::boot::{FatType, SECTOR_BYTES};
 use crate::buffers::{Buffer, Owner};
@@ -86,7 +85,11 @@ impl Engine {
         let mut parser = Parser::default();
         let mut found = None;
         let kind = self.volume.kind;
+        let ends_early = self.options.profile.ends_at_unused_slot;
         self.each_slot(inode, |number, slot| {
+            if ends_early && slot[0] == 0 {
+                return true;
+            }
             if let Seen::Entry(entry) = parser.push(number, slot, kind)
                 && is_wanted(&entry)
             {

@@ -11,6 +11,7 @@ pub enum FsyncScope {
 
 /// What differs between kernels: one row a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a difference of its own")]
 pub struct Profile {
     /// Name on the command line.
     pub name: &'static str,
@@ -20,6 +21,9 @@ pub struct Profile {
     pub fsync_flushes: bool,
     /// The boot sector tells that the volume is mounted (since Linux 3.10).
     pub marks_dirty: bool,
+    /// A directory ends with the first slot that was never used. Recorded of Linux 6.12, which reads one
+    /// sector of an empty root directory; older kernels look at all slots (`fat_get_entry`).
+    pub ends_at_unused_slot: bool,
     /// Short names without a long one are shown in lower case: `shortname=lower`, the default before
     /// Linux 2.6.32; later ones have `mixed`.
     pub shows_lower_case: bool,
@@ -35,6 +39,7 @@ pub const PROFILES: &[Profile] = &[
         fsync: FsyncScope::Device,
         fsync_flushes: false,
         marks_dirty: false,
+        ends_at_unused_slot: false,
         shows_lower_case: true,
     },
     Profile {
@@ -42,6 +47,7 @@ pub const PROFILES: &[Profile] = &[
         fsync: FsyncScope::File,
         fsync_flushes: false,
         marks_dirty: false,
+        ends_at_unused_slot: false,
         shows_lower_case: false,
     },
     Profile {
@@ -49,6 +55,7 @@ pub const PROFILES: &[Profile] = &[
         fsync: FsyncScope::File,
         fsync_flushes: true,
         marks_dirty: true,
+        ends_at_unused_slot: true,
         shows_lower_case: false,
     },
     Profile {
@@ -56,6 +63,7 @@ pub const PROFILES: &[Profile] = &[
         fsync: FsyncScope::File,
         fsync_flushes: true,
         marks_dirty: true,
+        ends_at_unused_slot: true,
         shows_lower_case: false,
     },
 ];

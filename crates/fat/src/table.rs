@@ -226,6 +226,13 @@ impl Engine {
         {
             return Ok(free);
         }
+        // Asked for in large pieces (`fat_ent_reada`).
+        let most = self.medium.bio_blocks_max();
+        for first in (0..self.volume.table_sectors).step_by(most as usize) {
+            let count = most.min(self.volume.table_sectors - first);
+            let read = self.buffers.read_run((self.volume.table_start + first).into(), count).await;
+            read.map_err(|error| self.failed(error))?;
+        }
         let mut free = 0;
         for cluster in FIRST_CLUSTER..self.volume.cluster_end() {
             free += u32::from(self.entry(cluster).await? == 0);
