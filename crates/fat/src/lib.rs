@@ -8,7 +8,7 @@
 //! **What a power cut leaves.** FAT has no journal, and the kernel orders no metadata against other:
 //!
 //! - What `sync` wrote and nobody touched since is there, byte by byte; the device's cache must have been
-//!   flushed too, which only `fsync` asks for, and that from Linux 5.4 on.
+//!   flushed too, which only `fsync` asks for, and that in Linux 6.x, not in 2.6.
 //! - `fsync` of a file writes its data, the sector of its short entry, then both tables. The file is found
 //!   if its directory was on the medium before: `fsync` writes neither the slots of a long name in
 //!   another sector nor the directories above a file, so a *new* file may be missing or have its short

@@ -17,7 +17,7 @@ pub struct Profile {
     pub name: &'static str,
     /// What `fsync` writes.
     pub fsync: FsyncScope,
-    /// `fsync` ends with a flush of the device (since Linux 5.4).
+    /// `fsync` ends with a flush of the device (`blkdev_issue_flush` in `fat_file_fsync`).
     pub fsync_flushes: bool,
     /// The boot sector tells that the volume is mounted (since Linux 3.10).
     pub marks_dirty: bool,
