@@ -21,8 +21,8 @@ pub struct Profile {
     pub fsync_flushes: bool,
     /// The boot sector tells that the volume is mounted (since Linux 3.10).
     pub marks_dirty: bool,
-    /// A directory ends with the first slot that was never used. Recorded of Linux 6.12, which reads one
-    /// sector of an empty root directory; older kernels look at all slots (`fat_get_entry`).
+    /// A directory ends with the first slot that was never used. The captured traces of Linux 6.12.117
+    /// have one read of an empty root directory of 32 sectors; `fat_get_entry` of older ones looks at all.
     pub ends_at_unused_slot: bool,
     /// Short names without a long one are shown in lower case: `shortname=lower`, the default before
     /// Linux 2.6.32; later ones have `mixed`.
@@ -55,7 +55,7 @@ pub const PROFILES: &[Profile] = &[
         fsync: FsyncScope::File,
         fsync_flushes: true,
         marks_dirty: true,
-        ends_at_unused_slot: true,
+        ends_at_unused_slot: false,
         shows_lower_case: false,
     },
     Profile {

@@ -159,3 +159,27 @@ fn deleting_writes_no_data_and_frees_the_chain() {
     });
     assert!(is_done);
 }
+
+#[test]
+fn a_mount_reads_what_the_kernel_reads() {
+    // The boot sector, then the root directory: up to a slot never used, or all 32 sectors.
+    for (profile, sectors) in [("linux-6.12", 1), ("linux-2.6.35", 32)] {
+        let (_, is_done) =
+            run(formatted(20 << 20, FormatOptions::default()), move |bench| async move {
+                bench.medium.take_reads();
+                let profile = find_profile(profile).expect("in the table");
+                let options =
+                    MountOptions { counts_free_clusters: false, ..MountOptions::new(profile) };
+                let fs = bench.mount(options).await;
+                let root = u64::from(fs.volume().root_start);
+                let expected: Vec<_> = std::iter::once((0, 1))
+                    .chain((root..root + sectors).map(|it| (it, 1)))
+                    .collect();
+                assert_eq!(bench.medium.take_reads(), expected);
+                // Counting free clusters asks for the table in large pieces.
+                assert!(fs.count_free_clusters().await.is_ok());
+                assert_eq!(bench.medium.take_reads(), [(4, fs.volume().table_sectors)]);
+            });
+        assert!(is_done);
+    }
+}
