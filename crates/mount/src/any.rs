@@ -4,7 +4,7 @@ use crate::{Nilfs2Mount, UbifsMount};
 use jffs2::Jffs2;
 use posix::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber,
-    Memory, NewInode, PAGE_BYTES, SpaceUse,
+    Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
 };
 use std::ops::Range;
 use std::rc::{Rc, Weak};
@@ -149,8 +149,17 @@ impl FileSystem for AnyFileSystem {
         on_each!(self, fs => fs.read_page(inode, page, into).await)
     }
 
-    fn pages_per_read(&self) -> u64 {
-        on_each!(self, fs => fs.pages_per_read())
+    fn pages_at_once(&self) -> u64 {
+        on_each!(self, fs => fs.pages_at_once())
+    }
+
+    async fn write_pages(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        run: PageRun<'_>,
+    ) -> Result<(), Errno> {
+        on_each!(self, fs => fs.write_pages(caller, inode, run).await)
     }
 
     async fn read_pages(

@@ -249,7 +249,7 @@ impl FileSystem for Nilfs2 {
     }
 
     /// Read-ahead reaches the device as bios of neighbours (`nilfs_readpages`).
-    fn pages_per_read(&self) -> u64 {
+    fn pages_at_once(&self) -> u64 {
         self.engine.medium.bio_blocks_max().into()
     }
 

@@ -75,6 +75,19 @@ pub trait CachedPages {
     }
 }
 
+/// Pages of a file that follow each other, to be written back together.
+#[derive(Clone, Copy, Debug)]
+pub struct PageRun<'a> {
+    /// First page.
+    pub first: u64,
+    /// The pages, as the page cache has them.
+    pub pages: &'a [[u8; crate::PAGE_BYTES]],
+    /// Bytes of them that lie within the file; the last page may reach beyond its end.
+    pub bytes: usize,
+    /// A call waits until the medium has them (`WB_SYNC_ALL`).
+    pub is_waited_for: bool,
+}
+
 /// A mounted file system.
 ///
 /// Calls may be under way at the same time, from several tasks; the file system has the locks of the
@@ -145,25 +158,6 @@ pub trait FileSystem {
         into: &mut [u8; crate::PAGE_BYTES],
     ) -> Result<(), Errno>;
 
-    /// Pages that follow each other and are read by one call of [`FileSystem::read_pages`]: 1 where each
-    /// is read by itself (`readpage`), more where neighbours on the device share a request (`readpages`).
-    fn pages_per_read(&self) -> u64 {
-        1
-    }
-
-    /// As [`FileSystem::read_page`], of pages that follow each other.
-    async fn read_pages(
-        &self,
-        inode: InodeNumber,
-        first: u64,
-        into: &mut [[u8; crate::PAGE_BYTES]],
-    ) -> Result<(), Errno> {
-        for (page, bytes) in (first..).zip(into) {
-            self.read_page(inode, page, bytes).await?;
-        }
-        Ok(())
-    }
-
     /// Takes over a part of a page that was written (`write_end`, for file systems that write
     /// through; `writepage`, for those that write back: the part is then all of the page that lies
     /// within the file, and the caller is whoever writes back). `bytes` is the whole page as the page
@@ -176,6 +170,43 @@ pub trait FileSystem {
         bytes: &[u8; crate::PAGE_BYTES],
         part: Range<usize>,
     ) -> Result<(), Errno>;
+
+    /// Fills pages that follow each other; file systems that ask a device for neighbours together
+    /// have their own (`readahead`).
+    async fn read_pages(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        into: &mut [[u8; crate::PAGE_BYTES]],
+    ) -> Result<(), Errno> {
+        for (page, into) in (first..).zip(into) {
+            self.read_page(inode, page, into).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes back pages that follow each other (`writepages`), as [`FileSystem::write_page`] does one.
+    async fn write_pages(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        run: PageRun<'_>,
+    ) -> Result<(), Errno> {
+        let mut left = run.bytes;
+        for (page, bytes) in (run.first..).zip(run.pages) {
+            let part = 0..left.min(crate::PAGE_BYTES);
+            left -= part.end;
+            if !part.is_empty() {
+                self.write_page(caller, inode, page, bytes, part).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Most pages that [`FileSystem::read_pages`] and [`FileSystem::write_pages`] are given at once.
+    fn pages_at_once(&self) -> u64 {
+        1
+    }
 
     /// Data of files is written back later: the layer above keeps pages that were written as dirty
     /// ones, between [`FileSystem::begin_write`] and [`FileSystem::end_write`], and hands them over by

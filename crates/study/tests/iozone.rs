@@ -111,7 +111,8 @@ fn only_a_file_system_on_a_block_device_meets_the_scheduler() {
     };
     for test in ["write", "read"] {
         let jffs2 = |scheduler| of("jffs2", scheduler, test, "elapsed_ns");
-        assert_eq!([jffs2("hasty"), jffs2("sfq")], [jffs2("noop"); 2]);
+        let bits = |scheduler| jffs2(scheduler).to_bits();
+        assert_eq!([bits("hasty"), bits("sfq")], [bits("noop"); 2]);
     }
     // SFQ serves the last bio of a log, which is synchronous, before the others: mtdblock, which holds
     // one erase block, writes blocks back once more.

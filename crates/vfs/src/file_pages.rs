@@ -1,10 +1,11 @@
 //! A file under the page cache: its pages are read from the file system, and written back to it.
 //!
 //! Source: `do_readpage`, `ubifs_writepage` of `fs/ubifs/file.c` and `write_cache_pages` of
-//! `mm/page-writeback.c`, Linux 2.6.35: one page is handed over at a time and held until it is written.
+//! `mm/page-writeback.c`, Linux 2.6.35: as many pages as the file system takes at once are handed over and
+//! held until they are written.
 
 use fs::{Backing, FileError, Mapping, Pending, Process, Purpose, Task};
-use posix::{Caller, FileSystem, InodeNumber, PAGE_BYTES, Time};
+use posix::{Caller, FileSystem, InodeNumber, PAGE_BYTES, PageRun, Time};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -38,7 +39,7 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
         _task: &'a Task,
     ) -> Pending<'a, ()> {
         Box::pin(async move {
-            let at_once = self.file_system.pages_per_read();
+            let at_once = self.file_system.pages_at_once();
             let mut bytes = vec![[0; PAGE_BYTES]; at_once.min(pages.end - pages.start) as usize];
             let mut first = pages.start;
             while first < pages.end {
@@ -58,31 +59,35 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
         &'a self,
         mapping: &'a Mapping,
         pages: Range<u64>,
-        _purpose: Purpose,
+        purpose: Purpose,
         task: &'a Task,
     ) -> Pending<'a, ()> {
         Box::pin(async move {
             // The times of the file are those of the writes, which have long been taken over.
             let now = Time::default();
             let caller = Caller { pid: task.process.pid, uid: 0, gid: 0, now };
-            let mut bytes = Box::new([0; PAGE_BYTES]);
-            for page in pages {
-                let after = self.size_bytes.get().saturating_sub(page * PAGE_BYTES as u64);
-                let valid = after.min(PAGE_BYTES as u64) as usize;
-                let written = if valid == 0 {
-                    // The file was cut meanwhile.
-                    Ok(())
-                } else {
-                    let _ = mapping.with_bytes(page, |stored| bytes.copy_from_slice(stored));
-                    self.file_system.write_page(&caller, self.inode, page, &bytes, 0..valid).await
-                };
-                mapping.end_write(page..page + 1, written.map_err(FileError::from));
+            let mut bytes = vec![[0; PAGE_BYTES]; (pages.end - pages.start) as usize];
+            for (page, bytes) in pages.clone().zip(&mut bytes) {
+                let _ = mapping.with_bytes(page, |stored| bytes.copy_from_slice(stored));
             }
+            let after = self.size_bytes.get().saturating_sub(pages.start * PAGE_BYTES as u64);
+            let valid =
+                (bytes.len() * PAGE_BYTES).min(usize::try_from(after).unwrap_or(usize::MAX));
+            let written = if valid == 0 {
+                // The file was cut meanwhile.
+                Ok(())
+            } else {
+                let is_waited_for = purpose == Purpose::Integrity;
+                let first = pages.start;
+                let run = PageRun { first, pages: &bytes, bytes: valid, is_waited_for };
+                self.file_system.write_pages(&caller, self.inode, run).await
+            };
+            mapping.end_write(pages, written.map_err(FileError::from));
         })
     }
 
     fn pages_at_once(&self) -> u64 {
-        1
+        self.file_system.pages_at_once()
     }
 
     fn write_attributes(&self) -> Pending<'_, Result<(), FileError>> {

@@ -1,0 +1,223 @@
+//! The boot sector: where everything is on a volume.
+//!
+//! Source: `fat_read_bpb` and `fat_fill_super` of `fs/fat/inode.c`, Linux 6.12.
+
+use thiserror::Error;
+
+/// Bytes of the sectors that are supported.
+pub const SECTOR_BYTES: usize = 512;
+/// Number of the first cluster of data.
+pub(crate) const FIRST_CLUSTER: u32 = 2;
+/// Most clusters that a volume has whose entries take 12 bits (`MAX_FAT12`).
+pub(crate) const CLUSTERS_12_MAX: u32 = 0xff4;
+/// The bit of the state byte that a mount sets.
+const STATE_DIRTY: u8 = 1;
+
+/// Why a medium cannot be mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MountError {
+    /// The boot sector is of no FAT volume.
+    #[error("no FAT volume here: {0}")]
+    NotFat(String),
+    /// The volume is one that is not supported.
+    #[error("{0} are not supported")]
+    Unsupported(&'static str),
+    /// The medium failed.
+    #[error(transparent)]
+    Medium(#[from] medium::MediumError),
+    /// What the mount reads makes no sense.
+    #[error("the volume is damaged: {0}")]
+    Damaged(String),
+}
+
+/// Width of the entries of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FatType {
+    /// 12 bits.
+    Fat12,
+    /// 16 bits.
+    Fat16,
+    /// 32 bits, of which 28 count.
+    Fat32,
+}
+
+impl FatType {
+    /// Bits of an entry.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::Fat12 => 12,
+            Self::Fat16 => 16,
+            Self::Fat32 => 32,
+        }
+    }
+
+    /// The entry of the last cluster of a chain, as it is written.
+    pub(crate) const fn end_mark(self) -> u32 {
+        match self {
+            Self::Fat12 => 0xfff,
+            Self::Fat16 => 0xffff,
+            Self::Fat32 => 0x0fff_ffff,
+        }
+    }
+
+    /// Where a state byte stands in the boot sector.
+    pub(crate) const fn state_offset(self) -> usize {
+        match self {
+            Self::Fat12 | Self::Fat16 => 37,
+            Self::Fat32 => 65,
+        }
+    }
+}
+
+/// The layout of a volume, in sectors of 512 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Width of table entries.
+    pub kind: FatType,
+    /// Sectors of a cluster.
+    pub cluster_sectors: u32,
+    /// First sector of the first table.
+    pub table_start: u32,
+    /// Sectors of a table.
+    pub table_sectors: u32,
+    /// Copies of the table.
+    pub tables: u32,
+    /// First sector of the root directory of FAT12 and FAT16.
+    pub root_start: u32,
+    /// Slots of that root directory.
+    pub root_slots: u32,
+    /// First cluster of the root directory of FAT32, else zero.
+    pub root_cluster: u32,
+    /// First sector of cluster 2.
+    pub data_start: u32,
+    /// Clusters of data.
+    pub clusters: u32,
+    /// Sector of FSInfo of FAT32, if it has one.
+    pub info_sector: Option<u32>,
+    /// Sectors of the volume.
+    pub sectors: u32,
+    /// The volume was not unmounted in an orderly way.
+    pub is_dirty: bool,
+}
+
+impl Volume {
+    /// Reads a boot sector.
+    ///
+    /// # Errors
+    /// [`MountError::NotFat`] with what is wrong, [`MountError::Unsupported`].
+    pub fn decode(sector: &[u8]) -> Result<Self, MountError> {
+        let not_fat = |why: &str| Err(MountError::NotFat(why.into()));
+        let u16_at = |at: usize| u32::from(u16::from_le_bytes([sector[at], sector[at + 1]]));
+        let u32_at = |at: usize| u16_at(at) | u16_at(at + 2) << 16;
+        if sector.len() < SECTOR_BYTES {
+            return not_fat("the medium is shorter than a boot sector");
+        }
+        let (reserved, tables, media) = (u16_at(14), u32::from(sector[16]), sector[21]);
+        if reserved == 0 {
+            return not_fat("no reserved sectors");
+        }
+        if tables == 0 {
+            return not_fat("no tables");
+        }
+        if media != 0xf0 && media < 0xf8 {
+            return not_fat("no media type");
+        }
+        let sector_bytes = u16_at(11);
+        if !sector_bytes.is_power_of_two() || !(512..=4096).contains(&sector_bytes) {
+            return not_fat("a sector size that cannot be");
+        }
+        if sector_bytes as usize != SECTOR_BYTES {
+            return Err(MountError::Unsupported("sectors of more than 512 bytes"));
+        }
+        let cluster_sectors = u32::from(sector[13]);
+        if !cluster_sectors.is_power_of_two() {
+            return not_fat("a cluster size that cannot be");
+        }
+        let is_32 = u16_at(22) == 0 && u32_at(36) != 0;
+        let table_sectors = if is_32 { u32_at(36) } else { u16_at(22) };
+        if table_sectors == 0 {
+            return not_fat("tables of no sectors");
+        }
+        let root_slots = u16_at(17);
+        if !root_slots.is_multiple_of(SECTOR_BYTES as u32 / 32) {
+            return not_fat("a root directory that ends within a sector");
+        }
+        let sectors = if u16_at(19) == 0 { u32_at(32) } else { u16_at(19) };
+        let table_start = reserved;
+        let root_start =
+            tables.checked_mul(table_sectors).and_then(|all| all.checked_add(reserved));
+        let Some(root_start) = root_start else { return not_fat("tables larger than a volume") };
+        let data_start = root_start.saturating_add(root_slots * 32 / SECTOR_BYTES as u32);
+        if data_start >= sectors {
+            return not_fat("no room for data");
+        }
+        let clusters = (sectors - data_start) / cluster_sectors;
+        let kind = match clusters {
+            _ if is_32 => FatType::Fat32,
+            0..=CLUSTERS_12_MAX => FatType::Fat12,
+            _ => FatType::Fat16,
+        };
+        // A table may be too short for the clusters: the kernel counts those that it has entries for.
+        let entries = u64::from(table_sectors) * SECTOR_BYTES as u64 * 8 / u64::from(kind.bits());
+        let clusters = u64::from(clusters).min(entries.saturating_sub(2)) as u32;
+        if clusters == 0 || clusters > 0x0fff_fff4 || kind == FatType::Fat16 && clusters > 0xfff4 {
+            return not_fat("a number of clusters that cannot be");
+        }
+        let (root_cluster, info_sector) = match kind {
+            FatType::Fat32 => {
+                (u32_at(44), Some(u16_at(48).max(1)).filter(|sector| *sector < reserved))
+            }
+            _ => (0, None),
+        };
+        Ok(Self {
+            kind,
+            cluster_sectors,
+            table_start,
+            table_sectors,
+            tables,
+            root_start,
+            root_slots,
+            root_cluster,
+            data_start,
+            clusters,
+            info_sector,
+            sectors,
+            is_dirty: sector[kind.state_offset()] & STATE_DIRTY != 0,
+        })
+    }
+
+    /// Bytes of a cluster.
+    pub fn cluster_bytes(&self) -> u64 {
+        u64::from(self.cluster_sectors) * SECTOR_BYTES as u64
+    }
+
+    /// The number behind that of the last cluster (`max_cluster`).
+    pub(crate) fn cluster_end(&self) -> u32 {
+        self.clusters + FIRST_CLUSTER
+    }
+
+    /// True of the number of a cluster of data.
+    pub(crate) fn has_cluster(&self, cluster: u32) -> bool {
+        (FIRST_CLUSTER..self.cluster_end()).contains(&cluster)
+    }
+
+    /// First sector of a cluster.
+    pub(crate) fn sector_of(&self, cluster: u32) -> u64 {
+        let index = u64::from(cluster - FIRST_CLUSTER);
+        u64::from(self.data_start) + index * u64::from(self.cluster_sectors)
+    }
+
+    /// Sets or clears the bit that tells of a mount.
+    pub(crate) fn set_dirty(&self, sector: &mut [u8], is_dirty: bool) {
+        let state = &mut sector[self.kind.state_offset()];
+        *state = if is_dirty { *state | STATE_DIRTY } else { *state & !STATE_DIRTY };
+    }
+}
+
+/// The counters of FAT32's FSInfo sector: free clusters, and the one allocated last; none where the
+/// sector does not tell them. None if it is no FSInfo.
+pub(crate) fn decode_info(sector: &[u8]) -> Option<(Option<u32>, Option<u32>)> {
+    let at = |at: usize| u32::from_le_bytes(sector[at..at + 4].try_into().expect("four bytes"));
+    let told = |value: u32| (value != u32::MAX).then_some(value);
+    (at(0) == 0x4161_5252 && at(484) == 0x6141_7272).then(|| (told(at(488)), told(at(492))))
+}

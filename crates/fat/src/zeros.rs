@@ -1,0 +1,70 @@
+//! Bytes of a file that are zero, though nobody wrote them.
+//!
+//! FAT has no holes: what lies between an old end and the place of a write behind it must be zero on the
+//! medium. The kernel keeps those pages dirty in the page cache (`cont_expand_zero`); here they are
+//! ranges, written with the inode, or by the page that is written over them.
+
+use std::ops::Range;
+
+/// Ranges of bytes, apart from each other, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Zeros(Vec<Range<u64>>);
+
+impl Zeros {
+    /// Adds a range behind all others.
+    pub(crate) fn push(&mut self, range: Range<u64>) {
+        match self.0.last_mut() {
+            _ if range.is_empty() => {}
+            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+            _ => self.0.push(range),
+        }
+    }
+
+    /// Takes a range out.
+    pub(crate) fn remove(&mut self, gone: &Range<u64>) {
+        let rest = |range: &Range<u64>| {
+            let before = range.start..range.end.min(gone.start);
+            let after = range.start.max(gone.end)..range.end;
+            [before, after].into_iter().filter(|part| !part.is_empty())
+        };
+        self.0 = self.0.iter().flat_map(rest).collect();
+    }
+
+    pub(crate) fn first(&self) -> Option<Range<u64>> {
+        self.0.first().cloned()
+    }
+
+    /// Clears those of the bytes from `start` on that are zero.
+    pub(crate) fn clear(&self, start: u64, bytes: &mut [u8]) {
+        let end = start + bytes.len() as u64;
+        for range in &self.0 {
+            let (from, to) = (range.start.max(start), range.end.min(end));
+            if from < to {
+                bytes[(from - start) as usize..(to - start) as usize].fill(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Zeros;
+
+    #[test]
+    fn ranges_come_and_go() {
+        let mut zeros = Zeros::default();
+        zeros.push(10..20);
+        zeros.push(20..30);
+        zeros.push(40..50);
+        zeros.push(60..60);
+        assert_eq!(zeros.0, [10..30, 40..50]);
+        zeros.remove(&(15..18));
+        zeros.remove(&(45..100));
+        assert_eq!(zeros.0, [10..15, 18..30, 40..45]);
+        let mut bytes = [1; 20];
+        zeros.clear(12, &mut bytes);
+        assert_eq!(bytes, [0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+        zeros.remove(&(0..100));
+        assert_eq!(zeros.first(), None);
+    }
+}
