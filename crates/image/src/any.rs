@@ -4,7 +4,7 @@ use crate::device::DeviceImage;
 use crate::device_medium::DeviceMedium;
 use crate::extract::{ExtractOptions, Extracted};
 use crate::{Image, ImageError, Listing, OpenOptions, Report};
-use mount::KINDS;
+use mount::{MountError, find_kind};
 use serde_json::Value;
 use std::path::Path;
 
@@ -98,12 +98,7 @@ impl AnyImage {
 
 /// Refuses a name that no file system has.
 pub(crate) fn check_name(name: &str) -> Result<(), ImageError> {
-    let mut known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-    known.push(DeviceImage::FILE_SYSTEM);
-    known.sort_unstable();
-    if known.contains(&name) {
-        return Ok(());
-    }
-    let reason = format!("there is no file system `{name}`: {} are known", known.join(", "));
-    Err(ImageError::Option { option: "--fs", reason })
+    let unknown =
+        |error: MountError| ImageError::Option { option: "--fs", reason: error.to_string() };
+    find_kind(name).map(drop).map_err(unknown)
 }

@@ -7,7 +7,8 @@ use crate::device_medium::DeviceMedium;
 use crate::extract::{ExtractOptions, Extracted, Extraction, appear};
 use crate::list::FILE_BYTES_MAX;
 use crate::{ImageError, Listing, OpenOptions};
-use nilfs2::{MountError, MountOptions, Nilfs2, PROFILES, Profile, Superblock, find_profile};
+use mount::find_kind;
+use nilfs2::{MountError, MountOptions, Nilfs2, Profile, Superblock, find_profile};
 use sim::{Cpus, RunEnd, Sim, Simulation};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -209,13 +210,13 @@ pub(crate) fn run_job<T: 'static, F: Future<Output = T> + 'static>(
 
 /// The profile of a name, or the newest.
 pub(crate) fn profile(name: Option<&str>) -> Result<&'static Profile, ImageError> {
-    let newest = PROFILES.last().expect("there are profiles");
-    let Some(name) = name else { return Ok(newest) };
-    find_profile(name).ok_or_else(|| {
-        let known: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
-        let reason = format!("nilfs2 has no profile `{name}`: {} are known", known.join(", "));
-        ImageError::Option { option: "--profile", reason }
-    })
+    let unknown = |error: mount::MountError| ImageError::Option {
+        option: "--profile",
+        reason: error.to_string(),
+    };
+    let kind = find_kind(DeviceImage::FILE_SYSTEM).map_err(unknown)?;
+    let name = kind.profile(name).map_err(unknown)?;
+    Ok(find_profile(name).expect("the tables agree; tested"))
 }
 
 /// The superblock that counts, of those that are sound.
