@@ -11,6 +11,7 @@
 mod backing;
 mod bandwidth;
 mod block_file;
+mod block_layer;
 mod cache_device;
 mod direct;
 mod error;
@@ -27,6 +28,7 @@ mod write;
 
 pub use backing::{Backing, Pending, Purpose, Task};
 pub use block_file::BlockFile;
+pub use block_layer::queue_options;
 pub use error::FileError;
 pub use mapping::Mapping;
 pub use page_cache::{CacheOptions, CacheStatistics, PageCache};

@@ -1,9 +1,10 @@
 //! The path from a file system on a block device to raw NAND: bios, a scheduler, `mtdblock`.
 
 use crate::{Machine, MountError};
-use block::{Bytes, Handle, Plugging, PoolRules, QueueOptions, RequestQueue};
+use block::{Bytes, Handle, RequestQueue};
 use board::Board;
 use device::DeviceError;
+use fs::queue_options;
 use medium::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
 use mtdblock::MtdBlock;
 use sched::{
@@ -73,15 +74,16 @@ impl BlockPath {
         let device = MtdBlock::new(sim, machine.cpus.clone(), machine.mtd.clone(), copy);
         let options = ElevatorOptions {
             hz: board.hz,
-            // The queue of a flash translation layer is not marked as one that does not rotate before
-            // Linux 2.6.37.
+            // The queues of flash translation layers were not always marked as ones that do not rotate;
+            // since which version they are is not known for sure.
             rotational: !board.is_kernel_at_least((2, 6, 37)),
             nr_requests: NR_REQUESTS,
             max_sectors: MAX_SECTORS,
             merging: true,
         };
         let elevator = Elevator::new(request.scheduler, &request.settings, options);
-        let queue = RequestQueue::served(sim, elevator, device.clone(), queue_options(&board));
+        let queue =
+            RequestQueue::served(sim, elevator, device.clone(), queue_options(&board, MAX_SECTORS));
         Self {
             sim: sim.clone(),
             cpus: machine.cpus.clone(),
@@ -156,24 +158,6 @@ impl BlockPath {
     fn read_before(&self, first: u64, blocks: u32) -> Option<Vec<Ahead>> {
         let ahead = self.ahead.borrow();
         (first..first + u64::from(blocks)).map(|block| ahead.get(&block).cloned()).collect()
-    }
-}
-
-/// The block layer of the board's kernel.
-fn queue_options(board: &Board) -> QueueOptions {
-    QueueOptions {
-        plugging: if board.is_kernel_at_least((2, 6, 39)) {
-            Plugging::Task
-        } else {
-            Plugging::Queue
-        },
-        pool: if board.is_kernel_at_least((2, 6, 30)) {
-            PoolRules::PerSync
-        } else {
-            PoolRules::PerDirection
-        },
-        max_sectors: MAX_SECTORS,
-        queue_depth: 1,
     }
 }
 

@@ -3,10 +3,9 @@
 use super::metrics::JobsOutcome;
 use super::plan::JobsRun;
 use crate::StudyError;
-use block::{Behind, Life, Observer, Plugging, PoolRules, QueueOptions, RequestQueue};
-use board::Board;
+use block::{Behind, Life, Observer, RequestQueue};
 use device::{BlockDevice, Fill, Precondition};
-use fs::{BlockFile, CacheOptions, PageCache};
+use fs::{BlockFile, CacheOptions, PageCache, queue_options};
 use sched::{Direction, Elevator, ElevatorOptions};
 use sim::{Cpus, Simulation};
 use std::cell::RefCell;
@@ -173,22 +172,4 @@ pub(crate) fn run_jobs(
     let activity = queue.take_activity();
     let outcome = JobsOutcome::new(end_ns, &phases, statistics, activity, &reports);
     Ok(Some(outcome.cut(timeline_ns)))
-}
-
-/// The block layer of the board's kernel.
-fn queue_options(board: &Board, max_sectors: u32) -> QueueOptions {
-    QueueOptions {
-        plugging: if board.is_kernel_at_least((2, 6, 39)) {
-            Plugging::Task
-        } else {
-            Plugging::Queue
-        },
-        pool: if board.is_kernel_at_least((2, 6, 30)) {
-            PoolRules::PerSync
-        } else {
-            PoolRules::PerDirection
-        },
-        max_sectors,
-        queue_depth: 0,
-    }
 }
