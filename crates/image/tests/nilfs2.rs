@@ -347,7 +347,7 @@ fn wrong_options_name_what_would_be_right() {
         (OpenOptions { checkpoint: Some(u64::MAX), ..none.clone() }, "has no checkpoint 1844"),
         (OpenOptions { volume: Some("root".into()), ..none.clone() }, "--volume: "),
         (OpenOptions { page_bytes: Some(2048), ..none.clone() }, "--page-size: "),
-        (OpenOptions { profile: Some("dos".into()), ..none.clone() }, "linux-6.12 are known"),
+        (OpenOptions { profile: Some("dos".into()), ..none.clone() }, "linux-2.6.29 are known"),
         (
             OpenOptions { file_system: Some("ext4".into()), ..none.clone() },
             "jffs2, nilfs2, ubifs, yaffs2 are known",
