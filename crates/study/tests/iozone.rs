@@ -120,8 +120,9 @@ fn only_a_file_system_on_a_block_device_meets_the_scheduler() {
     assert!(erases("noop") >= 9.0, "a mebibyte is eight erase blocks and there are logs");
     assert!(erases("noop").to_bits() == erases("hasty").to_bits());
     assert!(erases("sfq") > erases("noop"), "{} {}", erases("sfq"), erases("noop"));
+    // IOzone reads a first byte before the clock starts; little metadata is read then.
     let pages = of("nilfs2", "noop", "read", "page_reads");
-    assert!((512.0..530.0).contains(&pages), "each page once, and little metadata: {pages}");
+    assert!((505.0..520.0).contains(&pages), "each of 512 pages once: {pages}");
 }
 
 #[test]
