@@ -137,7 +137,7 @@ def test_nothing_is_lost_under_stress(
     kernel = kernel_or_skip(series)
     modules = modules_or_skip(kernel, tmp_path / "build")
     script = (SOURCE / "tests" / "stress.sh").read_text()
-    result = run_script(kernel, script, modules, tmp_path / "out", processors=2)
+    result = run_script(kernel, script, modules, tmp_path / "out", processors=2, deadline_s=900.0)
     assert "test: stress passed" in result.console
     # The same tunables with the same defaults as in the simulator.
     tunables = dict(re.findall(r"^tunable (\w+) (\w+)$", result.console, re.MULTILINE))

@@ -29,7 +29,7 @@ for fill in both writes none; do
 	for kind in read write; do
 		echo 30000 > "$queue/iosched/${kind}_expire"
 	done
-	run_fio 60 /tests/mix.fio
+	run_fio 240 /tests/mix.fio
 	accounts_balance
 	nobody_starved
 done
@@ -44,7 +44,7 @@ for group in free throttled; do
 		sh -c 'echo $PPID' > /sys/fs/cgroup/$group/cgroup.procs
 		offset=8m
 		[ $group = free ] && offset=0
-		run_fio 60 --name=$group --filename=/dev/nullb0 --ioengine=libaio --iodepth=16 --direct=1 \
+		run_fio 240 --name=$group --filename=/dev/nullb0 --ioengine=libaio --iodepth=16 --direct=1 \
 			--rw=randwrite --bs=4k --size=1m --offset=$offset --verify=crc32c
 	) &
 done
@@ -66,7 +66,7 @@ done
 killall -INT fio
 wait $load || true
 select_sfq nullb0 256
-run_fio 60 /tests/mix.fio
+run_fio 240 /tests/mix.fio
 accounts_balance
 
 note "sixteen processes of ioping beside a writer"
@@ -121,7 +121,7 @@ insmod /sfq-test-disk.ko requeue_every=13 busy_every=17 timeout_every=499
 select_sfq sfqtest 256
 sed 's#/dev/nullb0#/dev/sfqtest#; s#^size=2m#size=1m#; /^\[discard\]/,$d; s#=4m#=2m#' /tests/mix.fio \
 	> /run/back.fio
-run_fio 60 /run/back.fio
+run_fio 240 /run/back.fio
 accounts_balance
 cat /sys/module/sfq_test_disk/parameters/counters
 awk '$2 < 10 || $4 < 10 || $6 < 3 { exit 1 }' /sys/module/sfq_test_disk/parameters/counters ||
@@ -133,7 +133,7 @@ note "a zoned disk"
 null_disk nullb2 size=64 blocksize=4096 memory_backed=1 completion_nsec=100000 hw_queue_depth=8 zoned=1 \
 	zone_size=4
 select_sfq nullb2 256
-run_fio 60 --name=zones --filename=/dev/nullb2 --zonemode=zbd --ioengine=libaio --iodepth=16 --direct=1 \
+run_fio 240 --name=zones --filename=/dev/nullb2 --zonemode=zbd --ioengine=libaio --iodepth=16 --direct=1 \
 	--rw=randwrite --bs=16k --size=16m --offset_increment=16m --numjobs=3 --verify=crc32c
 accounts_balance
 echo none > "$queue/scheduler"
