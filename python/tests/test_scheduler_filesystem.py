@@ -136,7 +136,7 @@ def test_spans_and_slow_stretches(result: StudyResult) -> None:
 def test_the_report_has_every_section(result: StudyResult) -> None:
     found = {section.identifier: section for section in sections_of(result, judge(result), [])}
     assert list(found) == ["cells", "effect", "claims", "where", "passes", "causes", "settings"]
-    assert len(found["cells"].tables) == 2
+    assert len(found["cells"].tables) == 3
     lines = [line for line in found["cells"].tables[0].rows if line[0] == "write"]
     assert [line[1] for line in lines][-1] == "simulated, all four"
     assert len(found["passes"].tables[0].rows) == 3
@@ -243,6 +243,19 @@ def test_orders_of_nilfs2_are_compared_and_explained() -> None:
     alone = judge(result_of(nilfs2_rows(times | {"deadline": 0.9}, erases)))
     best = {claim.identifier: claim.evaluations[0].holds for claim in alone.claims}
     assert best["nilfs2-write-best"] is True
+
+
+def test_errors_of_means_and_of_cells(result: StudyResult) -> None:
+    found = {(one.file_system, one.test): one for one in judge(result).agreement}
+    ours = {1: WRITE_S * 5, 4: 4 * WRITE_S * 5}
+    published = {1: (1.2579, 1.2666, 1.2593, 1.2604), 4: (5.0125, 5.0392, 5.0392, 5.0082)}
+    cells = [abs(ours[size] / one - 1) for size in ours for one in published[size]]
+    write = found["yaffs2", "write"]
+    assert write.error_of_cells == pytest.approx(sum(cells) / 8)
+    sums = [sum(pair) for pair in zip(*published.values(), strict=True)]
+    means = [abs(sum(ours.values()) / one - 1) for one in sums]
+    assert write.error_of_means == pytest.approx(sum(means) / 4)
+    assert (write.tau, write.p_value) == (None, 1.0)
 
 
 def test_tau_and_its_exact_p_value() -> None:

@@ -1,5 +1,6 @@
 """`nandlab validate`: the page is current, and every figure is as near as asked, or explained."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from nandlab.validation.comparison import Asked, Comparison, Figure, asked_of, c
 from nandlab.validation.explanations import DEPARTURES, EXPLAINED
 from nandlab.validation.orders import Departure, compare_orders
 from nandlab.validation.page import render
+from nandlab.validation.published_times import RECORD, section
 from nandlab.validation.workloads import find_workloads, join_mounts
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
@@ -21,6 +23,20 @@ def comparison(engine_is_built: None) -> Comparison:
 
 def test_the_page_is_current(comparison: Comparison) -> None:
     assert render(comparison) == PAGE.read_text(encoding="utf-8")
+
+
+def test_the_published_times_stand_on_the_page() -> None:
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    assert set(record) == {"quick", "whole"}
+    for form in record.values():
+        rows = {(row["file_system"], row["test"]): row for row in form["agreement"]}
+        assert set(rows) == {
+            (name, test) for name in ("jffs2", "nilfs2", "yaffs2") for test in ("write", "read")
+        }
+        # The calibration.
+        assert rows["yaffs2", "write"]["error_of_means"] < 0.05
+        assert rows["yaffs2", "read"]["error_of_means"] < 0.05
+    assert PAGE.read_text(encoding="utf-8").endswith(f"\n{section()}")
 
 
 def test_every_figure_is_as_near_as_asked_or_explained(comparison: Comparison) -> None:

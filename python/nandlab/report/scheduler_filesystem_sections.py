@@ -34,7 +34,7 @@ def sections(
     """All sections that these results can fill."""
     view = View(result)
     found = [
-        _side_by_side(view),
+        _side_by_side(view, verdict),
         *([_nilfs2(view)] if view.sizes(nilfs2.NAME) else []),
         _effect(view),
         _claims(),
@@ -46,7 +46,7 @@ def sections(
     return [one for one in found if one.figures or one.tables or one.items or one.template]
 
 
-def _side_by_side(view: View) -> Section:
+def _side_by_side(view: View, verdict: Verdict) -> Section:
     tables, figures = [], []
     for name in view.raw_file_systems():
         sizes = view.sizes(name)
@@ -62,6 +62,7 @@ def _side_by_side(view: View) -> Section:
         columns = ("test", "scheduler", *(f"{size} MiB" for size in sizes))
         tables.append(DataTable(title, columns, lines, numeric(2, len(sizes))))
         figures += [_cells_figure(view, name, test) for test in TESTS]
+    tables.append(_agreement_table(verdict))
     return Section(
         "cells",
         "Published, and simulated",
@@ -71,6 +72,26 @@ def _side_by_side(view: View) -> Section:
         ),
         figures=figures,
         tables=tables,
+    )
+
+
+def _agreement_table(verdict: Verdict) -> DataTable:
+    lines = [
+        [
+            FILE_SYSTEMS.get(one.file_system, one.file_system),
+            one.test,
+            percent(one.error_of_means),
+            percent(one.error_of_cells),
+            "tied" if one.tau is None else f"{one.tau:.2f}",
+            f"{one.p_value:.2f}",
+        ]
+        for one in verdict.agreement
+    ]
+    return DataTable(
+        "How near: mean absolute error, and Kendall's tau of the order of the schedulers",
+        ("file system", "test", "error of means", "error of cells", "tau", "p (exact, two-sided)"),
+        lines,
+        numeric(2, 4),
     )
 
 

@@ -8,6 +8,7 @@ from nandlab.verdicts import scheduler_filesystem_effect as effect
 from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
 from nandlab.verdicts.model import Claim, Evaluation, Value, Verdict
 from nandlab.verdicts.page_costs import page_costs
+from nandlab.verdicts.scheduler_filesystem_agreement import agreements
 from nandlab.verdicts.scheduler_filesystem_causes import (
     Span,
     slow_stretches,
@@ -78,6 +79,7 @@ def judge(result: StudyResult) -> Verdict:
         caveats=(*quick, *CAVEATS, *((nilfs2.DEVICE,) if nilfs2.NAME in names else ())),
         claims=tuple(claims),
         variants=tuple(setting.label for setting in _variants(view)),
+        agreement=tuple(agreements(view)),
         unexplained=tuple(_unexplained(view, found_spans)),
     )
 
