@@ -37,6 +37,7 @@ lint: $(VENV)/installed ## Formatting, lints and types
 	$(BIN)/ruff format --check python
 	$(BIN)/ruff check python
 	$(BIN)/mypy
+	$(BIN)/shellcheck scripts/*.sh
 
 format: $(VENV)/installed ## Format all sources
 	cargo fmt --all
