@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nandlab import reproduce
 from nandlab.report.front_door import IN_A_KERNEL, PUBLICATIONS, Card, Run, cards, other_runs
 from nandlab.report.index import write_index
 from nandlab.results.reference import find_reference
@@ -152,3 +153,40 @@ def test_a_folder_of_other_studies_gets_no_publications(tmp_path: Path) -> None:
     page, count = write_index(tmp_path)
     assert count == 0
     assert "No runs here yet" in page.read_text(encoding="utf-8")
+
+
+STUDY = """
+name = "tiny"
+title = "Tiny"
+question = "How fast?"
+seed = 1
+repeats = 1
+part = "k9f1g08u0a"
+[workload]
+kind = "iozone"
+options = "-i 0 -s 64k -r 4k"
+[host]
+board = "s5pv210-datasheet"
+kernel = "2.6.29"
+[axes]
+file_system = ["yaffs2"]
+"""
+
+
+@pytest.mark.usefixtures("engine_is_built")
+def test_all_shipped_studies_lead_to_one_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tiny.toml"
+    path.write_text(STUDY, encoding="utf-8")
+    shipped = {"sfq-kernel": shipped_studies()["sfq-kernel"], "tiny": path}
+    monkeypatch.setattr(reproduce, "shipped_studies", lambda: shipped)
+    out = tmp_path / "out"
+    assert reproduce.main(["--out", str(out), "--jobs", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "Left out: sfq-kernel (needs a virtual machine; run it with --full)" in told
+    assert "1 studies run, 1 left out" in told
+    assert "Tiny" in (out / "index.html").read_text(encoding="utf-8")
+    monkeypatch.setattr(reproduce, "shipped_studies", dict)
+    assert reproduce.main(["--out", str(out)]) == 2
+    assert "no study was found" in capsys.readouterr().err
