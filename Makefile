@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 OUT ?= out
 # Some systems keep programs that a user may run where only root looks for them.
 export PATH := $(PATH):/usr/sbin:/sbin
+COVERED_PERCENT := 85
 
 .DEFAULT_GOAL := help
-.PHONY: help build reproduce reproduce-full test test-long lint format bench clean system-packages
+.PHONY: help build reproduce reproduce-full test test-long lint format bench clean system-packages \
+	coverage coverage-python coverage-rust
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -37,6 +39,7 @@ lint: $(VENV)/installed ## Formatting, lints and types
 	$(BIN)/ruff format --check python
 	$(BIN)/ruff check python
 	$(BIN)/mypy
+	$(BIN)/shellcheck scripts/*.sh
 
 format: $(VENV)/installed ## Format all sources
 	cargo fmt --all
@@ -59,6 +62,25 @@ test-long: test ## Also property tests from a seed of their own, long fuzz runs 
 	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py \
 		python/tests/test_kernel_mounts_nilfs2.py python/tests/test_kernel_mounts_ubifs.py
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full
+
+coverage: coverage-python coverage-rust ## Lines that the tests reach, at least 85 % of Python and of Rust
+
+# Processes that tests start are measured too. TESTS narrows what is run.
+coverage-python: build ## Lines of the Python package that its tests reach
+	mkdir -p $(OUT)/coverage
+	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term --cov-report=html:$(OUT)/coverage/python \
+		--cov-fail-under=$(COVERED_PERCENT) $(or $(TESTS),python/tests)
+
+# The build is one of its own, under target/llvm-cov-target. TESTS narrows it, as in TESTS='-p jffs2'.
+coverage-rust: target/tools/bin/cargo-llvm-cov ## Lines of the Rust workspace that its tests reach
+	rustup component add llvm-tools
+	mkdir -p $(OUT)/coverage
+	NANDLAB_FUZZ_SECONDS=5 PROPTEST_RNG_SEED=1 $< llvm-cov $(or $(TESTS),--workspace) --quiet --no-report
+	$< llvm-cov report --html --output-dir $(OUT)/coverage/rust
+	$< llvm-cov report --summary-only --fail-under-lines $(COVERED_PERCENT)
+
+target/tools/bin/cargo-llvm-cov:
+	cargo install --quiet --locked --root target/tools cargo-llvm-cov@0.9.1
 
 bench: build ## Measure speed against bare loops; writes out/bench.json
 	mkdir -p $(OUT)

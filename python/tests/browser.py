@@ -49,7 +49,7 @@ class Browser:
         body = {"capabilities": {"alwaysMatch": self._capabilities}}
         self._session = f"/session/{self._request('POST', '/session', body)['sessionId']}"
 
-    def open(self, page: Path, *, width_px: int, dark: bool) -> None:
+    def open(self, page: Path, *, width_px: int, dark: bool, charts: bool = True) -> None:
         self.cdp(
             "Emulation.setDeviceMetricsOverride",
             width=width_px,
@@ -61,7 +61,9 @@ class Browser:
         self.cdp("Emulation.setEmulatedMedia", features=[scheme])
         self._request("POST", f"{self._session}/url", {"url": page.resolve().as_uri()})
         deadline_s = time.monotonic() + 30
-        while self.evaluate("return document.documentElement.dataset.charts || ''") == "":
+        while (
+            charts and self.evaluate("return document.documentElement.dataset.charts || ''") == ""
+        ):
             assert time.monotonic() < deadline_s, "the charts were not drawn in 30 s"
             time.sleep(0.05)
 

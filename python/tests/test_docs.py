@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SAVED = re.compile(
+    r"\b[Ss]ave (?:this|it) as `(out/[^`]+)`:\n\n```[a-z]+\n(.*?)^```", re.MULTILINE | re.DOTALL
+)
 LINK = re.compile(r"\]\(([^)#:]+)\)")
 
 
@@ -27,11 +30,24 @@ def test_the_readme_holds_commands() -> None:
     assert len(commands(ROOT / "README.md")) >= 4
 
 
+def test_the_first_hour_saves_what_it_runs() -> None:
+    page = ROOT / "docs" / "first-hour.md"
+    saved = [name for name, _ in SAVED.findall(page.read_text(encoding="utf-8"))]
+    text = " ".join(commands(page))
+    assert len(saved) == 4
+    assert all(name in text for name in saved)
+
+
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if commands(page)], ids=lambda page: page.name
 )
 def test_commands_work(page: Path, tmp_path: Path) -> None:
-    """The commands of a page work one after the other; only their output folder is elsewhere."""
+    """The commands of a page work one after the other; only their output folder is elsewhere.
+
+    Files that the reader is told to save are there before the first of them.
+    """
+    for name, text in SAVED.findall(page.read_text(encoding="utf-8")):
+        (tmp_path / Path(name).name).write_text(text, encoding="utf-8")
     for command in commands(page):
         words = shlex.split(command.replace("out/", f"{tmp_path}/"))
         assert words[0] == ".venv/bin/nandlab"

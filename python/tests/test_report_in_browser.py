@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from browser import Browser, missing_programs, running_browser
 
+from nandlab.report.index import write_index
+
 _MISSING = missing_programs()
 
 pytestmark = pytest.mark.skipif(
@@ -57,3 +59,22 @@ def test_text_in_charts_has_the_colour_of_the_page(
     )
     light = [sum(map(int, colour.strip("rgb()").split(","))) > 382 for colour in (text, paper)]
     assert light == [dark, not dark]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width_px", [400, 1400])
+def test_the_front_page_is_right(
+    browser: Browser, run_folder: Path, width_px: int, dark: bool
+) -> None:
+    page, _ = write_index(run_folder.parent)
+    browser.open(page, width_px=width_px, dark=dark, charts=False)
+    assert browser.console() == []
+    wide = browser.evaluate("return document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0
+    rows = browser.evaluate(
+        "return [...document.querySelectorAll('table.front > tbody > tr')].map("
+        "row => row.id + ' ' + getComputedStyle(row).display)"
+    )
+    shown = "block" if width_px == 400 else "table-row"
+    assert rows[:2] == [f"ftl-windows {shown}", f"sfq-emmc {shown}"]
+    assert len(rows) == 9

@@ -12,8 +12,10 @@ from nandlab.results.reference import read_reference
 from nandlab.results.study_result import StudyResult
 from nandlab.verdicts import judge
 from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
+from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.page_costs import page_costs
 from nandlab.verdicts.scheduler_filesystem_causes import slow_stretches, spans
+from nandlab.verdicts.scheduler_filesystem_effect import effect, effects
 from nandlab.verdicts.scheduler_filesystem_view import CALIBRATED, DATASHEET, SCHEDULERS, View
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,11 +135,75 @@ def test_spans_and_slow_stretches(result: StudyResult) -> None:
 
 def test_the_report_has_every_section(result: StudyResult) -> None:
     found = {section.identifier: section for section in sections_of(result, judge(result), [])}
-    assert list(found) == ["cells", "claims", "where", "passes", "causes", "settings"]
-    assert len(found["cells"].tables) == 2
+    assert list(found) == ["cells", "effect", "claims", "where", "passes", "causes", "settings"]
+    assert len(found["cells"].tables) == 3
     lines = [line for line in found["cells"].tables[0].rows if line[0] == "write"]
     assert [line[1] for line in lines][-1] == "simulated, all four"
     assert len(found["passes"].tables[0].rows) == 3
+    effect = [line[:3] for line in found["effect"].tables[0].rows]
+    assert effect[0] == ["JFFS2", "write", "0"]
+
+
+def holds(verdict: Verdict) -> dict[str, bool | None]:
+    return {claim.identifier: claim.evaluations[0].holds for claim in verdict.claims}
+
+
+def test_the_reasons_that_are_published_are_claims(result: StudyResult) -> None:
+    tied = holds(judge(result))
+    assert tied["yaffs2-indifferent"] is True
+    assert tied["why-anticipation"] is False
+    assert tied["jffs2-read-margin"] is False
+    assert tied["why-checkpoint"] is False
+    # A scheduler that saves time, and a read that reads more than its file.
+    times = {"noop": 5.0, "anticipatory": 4.0, "deadline": 5.0, "cfq": 4.5}
+    found = [row for name, factor in times.items() for row in rows(CALIBRATED, name, times=factor)]
+    for row in found:
+        if row[-3] == "page_reads" and row[5] == "yaffs2":
+            row[-2] *= 2
+    other = holds(judge(result_of(found)))
+    assert other["yaffs2-indifferent"] is False
+    assert other["why-anticipation"] is True
+    assert other["jffs2-read-margin"] is True
+    assert other["why-checkpoint"] is True
+
+
+def test_the_margin_is_held_against_the_published_table(result: StudyResult) -> None:
+    claims = {claim.identifier: claim for claim in judge(result).claims}
+    assert claims["jffs2-read-margin"].published == (
+        "1.5 % or more in the text; by the table 6.9 % against noop, 3.4 % against deadline and "
+        "0.6 % against cfq"
+    )
+
+
+def test_the_effect_of_a_tied_scheduler_is_exactly_nothing(result: StudyResult) -> None:
+    found = {(one.file_system, one.test): one for one in effects(View(result))}
+    for name in ("jffs2", "yaffs2"):
+        for test in ("write", "read"):
+            ours = found[name, test].ours
+            assert ours is not None
+            assert (ours.eta_squared, ours.spread) == (0.0, 0.0)
+    published = found["jffs2", "write"].published
+    assert published is not None
+    assert published.eta_squared == pytest.approx(0.52, abs=0.005)
+    assert published.by_chance == pytest.approx(3 / 19)
+
+
+def test_eta_squared() -> None:
+    # Means 0.9 and 1.1, each time 0.1 off its mean: half of the squares lie between the two.
+    half = effect([{"a": [0.8, 1.0], "b": [1.0, 1.2]}])
+    assert half is not None
+    assert half.eta_squared == pytest.approx(0.5)
+    assert half.by_chance == pytest.approx(1 / 3)
+    assert half.spread == pytest.approx(1.1 / 0.9 - 1)
+    # A size ten times as large weighs no more.
+    both = effect([{"a": [0.8, 1.0], "b": [1.0, 1.2]}, {"a": [8.0, 10.0], "b": [10.0, 12.0]}])
+    assert both is not None
+    assert both.eta_squared == pytest.approx(0.5)
+    repeats = [1.1, 1.7, 2.3]
+    tied = effect([dict.fromkeys(SCHEDULERS, repeats)])
+    assert tied is not None
+    assert (tied.eta_squared, tied.spread) == (0.0, 0.0)
+    assert effect([{"a": [1.0]}]) is None
 
 
 def nilfs2_rows(times: dict[str, float], erases: dict[str, int]) -> list[list[Any]]:
@@ -177,6 +243,19 @@ def test_orders_of_nilfs2_are_compared_and_explained() -> None:
     alone = judge(result_of(nilfs2_rows(times | {"deadline": 0.9}, erases)))
     best = {claim.identifier: claim.evaluations[0].holds for claim in alone.claims}
     assert best["nilfs2-write-best"] is True
+
+
+def test_errors_of_means_and_of_cells(result: StudyResult) -> None:
+    found = {(one.file_system, one.test): one for one in judge(result).agreement}
+    ours = {1: WRITE_S * 5, 4: 4 * WRITE_S * 5}
+    published = {1: (1.2579, 1.2666, 1.2593, 1.2604), 4: (5.0125, 5.0392, 5.0392, 5.0082)}
+    cells = [abs(ours[size] / one - 1) for size in ours for one in published[size]]
+    write = found["yaffs2", "write"]
+    assert write.error_of_cells == pytest.approx(sum(cells) / 8)
+    sums = [sum(pair) for pair in zip(*published.values(), strict=True)]
+    means = [abs(sum(ours.values()) / one - 1) for one in sums]
+    assert write.error_of_means == pytest.approx(sum(means) / 4)
+    assert (write.tau, write.p_value) == (None, 1.0)
 
 
 def test_tau_and_its_exact_p_value() -> None:

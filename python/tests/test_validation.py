@@ -1,13 +1,16 @@
 """`nandlab validate`: the page is current, and every figure is as near as asked, or explained."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from nandlab.validation import published_times
 from nandlab.validation.comparison import Asked, Comparison, Figure, asked_of, compare
 from nandlab.validation.explanations import DEPARTURES, EXPLAINED
 from nandlab.validation.orders import Departure, compare_orders
 from nandlab.validation.page import render
+from nandlab.validation.published_times import RECORD, section
 from nandlab.validation.workloads import find_workloads, join_mounts
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
@@ -21,6 +24,40 @@ def comparison(engine_is_built: None) -> Comparison:
 
 def test_the_page_is_current(comparison: Comparison) -> None:
     assert render(comparison) == PAGE.read_text(encoding="utf-8")
+
+
+def test_the_published_times_stand_on_the_page() -> None:
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    assert set(record) == {"quick", "whole"}
+    for form in record.values():
+        rows = {(row["file_system"], row["test"]): row for row in form["agreement"]}
+        assert set(rows) == {
+            (name, test) for name in ("jffs2", "nilfs2", "yaffs2") for test in ("write", "read")
+        }
+        # The calibration.
+        assert rows["yaffs2", "write"]["error_of_means"] < 0.05
+        assert rows["yaffs2", "read"]["error_of_means"] < 0.05
+    assert PAGE.read_text(encoding="utf-8").endswith(f"\n{section()}")
+
+
+def test_figures_are_taken_over_from_a_run(
+    tmp_path: Path, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published_times, "RECORD", tmp_path / "record.json")
+    run = tmp_path / "run"
+    run.mkdir()
+    study = {"name": "scheduler-filesystem"}
+    manifest = {"results_digest": "ab", "study": study, "axes": [], "quick": True}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    row = {"file_system": "yaffs2", "test": "read", "error_of_means": 0.12345678, "tau": None}
+    row |= {"error_of_cells": 0.5, "p_value": 1.0}
+    (run / "verdict.json").write_text(json.dumps({"agreement": [row]}))
+    assert published_times.main([str(run)]) == 0
+    kept = json.loads(published_times.RECORD.read_text(encoding="utf-8"))
+    assert kept == {"quick": {"digest": "ab", "agreement": [row | {"error_of_means": 0.123457}]}}
+    assert "| YAFFS2 | read | 12 % | 50 % | tied | 1.00 |" in published_times.section()
+    assert published_times.main([str(run_folder)]) == 2
+    assert json.loads(published_times.RECORD.read_text(encoding="utf-8")) == kept
 
 
 def test_every_figure_is_as_near_as_asked_or_explained(comparison: Comparison) -> None:

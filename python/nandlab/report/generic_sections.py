@@ -1,9 +1,10 @@
 """The sections of the report on a study without sections of its own."""
 
 from nandlab.report import charts
-from nandlab.report.parts import DataTable, Figure, Section
+from nandlab.report.parts import DataTable, Figure, Section, numeric
 from nandlab.results import Measurements, StudyResult
 from nandlab.verdicts.generic import HEADLINE_METRICS, headline_metric
+from nandlab.verdicts.measured import pairs
 from nandlab.verdicts.wording import number
 
 _CHARTS_MAX = 6
@@ -67,4 +68,21 @@ def sections(result: StudyResult) -> list[Section]:
         lines,
         frozenset(range(len(result.axes), len(result.axes) + len(metrics))),
     )
-    return [Section("results", "Results", tables=(table,), figures=figures)]
+    return [*_measured(result), Section("results", "Results", tables=(table,), figures=figures)]
+
+
+def _measured(result: StudyResult) -> list[Section]:
+    """What the study's reference holds beside what was simulated."""
+    lines = [
+        [one.words, one.metric, number(one.measured), number(one.simulated), number(one.ratio)]
+        for one in pairs(result)
+    ]
+    if not lines:
+        return []
+    table = DataTable(
+        "Means over repeats",
+        ("cell", "metric", "measured", "simulated", "simulated / measured"),
+        lines,
+        numeric(2, 3),
+    )
+    return [Section("measured", "Measured, and simulated", tables=(table,))]

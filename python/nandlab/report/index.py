@@ -4,9 +4,21 @@ from pathlib import Path
 
 from nandlab import __version__
 from nandlab.errors import NandlabError
+from nandlab.report.front_door import (
+    IN_A_KERNEL,
+    PUBLICATIONS,
+    SHOWN,
+    Run,
+    cards,
+    other_runs,
+    outcomes,
+)
 from nandlab.report.page import REPORT, environment
 from nandlab.results.run_directory import MANIFEST, read_results
 from nandlab.verdicts import judge
+from nandlab.verdicts.advice import summary
+from nandlab.verdicts.standing import Standing
+from nandlab.whole_files import whole_files
 
 INDEX = "index.html"
 
@@ -15,23 +27,37 @@ def write_index(out: Path) -> tuple[Path, int]:
     """Writes `out`/index.html over the runs in its folders; returns it and how many there are."""
     if not out.is_dir():
         raise NandlabError(f"{out}: no such folder; name the folder that holds the runs")
-    runs = []
+    runs = _runs(out)
+    studies = (*PUBLICATIONS, IN_A_KERNEL)
+    # A folder of somebody's own studies alone gets no list of what was not run.
+    is_front_door = any(run.result.name in studies for run in runs)
+    shown = cards(runs, studies) if is_front_door else []
+    found = outcomes(runs) if is_front_door else []
+    page = (
+        environment()
+        .get_template("index.html.j2")
+        .render(
+            cards=shown,
+            advice=found,
+            summary=summary([one for _, one, _ in found]),
+            others=other_runs(runs, shown),
+            shown=SHOWN,
+            standings=Standing,
+            version=__version__,
+        )
+    )
+    target = out / INDEX
+    with whole_files() as files:
+        scratch = files.file(target)
+        assert scratch is not None
+        scratch.write_text(page, encoding="utf-8")
+    return target, len(runs)
+
+
+def _runs(out: Path) -> list[Run]:
+    found = []
     for path in sorted(out.iterdir()):
         if not path.name.startswith(".") and (path / MANIFEST).is_file():
             result = read_results(path)
-            runs.append(
-                {
-                    "folder": path.name,
-                    "title": str(result.study.get("title", result.name)),
-                    "question": str(result.study.get("question", "")),
-                    "headline": judge(result).headline,
-                    "quick": bool(result.study.get("quick")),
-                    "interrupted": result.interrupted,
-                    "digest": result.results_digest,
-                    "has_report": (path / REPORT).is_file(),
-                }
-            )
-    page = environment().get_template("index.html.j2").render(runs=runs, version=__version__)
-    target = out / INDEX
-    target.write_text(page, encoding="utf-8")
-    return target, len(runs)
+            found.append(Run(path.name, result, judge(result), (path / REPORT).is_file()))
+    return found

@@ -12,6 +12,7 @@ from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.page_costs import PASSES, page_costs
 from nandlab.verdicts.scheduler_filesystem import DRIVER_COMMENT_MS, TIE
 from nandlab.verdicts.scheduler_filesystem_causes import slow_stretches, spans
+from nandlab.verdicts.scheduler_filesystem_effect import Effect, effects
 from nandlab.verdicts.scheduler_filesystem_view import (
     CALIBRATED,
     DATASHEET,
@@ -22,7 +23,7 @@ from nandlab.verdicts.scheduler_filesystem_view import (
     TESTS,
     View,
 )
-from nandlab.verdicts.wording import joined, number
+from nandlab.verdicts.wording import joined, number, percent
 
 _SIZE = "file (MiB)"
 
@@ -33,8 +34,9 @@ def sections(
     """All sections that these results can fill."""
     view = View(result)
     found = [
-        _side_by_side(view),
+        _side_by_side(view, verdict),
         *([_nilfs2(view)] if view.sizes(nilfs2.NAME) else []),
+        _effect(view),
         _claims(),
         _where(view),
         _passes(view),
@@ -44,7 +46,7 @@ def sections(
     return [one for one in found if one.figures or one.tables or one.items or one.template]
 
 
-def _side_by_side(view: View) -> Section:
+def _side_by_side(view: View, verdict: Verdict) -> Section:
     tables, figures = [], []
     for name in view.raw_file_systems():
         sizes = view.sizes(name)
@@ -60,6 +62,7 @@ def _side_by_side(view: View) -> Section:
         columns = ("test", "scheduler", *(f"{size} MiB" for size in sizes))
         tables.append(DataTable(title, columns, lines, numeric(2, len(sizes))))
         figures += [_cells_figure(view, name, test) for test in TESTS]
+    tables.append(_agreement_table(verdict))
     return Section(
         "cells",
         "Published, and simulated",
@@ -69,6 +72,26 @@ def _side_by_side(view: View) -> Section:
         ),
         figures=figures,
         tables=tables,
+    )
+
+
+def _agreement_table(verdict: Verdict) -> DataTable:
+    lines = [
+        [
+            FILE_SYSTEMS.get(one.file_system, one.file_system),
+            one.test,
+            percent(one.error_of_means),
+            percent(one.error_of_cells),
+            "tied" if one.tau is None else f"{one.tau:.2f}",
+            f"{one.p_value:.2f}",
+        ]
+        for one in verdict.agreement
+    ]
+    return DataTable(
+        "How near: mean absolute error, and Kendall's tau of the order of the schedulers",
+        ("file system", "test", "error of means", "error of cells", "tau", "p (exact, two-sided)"),
+        lines,
+        numeric(2, 4),
     )
 
 
@@ -181,13 +204,55 @@ def _cells_figure(view: View, name: str, test: str) -> Figure:
     )
 
 
+def _effect(view: View) -> Section:
+    lines = [
+        [FILE_SYSTEMS.get(one.file_system, one.file_system), one.test]
+        + [cell for found in (one.ours, one.published) for cell in _effect_cells(found)]
+        for one in effects(view)
+    ]
+    columns = ("eta squared", "by chance", "slowest above fastest")
+    return Section(
+        "effect",
+        "How much the scheduler matters",
+        paragraphs=(
+            "Eta squared is the part of the variance of times that the scheduler accounts for: 0 "
+            "if all schedulers are alike, 1 if nothing else makes times differ. Times are taken "
+            "relative to the mean of their size of the file. Ours are of all repeats; of the "
+            "published cells there is one a size and scheduler. By chance it is not 0: beside it "
+            "stands what it is in the mean where schedulers do nothing. A file system that no "
+            "scheduler meets has exactly 0.",
+        ),
+        tables=[
+            DataTable(
+                "Effect size of the scheduler",
+                (
+                    "file system",
+                    "test",
+                    *(f"simulated: {one}" for one in columns),
+                    *(f"published: {one}" for one in columns),
+                ),
+                lines,
+                numeric(2, 6),
+            )
+        ]
+        if lines
+        else [],
+    )
+
+
+def _effect_cells(found: Effect | None) -> list[str]:
+    if found is None:
+        return ["-"] * 3
+    return [number(found.eta_squared), number(found.by_chance), percent(found.spread)]
+
+
 def _claims() -> Section:
     return Section(
         "claims",
-        "What the published tables say",
+        "What the publication says",
         paragraphs=(
-            "Each statement that the published tables make, in each setting. The small numbers say "
-            "at how many sizes of the file it holds.",
+            "Each statement of the published tables, and the reasons given for them, in each "
+            "setting. The small numbers say at how many sizes of the file it holds.",
         ),
         template="claims.html.j2",
     )

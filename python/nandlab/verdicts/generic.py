@@ -1,6 +1,7 @@
 """The verdict of studies that have none of their own: what each axis changes."""
 
 from nandlab.results import Measurements, StudyResult
+from nandlab.verdicts import measured
 from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.wording import number, times
 
@@ -20,9 +21,11 @@ def judge(result: StudyResult) -> Verdict:
     varied = [axis for axis in result.axes if len(rows.axis_values(axis)) > 1]
     if metric is None:
         return Verdict(result.name, "No verdict: nothing was measured.", ())
+    against = measured.sentence(result)
     if not varied:
         value = rows.mean(metric)
-        return Verdict(result.name, f"{metric} is {number(value)} {rows.units[metric]}.", ())
+        headline = f"{metric} is {number(value)} {rows.units[metric]}."
+        return Verdict(result.name, against or headline, (headline,) if against else ())
     sentences = []
     for axis in varied:
         means = {value: rows.mean(metric, **{axis: value}) for value in rows.axis_values(axis)}
@@ -40,6 +43,8 @@ def judge(result: StudyResult) -> Verdict:
             + (f", {times(ratio)} as much)." if ratio is not None else ").")
         )
     headline = sentences[0] if sentences else f"{metric} was measured."
+    if against:
+        return Verdict(result.name, against, tuple(sentences))
     return Verdict(result.name, headline, tuple(sentences[1:]))
 
 

@@ -4,15 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nandlab.results import StudyResult
+from nandlab.verdicts import scheduler_filesystem_effect as effect
 from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
 from nandlab.verdicts.model import Claim, Evaluation, Value, Verdict
 from nandlab.verdicts.page_costs import page_costs
+from nandlab.verdicts.scheduler_filesystem_agreement import agreements
 from nandlab.verdicts.scheduler_filesystem_causes import (
     Span,
     slow_stretches,
     spans,
     stretch_words,
 )
+from nandlab.verdicts.scheduler_filesystem_explanations import explanations
 from nandlab.verdicts.scheduler_filesystem_view import (
     DATASHEET,
     FILE_SYSTEMS,
@@ -58,6 +61,7 @@ def judge(result: StudyResult) -> Verdict:
     claims = [*_claims(view), *nilfs2.claims(view)]
     sentences = [
         _tie(view, raw),
+        effect.sentence(view),
         *(_distance(view, name) for name in names),
         *(_where(view, name) for name in names),
         _passes(view),
@@ -75,6 +79,7 @@ def judge(result: StudyResult) -> Verdict:
         caveats=(*quick, *CAVEATS, *((nilfs2.DEVICE,) if nilfs2.NAME in names else ())),
         claims=tuple(claims),
         variants=tuple(setting.label for setting in _variants(view)),
+        agreement=tuple(agreements(view)),
         unexplained=tuple(_unexplained(view, found_spans)),
     )
 
@@ -209,24 +214,24 @@ def _claims(view: View) -> list[Claim]:
     if not variants or not view.published:
         return []
     claims = []
-    for name in ("jffs2", "yaffs2"):
-        for test in TESTS:
-            cells = view.published_cells(name, test, "mean")
-            if len(cells) < len(SCHEDULERS):
-                continue
-            best = min(cells, key=lambda one: cells[one])
-            shown = ", ".join(f"{one} {cells[one]:.2f} s" for one in SCHEDULERS)
-            claims.append(
-                Claim(
-                    f"{name}-{test}-best",
-                    f"{FILE_SYSTEMS[name]} {test}s fastest under {best}",
-                    shown,
-                    tuple(
-                        Evaluation(setting.label, not view.are_tied(name), TIE)
-                        for setting in variants[:1]
-                    ),
-                )
+    for test in TESTS:
+        cells = view.published_cells("jffs2", test, "mean")
+        if len(cells) < len(SCHEDULERS):
+            continue
+        best = min(cells, key=lambda one: cells[one])
+        shown = ", ".join(f"{one} {cells[one]:.2f} s" for one in SCHEDULERS)
+        claims.append(
+            Claim(
+                f"jffs2-{test}-best",
+                f"JFFS2 {test}s fastest under {best}",
+                shown,
+                tuple(
+                    Evaluation(setting.label, not view.are_tied("jffs2"), TIE)
+                    for setting in variants[:1]
+                ),
             )
+        )
+    claims += explanations(view, variants)
     for test in TESTS:
         claims.append(
             Claim(

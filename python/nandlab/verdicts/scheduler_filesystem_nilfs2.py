@@ -66,15 +66,15 @@ class Order:
         return exact_p_value(list(self.ours.values()), [self.published[one] for one in self.ours])
 
 
-def orders(view: View) -> list[Order]:
+def orders(view: View, file_system: str = NAME) -> list[Order]:
     """Both orders of each test, over the sizes that ran and are published."""
     found = []
     for test in TESTS:
         ours: dict[str, list[float]] = {}
         published: dict[str, list[float]] = {}
-        for size in view.sizes(NAME):
-            cells = view.published_cells(NAME, test, size)
-            times = {one: view.seconds(NAME, test, size, MAIN, one) for one in cells}
+        for size in view.sizes(file_system):
+            cells = view.published_cells(file_system, test, size)
+            times = {one: view.seconds(file_system, test, size, MAIN, one) for one in cells}
             for scheduler, seconds in times.items():
                 if seconds is not None:
                     ours.setdefault(scheduler, []).append(seconds)
