@@ -17,6 +17,8 @@ use std::rc::Rc;
 
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
+/// Sectors of a page of the host's memory.
+const PAGE_SECTORS: u32 = (posix::PAGE_BYTES as u64 / SECTOR_BYTES) as u32;
 /// Most sectors of a request where the driver sets no limit (`SAFE_MAX_SECTORS`, as for `mtdblock`).
 const MAX_SECTORS: u32 = 255;
 /// Requests that may be queued (`BLKDEV_MAX_RQ`).
@@ -95,6 +97,11 @@ impl BlockPath {
         }
     }
 
+    /// True if file systems ask for blocks of this size.
+    pub(crate) fn asks_for(&self, block_bytes: u64) -> bool {
+        self.block_bytes == block_bytes
+    }
+
     /// The request queue, for observers.
     pub fn queue(&self) -> &RequestQueue {
         &self.queue
@@ -170,9 +177,10 @@ impl BlockMedium for BlockPath {
         self.queue.sectors() * SECTOR_BYTES
     }
 
-    /// `bio_get_nr_vecs`, and whole blocks only.
+    /// `bio_get_nr_vecs`: a bio holds whole pages, and no more than a request.
     fn bio_blocks_max(&self) -> u32 {
-        MAX_SECTORS / (self.block_bytes / SECTOR_BYTES) as u32
+        let sectors = MAX_SECTORS / PAGE_SECTORS * PAGE_SECTORS;
+        sectors / (self.block_bytes / SECTOR_BYTES) as u32
     }
 
     fn read(&self, first_block: u64, blocks: u32, submitter: Submitter) -> Pending<'_, Vec<u8>> {

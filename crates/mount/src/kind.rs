@@ -135,8 +135,13 @@ pub struct Kind {
 }
 
 /// All file systems, sorted by name.
-pub const KINDS: &[Kind] =
-    &[crate::jffs2::KIND, crate::nilfs2::KIND, crate::ubifs::KIND, crate::yaffs2::KIND];
+pub const KINDS: &[Kind] = &[
+    crate::fat::KIND,
+    crate::jffs2::KIND,
+    crate::nilfs2::KIND,
+    crate::ubifs::KIND,
+    crate::yaffs2::KIND,
+];
 
 /// The file system of a name.
 ///
@@ -194,10 +199,13 @@ mod tests {
         let nilfs2 = find_kind("nilfs2").expect("in the table");
         assert!(nilfs2.profiles.iter().all(|name| ::nilfs2::find_profile(name).is_some()));
         assert_eq!(nilfs2.profiles.len(), ::nilfs2::PROFILES.len());
+        let fat = find_kind("fat").expect("in the table");
+        assert!(fat.profiles.iter().all(|name| ::fat::find_profile(name).is_some()));
+        assert_eq!(fat.profiles.len(), ::fat::PROFILES.len());
         let error = find_kind("yaffs").expect_err("unknown").to_string();
         assert_eq!(
             error,
-            "there is no file system `yaffs`: jffs2, nilfs2, ubifs, yaffs2 are known"
+            "there is no file system `yaffs`: fat, jffs2, nilfs2, ubifs, yaffs2 are known"
         );
     }
 }

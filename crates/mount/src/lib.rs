@@ -7,6 +7,7 @@
 
 mod any;
 mod block_path;
+mod fat;
 mod jffs2;
 mod kind;
 mod machine;
@@ -16,6 +17,7 @@ mod yaffs2;
 
 pub use any::AnyFileSystem;
 pub use block_path::{BlockPath, BlockRequest};
+pub use fat::FatMount;
 pub use kind::{KINDS, Kind, MountError, MountRequest, UbiRequest, find_kind};
 pub use machine::{Driver, Machine, Mounted, Outcome, run};
 pub use nilfs2::Nilfs2Mount;

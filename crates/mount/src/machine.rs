@@ -111,12 +111,16 @@ impl Machine {
         Ok(self.mounted((kind.mount)(self, request).await?, request.has_write_back))
     }
 
-    /// The block device over the chip. Its queue stays as long as the machine, unless another scheduler is
-    /// asked for.
+    /// The block device over the chip. Its queue stays as long as the machine, unless another scheduler or
+    /// another size of blocks is asked for.
     pub(crate) fn block_path(&self, request: &BlockRequest, block_bytes: u64) -> BlockPath {
         let mut block = self.block.borrow_mut();
         match &*block {
-            Some((scheduler, path)) if *scheduler == request.scheduler.name => path.clone(),
+            Some((scheduler, path))
+                if *scheduler == request.scheduler.name && path.asks_for(block_bytes) =>
+            {
+                path.clone()
+            }
             _ => {
                 let path = BlockPath::open(self, request, block_bytes);
                 *block = Some((request.scheduler.name, path.clone()));
