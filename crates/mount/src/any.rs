@@ -1,6 +1,6 @@
 //! A file system of any kind.
 
-use crate::{FatMount, Nilfs2Mount, UbifsMount};
+use crate::{BlockPath, FatMount, Nilfs2Mount, UbifsMount};
 use jffs2::Jffs2;
 use posix::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber,
@@ -52,6 +52,15 @@ impl AnyFileSystem {
         match self {
             Self::Fat(_) | Self::Jffs2(_) | Self::Nilfs2(_) | Self::Ubifs(_) => true,
             Self::Yaffs2(fs) => fs.profile().has_page_cache,
+        }
+    }
+
+    /// The way to the block device; none on raw NAND.
+    pub fn block_path(&self) -> Option<&BlockPath> {
+        match self {
+            Self::Fat(mount) => Some(&mount.path),
+            Self::Nilfs2(mount) => Some(&mount.path),
+            Self::Jffs2(_) | Self::Ubifs(_) | Self::Yaffs2(_) => None,
         }
     }
 

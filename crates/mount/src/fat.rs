@@ -53,7 +53,10 @@ impl FatMount {
             ("files with fewer clusters than their size needs", found.short_chains),
             ("slots of long names without a short one", found.stray_slots),
             ("names that stand twice in a directory", found.double_names),
-            ("directories that do not begin with themselves and their parent", found.bad_directories),
+            (
+                "directories that do not begin with themselves and their parent",
+                found.bad_directories,
+            ),
             ("wrong numbers of free clusters in FSInfo", found.is_free_count_wrong.into()),
         ];
         let wrong = counted.into_iter().filter(|(_, count)| *count > 0);
@@ -131,7 +134,7 @@ async fn is_blank(path: &BlockPath) -> Result<bool, MountError> {
 
 async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSystem, MountError> {
     let options = parse(request, machine)?;
-    let path = machine.block_path(&request.block, BLOCK_BYTES);
+    let path = machine.block_path(&request.block, BLOCK_BYTES)?;
     if !options.is_read_only && is_blank(&path).await? {
         let volume_id = FormatOptions::default().volume_id ^ request.seed as u32;
         let new = FormatOptions { volume_id, ..FormatOptions::default() };

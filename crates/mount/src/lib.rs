@@ -6,6 +6,7 @@
 //! above it.
 
 mod any;
+mod block_device;
 mod block_path;
 mod fat;
 mod jffs2;
@@ -16,6 +17,7 @@ mod ubifs;
 mod yaffs2;
 
 pub use any::AnyFileSystem;
+pub use block_device::{BlockDeviceChoice, MTDBLOCK};
 pub use block_path::{BlockPath, BlockRequest};
 pub use fat::FatMount;
 pub use kind::{KINDS, Kind, MountError, MountRequest, UbiRequest, find_kind};
