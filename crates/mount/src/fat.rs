@@ -20,6 +20,8 @@ const BLOCK_BYTES: u64 = fat::SECTOR_BYTES as u64;
 /// Sectors from the beginning that hold nothing on a blank device: there, other file systems have their
 /// superblocks.
 const BLANK_SECTORS: u32 = 8;
+/// Largest volume that is checked whole.
+const CHECKED_BYTES_MAX: u64 = 1 << 30;
 /// A hundredth of a second, the unit of `dirty_writeback_centisecs`.
 const CENTISECOND_NS: u64 = 10_000_000;
 
@@ -41,7 +43,13 @@ impl FatMount {
 
     /// Compares tables, chains and directories with each other, as fsck.vfat does, once what is in memory
     /// is written. That the volume is mounted is no complaint.
+    ///
+    /// # Errors
+    /// [`Errno::Enomem`] for a volume of more than a gibibyte, which the check would hold in memory.
     pub(crate) async fn check(&self) -> Result<Vec<String>, Errno> {
+        if u64::from(self.file_system.volume().sectors) * BLOCK_BYTES > CHECKED_BYTES_MAX {
+            return Err(Errno::Enomem);
+        }
         self.file_system.sync().await?;
         let found = fat::check(&self.path).await.map_err(|_| Errno::Eio)?;
         let counted = [

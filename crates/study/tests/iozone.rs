@@ -126,38 +126,6 @@ fn only_a_file_system_on_a_block_device_meets_the_scheduler() {
 }
 
 #[test]
-fn fat_runs_over_raw_nand_and_over_a_card() {
-    let chosen = ["repeats=1", "axes.file_system=fat", "axes.data=random", "axes.cache=cold"];
-    let results = run(&study("fat", STUDY, &chosen).expect("right"), 1);
-    let of = |results: &StudyResults, flash, test, metric| {
-        value(results, &["fat", flash, "random", "cold", "1", "noop", test], metric)
-    };
-    for flash in ["fresh", "aged"] {
-        assert!(of(&results, flash, "write", "erases") >= 2.0, "256 KiB are two erase blocks");
-        let pages = of(&results, flash, "read", "page_reads");
-        assert!(
-            (100.0..140.0).contains(&pages),
-            "128 pages, less those of the first byte: {pages}"
-        );
-    }
-    let card = [&chosen[..], &["host.block_device=emmc-4.5-64gb"]].concat();
-    let told = study("aged card", STUDY, &card).expect_err("refused").to_string();
-    assert!(told.contains("a history is one of raw NAND"), "{told}");
-    let card = [&card[..], &["axes.flash=fresh"]].concat();
-    let over_card = run(&study("card", STUDY, &card).expect("right"), 1);
-    for test in ["write", "read"] {
-        let elapsed = |results| of(results, "fresh", test, "elapsed_ns");
-        assert!(
-            elapsed(&over_card) * 2.0 < elapsed(&results),
-            "{test}: no block is read and erased"
-        );
-        let chip = ["page_reads", "page_programs", "erases"];
-        let done = chip.map(|metric| of(&over_card, "fresh", test, metric));
-        assert!(done.iter().sum::<f64>() < 0.5, "the chip is beside it: {done:?}");
-    }
-}
-
-#[test]
 fn the_parts_of_the_time_add_up() {
     let results = run(&study("parts", STUDY, &["repeats=1"]).expect("right"), 2);
     let mut by_test: BTreeMap<Vec<String>, BTreeMap<&str, f64>> = BTreeMap::new();
