@@ -10,10 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-mod files;
 mod kernel_script;
-mod random;
-mod table;
 mod workload;
 
 use files::FileSet;

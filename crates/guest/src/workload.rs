@@ -5,11 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::files::FileSet;
-use crate::random::Random;
-use crate::table::{Kind, Table};
+use files::{FileSet, Kind, Random, Table, content, fill_order, process_random};
 
-const CHUNK_BYTES: usize = 64 * 1024;
 const PROGRESS_LINES: u64 = 50;
 
 /// What one run of the workload does.
@@ -103,12 +100,7 @@ pub(crate) fn run(plan: &Plan) -> io::Result<Outcome> {
 impl Context<'_> {
     fn fill(&self) -> io::Result<()> {
         let mut shared = self.lock();
-        let mut random = Random::new(self.plan.seed, 1);
-        let mut order: Vec<usize> = (0..shared.table.len()).collect();
-        for position in (1..order.len()).rev() {
-            order.swap(position, random.below(position + 1));
-        }
-        for file in order {
+        for file in fill_order(self.plan.seed, shared.table.files()) {
             if !shared.table.fits(file) {
                 break;
             }
@@ -125,7 +117,7 @@ impl Context<'_> {
     }
 
     fn work(&self, process: u64) {
-        let mut random = Random::new(self.plan.seed, 2 + process);
+        let mut random = process_random(self.plan.seed, process);
         if let Err(failure) = self.operations(process, &mut random) {
             self.lock().failure.get_or_insert(failure);
         }
@@ -222,15 +214,6 @@ fn write_durably(path: &Path, size_bytes: u64, data: &[u8]) -> io::Result<()> {
         left_bytes -= chunk_bytes as u64;
     }
     file.sync_all()
-}
-
-fn content() -> Vec<u8> {
-    let mut random = Random::new(0, 0);
-    let mut data = Vec::with_capacity(CHUNK_BYTES);
-    while data.len() < CHUNK_BYTES {
-        data.extend_from_slice(&random.next_u64().to_le_bytes());
-    }
-    data
 }
 
 fn at(path: &Path, error: &io::Error) -> io::Error {

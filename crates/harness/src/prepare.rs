@@ -1,7 +1,7 @@
 //! What can be said of a script before it runs.
 
 use crate::{HarnessError, Setup};
-use mount::{KINDS, find_kind};
+use mount::{BlockDeviceChoice, KINDS, find_kind};
 use script::{Command, Harness, Order, Step};
 
 /// Longest `sleep` or `settle`: a year.
@@ -28,7 +28,8 @@ pub fn prepare(commands: &[Command], setup: &Setup) -> Result<Vec<Command>, Harn
 fn check(step: &Step, setup: &Setup) -> Result<(), String> {
     let profiled = |kind: &mount::Kind| {
         let found = kind.profile(setup.request.profile.as_deref());
-        found.map(drop).map_err(|error| error.to_string())
+        let fits = || kind.check_block_device(&setup.request.block.device);
+        found.and_then(|_| fits()).map_err(|error| error.to_string())
     };
     let found = |name: &str| find_kind(name).map_err(|error| error.to_string());
     match step {
@@ -49,6 +50,19 @@ fn check(step: &Step, setup: &Setup) -> Result<(), String> {
                 }
                 None => Ok(()),
             }
+        }
+        Step::Harness(
+            Harness::PowerCut
+            | Harness::Snap(_)
+            | Harness::Save(_)
+            | Harness::Load(_)
+            | Harness::RemoveChip
+            | Harness::AddChip,
+        ) if setup.request.block.device != BlockDeviceChoice::MtdBlock => {
+            let device = setup.request.block.device.name();
+            Err(format!(
+                "the line is about the raw chip, and files are on `{device}`: leave it out"
+            ))
         }
         Step::Harness(Harness::Attach(_)) => profiled(found("ubifs")?),
         Step::Harness(Harness::Settle { milliseconds }) | Step::Sleep { milliseconds }

@@ -1,7 +1,7 @@
 //! What lines of the harness do: mounts, chips that come and go, power cuts, and what is refused.
 
 use harness::{HarnessError, Record, Setup, counts_csv, prepare, run, sequence};
-use mount::{Driver, MountRequest, find_kind};
+use mount::{BlockDeviceChoice, Driver, MountRequest, find_kind};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use std::rc::Rc;
@@ -105,7 +105,7 @@ fn settling_waits_for_the_threads_but_not_for_ever() {
 fn what_makes_no_sense_is_refused_before_anything_runs() {
     assert_eq!(
         refused("mount -", None),
-        "line 1: which file system is mounted? give --fs: jffs2, nilfs2, ubifs, yaffs2"
+        "line 1: which file system is mounted? give --fs: fat, jffs2, nilfs2, ubifs, yaffs2"
     );
     let jffs2 = Some("jffs2");
     assert!(refused("mount yaffs2 /dev/mtdblock0 -", jffs2).contains("leave --fs out"));
@@ -198,4 +198,24 @@ fn a_file_that_is_read_in_order_is_read_at_once_if_the_mount_says_so() {
     let (singly, at_once) = (reads("no_bulk_read"), reads("bulk_read"));
     // A node of 4,144 bytes lies on three pages, 32 of them on 65 or 66.
     assert!(singly > 3 * 240 && at_once < singly * 3 / 4, "{singly}, {at_once}");
+}
+
+#[test]
+fn fat_is_mounted_on_mtdblock_and_on_a_card() {
+    let script = "mount -\nput a 644 50000 1000 x 1 fsync\numount\nmount -\nread a 4096\numount\n";
+    let raw_nand = setup(Some("fat"));
+    let (_, record) = play(script, &raw_nand).expect("carried out");
+    assert!(record.phases[0].counts.programs() > 25, "{:?}", record.phases);
+    let mut card = raw_nand;
+    card.request.block.device = BlockDeviceChoice::find("emmc-4.5-64gb").expect("a preset");
+    let (_, record) = play(script, &card).expect("carried out");
+    assert_eq!(record.phases[0].counts.programs(), 0, "the chip is beside the card");
+    assert!(record.phases[0].duration_ns > 1_000_000);
+    let error = play("mount -\nput a 644 1 1 x 1\npowercut\n", &card).expect_err("refused");
+    let told =
+        "line 3: the line is about the raw chip, and files are on `emmc-4.5-64gb`: leave it out";
+    assert_eq!(error.to_string(), told);
+    card.kind = Some(find_kind("ubifs").expect("in the table"));
+    let error = play("put a 644 1 1 x 1\n", &card).expect_err("refused").to_string();
+    assert!(error.contains("ubifs works on raw NAND itself"), "{error}");
 }

@@ -96,9 +96,15 @@ impl AnyImage {
     }
 }
 
-/// Refuses a name that no file system has.
+/// Refuses a name that no file system has, and file systems without images here.
 pub(crate) fn check_name(name: &str) -> Result<(), ImageError> {
     let unknown =
         |error: MountError| ImageError::Option { option: "--fs", reason: error.to_string() };
-    find_kind(name).map(drop).map_err(unknown)
+    let kind = find_kind(name).map_err(unknown)?;
+    if kind.name == "fat" {
+        let reason = "images of FAT are read and made by mtools, mkfs.vfat and fsck.vfat; known here \
+                      are jffs2, nilfs2, ubifs and yaffs2";
+        return Err(ImageError::Option { option: "--fs", reason: reason.into() });
+    }
+    Ok(())
 }

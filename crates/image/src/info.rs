@@ -100,7 +100,7 @@ impl Image {
                         "obsolete_bytes": space.dirty_bytes + space.wasted_bytes,
                     })
                 }
-                AnyFileSystem::Nilfs2(_) | AnyFileSystem::Ubifs(_) => {
+                AnyFileSystem::Fat(_) | AnyFileSystem::Nilfs2(_) | AnyFileSystem::Ubifs(_) => {
                     let space = mounted.file_system.space();
                     json!({"free_bytes": space.free_blocks * u64::from(space.block_bytes)})
                 }

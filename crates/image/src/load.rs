@@ -244,10 +244,10 @@ pub(crate) fn default_block_bytes(page_bytes: u32) -> u32 {
 fn known(options: &OpenOptions) -> Result<Known<'_>, ImageError> {
     let refuse = |option, reason| Err(ImageError::Option { option, reason });
     let file_system = match &options.file_system {
-        Some(name) => match find_kind(name) {
-            Ok(kind) => Some(kind.name),
-            Err(error) => return refuse("--fs", error.to_string()),
-        },
+        Some(name) => {
+            crate::any::check_name(name)?;
+            find_kind(name).ok().map(|kind| kind.name)
+        }
         None => None,
     };
     let of_ubi = [

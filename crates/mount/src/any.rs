@@ -1,6 +1,6 @@
 //! A file system of any kind.
 
-use crate::{Nilfs2Mount, UbifsMount};
+use crate::{BlockPath, FatMount, Nilfs2Mount, UbifsMount};
 use jffs2::Jffs2;
 use posix::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber,
@@ -12,6 +12,8 @@ use yaffs2::Yaffs2;
 
 /// A mounted file system of any kind.
 pub enum AnyFileSystem {
+    /// FAT on a block device.
+    Fat(FatMount),
     /// JFFS2.
     Jffs2(Jffs2),
     /// NILFS2 on a block device.
@@ -26,6 +28,10 @@ pub enum AnyFileSystem {
 macro_rules! on_each {
     ($self:ident, $fs:ident => $call:expr) => {
         match $self {
+            AnyFileSystem::Fat(mount) => {
+                let $fs = &mount.file_system;
+                $call
+            }
             AnyFileSystem::Jffs2($fs) => $call,
             AnyFileSystem::Nilfs2(mount) => {
                 let $fs = &mount.file_system;
@@ -44,14 +50,24 @@ impl AnyFileSystem {
     /// Files go through a kernel's caches of names and pages; not those of a library.
     pub fn has_page_cache(&self) -> bool {
         match self {
-            Self::Jffs2(_) | Self::Nilfs2(_) | Self::Ubifs(_) => true,
+            Self::Fat(_) | Self::Jffs2(_) | Self::Nilfs2(_) | Self::Ubifs(_) => true,
             Self::Yaffs2(fs) => fs.profile().has_page_cache,
+        }
+    }
+
+    /// The way to the block device; none on raw NAND.
+    pub fn block_path(&self) -> Option<&BlockPath> {
+        match self {
+            Self::Fat(mount) => Some(&mount.path),
+            Self::Nilfs2(mount) => Some(&mount.path),
+            Self::Jffs2(_) | Self::Ubifs(_) | Self::Yaffs2(_) => None,
         }
     }
 
     /// What was found wrong with the medium since the mount began, a sentence each.
     pub async fn findings(&self) -> Vec<String> {
         match self {
+            Self::Fat(mount) => mount.file_system.findings(),
             Self::Jffs2(fs) => fs.findings(),
             Self::Nilfs2(mount) => mount.file_system.findings(),
             Self::Ubifs(mount) => mount.findings(),
@@ -63,13 +79,14 @@ impl AnyFileSystem {
 }
 
 impl AnyFileSystem {
-    /// Reads everything and tells what contradicts itself, a sentence each; only NILFS2 and UBIFS keep
-    /// enough twice for that.
+    /// Reads everything and tells what contradicts itself, a sentence each; only FAT, NILFS2 and UBIFS
+    /// keep enough twice for that.
     ///
     /// # Errors
     /// The first of reading.
     pub async fn check(&self) -> Result<Vec<String>, Errno> {
         match self {
+            Self::Fat(mount) => mount.check().await,
             Self::Jffs2(_) | Self::Yaffs2(_) => Ok(Vec::new()),
             Self::Nilfs2(mount) => mount.file_system.check().await,
             Self::Ubifs(mount) => mount.file_system.check().await,
@@ -255,6 +272,7 @@ impl FileSystem for AnyFileSystem {
 
     async fn shrink(&self) -> u64 {
         match self {
+            Self::Fat(mount) => mount.shrink(),
             Self::Jffs2(fs) => fs.shrink().await,
             Self::Nilfs2(mount) => mount.file_system.shrink().await,
             Self::Ubifs(mount) => FileSystem::shrink(&mount.file_system).await,
@@ -264,6 +282,7 @@ impl FileSystem for AnyFileSystem {
 
     async fn unmount(&self) -> Result<(), Errno> {
         match self {
+            Self::Fat(mount) => mount.unmount().await,
             Self::Jffs2(fs) => fs.unmount().await,
             Self::Nilfs2(mount) => mount.unmount().await,
             Self::Ubifs(mount) => mount.unmount().await,
@@ -285,6 +304,7 @@ impl FileSystem for AnyFileSystem {
 
     fn memory(&self) -> Memory {
         match self {
+            Self::Fat(mount) => mount.file_system.memory(),
             Self::Jffs2(fs) => fs.memory(),
             Self::Nilfs2(mount) => mount.file_system.memory(),
             Self::Ubifs(mount) => mount.memory(),

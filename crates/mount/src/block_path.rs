@@ -1,6 +1,8 @@
-//! The path from a file system on a block device to raw NAND: bios, a scheduler, `mtdblock`.
+//! The path from a file system to its block device: bios, a scheduler, and `mtdblock` over raw NAND or
+//! another device.
 
-use crate::{Machine, MountError};
+use crate::block_device::SectorStore;
+use crate::{BlockDeviceChoice, Machine, MountError};
 use block::{Bytes, Handle, RequestQueue};
 use board::Board;
 use device::DeviceError;
@@ -17,8 +19,12 @@ use std::rc::Rc;
 
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
+/// Sectors of a page of the host's memory.
+const PAGE_SECTORS: u32 = (posix::PAGE_BYTES as u64 / SECTOR_BYTES) as u32;
 /// Most sectors of a request where the driver sets no limit (`SAFE_MAX_SECTORS`, as for `mtdblock`).
 const MAX_SECTORS: u32 = 255;
+/// Most sectors of a request of other devices (`max_sectors_kb` of 512).
+const DEVICE_MAX_SECTORS: u32 = 1024;
 /// Requests that may be queued (`BLKDEV_MAX_RQ`).
 const NR_REQUESTS: u32 = 128;
 
@@ -29,13 +35,25 @@ pub struct BlockRequest {
     pub scheduler: &'static SchedulerEntry,
     /// Its tunables.
     pub settings: Settings,
+    /// The device.
+    pub device: BlockDeviceChoice,
+    /// Most sectors of a request, instead of the driver's own limit.
+    pub max_sectors: Option<u32>,
 }
 
 impl BlockRequest {
     /// A scheduler with its own defaults.
     pub fn new(scheduler: &'static SchedulerEntry) -> Self {
         let settings = scheduler.settings(&BTreeMap::new()).expect("defaults fit");
-        Self { scheduler, settings }
+        Self { scheduler, settings, device: BlockDeviceChoice::default(), max_sectors: None }
+    }
+}
+
+impl BlockRequest {
+    /// True if the queue of the one serves the other.
+    pub(crate) fn opens_the_same(&self, other: &Self) -> bool {
+        (self.scheduler.name, &self.device, self.max_sectors)
+            == (other.scheduler.name, &other.device, other.max_sectors)
     }
 }
 
@@ -45,14 +63,24 @@ impl Default for BlockRequest {
     }
 }
 
-/// `mtdblock` over a raw NAND device, with its request queue.
+/// What is under the request queue.
+#[derive(Clone)]
+enum Under {
+    /// It moves bytes itself.
+    MtdBlock(Rc<MtdBlock>),
+    /// It keeps time only; the bytes are here.
+    Timed(Rc<SectorStore>),
+}
+
+/// A block device with its request queue.
 #[derive(Clone)]
 pub struct BlockPath {
     sim: Sim,
     cpus: Rc<Cpus>,
     board: Rc<Board>,
     queue: RequestQueue,
-    device: Rc<MtdBlock>,
+    under: Under,
+    max_sectors: u32,
     block_bytes: u64,
     /// Blocks that were read ahead of, on their way or there; they go when they are written.
     ahead: Rc<RefCell<BTreeMap<u64, Ahead>>>,
@@ -67,32 +95,55 @@ struct Ahead {
 }
 
 impl BlockPath {
-    /// Opens the block device of a machine's chip. File systems ask for blocks of `block_bytes`.
-    pub(crate) fn open(machine: &Machine, request: &BlockRequest, block_bytes: u64) -> Self {
+    /// Opens the block device that is asked for, as file systems do that ask for blocks of `block_bytes`.
+    ///
+    /// # Errors
+    /// [`MountError::BlockDevice`] for a description that makes no device.
+    pub(crate) fn open(
+        machine: &Machine,
+        request: &BlockRequest,
+        block_bytes: u64,
+    ) -> Result<Self, MountError> {
         let (sim, board) = (&machine.sim, machine.board.clone());
-        let copy = board.costs.copy_ps_per_byte;
-        let device = MtdBlock::new(sim, machine.cpus.clone(), machine.mtd.clone(), copy);
-        let options = ElevatorOptions {
-            hz: board.hz,
-            // The queues of flash translation layers were not always marked as ones that do not rotate;
-            // since which version they are is not known for sure.
-            rotational: !board.is_kernel_at_least((2, 6, 37)),
-            nr_requests: NR_REQUESTS,
-            max_sectors: MAX_SECTORS,
-            merging: true,
+        let elevator = |rotational, max_sectors| {
+            let (hz, nr_requests) = (board.hz, NR_REQUESTS);
+            let merging = true;
+            let options = ElevatorOptions { hz, rotational, nr_requests, max_sectors, merging };
+            Elevator::new(request.scheduler, &request.settings, options)
         };
-        let elevator = Elevator::new(request.scheduler, &request.settings, options);
-        let queue =
-            RequestQueue::served(sim, elevator, device.clone(), queue_options(&board, MAX_SECTORS));
-        Self {
-            sim: sim.clone(),
-            cpus: machine.cpus.clone(),
-            board,
-            queue,
-            device,
-            block_bytes,
-            ahead: Rc::default(),
-        }
+        let limit = |own: u32| request.max_sectors.unwrap_or(own).max(PAGE_SECTORS);
+        let (queue, under, max_sectors) = match &request.device {
+            BlockDeviceChoice::MtdBlock => {
+                let copy = board.costs.copy_ps_per_byte;
+                let device = MtdBlock::new(sim, machine.cpus.clone(), machine.mtd.clone(), copy);
+                let max_sectors = limit(MAX_SECTORS);
+                // The queues of flash translation layers were not always marked as ones that do not
+                // rotate; since which version they are is not known for sure.
+                let elevator = elevator(!board.is_kernel_at_least((2, 6, 37)), max_sectors);
+                let options = queue_options(&board, max_sectors);
+                let queue = RequestQueue::served(sim, elevator, device.clone(), options);
+                (queue, Under::MtdBlock(device), max_sectors)
+            }
+            BlockDeviceChoice::Device(spec) => {
+                let seed = sim.stream("block device").next_u64();
+                let device = device::build(spec, seed).map_err(|error| {
+                    MountError::BlockDevice { device: spec.name.clone(), reason: error.to_string() }
+                })?;
+                let max_sectors = limit(DEVICE_MAX_SECTORS);
+                let elevator = elevator(device.is_rotational(), max_sectors);
+                let options = queue_options(&board, max_sectors);
+                let queue = RequestQueue::new(sim, elevator, device, options);
+                (queue, Under::Timed(Rc::default()), max_sectors)
+            }
+        };
+        let (sim, cpus) = (sim.clone(), machine.cpus.clone());
+        let ahead = Rc::default();
+        Ok(Self { sim, cpus, board, queue, under, max_sectors, block_bytes, ahead })
+    }
+
+    /// True if file systems ask for blocks of this size.
+    pub(crate) fn asks_for(&self, block_bytes: u64) -> bool {
+        self.block_bytes == block_bytes
     }
 
     /// The request queue, for observers.
@@ -100,9 +151,12 @@ impl BlockPath {
         &self.queue
     }
 
-    /// The block device.
-    pub fn device(&self) -> &MtdBlock {
-        &self.device
+    /// The block device over raw NAND, if it is that.
+    pub fn mtdblock(&self) -> Option<&MtdBlock> {
+        match &self.under {
+            Under::MtdBlock(device) => Some(device),
+            Under::Timed(_) => None,
+        }
     }
 
     /// The last user closes the device: what its cache holds is written, its buffers are gone.
@@ -111,7 +165,10 @@ impl BlockPath {
     /// [`MountError::Medium`].
     pub(crate) async fn close(&self, kind: &'static str) -> Result<(), MountError> {
         self.ahead.borrow_mut().clear();
-        let flushed = self.device.flush().await;
+        let flushed = match &self.under {
+            Under::MtdBlock(device) => device.flush().await,
+            Under::Timed(_) => Ok(()),
+        };
         flushed.map_err(|error| MountError::Medium { kind, reason: error.to_string() })
     }
 
@@ -139,6 +196,12 @@ impl BlockPath {
 
     async fn submit(&self, bio: Bio, bytes: Bytes) -> Handle {
         self.pay(self.board.costs.bio_submit_ns).await;
+        if let Under::Timed(store) = &self.under {
+            match bio.direction {
+                Direction::Write => store.put(bio.sector, &bytes.borrow()),
+                Direction::Read => drop(bytes.replace(store.get(bio.sector, bio.sectors))),
+            }
+        }
         self.queue.submit_bytes(bio, Some(bytes), None).await
     }
 
@@ -170,9 +233,10 @@ impl BlockMedium for BlockPath {
         self.queue.sectors() * SECTOR_BYTES
     }
 
-    /// `bio_get_nr_vecs`, and whole blocks only.
+    /// `bio_get_nr_vecs`: a bio holds whole pages, and no more than a request.
     fn bio_blocks_max(&self) -> u32 {
-        MAX_SECTORS / (self.block_bytes / SECTOR_BYTES) as u32
+        let sectors = self.max_sectors / PAGE_SECTORS * PAGE_SECTORS;
+        sectors / (self.block_bytes / SECTOR_BYTES) as u32
     }
 
     fn read(&self, first_block: u64, blocks: u32, submitter: Submitter) -> Pending<'_, Vec<u8>> {

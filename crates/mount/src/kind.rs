@@ -1,6 +1,6 @@
 //! The table of file systems, and what a mount is asked for.
 
-use crate::{AnyFileSystem, BlockRequest, Machine};
+use crate::{AnyFileSystem, BlockDeviceChoice, BlockRequest, Machine};
 use posix::Errno;
 use std::pin::Pin;
 use thiserror::Error;
@@ -32,6 +32,14 @@ pub enum MountError {
         /// As given.
         option: String,
         /// What would be right.
+        reason: String,
+    },
+    /// The block device cannot be, or the file system has no use for it.
+    #[error("block device `{device}`: {reason}")]
+    BlockDevice {
+        /// Name.
+        device: String,
+        /// Why, and what would be right.
         reason: String,
     },
     /// The medium holds nothing that can be mounted.
@@ -135,8 +143,13 @@ pub struct Kind {
 }
 
 /// All file systems, sorted by name.
-pub const KINDS: &[Kind] =
-    &[crate::jffs2::KIND, crate::nilfs2::KIND, crate::ubifs::KIND, crate::yaffs2::KIND];
+pub const KINDS: &[Kind] = &[
+    crate::fat::KIND,
+    crate::jffs2::KIND,
+    crate::nilfs2::KIND,
+    crate::ubifs::KIND,
+    crate::yaffs2::KIND,
+];
 
 /// The file system of a name.
 ///
@@ -150,6 +163,26 @@ pub fn find_kind(name: &str) -> Result<&'static Kind, MountError> {
 }
 
 impl Kind {
+    /// Refuses a block device under a file system on raw NAND.
+    ///
+    /// # Errors
+    /// [`MountError::BlockDevice`].
+    pub fn check_block_device(&self, device: &BlockDeviceChoice) -> Result<(), MountError> {
+        if self.is_on_block_device || *device == BlockDeviceChoice::MtdBlock {
+            return Ok(());
+        }
+        let on_block_device = KINDS.iter().filter(|kind| kind.is_on_block_device);
+        let known: Vec<&str> = on_block_device.map(|kind| kind.name).collect();
+        Err(MountError::BlockDevice {
+            device: device.name().into(),
+            reason: format!(
+                "{} works on raw NAND itself; leave the block device out, or choose {}",
+                self.name,
+                known.join(" or ")
+            ),
+        })
+    }
+
     /// The name of the profile that is asked for.
     ///
     /// # Errors
@@ -194,10 +227,13 @@ mod tests {
         let nilfs2 = find_kind("nilfs2").expect("in the table");
         assert!(nilfs2.profiles.iter().all(|name| ::nilfs2::find_profile(name).is_some()));
         assert_eq!(nilfs2.profiles.len(), ::nilfs2::PROFILES.len());
+        let fat = find_kind("fat").expect("in the table");
+        assert!(fat.profiles.iter().all(|name| ::fat::find_profile(name).is_some()));
+        assert_eq!(fat.profiles.len(), ::fat::PROFILES.len());
         let error = find_kind("yaffs").expect_err("unknown").to_string();
         assert_eq!(
             error,
-            "there is no file system `yaffs`: jffs2, nilfs2, ubifs, yaffs2 are known"
+            "there is no file system `yaffs`: fat, jffs2, nilfs2, ubifs, yaffs2 are known"
         );
     }
 }

@@ -6,7 +6,9 @@
 //! above it.
 
 mod any;
+mod block_device;
 mod block_path;
+mod fat;
 mod jffs2;
 mod kind;
 mod machine;
@@ -15,7 +17,9 @@ mod ubifs;
 mod yaffs2;
 
 pub use any::AnyFileSystem;
+pub use block_device::{BlockDeviceChoice, MTDBLOCK};
 pub use block_path::{BlockPath, BlockRequest};
+pub use fat::FatMount;
 pub use kind::{KINDS, Kind, MountError, MountRequest, UbiRequest, find_kind};
 pub use machine::{Driver, Machine, Mounted, Outcome, run};
 pub use nilfs2::Nilfs2Mount;

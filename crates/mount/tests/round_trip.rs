@@ -16,6 +16,10 @@ fn driver() -> Driver {
     Driver::of_tool(find_layout("linux-large").expect("in the table"))
 }
 
+fn has_owners_and_links(kind: &mount::Kind) -> bool {
+    kind.name != "fat"
+}
+
 async fn fill(machine: &Machine, kind: &'static mount::Kind, request: &MountRequest) -> Manifest {
     let mounted = machine.mount(kind, request).await.expect("a blank device mounts");
     let (vfs, root) = (&mounted.vfs, machine.root(1));
@@ -24,9 +28,11 @@ async fn fill(machine: &Machine, kind: &'static mount::Kind, request: &MountRequ
     let file = vfs.open(&root, b"d/f", options).await.expect("opened");
     vfs.write(&root, &file, 5000, &vec![7; 20_000]).await.expect("written");
     vfs.close(&root, file).await.expect("closed");
-    vfs.make(&root, b"l", NewInode::Symlink(b"d/f")).await.expect("made");
-    let changes = Changes { uid: Some(12), ..Changes::default() };
-    vfs.change(&root, b"d/f", &changes).await.expect("changed");
+    if has_owners_and_links(kind) {
+        vfs.make(&root, b"l", NewInode::Symlink(b"d/f")).await.expect("made");
+        let changes = Changes { uid: Some(12), ..Changes::default() };
+        vfs.change(&root, b"d/f", &changes).await.expect("changed");
+    }
     vfs.sync().await.expect("synced");
     let manifest = Manifest::of(&*mounted.file_system).await.expect("it lists");
     mounted.unmount().await.expect("unmounted");
@@ -58,7 +64,7 @@ fn what_is_written_is_there_after_the_next_mount() {
                 manifest.rows.iter().find(|row| row.path == "d/f").cloned().expect("there")
             };
             assert_eq!(file(&found), file(&written), "{} {profile}", kind.name);
-            assert_eq!(file(&found).uid, 12);
+            assert_eq!(file(&found).uid == 12, has_owners_and_links(kind), "{}", kind.name);
             assert_eq!(findings, Vec::<String>::new(), "{} {profile}", kind.name);
         }
     }

@@ -3,7 +3,7 @@
 use crate::{NandlabError, failed};
 use board::Board;
 use harness::{HarnessError, Record, Setup, counts_csv, sequence};
-use mount::{Driver, MountRequest, UbiRequest, find_kind};
+use mount::{BlockDeviceChoice, BlockRequest, Driver, MountRequest, UbiRequest, find_kind};
 use mtd::LAYOUTS;
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -30,6 +30,8 @@ struct Arguments {
     /// Where UBI's volume identifier headers stand, unless a line says otherwise.
     vid_hdr_offset: Option<u32>,
     profile: Option<String>,
+    /// Block device under file systems that want one.
+    block_device: Option<String>,
     board: Option<String>,
     image: Option<PathBuf>,
     seed: u64,
@@ -161,7 +163,13 @@ impl Arguments {
         if let Some(kind) = kind {
             kind.profile(self.profile.as_deref()).map_err(|error| format!("--profile: {error}"))?;
         }
+        let mut block = BlockRequest::default();
+        if let Some(name) = &self.block_device {
+            let found = BlockDeviceChoice::find(name);
+            block.device = found.map_err(|error| format!("--block-device: {error}"))?;
+        }
         let request = MountRequest {
+            block,
             profile: self.profile.clone(),
             has_write_back: (1..NEVER_CENTISECS).contains(&self.dirty_writeback_centisecs),
             seed: self.seed,

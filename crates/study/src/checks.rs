@@ -1,6 +1,7 @@
 //! Everything about a study that can be found wrong before it runs.
 
 use crate::StudyError;
+use crate::block_choice::check_block_device;
 use crate::ftl_device::{find_layer, resolve};
 use crate::iozone::{check_iozone_study, iozone_axes};
 use crate::jobs::{check_kernel_study, jobs_axes, kernel_axes};
@@ -34,6 +35,7 @@ impl Study {
             return Err(StudyError::unknown("workload", &self.workload.kind, names()));
         };
         self.check_workload(kind)?;
+        check_block_device(self)?;
         if self.is_of_kernel() {
             check_kernel_study(self)?;
         }

@@ -5,6 +5,7 @@
 //! streams. Runs of one study go side by side, and their results are put in the order of the plan,
 //! so that the digest does not depend on the number of workers.
 
+mod block_choice;
 mod checks;
 mod error;
 mod explain;

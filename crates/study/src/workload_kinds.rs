@@ -53,7 +53,7 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
     WorkloadEntry {
         name: RAW_NAND,
         summary: "tests of file systems on raw NAND, named by the axis `test`: [host] and [rooms]",
-        keys: &["options"],
+        keys: &["options", "capacity_bytes"],
     },
     WorkloadEntry {
         name: "sequential",

@@ -31,6 +31,7 @@ def script(
     part: str | None = None,
     blocks: int | None = None,
     profile: str | None = None,
+    block_device: str | None = None,
     board: str | None = None,
     image: Path | None = None,
     dump: Path | None = None,
@@ -63,6 +64,9 @@ def script(
         Blocks of the device, in place of the part's own number; fewer are a partition of the chip.
     profile
         Kernel or library whose habits the file system has, such as linux-6.12.
+    block_device
+        Under FAT and NILFS2: a device (see `nandlab list devices`) or a device file, which comes
+        as it is delivered; mtdblock, which makes the chip a block device, if left out.
     board
         Host (see `nandlab list boards`) or a board file; one that costs no time if left out.
     image
@@ -106,7 +110,7 @@ def script(
         natural_number("--blocks", blocks)
     shown, text = read_script(file)
     if place == "kernel":
-        _refuse_in_kernel(board=board, part=part, seq=seq)
+        _refuse_in_kernel(board=board, block_device=block_device, part=part, seq=seq)
     elif manifest is not None:
         raise NandlabError("--manifest: only a kernel writes one; give --in kernel")
     natural_number("--seed", seed, least=0, bits=64)
@@ -141,6 +145,7 @@ def script(
                     "blocks": blocks,
                     "vid_hdr_offset": vid_hdr_offset,
                     "profile": profile,
+                    "block_device": block_device,
                     "board": board,
                     "image": _path(image),
                     "seed": seed,
@@ -159,7 +164,9 @@ def script(
     return 0
 
 
-def _refuse_in_kernel(*, board: str | None, part: str | None, seq: Path | None) -> None:
+def _refuse_in_kernel(
+    *, board: str | None, block_device: str | None, part: str | None, seq: Path | None
+) -> None:
     from nandlab.errors import NandlabError
     from nandlab.kernel_script import PART
 
@@ -167,6 +174,8 @@ def _refuse_in_kernel(*, board: str | None, part: str | None, seq: Path | None) 
         raise NandlabError(f"--part {part}: the chip of --in kernel is {PART}; leave --part out")
     if board is not None:
         raise NandlabError("--board: the host of --in kernel is the emulated machine; leave it out")
+    if block_device is not None:
+        raise NandlabError("--block-device: --in kernel has the file system on its raw NAND only")
     if seq is not None:
         raise NandlabError(
             "--seq: the log of the kernel's chip does not tell reads from changes of the column; "

@@ -1,17 +1,27 @@
 //! From a study file and a combination of axis values to a run of IOzone.
 
 use crate::StudyError;
+use crate::block_choice::{block_of, check_history};
 use crate::flash_history::{FRESH, FlashPlan};
 use crate::raw_host::{RawHost, check_flash_states};
-use crate::scheduler_choice::scheduler_of;
 use crate::study_file::Study;
 use iozone::{Contents, Options};
 use mount::BlockRequest;
 use std::collections::BTreeMap;
 
 /// Axes that mean something to such a study; all others only fill in the options of IOzone.
-const IOZONE_AXES: [&str; 9] =
-    ["board", "cache", "data", "file_system", "flash", "part", "passes", "profile", "scheduler"];
+const IOZONE_AXES: [&str; 10] = [
+    "block_device",
+    "board",
+    "cache",
+    "data",
+    "file_system",
+    "flash",
+    "part",
+    "passes",
+    "profile",
+    "scheduler",
+];
 
 /// Times that IOzone may be run in a row.
 const PASSES_MAX: u32 = 100;
@@ -24,7 +34,7 @@ pub(crate) struct IozoneRun {
     pub(crate) options: Options,
     /// Times that IOzone is run in a row; the times of a test are summed.
     pub(crate) passes: u32,
-    /// Scheduler of the block device, if the file system stands on one.
+    /// The block device and its scheduler, if the file system stands on one.
     pub(crate) block: BlockRequest,
     /// What tells this run from others that do other work. The scheduler is not in it for a file system
     /// on raw NAND, which submits no bio.
@@ -69,15 +79,10 @@ pub(crate) fn plan_iozone(
 ) -> Result<IozoneRun, StudyError> {
     let value = |axis: &str| values.get(axis).copied();
     let host = RawHost::of(study, values)?;
-    let block = match value("scheduler") {
-        Some(name) => {
-            let (scheduler, settings) = scheduler_of(study, name, "")?;
-            BlockRequest { scheduler, settings }
-        }
-        None => BlockRequest::default(),
-    };
+    let block = block_of(study, values, host.kind)?;
     let options = options_of(study, values)?;
     let flash = host.flash(study, value("flash").unwrap_or(FRESH))?;
+    check_history(&block, flash.history.is_some())?;
     let passes = value("passes").unwrap_or("1");
     let Some(passes) = passes.parse().ok().filter(|count| (1..=PASSES_MAX).contains(count)) else {
         return wrong("axes.passes", format!("`{passes}` must be a number, 1 to {PASSES_MAX}"));

@@ -19,6 +19,10 @@ pub struct Host {
     /// Catalogue name of the device, unless `device` is an axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// Block device under file systems, unless `block_device` is an axis: `mtdblock`, which is also
+    /// meant if nothing is said, a catalogue name, or a device file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_device: Option<String>,
     /// Bytes at the end of the device that hold the files of the jobs. They are written before the
     /// jobs run, as everything before them is.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -23,6 +23,7 @@ impl RawNandRun {
             profile: Some(self.host.profile.to_owned()),
             options: self.mount_options.clone(),
             seed,
+            block: self.block.clone(),
             ..MountRequest::default()
         }
     }
@@ -114,7 +115,9 @@ impl Boot {
     pub(super) async fn mechanism(&self) -> Vec<Metric> {
         let file_system = &self.mounted.file_system;
         let mut metrics = match &**file_system {
-            AnyFileSystem::Jffs2(_) | AnyFileSystem::Nilfs2(_) => Vec::new(),
+            AnyFileSystem::Fat(_) | AnyFileSystem::Jffs2(_) | AnyFileSystem::Nilfs2(_) => {
+                Vec::new()
+            }
             AnyFileSystem::Ubifs(mount) => {
                 let done = mount.file_system.statistics();
                 vec![

@@ -3,12 +3,14 @@
 mod benchmark;
 mod boot;
 mod burst;
+mod copy_delete;
 mod files;
 mod ledger;
 mod mounting;
 mod plan;
 mod spec;
 mod test_table;
+mod traffic;
 
 pub(crate) use plan::{RAW_NAND_AXES, RawNandRun, check_raw_nand_study, plan_raw_nand};
 pub use spec::Room;

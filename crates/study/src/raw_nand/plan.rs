@@ -3,31 +3,39 @@
 use super::spec::Room;
 use super::test_table::{TESTS, Test};
 use crate::StudyError;
+use crate::block_choice::{block_of, check_history};
 use crate::flash_history::{FRESH, FlashPlan};
 use crate::iozone::options_of;
 use crate::raw_host::{RawHost, check_flash_states};
 use crate::study_file::Study;
+use files::FileSet;
 use iozone::Options;
+use mount::BlockRequest;
 use std::collections::BTreeMap;
 
 /// Axes of such a study.
-pub(crate) const RAW_NAND_AXES: [&str; 12] = [
+pub(crate) const RAW_NAND_AXES: [&str; 16] = [
+    "block_device",
     "board",
     "data",
     "file_mib",
+    "file_set",
     "file_system",
     "files",
     "flash",
+    "operations",
     "part",
     "profile",
     "rate_kib_per_s",
     "room",
+    "scheduler",
     "test",
     "written_mib",
 ];
 
 /// Axes that only some tests have.
-const AXES_OF_TESTS: [&str; 5] = ["data", "file_mib", "files", "rate_kib_per_s", "written_mib"];
+const AXES_OF_TESTS: [&str; 7] =
+    ["data", "file_mib", "file_set", "files", "operations", "rate_kib_per_s", "written_mib"];
 
 /// Value of an axis that means nothing to a test.
 const NOT_ASKED: &str = "-";
@@ -41,10 +49,18 @@ pub(crate) struct RawNandRun {
     pub(crate) test: &'static Test,
     pub(crate) host: RawHost,
     pub(crate) flash: FlashPlan,
+    /// The block device and its scheduler, if the file system stands on one.
+    pub(crate) block: BlockRequest,
     /// Options of the mount.
     pub(crate) mount_options: Vec<String>,
     /// IOzone's command line; of no use to other tests.
     pub(crate) benchmark: Option<Options>,
+    /// Files that are copied and deleted.
+    pub(crate) file_set: Option<FileSet>,
+    /// Copies and deletions.
+    pub(crate) operations: u32,
+    /// Room that copied files may take, if it is said.
+    pub(crate) capacity_bytes: Option<u64>,
     /// Files that are made.
     pub(crate) files: u32,
     /// Rate at which the application writes.
@@ -110,6 +126,12 @@ pub(crate) fn plan_raw_nand(
         Some(history) => host.flash_with(Some(history), room_name),
         None => host.flash(study, flash_name)?,
     };
+    let block = block_of(study, values, host.kind)?;
+    check_history(&block, flash.history.is_some())?;
+    if !test.has_block_device && block.device != mount::BlockDeviceChoice::MtdBlock {
+        let reason = format!("test `{}` needs the chip itself: leave it at `mtdblock`", test.name);
+        return wrong("block_device", reason);
+    }
     let number = |axis: &str| count(values, axis);
     let benchmark = match test.needs_options {
         true if study.workload.options.is_none() => {
@@ -123,6 +145,10 @@ pub(crate) fn plan_raw_nand(
         flash,
         mount_options: room.mount_options,
         benchmark,
+        block,
+        file_set: file_set(values)?,
+        operations: number("operations")?,
+        capacity_bytes: study.workload.capacity_bytes,
         files: number("files")?,
         rate_kib_per_s: number("rate_kib_per_s")?,
         written_bytes: u64::from(number("written_mib")?) << 20,
@@ -144,6 +170,13 @@ fn check_axes(test: &Test, values: &BTreeMap<&str, &str>) -> Result<(), StudyErr
         }
     }
     Ok(())
+}
+
+/// The file set on an axis; none where the axis means nothing.
+fn file_set(values: &BTreeMap<&str, &str>) -> Result<Option<FileSet>, StudyError> {
+    let name = values.get("file_set").copied().filter(|value| *value != NOT_ASKED);
+    let found = name.map(FileSet::named).transpose();
+    found.or_else(|reason| wrong("axes.file_set", reason))
 }
 
 /// A whole number on an axis; 0 where the axis means nothing.

@@ -1,7 +1,7 @@
 //! The tests by name.
 
 use super::plan::RawNandRun;
-use super::{benchmark, burst, files, mounting};
+use super::{benchmark, burst, copy_delete, files, mounting};
 use crate::StudyError;
 use crate::flash_history::PreparedFlash;
 use crate::results::TestRow;
@@ -30,6 +30,9 @@ pub(crate) struct Test {
     pub(crate) axes: &'static [&'static str],
     /// IOzone's command line says what is done.
     pub(crate) needs_options: bool,
+    /// File systems may stand on another block device than `mtdblock`: all is done on one machine, and
+    /// no history is needed.
+    pub(crate) has_block_device: bool,
     pub(crate) carry_out: Carry,
 }
 
@@ -40,13 +43,23 @@ pub(crate) const TESTS: &[Test] = &[
         summary: "an application writes at a rate; the power is cut; what is left of what it was told",
         axes: &["rate_kib_per_s"],
         needs_options: false,
+        has_block_device: false,
         carry_out: burst::run_burst,
+    },
+    Test {
+        name: "copy-delete",
+        summary: "the file workload of captured traces: a directory is filled, files are copied and deleted",
+        axes: &["file_set", "operations"],
+        needs_options: false,
+        has_block_device: true,
+        carry_out: copy_delete::run_copy_delete,
     },
     Test {
         name: "files",
         summary: "kernel memory with many files of 1 KiB: made, mounted anew, all touched",
         axes: &["files"],
         needs_options: false,
+        has_block_device: false,
         carry_out: files::run_files,
     },
     Test {
@@ -54,6 +67,7 @@ pub(crate) const TESTS: &[Test] = &[
         summary: "IOzone: writes without fsync, first read cold, re-read warm, random writes twice",
         axes: &["data", "file_mib"],
         needs_options: true,
+        has_block_device: false,
         carry_out: benchmark::run_benchmark,
     },
     Test {
@@ -61,6 +75,7 @@ pub(crate) const TESTS: &[Test] = &[
         summary: "time of a mount after an orderly unmount; of UBI's attach, too",
         axes: &[],
         needs_options: false,
+        has_block_device: false,
         carry_out: mounting::run_mount,
     },
     Test {
@@ -68,6 +83,7 @@ pub(crate) const TESTS: &[Test] = &[
         summary: "time of a mount after the power was cut while a file was being written",
         axes: &["written_mib"],
         needs_options: false,
+        has_block_device: false,
         carry_out: mounting::run_mount_after_cut,
     },
 ];

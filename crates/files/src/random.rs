@@ -2,7 +2,7 @@
 
 /// A xoshiro256++ generator; equal seeds give equal streams on every machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Random {
+pub struct Random {
     state: [u64; 4],
 }
 
@@ -11,14 +11,14 @@ impl Random {
     ///
     /// The state is filled by splitmix64, started at the seed plus the stream number multiplied
     /// by an odd constant, so that streams of one seed do not overlap in practice.
-    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+    pub fn new(seed: u64, stream: u64) -> Self {
         let mut counter = seed.wrapping_add(stream.wrapping_mul(0xd134_2543_de82_ef95));
         let state = std::array::from_fn(|_| splitmix64(&mut counter));
         Self { state }
     }
 
     /// The next 64 random bits.
-    pub(crate) fn next_u64(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
         let result = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
         let (c, d) = (c ^ a, d ^ b);
@@ -28,25 +28,26 @@ impl Random {
 
     /// A number in `0..bound`, by the high half of a 64 by 64 bit product.
     ///
-    /// Panics when `bound` is zero.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    /// # Panics
+    /// When `bound` is zero.
+    pub fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "a random number below zero was asked for");
         let product = u128::from(self.next_u64()) * bound as u128;
         usize::try_from(product >> 64).expect("the result is below a usize")
     }
 
     /// True or false, one half each.
-    pub(crate) fn coin(&mut self) -> bool {
+    pub fn coin(&mut self) -> bool {
         self.next_u64() >> 63 == 0
     }
 
     /// A number in `0.0..1.0` of 53 random bits.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// A normally distributed number, by the Box-Muller transform.
-    pub(crate) fn normal(&mut self, mean: f64, standard_deviation: f64) -> f64 {
+    pub fn normal(&mut self, mean: f64, standard_deviation: f64) -> f64 {
         let radius = (-2.0 * libm::log(1.0 - self.unit())).sqrt();
         let angle = std::f64::consts::TAU * self.unit();
         mean + standard_deviation * radius * libm::cos(angle)

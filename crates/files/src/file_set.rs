@@ -7,21 +7,21 @@ const MIB: u64 = 1024 * KIB;
 
 /// How the sizes of a file set are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FileSet {
+pub struct FileSet {
     /// Name on the command line and, in capitals, the file extension.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Files are drawn until their sizes add up to this.
-    pub(crate) total_bytes: u64,
+    pub total_bytes: u64,
     /// Mean of the normal distribution of sizes.
-    pub(crate) mean_bytes: u64,
+    pub mean_bytes: u64,
     /// Standard deviation of the normal distribution of sizes.
-    pub(crate) standard_deviation_bytes: u64,
+    pub standard_deviation_bytes: u64,
     /// Smaller draws are raised to this.
-    pub(crate) minimum_bytes: u64,
+    pub minimum_bytes: u64,
 }
 
 /// Every file set the workload knows.
-pub(crate) const FILE_SETS: [FileSet; 2] = [
+pub const FILE_SETS: [FileSet; 2] = [
     FileSet {
         name: "jpg",
         total_bytes: 150 * MIB,
@@ -41,8 +41,9 @@ pub(crate) const FILE_SETS: [FileSet; 2] = [
 impl FileSet {
     /// The file set called `name`.
     ///
-    /// Fails when no file set has this name; the message lists those there are.
-    pub(crate) fn named(name: &str) -> Result<Self, String> {
+    /// # Errors
+    /// When no file set has this name; the message lists those there are.
+    pub fn named(name: &str) -> Result<Self, String> {
         FILE_SETS.into_iter().find(|set| set.name == name).ok_or_else(|| {
             let known = FILE_SETS.map(|set| set.name).join(" or ");
             format!("unknown file set {name}: use {known}")
@@ -50,7 +51,7 @@ impl FileSet {
     }
 
     /// The size in bytes of every file, drawn from `seed`.
-    pub(crate) fn sizes_bytes(&self, seed: u64) -> Vec<u64> {
+    pub fn sizes_bytes(&self, seed: u64) -> Vec<u64> {
         let mut random = Random::new(seed, 0);
         let mut sizes_bytes = Vec::new();
         let mut total_bytes = 0;
@@ -63,7 +64,7 @@ impl FileSet {
     }
 
     /// The name of the file with this index, in the 8.3 form that takes one directory entry in FAT.
-    pub(crate) fn file_name(&self, index: usize) -> String {
+    pub fn file_name(&self, index: usize) -> String {
         format!("FILE{index:04}.{}", self.name.to_uppercase())
     }
 

@@ -4,7 +4,7 @@ use crate::random::Random;
 
 /// What an operation does to its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Create the file, write all of it, make it durable.
     Copy,
     /// Remove the file.
@@ -13,7 +13,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// The word for this kind in the list of operations.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Copy => "copy",
             Self::Delete => "delete",
@@ -34,7 +34,7 @@ enum State {
 /// Room is counted here, in whole clusters, and not asked of the file system, so that the drawn
 /// operations depend only on the seed.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     sizes_bytes: Vec<u64>,
     states: Vec<State>,
     cluster_bytes: u64,
@@ -43,28 +43,28 @@ pub(crate) struct Table {
 
 impl Table {
     /// A table of absent files on a disk with `free_bytes` of room in clusters of `cluster_bytes`.
-    pub(crate) fn new(sizes_bytes: Vec<u64>, free_bytes: u64, cluster_bytes: u64) -> Self {
+    pub fn new(sizes_bytes: Vec<u64>, free_bytes: u64, cluster_bytes: u64) -> Self {
         let states = vec![State::Absent; sizes_bytes.len()];
         Self { sizes_bytes, states, cluster_bytes, free_bytes }
     }
 
     /// The size of a file in bytes.
-    pub(crate) fn size_bytes(&self, file: usize) -> u64 {
+    pub fn size_bytes(&self, file: usize) -> u64 {
         self.sizes_bytes[file]
     }
 
     /// The room left in bytes.
-    pub(crate) const fn free_bytes(&self) -> u64 {
+    pub const fn free_bytes(&self) -> u64 {
         self.free_bytes
     }
 
-    /// How many files are there in all.
-    pub(crate) const fn len(&self) -> usize {
+    /// How many files there are in all.
+    pub const fn files(&self) -> usize {
         self.sizes_bytes.len()
     }
 
     /// True when this absent file fits into the room left.
-    pub(crate) fn fits(&self, file: usize) -> bool {
+    pub fn fits(&self, file: usize) -> bool {
         self.occupied_bytes(file) <= self.free_bytes
     }
 
@@ -72,7 +72,7 @@ impl Table {
     ///
     /// Copy and delete are equally likely. A copy that does not fit becomes a delete, and a kind
     /// without a candidate becomes the other one.
-    pub(crate) fn draw(&mut self, random: &mut Random) -> Option<(Kind, usize)> {
+    pub fn draw(&mut self, random: &mut Random) -> Option<(Kind, usize)> {
         let copy_first = random.coin();
         let drawn = if copy_first {
             self.draw_copy(random).or_else(|| self.draw_delete(random))
@@ -86,7 +86,7 @@ impl Table {
     }
 
     /// Marks a file busy and, for a copy, takes its room.
-    pub(crate) fn begin(&mut self, kind: Kind, file: usize) {
+    pub fn begin(&mut self, kind: Kind, file: usize) {
         self.states[file] = State::Busy;
         if kind == Kind::Copy {
             self.free_bytes -= self.occupied_bytes(file);
@@ -94,7 +94,7 @@ impl Table {
     }
 
     /// Ends an operation that `begin` started; a delete gives its room back only now.
-    pub(crate) fn finish(&mut self, kind: Kind, file: usize) {
+    pub fn finish(&mut self, kind: Kind, file: usize) {
         match kind {
             Kind::Copy => self.states[file] = State::Present,
             Kind::Delete => {

@@ -1,0 +1,70 @@
+//! The block device and its scheduler under a file system, from the axes of a study.
+
+use crate::StudyError;
+use crate::scheduler_choice::scheduler_of;
+use crate::study_file::Study;
+use mount::{BlockDeviceChoice, BlockRequest, Kind, MTDBLOCK};
+use std::collections::BTreeMap;
+
+const AXIS: &str = "block_device";
+
+fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
+    Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
+}
+
+/// Refuses `host.block_device` in studies without file systems.
+///
+/// # Errors
+/// That it means nothing.
+pub(crate) fn check_block_device(study: &Study) -> Result<(), StudyError> {
+    let is_given = study.host.as_ref().is_some_and(|host| host.block_device.is_some());
+    if is_given && !study.has_file_systems() {
+        let kind = &study.workload.kind;
+        return wrong("host.block_device", format!("means nothing to workload kind `{kind}`"));
+    }
+    Ok(())
+}
+
+/// What a combination of axis values names: a device of `devices/`, a device file beside the study,
+/// or `mtdblock`; a scheduler or variant.
+///
+/// # Errors
+/// Names that do not exist, with a suggestion; a device under a file system that works on raw NAND.
+pub(crate) fn block_of(
+    study: &Study,
+    values: &BTreeMap<&str, &str>,
+    kind: &'static Kind,
+) -> Result<BlockRequest, StudyError> {
+    let mut block = match values.get("scheduler") {
+        Some(name) => {
+            let (scheduler, settings) = scheduler_of(study, name, "")?;
+            BlockRequest { settings, ..BlockRequest::new(scheduler) }
+        }
+        None => BlockRequest::default(),
+    };
+    let host = study.host.as_ref();
+    let of_host = host.and_then(|host| host.block_device.as_deref());
+    let name = values.get(AXIS).copied().or(of_host).unwrap_or(MTDBLOCK);
+    let beside = study.folder.join(name);
+    let path = if beside.is_file() { beside.display().to_string() } else { name.to_owned() };
+    block.device =
+        BlockDeviceChoice::find(&path).or_else(|error| wrong(AXIS, error.to_string()))?;
+    kind.check_block_device(&block.device).or_else(|error| wrong(AXIS, error.to_string()))?;
+    if block.device != BlockDeviceChoice::MtdBlock {
+        block.max_sectors = host.map(|host| host.max_sectors_kb * 2);
+    }
+    Ok(block)
+}
+
+/// A history is one of the chip: another device comes as it is delivered.
+///
+/// # Errors
+/// If there is a history and another device.
+pub(crate) fn check_history(block: &BlockRequest, has_history: bool) -> Result<(), StudyError> {
+    if has_history && block.device != BlockDeviceChoice::MtdBlock {
+        let device = block.device.name();
+        let reason = format!("a history is one of raw NAND; `{device}` can only be `fresh`");
+        return wrong("flash", reason);
+    }
+    Ok(())
+}
