@@ -1,0 +1,167 @@
+//! The bios that scripts cause here are those that blktrace recorded of Linux 6.12: for each line as many
+//! logs, of the same size, at the same place, in the same order, from the same task and with the same flags.
+//!
+//! `python/tests/test_kernel_bios_nilfs2.py` makes the recordings in `data/bios` again.
+
+#[path = "support/recorder.rs"]
+mod recorder;
+mod support;
+
+use board::Board;
+use medium::MemoryMedium;
+use nilfs2::{
+    FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock, format,
+};
+use posix::FileSystem;
+use recorder::{Event, Recorder};
+use script::{Command, Harness, Runner, Step, parse};
+use sim::{Cpus, Sim, Simulation};
+use std::rc::Rc;
+use support::{profile, text};
+use vfs::Vfs;
+
+const EPOCH_S: u64 = 1_600_000_000;
+
+/// The disk of a script, from its first line.
+struct Disk {
+    mebibytes: u64,
+    segment_blocks: u32,
+    interval_s: u32,
+}
+
+impl Disk {
+    fn of_script(script: &str) -> Self {
+        let head = script.lines().next().expect("a first line");
+        let value = |name: &str| -> u32 {
+            let mut words = head.split(' ').filter_map(|word| word.strip_prefix(name));
+            let value = words.next().and_then(|rest| rest.strip_prefix('='));
+            value.expect(name).parse().expect("a number")
+        };
+        Self {
+            mebibytes: value("mebibytes").into(),
+            segment_blocks: value("segment_blocks"),
+            interval_s: value("interval_s"),
+        }
+    }
+
+    /// As mkfs.nilfs2 and nilfs-tune make it.
+    async fn make(&self) -> MemoryMedium {
+        let medium = MemoryMedium::new(4096, self.mebibytes << 20);
+        let fresh = FormatOptions {
+            blocks_per_segment: self.segment_blocks,
+            now_s: EPOCH_S,
+            ..FormatOptions::default()
+        };
+        format(&medium, &fresh).await.expect("it is made");
+        let size = self.mebibytes << 20;
+        for offset in [SUPERBLOCK_OFFSET, Superblock::second_offset(size)] {
+            let mut block = medium.block(offset / 4096);
+            let raw = &mut block[(offset % 4096) as usize..][..SUPERBLOCK_BYTES];
+            let superblock = Superblock::decode(raw).expect("it was just made");
+            raw.copy_from_slice(&Superblock { commit_interval: self.interval_s, ..superblock }.encode());
+            medium.set_block(offset / 4096, &block);
+        }
+        medium
+    }
+}
+
+/// A script under way.
+struct Session {
+    sim: Sim,
+    cpus: Rc<Cpus>,
+    recorder: Rc<Recorder>,
+    mounted: Option<(Nilfs2, Rc<Vfs<Nilfs2>>)>,
+}
+
+impl Session {
+    async fn command(&mut self, command: &Command) {
+        self.recorder.line.set(command.line);
+        match &command.step {
+            Step::Harness(Harness::MountGiven { .. }) => {
+                let options = MountOptions { epoch_s: EPOCH_S, ..MountOptions::new(profile()) };
+                let fs = Nilfs2::mount(
+                    &self.sim,
+                    self.cpus.clone(),
+                    self.recorder.clone(),
+                    options,
+                );
+                let fs = fs.await.expect("it mounts");
+                let board = Board::without_costs();
+                let vfs = Vfs::cached(&self.sim, &self.cpus, &Rc::new(board), Rc::new(fs.clone()));
+                self.mounted = Some((fs, Rc::new(vfs)));
+            }
+            Step::Harness(Harness::Unmount) => {
+                let (fs, _) = self.mounted.take().expect("it is mounted");
+                fs.unmount().await.expect("it unmounts");
+                self.recorder.forget_buffers();
+            }
+            step => {
+                let (_, vfs) = self.mounted.as_ref().expect("it is mounted");
+                if matches!(step, Step::Harness(Harness::DropCaches)) {
+                    vfs.drop_caches().await.expect("they are dropped");
+                    return;
+                }
+                let runner = Runner::new(&self.sim, vfs.clone(), EPOCH_S.cast_signed(), 1);
+                let done = runner.step(step).await;
+                done.unwrap_or_else(|error| panic!("line {}: {error}", command.line));
+            }
+        }
+    }
+}
+
+/// The bios of a script here.
+fn ours(name: &str) -> Vec<Event> {
+    let script = text(&format!("bios/{name}.ops"));
+    let disk = Disk::of_script(&script);
+    let commands = parse(&script).expect("a script");
+    let mut simulation = Simulation::new(1);
+    let sim = simulation.handle();
+    let cpus = Rc::new(Cpus::new(&sim, 1, 10_000_000));
+    let task = simulation.handle().spawn(async move {
+        let recorder = Rc::new(Recorder::new(disk.make().await));
+        let mut session = Session { sim: sim.clone(), cpus, recorder, mounted: None };
+        for command in &commands {
+            session.command(command).await;
+        }
+        session.recorder.take()
+    });
+    simulation.run();
+    task.try_take().expect("it came to its end")
+}
+
+/// The bios that were recorded.
+fn theirs(name: &str) -> Vec<Event> {
+    let table = text(&format!("bios/{name}.tsv"));
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let number = |index: usize| cells[index].parse::<u64>().expect("a number");
+        let (sector, bios) = (number(3), number(5));
+        let sectors = number(4) / bios;
+        let event = move |index: u64, line: usize, is_thread, rwbs: &str| Event {
+            line,
+            is_thread,
+            rwbs: rwbs.to_owned(),
+            sector: sector + index * sectors,
+            sectors,
+        };
+        let (line, is_thread, rwbs) = (number(0) as usize, cells[1] == "segctord", cells[2]);
+        (0..bios).map(|index| event(index, line, is_thread, rwbs)).collect::<Vec<_>>()
+    };
+    table.lines().skip(1).flat_map(row).collect()
+}
+
+#[test]
+fn dump() {
+    for name in ["small", "directories", "large", "reads", "timer"] {
+        for (what, events) in [("ours", ours(name)), ("theirs", theirs(name))] {
+            let lines: Vec<String> = events
+                .iter()
+                .map(|event| {
+                    let who = if event.is_thread { "thread" } else { "caller" };
+                    format!("{} {who} {} {} {}\n", event.line, event.rwbs, event.sector, event.sectors)
+                })
+                .collect();
+            std::fs::write(format!("/tmp/bios-{name}.{what}"), lines.concat()).unwrap();
+        }
+    }
+}
