@@ -12,7 +12,7 @@ from nandlab.vm.kernels import find_kernel
 from nandlab.vm.machine import Drive, Machine, run_machine
 from nandlab.vm.programs import MACHINE_PROGRAMS, require_programs
 
-HEAD = "line\tprocess\trwbs\tsector\tsectors\tbios"
+_HEAD = "line\tprocess\trwbs\tsector\tsectors\tbios"
 
 _PROGRAMS = ("blktrace", "mkfs.nilfs2", "nilfs-tune")
 _DEADLINE_S = 600.0
@@ -71,9 +71,8 @@ def trace_bios(
 ) -> dict[str, list[Bio]]:
     """Carry scripts out on NILFS2 over virtio-blk, each on a disk of its own; return the bios.
 
-    The flusher sleeps, and the disks say how often the file system's own timer makes a checkpoint.
-    The clock counts instructions and stands by while nothing runs, so that a busy host does not
-    make either of them late.
+    The flusher sleeps, and each disk says how often the file system's own timer makes a checkpoint,
+    so that a slow host adds none.
 
     Raises `VmUnavailable`, `VmRunError`, and `TraceError` for a trace with events missing.
     """
@@ -200,4 +199,17 @@ def to_table(bios: Iterable[Bio]) -> str:
         f"{first.sectors * count}\t{count}"
         for first, count in rows
     ]
-    return "\n".join([HEAD, *lines]) + "\n"
+    return "\n".join([_HEAD, *lines]) + "\n"
+
+
+def from_table(table: str) -> list[Bio]:
+    """Return the bios of a text that `to_table` wrote."""
+    bios = []
+    for row in table.splitlines()[1:]:
+        line, process, rwbs, *numbers = row.split("\t")
+        first, sectors, count = map(int, numbers)
+        each = sectors // count
+        bios += [
+            Bio(int(line), process, rwbs, first + index * each, each) for index in range(count)
+        ]
+    return bios

@@ -115,7 +115,8 @@ impl BlockMedium for Recorder {
             ("F", flags.is_durable),
             ("S", flags.is_sync),
         ];
-        let rwbs: String = letters.iter().filter(|(_, is)| *is).map(|(letter, _)| *letter).collect();
+        let rwbs: String =
+            letters.iter().filter(|(_, is)| *is).map(|(letter, _)| *letter).collect();
         self.note(&rwbs, first_block, (bytes.len() / self.block_bytes()) as u64, submitter);
         self.medium.write(first_block, bytes, flags, submitter)
     }
