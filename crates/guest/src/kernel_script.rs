@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-mod calls;
+pub(crate) mod calls;
 mod chip;
 mod plan;
 mod tree;
 mod ubi;
 
-use chip::{Chip, LogCounts, run};
+pub(crate) use chip::run;
+use chip::{Chip, LogCounts};
 pub(crate) use plan::{CHIP_BLOCKS, LineError, Plan, plan};
 use ubi::Ubi;
 

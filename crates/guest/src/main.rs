@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+mod block_script;
 mod kernel_script;
 mod workload;
 
@@ -22,7 +23,9 @@ const USAGE: &str = "usage:
       --capacity-bytes N --cluster-bytes N --marker PATH --log PATH
   nandlab-guest plan --file PATH [--fs NAME]
   nandlab-guest script --file PATH [--fs NAME] --blocks N --mount-point PATH --output PATH
-      --keep-going yes|no --dump yes|no [--image PATH] [--header-offset N]";
+      --keep-going yes|no --dump yes|no [--image PATH] [--header-offset N]
+  nandlab-guest block-script --file PATH --fs NAME --device PATH --mount-point PATH
+      --marker PATH";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -49,6 +52,7 @@ fn dispatch(arguments: &[String]) -> Result<(), String> {
         "run" => run(&options),
         "plan" => print_plan(&options),
         "script" => run_script(&options),
+        "block-script" => run_block_script(&options),
         _ => Err(format!("unknown verb {verb}\n{USAGE}")),
     }
 }
@@ -112,6 +116,18 @@ fn run_script(options: &Options) -> Result<(), String> {
     let Err((line, reason)) = done else { return Ok(()) };
     std::fs::write(output.join("refused"), format!("{line} {reason}\n"))
         .map_err(|error| error.to_string())
+}
+
+fn run_block_script(options: &Options) -> Result<(), String> {
+    let path = options.text("file")?;
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let setup = block_script::Setup {
+        file_system: options.text("fs")?.to_owned(),
+        device: options.text("device")?.to_owned(),
+        mount_point: options.text("mount-point")?.into(),
+        marker: options.text("marker")?.into(),
+    };
+    block_script::carry_out(&text, &setup).map_err(|reason| format!("{path}: {reason}"))
 }
 
 /// The `--name value` pairs of the command line.

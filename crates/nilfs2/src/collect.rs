@@ -112,11 +112,20 @@ impl Engine {
         run.build(submitter).await
     }
 
-    /// True if a checkpoint would show nothing new.
+    /// True if there is nothing to write a checkpoint for (`nilfs_segctor_confirm`).
+    ///
+    /// A metadata file whose map grows while its checkpoint is made, as the file of checkpoints does every
+    /// 21 of them, counts as dirty once more: logs are written, but leave the mark on the map
+    /// (`nilfs_mdt_fetch_dirty`).
     pub(crate) fn is_clean(&self) -> bool {
-        let is_dirty = |file: &Rc<File>| file.is_dirty.get();
-        if [&self.root.ifile, &self.cpfile, &self.sufile, &self.dat].into_iter().any(is_dirty) {
-            self.constructor.is_dirty.set(true);
+        let is_dirty = |file: &Rc<File>| {
+            let has_changed = file.map_has_changed.take();
+            file.is_dirty.get() || has_changed
+        };
+        for file in [&self.root.ifile, &self.cpfile, &self.sufile, &self.dat] {
+            if is_dirty(file) {
+                self.constructor.is_dirty.set(true);
+            }
         }
         self.dirty_files.borrow().is_empty()
             && !self.constructor.is_dirty.get()

@@ -79,6 +79,8 @@ pub(crate) struct LogPosition {
 pub(crate) struct Superblocks {
     /// Places and contents. A damaged second one is missing until the next mount that writes.
     pub(crate) pair: Vec<(u64, Superblock)>,
+    /// The blocks in which they stand, by number: they stay in memory while mounted (`ns_sbh`).
+    pub(crate) buffers: BTreeMap<u64, Vec<u8>>,
     /// Times one of them was written.
     pub(crate) writes: u64,
     /// When one was last written, seconds.

@@ -60,6 +60,8 @@ pub(crate) struct File {
     pub(crate) is_queued: Cell<bool>,
     /// Of metadata files: something in it is dirty.
     pub(crate) is_dirty: Cell<bool>,
+    /// Blocks came into its map or went since the constructor last looked (`NILFS_BMAP_DIRTY`).
+    pub(crate) map_has_changed: Cell<bool>,
     /// Only a checkpoint makes the last changes durable (`NILFS_I_INODE_SYNC`).
     pub(crate) needs_checkpoint: Cell<bool>,
     /// It has no names and no users: it is deleted once the constructor lets go of it.
@@ -78,6 +80,7 @@ impl File {
             nodes: Buffers::default(),
             is_queued: Cell::new(false),
             is_dirty: Cell::new(false),
+            map_has_changed: Cell::new(false),
             needs_checkpoint: Cell::new(false),
             is_forgotten: Cell::new(false),
         })

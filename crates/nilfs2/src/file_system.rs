@@ -320,12 +320,18 @@ impl FileSystem for Nilfs2 {
         if self.engine.is_read_only.get() {
             return Ok(());
         }
-        // Write-back of each dirty file comes first (`nilfs_writepages`), then a checkpoint.
-        let dirty = self.engine.dirty_files.borrow().clone();
-        for file in dirty {
-            if !file.dirty_data().is_empty() {
-                self.engine.sync_data(&file).await?;
+        if self.engine.options.profile.sync_writes_data_first {
+            // Write-back of each dirty file comes first (`nilfs_writepages`), then a checkpoint.
+            let dirty = self.engine.dirty_files.borrow().clone();
+            for file in dirty {
+                if !file.dirty_data().is_empty() {
+                    self.engine.sync_data(&file).await?;
+                }
             }
+        } else {
+            // The file of inodes became dirty with the first write, so it is visited first, and write-back
+            // of any of its pages is a checkpoint (`nilfs_mdt_write_folio`).
+            self.engine.make_checkpoint().await?;
         }
         // The VFS calls `sync_fs` twice; only the second time a checkpoint is waited for.
         self.engine.sync_superblock().await?;

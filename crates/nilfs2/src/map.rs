@@ -161,6 +161,7 @@ impl Engine {
         file.count_blocks(blocks, self.geometry.block_bytes);
         self.count_root_blocks(file, blocks);
         file.is_dirty.set(true);
+        file.map_has_changed.set(true);
         Ok(true)
     }
 
@@ -177,6 +178,7 @@ impl Engine {
         file.count_blocks(-blocks, self.geometry.block_bytes);
         self.count_root_blocks(file, -blocks);
         file.is_dirty.set(true);
+        file.map_has_changed.set(true);
         Ok(())
     }
 

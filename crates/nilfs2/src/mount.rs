@@ -8,7 +8,7 @@ use crate::file::File;
 use crate::map::Map;
 use crate::profile::MountOptions;
 use crate::records::{
-    CHECKPOINT_BYTES, Checkpoint, DAT_ENTRY_BYTES, IFILE_INODE, INODE_BYTES, Inode,
+    CHECKPOINT_BYTES, Checkpoint, DAT_ENTRY_BYTES, IFILE_INODE, INODE_BYTES, Inode, ROOT_INODE,
     SEGMENT_USAGE_BYTES,
 };
 use crate::recovery::{Found, LogReader, find_checkpoint};
@@ -19,6 +19,7 @@ use medium::{BlockMedium, MediumError, Submitter};
 use posix::Errno;
 use sim::{Cpus, Lock, RwLock, Sim};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use thiserror::Error;
 
@@ -56,6 +57,7 @@ async fn read_superblocks(medium: &dyn BlockMedium) -> Result<Superblocks, Mount
     let device_bytes = medium.size_bytes();
     let second = Superblock::second_offset(device_bytes);
     let mut found: Vec<(u64, Superblock)> = Vec::new();
+    let mut buffers = BTreeMap::new();
     let mut why = String::new();
     for offset in [SUPERBLOCK_OFFSET, second] {
         if offset < SUPERBLOCK_OFFSET || offset + SUPERBLOCK_BYTES as u64 > device_bytes {
@@ -75,6 +77,7 @@ async fn read_superblocks(medium: &dyn BlockMedium) -> Result<Superblocks, Mount
             Err(error) if why.is_empty() => why = error,
             Err(_) => {}
         }
+        buffers.insert(offset / BLOCK_BYTES, block);
     }
     if found.len() == 2 && found[1].1.last_checkpoint > found[0].1.last_checkpoint {
         found.swap(0, 1);
@@ -90,7 +93,7 @@ async fn read_superblocks(medium: &dyn BlockMedium) -> Result<Superblocks, Mount
         }
     }
     let written_s = found[0].1.written;
-    Ok(Superblocks { pair: found, writes: 0, written_s })
+    Ok(Superblocks { pair: found, buffers, writes: 0, written_s })
 }
 
 fn geometry(superblock: &Superblock, device_bytes: u64) -> Result<Geometry, MountError> {
@@ -215,16 +218,18 @@ pub(crate) async fn mount(
         let findings = engine.findings.borrow();
         MountError::Damaged(findings.first().map_or_else(|| error.to_string(), String::clone))
     };
+    let counts = engine.segment_counts().await.map_err(|error| damaged(&engine, error))?;
+    engine.clean_segments.set(counts.clean.min(geometry.segments));
     let shown = wanted.unwrap_or(newest);
     let checkpoint = engine.checkpoint(shown).await.map_err(|error| damaged(&engine, error))?;
     let checkpoint = checkpoint.ok_or(MountError::UnknownCheckpoint(shown))?;
     engine.root = root_of(sim, &checkpoint);
-    let counts = engine.segment_counts().await.map_err(|error| damaged(&engine, error))?;
-    engine.clean_segments.set(counts.clean.min(geometry.segments));
     let engine = Rc::new(engine);
     if !is_valid && !is_old && !engine.options.skips_recovery {
         recover(&engine, &reader, &found).await.map_err(|error| damaged(&engine, error))?;
     }
+    // The root directory's inode (`nilfs_get_root_dentry`); if it is damaged, whoever looks it up is told.
+    let _ = engine.file(ROOT_INODE).await;
     if !is_read_only && !engine.is_read_only.get() {
         begin(&engine, !is_valid).await.map_err(|error| damaged(&engine, error))?;
     }

@@ -14,6 +14,9 @@ pub struct Profile {
     /// `fsync` first writes the file's data as `fdatasync` does (`filemap_write_and_wait` before the
     /// file system is called).
     pub fsync_writes_data_first: bool,
+    /// `sync` first writes the data of each file as `fdatasync` does. Later the metadata files are among
+    /// those that write-back visits, and a checkpoint precedes all.
+    pub sync_writes_data_first: bool,
     /// The cleaner runs between two limits of clean segments; else all the time.
     pub cleaner_has_limits: bool,
 }
@@ -28,6 +31,7 @@ pub const PROFILES: &[Profile] = &[
         second_superblock_interval_s: Some(60),
         flushes: false,
         fsync_writes_data_first: true,
+        sync_writes_data_first: true,
         cleaner_has_limits: false,
     },
     Profile {
@@ -35,6 +39,7 @@ pub const PROFILES: &[Profile] = &[
         second_superblock_interval_s: Some(60),
         flushes: true,
         fsync_writes_data_first: true,
+        sync_writes_data_first: true,
         cleaner_has_limits: true,
     },
     Profile {
@@ -42,6 +47,7 @@ pub const PROFILES: &[Profile] = &[
         second_superblock_interval_s: None,
         flushes: true,
         fsync_writes_data_first: false,
+        sync_writes_data_first: false,
         cleaner_has_limits: true,
     },
     Profile {
@@ -49,6 +55,7 @@ pub const PROFILES: &[Profile] = &[
         second_superblock_interval_s: None,
         flushes: true,
         fsync_writes_data_first: false,
+        sync_writes_data_first: false,
         cleaner_has_limits: true,
     },
 ];

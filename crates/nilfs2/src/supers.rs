@@ -147,9 +147,16 @@ impl Engine {
     ) -> Result<(), Errno> {
         let block_bytes = self.geometry.block_bytes;
         let (block, at) = (offset / block_bytes, (offset % block_bytes) as usize);
-        let read = self.medium.read(block, 1, submitter).await;
-        let mut bytes = read.map_err(|error| self.failed(error))?;
+        let known = self.superblocks.borrow().buffers.get(&block).cloned();
+        let mut bytes = if let Some(bytes) = known {
+            bytes
+        } else {
+            // It could not be read by the mount.
+            let read = self.medium.read(block, 1, submitter).await;
+            read.map_err(|error| self.failed(error))?
+        };
         bytes[at..at + SUPERBLOCK_BYTES].copy_from_slice(&superblock.encode());
+        self.superblocks.borrow_mut().buffers.insert(block, bytes.clone());
         let taken = self.medium.write(block, bytes, flags, submitter).await;
         let pending = taken.map_err(|error| self.failed(error))?;
         pending.await.map_err(|error| self.failed(error))

@@ -21,11 +21,13 @@ PACKAGES = {
     "lssu": "nilfs-tools",
     "make": "make",
     "mkfs.ext4": "e2fsprogs",
+    "mkfs.nilfs2": "nilfs-tools",
     "mkfs.ntfs": "ntfs-3g",
     "mkfs.vfat": "dosfstools",
     "modprobe": "kmod",
     "nanddump": "mtd-utils",
     "nandwrite": "mtd-utils",
+    "nilfs-tune": "nilfs-tools",
     "qemu-system-x86_64": "qemu-system-x86",
     "zstd": "zstd",
 }

@@ -1,0 +1,61 @@
+//! Scripts of system calls, carried out by the kernel of the machine on a file system on a disk whose
+//! bios are being traced.
+
+use crate::kernel_script::{calls, run};
+use script::{Command, Harness, Step, with_mounts};
+use std::io;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// What a script runs on.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// The file system of `mount -`, in the kernel's words.
+    pub(crate) file_system: String,
+    /// The disk.
+    pub(crate) device: String,
+    /// Existing directory to mount on.
+    pub(crate) mount_point: PathBuf,
+    /// File of the trace that takes messages in; each line is announced there before it begins.
+    pub(crate) marker: PathBuf,
+}
+
+/// Carries a script out. One that neither mounts nor unmounts is mounted before its first line and
+/// unmounted after its last. Access times are not kept.
+///
+/// # Errors
+/// The line that could not be carried out, with its number.
+pub(crate) fn carry_out(text: &str, setup: &Setup) -> Result<(), String> {
+    let commands = script::parse(text).map_err(|error| error.to_string())?;
+    for command in with_mounts(commands) {
+        setup.command(&command).map_err(|error| format!("line {}: {error}", command.line))?;
+    }
+    Ok(())
+}
+
+impl Setup {
+    fn command(&self, command: &Command) -> io::Result<()> {
+        std::fs::write(&self.marker, format!("nandlab line {}", command.line))?;
+        let mount_point = self.mount_point.to_string_lossy().into_owned();
+        match &command.step {
+            Step::Sleep { milliseconds } => {
+                sleep(Duration::from_millis(*milliseconds));
+                Ok(())
+            }
+            Step::Harness(Harness::MountGiven { .. }) => {
+                let options = ["-t", &self.file_system, "-o", "noatime", &self.device];
+                let mut arguments: Vec<String> = options.map(str::to_owned).into();
+                arguments.push(mount_point);
+                run("mount", &arguments)
+            }
+            Step::Harness(Harness::Unmount) => run("umount", &[mount_point]),
+            Step::Harness(Harness::DropCaches) => std::fs::write("/proc/sys/vm/drop_caches", "3"),
+            Step::Harness(line) => {
+                Err(io::Error::other(format!("{line:?} is nothing for a disk that is traced")))
+            }
+            step => calls::make(&self.mount_point, step)
+                .map_err(|error| io::Error::other(format!("{}: {error}", calls::name(step)))),
+        }
+    }
+}
