@@ -80,8 +80,8 @@ pub struct Machine {
     epoch_seconds: i64,
     epoch_nanoseconds: u32,
     pub(crate) attached: Rc<RefCell<Option<Rc<ubi::Ubi>>>>,
-    /// The block device, since it was first opened, and the scheduler that its queue has.
-    block: Rc<RefCell<Option<(&'static str, BlockPath)>>>,
+    /// The block device, since it was first opened, and what its queue was asked for.
+    block: Rc<RefCell<Option<(BlockRequest, BlockPath)>>>,
     /// What a library in the application's place remembers over an unmount.
     pub(crate) library_place: Rc<Cell<u32>>,
 }
@@ -111,15 +111,15 @@ impl Machine {
         Ok(self.mounted((kind.mount)(self, request).await?, request.has_write_back))
     }
 
-    /// The block device over the chip. Its queue stays as long as the machine, unless another scheduler is
-    /// asked for.
+    /// The block device over the chip. Its queue stays as long as the machine, unless another scheduler or
+    /// other settings are asked for.
     pub(crate) fn block_path(&self, request: &BlockRequest, block_bytes: u64) -> BlockPath {
         let mut block = self.block.borrow_mut();
         match &*block {
-            Some((scheduler, path)) if *scheduler == request.scheduler.name => path.clone(),
+            Some((asked, path)) if asked == request => path.clone(),
             _ => {
                 let path = BlockPath::open(self, request, block_bytes);
-                *block = Some((request.scheduler.name, path.clone()));
+                *block = Some((request.clone(), path.clone()));
                 path
             }
         }
