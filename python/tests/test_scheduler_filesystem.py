@@ -189,9 +189,9 @@ def with_state(found: list[list[Any]], flash: str, cleaner: str, times: float) -
 def test_nilfs2_slows_when_cleaning_is_due_or_not() -> None:
     fresh = nilfs2_rows({"noop": 1.0, "cfq": 1.0}, {"noop": 10, "cfq": 10})
     base = nilfs2_rows({"noop": 1.0}, {"noop": 10})
-    idle = with_state(base, "aged", "off", 1.0)
+    idle = with_state(base, "used", "off", 1.0)
     for factor, word in ((1.5, "holds"), (1.0, "falls")):
-        active = with_state(base, "aged", "on", factor)
+        active = with_state(base, "used", "on", factor)
         result = result_of(fresh + idle + active)
         found = cleaning.cleanings(View(result))
         assert [one.size for one in found] == ["1", "4", "1", "4"]

@@ -7,8 +7,8 @@ from nandlab.verdicts.scheduler_filesystem_view import MAIN, TESTS, View
 from nandlab.verdicts.wording import joined, number, signed_percent
 
 NAME = "nilfs2"
-DUE = replace(MAIN, flash="aged")
-"""Flash that was in use for a month: its segments wait for the cleaner."""
+DUE = replace(MAIN, flash="used")
+"""Flash with files a month old: its segments wait for the cleaner."""
 IDLE = replace(DUE, cleaner="off")
 
 NOTICED = 0.01
