@@ -68,7 +68,9 @@ def judge(result: StudyResult) -> Verdict:
         *cleaning.sentences(view),
     ]
     quick = (
-        ("This is the quick form: two sizes, two repeats.",) if result.study.get("quick") else ()
+        ("This is the quick form: two sizes, two repeats, no used flash of JFFS2 or NILFS2.",)
+        if result.study.get("quick")
+        else ()
     )
     return Verdict(
         study=result.name,
