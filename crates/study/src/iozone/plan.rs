@@ -95,9 +95,8 @@ pub(crate) fn plan_iozone(
         return wrong("axes.passes", format!("`{passes}` must be a number, 1 to {PASSES_MAX}"));
     };
     let mount_options = match value("cleaner") {
-        None | Some("on") => Vec::new(),
         Some("off") if host.kind.has_cleaner() => vec!["nogc".to_owned()],
-        Some("off") => Vec::new(),
+        None | Some("off" | "on") => Vec::new(),
         Some(other) => {
             return Err(StudyError::unknown("cleaner", other, ["off", "on"].into_iter()));
         }
