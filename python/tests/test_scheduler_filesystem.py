@@ -11,6 +11,7 @@ from nandlab.report.page import sections_of
 from nandlab.results.reference import read_reference
 from nandlab.results.study_result import StudyResult
 from nandlab.verdicts import judge
+from nandlab.verdicts import scheduler_filesystem_cleaning as cleaning
 from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
 from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.page_costs import page_costs
@@ -20,7 +21,18 @@ from nandlab.verdicts.scheduler_filesystem_view import CALIBRATED, DATASHEET, SC
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "studies" / "scheduler-filesystem.reference.csv"
-AXES = ["board", "flash", "data", "cache", "passes", "file_system", "file_mib", "scheduler", "test"]
+AXES = [
+    "board",
+    "flash",
+    "cleaner",
+    "data",
+    "cache",
+    "passes",
+    "file_system",
+    "file_mib",
+    "scheduler",
+    "test",
+]
 
 # Seconds and pages of a mebibyte on the made-up board without calibration.
 WRITE_S, READ_S, PAGES = 0.25, 0.125, 500
@@ -31,7 +43,17 @@ def rows(board: str, scheduler: str, flash: str = "fresh", times: float = 1.0) -
     for file_system, slower in (("jffs2", 3.0), ("yaffs2", 1.0)):
         for size in (1, 4):
             for test, seconds in (("write", WRITE_S), ("read", READ_S)):
-                place = [board, flash, "random", "cold", "1", file_system, str(size), scheduler]
+                place = [
+                    board,
+                    flash,
+                    "on",
+                    "random",
+                    "cold",
+                    "1",
+                    file_system,
+                    str(size),
+                    scheduler,
+                ]
                 pages = PAGES * size
                 reads, programs = (0, pages) if test == "write" else (pages, 0)
                 for repeat in range(2):
@@ -213,12 +235,40 @@ def nilfs2_rows(times: dict[str, float], erases: dict[str, int]) -> list[list[An
     for scheduler, factor in times.items():
         for test, sizes in published.items():
             for size, seconds in sizes.items():
-                place = [CALIBRATED, "fresh", "random", "cold", "1", "nilfs2", str(size), scheduler]
+                place = [CALIBRATED, "fresh", "on", "random", "cold", "1", "nilfs2", str(size)]
                 elapsed = seconds * 1e9 * (factor if test == "write" else 1.0)
                 blocks = erases[scheduler] if test == "write" else 0
                 for metric, value in (("elapsed_ns", elapsed), ("erases", blocks)):
-                    found.append([*place, test, 0, metric, value, "ns"])
+                    found.append([*place, scheduler, test, 0, metric, value, "ns"])
     return found
+
+
+def with_state(found: list[list[Any]], flash: str, cleaner: str, times: float) -> list[list[Any]]:
+    """The same cells in another state, each so many times as long."""
+    value = AXES.index("test") + 3
+    return [
+        [row[0], flash, cleaner, *row[3:value], row[value] * times, *row[value + 1 :]]
+        for row in found
+    ]
+
+
+def test_nilfs2_slows_when_cleaning_is_due_or_not() -> None:
+    fresh = nilfs2_rows({"noop": 1.0, "cfq": 1.0}, {"noop": 10, "cfq": 10})
+    base = nilfs2_rows({"noop": 1.0}, {"noop": 10})
+    idle = with_state(base, "used", "off", 1.0)
+    for factor, word in ((1.5, "holds"), (1.0, "falls")):
+        active = with_state(base, "used", "on", factor)
+        result = result_of(fresh + idle + active)
+        found = cleaning.cleanings(View(result))
+        assert [one.size for one in found] == ["1", "4", "1", "4"]
+        assert all(one.slower == pytest.approx(factor - 1) for one in found)
+        verdict = judge(result)
+        assert any(f"when cleaning is due: {word}." in text for text in verdict.sentences)
+        claim = next(one for one in verdict.claims if one.identifier.startswith("nilfs2-slows"))
+        assert claim.evaluations[0].holds is (word == "holds")
+        sections = {one.identifier: one for one in sections_of(result, verdict, [])}
+        assert any("cleaning is due" in table.title for table in sections["nilfs2"].tables)
+    assert cleaning.sentences(View(result_of(fresh))) == []
 
 
 def test_orders_of_nilfs2_are_compared_and_explained() -> None:

@@ -64,6 +64,14 @@ impl AnyFileSystem {
         }
     }
 
+    /// Seconds for which a cleaner outside the kernel keeps what was overwritten; none without one.
+    pub fn protection_period_s(&self) -> Option<u64> {
+        match self {
+            Self::Nilfs2(mount) => mount.protection_period_s,
+            Self::Fat(_) | Self::Jffs2(_) | Self::Ubifs(_) | Self::Yaffs2(_) => None,
+        }
+    }
+
     /// What was found wrong with the medium since the mount began, a sentence each.
     pub async fn findings(&self) -> Vec<String> {
         match self {

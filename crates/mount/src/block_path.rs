@@ -12,8 +12,8 @@ use mtdblock::MtdBlock;
 use sched::{
     Bio, Class, Direction, Elevator, ElevatorOptions, SchedulerEntry, Settings, find_scheduler,
 };
-use sim::{Cpus, Sim};
-use std::cell::RefCell;
+use sim::{Completion, Cpus, Sim};
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -57,6 +57,12 @@ impl BlockRequest {
     }
 }
 
+impl PartialEq for BlockRequest {
+    fn eq(&self, other: &Self) -> bool {
+        self.scheduler.name == other.scheduler.name && self.settings == other.settings
+    }
+}
+
 impl Default for BlockRequest {
     fn default() -> Self {
         Self::new(find_scheduler("noop").expect("in the table"))
@@ -83,14 +89,14 @@ pub struct BlockPath {
     max_sectors: u32,
     block_bytes: u64,
     /// Blocks that were read ahead of, on their way or there; they go when they are written.
-    ahead: Rc<RefCell<BTreeMap<u64, Ahead>>>,
+    ahead: Rc<RefCell<BTreeMap<u64, Rc<Ahead>>>>,
 }
 
 /// A block that was read ahead of.
-#[derive(Clone)]
 struct Ahead {
-    handle: Rc<RefCell<Option<Rc<Handle>>>>,
-    taken: Rc<sim::Completion>,
+    /// What waits for the read, once the queue has taken it in.
+    handle: OnceCell<Handle>,
+    taken: Completion,
     bytes: Bytes,
 }
 
@@ -218,7 +224,7 @@ impl BlockPath {
     }
 
     /// Blocks that were all read ahead of.
-    fn read_before(&self, first: u64, blocks: u32) -> Option<Vec<Ahead>> {
+    fn read_before(&self, first: u64, blocks: u32) -> Option<Vec<Rc<Ahead>>> {
         let ahead = self.ahead.borrow();
         (first..first + u64::from(blocks)).map(|block| ahead.get(&block).cloned()).collect()
     }
@@ -274,23 +280,27 @@ impl BlockMedium for BlockPath {
             let mut all = Vec::new();
             for (block, ahead) in (first_block..).zip(there) {
                 ahead.taken.wait().await;
-                let handle = ahead.handle.borrow().clone().expect("it was taken");
-                self.done(&handle, block).await?;
+                let handle = ahead.handle.get().expect("it was taken");
+                self.done(handle, block).await?;
                 all.extend_from_slice(&ahead.bytes.borrow());
             }
             Ok(all)
         })
     }
 
-    /// One bio a block, as `sb_breadahead` submits them; the queue joins them.
+    /// One bio a block that is not there or on its way, as `sb_breadahead` submits them; the queue joins
+    /// them.
     fn read_ahead(&self, first_block: u64, blocks: u32, submitter: Submitter) {
         let mut asked = Vec::new();
         for block in first_block..first_block + u64::from(blocks) {
-            let ahead = Ahead {
-                handle: Rc::default(),
-                taken: Rc::new(sim::Completion::new(&self.sim)),
+            if self.ahead.borrow().contains_key(&block) {
+                continue;
+            }
+            let ahead = Rc::new(Ahead {
+                handle: OnceCell::new(),
+                taken: Completion::new(&self.sim),
                 bytes: Bytes::default(),
-            };
+            });
             asked.push((block, ahead.clone()));
             self.ahead.borrow_mut().insert(block, ahead);
         }
@@ -299,7 +309,7 @@ impl BlockMedium for BlockPath {
             for (block, ahead) in asked {
                 let bio = path.bio(Direction::Read, true, block, 1, submitter);
                 let handle = path.submit(bio, ahead.bytes.clone()).await;
-                ahead.handle.replace(Some(Rc::new(handle)));
+                assert!(ahead.handle.set(handle).is_ok(), "a block is submitted once");
                 ahead.taken.complete();
             }
         });

@@ -4,7 +4,9 @@ use crate::block_path::BlockPath;
 use crate::kind::{Kind, MountError, MountRequest, unknown_option};
 use crate::{AnyFileSystem, Machine};
 use medium::{BlockMedium, Submitter};
-use nilfs2::{CpuCosts, FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_OFFSET, find_profile};
+use nilfs2::{
+    CleanerSettings, CpuCosts, FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_OFFSET, find_profile,
+};
 use posix::{Errno, FileSystem};
 use std::rc::Rc;
 
@@ -29,17 +31,31 @@ pub struct Nilfs2Mount {
     pub file_system: Nilfs2,
     /// Its way to the chip.
     pub path: BlockPath,
+    /// Seconds for which the cleaner keeps what users changed; none if no cleaner runs.
+    pub protection_period_s: Option<u64>,
 }
 
 impl Nilfs2Mount {
     pub(crate) async fn unmount(&self) -> Result<(), Errno> {
-        self.file_system.unmount().await?;
-        self.path.close(KIND.name).await.map_err(|_| Errno::Eio)
+        let done = self.file_system.unmount().await;
+        let closed = self.path.close(KIND.name).await;
+        done.and(closed.map_err(|_| Errno::Eio))
     }
 }
 
-/// Options as `parse_options` of `fs/nilfs2/super.c` (Linux 2.6.30 to 6.1) takes them.
-fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, MountError> {
+impl Kind {
+    /// A daemon outside the kernel cleans the file system, unless the option `nogc` keeps it away.
+    pub fn has_cleaner(&self) -> bool {
+        self.name == KIND.name
+    }
+}
+
+/// Options as `parse_options` of `fs/nilfs2/super.c` (Linux 2.6.30 to 6.1) takes them, and those that
+/// `mount.nilfs2` keeps for itself: it starts the cleaner.
+fn parse(
+    request: &MountRequest,
+    machine: &Machine,
+) -> Result<(MountOptions, Option<CleanerSettings>), MountError> {
     let name = KIND.profile(request.profile.as_deref())?;
     let profile = find_profile(name).expect("the table is tested");
     let work = &machine.board.work;
@@ -54,8 +70,11 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
         },
         ..MountOptions::new(profile)
     };
+    let mut cleaner = CleanerSettings::of(profile);
+    let mut has_cleaner = request.has_background;
     for option in &request.options {
         match option.as_str() {
+            "nogc" => has_cleaner = false,
             "ro" => options.is_read_only = true,
             "rw" => options.is_read_only = false,
             "barrier" => options.has_barrier = true,
@@ -66,16 +85,22 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
             "discard" => options.discards = true,
             "nodiscard" => options.discards = false,
             _ => {
-                let number = option.strip_prefix("cp=").and_then(|number| number.parse().ok());
-                let known = "ro, rw, barrier, nobarrier, order=relaxed, order=strict, \
-                             norecovery, discard, nodiscard, cp=CHECKPOINT";
-                options.checkpoint = Some(number.ok_or_else(|| unknown_option(option, known))?);
+                let known = "ro, rw, barrier, nobarrier, order=relaxed, order=strict, norecovery, \
+                             discard, nodiscard, cp=CHECKPOINT, nogc, pp=SECONDS";
+                let unknown = || unknown_option(option, known);
+                let (key, number) = option.split_once('=').ok_or_else(unknown)?;
+                let number = number.parse().map_err(|_| unknown())?;
+                match key {
+                    "cp" => options.checkpoint = Some(number),
+                    "pp" => cleaner.protection_period_s = number,
+                    _ => return Err(unknown()),
+                }
             }
         }
     }
     // An old checkpoint is mounted read-only only (`nilfs_remount`, `nilfs_get_sb`).
     options.is_read_only |= options.checkpoint.is_some();
-    Ok(options)
+    Ok((options, (has_cleaner && !options.is_read_only).then_some(cleaner)))
 }
 
 fn medium<E: std::error::Error>(error: E) -> MountError {
@@ -104,7 +129,7 @@ async fn format(path: &BlockPath, request: &MountRequest, now_s: u64) -> Result<
 }
 
 async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSystem, MountError> {
-    let options = parse(request, machine)?;
+    let (options, cleaner) = parse(request, machine)?;
     let path = machine.block_path(&request.block, BLOCK_BYTES)?;
     if !options.is_read_only && is_blank(&path).await? {
         format(&path, request, options.epoch_s).await?;
@@ -112,5 +137,9 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
     let under = Rc::new(path.clone());
     let mounted = Nilfs2::mount(&machine.sim, machine.cpus.clone(), under, options).await;
     let file_system = mounted.map_err(medium)?;
-    Ok(AnyFileSystem::Nilfs2(Nilfs2Mount { file_system, path }))
+    if let Some(settings) = cleaner {
+        file_system.start_cleaner(settings);
+    }
+    let protection_period_s = cleaner.map(|settings| settings.protection_period_s);
+    Ok(AnyFileSystem::Nilfs2(Nilfs2Mount { file_system, path, protection_period_s }))
 }

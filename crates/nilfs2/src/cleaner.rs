@@ -1,79 +1,19 @@
-//! The cleaner: a daemon that makes segments clean by moving what is still in use.
+//! Cleaning: segments become clean when what is still in use of them is moved.
 //!
-//! Which segments, when, and what of them is in use follows `nilfs_cleanerd` of nilfs-utils 2.2 (policy
-//! "timestamp"); moving follows `nilfs_clean_segments` and `nilfs_ioctl_*` of `fs/nilfs2`.
+//! What is in use follows `nilfs_reclaim_segment` of nilfs-utils 2.2; moving follows
+//! `nilfs_clean_segments` and `nilfs_ioctl_*` of `fs/nilfs2`. When it is done is the daemon's matter.
 
+use crate::cleaner_daemon::CleanerSettings;
 use crate::collect::Mode;
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
 use crate::file_system::Nilfs2;
-use crate::profile::Profile;
 use crate::records::{DAT_INODE, NO_END};
 use crate::recovery::{FoundLog, LogReader};
 use crate::summary::{BlockInfo, FileInfo, LogHeader};
 use medium::Submitter;
 use posix::Errno;
 use std::rc::Rc;
-
-/// Settings of the daemon (`nilfs_cleanerd.conf`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CleanerSettings {
-    /// Checkpoints younger than this are kept, seconds.
-    pub protection_period_s: u64,
-    /// Cleaning begins below so many clean segments, percent; always if zero.
-    pub min_clean_percent: u64,
-    /// Cleaning ends at so many clean segments, percent.
-    pub max_clean_percent: u64,
-    /// Time between looks at the number of clean segments, seconds.
-    pub clean_check_interval_s: u64,
-    /// Segments cleaned at once.
-    pub segments_per_clean: usize,
-    /// Time between cleanings, seconds.
-    pub cleaning_interval_s: u64,
-    /// Segments cleaned at once when clean segments are below the minimum.
-    pub urgent_segments_per_clean: usize,
-    /// Time between cleanings then, seconds.
-    pub urgent_cleaning_interval_s: u64,
-    /// Segments of which less can be won are left alone, percent.
-    pub min_reclaimable_percent: u64,
-    /// The same when clean segments are below the minimum.
-    pub urgent_min_reclaimable_percent: u64,
-}
-
-impl Default for CleanerSettings {
-    fn default() -> Self {
-        Self {
-            protection_period_s: 3600,
-            min_clean_percent: 10,
-            max_clean_percent: 20,
-            clean_check_interval_s: 10,
-            segments_per_clean: 2,
-            cleaning_interval_s: 5,
-            urgent_segments_per_clean: 4,
-            urgent_cleaning_interval_s: 1,
-            min_reclaimable_percent: 10,
-            urgent_min_reclaimable_percent: 1,
-        }
-    }
-}
-
-impl CleanerSettings {
-    /// The daemon of a kernel's time.
-    pub fn of(profile: &Profile) -> Self {
-        let settings = Self::default();
-        if profile.cleaner_has_limits {
-            return settings;
-        }
-        // The first daemons cleaned two segments every five seconds, whatever there was to win.
-        Self {
-            min_clean_percent: 0,
-            max_clean_percent: 100,
-            min_reclaimable_percent: 0,
-            urgent_min_reclaimable_percent: 0,
-            ..settings
-        }
-    }
-}
 
 /// What a cleaning did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +48,26 @@ struct Sorted {
     periods: Vec<(u64, u64)>,
 }
 
+/// What became of segments that the daemon chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reclaimed {
+    /// Recovery may still need all of them.
+    Protected,
+    /// There is too little to win.
+    Deferred,
+    /// They are clean.
+    Cleaned,
+}
+
+impl Sorted {
+    fn extend(&mut self, other: Self) {
+        self.segments.extend(other.segments);
+        self.live.extend(other.live);
+        self.freed.extend(other.freed);
+        self.periods.extend(other.periods);
+    }
+}
+
 impl Nilfs2 {
     /// Cleans so many segments once.
     ///
@@ -122,40 +82,6 @@ impl Nilfs2 {
         self.engine.may_write()?;
         self.engine.clean(settings, segments, min_reclaimable_percent).await
     }
-
-    /// The daemon; it ends with the mount or an error.
-    pub async fn run_cleaner(&self, settings: CleanerSettings) -> Result<(), Errno> {
-        let engine = &self.engine;
-        let total = engine.geometry.segments;
-        let mut is_cleaning = settings.min_clean_percent == 0;
-        loop {
-            let clean_percent = engine.clean_segments.get() * 100 / total;
-            let is_urgent = clean_percent < settings.min_clean_percent;
-            is_cleaning |= is_urgent;
-            if clean_percent >= settings.max_clean_percent && settings.min_clean_percent > 0 {
-                is_cleaning = false;
-            }
-            let (segments, percent, interval_s) = if is_urgent {
-                (
-                    settings.urgent_segments_per_clean,
-                    settings.urgent_min_reclaimable_percent,
-                    settings.urgent_cleaning_interval_s,
-                )
-            } else {
-                (
-                    settings.segments_per_clean,
-                    settings.min_reclaimable_percent,
-                    settings.cleaning_interval_s,
-                )
-            };
-            let mut pause_s = settings.clean_check_interval_s;
-            if is_cleaning {
-                self.clean(&settings, segments, percent).await?;
-                pause_s = interval_s;
-            }
-            engine.sim.sleep(pause_s * 1_000_000_000).await;
-        }
-    }
 }
 
 impl Engine {
@@ -166,25 +92,61 @@ impl Engine {
         min_reclaimable_percent: u64,
     ) -> Result<Cleaned, Errno> {
         let protected = self.protected_checkpoint(settings.protection_period_s).await?;
-        let candidates = self.candidates().await?;
         let snapshots = self.snapshots().await?;
         let mut sorted = Sorted::default();
-        let per_segment = self.geometry.blocks_per_segment;
-        for segment in candidates {
+        let least = self.geometry.blocks_per_segment * min_reclaimable_percent;
+        for (_, segment) in self.candidates().await? {
             if sorted.segments.len() >= segments {
                 break;
             }
-            if let Some(found) = self.sort_segment(segment, protected, &snapshots).await? {
-                let reclaimable = per_segment.saturating_sub(found.live.len() as u64);
-                if reclaimable * 100 < per_segment * min_reclaimable_percent {
-                    continue;
-                }
-                sorted.segments.push(segment);
-                sorted.live.extend(found.live);
-                sorted.freed.extend(found.freed);
-                sorted.periods.extend(found.periods);
+            if let Some(found) = self.sort_segment(segment, protected, &snapshots).await?
+                && self.reclaimable_blocks(&found) * 100 >= least
+            {
+                sorted.extend(found);
             }
         }
+        self.move_sorted(sorted).await
+    }
+
+    /// Cleans those of some segments that recovery needs no more (`nilfs_xreclaim_segment`). If there is
+    /// less to win of them than asked for, they are only marked as looked at now.
+    pub(crate) async fn reclaim(
+        &self,
+        segments: &[u64],
+        period_s: u64,
+        min_reclaimable_percent: u64,
+    ) -> Result<Reclaimed, Errno> {
+        let protected = self.protected_checkpoint(period_s).await?;
+        let snapshots = self.snapshots().await?;
+        let mut sorted = Sorted::default();
+        for segment in segments {
+            if let Some(found) = self.sort_segment(*segment, protected, &snapshots).await? {
+                sorted.extend(found);
+            }
+        }
+        if sorted.segments.is_empty() {
+            return Ok(Reclaimed::Protected);
+        }
+        let all = self.geometry.blocks_per_segment * sorted.segments.len() as u64;
+        if self.reclaimable_blocks(&sorted) * 100 < all * min_reclaimable_percent {
+            let _alone = self.transactions.write().await;
+            for segment in sorted.segments {
+                let usage = self.segment_usage(segment).await?;
+                let now_s = self.now_s();
+                self.count_segment_blocks(segment, usage.blocks, Some(now_s)).await?;
+            }
+            return Ok(Reclaimed::Deferred);
+        }
+        self.move_sorted(sorted).await.map(|_| Reclaimed::Cleaned)
+    }
+
+    /// Blocks that nothing shows of segments that are to be cleaned.
+    fn reclaimable_blocks(&self, sorted: &Sorted) -> u64 {
+        let all = self.geometry.blocks_per_segment * sorted.segments.len() as u64;
+        all.saturating_sub(sorted.live.len() as u64)
+    }
+
+    async fn move_sorted(&self, sorted: Sorted) -> Result<Cleaned, Errno> {
         if sorted.segments.is_empty() {
             return Ok(Cleaned::default());
         }
@@ -202,8 +164,9 @@ impl Engine {
         Ok(first.map_or(self.position.get().last_checkpoint, |checkpoint| checkpoint.number))
     }
 
-    /// Segments that hold logs and are not being written, the oldest first.
-    async fn candidates(&self) -> Result<Vec<u64>, Errno> {
+    /// When they were written and numbers of the segments that hold logs and are not being written, the
+    /// oldest first (`nilfs_suinfo_reclaimable`).
+    pub(crate) async fn candidates(&self) -> Result<Vec<(u64, u64)>, Errno> {
         let mut found = Vec::new();
         let position = self.position.get();
         for segment in 0..self.geometry.segments {
@@ -214,7 +177,7 @@ impl Engine {
             }
         }
         found.sort_unstable();
-        Ok(found.into_iter().map(|(_, segment)| segment).collect())
+        Ok(found)
     }
 
     /// What of a segment is in use; none if recovery may still need it.
@@ -225,9 +188,9 @@ impl Engine {
         snapshots: &[u64],
     ) -> Result<Option<Sorted>, Errno> {
         let usage = self.segment_usage(segment).await?;
-        let mut sorted = Sorted::default();
+        let mut sorted = Sorted { segments: vec![segment], ..Sorted::default() };
         let (first, end) = self.geometry.segment_range(segment);
-        let reader = LogReader::new(self.medium.clone(), self.geometry);
+        let reader = LogReader::of_cleaner(self.medium.clone(), self.geometry);
         let failed = |error| self.failed(error);
         let mut start = first;
         let mut sequence = None;
@@ -327,27 +290,7 @@ impl Engine {
             freed_blocks: sorted.freed.len() as u64,
             deleted_checkpoints: 0,
         };
-        let mut files: Vec<Rc<File>> = Vec::new();
-        for resident in sorted.live.iter().filter(|resident| resident.file.inode != DAT_INODE) {
-            let (inode, checkpoint) = (resident.file.inode, resident.file.checkpoint);
-            let is_it = |file: &&Rc<File>| {
-                file.number == inode && file.cleaned_checkpoint == Some(checkpoint)
-            };
-            let file = files.iter().find(is_it).cloned().unwrap_or_else(|| {
-                let file = File::for_cleaner(&self.sim, inode, checkpoint);
-                files.push(file.clone());
-                file
-            });
-            let read = self.medium.read(resident.block, 1, Submitter::Cleaner).await;
-            let data = read.map_err(|error| self.failed(error))?;
-            let virtual_block = resident.info.virtual_block;
-            let key = if resident.is_node { virtual_block } else { resident.info.offset };
-            let buffer = Buffer::new(key, data, resident.is_node);
-            buffer.is_dirty.set(true);
-            buffer.virtual_block.set(virtual_block);
-            let buffers = if resident.is_node { &file.nodes } else { &file.data };
-            buffers.borrow_mut().insert(key, buffer);
-        }
+        let files = self.read_live(&sorted.live).await?;
         let _alone = self.transactions.write().await;
         let mut periods = sorted.periods;
         periods.sort_unstable();
@@ -375,5 +318,38 @@ impl Engine {
             }
         }
         Ok(cleaned)
+    }
+
+    /// Copies of the blocks that are in use, in files that stand for the cleaned places. All reads are
+    /// submitted before the first is waited for (`nilfs_ioctl_move_inode_block`).
+    async fn read_live(&self, live: &[Resident]) -> Result<Vec<Rc<File>>, Errno> {
+        let failed = |error| self.failed(error);
+        let of_files = || live.iter().filter(|resident| resident.file.inode != DAT_INODE);
+        let mut reads = Vec::new();
+        for resident in of_files() {
+            let read = self.medium.submit_read(resident.block, 1, Submitter::Cleaner).await;
+            reads.push(read.map_err(failed)?);
+        }
+        let mut files: Vec<Rc<File>> = Vec::new();
+        for (resident, read) in of_files().zip(reads) {
+            let (inode, checkpoint) = (resident.file.inode, resident.file.checkpoint);
+            let is_it = |file: &&Rc<File>| {
+                file.number == inode && file.cleaned_checkpoint == Some(checkpoint)
+            };
+            let file = files.iter().find(is_it).cloned().unwrap_or_else(|| {
+                let file = File::for_cleaner(&self.sim, inode, checkpoint);
+                files.push(file.clone());
+                file
+            });
+            let data = read.await.map_err(failed)?;
+            let virtual_block = resident.info.virtual_block;
+            let key = if resident.is_node { virtual_block } else { resident.info.offset };
+            let buffer = Buffer::new(key, data, resident.is_node);
+            buffer.is_dirty.set(true);
+            buffer.virtual_block.set(virtual_block);
+            let buffers = if resident.is_node { &file.nodes } else { &file.data };
+            buffers.borrow_mut().insert(key, buffer);
+        }
+        Ok(files)
     }
 }

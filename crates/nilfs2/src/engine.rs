@@ -1,5 +1,6 @@
 //! The mounted file system: what all parts share (`struct the_nilfs`, `struct nilfs_sc_info`).
 
+use crate::cleaner_daemon::CleanerSwitch;
 use crate::constructor::Constructor;
 use crate::file::File;
 use crate::profile::MountOptions;
@@ -119,6 +120,7 @@ pub(crate) struct Engine {
     /// Changes read, the constructor writes (`ns_segctor_sem`).
     pub(crate) transactions: RwLock<()>,
     pub(crate) constructor: Constructor,
+    pub(crate) cleaner: CleanerSwitch,
     /// Clean segments, as counted in the segment usage file.
     pub(crate) clean_segments: Cell<u64>,
     pub(crate) is_read_only: Cell<bool>,

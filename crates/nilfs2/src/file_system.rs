@@ -343,6 +343,7 @@ impl FileSystem for Nilfs2 {
         if self.engine.is_read_only.get() {
             return Ok(());
         }
+        self.stop_cleaner().await;
         self.sync().await?;
         self.engine.evict().await?;
         self.engine.stop_constructor().await?;

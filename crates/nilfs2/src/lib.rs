@@ -4,8 +4,8 @@
 //! [`posix::FileSystem`]. Everything is written as logs one behind the other: changed data, the B-trees
 //! that lead to it, the files of inodes, checkpoints, segment usages and disk addresses, and last a
 //! super root from which all of it is found. Data waits in memory for the constructor, which a timer, a
-//! watermark, `fsync` and `sync` start. [`format`] makes an empty file system, [`Cleaner`] is the
-//! daemon that makes segments clean again, [`Nilfs2::check`] recomputes what the medium counts.
+//! watermark, `fsync` and `sync` start. [`format`] makes an empty file system, [`Nilfs2::start_cleaner`] starts
+//! the daemon that makes segments clean again, [`Nilfs2::check`] recomputes what the medium counts.
 //!
 //! The device is a [`medium::BlockMedium`] of blocks of 4 KiB. Source of the behaviour: `fs/nilfs2` of Linux 2.6.32, 6.1 and 6.12, and the
 //! cleaner of nilfs-utils 2.2. Left out: blocks of other sizes than 4 KiB, resizing, extended
@@ -14,6 +14,7 @@
 mod bytes;
 mod check;
 mod cleaner;
+mod cleaner_daemon;
 mod collect;
 mod complete;
 mod constructor;
@@ -44,7 +45,8 @@ mod supers;
 mod tree;
 mod tree_change;
 
-pub use cleaner::{Cleaned, CleanerSettings};
+pub use cleaner::Cleaned;
+pub use cleaner_daemon::CleanerSettings;
 pub use file_system::Nilfs2;
 pub use format::{FormatError, FormatOptions, format};
 pub use mount::MountError;

@@ -2,6 +2,7 @@
 //!
 //! Source: `init_nilfs`, `load_nilfs` in `fs/nilfs2/the_nilfs.c`; `nilfs_attach_checkpoint`.
 
+use crate::cleaner_daemon::CleanerSwitch;
 use crate::constructor::Constructor;
 use crate::engine::{Engine, Geometry, LogPosition, Root, Superblocks};
 use crate::file::File;
@@ -157,6 +158,7 @@ impl Parts {
         let nothing = File::new(&sim, IFILE_INODE, Inode::default(), Map::empty(IFILE_INODE));
         let constructor = Constructor::new(&sim, &superblocks.pair[0].1);
         Engine {
+            cleaner: CleanerSwitch::new(&sim),
             constructor,
             geometry,
             superblocks: RefCell::new(superblocks),

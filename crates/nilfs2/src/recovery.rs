@@ -10,14 +10,20 @@ use crate::summary::{
 use medium::{BlockMedium, MediumError, Submitter};
 use posix::Errno;
 use std::cell::Cell;
+use std::ops::Range;
 use std::rc::Rc;
 
-/// Reads logs behind the read-ahead of whole segments that a mount issues (`sb_breadahead`).
+/// Blocks that are read around one that is looked at through a mapping of the device (`VM_MAX_READAHEAD`).
+const READ_AROUND_BLOCKS: u64 = 32;
+
+/// Reads logs: behind the read-ahead of whole segments that a mount issues (`sb_breadahead`), or, as the
+/// cleaner does, through a mapping of the device, which reads around what is looked at.
 pub(crate) struct LogReader {
     medium: Rc<dyn BlockMedium>,
     geometry: Geometry,
-    /// The segment that was read ahead of last.
-    segment: Cell<Option<u64>>,
+    submitter: Submitter,
+    /// The segment, or the piece of it, that was read ahead of last.
+    ahead: Cell<Option<u64>>,
 }
 
 /// A log that was found intact.
@@ -42,33 +48,42 @@ pub(crate) struct Found {
 
 impl LogReader {
     pub(crate) fn new(medium: Rc<dyn BlockMedium>, geometry: Geometry) -> Self {
-        Self { medium, geometry, segment: Cell::new(None) }
+        Self { medium, geometry, submitter: Submitter::Caller, ahead: Cell::new(None) }
     }
 
-    /// Bytes of blocks inside a segment. The segment is read ahead of as a whole when the first of its
-    /// blocks is asked for; only the blocks themselves are waited for.
+    /// A reader as the cleaner has it.
+    pub(crate) fn of_cleaner(medium: Rc<dyn BlockMedium>, geometry: Geometry) -> Self {
+        Self { medium, geometry, submitter: Submitter::Cleaner, ahead: Cell::new(None) }
+    }
+
+    /// Bytes of blocks inside a segment. What is read ahead of is not waited for, only the blocks
+    /// themselves are.
     pub(crate) async fn read(&self, block: u64, blocks: u64) -> Result<Vec<u8>, MediumError> {
-        let segment = self.geometry.segment_of(block);
-        if self.segment.replace(Some(segment)) != Some(segment) {
-            self.read_ahead(segment);
+        let (first, end) = self.geometry.segment_range(self.geometry.segment_of(block));
+        let ahead = if self.submitter == Submitter::Cleaner {
+            let around = block / READ_AROUND_BLOCKS * READ_AROUND_BLOCKS;
+            around.max(first)..(around + READ_AROUND_BLOCKS).min(end + 1)
+        } else {
+            first..end + 1
+        };
+        if self.ahead.replace(Some(ahead.start)) != Some(ahead.start) {
+            self.read_ahead(ahead);
         }
         let mut bytes = Vec::new();
         let mut at = block;
         while at < block + blocks {
             let count = (block + blocks - at).min(self.medium.bio_blocks_max().into()) as u32;
-            bytes.extend(self.medium.read_buffers(at, count, Submitter::Caller).await?);
+            bytes.extend(self.medium.read_buffers(at, count, self.submitter).await?);
             at += u64::from(count);
         }
         Ok(bytes)
     }
 
-    /// Reads ahead of a whole segment.
-    fn read_ahead(&self, segment: u64) {
-        let (first, end) = self.geometry.segment_range(segment);
-        let mut at = first;
-        while at <= end {
-            let count = (end + 1 - at).min(self.medium.bio_blocks_max().into()) as u32;
-            self.medium.read_ahead(at, count, Submitter::Caller);
+    fn read_ahead(&self, blocks: Range<u64>) {
+        let mut at = blocks.start;
+        while at < blocks.end {
+            let count = (blocks.end - at).min(self.medium.bio_blocks_max().into()) as u32;
+            self.medium.read_ahead(at, count, self.submitter);
             at += u64::from(count);
         }
     }
@@ -131,7 +146,8 @@ pub(crate) async fn find_checkpoint(
             let blocks = u64::from(header.blocks);
             next_segment = geometry.segment_of(header.next);
             if start == geometry.segment_range(segment).0 {
-                reader.read_ahead(next_segment);
+                let (first, end) = geometry.segment_range(next_segment);
+                reader.read_ahead(first..end + 1);
             }
             if header.flags & LOG_SUPER_ROOT != 0 {
                 let block = reader.read(start + blocks - 1, 1).await?;
@@ -152,7 +168,7 @@ pub(crate) async fn find_checkpoint(
                         last_checkpoint: checkpoint,
                         protected_sequence: from.last_sequence,
                         previous_sequence: from.last_sequence,
-                        written: header.created,
+                        written: super_root.written,
                     },
                     super_root,
                     forward: None,

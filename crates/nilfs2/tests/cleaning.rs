@@ -84,16 +84,13 @@ fn the_daemon_keeps_a_file_system_writable() {
     let told = is_sound.clone();
     run(MemoryMedium::new(4096, 16 << 20), |bench| async move {
         let fs = fresh(&bench, MountOptions::new(profile())).await;
-        let daemon = fs.clone();
         let settings = CleanerSettings {
             protection_period_s: 20,
             min_clean_percent: 50,
             max_clean_percent: 70,
             ..CleanerSettings::default()
         };
-        bench.sim.spawn(async move {
-            let _ = daemon.run_cleaner(settings).await;
-        });
+        fs.start_cleaner(settings);
         let mut stream = Stream::new(6, "work");
         let mut model = Model::new(800_000);
         model.add_made_by_format();
@@ -107,8 +104,6 @@ fn the_daemon_keeps_a_file_system_writable() {
         assert_sound(&fs, "the end").await;
         fs.unmount().await.expect("it unmounts");
         told.set(true);
-        // The daemon would look at the number of clean segments for ever.
-        bench.sim.stop();
     });
     assert!(is_sound.get());
 }
@@ -197,10 +192,7 @@ fn the_first_daemons_cleaned_all_the_time() {
         };
         let before = clean(fs.segments().await.expect("listed"));
         let settings = CleanerSettings { protection_period_s: 0, ..CleanerSettings::of(old) };
-        let daemon = fs.clone();
-        bench.sim.spawn(async move {
-            let _ = daemon.run_cleaner(settings).await;
-        });
+        fs.start_cleaner(settings);
         // What is newer than the second superblock is protected, and that is written once a minute.
         for _ in 0..14 {
             bench.sim.sleep(11_000_000_000).await;
@@ -209,7 +201,7 @@ fn the_first_daemons_cleaned_all_the_time() {
         }
         told.set((before, clean(fs.segments().await.expect("listed"))));
         assert_sound(&fs, "cleaned").await;
-        bench.sim.stop();
+        fs.unmount().await.expect("it unmounts");
     });
     let (before, after) = cleaned.get();
     assert!(after > before, "{before} segments were clean, {after} are");

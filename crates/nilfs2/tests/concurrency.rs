@@ -161,7 +161,6 @@ fn processes_read_what_they_wrote() {
         let options = MountOptions::new(profile());
         let mount = || Nilfs2::mount(&sim, cpus.clone(), medium.clone(), options);
         let fs = mount().await.expect("it mounts");
-        let daemon = fs.clone();
         let settings = CleanerSettings {
             protection_period_s: 1,
             min_clean_percent: 70,
@@ -169,7 +168,7 @@ fn processes_read_what_they_wrote() {
             clean_check_interval_s: 1,
             ..CleanerSettings::default()
         };
-        sim.spawn(async move { daemon.run_cleaner(settings).await });
+        fs.start_cleaner(settings);
         let processes: Vec<_> =
             (0..4).map(|number| sim.spawn(process(sim.clone(), fs.clone(), number))).collect();
         let mut trees = Vec::new();
@@ -193,7 +192,6 @@ fn processes_read_what_they_wrote() {
             }
         }
         assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new());
-        sim.stop();
         medium.memory.written_blocks()
     });
     simulation.run();

@@ -93,7 +93,7 @@ pub enum SettingError {
 }
 
 /// All settings of one policy in one run: what was given, and defaults for the rest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     values: BTreeMap<&'static str, Value>,
     given: BTreeSet<&'static str>,

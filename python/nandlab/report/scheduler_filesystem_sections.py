@@ -7,6 +7,7 @@ from typing import Any
 from nandlab.report import charts
 from nandlab.report.parts import DataTable, Figure, Section, numeric
 from nandlab.results import StudyResult
+from nandlab.verdicts import scheduler_filesystem_cleaning as cleaning
 from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
 from nandlab.verdicts.model import Verdict
 from nandlab.verdicts.page_costs import PASSES, page_costs
@@ -23,7 +24,7 @@ from nandlab.verdicts.scheduler_filesystem_view import (
     TESTS,
     View,
 )
-from nandlab.verdicts.wording import joined, number, percent
+from nandlab.verdicts.wording import joined, number, percent, signed_percent
 
 _SIZE = "file (MiB)"
 
@@ -115,6 +116,7 @@ def _nilfs2(view: View) -> Section:
     found = nilfs2.orders(view)
     tables += [_order_table(view, order) for order in found]
     figures += [_order_figure(order) for order in found]
+    tables += _cleaning_tables(view)
     return Section(
         "nilfs2",
         "NILFS2, which meets the scheduler",
@@ -149,6 +151,38 @@ def _order_table(view: View, order: nilfs2.Order) -> DataTable:
         lines,
         numeric(1, 4),
     )
+
+
+def _cleaning_tables(view: View) -> list[DataTable]:
+    """NILFS2 on used flash, with its cleaner kept away and at work."""
+    lines = [
+        [
+            one.test,
+            f"{one.size} MiB",
+            _seconds(one.idle_s),
+            _seconds(one.active_s),
+            signed_percent(one.slower),
+            number(one.active_erases - one.idle_erases),
+        ]
+        for one in cleaning.cleanings(view)
+    ]
+    if not lines:
+        return []
+    return [
+        DataTable(
+            f"NILFS2 when cleaning is due ({cleaning.DUE.label})",
+            (
+                "test",
+                "file",
+                "cleaner off (s)",
+                "cleaner at work (s)",
+                "change",
+                "erases it adds",
+            ),
+            lines,
+            numeric(2, 4),
+        )
+    ]
 
 
 def _order_figure(order: nilfs2.Order) -> Figure:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nandlab.results import StudyResult
+from nandlab.verdicts import scheduler_filesystem_cleaning as cleaning
 from nandlab.verdicts import scheduler_filesystem_effect as effect
 from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
 from nandlab.verdicts.model import Claim, Evaluation, Value, Verdict
@@ -58,7 +59,7 @@ def judge(result: StudyResult) -> Verdict:
         )
     raw = view.raw_file_systems()
     found_spans = spans(view)
-    claims = [*_claims(view), *nilfs2.claims(view)]
+    claims = [*_claims(view), *nilfs2.claims(view), *cleaning.claims(view)]
     sentences = [
         _tie(view, raw),
         effect.sentence(view),
@@ -68,9 +69,12 @@ def judge(result: StudyResult) -> Verdict:
         _stretches(view),
         *(_explained(found_spans, name) for name in raw),
         *nilfs2.sentences(view),
+        *cleaning.sentences(view),
     ]
     quick = (
-        ("This is the quick form: two sizes, two repeats.",) if result.study.get("quick") else ()
+        ("This is the quick form: two sizes, two repeats, no used flash of JFFS2 or NILFS2.",)
+        if result.study.get("quick")
+        else ()
     )
     return Verdict(
         study=result.name,

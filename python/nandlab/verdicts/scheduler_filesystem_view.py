@@ -38,6 +38,7 @@ class Setting:
     data: str = "random"
     cache: str = "cold"
     passes: str = "1"
+    cleaner: str = "on"
 
     @property
     def label(self) -> str:
@@ -46,6 +47,8 @@ class Setting:
         words = f"{board} board, {self.flash} flash, {DATA_WORDS.get(self.data, self.data)}"
         if self.cache != "cold":
             words += f", {self.cache} cache"
+        if self.cleaner == "off":
+            words += ", cleaner off"
         return words if self.passes == "1" else f"{words}, {self.passes} passes"
 
 
@@ -84,12 +87,13 @@ class View:
     def settings(self) -> list[Setting]:
         """All settings that ran, in the order of the rows."""
         found = [
-            Setting(board, flash, data, cache, passes)
+            Setting(board, flash, data, cache, passes, cleaner)
             for board in self.runs.axis_values("board")
             for flash in self.runs.axis_values("flash")
             for data in self.runs.axis_values("data")
             for cache in self.runs.axis_values("cache")
             for passes in self.runs.axis_values("passes")
+            for cleaner in self.runs.axis_values("cleaner")
         ]
         return [one for one in found if any(self.sizes(name, one) for name in FILE_SYSTEMS)]
 
@@ -184,4 +188,5 @@ def _axes(setting: Setting) -> dict[str, str]:
         "data": setting.data,
         "cache": setting.cache,
         "passes": setting.passes,
+        "cleaner": setting.cleaner,
     }

@@ -18,6 +18,8 @@ const PAGE_BYTES: usize = 4096;
 const STRIDE_BYTES: u64 = 8 << 20;
 /// Long enough for pages to grow old and to be written back.
 const REST_NS: u64 = 40_000_000_000;
+/// A user lets the cleaner work when less than this is left.
+const TIGHT_BYTES: u64 = 32 << 20;
 
 /// A history while it passes.
 pub(super) struct Past<'a> {
@@ -146,6 +148,13 @@ impl<'a> Past<'a> {
         if self.unrested >= STRIDE_BYTES {
             self.unrested = 0;
             self.machine.sim.sleep(REST_NS).await;
+            let available = bytes_of(self.space(), |space| space.available_blocks);
+            if let Some(period_s) = self.mounted.file_system.protection_period_s()
+                && available < TIGHT_BYTES
+            {
+                // Until what was overwritten is protected no more, and as long again for the cleaner.
+                self.machine.sim.sleep(2 * period_s * 1_000_000_000).await;
+            }
         }
     }
 

@@ -12,6 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Time in which the threads of a file system come to rest.
 pub(crate) const SETTLE_NS: u64 = 600_000_000_000;
 
+/// How long before the run flash was formatted and its history began, seconds: a month. What a cleaner
+/// keeps for a while is free by then.
+const AGE_S: i64 = 30 * 86_400;
+
 /// The flash that a run begins on.
 #[derive(Clone, Debug)]
 pub(crate) struct FlashPlan {
@@ -55,7 +59,8 @@ impl PreparedFlash {
 /// Formats a chip and lets the history pass, without taking simulated time.
 fn make(plan: &FlashPlan, seed: u64) -> Result<Chip, StudyError> {
     let chip = Chip::new(&plan.part, Storage::Bytes, &FaultSettings::default());
-    let driver = Driver::of_tool(plan.layout);
+    let mut driver = Driver::of_tool(plan.layout);
+    driver.epoch_seconds -= AGE_S;
     let (kind, history) = (plan.kind, plan.history.clone());
     let request =
         MountRequest { profile: Some(plan.profile.to_owned()), seed, ..MountRequest::default() };

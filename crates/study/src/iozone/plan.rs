@@ -10,10 +10,11 @@ use mount::BlockRequest;
 use std::collections::BTreeMap;
 
 /// Axes that mean something to such a study; all others only fill in the options of IOzone.
-const IOZONE_AXES: [&str; 10] = [
+const IOZONE_AXES: [&str; 11] = [
     "block_device",
     "board",
     "cache",
+    "cleaner",
     "data",
     "file_system",
     "flash",
@@ -36,8 +37,10 @@ pub(crate) struct IozoneRun {
     pub(crate) passes: u32,
     /// The block device and its scheduler, if the file system stands on one.
     pub(crate) block: BlockRequest,
+    /// Options of mount.
+    pub(crate) mount_options: Vec<String>,
     /// What tells this run from others that do other work. The scheduler is not in it for a file system
-    /// on raw NAND, which submits no bio.
+    /// on raw NAND, which submits no bio, nor the cleaner for one that has none.
     pub(crate) work_key: Vec<String>,
 }
 
@@ -87,10 +90,21 @@ pub(crate) fn plan_iozone(
     let Some(passes) = passes.parse().ok().filter(|count| (1..=PASSES_MAX).contains(count)) else {
         return wrong("axes.passes", format!("`{passes}` must be a number, 1 to {PASSES_MAX}"));
     };
-    let meets_scheduler = host.kind.is_on_block_device;
-    let others = values.iter().filter(|(axis, _)| meets_scheduler || **axis != "scheduler");
+    let mount_options = match value("cleaner") {
+        Some("off") if host.kind.has_cleaner() => vec!["nogc".to_owned()],
+        None | Some("off" | "on") => Vec::new(),
+        Some(other) => {
+            return Err(StudyError::unknown("cleaner", other, ["off", "on"].into_iter()));
+        }
+    };
+    let matters = |axis: &str| match axis {
+        "scheduler" => host.kind.is_on_block_device,
+        "cleaner" => host.kind.has_cleaner(),
+        _ => true,
+    };
+    let others = values.iter().filter(|(axis, _)| matters(axis));
     let work_key = others.map(|(_, value)| (*value).to_owned()).collect();
-    Ok(IozoneRun { host, flash, options, passes, block, work_key })
+    Ok(IozoneRun { host, flash, options, passes, block, mount_options, work_key })
 }
 
 /// IOzone's command line with the axes' values in it.

@@ -40,6 +40,7 @@ pub(crate) fn run_iozone(
     let (kind, options, passes) = (host.kind, plan.options.clone(), plan.passes);
     let request = MountRequest {
         profile: Some(host.profile.to_owned()),
+        options: plan.mount_options.clone(),
         seed,
         block: plan.block.clone(),
         ..MountRequest::default()
