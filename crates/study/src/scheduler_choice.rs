@@ -2,6 +2,7 @@
 
 use crate::StudyError;
 use crate::study_file::Study;
+use mount::BlockRequest;
 use sched::{SCHEDULERS, SchedulerEntry, Settings, Value, find_scheduler, scheduler_names};
 use std::collections::BTreeMap;
 
@@ -43,4 +44,14 @@ pub(crate) fn scheduler_of(
         reason: error.to_string(),
     })?;
     Ok((entry, settings))
+}
+
+/// What is asked of the block layer, if the axis `scheduler` names something.
+///
+/// # Errors
+/// As [`scheduler_of`].
+pub(crate) fn block_request(study: &Study, name: Option<&str>) -> Result<BlockRequest, StudyError> {
+    let Some(name) = name else { return Ok(BlockRequest::default()) };
+    let (scheduler, settings) = scheduler_of(study, name, "")?;
+    Ok(BlockRequest { scheduler, settings })
 }

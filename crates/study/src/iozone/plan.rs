@@ -3,7 +3,7 @@
 use crate::StudyError;
 use crate::flash_history::{FRESH, FlashPlan};
 use crate::raw_host::{RawHost, check_flash_states};
-use crate::scheduler_choice::scheduler_of;
+use crate::scheduler_choice::block_request;
 use crate::study_file::Study;
 use iozone::{Contents, Options};
 use mount::BlockRequest;
@@ -69,13 +69,7 @@ pub(crate) fn plan_iozone(
 ) -> Result<IozoneRun, StudyError> {
     let value = |axis: &str| values.get(axis).copied();
     let host = RawHost::of(study, values)?;
-    let block = match value("scheduler") {
-        Some(name) => {
-            let (scheduler, settings) = scheduler_of(study, name, "")?;
-            BlockRequest { scheduler, settings }
-        }
-        None => BlockRequest::default(),
-    };
+    let block = block_request(study, value("scheduler"))?;
     let options = options_of(study, values)?;
     let flash = host.flash(study, value("flash").unwrap_or(FRESH))?;
     let passes = value("passes").unwrap_or("1");

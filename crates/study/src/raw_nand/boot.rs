@@ -23,6 +23,7 @@ impl RawNandRun {
             profile: Some(self.host.profile.to_owned()),
             options: self.mount_options.clone(),
             seed,
+            block: self.block.clone(),
             ..MountRequest::default()
         }
     }

@@ -5,8 +5,11 @@ mod boot;
 mod burst;
 mod files;
 mod ledger;
+mod lifecycle;
+mod lifecycle_metrics;
 mod mounting;
 mod plan;
+mod script_file;
 mod spec;
 mod test_table;
 
