@@ -75,7 +75,7 @@ def test_only_those_on_a_block_device_have_a_column_for_each_scheduler(
     shown = _prints(capsys, *given, "--workload", str(workload))
     head = next(line for line in shown.splitlines() if "NILFS2" in line)
     assert head.split() == ["YAFFS2", "NILFS2", "noop", "NILFS2", "cfq"]
-    assert "No scheduler changes anything for YAFFS2" in shown
+    assert "no scheduler changes anything for YAFFS2" in shown
 
 
 @pytest.mark.usefixtures("engine_is_built")
@@ -101,7 +101,8 @@ def test_a_sample_of_power_cuts_keeps_the_guarantees(
 ) -> None:
     given = ("--fs", "jffs2,yaffs2", "--blocks", "128", "--crash", "--workload", str(workload))
     shown = _prints(capsys, *given)
-    cuts = [line.split() for line in shown.splitlines() if line.startswith(("jffs2 ", "yaffs2 "))]
+    lines = [line.split() for line in shown.splitlines()]
+    cuts = [line for line in lines if line[:1] in (["jffs2"], ["yaffs2"])]
     assert [line[0] for line in cuts] == ["jffs2", "yaffs2"]
     assert all(int(line[1]) >= 40 and line[3] == "0" for line in cuts), cuts
 
@@ -230,7 +231,7 @@ def test_the_best_is_marked_and_values_within_two_percent_are_as_good() -> None:
         {
             "jffs2": {"throughput_kib_per_s": 100.0, "waf": 2.0, "call_p99_ns": 5.0},
             "ubifs": {"throughput_kib_per_s": 99.0, "waf": 1.0, "call_p99_ns": 7.0},
-            "yaffs2": {"throughput_kib_per_s": 50.0, "waf": 4.0, "call_p99_ns": 5.0},
+            "yaffs2": {"throughput_kib_per_s": 50.0, "waf": 4.0, "call_p99_ns": 2.5},
         }
     )
     view = View(result)
@@ -240,7 +241,7 @@ def test_the_best_is_marked_and_values_within_two_percent_are_as_good() -> None:
     assert "mount" not in cells
     assert verdict_line(view) == (
         "No single winner: for throughput JFFS2 and UBIFS (2.0 times better than the next); "
-        "for tail latency JFFS2 and YAFFS2 (1.40 times better than the next)."
+        "for tail latency YAFFS2 (2.0 times better than the next)."
     )
 
 

@@ -60,7 +60,7 @@ class Candidates:
 
 
 def names(option: str, given: str, listing: str, what: str) -> tuple[str, ...]:
-    """The names that an option lists with commas, each once, as the engine writes them."""
+    """The names that an option lists with commas, each once, in small letters."""
     known = {str(row["name"]): str(row["name"]) for row in engine.listing(listing)}
     for row in engine.listing(listing):
         known.update({str(alias): str(row["name"]) for alias in row.get("aliases", ())})
@@ -68,10 +68,10 @@ def names(option: str, given: str, listing: str, what: str) -> tuple[str, ...]:
     for word in given.split(","):
         name = word.strip().lower()
         if name not in known:
-            raise NandlabError(f"{option}: {unknown(what, word.strip(), set(known.values()))}")
-        if known[name] in found:
-            raise NandlabError(f"{option}: {known[name]} is there twice")
-        found.append(known[name])
+            raise NandlabError(f"{option}: {unknown(what, word.strip(), known)}")
+        if known[name] in (known[other] for other in found):
+            raise NandlabError(f"{option}: {word.strip()} is there twice")
+        found.append(name)
     return tuple(found)
 
 

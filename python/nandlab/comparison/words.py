@@ -19,6 +19,10 @@ _LAYER_PARTS = (
 _SLOW_SYNC = 3.0
 """Syncs this many times as slow as writes carry the writes' work."""
 
+_HOT_ERASES = 10
+_HOT_FACTOR = 20.0
+"""A block erased so often, and so much more often than the mean, wears out before the others."""
+
 
 def sentence(candidate: Candidate) -> str:
     """Where the time goes, what a caller waits for, and what becomes of the flash."""
@@ -59,17 +63,19 @@ def _wear(candidate: Candidate) -> list[str]:
     waf = values.get("waf")
     if waf is None:
         return []
-    if candidate.file_system and "erase_count_max" in values and "host_write_bytes" in values:
-        hottest = values["erase_count_max"]
-        mean = max(values.get("erase_count_mean", 0.0), 1e-9)
-        if hottest >= 10 and hottest > 20 * mean:
-            return [
-                f"each byte is programmed {number(waf)} times, and one block was erased "
-                f"{number(hottest)} times while the mean is {number(mean)}"
-            ]
-    if waf < 1:
-        return [f"compression leaves {percent(waf)} of the bytes to be programmed"]
-    return [f"each byte is programmed {number(waf)} times"]
+    clauses = [_amplification(waf)]
+    hottest, mean = values.get("erase_count_max", 0.0), values.get("erase_count_mean", 0.0)
+    if hottest >= _HOT_ERASES and hottest > _HOT_FACTOR * mean:
+        clauses.append(
+            f"one block was erased {number(hottest)} times while the mean is {number(mean)}"
+        )
+    return clauses
+
+
+def _amplification(waf: float) -> str:
+    if waf < 0.995:
+        return f"compression leaves {percent(waf)} of the bytes to be programmed"
+    return f"each byte is programmed {'once' if waf < 1.005 else f'{number(waf)} times'}"
 
 
 def _cut(candidate: Candidate) -> list[str]:
@@ -117,11 +123,13 @@ def notes(view: View) -> list[str]:
     free = [one.label for one in view.candidates if not one.scheduler]
     if len(schedulers) > 1 and free:
         told.append(
-            f"No scheduler changes anything for {joined(free)}: no block requests are made there."
+            f"no scheduler changes anything for {joined(free)}: no block requests are made there."
         )
     if any("lifetime_host_bytes" in one.values for one in view.candidates):
         told.append(
-            "Life: bytes of the flash x cycles of the part / write amplification, "
-            "as if wear were even; where nothing levels wear, the block erased most decides."
+            "life is that of even wear; NILFS2 on mtdblock levels none, and the block that was "
+            "erased most decides there."
+            if any(one.file_system in view.on_block_device for one in view.candidates)
+            else "life is that of even wear."
         )
     return told
