@@ -46,8 +46,8 @@ impl CallWatch {
 
     /// A call begins; it ends when what is returned goes.
     pub(crate) fn begin(&self, kind: CallKind) -> TimedCall {
-        let watcher = self.watcher.borrow().clone();
-        let watched = watcher.map(|watcher| (self.sim.clone(), watcher, self.sim.now()));
+        let told = self.watcher.borrow().clone();
+        let watched = told.map(|watcher| (self.sim.clone(), watcher, self.sim.now()));
         TimedCall { watched, kind, bytes: Cell::new(0) }
     }
 }

@@ -64,7 +64,7 @@ def names(option: str, given: str, listing: str, what: str) -> tuple[str, ...]:
     known = {str(row["name"]): str(row["name"]) for row in engine.listing(listing)}
     for row in engine.listing(listing):
         known.update({str(alias): str(row["name"]) for alias in row.get("aliases", ())})
-    found = []
+    found: list[str] = []
     for word in given.split(","):
         name = word.strip().lower()
         if name not in known:

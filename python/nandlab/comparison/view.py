@@ -184,7 +184,7 @@ class View:
         for name in self.rows.axis_values("ftl"):
             means = {one: self.rows.mean(one, ftl=name) for one in self.rows.metrics()}
             values = {one: value for one, value in means.items() if value is not None}
-            # A short trace erases no block more than once or twice: the mean says more than the most.
+            # A short trace erases no block more than once or twice: the mean says more.
             mean = values.get("erase_count_mean", 0.0)
             if mean > 0 and "lifetime_host_bytes" in values:
                 values["lifetime_host_bytes"] *= values["erase_count_max"] / mean

@@ -89,8 +89,8 @@ async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, S
     prepare(machine, &boot.mounted.vfs, seed).await?;
     let watch = Watch::start(machine, &boot.mounted.vfs);
     let calls = Rc::new(RefCell::new(Calls::default()));
-    let seen = calls.clone();
-    boot.mounted.vfs.watch_calls(Some(Rc::new(move |call| seen.borrow_mut().add(call))));
+    let counted = calls.clone();
+    boot.mounted.vfs.watch_calls(Some(Rc::new(move |call| counted.borrow_mut().add(call))));
     let erases = || machine.mtd.with_chip(|chip| chip.erase_counts().to_vec());
     let (erases_before, meter) = (erases(), Meter::start(machine));
     let Boot { mounted, .. } = boot;

@@ -115,7 +115,7 @@ fn latency_metrics(name: &str, latencies: &Latencies) -> Vec<Metric> {
 ///
 /// Levelled, every block is erased as often as its part allows: all bytes of the flash times its cycles,
 /// divided by the write amplification. Where nothing levels wear, the block that was erased most decides:
-/// bytes written times cycles divided by its erases.
+/// bytes written times cycles divided by its erases beyond the first, which every block that is written has.
 fn wear_metrics(host: &RawHost, work: &Work, block_bytes: u64) -> Vec<Metric> {
     let hottest = work.erases.iter().copied().max().unwrap_or(0);
     let erases: u64 = work.erases.iter().copied().map(u64::from).sum();
@@ -136,8 +136,9 @@ fn wear_metrics(host: &RawHost, work: &Work, block_bytes: u64) -> Vec<Metric> {
     let waf = programmed / written;
     let cycles = f64::from(host.part.errors.erase_cycles_max);
     let levelled = u64::from(host.part.geometry.blocks) as f64 * block_bytes as f64 * cycles / waf;
-    let as_worn = written * cycles / f64::from(hottest.max(1));
-    let levels_wear = !host.kind.is_on_block_device || hottest == 0;
+    let again = hottest.saturating_sub(1);
+    let levels_wear = !host.kind.is_on_block_device || again == 0;
+    let as_worn = written * cycles / f64::from(again);
     let lifetime = if levels_wear { levelled } else { levelled.min(as_worn) };
     let years = lifetime / written * work.elapsed_ns as f64 / YEAR_NS;
     rows.extend([
