@@ -27,10 +27,14 @@ class RunRequest:
     seed: int | None = None
     quick: bool = False
     jobs: int | None = None
+    as_given: str | None = None
+    """The command line, where it was not `nandlab run`."""
 
     @property
     def command(self) -> str:
         """The command line that does the same."""
+        if self.as_given is not None:
+            return self.as_given
         words = ["nandlab", "run", self.study]
         for one in self.sets:
             words += ["--set", one]
@@ -61,9 +65,7 @@ def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
     An interrupted study leaves what finished: in `out` if nothing was there, else beside it.
     """
     check_target(request.out)
-    answer = _answer(request, progress)
-    reference = find_reference(answer["study"], Path(request.path))
-    result = StudyResult.from_engine(answer, reference)
+    result = result_of(request, progress)
     out = request.out
     if result.interrupted and out.exists():
         out = out.with_name(f"{out.name}-interrupted")
@@ -72,6 +74,12 @@ def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
     # The results are safe by now, whatever becomes of the report.
     verdict = write_report_of(out, result, request.command)
     return FinishedRun(result, verdict, out)
+
+
+def result_of(request: RunRequest, progress: Progress | None = None) -> StudyResult:
+    """Runs a study and writes nothing."""
+    answer = _answer(request, progress)
+    return StudyResult.from_engine(answer, find_reference(answer["study"], Path(request.path)))
 
 
 def _answer(request: RunRequest, progress: Progress | None) -> dict[str, Any]:

@@ -16,6 +16,17 @@ pub enum Durable {
     EachAtSync,
 }
 
+impl Durable {
+    /// What has to return before a file that was written is safe, in a few words.
+    pub fn in_short(self) -> &'static str {
+        match self {
+            Self::AtSync => "fsync, with all before it",
+            Self::AtReturn => "every call; data at close",
+            Self::EachAtSync => "fsync, file by file",
+        }
+    }
+}
+
 /// Which states a cut may leave between one call and the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {

@@ -9,15 +9,16 @@ use std::io::{Read, Write};
 use std::process::Command;
 use std::rc::Rc;
 use support::work::write_file;
-use support::{CALLER, Found, assert_clean, dosfstools, formatted, options, run, save, temporary, tree};
+use support::{
+    CALLER, Found, assert_clean, dosfstools, formatted, options, run, save, temporary, tree,
+};
 use vfs::OpenOptions;
 
 /// The first bytes of a volume that mkfs.vfat makes; none if it is not installed.
 fn made_by_mkfs(kib: u64, arguments: &[&str], bytes: usize) -> Option<Vec<u8>> {
     let path = temporary(&format!("mkfs-{kib}{}.img", arguments.concat()));
     std::fs::File::create(&path).and_then(|it| it.set_len(kib * 1024)).expect("a place for it");
-    let made =
-        dosfstools(Command::new("mkfs.vfat").arg("--invariant").args(arguments).arg(&path))?;
+    let made = dosfstools(Command::new("mkfs.vfat").arg("--invariant").args(arguments).arg(&path))?;
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let mut image = vec![0; bytes.min(kib as usize * 1024)];
     let mut file = std::fs::File::open(&path).expect("it was made");

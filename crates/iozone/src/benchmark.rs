@@ -94,7 +94,23 @@ impl Benchmark {
         seed: u64,
     ) -> Result<Self, MountError> {
         let mounted = machine.mount(kind, &request).await?;
-        Ok(Self { machine: machine.clone(), kind, request, mounted, seed })
+        Ok(Self::on(machine, kind, request, mounted, seed))
+    }
+
+    /// Works on what is mounted already, as `request` asks for it.
+    pub fn on(
+        machine: &Machine,
+        kind: &'static Kind,
+        request: MountRequest,
+        mounted: Mounted,
+        seed: u64,
+    ) -> Self {
+        Self { machine: machine.clone(), kind, request, mounted, seed }
+    }
+
+    /// The mount, when the work is done.
+    pub fn into_mounted(self) -> Mounted {
+        self.mounted
     }
 
     /// The calls on the file system.

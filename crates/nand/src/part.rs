@@ -111,6 +111,7 @@ const TEXTS: &[(&str, &str)] = embedded!(
     "generic-qlc-3d",
     "generic-tlc-3d",
     "k9f1g08u0a",
+    "k9f2g08u0b",
     "k9f2g08u0c",
     "k9f5608u0d",
     "k9gag08u0m",
@@ -127,9 +128,9 @@ pub fn catalogue() -> Vec<Part> {
         .collect()
 }
 
-/// The catalogue part called `name`.
+/// The catalogue part called `name`, in capitals or not.
 pub fn find_part(name: &str) -> Option<Part> {
-    let (name, text) = TEXTS.iter().find(|(known, _)| *known == name)?;
+    let (name, text) = TEXTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
     Some(Part::parse(name, text).expect("the catalogue is tested"))
 }
 

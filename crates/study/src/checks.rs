@@ -56,8 +56,10 @@ impl Study {
         let workload = &self.workload;
         let given = [
             ("options", workload.options.is_some()),
+            ("script", workload.script.is_some()),
             ("file", workload.file.is_some()),
             ("capacity_bytes", workload.capacity_bytes.is_some()),
+            ("service_times", workload.service_times),
             ("requests_quick", workload.requests_quick.is_some()),
             ("warm_up_writes", workload.warm_up_writes.is_some()),
             ("measured_writes", workload.measured_writes.is_some()),

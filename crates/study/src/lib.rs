@@ -25,6 +25,7 @@ mod results;
 mod run;
 mod schedule;
 mod scheduler_choice;
+mod service_times;
 mod single;
 mod study_file;
 mod time_parts;

@@ -40,7 +40,14 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
             .collect(),
         "file-systems" => mount::KINDS
             .iter()
-            .map(|kind| json!({"name": kind.name, "summary": kind.summary, "profiles": kind.profiles}))
+            .map(|kind| {
+                json!({
+                    "name": kind.name,
+                    "summary": kind.summary,
+                    "profiles": kind.profiles,
+                    "is_on_block_device": kind.is_on_block_device,
+                })
+            })
             .collect(),
         "guarantees" => crash::GUARANTEES
             .iter()
@@ -48,6 +55,7 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
                 json!({
                     "name": entry.kind,
                     "summary": format!("safe: {}", entry.safe),
+                    "in_short": entry.durable.in_short(),
                     "new_file": entry.new_file,
                     "beyond": entry.beyond,
                     "beyond_torn_page": entry.beyond_torn_page,

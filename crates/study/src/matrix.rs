@@ -57,6 +57,9 @@ impl Run {
         if let (Some(own), Some(others)) = (&self.iozone, &other.iozone) {
             return own.work_key == others.work_key && self.repeat == other.repeat;
         }
+        if let (Some(own), Some(others)) = (&self.raw_nand, &other.raw_nand) {
+            return own.work_key == others.work_key && self.repeat == other.repeat;
+        }
         self.jobs.is_none()
             && self.raw_nand.is_none()
             && self.device == other.device

@@ -149,6 +149,14 @@ impl Replay {
         }
     }
 
+    /// Builds the layer's tables anew, as after a power cut.
+    ///
+    /// # Errors
+    /// The layer's.
+    pub(crate) fn rebuild(&mut self) -> Result<(), StudyError> {
+        Ok(self.ftl.rebuild()?)
+    }
+
     /// Serves one request.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::raw_nand::{Context, RawNandRun};
 use crate::replay::{AddressRule, Replay};
 use crate::requests::{Request, Requests};
 use crate::results::{Metric, Row, StudyResults, TestRow, cumulative, device_metrics};
+use crate::service_times::{ServiceTimes, rebuild_metric};
 use crate::study_file::{Preconditioning, Study};
 use crate::windows::Windows;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
@@ -323,6 +324,7 @@ fn measure(
     let stride = all.div_ceil(CURVE_POINTS).max(1);
     let (mut io, mut last_operation) = (0, 0);
     let mut curve = vec![[0; 5]];
+    let mut times = study.workload.service_times.then(|| ServiceTimes::start(replay));
     for (number, request) in requests.measured().enumerate() {
         if number % STRIDE == 0 && stopped() {
             return Ok(None);
@@ -333,6 +335,9 @@ fn measure(
             last_operation = operation;
         }
         replay.serve(request.operation, request.offset_bytes, request.length_bytes)?;
+        if let Some(times) = &mut times {
+            times.served(request.operation, replay);
+        }
         if !is_io(request) {
             continue;
         }
@@ -358,6 +363,10 @@ fn measure(
         ));
     }
     metrics.extend(device_metrics(replay));
+    if let Some(times) = times {
+        metrics.extend(times.metrics(replay));
+        metrics.push(rebuild_metric(replay)?);
+    }
     Ok(Some(Measured { metrics, curve, ..Measured::default() }))
 }
 

@@ -140,6 +140,9 @@ pub struct Workload {
     /// Command line of IOzone; `{axis}` in it is replaced by the value of the axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<String>,
+    /// Script of system calls, relative to the study file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
     /// Trace file, relative to the study file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -155,6 +158,9 @@ pub struct Workload {
     /// Requests, and file operations, in a window.
     #[serde(default = "hundred")]
     pub window: u64,
+    /// The chip's time of each request is measured, and that of a rebuild after the last one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub service_times: bool,
     /// Writes before counting, in multiples of the logical pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_writes: Option<u32>,

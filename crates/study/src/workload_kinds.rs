@@ -53,7 +53,7 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
     WorkloadEntry {
         name: RAW_NAND,
         summary: "tests of file systems on raw NAND, named by the axis `test`: [host] and [rooms]",
-        keys: &["options", "capacity_bytes"],
+        keys: &["options", "capacity_bytes", "script"],
     },
     WorkloadEntry {
         name: "sequential",
@@ -63,7 +63,14 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
     WorkloadEntry {
         name: "trace",
         summary: "a block trace; `{axis}` in the file name is replaced by the axis value",
-        keys: &["file", "capacity_bytes", "preconditioning", "requests_quick", "window"],
+        keys: &[
+            "file",
+            "capacity_bytes",
+            "preconditioning",
+            "requests_quick",
+            "service_times",
+            "window",
+        ],
     },
     WorkloadEntry {
         name: "uniform",

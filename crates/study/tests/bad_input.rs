@@ -31,7 +31,7 @@ const STUDIES: &[(&str, &str, &str, &[&str])] = &[
         GOOD,
         "\"published-small-block\"",
         "\"k9f2g08u0x\"",
-        &["unknown part `k9f2g08u0x` (did you mean `k9f2g08u0c`?)"],
+        &["unknown part `k9f2g08u0x` (did you mean `k9f2g08u0b`?)"],
     ),
     (GOOD, "\"uniform\"", "\"unifrom\"", &["unknown workload `unifrom` (did you mean `uniform`?)"]),
     (GOOD, "[axes]", "[axes]\nsettings = [\"fast\"]", &["unknown settings `fast`"]),

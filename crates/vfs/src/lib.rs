@@ -7,6 +7,7 @@
 //! it finds. [`MemoryFileSystem`] is a file system without a medium, to compare others with.
 
 mod cache;
+mod call_watch;
 mod file_pages;
 mod manifest;
 mod memory;
@@ -15,6 +16,7 @@ pub mod tree;
 mod vfs;
 mod write_back;
 
+pub use call_watch::{Call, CallKind, Watcher};
 pub use manifest::{
     Damage, Manifest, ManifestRow, ReadLimits, escape_path, hexadecimal, unescape_path,
 };

@@ -1,6 +1,7 @@
 //! Calls of an application.
 
 use crate::cache::{Caches, errno_of};
+use crate::call_watch::{CallKind, CallWatch};
 use crate::names::Meaning;
 use board::Board;
 use fs::{Process, ReadAhead};
@@ -51,6 +52,7 @@ pub struct Vfs<F> {
     /// The lock of each inode that anyone changes (`i_mutex`).
     locks: RefCell<FxHashMap<InodeNumber, Rc<Lock<()>>>>,
     users: RefCell<FxHashMap<InodeNumber, u32>>,
+    pub(crate) watch: CallWatch,
 }
 
 impl<F: FileSystem + 'static> Vfs<F> {
@@ -63,6 +65,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
             caches: None,
             locks: RefCell::default(),
             users: RefCell::default(),
+            watch: CallWatch::new(sim),
         }
     }
 
@@ -207,6 +210,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         path: &[u8],
         options: OpenOptions,
     ) -> Result<OpenFile, Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
         let (directory, name) = self.parent(path).await?;
         let inode = {
@@ -250,6 +254,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// # Errors
     /// The file system's.
     pub async fn close(&self, caller: &Caller, file: OpenFile) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
         let flushed = if file.is_written.get() {
             self.file_system.flush(caller, file.inode).await
@@ -297,6 +302,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), Errno> {
+        let timed = self.watch.begin(CallKind::Write);
+        timed.moves(bytes.len());
         file.is_written.set(true);
         let lock = self.lock_of(file.inode);
         let held = lock.lock().await;
@@ -386,12 +393,16 @@ impl<F: FileSystem + 'static> Vfs<F> {
         offset: u64,
         into: &mut [u8],
     ) -> Result<usize, Errno> {
+        let timed = self.watch.begin(CallKind::Read);
         let Some(caches) = &self.caches else {
-            return read_bytes(&*self.file_system, file.inode, offset, into).await;
+            let count = read_bytes(&*self.file_system, file.inode, offset, into).await?;
+            timed.moves(count);
+            return Ok(count);
         };
         let size = self.file_system.attributes(file.inode).await?.size_bytes;
         let pages = caches.file(file.inode, size);
         let wanted = (into.len() as u64).min(size.saturating_sub(offset));
+        timed.moves(wanted as usize);
         let (range, into) = (offset..offset + wanted, Some(&mut into[..wanted as usize]));
         let call_ns = self.call_ns();
         let read = pages.mapping.read(file.process, &file.read_ahead, range, into, call_ns).await;
@@ -403,6 +414,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// # Errors
     /// The file system's.
     pub async fn fsync(&self, caller: &Caller, file: &OpenFile) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Sync);
         self.enter().await;
         if self.file_system.writes_back() {
             return self.sync_pages(caller, file, 0..u64::MAX).await;
@@ -415,6 +427,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// # Errors
     /// The file system's.
     pub async fn sync(&self) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Sync);
         self.enter().await;
         let written = self.write_all().await;
         written.and(self.file_system.sync().await)
@@ -430,6 +443,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         path: &[u8],
         new: NewInode<'_>,
     ) -> Result<InodeNumber, Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
         let (directory, name) = self.parent(path).await?;
         let lock = self.lock_of(directory);
@@ -463,6 +477,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// # Errors
     /// [`Errno::Eexist`]; [`Errno::Eperm`] for directories; as [`Vfs::resolve`].
     pub async fn link(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
         let inode = self.resolve(from).await?;
         if self.file_system.attributes(inode).await?.kind == FileType::Directory {
@@ -494,6 +509,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     }
 
     async fn remove(&self, caller: &Caller, path: &[u8], directories: bool) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
         let (directory, name) = self.parent(path).await?;
         let inode = {
@@ -522,6 +538,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// [`Errno::Einval`] for a directory into itself; [`Errno::Eisdir`], [`Errno::Enotdir`] and
     /// [`Errno::Enotempty`] by the kinds of the two; as [`Vfs::resolve`].
     pub async fn rename(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
         let (from_directory, from_name) = self.parent(from).await?;
         let (to_directory, to_name) = self.parent(to).await?;
@@ -570,6 +587,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// # Errors
     /// As [`Vfs::resolve`].
     pub async fn change(&self, caller: &Caller, path: &[u8], to: &Changes) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
         let inode = self.resolve(path).await?;
         let lock = self.lock_of(inode);
@@ -582,6 +600,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// # Errors
     /// [`Errno::Eisdir`], [`Errno::Einval`] for what is no regular file; as [`Vfs::resolve`].
     pub async fn truncate(&self, caller: &Caller, path: &[u8], size: u64) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
         let inode = self.resolve(path).await?;
         match self.file_system.attributes(inode).await?.kind {
@@ -632,6 +651,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         name: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
         let inode = self.resolve(path).await?;
         let lock = self.lock_of(inode);

@@ -8,6 +8,7 @@ from typing import Any
 from nandlab import __version__
 from nandlab.report import (
     android_sections,
+    comparison_sections,
     ftl_windows_sections,
     generic_sections,
     scheduler_filesystem_sections,
@@ -32,12 +33,16 @@ _ENTRY = "window.vegaEmbed = vegaEmbed;"
 
 SECTIONS: tuple[tuple[str, Sections], ...] = (
     ("android", android_sections.sections),
+    ("comparison", comparison_sections.sections),
     ("ftl-windows", ftl_windows_sections.sections),
     ("scheduler-filesystem", scheduler_filesystem_sections.sections),
     ("sfq-emmc", sfq_emmc_sections.sections),
     ("sfq-kernel", sfq_kernel_sections.sections),
 )
 """Studies with sections of their own, sorted by name."""
+
+WITHOUT_CLAIMS = frozenset({"comparison"})
+"""Those of them that judge no publication."""
 
 
 def write_report(
@@ -61,7 +66,7 @@ def sections_of(
     """The sections of a study's report; studies without some of their own get the general ones."""
     own = dict(SECTIONS).get(result.name)
     # A verdict without claims found nothing to compare: only the general sections can be filled.
-    if own is None or not verdict.claims:
+    if own is None or (not verdict.claims and result.name not in WITHOUT_CLAIMS):
         return generic_sections.sections(result)
     return own(result, verdict, layers)
 

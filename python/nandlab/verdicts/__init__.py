@@ -8,6 +8,7 @@ from collections.abc import Callable
 from nandlab.results import StudyResult
 from nandlab.verdicts import (
     android,
+    comparison,
     ftl_windows,
     generic,
     scheduler_filesystem,
@@ -18,6 +19,7 @@ from nandlab.verdicts.model import Verdict
 
 VERDICTS: tuple[tuple[str, Callable[[StudyResult], Verdict]], ...] = (
     ("android", android.judge),
+    ("comparison", comparison.judge),
     ("ftl-windows", ftl_windows.judge),
     ("scheduler-filesystem", scheduler_filesystem.judge),
     ("sfq-emmc", sfq_emmc.judge),

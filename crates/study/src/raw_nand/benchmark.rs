@@ -73,24 +73,28 @@ pub(super) fn run_benchmark(
     Ok(rows)
 }
 
-/// The tests in the order of IOzone, and the random-write test once more.
+/// The tests in the order of IOzone, each by itself; the file stays.
+pub(super) async fn tests_with_cold_read(
+    benchmark: &mut Benchmark,
+    options: &Options,
+) -> Result<Vec<Measurement>, BenchmarkError> {
+    let mut done = Vec::new();
+    for test in &options.tests {
+        done.extend(one_test(benchmark, options, test).await?);
+    }
+    Ok(done)
+}
+
+/// The same, and the random-write test once more after itself.
 async fn all_tests(
     benchmark: &mut Benchmark,
     options: &Options,
 ) -> Result<Vec<Measurement>, BenchmarkError> {
     let mut done = Vec::new();
-    let one = |test| Options { tests: vec![test], keeps_file: true, ..options.clone() };
     for test in &options.tests {
-        if test.number == READ_TEST {
-            // The clock stands between tests, so it does not matter how long this takes.
-            let vfs = benchmark.vfs().clone();
-            let at = |errno| BenchmarkError::Call { test: "read", call: "sync", errno };
-            vfs.sync().await.map_err(at)?;
-            vfs.drop_caches().await.map_err(at)?;
-        }
-        done.extend(benchmark.run(&one(test)).await?);
+        done.extend(one_test(benchmark, options, test).await?);
         if test.number == RANDOM_TEST {
-            let again = benchmark.run(&one(test)).await?;
+            let again = one_test(benchmark, options, test).await?;
             let again = again.into_iter().filter(|one| one.test == "random-write");
             done.extend(again.map(|one| Measurement { test: "random-rewrite", ..one }));
         }
@@ -98,8 +102,29 @@ async fn all_tests(
     Ok(done)
 }
 
+/// A test; the file system is synced and forgets its pages before one that reads.
+async fn one_test(
+    benchmark: &mut Benchmark,
+    options: &Options,
+    test: &'static iozone::Test,
+) -> Result<Vec<Measurement>, BenchmarkError> {
+    if test.number == READ_TEST {
+        // The clock stands between tests, so it does not matter how long this takes.
+        let vfs = benchmark.vfs().clone();
+        let at = |errno| BenchmarkError::Call { test: "read", call: "sync", errno };
+        vfs.sync().await.map_err(at)?;
+        vfs.drop_caches().await.map_err(at)?;
+    }
+    let alone = Options { tests: vec![test], keeps_file: true, ..options.clone() };
+    benchmark.run(&alone).await
+}
+
 /// Brings timer and allocation to where this repeat has them.
-async fn prepare(machine: &Machine, vfs: &Rc<Vfs<AnyFileSystem>>, seed: u64) -> Result<(), Errno> {
+pub(super) async fn prepare(
+    machine: &Machine,
+    vfs: &Rc<Vfs<AnyFileSystem>>,
+    seed: u64,
+) -> Result<(), Errno> {
     let tick_ns = 1_000_000_000 / u64::from(machine.board.hz);
     let caller = machine.root(PID);
     let mut numbers = Stream::new(seed, POSITION);
@@ -119,10 +144,10 @@ async fn prepare(machine: &Machine, vfs: &Rc<Vfs<AnyFileSystem>>, seed: u64) -> 
 }
 
 /// The most memory that the mount, and its dirty pages, took.
-struct Watch(Rc<Cell<(u64, u64)>>);
+pub(super) struct Watch(Rc<Cell<(u64, u64)>>);
 
 impl Watch {
-    fn start(machine: &Machine, vfs: &Rc<Vfs<AnyFileSystem>>) -> Self {
+    pub(super) fn start(machine: &Machine, vfs: &Rc<Vfs<AnyFileSystem>>) -> Self {
         let most = Rc::new(Cell::new((0, 0)));
         let (place, sim, vfs) = (most.clone(), machine.sim.clone(), vfs.clone());
         machine.sim.spawn_named("memory watch", async move {
@@ -137,7 +162,7 @@ impl Watch {
         Self(most)
     }
 
-    fn most(&self) -> (u64, u64) {
+    pub(super) fn most(&self) -> (u64, u64) {
         self.0.get()
     }
 }

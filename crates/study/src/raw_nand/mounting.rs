@@ -129,7 +129,7 @@ fn changing(operations: &[Operation]) -> Vec<u64> {
 }
 
 /// Boots and takes the time of it.
-fn timed_mount(
+pub(super) fn timed_mount(
     plan: &RawNandRun,
     context: &Context<'_>,
     chip: Chip,

@@ -1,7 +1,8 @@
 //! From a study file and a combination of axis values to a run of a test.
 
+use super::script_file::script_of;
 use super::spec::Room;
-use super::test_table::{TESTS, Test};
+use super::test_table::{Needs, TESTS, Test};
 use crate::StudyError;
 use crate::block_choice::{block_of, check_history};
 use crate::flash_history::{FRESH, FlashPlan};
@@ -11,7 +12,9 @@ use crate::study_file::Study;
 use files::FileSet;
 use iozone::Options;
 use mount::BlockRequest;
+use script::Command;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Axes of such a study.
 pub(crate) const RAW_NAND_AXES: [&str; 16] = [
@@ -61,6 +64,10 @@ pub(crate) struct RawNandRun {
     pub(crate) operations: u32,
     /// Room that copied files may take, if it is said.
     pub(crate) capacity_bytes: Option<u64>,
+    /// What is done instead; empty if nothing is.
+    pub(crate) script: Arc<[Command]>,
+    /// What tells this run from others that do other work: a scheduler says nothing to file systems on raw NAND.
+    pub(crate) work_key: Vec<String>,
     /// Files that are made.
     pub(crate) files: u32,
     /// Rate at which the application writes.
@@ -133,27 +140,61 @@ pub(crate) fn plan_raw_nand(
         return wrong("block_device", reason);
     }
     let number = |axis: &str| count(values, axis);
-    let benchmark = match test.needs_options {
-        true if study.workload.options.is_none() => {
-            return wrong("workload", "test `iozone` needs `options`, the command line of IOzone");
-        }
-        true => Some(options_of(study, values)?),
-        false => None,
-    };
+    let (benchmark, script) = work_of(study, values, test)?;
+    let meets_scheduler = host.kind.is_on_block_device;
+    let others = values.iter().filter(|(axis, _)| meets_scheduler || **axis != "scheduler");
+    let work_key = others.map(|(_, value)| (*value).to_owned()).collect();
     Ok(RawNandRun {
         test,
         flash,
         mount_options: room.mount_options,
         benchmark,
-        block,
         file_set: file_set(values)?,
         operations: number("operations")?,
         capacity_bytes: study.workload.capacity_bytes,
+        script,
+        block,
+        work_key,
         files: number("files")?,
         rate_kib_per_s: number("rate_kib_per_s")?,
         written_bytes: u64::from(number("written_mib")?) << 20,
         host,
     })
+}
+
+/// What the test does: IOzone's command line, or a script.
+fn work_of(
+    study: &Study,
+    values: &BTreeMap<&str, &str>,
+    test: &Test,
+) -> Result<(Option<Options>, Arc<[Command]>), StudyError> {
+    let nothing = || Arc::from([]);
+    let (options, script) = (&study.workload.options, &study.workload.script);
+    match (test.needs, options, script) {
+        (Needs::Nothing, ..) => Ok((None, nothing())),
+        (Needs::Options | Needs::OptionsOrScript, Some(_), None) => {
+            let options = options_of(study, values)?;
+            if test.needs == Needs::OptionsOrScript && options.remounts {
+                return wrong("workload.options", "-U: this test mounts by itself; leave it out");
+            }
+            Ok((Some(options), nothing()))
+        }
+        (Needs::OptionsOrScript, None, Some(file)) => {
+            Ok((None, script_of(&study.folder.join(file))?.into()))
+        }
+        (Needs::Options, ..) => {
+            let name = test.name;
+            wrong("workload", format!("test `{name}` needs `options`, the command line of IOzone"))
+        }
+        (Needs::OptionsOrScript, ..) => {
+            let name = test.name;
+            let reason = format!(
+                "test `{name}` needs `script`, a file of system calls, or `options`, the command line of \
+                 IOzone, and not both"
+            );
+            wrong("workload", reason)
+        }
+    }
 }
 
 /// An axis that a test has must have a value, any other must not.

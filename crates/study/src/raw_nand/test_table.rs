@@ -1,7 +1,7 @@
 //! The tests by name.
 
 use super::plan::RawNandRun;
-use super::{benchmark, burst, copy_delete, files, mounting};
+use super::{benchmark, burst, copy_delete, files, lifecycle, mounting};
 use crate::StudyError;
 use crate::flash_history::PreparedFlash;
 use crate::results::TestRow;
@@ -19,6 +19,17 @@ pub(crate) struct Context<'a> {
 /// How a test is carried out.
 type Carry = fn(&RawNandRun, &Context<'_>) -> Result<Vec<TestRow>, StudyError>;
 
+/// What a test takes from the workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing.
+    Nothing,
+    /// `options`, the command line of IOzone.
+    Options,
+    /// That, or `script`.
+    OptionsOrScript,
+}
+
 /// A test: one file, one row.
 #[derive(Debug)]
 pub(crate) struct Test {
@@ -28,8 +39,8 @@ pub(crate) struct Test {
     pub(crate) summary: &'static str,
     /// Axes that it has beside those of all tests.
     pub(crate) axes: &'static [&'static str],
-    /// IOzone's command line says what is done.
-    pub(crate) needs_options: bool,
+    /// What of the workload says what is done.
+    pub(crate) needs: Needs,
     /// File systems may stand on another block device than `mtdblock`: all is done on one machine, and
     /// no history is needed.
     pub(crate) has_block_device: bool,
@@ -42,7 +53,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "burst",
         summary: "an application writes at a rate; the power is cut; what is left of what it was told",
         axes: &["rate_kib_per_s"],
-        needs_options: false,
+        needs: Needs::Nothing,
         has_block_device: false,
         carry_out: burst::run_burst,
     },
@@ -50,7 +61,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "copy-delete",
         summary: "the file workload of captured traces: a directory is filled, files are copied and deleted",
         axes: &["file_set", "operations"],
-        needs_options: false,
+        needs: Needs::Nothing,
         has_block_device: true,
         carry_out: copy_delete::run_copy_delete,
     },
@@ -58,7 +69,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "files",
         summary: "kernel memory with many files of 1 KiB: made, mounted anew, all touched",
         axes: &["files"],
-        needs_options: false,
+        needs: Needs::Nothing,
         has_block_device: false,
         carry_out: files::run_files,
     },
@@ -66,15 +77,23 @@ pub(crate) const TESTS: &[Test] = &[
         name: "iozone",
         summary: "IOzone: writes without fsync, first read cold, re-read warm, random writes twice",
         axes: &["data", "file_mib"],
-        needs_options: true,
+        needs: Needs::Options,
         has_block_device: false,
         carry_out: benchmark::run_benchmark,
+    },
+    Test {
+        name: "lifecycle",
+        summary: "a script or IOzone, then mounts: throughput, latencies, memory, wear, mount after unmount and cut",
+        axes: &[],
+        needs: Needs::OptionsOrScript,
+        has_block_device: false,
+        carry_out: lifecycle::run_lifecycle,
     },
     Test {
         name: "mount",
         summary: "time of a mount after an orderly unmount; of UBI's attach, too",
         axes: &[],
-        needs_options: false,
+        needs: Needs::Nothing,
         has_block_device: false,
         carry_out: mounting::run_mount,
     },
@@ -82,7 +101,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "mount-after-cut",
         summary: "time of a mount after the power was cut while a file was being written",
         axes: &["written_mib"],
-        needs_options: false,
+        needs: Needs::Nothing,
         has_block_device: false,
         carry_out: mounting::run_mount_after_cut,
     },

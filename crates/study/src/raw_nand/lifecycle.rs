@@ -1,0 +1,162 @@
+//! A piece of work on a file system, from mount to mount: what a person chooses one by.
+//!
+//! The file system is mounted and comes to rest; then a script of system calls, or IOzone, does the
+//! work, and a `sync` ends it. The chip is kept twice: as it stands when the last call has returned,
+//! which is what a power cut there would leave, and after the sync and an orderly unmount. Both are
+//! mounted, and timed. Where the flash is too small for the work, there is nothing but `is_full`.
+
+use super::benchmark::{Watch, prepare, tests_with_cold_read};
+use super::boot::{Boot, Meter};
+use super::lifecycle_metrics::{Calls, Work, metrics};
+use super::mounting::timed_mount;
+use super::plan::RawNandRun;
+use super::test_table::Context;
+use crate::StudyError;
+use crate::results::{Metric, TestRow};
+use iozone::{Benchmark, BenchmarkError};
+use mount::{AnyFileSystem, Machine, Mounted, run};
+use nand::Chip;
+use posix::{Errno, PAGE_BYTES};
+use script::{Harness, Runner, Step};
+use std::cell::RefCell;
+use std::rc::Rc;
+use vfs::Vfs;
+
+/// Process that carries the script out.
+const PID: u32 = 1000;
+
+/// Why the work stopped.
+enum Stop {
+    /// No space is left.
+    Full,
+    /// Anything else, in words.
+    Failed(String),
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Self {
+        if errno == Errno::Enospc { Self::Full } else { Self::Failed(errno.to_string()) }
+    }
+}
+
+/// What the work leaves behind.
+struct Done {
+    work: Work,
+    /// The chip when the last call has returned.
+    cut: Chip,
+}
+
+/// Does the work and mounts what it leaves.
+///
+/// # Errors
+/// The file system's, but for one that is full, and for a mount after the cut that fails: those are results.
+pub(super) fn run_lifecycle(
+    plan: &RawNandRun,
+    context: &Context<'_>,
+) -> Result<Vec<TestRow>, StudyError> {
+    let chip = context.prepared.copy(&plan.flash, context.study_seed)?;
+    let (own, seed) = (plan.clone(), context.seed);
+    let outcome =
+        run(
+            chip,
+            &plan.timed_driver(),
+            seed,
+            |machine| async move { live(&machine, &own, seed).await },
+        );
+    let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
+    let Done { work, cut } = match value {
+        Ok(done) => done,
+        Err(Stop::Full) => {
+            let full = vec![Metric::count("is_full", 1, "yes or no")];
+            return Ok(vec![TestRow { test: "work", metrics: full }]);
+        }
+        Err(Stop::Failed(reason)) => return Err(plan.failed(reason)),
+    };
+    let work = TestRow { test: "work", metrics: metrics(&plan.host, &work) };
+    let clean = timed_mount(plan, context, outcome.chip, Vec::new())?;
+    let is_mounted = |yes: u64| vec![Metric::count("is_mounted", yes, "yes or no")];
+    let after_cut = match timed_mount(plan, context, cut, is_mounted(1)) {
+        Ok(row) => row.metrics,
+        Err(_) => is_mounted(0),
+    };
+    Ok(vec![work, clean, TestRow { test: "mount-after-cut", metrics: after_cut }])
+}
+
+/// Mounts, works, syncs, unmounts.
+async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, Stop> {
+    let failed = |error: String| Stop::Failed(error);
+    let boot = Boot::of(machine, plan, seed).await.map_err(|error| failed(error.to_string()))?;
+    prepare(machine, &boot.mounted.vfs, seed).await?;
+    let watch = Watch::start(machine, &boot.mounted.vfs);
+    let calls = Rc::new(RefCell::new(Calls::default()));
+    let counted = calls.clone();
+    boot.mounted.vfs.watch_calls(Some(Rc::new(move |call| counted.borrow_mut().add(call))));
+    let erases = || machine.mtd.with_chip(|chip| chip.erase_counts().to_vec());
+    let (erases_before, meter) = (erases(), Meter::start(machine));
+    let Boot { mounted, .. } = boot;
+    let mounted = carry_out(machine, plan, mounted, seed).await?;
+    let work_ns = meter.read(machine).0;
+    let cut = machine.mtd.with_chip(|chip| chip.clone());
+    let dirty_bytes_at_end = mounted.vfs.dirty_pages() * PAGE_BYTES as u64;
+    mounted.vfs.watch_calls(None);
+    mounted.vfs.sync().await?;
+    let (elapsed_ns, counters) = meter.read(machine);
+    let (memory_bytes, dirty_bytes) = watch.most();
+    let calls = calls.take();
+    let erases = erases().iter().zip(&erases_before).map(|(now, before)| now - before).collect();
+    mounted.unmount().await?;
+    machine.detach_ubi();
+    let final_sync_ns = elapsed_ns - work_ns;
+    let work = Work {
+        calls,
+        final_sync_ns,
+        elapsed_ns,
+        counters,
+        erases,
+        memory_bytes,
+        dirty_bytes,
+        dirty_bytes_at_end,
+    };
+    Ok(Done { work, cut })
+}
+
+/// The work itself.
+async fn carry_out(
+    machine: &Machine,
+    plan: &RawNandRun,
+    mounted: Mounted,
+    seed: u64,
+) -> Result<Mounted, Stop> {
+    let Some(options) = &plan.benchmark else {
+        play(machine, plan, &mounted.vfs).await?;
+        return Ok(mounted);
+    };
+    let request = plan.request(seed);
+    let mut benchmark = Benchmark::on(machine, plan.host.kind, request, mounted, seed);
+    match tests_with_cold_read(&mut benchmark, options).await {
+        Ok(_) => Ok(benchmark.into_mounted()),
+        Err(BenchmarkError::Call { errno: Errno::Enospc, .. }) => Err(Stop::Full),
+        Err(error) => Err(Stop::Failed(error.to_string())),
+    }
+}
+
+/// Carries the script out.
+async fn play(
+    machine: &Machine,
+    plan: &RawNandRun,
+    vfs: &Rc<Vfs<AnyFileSystem>>,
+) -> Result<(), Stop> {
+    let runner = Runner::new(&machine.sim, vfs.clone(), machine.now().seconds, PID);
+    for command in plan.script.iter() {
+        match &command.step {
+            Step::Harness(Harness::DropCaches) => vfs.drop_caches().await?,
+            Step::Harness(_) => {}
+            step => match runner.step(step).await {
+                Ok(_) => {}
+                Err(error) if error.error == Errno::Enospc => return Err(Stop::Full),
+                Err(error) => return Err(Stop::Failed(format!("line {}: {error}", command.line))),
+            },
+        }
+    }
+    Ok(())
+}

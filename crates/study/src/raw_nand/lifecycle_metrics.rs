@@ -1,0 +1,160 @@
+//! What a piece of work cost: rows from what was seen of it.
+
+use crate::raw_host::RawHost;
+use crate::results::Metric;
+use crate::time_parts::time_parts;
+use nand::Counters;
+use vfs::{Call, CallKind};
+use workload::Latencies;
+
+/// Kinds of calls, and their names in metrics.
+const KINDS: [(CallKind, &str); 4] = [
+    (CallKind::Read, "read"),
+    (CallKind::Write, "write"),
+    (CallKind::Sync, "sync"),
+    (CallKind::Other, "other"),
+];
+/// Name of all kinds together.
+const ANY: &str = "call";
+/// Nanoseconds of a year of 365.25 days.
+const YEAR_NS: f64 = 31_557_600e9;
+
+/// The calls of the work, as they returned.
+#[derive(Default)]
+pub(super) struct Calls {
+    latencies: [Latencies; 4],
+    /// Time of all calls; one process makes them one after the other.
+    busy_ns: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+}
+
+impl Calls {
+    /// Counts a call.
+    pub(super) fn add(&mut self, call: Call) {
+        self.latencies[call.kind as usize].record(call.duration_ns);
+        self.busy_ns += call.duration_ns;
+        match call.kind {
+            CallKind::Read => self.read_bytes += call.bytes,
+            CallKind::Write => self.write_bytes += call.bytes,
+            CallKind::Sync | CallKind::Other => {}
+        }
+    }
+}
+
+/// Everything that was seen of the work.
+pub(super) struct Work {
+    pub(super) calls: Calls,
+    /// The sync after the last call.
+    pub(super) final_sync_ns: u64,
+    /// From the first call to the end of that sync, pauses included.
+    pub(super) elapsed_ns: u64,
+    /// Operations of the chip in that time.
+    pub(super) counters: Counters,
+    /// Erases of each block in that time.
+    pub(super) erases: Vec<u32>,
+    /// Most memory that the structures of the mount took, and its dirty pages.
+    pub(super) memory_bytes: u64,
+    pub(super) dirty_bytes: u64,
+    /// Dirty pages when the last call had returned.
+    pub(super) dirty_bytes_at_end: u64,
+}
+
+/// The rows of a piece of work.
+pub(super) fn metrics(host: &RawHost, work: &Work) -> Vec<Metric> {
+    let Calls { busy_ns, read_bytes, write_bytes, .. } = work.calls;
+    let served_ns = busy_ns + work.final_sync_ns;
+    let moved = (read_bytes + write_bytes) as f64;
+    let mut rows = vec![
+        Metric::count("is_full", 0, "yes or no"),
+        Metric::number(
+            "throughput_kib_per_s",
+            moved / 1024.0 / (served_ns.max(1) as f64 / 1e9),
+            "KiB/s",
+        ),
+        Metric::count("call_ns", busy_ns, "ns"),
+        Metric::count("final_sync_ns", work.final_sync_ns, "ns"),
+        Metric::count("elapsed_ns", work.elapsed_ns, "ns"),
+        Metric::count("host_read_bytes", read_bytes, "bytes"),
+        Metric::count("host_write_bytes", write_bytes, "bytes"),
+    ];
+    let mut all = Latencies::default();
+    for (kind, name) in KINDS {
+        let latencies = &work.calls.latencies[kind as usize];
+        all.add(latencies);
+        rows.extend(latency_metrics(name, latencies));
+    }
+    rows.extend(latency_metrics(ANY, &all));
+    rows.extend(time_parts(host, work.counters, served_ns));
+    // mtdblock keeps one erase block in memory; no file system counts it.
+    let geometry = &host.part.geometry;
+    let block_bytes = u64::from(geometry.pages_per_block * geometry.page_data_bytes);
+    let cache_bytes = if host.kind.is_on_block_device { block_bytes } else { 0 };
+    rows.extend([
+        Metric::count("memory_bytes_max", work.memory_bytes + cache_bytes, "bytes"),
+        Metric::count("dirty_bytes_max", work.dirty_bytes, "bytes"),
+        Metric::count("dirty_bytes_at_end", work.dirty_bytes_at_end, "bytes"),
+    ]);
+    rows.extend(wear_metrics(host, work, block_bytes));
+    rows
+}
+
+fn latency_metrics(name: &str, latencies: &Latencies) -> Vec<Metric> {
+    let mut rows = vec![Metric::count(format!("{name}_calls"), latencies.count(), "calls")];
+    if latencies.count() > 0 {
+        rows.extend([
+            Metric::count(format!("{name}_p50_ns"), latencies.quantile_ns(500_000), "ns"),
+            Metric::count(format!("{name}_p99_ns"), latencies.quantile_ns(990_000), "ns"),
+            Metric::count(format!("{name}_max_ns"), latencies.max_ns(), "ns"),
+        ]);
+    }
+    rows
+}
+
+/// Write amplification, and the life that it allows if the work is repeated without end.
+///
+/// Levelled, every block is erased as often as its part allows: all bytes of the flash times its cycles,
+/// divided by the write amplification. Where nothing levels wear, the block that was erased most decides:
+/// bytes written times cycles divided by its erases beyond the first, which every block that is written has.
+fn wear_metrics(host: &RawHost, work: &Work, block_bytes: u64) -> Vec<Metric> {
+    let hottest = work.erases.iter().copied().max().unwrap_or(0);
+    let erases: u64 = work.erases.iter().copied().map(u64::from).sum();
+    let mut rows = vec![
+        Metric::number(
+            "erase_count_mean",
+            erases as f64 / work.erases.len().max(1) as f64,
+            "erases",
+        ),
+        Metric::count("erase_count_max", hottest.into(), "erases"),
+    ];
+    let written = work.calls.write_bytes as f64;
+    let page_bytes = u64::from(host.part.geometry.page_data_bytes);
+    let programmed = (work.counters.page_programs * page_bytes) as f64;
+    if written == 0.0 || programmed == 0.0 {
+        return rows;
+    }
+    let waf = programmed / written;
+    let cycles = f64::from(host.part.errors.erase_cycles_max);
+    let levelled = u64::from(host.part.geometry.blocks) as f64 * block_bytes as f64 * cycles / waf;
+    let again = hottest.saturating_sub(1);
+    let levels_wear = !host.kind.is_on_block_device || again == 0;
+    let as_worn = written * cycles / f64::from(again);
+    let lifetime = if levels_wear { levelled } else { levelled.min(as_worn) };
+    let years = lifetime / written * work.elapsed_ns as f64 / YEAR_NS;
+    rows.extend([
+        Metric::number("waf", waf, "ratio"),
+        Metric::number("lifetime_host_bytes", lifetime.round(), "bytes"),
+        Metric::number("lifetime_years", years, "years"),
+    ]);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KINDS;
+
+    #[test]
+    fn the_kinds_stand_at_their_numbers() {
+        assert!(KINDS.iter().enumerate().all(|(number, (kind, _))| *kind as usize == number));
+    }
+}

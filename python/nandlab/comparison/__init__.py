@@ -1,0 +1,1 @@
+"""Candidates side by side on a workload of one's own: request, study, table, words."""

@@ -1,0 +1,174 @@
+"""What `nandlab compare --fs` or `--ftl` is asked for: candidates, a part, a workload file."""
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nandlab import engine
+from nandlab.errors import NandlabError
+from nandlab.suggest import unknown
+
+FILE_SYSTEM_KINDS = ("iozone", "script")
+"""Kinds of workload that file systems carry out."""
+
+LAYER_KINDS = ("trace",)
+"""Kinds of workload that translation layers carry out."""
+
+_TABLES = ("workload", "flash", "host")
+_TOP_KEYS = ("repeats", "seed", *_TABLES)
+_KEYS = {
+    "workload": ("kind", "file", "options", "capacity_bytes", "preconditioning"),
+    "flash": ("fill_percent", "free_mib", "rewritten_percent", "file_kib_max", "random_percent"),
+    "host": ("board", "hz", "kernel"),
+}
+_OF_KIND = {
+    "script": ({"file"}, {"file"}),
+    "iozone": ({"options"}, {"options"}),
+    "trace": ({"file"}, {"file", "capacity_bytes", "preconditioning"}),
+}
+"""Keys that a kind of workload needs, and those that it may have."""
+
+
+@dataclass(frozen=True)
+class WorkloadFile:
+    """A workload as its file states it; `shown` is the name that the user gave."""
+
+    shown: str
+    kind: str
+    workload: dict[str, Any]
+    file: Path | None
+    repeats: int
+    seed: int
+    flash: dict[str, Any] = field(default_factory=dict)
+    host: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What stands side by side: file systems, perhaps with schedulers, or translation layers."""
+
+    file_systems: tuple[str, ...] = ()
+    layers: tuple[str, ...] = ()
+    schedulers: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of workload that they can carry out."""
+        return FILE_SYSTEM_KINDS if self.file_systems else LAYER_KINDS
+
+
+def names(option: str, given: str, listing: str, what: str) -> tuple[str, ...]:
+    """The names that an option lists with commas, each once, in small letters."""
+    known = {str(row["name"]): str(row["name"]) for row in engine.listing(listing)}
+    for row in engine.listing(listing):
+        known.update({str(alias): str(row["name"]) for alias in row.get("aliases", ())})
+    found: list[str] = []
+    for word in given.split(","):
+        name = word.strip().lower()
+        if name not in known:
+            raise NandlabError(f"{option}: {unknown(what, word.strip(), known)}")
+        if known[name] in (known[other] for other in found):
+            raise NandlabError(f"{option}: {word.strip()} is there twice")
+        found.append(name)
+    return tuple(found)
+
+
+def find_part(given: str) -> str:
+    """A part's name as its catalogue writes it, or the path of a part file."""
+    known = {str(row["name"]).lower(): str(row["name"]) for row in engine.listing("parts")}
+    if given.lower() in known:
+        return known[given.lower()]
+    if Path(given).is_file():
+        return str(Path(given).resolve())
+    raise NandlabError(f"--part: {unknown('part', given.lower(), known.values())}")
+
+
+def read_workload(path: Path) -> WorkloadFile:
+    """Reads and checks a workload file; its messages name file, line and key."""
+    text = _text(path)
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise NandlabError(f"{path}: {error}; docs/compare.md shows a whole file") from None
+    place = _Places(str(path), text)
+    place.check_keys(table, "", _TOP_KEYS)
+    for name in _TABLES:
+        if not isinstance(table.get(name, {}), dict):
+            raise place.wrong(name, f"must be a table: write [{name}]")
+        place.check_keys(table.get(name, {}), name, _KEYS[name])
+    workload = table.get("workload", {})
+    kind = workload.get("kind")
+    if kind is None:
+        raise NandlabError(
+            f'{path}: [workload] with kind = "script", "iozone" or "trace" is missing'
+        )
+    if kind not in _OF_KIND:
+        raise place.wrong("kind", unknown("kind of workload", str(kind), _OF_KIND))
+    needed, allowed = _OF_KIND[kind]
+    for key in sorted(needed - set(workload)):
+        raise NandlabError(f"{path}: [workload] of kind {kind} needs `{key}`")
+    for key in workload:
+        if key not in allowed | {"kind"}:
+            raise place.wrong(key, f"kind {kind} takes {', '.join(sorted(allowed))}, not `{key}`")
+    for key, least in (("repeats", 1), ("seed", 0)):
+        value = table.get(key, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise place.wrong(key, f"must be a whole number from {least} on")
+    return WorkloadFile(
+        shown=str(path),
+        kind=kind,
+        workload=workload,
+        file=_file_of(place, path, workload) if "file" in needed else None,
+        repeats=table.get("repeats", 1),
+        seed=table.get("seed", 1),
+        flash=table.get("flash", {}),
+        host=table.get("host", {}),
+    )
+
+
+def _text(path: Path) -> str:
+    if path.is_dir():
+        raise NandlabError(f"{path}: this is a folder; name a workload file inside it")
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise NandlabError(
+            f"{path}: {error.strerror}; workloads/compare has workload files to begin with"
+        ) from None
+    except UnicodeDecodeError:
+        raise NandlabError(f"{path}: this is no text; a workload file is TOML") from None
+
+
+def _file_of(place: "_Places", path: Path, workload: dict[str, Any]) -> Path:
+    file = workload["file"]
+    if not isinstance(file, str) or not file:
+        raise place.wrong("file", "must be the name of a file, relative to this one")
+    found = path.parent / file
+    if not found.is_file():
+        raise place.wrong("file", f"there is no {found}; the name is relative to this file")
+    return found
+
+
+class _Places:
+    """Where in a file a key stands."""
+
+    def __init__(self, shown: str, text: str) -> None:
+        """Keep the text, to find lines in."""
+        self._shown = shown
+        self._lines = text.splitlines()
+
+    def wrong(self, key: str, reason: str) -> NandlabError:
+        """The error about a key."""
+        at = re.compile(rf"\s*(\[\s*)?{re.escape(key)}\b")
+        lines = (number for number, line in enumerate(self._lines, 1) if at.match(line))
+        line = next(lines, None)
+        return NandlabError(f"{self._shown}{'' if line is None else f':{line}'}: {key}: {reason}")
+
+    def check_keys(self, table: dict[str, Any], name: str, known: tuple[str, ...]) -> None:
+        """Refuse a key that means nothing."""
+        for key in table:
+            if key not in known:
+                what = f"key of [{name}]" if name else "key"
+                raise self.wrong(key, unknown(what, key, known))

@@ -1,0 +1,81 @@
+"""The study that a comparison stands for, as a file of its own beside a copy of the workload."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from nandlab.comparison.request import Candidates, WorkloadFile
+
+NAME = "comparison"
+"""Name of the study; its verdict, tables and report sections go by it."""
+
+STUDY_FILE = "comparison.toml"
+
+_BOARD = "s5pv210-datasheet"
+_FLASH = "as-given"
+
+
+def study_of(
+    candidates: Candidates, workload: WorkloadFile, part: str, blocks: int | None, board: str | None
+) -> dict[str, Any]:
+    """The study as a table."""
+    study: dict[str, Any] = {
+        "name": NAME,
+        "title": "Side by side",
+        "question": "Which one fits this workload?",
+        "seed": workload.seed,
+        "repeats": workload.repeats,
+        "part": part,
+    }
+    if blocks is not None:
+        study["blocks"] = blocks
+    if candidates.layers:
+        given = {key: value for key, value in workload.workload.items() if key != "kind"}
+        study["workload"] = {"kind": "trace", "service_times": True, **given}
+        study["axes"] = {"ftl": list(candidates.layers)}
+    else:
+        study["workload"] = {"kind": "raw-nand"}
+        axes = {"file_system": list(candidates.file_systems), "test": ["lifecycle"]}
+        if candidates.schedulers:
+            axes["scheduler"] = list(candidates.schedulers)
+        study["host"] = {"board": _BOARD, **workload.host}
+        if board is not None:
+            study["host"]["board"] = board
+        if workload.flash:
+            study["flash_states"] = {_FLASH: workload.flash}
+            axes["flash"] = [_FLASH]
+        study["axes"] = axes
+        order = ("file_system", "scheduler", "flash", "test")
+        study["axis_order"] = [axis for axis in order if axis in axes]
+    if workload.kind == "iozone":
+        study["workload"]["options"] = workload.workload["options"]
+    if workload.file is not None:
+        key = "script" if workload.kind == "script" else "file"
+        study["workload"][key] = workload.file.name
+    return study
+
+
+def write_study(study: dict[str, Any], workload: WorkloadFile, folder: Path) -> Path:
+    """Writes study and workload into a folder; the path of the study."""
+    if workload.file is not None:
+        shutil.copyfile(workload.file, folder / workload.file.name)
+    path = folder / STUDY_FILE
+    path.write_text(toml(study), encoding="utf-8")
+    return path
+
+
+def toml(table: dict[str, Any], head: str = "") -> str:
+    """A table of plain values, lists and tables as TOML."""
+    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    lines = [f"{key} = {_value(value)}" for key, value in plain.items()]
+    for key, value in table.items():
+        if isinstance(value, dict):
+            name = f"{head}{key}"
+            lines += ["", f"[{name}]", toml(value, f"{name}.").rstrip("\n")]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: object) -> str:
+    # JSON's words, numbers, lists and escapes are TOML's, too, but for characters beyond 16 bits.
+    return json.dumps(value, ensure_ascii=False)
