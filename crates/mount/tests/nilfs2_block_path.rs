@@ -107,7 +107,7 @@ fn another_tunable_is_another_queue() {
     let scheduler = find_scheduler("anticipatory").expect("in the table");
     let given = BTreeMap::from([("antic_expire".to_owned(), sched::Value::Integer(0))]);
     let settings = scheduler.settings(&given).expect("it fits");
-    let other = BlockRequest { scheduler, settings };
+    let other = BlockRequest { settings, ..BlockRequest::new(scheduler) };
     assert!(other != BlockRequest::new(scheduler));
     assert!(BlockRequest::new(scheduler) == BlockRequest::new(scheduler));
 }
