@@ -64,6 +64,15 @@ impl AnyFileSystem {
         }
     }
 
+    /// The root directory holds a number of names that was fixed when the file system was made, as that of
+    /// FAT12 and FAT16 does.
+    pub fn has_bounded_root(&self) -> bool {
+        match self {
+            Self::Fat(mount) => mount.file_system.volume().root_slots > 0,
+            Self::Jffs2(_) | Self::Nilfs2(_) | Self::Ubifs(_) | Self::Yaffs2(_) => false,
+        }
+    }
+
     /// Seconds for which a cleaner outside the kernel keeps what was overwritten; none without one.
     pub fn protection_period_s(&self) -> Option<u64> {
         match self {

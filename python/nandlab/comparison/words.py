@@ -127,8 +127,8 @@ def notes(view: View) -> list[str]:
         )
     if any("lifetime_host_bytes" in one.values for one in view.candidates):
         told.append(
-            "life is that of even wear; NILFS2 on mtdblock levels none, and the block that was "
-            "erased most decides there."
+            "life is that of even wear; mtdblock, under block file systems, levels none, and the "
+            "block that was erased most decides there."
             if any(one.file_system in view.on_block_device for one in view.candidates)
             else "life is that of even wear."
         )

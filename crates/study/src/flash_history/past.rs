@@ -2,7 +2,7 @@
 
 use super::FlashState;
 use mount::{Machine, Mounted};
-use posix::{Errno, FileSystem, SpaceUse};
+use posix::{Errno, FileSystem, NewInode, SpaceUse};
 use random::Stream;
 use vfs::{OpenFile, OpenOptions};
 
@@ -14,6 +14,8 @@ const PID: u32 = 500;
 const WRITE_BYTES: usize = 32 << 10;
 /// Unit in which the share of random bytes counts: what file systems compress at a time.
 const PAGE_BYTES: usize = 4096;
+/// Where files lie whose number the root directory may not hold.
+const FOLDER: &str = "old/";
 /// Bytes that a history writes before it rests, on a file system that writes back later.
 const STRIDE_BYTES: u64 = 8 << 20;
 /// Long enough for pages to grow old and to be written back.
@@ -28,6 +30,7 @@ pub(super) struct Past<'a> {
     numbers: Stream,
     file_bytes_max: u64,
     random_bytes: usize,
+    folder: &'static str,
     /// Number and bytes of the files that are there.
     files: Vec<(u32, u64)>,
     next: u32,
@@ -49,6 +52,7 @@ impl<'a> Past<'a> {
             numbers: Stream::new(seed, HISTORY),
             file_bytes_max: u64::from(state.file_kib_max) << 10,
             random_bytes: (PAGE_BYTES * state.random_percent as usize / 100).next_multiple_of(8),
+            folder: if mounted.file_system.has_bounded_root() { FOLDER } else { "" },
             files: Vec::new(),
             next: 0,
             unrested: 0,
@@ -58,6 +62,10 @@ impl<'a> Past<'a> {
 
     pub(super) async fn pass(&mut self, state: &FlashState) -> Result<(), Errno> {
         let capacity = bytes_of(self.space(), |space| space.blocks);
+        if let Some(folder) = self.folder.strip_suffix('/') {
+            let new = NewInode::Directory(0o755);
+            self.mounted.vfs.make(&self.machine.root(PID), folder.as_bytes(), new).await?;
+        }
         if let Some(free_mib) = state.free_mib {
             self.leave(u64::from(free_mib) << 20).await?;
         }
@@ -74,7 +82,7 @@ impl<'a> Past<'a> {
                 self.overwrite(which).await?
             } else {
                 let (number, bytes) = self.files.swap_remove(which);
-                self.mounted.vfs.unlink(&self.machine.root(PID), &name(number)).await?;
+                self.mounted.vfs.unlink(&self.machine.root(PID), &self.name(number)).await?;
                 self.make_file(bytes).await?
             };
         }
@@ -94,6 +102,10 @@ impl<'a> Past<'a> {
                 self.mounted.vfs.sync().await?;
             }
         }
+    }
+
+    fn name(&self, number: u32) -> Vec<u8> {
+        format!("{}old-{number}", self.folder).into_bytes()
     }
 
     fn space(&self) -> SpaceUse {
@@ -131,7 +143,7 @@ impl<'a> Past<'a> {
         bytes: u64,
     ) -> Result<(), Errno> {
         let caller = self.machine.root(PID);
-        let file = self.mounted.vfs.open(&caller, &name(number), open).await?;
+        let file = self.mounted.vfs.open(&caller, &self.name(number), open).await?;
         let done = self.write_all(&file, offset, bytes).await;
         self.mounted.vfs.close(&caller, file).await?;
         self.rest(bytes).await;
@@ -178,8 +190,4 @@ impl<'a> Past<'a> {
 
 fn bytes_of(space: SpaceUse, blocks: impl Fn(SpaceUse) -> u64) -> u64 {
     blocks(space) * u64::from(space.block_bytes)
-}
-
-fn name(number: u32) -> Vec<u8> {
-    format!("old-{number}").into_bytes()
 }
