@@ -26,14 +26,16 @@ const SCRIPT: &str = "mkdir d 755\nphase write\nputn d/f 0 20 644 5000 1000 x 1\
 
 type Values = BTreeMap<String, f64>;
 
-fn study(name: &str, workload: &str, axes: &str) -> Result<study::Study, StudyError> {
+/// A study and the folder that its scripts are read from when it runs.
+fn study(name: &str, workload: &str, axes: &str) -> Result<(study::Study, Folder), StudyError> {
     let folder = Folder::new(&format!("lifecycle-{name}"));
     folder.write("work.ops", SCRIPT);
     folder.write("mounts.ops", "put a 644 1 1 x 1\numount\n");
     folder.write("wrong.ops", "put a 644 1 1 x 1\nptu\n");
     folder.write("large.ops", "put a 644 60m 32k x 1\n");
     let text = format!("{HEAD}[workload]\nkind = \"raw-nand\"\n{workload}\n[axes]\n{axes}\n");
-    load(&folder.write("small.toml", &text), &[], None, false)
+    let study = load(&folder.write("small.toml", &text), &[], None, false)?;
+    Ok((study, folder))
 }
 
 fn run(study: &study::Study, jobs: usize) -> StudyResults {
@@ -58,7 +60,7 @@ const ALL: &str = "file_system = [\"jffs2\", \"nilfs2\", \"ubifs\", \"yaffs2\"]\
 
 #[test]
 fn a_script_is_measured_call_by_call_on_every_file_system() {
-    let study = study("script", "script = \"work.ops\"", ALL).expect("right");
+    let (study, _folder) = study("script", "script = \"work.ops\"", ALL).expect("right");
     let results = run(&study, 2);
     assert_eq!(results.digest(), run(&study, 1).digest(), "workers change nothing");
     let found = by_place(&results);
@@ -99,12 +101,14 @@ fn a_script_is_measured_call_by_call_on_every_file_system() {
 fn iozone_is_measured_too_and_a_full_flash_is_a_result() {
     let axes = "file_system = [\"yaffs2\"]\ntest = [\"lifecycle\"]";
     let options = "options = \"-i 0 -i 1 -s 1m -r 4k -e\"";
-    let found = by_place(&run(&study("iozone", options, axes).expect("right"), 1));
+    let (measured, _folder) = study("iozone", options, axes).expect("right");
+    let found = by_place(&run(&measured, 1));
     let work = &found[&words(&["yaffs2", "lifecycle", "work"])];
     // Written and rewritten; read twice, with a byte to prime the caches before each.
     assert_eq!(work["host_write_bytes"], f64::from(2 << 20));
     assert_eq!(work["host_read_bytes"], f64::from((2 << 20) + 2));
-    let full = by_place(&run(&study("full", "script = \"large.ops\"", axes).expect("right"), 1));
+    let (filled, _folder) = study("full", "script = \"large.ops\"", axes).expect("right");
+    let full = by_place(&run(&filled, 1));
     assert_eq!(full[&words(&["yaffs2", "lifecycle", "work"])]["is_full"], 1.0);
     assert_eq!(full.len(), 1, "nothing is mounted after that");
 }
@@ -131,7 +135,8 @@ fn what_cannot_be_done_is_told_before_anything_runs() {
             vec!["cfq"],
         ),
     ] {
-        let error = study(name, workload, axes).expect_err(name).to_string();
+        let Err(error) = study(name, workload, axes) else { panic!("{name}: it is refused") };
+        let error = error.to_string();
         for part in parts {
             assert!(error.contains(part), "{name}: {error}");
         }
