@@ -84,7 +84,7 @@ def test_calls_that_fail_end_the_script_or_are_told(
 
 
 def test_what_is_refused(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "give --fs: jffs2" in _fails(capsys, script)
+    assert "give --fs: fat, jffs2" in _fails(capsys, script)
     wrong = _fails(capsys, script, "--fs", "ubifs", "--vid-hdr-offset", "100")
     assert "a volume identifier header cannot stand at 100" in wrong
     assert "--vid-hdr-offset: -1 must be" in _fails(capsys, script, "--vid-hdr-offset", "-1")
