@@ -1,7 +1,7 @@
 //! The file workload: a directory is filled, then files are copied into it and deleted at random.
 //!
 //! What is done follows from the seed alone. `nandlab-guest` carries it out on a kernel's file systems
-//! while their block traces are captured, studies of kind `files` on simulated ones.
+//! while their block traces are captured, the test `copy-delete` of studies on simulated ones.
 
 mod file_set;
 mod random;

@@ -49,17 +49,11 @@ impl BlockRequest {
     }
 }
 
-impl BlockRequest {
-    /// True if the queue of the one serves the other.
-    pub(crate) fn opens_the_same(&self, other: &Self) -> bool {
-        (self.scheduler.name, &self.device, self.max_sectors)
-            == (other.scheduler.name, &other.device, other.max_sectors)
-    }
-}
-
+/// Equal requests open the same device and queue.
 impl PartialEq for BlockRequest {
     fn eq(&self, other: &Self) -> bool {
-        self.scheduler.name == other.scheduler.name && self.settings == other.settings
+        (self.scheduler.name, &self.settings, &self.device, self.max_sectors)
+            == (other.scheduler.name, &other.settings, &other.device, other.max_sectors)
     }
 }
 

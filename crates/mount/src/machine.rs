@@ -112,8 +112,8 @@ impl Machine {
         Ok(self.mounted((kind.mount)(self, request).await?, request.has_write_back))
     }
 
-    /// The block device. It stays as long as the machine, unless another device, another scheduler or
-    /// another size of blocks is asked for.
+    /// The block device. It stays as long as the machine, unless another device, another scheduler,
+    /// other tunables of it or another size of blocks are asked for.
     ///
     /// # Errors
     /// [`MountError::BlockDevice`].
@@ -124,7 +124,7 @@ impl Machine {
     ) -> Result<BlockPath, MountError> {
         let mut block = self.block.borrow_mut();
         match &*block {
-            Some((asked, path)) if asked.opens_the_same(request) && path.asks_for(block_bytes) => {
+            Some((asked, path)) if asked == request && path.asks_for(block_bytes) => {
                 Ok(path.clone())
             }
             _ => {

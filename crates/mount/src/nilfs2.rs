@@ -29,7 +29,7 @@ const SEGMENT_BLOCKS_MIN: u32 = 16;
 pub struct Nilfs2Mount {
     /// The file system.
     pub file_system: Nilfs2,
-    /// Its way to the chip.
+    /// Its way to the device.
     pub path: BlockPath,
     /// Seconds for which the cleaner keeps what users changed; none if no cleaner runs.
     pub protection_period_s: Option<u64>,

@@ -102,14 +102,42 @@ fn schedulers_that_prefer_synchronous_requests_write_the_end_of_a_log_first() {
     }
 }
 
+/// Mounts with one request, then with another on the same machine: does the second mount write through
+/// the first one's queue?
+fn shares_the_queue(first: BlockRequest, second: BlockRequest) -> bool {
+    let driver = Driver::of_tool(find_layout("linux-large").expect("in the table"));
+    let outcome = run(blank(128), &driver, 1, async move |machine| {
+        let kind = find_kind("nilfs2").expect("in the table");
+        let seen = Rc::new(RefCell::new(Writes::default()));
+        let mut counts = Vec::new();
+        for block in [first, second] {
+            let request = MountRequest { block, ..MountRequest::default() };
+            let mounted = machine.mount(kind, &request).await.expect("it mounts");
+            if counts.is_empty() {
+                let path = mounted.file_system.block_path().expect("on a block device");
+                path.queue().observe(seen.clone());
+            }
+            mounted.unmount().await.expect("it is unmounted");
+            counts.push(seen.borrow().0.len());
+        }
+        counts
+    });
+    let counts = outcome.value.expect("no power cut");
+    assert!(counts[0] > 0, "an unmount writes");
+    counts[1] > counts[0]
+}
+
 #[test]
 fn another_tunable_is_another_queue() {
     let scheduler = find_scheduler("anticipatory").expect("in the table");
     let given = BTreeMap::from([("antic_expire".to_owned(), sched::Value::Integer(0))]);
     let settings = scheduler.settings(&given).expect("it fits");
-    let other = BlockRequest { settings, ..BlockRequest::new(scheduler) };
-    assert!(other != BlockRequest::new(scheduler));
-    assert!(BlockRequest::new(scheduler) == BlockRequest::new(scheduler));
+    let usual = BlockRequest::new(scheduler);
+    let other = BlockRequest { settings, ..usual.clone() };
+    let short = BlockRequest { max_sectors: Some(64), ..usual.clone() };
+    assert!(shares_the_queue(usual.clone(), usual.clone()));
+    assert!(!shares_the_queue(usual.clone(), other));
+    assert!(!shares_the_queue(usual, short));
 }
 
 /// Writes a mebibyte over and over, with two minutes between, and unmounts.

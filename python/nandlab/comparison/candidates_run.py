@@ -83,11 +83,12 @@ def run(asked: Asked, progress: Progress | None = None) -> FinishedComparison:
             raise NandlabError(f"{option} {value}: must be at least 1")
     if asked.out is not None:
         check_target(asked.out)
-    study = study_of(candidates, workload, find_part(asked.part), asked.blocks, asked.board)
+    part = find_part(asked.part)
+    study = study_of(candidates, workload, part, asked.blocks, asked.board)
     with tempfile.TemporaryDirectory(prefix="nandlab-compare-") as folder:
         path = write_study(study, workload, Path(folder))
         try:
-            return _run(asked, candidates, workload, path, progress)
+            return _run(asked, candidates, workload, part, path, progress)
         except NandlabError as error:
             raise NandlabError(_as_the_user_knows_it(str(error), path, workload)) from None
 
@@ -118,6 +119,7 @@ def _run(
     asked: Asked,
     candidates: Candidates,
     workload: WorkloadFile,
+    part: str,
     path: Path,
     progress: Progress | None,
 ) -> FinishedComparison:
@@ -130,7 +132,7 @@ def _run(
     )
     cuts: tuple[Cuts, ...] = ()
     if asked.crash and workload.file is not None:
-        cuts = cut_sample(candidates.file_systems, workload.file, workload.seed, progress)
+        cuts = cut_sample(candidates.file_systems, workload.file, part, workload.seed, progress)
     if asked.out is None:
         result = result_of(request, progress)
         return FinishedComparison(result, judge(result), None, cuts)

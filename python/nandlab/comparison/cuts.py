@@ -10,7 +10,7 @@ _SAMPLE = 40
 """Cut points that are looked at, for each way in which an operation can be torn."""
 
 _BLOCKS = 256
-"""Blocks of the chip that is cut: small enough to be mounted often."""
+"""Blocks of the part's chip that is cut: small enough to be mounted often."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Cuts:
 
 
 def cut_sample(
-    file_systems: tuple[str, ...], script: Path, seed: int, progress: Progress | None
+    file_systems: tuple[str, ...], script: Path, part: str, seed: int, progress: Progress | None
 ) -> tuple[Cuts, ...]:
-    """Cuts the script on each file system that guarantees something."""
+    """Cuts the script on each file system that guarantees something, on a piece of the part."""
     known = {str(row["name"]) for row in engine.listing("guarantees")}
     text = script.read_text(encoding="utf-8")
     found = []
@@ -35,12 +35,14 @@ def cut_sample(
         if name not in known:
             found.append(Cuts(name, 0, 0, 0, "guarantees nothing that a cut could break"))
             continue
-        found.append(_cut(name, script, text, seed, progress))
+        found.append(_cut(name, script, text, part, seed, progress))
     return tuple(found)
 
 
-def _cut(name: str, script: Path, text: str, seed: int, progress: Progress | None) -> Cuts:
-    arguments = {"fs": name, "part": "k9f2g08u0c", "blocks": _BLOCKS, "seed": seed, "torn": []}
+def _cut(
+    name: str, script: Path, text: str, part: str, seed: int, progress: Progress | None
+) -> Cuts:
+    arguments = {"fs": name, "part": part, "blocks": _BLOCKS, "seed": seed, "torn": []}
     # One cut tells how many operations there are; the sample is spread over them.
     probe = engine.cut_script(str(script), text, {**arguments, "only": 0, "every": 1})
     every = max(int(probe["operations"]) // _SAMPLE, 1)
