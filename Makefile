@@ -55,8 +55,8 @@ test: build lint ## Run all tests; optional system packages are installed where 
 
 test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, and the full studies
 	cargo test --workspace --quiet
-	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test queueing_theory -- --nocapture
-	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test damage fuzz -- --nocapture
+	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test all queueing_theory -- --nocapture
+	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test all damage::fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p trace --test fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p study --test fuzz -- --nocapture
 	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py \

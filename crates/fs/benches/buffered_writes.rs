@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a figure on the terminal is what this program is for")]
 #![allow(clippy::disallowed_types, reason = "measuring time is what this program is for")]
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/all/support/mod.rs"]
 mod support;
 
 use fs::{Mode, Process};

@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, reason = "the time to spend is the reader's choice")]
 #![allow(clippy::print_stdout, reason = "the number of iterations is the point")]
 
+#[path = "all/support/mod.rs"]
 mod support;
 
 use nand::random::Stream;

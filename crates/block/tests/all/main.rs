@@ -1,0 +1,4 @@
+//! Every test of `block` in one program, which is built in a fraction of the time of many.
+
+mod plugging;
+mod queueing_theory;

@@ -1,0 +1,7 @@
+//! Every test of `fs` in one program, which is built in a fraction of the time of many.
+
+mod backing;
+mod direct;
+mod reading;
+mod support;
+mod write_back;

@@ -1,0 +1,7 @@
+//! Every test of `jffs2` in one program, which is built in a fraction of the time of many.
+
+mod damage;
+mod golden_images;
+mod power_cuts;
+mod random_work;
+mod support;

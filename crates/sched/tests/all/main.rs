@@ -1,0 +1,4 @@
+//! Every test of `sched` in one program, which is built in a fraction of the time of many.
+
+mod deadline_bound;
+mod dispatch_list;

@@ -1,0 +1,13 @@
+//! Every test of `study` in one program, which is built in a fraction of the time of many.
+
+mod bad_input;
+mod copy_delete;
+mod determinism;
+mod generated;
+mod iozone;
+mod jobs;
+mod lifecycle;
+mod raw_nand;
+mod replay;
+mod schedule_fuzz;
+mod support;

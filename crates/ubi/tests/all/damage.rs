@@ -1,0 +1,328 @@
+//! Damaged media: headers, volume tables and data that cannot be right. An attach ends with a message or
+//! with a device that works; it never panics, and what it does ends.
+
+use crate::support;
+
+use mtd::find_layout;
+use nand::{Chip, FaultSettings, ImageLayout};
+use random::Stream;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use support::{blank, part, quiet, run, small, threaded};
+use ubi::headers::{FASTMAP_VOLUMES, VolumeHeader, crc32};
+use ubi::{AttachError, AttachOptions, FormatOptions, VolumeOptions, VolumeSize};
+
+const PAGE_BYTES: usize = 2112;
+const BLOCKS: u32 = 20;
+const LEB_BYTES: u32 = 14_336;
+
+/// A chip with a volume and data, as bytes.
+fn image() -> Vec<u8> {
+    let (chip, is_done) =
+        run(small(BLOCKS, &FaultSettings::default()), false, |bench| async move {
+            bench.format(&FormatOptions { image_sequence: 9, ..Default::default() }).await;
+            let ubi = bench.attach(threaded()).await;
+            let size = VolumeSize::Bytes(u64::from(10 * LEB_BYTES));
+            let options = VolumeOptions { size, ..VolumeOptions::new("data") };
+            let id = ubi.make_volume(&options).await.expect("made");
+            let volume = ubi.open_volume(id).await.expect("opened");
+            for lnum in 0..8 {
+                volume.change(lnum, &[lnum as u8; 8192]).await.expect("changed");
+            }
+            volume.unmap(3).await.expect("unmapped");
+            ubi.detach();
+        });
+    assert!(is_done);
+    let mut image = Vec::new();
+    chip.save_image(&mut image, ImageLayout::WithOob).expect("saved");
+    image
+}
+
+fn load(image: &[u8]) -> Chip {
+    let mut part = part(BLOCKS);
+    part.geometry.pages_per_block = 8;
+    Chip::load_image(&part, &mut &image[..], ImageLayout::WithOob).expect("loaded")
+}
+
+/// Changes the data of a page and makes its ECC right again.
+fn change(image: &mut [u8], page: usize, how: impl FnOnce(&mut [u8])) {
+    let (data, oob) = image[page * PAGE_BYTES..][..PAGE_BYTES].split_at_mut(2048);
+    how(data);
+    if data.iter().all(|byte| *byte == 0xff) {
+        oob.fill(0xff);
+    } else {
+        find_layout("linux-large").expect("in the table").protect(data, oob);
+    }
+}
+
+/// Makes the CRC right that stands in the last four of some bytes.
+fn seal(bytes: &mut [u8]) {
+    let covered = bytes.len() - 4;
+    let crc = crc32(&bytes[..covered]);
+    bytes[covered..].copy_from_slice(&crc.to_be_bytes());
+}
+
+/// One random way of damage.
+fn damage(image: &mut [u8], stream: &mut Stream) {
+    let block = stream.below(BLOCKS) as usize;
+    let header = if stream.below(2) == 0 { 0 } else { 512 };
+    let byte = stream.next_u64() as u8;
+    let extreme = [0, 1, 0x7f, 0x80, 0xff, byte][stream.below(6) as usize];
+    match stream.below(8) {
+        0 => change(image, block * 8, |page| page[header + (byte as usize % 64)] ^= 1 | byte),
+        1..4 => {
+            // A header that has a right CRC and says something odd.
+            let at = stream.below(56) as usize + 4;
+            let count = 1 + stream.below(4) as usize;
+            change(image, block * 8, |page| {
+                let header = &mut page[header..header + 64];
+                header[at..(at + count).min(60)].fill(extreme);
+                seal(header);
+            });
+        }
+        4 | 5 => {
+            // A record of the volume table, in one copy or in both.
+            let (record, at) = (stream.below(4) as usize, stream.below(168) as usize);
+            let tables: Vec<usize> =
+                (0..BLOCKS as usize).filter(|block| is_table(image, *block)).collect();
+            let both = stream.below(2) == 0;
+            for block in tables.into_iter().take(if both { 2 } else { 1 }) {
+                change(image, block * 8 + 1, |page| {
+                    let record = &mut page[record * 172..][..172];
+                    record[at] = extreme;
+                    seal(record);
+                });
+            }
+        }
+        6 => {
+            let page = block * 8 + stream.below(8) as usize;
+            let noise = stream.next_u64() as u8;
+            change(image, page, |data| {
+                data.iter_mut().zip(0_u32..).for_each(|(byte, at)| *byte = noise ^ (at * 7) as u8);
+            });
+        }
+        _ => {
+            let block_bytes = 8 * PAGE_BYTES;
+            let other = stream.below(BLOCKS) as usize;
+            image.copy_within(block * block_bytes..(block + 1) * block_bytes, other * block_bytes);
+        }
+    }
+}
+
+fn is_table(image: &[u8], block: usize) -> bool {
+    image[block * 8 * PAGE_BYTES + 512 + 8..][..4] == 0x7fff_efff_u32.to_be_bytes()
+}
+
+#[test]
+fn random_damage_is_survived_or_told() {
+    let sound = image();
+    let (mut refused, mut attached) = (0, 0);
+    for seed in 0..700 {
+        let mut stream = Stream::new(seed, "damage");
+        let mut damaged = sound.clone();
+        for _ in 0..=stream.below(3) {
+            damage(&mut damaged, &mut stream);
+        }
+        let result = Rc::new(RefCell::new(None));
+        let place = result.clone();
+        let (_, is_done) = run(load(&damaged), false, move |bench| async move {
+            match bench.try_attach(threaded()).await {
+                Err(error) => {
+                    place.replace(Some(error.to_string()));
+                }
+                Ok(ubi) => {
+                    let _ = ubi.info();
+                    for (id, _) in ubi.volumes() {
+                        let Ok(volume) = ubi.open_volume(id).await else { continue };
+                        for lnum in 0..volume.leb_count().min(20) {
+                            let mut leb = vec![0; volume.leb_bytes() as usize];
+                            let _ = volume.read(lnum, 0, &mut leb, true).await;
+                            let _ = volume.change(lnum, &[1; 2048]).await;
+                            let _ = volume.unmap(lnum).await;
+                        }
+                    }
+                    let _ = ubi.settle().await;
+                    ubi.detach();
+                }
+            }
+        });
+        assert!(is_done, "seed {seed}");
+        match result.take() {
+            Some(message) => {
+                assert!(message.len() > 20 && !message.contains("panic"), "seed {seed}: {message}");
+                refused += 1;
+            }
+            None => attached += 1,
+        }
+    }
+    assert!(refused > 30 && attached > 200, "{refused} refused, {attached} attached");
+}
+
+#[test]
+fn one_damaged_copy_of_the_table_is_written_anew() {
+    for copy in 0..2 {
+        let mut damaged = image();
+        let tables: Vec<usize> =
+            (0..BLOCKS as usize).filter(|block| is_table(&damaged, *block)).collect();
+        assert_eq!(tables.len(), 2);
+        change(&mut damaged, tables[copy] * 8 + 1, |page| page[100] ^= 1);
+        let findings = Rc::new(Cell::new(0));
+        let count = findings.clone();
+        let (chip, _) = run(load(&damaged), false, move |bench| async move {
+            let ubi = bench.attach(quiet()).await;
+            assert_eq!(ubi.volumes(), [(0, "data".into())]);
+            assert!(ubi.findings()[0].contains("written anew"), "{:?}", ubi.findings());
+            count.set(ubi.findings().len());
+            ubi.settle().await.expect("settled");
+        });
+        assert_eq!(findings.get(), 1);
+        run(chip, false, |bench| async move {
+            let ubi = bench.attach(quiet()).await;
+            assert_eq!((ubi.volumes(), ubi.findings()), (vec![(0, "data".into())], Vec::new()));
+        });
+    }
+    let mut damaged = image();
+    for block in 0..BLOCKS as usize {
+        if is_table(&damaged, block) {
+            change(&mut damaged, block * 8 + 1, |page| page[100] ^= 1);
+        }
+    }
+    run(load(&damaged), false, |bench| async move {
+        let error = bench.try_attach(quiet()).await.err().expect("it is refused");
+        assert!(error.to_string().contains("both copies of the volume table"), "{error}");
+    });
+}
+
+#[test]
+fn devices_that_are_not_ubi_are_told_from_blank_ones() {
+    run(blank(32), false, |bench| async move {
+        let options = AttachOptions { is_read_only: true, ..quiet() };
+        let error = bench.try_attach(options).await.err();
+        assert_eq!(error, Some(AttachError::NotUbi));
+        // A blank device becomes an empty one.
+        let ubi = bench.attach(quiet()).await;
+        assert_eq!(ubi.volumes(), []);
+        ubi.make_volume(&VolumeOptions::new("data")).await.expect("made");
+        ubi.settle().await.expect("settled");
+        let ubi = bench.attach(quiet()).await;
+        assert_eq!(ubi.volumes().len(), 1);
+        assert_eq!(ubi.info().pending_erases, 0);
+    });
+    run(blank(32), false, |bench| async move {
+        for block in 0..32_u64 {
+            bench.mtd.write(block * 131_072, &[0x20; 4096]).await.expect("written");
+        }
+        assert_eq!(bench.try_attach(quiet()).await.err(), Some(AttachError::NotUbi));
+    });
+}
+
+#[test]
+fn numbers_out_of_all_bounds_are_told() {
+    let mut large = image();
+    for block in 0..BLOCKS as usize {
+        if is_table(&large, block) {
+            change(&mut large, block * 8 + 1, |page| {
+                page[..4].fill(0xff);
+                seal(&mut page[..172]);
+            });
+        }
+    }
+    run(load(&large), false, |bench| async move {
+        let error = bench.try_attach(quiet()).await.err().expect("it is refused");
+        assert_eq!(error, AttachError::TooFewBlocks { available: BLOCKS, wanted: u32::MAX });
+    });
+    let mut late = image();
+    let block = (0..BLOCKS as usize).find(|block| is_table(&late, *block)).expect("a table");
+    change(&mut late, block * 8, |page| {
+        page[512 + 40..512 + 48].fill(0xff);
+        seal(&mut page[512..576]);
+    });
+    run(load(&late), false, |bench| async move {
+        let error = bench.try_attach(quiet()).await.err().expect("it is refused");
+        assert!(error.to_string().contains("sequence number"), "{error}");
+    });
+    let mut worn = image();
+    for (block, counter) in [(4, [0xff; 8]), (5, 0x7fff_ffff_u64.to_be_bytes())] {
+        change(&mut worn, block * 8, |page| {
+            page[8..16].copy_from_slice(&counter);
+            seal(&mut page[..64]);
+        });
+    }
+    run(load(&worn), false, |bench| async move {
+        let error = bench.try_attach(quiet()).await.err().expect("it is refused");
+        assert!(error.to_string().contains("erase counter"), "{error}");
+        bench.format(&FormatOptions::default()).await;
+        let ubi = bench.attach(quiet()).await;
+        let (least, _, most) = ubi.info().erase_counter_range().expect("counters");
+        assert_eq!((least, most), (1, 0x7fff_ffff));
+    });
+}
+
+#[test]
+fn a_fastmap_is_left_aside_and_told() {
+    let mut image = image();
+    let free = (0..BLOCKS as usize)
+        .find(|block| image[block * 8 * PAGE_BYTES + 512..][..64] == [0xff; 64])
+        .expect("a free block");
+    let header = VolumeHeader {
+        compatibility: 1,
+        sequence_number: 500,
+        ..VolumeHeader::dynamic(FASTMAP_VOLUMES[0], 0, 0)
+    };
+    change(&mut image, free * 8, |page| page[512..576].copy_from_slice(&header.encode()));
+    run(load(&image), false, |bench| async move {
+        let ubi = bench.attach(quiet()).await;
+        assert!(ubi.info().has_fastmap);
+        assert!(ubi.findings()[0].contains("all blocks were scanned"), "{:?}", ubi.findings());
+        ubi.settle().await.expect("the fastmap's block is erased");
+        ubi.detach();
+        let ubi = bench.attach(quiet()).await;
+        assert!(!ubi.info().has_fastmap && ubi.findings().is_empty());
+    });
+    // An internal volume that forbids it.
+    let header = VolumeHeader { compatibility: 5, volume: FASTMAP_VOLUMES[1] + 1, ..header };
+    change(&mut image, free * 8, |page| page[512..576].copy_from_slice(&header.encode()));
+    run(load(&image), false, |bench| async move {
+        let error = bench.try_attach(quiet()).await.err().expect("it is refused");
+        assert!(error.to_string().contains("forbids"), "{error}");
+    });
+}
+
+#[test]
+fn a_block_that_cannot_be_read_stays_where_it_is() {
+    let mut image = image();
+    let block = (0..BLOCKS as usize)
+        .find(|block| image[(block * 8 + 1) * PAGE_BYTES..][..64] == [5; 64])
+        .expect("data of LEB 5");
+    // One bit of a header has the block moved, two bits of its data cannot be corrected.
+    image[block * 8 * PAGE_BYTES + 10] ^= 1;
+    image[(block * 8 + 2) * PAGE_BYTES + 10] ^= 3;
+    run(load(&image), false, |bench| async move {
+        let ubi = bench.attach(threaded()).await;
+        ubi.settle().await.expect("settled");
+        assert_eq!((ubi.statistics().moves_cancelled, ubi.info().pending_erases), (1, 0));
+        let volume = ubi.open_volume(0).await.expect("opened");
+        let mut page = [0; 2048];
+        assert!(volume.read(5, 0, &mut page, false).await.expect("read").is_readable());
+        assert_eq!(page, [5; 2048]);
+        assert!(!volume.read(5, 2048, &mut page, false).await.expect("read").is_readable());
+        // Once it is not needed any more it is tortured, and used again if it stands that.
+        volume.unmap(5).await.expect("unmapped");
+        ubi.settle().await.expect("settled");
+        assert_eq!((ubi.statistics().blocks_tortured, ubi.info().bad_pebs), (1, 0));
+        assert!(!ubi.is_read_only());
+    });
+}
+
+#[test]
+fn a_block_of_another_image_is_told() {
+    let mut mixed = image();
+    change(&mut mixed, 5 * 8, |page| {
+        page[27] = 77;
+        seal(&mut page[..64]);
+    });
+    run(load(&mixed), false, |bench| async move {
+        let error = bench.try_attach(quiet()).await.err().expect("it is refused");
+        assert!(error.to_string().contains("belongs to image 77"), "{error}");
+    });
+}

@@ -1,0 +1,111 @@
+//! Random work against a model, with remounts, commits and collection on small volumes.
+
+use crate::support;
+
+use random::Stream;
+use sim::Sim;
+use std::cell::Cell;
+use std::rc::Rc;
+use support::host::Host;
+use support::work::Model;
+use support::{quiet, run};
+use ubifs::{Compressor, MemoryVolume, MountOptions, Volume, VolumeShape};
+
+fn volume(sim: &Sim, lebs: u32, leb_bytes: u32) -> Rc<MemoryVolume> {
+    let shape =
+        VolumeShape { leb_bytes, leb_count: lebs, min_io_bytes: 2048, max_write_bytes: 2048 };
+    Rc::new(MemoryVolume::new(sim, shape))
+}
+
+/// What a run is made of.
+#[derive(Clone, Copy)]
+struct Run {
+    seed: u64,
+    lebs: u32,
+    leb_bytes: u32,
+    steps: u32,
+    max_file_bytes: usize,
+    compressor: Compressor,
+}
+
+/// Works, and tells what the mounts have done: commits, eraseblocks collected, eraseblocks of the index
+/// whose gaps were filled.
+fn work(run_of: Run) -> [u64; 3] {
+    let done = Rc::new(Cell::new([0; 3]));
+    let out = done.clone();
+    let is_done = run(move |bench| async move {
+        let Run { seed, steps, compressor, .. } = run_of;
+        let mut stream = Stream::new(seed, "work");
+        let memory = volume(&bench.sim, run_of.lebs, run_of.leb_bytes);
+        let options = MountOptions { compressor: Some(compressor), has_thread: true, ..quiet() };
+        let mut model = Model::default();
+        let mount = async || {
+            Host::new(&bench, bench.mount(Volume::Memory(memory.clone()), options.clone()).await)
+        };
+        let mut host = mount().await;
+        for step in 1..=steps {
+            model.step(&host, &mut stream, run_of.max_file_bytes).await;
+            let label = format!("seed {seed} step {step}");
+            assert_eq!(host.fs.findings(), Vec::<String>::new(), "{label}");
+            if step % 97 == 0 {
+                let wrong = host.fs.check().await.expect("it reads");
+                assert_eq!(wrong, Vec::<String>::new(), "{label}");
+            }
+            if step % 300 == 0 {
+                model.compare(&host, &label).await;
+                host.unmount().await.expect("it unmounts");
+                let (now, before) = (host.fs.statistics(), out.get());
+                let now = [now.commits, now.collected_lebs, now.gap_lebs];
+                out.set([0, 1, 2].map(|at| before[at] + now[at]));
+                host = mount().await;
+                model.compare(&host, &format!("{label}, mounted again")).await;
+            }
+        }
+        host.unmount().await.expect("it unmounts");
+    });
+    assert!(is_done);
+    done.get()
+}
+
+const RUN: Run = Run {
+    seed: 1,
+    lebs: 120,
+    leb_bytes: 126_976,
+    steps: 3000,
+    max_file_bytes: 60_000,
+    compressor: Compressor::Lzo,
+};
+
+#[test]
+fn much_room() {
+    let [commits, ..] = work(RUN);
+    assert!(commits > 30, "{commits} commits");
+}
+
+#[test]
+fn little_room() {
+    let run = Run { seed: 2, lebs: 40, compressor: Compressor::None, ..RUN };
+    let [commits, collected, _] = work(run);
+    assert!(commits > 100 && collected > 100, "{commits} commits, {collected} collected");
+}
+
+#[test]
+fn small_blocks() {
+    let run = Run { seed: 3, lebs: 200, leb_bytes: 16_384, compressor: Compressor::Zstd, ..RUN };
+    let [commits, collected, _] = work(run);
+    assert!(commits > 100 && collected > 100, "{commits} commits, {collected} collected");
+}
+
+#[test]
+fn much_index() {
+    let run = Run {
+        seed: 4,
+        lebs: 40,
+        leb_bytes: 16_384,
+        steps: 6000,
+        max_file_bytes: 600,
+        compressor: Compressor::Zlib,
+    };
+    let [commits, collected, gaps] = work(run);
+    assert!(commits > 100 && collected > 100 && gaps > 0, "{commits} {collected} {gaps}");
+}
