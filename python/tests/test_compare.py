@@ -79,6 +79,27 @@ def test_only_those_on_a_block_device_have_a_column_for_each_scheduler(
 
 
 @pytest.mark.usefixtures("engine_is_built")
+def test_file_systems_on_block_devices_meet_layers_in_cards(
+    capsys: pytest.CaptureFixture[str], workload: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    given = ("--fs", "fat,yaffs2", "--ftl", "bast,page", "--blocks", "512", "--out", str(out))
+    shown = _prints(capsys, *given, "--workload", str(workload))
+    head = next(line for line in shown.splitlines() if "FAT" in line)
+    assert head.split() == ["FAT", "on", "BAST", "FAT", "on", "page", "mapping", "YAFFS2"]
+    assert "RAM in the card" in shown
+    assert "not looked at" in shown
+    assert "a card is one die of the part" in " ".join(shown.split())
+    again = tmp_path / "again"
+    assert main(("run", str(out / "comparison.toml"), "--jobs", "1", "--out", str(again))) == 0
+    digests = [
+        json.loads((folder / "manifest.json").read_text())["results_digest"]
+        for folder in (out, again)
+    ]
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.usefixtures("engine_is_built")
 def test_iozone_and_traces_are_compared_too(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ use crate::plug::{PLUG_REQUESTS_MAX, Plugged};
 use crate::{
     Behind, Bytes, Grant, Life, Observer, Part, Plug, PoolRules, RequestPool, ServedDevice,
 };
-use device::{BlockDevice, Command, DeviceError, DeviceStatistics, Operation};
+use device::{BlockDevice, Command, DeviceError, DeviceStatistics, FlashState, Operation};
 use sched::{Bio, Direction, Elevator, MergeSide, RequestId};
 use sim::{Completion, Sim, Timer, WaitQueue};
 use std::cell::{Cell, Ref, RefCell};
@@ -262,6 +262,14 @@ impl RequestQueue {
     pub fn statistics(&self) -> Option<DeviceStatistics> {
         match &self.0.state.borrow().device {
             Device::Timed(device) => Some(device.statistics()),
+            Device::Served { .. } => None,
+        }
+    }
+
+    /// The flash of the device; none if there is none, or if a thread serves the queue.
+    pub fn flash_state(&self) -> Option<FlashState> {
+        match &self.0.state.borrow().device {
+            Device::Timed(device) => device.flash_state(),
             Device::Served { .. } => None,
         }
     }

@@ -55,6 +55,11 @@ impl WriteCache {
         }
     }
 
+    /// Memory for data.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        u64::from(self.capacity_sectors) * crate::SECTOR_BYTES
+    }
+
     /// True if there is a cache at all.
     #[inline]
     pub(crate) fn exists(&self) -> bool {

@@ -143,6 +143,21 @@ pub enum DeviceError {
     Ftl(#[from] FtlError),
 }
 
+/// The flash of a device, all dies together, and what its controller keeps in memory for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlashState {
+    /// Bytes of what one operation moves: a page of every plane of a die.
+    pub page_bytes: u64,
+    /// Bytes of what one operation erases: a block of every plane of a die.
+    pub block_bytes: u64,
+    /// Erases that a block stands.
+    pub erase_cycles_max: u32,
+    /// Erases of each block since it was made, die by die.
+    pub erase_counts: Vec<u32>,
+    /// Tables of the translation layers and the write cache.
+    pub ram_bytes: u64,
+}
+
 /// What a device has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStatistics {

@@ -22,8 +22,8 @@ use crate::die::{Dies, InFlight};
 use crate::spec::{DeviceSpec, FlashSpec, HostSpec, SpecError};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
 use crate::{
-    Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics, Operation,
-    SECTOR_BYTES,
+    Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics, FlashState,
+    Operation, SECTOR_BYTES,
 };
 use ftl::{Ftl, FtlError, PageWork, Settings, Value, Work, find_ftl};
 use nand::{Chip, FaultSettings, Part, Storage};
@@ -634,6 +634,21 @@ impl BlockDevice for FlashDevice {
             statistics.chip += layer.flash().chip().counters();
         }
         statistics
+    }
+
+    fn flash_state(&self) -> Option<FlashState> {
+        let chip = self.dies.all.first()?.layer.0.flash().chip();
+        let geometry = chip.geometry();
+        let page_bytes = u64::from(geometry.page_data_bytes);
+        let erase_counts = self.layers().flat_map(|layer| layer.flash().chip().erase_counts());
+        let tables_bytes: u64 = self.layers().map(Ftl::ram_bytes).sum();
+        Some(FlashState {
+            page_bytes,
+            block_bytes: page_bytes * u64::from(geometry.pages_per_block),
+            erase_cycles_max: chip.errors().erase_cycles_max,
+            erase_counts: erase_counts.copied().collect(),
+            ram_bytes: tables_bytes + self.cache.capacity_bytes(),
+        })
     }
 
     fn record_activity(&mut self, on: bool) {

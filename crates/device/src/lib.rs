@@ -21,8 +21,8 @@ mod timeline;
 
 pub use build::build;
 pub use command::{
-    Activity, ActivityKind, Command, Completion, DeviceError, DeviceStatistics, Operation,
-    SECTOR_BYTES,
+    Activity, ActivityKind, Command, Completion, DeviceError, DeviceStatistics, FlashState,
+    Operation, SECTOR_BYTES,
 };
 pub use constant::ConstantDevice;
 pub use disk::{DiskDevice, DiskSpec, SeekSpec};
@@ -70,6 +70,11 @@ pub trait BlockDevice: Send {
 
     /// What the device has done so far.
     fn statistics(&self) -> DeviceStatistics;
+
+    /// The flash behind the interface; none of a device without any.
+    fn flash_state(&self) -> Option<FlashState> {
+        None
+    }
 
     /// Records what the dies do from now on, or stops. Off, it costs nothing; on, it takes memory.
     fn record_activity(&mut self, on: bool);

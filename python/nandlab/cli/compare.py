@@ -34,7 +34,8 @@ def compare(
 
     nandlab compare --fs NAMES --workload FILE, or --ftl NAMES, runs the workload on each candidate
     and ends in a table to decide from: throughput, latency, mounts, memory, wear, power cuts; with
-    a sentence on each. docs/compare.md describes workload files.
+    a sentence on each. With both, file systems on a block device stand on a card with each of the
+    layers. docs/compare.md describes workload files.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def compare(
     fs
         File systems, with commas between them (see `nandlab list file-systems`).
     ftl
-        Translation layers instead (see `nandlab list ftls`).
+        Translation layers, alone or in cards under file systems (see `nandlab list ftls`).
     scheduler
         I/O schedulers under file systems on a block device; noop if left out.
     workload

@@ -5,9 +5,17 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from nandlab.comparison.cards import cards_of
 from nandlab.comparison.cuts import Cuts, cut_sample
-from nandlab.comparison.request import Candidates, WorkloadFile, find_part, names, read_workload
-from nandlab.comparison.study import STUDY_FILE, study_of, write_study
+from nandlab.comparison.request import (
+    Candidates,
+    WorkloadFile,
+    find_part,
+    names,
+    on_block_device,
+    read_workload,
+)
+from nandlab.comparison.study import study_of, write_study
 from nandlab.engine import Progress
 from nandlab.errors import NandlabError
 from nandlab.results import StudyResult
@@ -85,8 +93,14 @@ def run(asked: Asked, progress: Progress | None = None) -> FinishedComparison:
         check_target(asked.out)
     part = find_part(asked.part)
     study = study_of(candidates, workload, part, asked.blocks, asked.board)
+    cards = cards_of(candidates.layers if candidates.file_systems else (), part, asked.blocks)
+    if cards and workload.flash:
+        raise NandlabError(
+            f"{workload.shown}: [flash] is a history of the chip, and cards come as they are "
+            "delivered: leave out [flash] or --ftl"
+        )
     with tempfile.TemporaryDirectory(prefix="nandlab-compare-") as folder:
-        path = write_study(study, workload, Path(folder))
+        path = write_study(study, cards, workload, Path(folder))
         try:
             return _run(asked, candidates, workload, part, path, progress)
         except NandlabError as error:
@@ -98,21 +112,26 @@ def _candidates(asked: Asked) -> Candidates:
         raise NandlabError(
             "compare: name two runs, or candidates with --fs (or --ftl) and a --workload"
         )
-    if asked.layers is not None:
-        for option, value in (("--fs", asked.file_systems), ("--scheduler", asked.schedulers)):
-            if value is not None:
-                raise NandlabError(
-                    f"{option}: translation layers are compared on block requests, without what "
-                    f"is above them; leave out {option} or --ftl"
-                )
-        return Candidates(layers=names("--ftl", asked.layers, "ftls", "translation layer"))
-    assert asked.file_systems is not None
-    return Candidates(
-        file_systems=names("--fs", asked.file_systems, "file-systems", "file system"),
-        schedulers=()
-        if asked.schedulers is None
-        else names("--scheduler", asked.schedulers, "schedulers", "scheduler"),
+    if asked.file_systems is None and asked.schedulers is not None:
+        raise NandlabError(
+            "--scheduler: translation layers alone are compared on block requests, without what is "
+            "above them; name file systems with --fs, or leave out --scheduler"
+        )
+    candidates = Candidates(
+        file_systems=_names("--fs", asked.file_systems, "file-systems", "file system"),
+        layers=_names("--ftl", asked.layers, "ftls", "translation layer"),
+        schedulers=_names("--scheduler", asked.schedulers, "schedulers", "scheduler"),
     )
+    if candidates.file_systems and candidates.layers and not candidates.on_cards:
+        raise NandlabError(
+            f"--ftl: {', '.join(candidates.file_systems)} work on the chip itself; a translation "
+            f"layer goes under {' or '.join(sorted(on_block_device()))}"
+        )
+    return candidates
+
+
+def _names(option: str, given: str | None, listing: str, what: str) -> tuple[str, ...]:
+    return () if given is None else names(option, given, listing, what)
 
 
 def _run(
@@ -137,15 +156,15 @@ def _run(
         result = result_of(request, progress)
         return FinishedComparison(result, judge(result), None, cuts)
     finished = run_study(request, progress)
-    _keep_study(finished.folder, path, workload)
+    _keep_study(finished.folder, path)
     return FinishedComparison(finished.result, finished.verdict, finished.folder, cuts)
 
 
-def _keep_study(folder: Path, path: Path, workload: WorkloadFile) -> None:
-    """Study and workload go into the folder, so that `nandlab run` can repeat it there."""
-    (folder / STUDY_FILE).write_bytes(path.read_bytes())
-    if workload.file is not None:
-        (folder / workload.file.name).write_bytes(workload.file.read_bytes())
+def _keep_study(folder: Path, path: Path) -> None:
+    """Study, cards and workload go into the folder, so that `nandlab run` can repeat it there."""
+    for file in path.parent.iterdir():
+        if file.is_file():
+            (folder / file.name).write_bytes(file.read_bytes())
 
 
 def _as_the_user_knows_it(message: str, path: Path, workload: WorkloadFile) -> str:

@@ -47,16 +47,35 @@ class WorkloadFile:
 
 @dataclass(frozen=True)
 class Candidates:
-    """What stands side by side: file systems, perhaps with schedulers, or translation layers."""
+    """What stands side by side: file systems, perhaps with schedulers, or translation layers.
+
+    Both together: file systems on a block device stand on a card with each of the layers.
+    """
 
     file_systems: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()
 
     @property
+    def on_chip(self) -> tuple[str, ...]:
+        """File systems that work on the chip itself, beside those on cards."""
+        return tuple(one for one in self.file_systems if one not in on_block_device())
+
+    @property
+    def on_cards(self) -> tuple[str, ...]:
+        """File systems that stand on a card with each of the layers."""
+        return tuple(one for one in self.file_systems if self.layers and one in on_block_device())
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of workload that they can carry out."""
         return FILE_SYSTEM_KINDS if self.file_systems else LAYER_KINDS
+
+
+def on_block_device() -> frozenset[str]:
+    """File systems that stand on a block device; requests of the others meet no scheduler."""
+    rows = engine.listing("file-systems")
+    return frozenset(str(row["name"]) for row in rows if row.get("is_on_block_device"))
 
 
 def names(option: str, given: str, listing: str, what: str) -> tuple[str, ...]:

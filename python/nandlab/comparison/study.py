@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from nandlab.comparison.cards import card_file
 from nandlab.comparison.request import Candidates, WorkloadFile
 
 NAME = "comparison"
@@ -30,7 +31,7 @@ def study_of(
     }
     if blocks is not None:
         study["blocks"] = blocks
-    if candidates.layers:
+    if not candidates.file_systems:
         given = {key: value for key, value in workload.workload.items() if key != "kind"}
         study["workload"] = {"kind": "trace", "service_times": True, **given}
         study["axes"] = {"ftl": list(candidates.layers)}
@@ -45,8 +46,14 @@ def study_of(
         if workload.flash:
             study["flash_states"] = {_FLASH: workload.flash}
             axes["flash"] = [_FLASH]
+        if candidates.layers:
+            axes["file_system"] = list(candidates.on_cards)
+            axes["block_device"] = [card_file(layer) for layer in candidates.layers]
+            if candidates.on_chip:
+                on_chip = {"file_system": list(candidates.on_chip), "block_device": ["mtdblock"]}
+                study["also"] = [{"axes": on_chip}]
         study["axes"] = axes
-        order = ("file_system", "scheduler", "flash", "test")
+        order = ("file_system", "block_device", "scheduler", "flash", "test")
         study["axis_order"] = [axis for axis in order if axis in axes]
     if workload.kind == "iozone":
         study["workload"]["options"] = workload.workload["options"]
@@ -56,10 +63,14 @@ def study_of(
     return study
 
 
-def write_study(study: dict[str, Any], workload: WorkloadFile, folder: Path) -> Path:
-    """Writes study and workload into a folder; the path of the study."""
+def write_study(
+    study: dict[str, Any], cards: dict[str, dict[str, Any]], workload: WorkloadFile, folder: Path
+) -> Path:
+    """Writes study, cards and workload into a folder; the path of the study."""
     if workload.file is not None:
         shutil.copyfile(workload.file, folder / workload.file.name)
+    for name, card in cards.items():
+        (folder / name).write_text(toml(card), encoding="utf-8")
     path = folder / STUDY_FILE
     path.write_text(toml(study), encoding="utf-8")
     return path
@@ -77,5 +88,9 @@ def toml(table: dict[str, Any], head: str = "") -> str:
 
 
 def _value(value: object) -> str:
-    # JSON's words, numbers, lists and escapes are TOML's, too, but for characters beyond 16 bits.
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_value(one)}' for key, one in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(_value(one) for one in value)}]"
+    # JSON's words, numbers and escapes are TOML's, too, but for characters beyond 16 bits.
     return json.dumps(value, ensure_ascii=False)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nandlab import engine
+from nandlab.comparison.cards import layer_of
+from nandlab.comparison.request import on_block_device
 from nandlab.results import Measurements, StudyResult
 from nandlab.verdicts.wording import duration, ftl_name, number
 
@@ -15,6 +17,7 @@ _NAMES = {"jffs2": "JFFS2", "nilfs2": "NILFS2", "ubifs": "UBIFS", "yaffs2": "YAF
 
 _GUARANTEE_OF_LAYERS = "every write that returned"
 _NO_GUARANTEE = "nothing: no guarantee is known"
+_ON_CARD = "not looked at: a card is not cut"
 _ON_MTDBLOCK = "nothing: a cut while mtdblock writes an erase block back loses all of it"
 
 
@@ -41,6 +44,8 @@ class Candidate:
     guarantee: str
     safe: str
     is_full: bool = False
+    is_on_card: bool = False
+    is_on_mtdblock: bool = False
     is_lost: bool = False
     """What the power cut left cannot be mounted."""
 
@@ -75,6 +80,7 @@ CRITERIA = (
     Criterion("mount_ns", "mount", duration, min, "mounting"),
     Criterion("mount_after_cut_ns", "mount after a power cut", duration, min),
     Criterion("memory_bytes", "RAM of its structures", size, min, "memory"),
+    Criterion("device_ram_bytes", "RAM in the card", size, min),
     Criterion("dirty_bytes_max", "dirty pages in RAM", size, min),
     Criterion("waf", "write amplification", number, min),
     Criterion("lifetime_host_bytes", "life, bytes written", size, max, "wear"),
@@ -126,26 +132,30 @@ class View:
         return [(one, one.values[key]) for one in known]
 
     def _file_systems(self) -> list[Candidate]:
-        found = []
-        for name in self.rows.axis_values("file_system"):
-            schedulers = self.rows.axis_values("scheduler") or [""]
-            if not self._meets_scheduler(name):
-                schedulers = schedulers[:1]
-            for scheduler in schedulers:
-                place = {"file_system": name, "scheduler": scheduler or None}
-                found.append(self._file_system(name, scheduler, place))
-        return found
+        return [
+            self._file_system(name, card, scheduler)
+            for name in self.rows.axis_values("file_system")
+            for card in self._cards(name)
+            for scheduler in self._schedulers(name)
+        ]
+
+    def _cards(self, file_system: str) -> list[str]:
+        cards = self.rows.axis_values("block_device")
+        return cards if cards and self._meets_scheduler(file_system) else [""]
+
+    def _schedulers(self, file_system: str) -> list[str]:
+        schedulers = self.rows.axis_values("scheduler") or [""]
+        return schedulers if self._meets_scheduler(file_system) else schedulers[:1]
 
     def _meets_scheduler(self, file_system: str) -> bool:
-        return file_system in self.on_block_device
+        return file_system in on_block_device()
 
-    @property
-    def on_block_device(self) -> frozenset[str]:
-        """File systems whose requests meet a scheduler."""
-        rows = engine.listing("file-systems")
-        return frozenset(str(row["name"]) for row in rows if row.get("is_on_block_device"))
-
-    def _file_system(self, name: str, scheduler: str, place: dict[str, Any]) -> Candidate:
+    def _file_system(self, name: str, card: str, scheduler: str) -> Candidate:
+        place: dict[str, Any] = {
+            "file_system": name,
+            "block_device": card or None,
+            "scheduler": scheduler or None,
+        }
         values = self._phase("work", place)
         for phase, key in (("mount", "mount_ns"), ("mount-after-cut", "mount_after_cut_ns")):
             at = self.rows.mean("mount_ns", phase=phase, **place)
@@ -158,20 +168,23 @@ class View:
             values["memory_bytes"] = values["memory_bytes_max"]
         reads = [self.rows.mean(f"{kind}_reads", phase="mount", **place) for kind in _READS]
         values["mount_reads"] = sum(one for one in reads if one is not None)
-        known = self._guarantees.get(name)
-        is_on_mtdblock = known is None and self._meets_scheduler(name)
-        none = _ON_MTDBLOCK if is_on_mtdblock else _NO_GUARANTEE
+        known = None if card else self._guarantees.get(name)
+        is_on_mtdblock = not card and self._meets_scheduler(name)
+        none = _ON_CARD if card else _ON_MTDBLOCK if is_on_mtdblock else _NO_GUARANTEE
         label = _NAMES.get(name, name)
         is_scheduled = scheduler and self._meets_scheduler(name)
+        label = f"{label} {scheduler}" if is_scheduled else label
         is_mounted = self.rows.mean("is_mounted", phase="mount-after-cut", **place)
         return Candidate(
-            label=f"{label} {scheduler}" if is_scheduled else label,
+            label=f"{label} on {ftl_name(layer_of(card))}" if card else label,
             file_system=name,
             scheduler=scheduler if is_scheduled else "",
             values=values,
             guarantee=none if known is None else f"after {known['in_short']}",
             safe="" if known is None else str(known["summary"]),
             is_full=bool(values.get("is_full")),
+            is_on_card=bool(card),
+            is_on_mtdblock=is_on_mtdblock,
             is_lost=is_mounted is not None and is_mounted < 1,
         )
 

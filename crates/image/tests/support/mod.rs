@@ -38,9 +38,10 @@ pub(crate) fn text(data: &Path, name: &str, ending: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A file of this test run.
+/// A file of this test in this run.
 pub(crate) fn scratch(name: &str) -> PathBuf {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
+    let run = Path::new(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
+    let directory = run.join(std::thread::current().name().unwrap_or_default().replace(':', "-"));
     std::fs::create_dir_all(&directory).expect("a directory");
     directory.join(name)
 }

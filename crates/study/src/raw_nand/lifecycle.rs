@@ -4,9 +4,13 @@
 //! work, and a `sync` ends it. The chip is kept twice: as it stands when the last call has returned,
 //! which is what a power cut there would leave, and after the sync and an orderly unmount. Both are
 //! mounted, and timed. Where the flash is too small for the work, there is nothing but `is_full`.
+//!
+//! A block device with a translation layer of its own stays in one machine: it is mounted again after
+//! the unmount, and no power cut is looked at, as what a card holds in its memory is its own affair.
 
 use super::benchmark::{Watch, prepare, tests_with_cold_read};
 use super::boot::{Boot, Meter};
+use super::flash_use::FlashMoment;
 use super::lifecycle_metrics::{Calls, Work, metrics};
 use super::mounting::timed_mount;
 use super::plan::RawNandRun;
@@ -14,7 +18,7 @@ use super::test_table::Context;
 use crate::StudyError;
 use crate::results::{Metric, TestRow};
 use iozone::{Benchmark, BenchmarkError};
-use mount::{AnyFileSystem, Machine, Mounted, run};
+use mount::{AnyFileSystem, BlockDeviceChoice, Machine, Mounted, run};
 use nand::Chip;
 use posix::{Errno, PAGE_BYTES};
 use script::{Harness, Runner, Step};
@@ -44,6 +48,8 @@ struct Done {
     work: Work,
     /// The chip when the last call has returned.
     cut: Chip,
+    /// Row of the mount of a block device that is gone with the machine.
+    mounted_again: Option<TestRow>,
 }
 
 /// Does the work and mounts what it leaves.
@@ -64,7 +70,7 @@ pub(super) fn run_lifecycle(
             |machine| async move { live(&machine, &own, seed).await },
         );
     let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
-    let Done { work, cut } = match value {
+    let Done { work, cut, mounted_again } = match value {
         Ok(done) => done,
         Err(Stop::Full) => {
             let full = vec![Metric::count("is_full", 1, "yes or no")];
@@ -72,7 +78,10 @@ pub(super) fn run_lifecycle(
         }
         Err(Stop::Failed(reason)) => return Err(plan.failed(reason)),
     };
-    let work = TestRow { test: "work", metrics: metrics(&plan.host, &work) };
+    let work = TestRow { test: "work", metrics: metrics(plan, &work) };
+    if let Some(again) = mounted_again {
+        return Ok(vec![work, again]);
+    }
     let clean = timed_mount(plan, context, outcome.chip, Vec::new())?;
     let is_mounted = |yes: u64| vec![Metric::count("is_mounted", yes, "yes or no")];
     let after_cut = match timed_mount(plan, context, cut, is_mounted(1)) {
@@ -91,19 +100,19 @@ async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, S
     let calls = Rc::new(RefCell::new(Calls::default()));
     let counted = calls.clone();
     boot.mounted.vfs.watch_calls(Some(Rc::new(move |call| counted.borrow_mut().add(call))));
-    let erases = || machine.mtd.with_chip(|chip| chip.erase_counts().to_vec());
-    let (erases_before, meter) = (erases(), Meter::start(machine));
     let Boot { mounted, .. } = boot;
+    let flash = |mounted: &Mounted| FlashMoment::now(machine, plan, &mounted.file_system);
+    let (before, meter) = (flash(&mounted), Meter::start(machine));
     let mounted = carry_out(machine, plan, mounted, seed).await?;
     let work_ns = meter.read(machine).0;
     let cut = machine.mtd.with_chip(|chip| chip.clone());
     let dirty_bytes_at_end = mounted.vfs.dirty_pages() * PAGE_BYTES as u64;
     mounted.vfs.watch_calls(None);
     mounted.vfs.sync().await?;
-    let (elapsed_ns, counters) = meter.read(machine);
+    let elapsed_ns = meter.read(machine).0;
+    let flash = before.until(flash(&mounted));
     let (memory_bytes, dirty_bytes) = watch.most();
     let calls = calls.take();
-    let erases = erases().iter().zip(&erases_before).map(|(now, before)| now - before).collect();
     mounted.unmount().await?;
     machine.detach_ubi();
     let final_sync_ns = elapsed_ns - work_ns;
@@ -111,13 +120,25 @@ async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, S
         calls,
         final_sync_ns,
         elapsed_ns,
-        counters,
-        erases,
+        flash,
         memory_bytes,
         dirty_bytes,
         dirty_bytes_at_end,
     };
-    Ok(Done { work, cut })
+    let is_on_device = plan.block.device != BlockDeviceChoice::MtdBlock;
+    let mounted_again =
+        if is_on_device { Some(mount_again(machine, plan, seed).await?) } else { None };
+    Ok(Done { work, cut, mounted_again })
+}
+
+/// Mounts what the device holds, and takes the time of it.
+async fn mount_again(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<TestRow, Stop> {
+    let boot = Boot::of(machine, plan, seed).await;
+    let boot = boot.map_err(|error| Stop::Failed(error.to_string()))?;
+    let mut metrics = vec![Metric::count("mount_ns", boot.mount.0, "ns")];
+    metrics.extend(boot.mechanism().await);
+    boot.end(machine).await?;
+    Ok(TestRow { test: "mount", metrics })
 }
 
 /// The work itself.

@@ -1,9 +1,9 @@
 //! What a piece of work cost: rows from what was seen of it.
 
-use crate::raw_host::RawHost;
+use super::flash_use::FlashUse;
+use super::plan::RawNandRun;
 use crate::results::Metric;
-use crate::time_parts::time_parts;
-use nand::Counters;
+use device::FlashState;
 use vfs::{Call, CallKind};
 use workload::Latencies;
 
@@ -49,10 +49,8 @@ pub(super) struct Work {
     pub(super) final_sync_ns: u64,
     /// From the first call to the end of that sync, pauses included.
     pub(super) elapsed_ns: u64,
-    /// Operations of the chip in that time.
-    pub(super) counters: Counters,
-    /// Erases of each block in that time.
-    pub(super) erases: Vec<u32>,
+    /// What was done to the flash in that time.
+    pub(super) flash: FlashUse,
     /// Most memory that the structures of the mount took, and its dirty pages.
     pub(super) memory_bytes: u64,
     pub(super) dirty_bytes: u64,
@@ -61,7 +59,7 @@ pub(super) struct Work {
 }
 
 /// The rows of a piece of work.
-pub(super) fn metrics(host: &RawHost, work: &Work) -> Vec<Metric> {
+pub(super) fn metrics(plan: &RawNandRun, work: &Work) -> Vec<Metric> {
     let Calls { busy_ns, read_bytes, write_bytes, .. } = work.calls;
     let served_ns = busy_ns + work.final_sync_ns;
     let moved = (read_bytes + write_bytes) as f64;
@@ -85,17 +83,22 @@ pub(super) fn metrics(host: &RawHost, work: &Work) -> Vec<Metric> {
         rows.extend(latency_metrics(name, latencies));
     }
     rows.extend(latency_metrics(ANY, &all));
-    rows.extend(time_parts(host, work.counters, served_ns));
-    // mtdblock keeps one erase block in memory; no file system counts it.
-    let geometry = &host.part.geometry;
-    let block_bytes = u64::from(geometry.pages_per_block * geometry.page_data_bytes);
-    let cache_bytes = if host.kind.is_on_block_device { block_bytes } else { 0 };
+    rows.extend(work.flash.times(plan, served_ns));
+    // mtdblock keeps one erase block in memory; no file system counts it. A card's memory is its own.
+    let of_mtdblock = !work.flash.is_of_device() && plan.host.kind.is_on_block_device;
+    let flash = work.flash.state.as_ref();
+    let cache_bytes = flash.filter(|_| of_mtdblock).map_or(0, |flash| flash.block_bytes);
     rows.extend([
         Metric::count("memory_bytes_max", work.memory_bytes + cache_bytes, "bytes"),
         Metric::count("dirty_bytes_max", work.dirty_bytes, "bytes"),
         Metric::count("dirty_bytes_at_end", work.dirty_bytes_at_end, "bytes"),
     ]);
-    rows.extend(wear_metrics(host, work, block_bytes));
+    if let Some(flash) = flash {
+        if work.flash.is_of_device() {
+            rows.push(Metric::count("device_ram_bytes", flash.ram_bytes, "bytes"));
+        }
+        rows.extend(wear_metrics(flash, work, !of_mtdblock));
+    }
     rows
 }
 
@@ -116,30 +119,29 @@ fn latency_metrics(name: &str, latencies: &Latencies) -> Vec<Metric> {
 /// Levelled, every block is erased as often as its part allows: all bytes of the flash times its cycles,
 /// divided by the write amplification. Where nothing levels wear, the block that was erased most decides:
 /// bytes written times cycles divided by its erases beyond the first, which every block that is written has.
-fn wear_metrics(host: &RawHost, work: &Work, block_bytes: u64) -> Vec<Metric> {
-    let hottest = work.erases.iter().copied().max().unwrap_or(0);
-    let erases: u64 = work.erases.iter().copied().map(u64::from).sum();
+fn wear_metrics(flash: &FlashState, work: &Work, levels_wear: bool) -> Vec<Metric> {
+    let erase_counts = &flash.erase_counts;
+    let hottest = erase_counts.iter().copied().max().unwrap_or(0);
+    let erases: u64 = erase_counts.iter().copied().map(u64::from).sum();
     let mut rows = vec![
         Metric::number(
             "erase_count_mean",
-            erases as f64 / work.erases.len().max(1) as f64,
+            erases as f64 / erase_counts.len().max(1) as f64,
             "erases",
         ),
         Metric::count("erase_count_max", hottest.into(), "erases"),
     ];
     let written = work.calls.write_bytes as f64;
-    let page_bytes = u64::from(host.part.geometry.page_data_bytes);
-    let programmed = (work.counters.page_programs * page_bytes) as f64;
+    let programmed = (work.flash.counters.page_programs * flash.page_bytes) as f64;
     if written == 0.0 || programmed == 0.0 {
         return rows;
     }
     let waf = programmed / written;
-    let cycles = f64::from(host.part.errors.erase_cycles_max);
-    let levelled = u64::from(host.part.geometry.blocks) as f64 * block_bytes as f64 * cycles / waf;
+    let cycles = f64::from(flash.erase_cycles_max);
+    let levelled = erase_counts.len() as f64 * flash.block_bytes as f64 * cycles / waf;
     let again = hottest.saturating_sub(1);
-    let levels_wear = !host.kind.is_on_block_device || again == 0;
     let as_worn = written * cycles / f64::from(again);
-    let lifetime = if levels_wear { levelled } else { levelled.min(as_worn) };
+    let lifetime = if levels_wear || again == 0 { levelled } else { levelled.min(as_worn) };
     let years = lifetime / written * work.elapsed_ns as f64 / YEAR_NS;
     rows.extend([
         Metric::number("waf", waf, "ratio"),

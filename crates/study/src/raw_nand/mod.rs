@@ -5,6 +5,7 @@ mod boot;
 mod burst;
 mod copy_delete;
 mod files;
+mod flash_use;
 mod ledger;
 mod lifecycle;
 mod lifecycle_metrics;

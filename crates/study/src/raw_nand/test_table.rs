@@ -86,7 +86,7 @@ pub(crate) const TESTS: &[Test] = &[
         summary: "a script or IOzone, then mounts: throughput, latencies, memory, wear, mount after unmount and cut",
         axes: &[],
         needs: Needs::OptionsOrScript,
-        has_block_device: false,
+        has_block_device: true,
         carry_out: lifecycle::run_lifecycle,
     },
     Test {

@@ -97,6 +97,49 @@ fn a_script_is_measured_call_by_call_on_every_file_system() {
     assert!((life("nilfs2", "lifetime_host_bytes") / expected - 1.0).abs() < 1e-6);
 }
 
+/// A card of one die of the part.
+fn card(ftl: &str) -> String {
+    format!(
+        "name = \"card-{ftl}\"\nsummary = \"a card\"\n[host]\nbytes_per_second = 25000000\n\
+         command_overhead_ns = 60000\nqueue_depth = 1\nexecutes = 1\n[flash]\npart = \"k9f2g08u0c\"\n\
+         blocks = 160\nchannels = 1\ndies_per_channel = 1\ncapacity_bytes = 17999872\n\
+         copy_back = true\nftl = \"{ftl}\"\n"
+    )
+}
+
+#[test]
+fn file_systems_meet_translation_layers_in_cards_of_their_own() {
+    let folder = Folder::new("lifecycle-cards");
+    folder.write("work.ops", SCRIPT);
+    folder.write("bast.toml", &card("bast"));
+    folder.write("page.toml", &card("page"));
+    let axes = "file_system = [\"fat\", \"nilfs2\"]\nblock_device = [\"bast.toml\", \"page.toml\"]\n\
+                test = [\"lifecycle\"]";
+    let text =
+        format!("{HEAD}[workload]\nkind = \"raw-nand\"\nscript = \"work.ops\"\n[axes]\n{axes}\n");
+    let study = load(&folder.write("small.toml", &text), &[], None, false).expect("right");
+    let results = run(&study, 2);
+    assert_eq!(results.digest(), run(&study, 1).digest(), "workers change nothing");
+    let found = by_place(&results);
+    for name in ["fat", "nilfs2"] {
+        let [bast, page] = ["bast.toml", "page.toml"]
+            .map(|card| &found[&words(&[name, card, "lifecycle", "work"])]);
+        for work in [bast, page] {
+            assert_eq!(work["host_write_bytes"], 105_000.0, "{name}");
+            assert!(work["page_programs"] > 0.0 && work["device_ram_bytes"] > 0.0, "{name}");
+            // Pages of both planes: all that was programmed, and a life that it allows.
+            let waf = work["page_programs"] * 4096.0 / 105_000.0;
+            assert!((work["waf"] / waf - 1.0).abs() < 1e-9, "{name}: {work:?}");
+            let life = 160.0 * 64.0 * 2048.0 * 1e5 / waf;
+            assert!((work["lifetime_host_bytes"] / life - 1.0).abs() < 1e-6, "{name}: {work:?}");
+        }
+        assert_ne!(bast["waf"], page["waf"], "{name}: the layer decides");
+        let again = &found[&words(&[name, "bast.toml", "lifecycle", "mount"])];
+        assert!(again["mount_ns"] > 0.0 && again["findings"] == 0.0, "{name}");
+    }
+    assert!(found.keys().all(|place| place[3] != "mount-after-cut"), "a card is not cut");
+}
+
 #[test]
 fn iozone_is_measured_too_and_a_full_flash_is_a_result() {
     let axes = "file_system = [\"yaffs2\"]\ntest = [\"lifecycle\"]";

@@ -1,0 +1,76 @@
+"""Cards that a comparison puts under file systems: a die of the part behind a layer."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from nandlab import engine
+from nandlab.errors import NandlabError
+
+_BINARY_TO_DECIMAL = 1_000_000 / 2**20
+"""A card offers decimal megabytes of its binary ones; the rest, 4.6 %, is spare."""
+
+_SECTOR_BYTES = 512
+
+_SIZES = ("blocks", "pages_per_block", "page_data_bytes")
+
+
+def card_file(layer: str) -> str:
+    """Name of the device file of a card, which is its value on the axis `block_device`, too."""
+    return f"{layer}.toml"
+
+
+def layer_of(card: str) -> str:
+    """The layer in a card, by the name of its device file."""
+    return card.removesuffix(".toml")
+
+
+def cards_of(layers: tuple[str, ...], part: str, blocks: int | None) -> dict[str, dict[str, Any]]:
+    """A device file for each layer, by its name."""
+    return {card_file(layer): _card(layer, part, blocks) for layer in layers}
+
+
+def _card(layer: str, part: str, blocks: int | None) -> dict[str, Any]:
+    geometry = _geometry(part)
+    count = blocks or geometry["blocks"]
+    flash_bytes = count * geometry["pages_per_block"] * geometry["page_data_bytes"]
+    sectors = int(flash_bytes * _BINARY_TO_DECIMAL) // _SECTOR_BYTES
+    return {
+        "name": layer,
+        "summary": f"SD card of one die of {part} with the layer {layer}",
+        "host": {
+            "bytes_per_second": 25_000_000,
+            "command_overhead_ns": 60_000,
+            "queue_depth": 1,
+            "executes": 1,
+        },
+        "flash": {
+            "part": part,
+            "blocks": count,
+            "channels": 1,
+            "dies_per_channel": 1,
+            "capacity_bytes": sectors * _SECTOR_BYTES,
+            "copy_back": True,
+            "ftl": layer,
+        },
+        "sources": {
+            "host.bytes_per_second": "SD 2.00, high speed: 25 MB/s",
+            "host.command_overhead_ns": "assumed: that of the preset emmc-4.5-64gb",
+            "host.queue_depth": "SD 2.00: one command at a time",
+            "host.executes": "SD 2.00: one command at a time",
+            "flash": "asked for; capacity assumed: decimal megabytes of the flash's binary ones",
+        },
+    }
+
+
+def _geometry(part: str) -> dict[str, Any]:
+    for row in engine.listing("parts"):
+        if row["name"] == part:
+            return dict(row["geometry"])
+    try:
+        geometry = tomllib.loads(Path(part).read_text(encoding="utf-8"))["geometry"]
+        return {key: int(geometry[key]) for key in _SIZES}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NandlabError(
+            f"{part}: [geometry] cannot be read ({error}); docs/chips.md shows a part file"
+        ) from None
