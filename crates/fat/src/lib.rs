@@ -17,14 +17,14 @@
 //!   size and chain do not fit, and a file in no directory after a rename. Two files with the same clusters
 //!   (cross-links) happen too: the table that frees a chain and the directory that still names it are not
 //!   ordered, so freed clusters may already be another's when the old name comes back.
-//!   `tests/power_cuts.rs` cuts some hundred calls at every sector: of 451 cuts on FAT12, 212 left nothing
+//!   `tests/all/power_cuts.rs` cuts some hundred calls at every sector: of 451 cuts on FAT12, 212 left nothing
 //!   wrong, 226 lost clusters, 80 files shorter than their size, 76 chains that lead nowhere, 25 tables
 //!   that differ, 2 cross-links; FAT16 and FAT32 are alike.
 //! - A mount reads such a volume as it is; from Linux 3.10 on the boot sector tells that it was not
 //!   unmounted.
 //!
 //! The copies and deletions of a captured trace of Linux 6.12 write the same sectors of files and of
-//! metadata here, operation by operation (`tests/captured_trace.rs`).
+//! metadata here, operation by operation (`tests/all/captured_trace.rs`).
 //!
 //! Source of the behaviour: `fs/fat` of Linux 2.6.29 to 6.12. The format's crates are synchronous and
 //! free clusters as soon as a name goes; what is modelled is when which sector is written, so the format

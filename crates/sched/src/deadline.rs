@@ -31,7 +31,7 @@
 //! ```
 //!
 //! and on a device that holds *D* requests and needs at most *S* for one, it is dispatched no later
-//! than *X* + ceil((*N* + 1) / *D*) * *S*. Both are reached (`tests/deadline_bound.rs`). With *k* = 0
+//! than *X* + ceil((*N* + 1) / *D*) * *S*. Both are reached (`tests/all/deadline_bound.rs`). With *k* = 0
 //! and the defaults that is the rest of a batch and one batch of writes for a read, and the rest of
 //! a batch and two batches of reads for a write. In 2.6.32 each request that displaces another of
 //! the same first sector adds one.

@@ -47,7 +47,7 @@ pub(super) fn run_benchmark(
         let prepared = prepare(&machine, benchmark.vfs(), seed).await;
         prepared.map_err(|errno| format!("before IOzone: {errno}"))?;
         let watch = Watch::start(&machine, benchmark.vfs());
-        let tests = all_tests(&mut benchmark, &options).await;
+        let tests = tests_with_cold_read(&mut benchmark, &options, true).await;
         let (memory_bytes, dirty_bytes) = watch.most();
         match tests {
             Ok(done) => Ok((done, memory_bytes, dirty_bytes)),
@@ -73,27 +73,17 @@ pub(super) fn run_benchmark(
     Ok(rows)
 }
 
-/// The tests in the order of IOzone, each by itself; the file stays.
+/// The tests in the order of IOzone, each by itself; the file stays. If `rewrites`, the random-write
+/// test is done once more after itself.
 pub(super) async fn tests_with_cold_read(
     benchmark: &mut Benchmark,
     options: &Options,
+    rewrites: bool,
 ) -> Result<Vec<Measurement>, BenchmarkError> {
     let mut done = Vec::new();
     for test in &options.tests {
         done.extend(one_test(benchmark, options, test).await?);
-    }
-    Ok(done)
-}
-
-/// The same, and the random-write test once more after itself.
-async fn all_tests(
-    benchmark: &mut Benchmark,
-    options: &Options,
-) -> Result<Vec<Measurement>, BenchmarkError> {
-    let mut done = Vec::new();
-    for test in &options.tests {
-        done.extend(one_test(benchmark, options, test).await?);
-        if test.number == RANDOM_TEST {
+        if rewrites && test.number == RANDOM_TEST {
             let again = one_test(benchmark, options, test).await?;
             let again = again.into_iter().filter(|one| one.test == "random-write");
             done.extend(again.map(|one| Measurement { test: "random-rewrite", ..one }));

@@ -154,7 +154,7 @@ async fn carry_out(
     };
     let request = plan.request(seed);
     let mut benchmark = Benchmark::on(machine, plan.host.kind, request, mounted, seed);
-    match tests_with_cold_read(&mut benchmark, options).await {
+    match tests_with_cold_read(&mut benchmark, options, false).await {
         Ok(_) => Ok(benchmark.into_mounted()),
         Err(BenchmarkError::Call { errno: Errno::Enospc, .. }) => Err(Stop::Full),
         Err(error) => Err(Stop::Failed(error.to_string())),
