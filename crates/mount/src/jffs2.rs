@@ -8,6 +8,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "jffs2",
     summary: "JFFS2: a log of compressed nodes, scanned at mount",
     is_on_block_device: false,
+    has_cleaner: false,
     profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
     mount: |machine, request| Box::pin(mount(machine, request)),
 };

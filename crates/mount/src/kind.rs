@@ -137,6 +137,8 @@ pub struct Kind {
     pub summary: &'static str,
     /// It meets the block layer and its scheduler on the way to the chip.
     pub is_on_block_device: bool,
+    /// A daemon outside the kernel cleans it, which `mount` starts unless the option `nogc` keeps it away.
+    pub has_cleaner: bool,
     /// Names of the profiles, the one that is used if none is asked for first.
     pub profiles: &'static [&'static str],
     pub(crate) mount: for<'a> fn(&'a Machine, &'a MountRequest) -> Mounting<'a>,

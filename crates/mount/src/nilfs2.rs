@@ -14,6 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "nilfs2",
     summary: "NILFS2 on a block device: a log with checkpoints, through bios and a scheduler to mtdblock",
     is_on_block_device: true,
+    has_cleaner: true,
     profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
     mount: |machine, request| Box::pin(mount(machine, request)),
 };
@@ -40,13 +41,6 @@ impl Nilfs2Mount {
         let done = self.file_system.unmount().await;
         let closed = self.path.close(KIND.name).await;
         done.and(closed.map_err(|_| Errno::Eio))
-    }
-}
-
-impl Kind {
-    /// A daemon outside the kernel cleans the file system, unless the option `nogc` keeps it away.
-    pub fn has_cleaner(&self) -> bool {
-        self.name == KIND.name
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "ubifs",
     summary: "UBIFS over UBI: a journal and an index in a tree, written back through the page cache",
     is_on_block_device: false,
+    has_cleaner: false,
     profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
     mount: |machine, request| Box::pin(mount(machine, request)),
 };

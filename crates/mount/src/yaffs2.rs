@@ -8,6 +8,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "yaffs2",
     summary: "YAFFS2: a log of chunks with tags in the spare area, checkpointed",
     is_on_block_device: false,
+    has_cleaner: false,
     profiles: &["linux-6.1", "linux-2.6.35", "linux-2.6.29", "yaffs-direct"],
     mount: |machine, request| Box::pin(mount(machine, request)),
 };

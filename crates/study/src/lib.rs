@@ -34,7 +34,7 @@ mod workload_kinds;
 
 pub use error::StudyError;
 pub use explain::{ExplainOptions, Explanation, Step, explain};
-pub use flash_history::FlashState;
+pub use flash_history::{FlashState, PercentOf};
 pub use ftl_device::{DeviceOptions, build_device, find_part_or_file};
 pub use jobs::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
 pub use listing::listing;

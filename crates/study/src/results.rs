@@ -53,6 +53,14 @@ pub(crate) struct TestRow {
     pub(crate) test: &'static str,
     /// Its metrics.
     pub(crate) metrics: Vec<Metric>,
+    /// What a reader has to know of them, such as why there are few.
+    pub(crate) note: Option<String>,
+}
+
+impl TestRow {
+    pub(crate) fn new(test: &'static str, metrics: Vec<Metric>) -> Self {
+        Self { test, metrics, note: None }
+    }
 }
 
 /// One row of the results.

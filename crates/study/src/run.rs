@@ -206,8 +206,9 @@ fn collect(
         let Some(measured) = measured else { continue };
         let row = |metric| Row { axes: run.axes.clone(), repeat: run.repeat, metric };
         results.rows.extend(measured.metrics.into_iter().map(row));
-        for TestRow { test, metrics } in measured.tests {
+        for TestRow { test, metrics, note } in measured.tests {
             let axes: Vec<String> = run.axes.iter().cloned().chain([test.to_owned()]).collect();
+            results.notes.extend(note.map(|note| format!("{}, {test}: {note}", run.label())));
             let row = |metric| Row { axes: axes.clone(), repeat: run.repeat, metric };
             results.rows.extend(metrics.into_iter().map(row));
         }

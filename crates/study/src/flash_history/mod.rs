@@ -5,7 +5,7 @@ mod prepared;
 mod state;
 
 pub(crate) use prepared::{FlashPlan, PreparedFlash, SETTLE_NS};
-pub use state::FlashState;
+pub use state::{FlashState, PercentOf};
 
 /// Flash as the tool that formats it leaves it.
 pub(crate) const FRESH: &str = "fresh";

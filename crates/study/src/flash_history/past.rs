@@ -1,6 +1,6 @@
 //! A history while it passes.
 
-use super::FlashState;
+use super::{FlashState, PercentOf};
 use mount::{Machine, Mounted};
 use posix::{Errno, FileSystem, NewInode, SpaceUse};
 use random::Stream;
@@ -20,8 +20,6 @@ const FOLDER: &str = "old/";
 const STRIDE_BYTES: u64 = 8 << 20;
 /// Long enough for pages to grow old and to be written back.
 const REST_NS: u64 = 40_000_000_000;
-/// A user lets the cleaner work when less than this is left.
-const TIGHT_BYTES: u64 = 32 << 20;
 
 /// A history while it passes.
 pub(super) struct Past<'a> {
@@ -34,6 +32,9 @@ pub(super) struct Past<'a> {
     /// Number and bytes of the files that are there.
     files: Vec<(u32, u64)>,
     next: u32,
+    /// Bytes that the state asks for, and what was written of them.
+    wanted: u64,
+    written: u64,
     /// Bytes written since the last rest.
     unrested: u64,
     bytes: Vec<u8>,
@@ -55,13 +56,24 @@ impl<'a> Past<'a> {
             folder: if mounted.file_system.has_bounded_root() { FOLDER } else { "" },
             files: Vec::new(),
             next: 0,
+            wanted: 0,
+            written: 0,
             unrested: 0,
             bytes: vec![0; WRITE_BYTES],
         }
     }
 
-    pub(super) async fn pass(&mut self, state: &FlashState) -> Result<(), Errno> {
-        let capacity = bytes_of(self.space(), |space| space.blocks);
+    /// Lets the history pass.
+    ///
+    /// # Errors
+    /// The file system's, in words; of one that is full, with how far the history came.
+    pub(super) async fn pass(&mut self, state: &FlashState) -> Result<(), String> {
+        let all = self.space();
+        self.live(state, all).await.map_err(|errno| self.explain(errno, state, all))
+    }
+
+    async fn live(&mut self, state: &FlashState, all: SpaceUse) -> Result<(), Errno> {
+        let capacity = bytes_of(all, |space| state.percent_of.blocks(space));
         if let Some(folder) = self.folder.strip_suffix('/') {
             let new = NewInode::Directory(0o755);
             self.mounted.vfs.make(&self.machine.root(PID), folder.as_bytes(), new).await?;
@@ -69,12 +81,13 @@ impl<'a> Past<'a> {
         if let Some(free_mib) = state.free_mib {
             self.leave(u64::from(free_mib) << 20).await?;
         }
-        let wanted = capacity * u64::from(state.fill_percent) / 100;
-        let mut filled = 0;
-        while filled < wanted {
-            filled += self.make_file(wanted - filled).await?;
-        }
+        let fill = capacity * u64::from(state.fill_percent) / 100;
         let rewritten = capacity * u64::from(state.rewritten_percent) / 100;
+        (self.wanted, self.written) = (fill + rewritten, 0);
+        let mut filled = 0;
+        while filled < fill {
+            filled += self.make_file(fill - filled).await?;
+        }
         let mut done = 0;
         while done < rewritten && !self.files.is_empty() {
             let which = self.numbers.below(self.files.len() as u32) as usize;
@@ -87,6 +100,28 @@ impl<'a> Past<'a> {
             };
         }
         Ok(())
+    }
+
+    /// Why the history ended early; `all` is the space before it.
+    fn explain(&self, errno: Errno, state: &FlashState, all: SpaceUse) -> String {
+        if errno != Errno::Enospc || state.free_mib.is_some() {
+            return errno.to_string();
+        }
+        let mib = |bytes: u64| bytes >> 20;
+        let held: u64 = self.files.iter().map(|(_, bytes)| bytes).sum();
+        let size = mib(bytes_of(all, |space| space.blocks));
+        let usable = bytes_of(all, |space| PercentOf::Usable.blocks(space));
+        let (written, wanted, usable) = (mib(self.written), mib(self.wanted), mib(usable));
+        let held = mib(held);
+        let advice = if usable < size && state.percent_of == PercentOf::Size {
+            "choose a smaller fill_percent, or percent_of = \"usable\""
+        } else {
+            "choose a smaller fill_percent"
+        };
+        format!(
+            "the file system is full ({errno}) after {written} of {wanted} MiB of the history, with files \
+             of {held} MiB; of its {size} MiB, files and what leads to them can have {usable}: {advice}"
+        )
     }
 
     /// Writes files until no more than `free_bytes` are left.
@@ -142,10 +177,16 @@ impl<'a> Past<'a> {
         offset: u64,
         bytes: u64,
     ) -> Result<(), Errno> {
-        let caller = self.machine.root(PID);
-        let file = self.mounted.vfs.open(&caller, &self.name(number), open).await?;
+        let name = self.name(number);
+        let mut opened = self.mounted.vfs.open(&self.machine.root(PID), &name, open).await;
+        if let Err(errno) = &opened
+            && self.waits_for_cleaner(*errno).await
+        {
+            opened = self.mounted.vfs.open(&self.machine.root(PID), &name, open).await;
+        }
+        let file = opened?;
         let done = self.write_all(&file, offset, bytes).await;
-        self.mounted.vfs.close(&caller, file).await?;
+        self.mounted.vfs.close(&self.machine.root(PID), file).await?;
         self.rest(bytes).await;
         done
     }
@@ -160,14 +201,22 @@ impl<'a> Past<'a> {
         if self.unrested >= STRIDE_BYTES {
             self.unrested = 0;
             self.machine.sim.sleep(REST_NS).await;
-            let available = bytes_of(self.space(), |space| space.available_blocks);
-            if let Some(period_s) = self.mounted.file_system.protection_period_s()
-                && available < TIGHT_BYTES
-            {
-                // Until what was overwritten is protected no more, and as long again for the cleaner.
-                self.machine.sim.sleep(2 * period_s * 1_000_000_000).await;
-            }
         }
+    }
+
+    /// A user who is told that no space is left comes back when a cleaner outside the kernel, if there is
+    /// one, may have made some: until then no time passes, so that all that was overwritten is still
+    /// protected. False if there is nothing to wait for.
+    async fn waits_for_cleaner(&self, errno: Errno) -> bool {
+        let period_s = self.mounted.file_system.protection_period_s();
+        let Some(period_s) = period_s.filter(|_| errno == Errno::Enospc) else { return false };
+        let period_ns = period_s * 1_000_000_000;
+        // Until what was overwritten is protected no more, and as long again for the cleaner, which
+        // leaves alone what recovery would look at: the superblocks have to point behind it.
+        self.machine.sim.sleep(period_ns).await;
+        let synced = self.mounted.vfs.sync().await;
+        self.machine.sim.sleep(period_ns).await;
+        synced.is_ok()
     }
 
     async fn write_all(&mut self, file: &OpenFile, offset: u64, bytes: u64) -> Result<(), Errno> {
@@ -180,11 +229,22 @@ impl<'a> Past<'a> {
                     word.copy_from_slice(&self.numbers.next_u64().to_le_bytes());
                 }
             }
-            let caller = self.machine.root(PID);
-            self.mounted.vfs.write(&caller, file, offset + at, &self.bytes[..count]).await?;
+            let mut done = self.write_chunk(file, offset + at, count).await;
+            if let Err(errno) = done
+                && self.waits_for_cleaner(errno).await
+            {
+                done = self.write_chunk(file, offset + at, count).await;
+            }
+            done?;
             at += count as u64;
+            self.written += count as u64;
         }
         Ok(())
+    }
+
+    async fn write_chunk(&self, file: &OpenFile, offset: u64, count: usize) -> Result<(), Errno> {
+        let caller = self.machine.root(PID);
+        self.mounted.vfs.write(&caller, file, offset, &self.bytes[..count]).await
     }
 }
 

@@ -68,7 +68,7 @@ fn make(plan: &FlashPlan, seed: u64) -> Result<Chip, StudyError> {
         let mounted = machine.mount(kind, &request).await.map_err(|error| error.to_string())?;
         if let Some(history) = history {
             let mut past = Past::new(&machine, &mounted, &history, seed);
-            past.pass(&history).await.map_err(|errno| errno.to_string())?;
+            past.pass(&history).await?;
         }
         // Whatever the file system still does by itself, it does before the chip is put away.
         machine.sim.sleep(SETTLE_NS).await;

@@ -1,6 +1,35 @@
 //! What a study file says about the state of the flash.
 
+use posix::SpaceUse;
 use serde::{Deserialize, Serialize};
+
+/// What the percentages of a history are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PercentOf {
+    /// The size of the file system as `statfs` tells it (`f_blocks`).
+    #[default]
+    Size,
+    /// What of the size users can have, as `df` computes its percentage: without the blocks that are free
+    /// but not available (`f_bfree` less `f_bavail`). Of NILFS2, that is without the segments that are
+    /// kept for the cleaner, 8 at least (`NILFS_MIN_NRSVSEGS`, Linux 6.1): 8 of 31 on 256 MiB.
+    Usable,
+}
+
+impl PercentOf {
+    fn is_size(&self) -> bool {
+        *self == Self::Size
+    }
+
+    /// Blocks that stand for a hundred percent.
+    pub(crate) fn blocks(self, space: SpaceUse) -> u64 {
+        let kept = space.free_blocks.saturating_sub(space.available_blocks);
+        match self {
+            Self::Size => space.blocks,
+            Self::Usable => space.blocks.saturating_sub(kept),
+        }
+    }
+}
 
 /// A name on the flash axis that stands for a history: files are written until the file system is
 /// filled so far, then some of them are overwritten, or deleted and written anew.
@@ -17,6 +46,9 @@ pub struct FlashState {
     /// there, half into new files in the place of deleted ones.
     #[serde(default)]
     pub rewritten_percent: u32,
+    /// What both percentages are of.
+    #[serde(default, skip_serializing_if = "PercentOf::is_size")]
+    pub percent_of: PercentOf,
     /// Largest file of the history; sizes are uniform up to it.
     #[serde(default = "megabyte")]
     pub file_kib_max: u32,
@@ -40,6 +72,7 @@ impl FlashState {
             fill_percent: 0,
             free_mib: Some(free_mib),
             rewritten_percent: 0,
+            percent_of: PercentOf::Size,
             file_kib_max: megabyte(),
             random_percent: hundred(),
         }

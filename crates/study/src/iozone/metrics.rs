@@ -40,5 +40,5 @@ pub(crate) fn test_row(host: &RawHost, passes: &[&Measurement]) -> TestRow {
             "bytes",
         ),
     ]);
-    TestRow { test: first.test, metrics }
+    TestRow::new(first.test, metrics)
 }

@@ -91,7 +91,7 @@ pub(crate) fn plan_iozone(
         return wrong("axes.passes", format!("`{passes}` must be a number, 1 to {PASSES_MAX}"));
     };
     let mount_options = match value("cleaner") {
-        Some("off") if host.kind.has_cleaner() => vec!["nogc".to_owned()],
+        Some("off") if host.kind.has_cleaner => vec!["nogc".to_owned()],
         None | Some("off" | "on") => Vec::new(),
         Some(other) => {
             return Err(StudyError::unknown("cleaner", other, ["off", "on"].into_iter()));
@@ -99,7 +99,7 @@ pub(crate) fn plan_iozone(
     };
     let matters = |axis: &str| match axis {
         "scheduler" => host.kind.is_on_block_device,
-        "cleaner" => host.kind.has_cleaner(),
+        "cleaner" => host.kind.has_cleaner,
         _ => true,
     };
     let others = values.iter().filter(|(axis, _)| matters(axis));

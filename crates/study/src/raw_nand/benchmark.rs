@@ -69,7 +69,7 @@ pub(super) fn run_benchmark(
         Metric::count("is_full", done.is_empty().into(), "yes or no"),
     ];
     let mut rows: Vec<TestRow> = done.iter().map(|one| test_row(&plan.host, &[one])).collect();
-    rows.push(TestRow { test: "all", metrics: most });
+    rows.push(TestRow::new("all", most));
     Ok(rows)
 }
 

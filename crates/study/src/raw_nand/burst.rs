@@ -52,7 +52,7 @@ pub(super) fn run_burst(
         Metric::count("synced_bytes", ledger.synced_bytes(), "bytes"),
     ];
     metrics.extend(recovered(plan, context, chip, ledger)?);
-    Ok(vec![TestRow { test: "cut", metrics }])
+    Ok(vec![TestRow::new("cut", metrics)])
 }
 
 /// Lets the application write until the supply fails; the chip, and for how long it wrote.

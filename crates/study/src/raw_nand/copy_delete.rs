@@ -202,6 +202,6 @@ impl<'a> Work<'a> {
             metrics.extend((now - self.before).metrics(copied_bytes));
             self.before = now;
         }
-        TestRow { test: phase, metrics }
+        TestRow::new(phase, metrics)
     }
 }

@@ -113,7 +113,7 @@ fn row(phase: &'static str, machine: &Machine, boot: &Boot) -> TestRow {
     for (name, _, bytes) in kinds {
         metrics.push(Metric::count(format!("structure_{}_bytes", slug(name)), bytes, "bytes"));
     }
-    TestRow { test: phase, metrics }
+    TestRow::new(phase, metrics)
 }
 
 /// A name of a structure as a part of the name of a metric.

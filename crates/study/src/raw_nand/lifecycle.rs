@@ -29,6 +29,9 @@ use vfs::Vfs;
 /// Process that carries the script out.
 const PID: u32 = 1000;
 
+/// The mount of what a power cut after the last call leaves.
+const AFTER_CUT: &str = "mount-after-cut";
+
 /// Why the work stopped.
 enum Stop {
     /// No space is left.
@@ -74,21 +77,24 @@ pub(super) fn run_lifecycle(
         Ok(done) => done,
         Err(Stop::Full) => {
             let full = vec![Metric::count("is_full", 1, "yes or no")];
-            return Ok(vec![TestRow { test: "work", metrics: full }]);
+            return Ok(vec![TestRow::new("work", full)]);
         }
         Err(Stop::Failed(reason)) => return Err(plan.failed(reason)),
     };
-    let work = TestRow { test: "work", metrics: metrics(plan, &work) };
+    let work = TestRow::new("work", metrics(plan, &work));
     if let Some(again) = mounted_again {
         return Ok(vec![work, again]);
     }
     let clean = timed_mount(plan, context, outcome.chip, Vec::new())?;
     let is_mounted = |yes: u64| vec![Metric::count("is_mounted", yes, "yes or no")];
     let after_cut = match timed_mount(plan, context, cut, is_mounted(1)) {
-        Ok(row) => row.metrics,
-        Err(_) => is_mounted(0),
+        Ok(row) => TestRow { test: AFTER_CUT, ..row },
+        Err(error) => {
+            let note = Some(format!("not mounted: {error}"));
+            TestRow { test: AFTER_CUT, metrics: is_mounted(0), note }
+        }
     };
-    Ok(vec![work, clean, TestRow { test: "mount-after-cut", metrics: after_cut }])
+    Ok(vec![work, clean, after_cut])
 }
 
 /// Mounts, works, syncs, unmounts.
@@ -138,7 +144,7 @@ async fn mount_again(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<
     let mut metrics = vec![Metric::count("mount_ns", boot.mount.0, "ns")];
     metrics.extend(boot.mechanism().await);
     boot.end(machine).await?;
-    Ok(TestRow { test: "mount", metrics })
+    Ok(TestRow::new("mount", metrics))
 }
 
 /// The work itself.

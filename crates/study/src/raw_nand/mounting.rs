@@ -158,5 +158,5 @@ pub(super) fn timed_mount(
     let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
     let mut metrics = value.map_err(|reason: String| plan.failed(reason))?;
     metrics.extend(before);
-    Ok(TestRow { test: "mount", metrics })
+    Ok(TestRow::new("mount", metrics))
 }

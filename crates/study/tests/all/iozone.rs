@@ -125,6 +125,56 @@ fn only_a_file_system_on_a_block_device_meets_the_scheduler() {
     assert!((505.0..520.0).contains(&pages), "each of 512 pages once: {pages}");
 }
 
+/// Cells of NILFS2 on flash that is two thirds full and was written over once more, with its segments as
+/// few as on 256 MiB: 8 of 31 are the cleaner's.
+fn aged_nilfs2(name: &str, percent_of: &str, kernel: &str) -> Study {
+    let chosen = [
+        "repeats=1",
+        "blocks=512",
+        "axes.file_system=nilfs2",
+        "axes.data=random",
+        "axes.cache=cold",
+        "flash_states.aged.fill_percent=65",
+        "flash_states.aged.rewritten_percent=65",
+        &format!("flash_states.aged.percent_of={percent_of}"),
+        &format!("host.kernel={kernel}"),
+    ];
+    study(name, STUDY, &chosen).expect("right")
+}
+
+#[test]
+fn nilfs2_grows_old_while_its_protection_period_passes() {
+    for kernel in ["2.6.29", "2.6.35"] {
+        let results = run(&aged_nilfs2(&format!("old-{kernel}"), "usable", kernel), 2);
+        let pages = |flash, metric| {
+            value(&results, &["nilfs2", flash, "random", "cold", "1", "noop", "write"], metric)
+        };
+        // A month after the history the cleaner has segments to read and to move while IOzone writes.
+        let (fresh, aged) = (pages("fresh", "page_reads"), pages("aged", "page_reads"));
+        assert!(aged > fresh, "{kernel}: {fresh} {aged}");
+        assert!(pages("aged", "records") > 0.0, "{kernel}");
+    }
+}
+
+#[test]
+fn a_history_that_cannot_be_says_why() {
+    let study = aged_nilfs2("too-full", "size", "2.6.29");
+    let Err(failed) = run_study(&study, 1, &mut |_, _, _| true) else {
+        panic!("65 % of all are 20 segments, and of 23 some hold what leads to the files");
+    };
+    let message = failed.to_string();
+    let parts = [
+        "nilfs2 linux-2.6.29",
+        "ENOSPC",
+        "of its 61 MiB",
+        "can have 45",
+        "percent_of = \"usable\"",
+    ];
+    for part in parts {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
 #[test]
 fn the_parts_of_the_time_add_up() {
     let results = run(&study("parts", STUDY, &["repeats=1"]).expect("right"), 2);
