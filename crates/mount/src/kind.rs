@@ -1,9 +1,12 @@
 //! The table of file systems, and what a mount is asked for.
 
-use crate::{AnyFileSystem, BlockDeviceChoice, BlockRequest, Machine};
+use crate::{AnyFileSystem, BlockDeviceChoice, BlockRequest, MTDBLOCK, Machine};
 use posix::Errno;
 use std::pin::Pin;
 use thiserror::Error;
+
+/// The block device under `block2mtd` where none is asked for.
+const USUAL_CARD: &str = "emmc-4.5-64gb";
 
 /// Why nothing was mounted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -146,6 +149,7 @@ pub struct Kind {
 pub const KINDS: &[Kind] = &[
     crate::fat::KIND,
     crate::jffs2::KIND,
+    crate::jffs2_block2mtd::KIND,
     crate::nilfs2::KIND,
     crate::ubifs::KIND,
     crate::yaffs2::KIND,
@@ -163,12 +167,26 @@ pub fn find_kind(name: &str) -> Result<&'static Kind, MountError> {
 }
 
 impl Kind {
-    /// Refuses a block device under a file system on raw NAND.
+    /// Name of the block device where none is asked for: `mtdblock`, but for `block2mtd`, which would refuse
+    /// it.
+    pub fn usual_block_device(&self) -> &'static str {
+        if self.name == crate::jffs2_block2mtd::KIND.name { USUAL_CARD } else { MTDBLOCK }
+    }
+
+    /// Refuses a block device under a file system on raw NAND, and `mtdblock` under `block2mtd`.
     ///
     /// # Errors
     /// [`MountError::BlockDevice`].
     pub fn check_block_device(&self, device: &BlockDeviceChoice) -> Result<(), MountError> {
-        if self.is_on_block_device || *device == BlockDeviceChoice::MtdBlock {
+        let is_mtdblock = *device == BlockDeviceChoice::MtdBlock;
+        if is_mtdblock && self.usual_block_device() != MTDBLOCK {
+            let reason = format!(
+                "block2mtd takes no MTD for a block device (\"attempting to use an MTD device as a \
+                 block device\"); choose another, as {USUAL_CARD}"
+            );
+            return Err(MountError::BlockDevice { device: device.name().into(), reason });
+        }
+        if self.is_on_block_device || is_mtdblock {
             return Ok(());
         }
         let on_block_device = KINDS.iter().filter(|kind| kind.is_on_block_device);
@@ -233,7 +251,7 @@ mod tests {
         let error = find_kind("yaffs").expect_err("unknown").to_string();
         assert_eq!(
             error,
-            "there is no file system `yaffs`: fat, jffs2, nilfs2, ubifs, yaffs2 are known"
+            "there is no file system `yaffs`: fat, jffs2, jffs2-block2mtd, nilfs2, ubifs, yaffs2 are known"
         );
     }
 }
