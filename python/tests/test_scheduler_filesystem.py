@@ -11,6 +11,7 @@ from nandlab.report.page import sections_of
 from nandlab.results.reference import read_reference
 from nandlab.results.study_result import StudyResult
 from nandlab.verdicts import judge
+from nandlab.verdicts import scheduler_filesystem_block2mtd as block2mtd
 from nandlab.verdicts import scheduler_filesystem_cleaning as cleaning
 from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
 from nandlab.verdicts.model import Verdict
@@ -293,6 +294,51 @@ def test_orders_of_nilfs2_are_compared_and_explained() -> None:
     alone = judge(result_of(nilfs2_rows(times | {"deadline": 0.9}, erases)))
     best = {claim.identifier: claim.evaluations[0].holds for claim in alone.claims}
     assert best["nilfs2-write-best"] is True
+
+
+def block2mtd_rows(times: dict[str, float]) -> list[list[Any]]:
+    """Reads of a second a mebibyte, times a factor by scheduler, and writes that come later."""
+    found: list[list[Any]] = []
+    for scheduler, factor in times.items():
+        for size in (1, 4):
+            for test in ("write", "read"):
+                place = [CALIBRATED, "fresh", "on", "random", "cold", "1", block2mtd.NAME]
+                values = {
+                    "elapsed_ns": size * 1e9 * (factor if test == "read" else 1.0),
+                    "device_reads": 300 * size,
+                    "device_writes": 0,
+                    "dirty_bytes_at_end": (size << 20) * 0.9 if test == "write" else 0,
+                }
+                for metric, value in values.items():
+                    found.append([*place, str(size), scheduler, test, 0, metric, value, "ns"])
+    return found
+
+
+def test_jffs2_over_block2mtd_is_beside_what_is_published(result: StudyResult) -> None:
+    tied = [row for scheduler in SCHEDULERS for row in rows(CALIBRATED, scheduler, times=5.0)]
+    found = block2mtd_rows({"noop": 1.0, "anticipatory": 1.1, "deadline": 1.0, "cfq": 1.0})
+    both = result_of(tied + found)
+    verdict, without = judge(both), judge(result_of(tied))
+    assert verdict.headline == without.headline
+    assert verdict.claims == without.claims
+    assert verdict.agreement == without.agreement
+    text = " ".join(one for one in verdict.sentences if one not in without.sentences)
+    assert "it matters: the slowest takes longer than the fastest by writes 0 % and reads 10 %" in (
+        text
+    )
+    alike = View(result_of(tied + block2mtd_rows(dict.fromkeys(SCHEDULERS, 1.0))))
+    assert "still it hardly matters" in block2mtd.sentences(alike)[0]
+    assert "none was written within the time" in text
+    assert "90 % were in memory only" in text
+    assert block2mtd.DEVICE in verdict.caveats
+    assert block2mtd.DEVICE not in without.caveats
+    write, read = block2mtd.meetings(View(both))
+    assert write.requests == dict.fromkeys(SCHEDULERS, 1500)
+    assert read.spread == pytest.approx(0.1)
+    sections = {one.identifier: one for one in sections_of(both, verdict, [])}
+    lines = sections["block2mtd"].tables[0].rows
+    assert ["read", "anticipatory", "+10 %"] in [[*line[:2], line[3]] for line in lines]
+    assert block2mtd.sentences(View(result)) == []
 
 
 def test_errors_of_means_and_of_cells(result: StudyResult) -> None:

@@ -119,6 +119,39 @@ impl Mapping {
         Ok(())
     }
 
+    /// Changes a page as a driver does that has it from `read_mapping_page`: whole in memory, locked while
+    /// it changes, dirty afterwards, whether or not it is being written. `change` tells whether it changed
+    /// anything; the processor is busy as with a copy of `touched_bytes`. With `is_held`, waits if too much
+    /// is dirty.
+    ///
+    /// # Errors
+    /// The backing's, if the page could not be read.
+    pub async fn change_page(
+        &self,
+        process: Process,
+        page: u64,
+        touched_bytes: u64,
+        is_held: bool,
+        change: impl FnOnce(&mut [u8]) -> bool,
+    ) -> Result<bool, FileError> {
+        let mut owed_ns = 0;
+        self.lock_page(process, page, false, LOCKED, &mut owed_ns).await?;
+        owed_ns += self.cache.pages_ns(1) + self.copy_ns(touched_bytes);
+        self.pay(&mut owed_ns).await;
+        let is_changed = self.with_bytes(page, change).unwrap_or(false);
+        if !is_changed {
+            self.cache.change(self.number, page, 0, LOCKED);
+            return Ok(false);
+        }
+        if is_held {
+            self.end_dirty(process, page).await;
+        } else {
+            self.cache.set_dirty(self.number, page);
+            self.cache.change(self.number, page, 0, LOCKED);
+        }
+        Ok(true)
+    }
+
     /// Locks a page that is to be changed, once none of the `busy` flags is set; reads it if it is not
     /// up to date, unless `skips_read`.
     async fn lock_page(

@@ -92,8 +92,8 @@ impl Image {
     fn space_json(&self) -> Result<Value, ImageError> {
         self.run(move |_, mounted| async move {
             match &*mounted.file_system {
-                AnyFileSystem::Jffs2(fs) => {
-                    let space = fs.space_by_use();
+                AnyFileSystem::Jffs2(mount) => {
+                    let space = mount.file_system.space_by_use();
                     // Blocks behind the end of the image are not part of it.
                     json!({
                         "used_bytes": space.used_bytes + space.unchecked_bytes,

@@ -64,6 +64,25 @@ pub struct Measurement {
     pub chip: Counters,
     /// Kernel memory of the mount at the end.
     pub memory_bytes: u64,
+    /// What a block device with a driver and chips of its own did meanwhile; none on raw NAND and mtdblock.
+    pub device: Option<DeviceWork>,
+}
+
+/// What a block device did: all of it passed the scheduler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceWork {
+    /// Read requests.
+    pub reads: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Sectors of reads.
+    pub read_sectors: u64,
+    /// Sectors of writes.
+    pub written_sectors: u64,
+    /// Flushes of its cache.
+    pub flushes: u64,
+    /// Bytes that were in memory only when the time ended, and are written later.
+    pub dirty_bytes: u64,
 }
 
 /// A mounted file system, and IOzone's process on it.
@@ -180,6 +199,7 @@ impl Benchmark {
         let counters = || self.machine.mtd.with_chip(|chip| chip.counters());
         let (start_ns, busy_ns, chip) =
             (self.machine.sim.now(), self.machine.cpus.busy_ns(), counters());
+        let before = self.device_work();
         let record_max_ns =
             self.transfer(options, column, direction, &file, &places, &mut buffer).await?;
         if options.includes_flush {
@@ -191,6 +211,14 @@ impl Benchmark {
             self.vfs().close(&self.caller(), file).await.map_err(at("close"))?;
         }
         let elapsed_ns = self.machine.sim.now() - start_ns;
+        let device = self.device_work().zip(before).map(|(after, before)| DeviceWork {
+            reads: after.reads - before.reads,
+            writes: after.writes - before.writes,
+            read_sectors: after.read_sectors - before.read_sectors,
+            written_sectors: after.written_sectors - before.written_sectors,
+            flushes: after.flushes - before.flushes,
+            dirty_bytes: after.dirty_bytes,
+        });
         let measurement = Measurement {
             test: column,
             records: places.len() as u64,
@@ -200,12 +228,26 @@ impl Benchmark {
             processor_ns: self.machine.cpus.busy_ns() - busy_ns,
             chip: counters() - chip,
             memory_bytes: self.mounted.file_system.memory().total_bytes(),
+            device,
         };
         if let Some(file) = left {
             self.vfs().fsync(&self.caller(), &file).await.map_err(at("fsync"))?;
             self.vfs().close(&self.caller(), file).await.map_err(at("close"))?;
         }
         Ok(measurement)
+    }
+
+    /// All that the block device did since it was opened.
+    fn device_work(&self) -> Option<DeviceWork> {
+        let statistics = self.mounted.file_system.block_path()?.queue().statistics()?;
+        Some(DeviceWork {
+            reads: statistics.reads,
+            writes: statistics.writes,
+            read_sectors: statistics.read_sectors,
+            written_sectors: statistics.written_sectors,
+            flushes: statistics.flushes,
+            dirty_bytes: self.vfs().dirty_pages() * posix::PAGE_BYTES as u64,
+        })
     }
 
     /// Reads or writes the records at these places; the time of the longest.

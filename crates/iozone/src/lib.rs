@@ -17,7 +17,7 @@ mod buffer;
 mod options;
 mod test_table;
 
-pub use benchmark::{Benchmark, BenchmarkError, Measurement};
+pub use benchmark::{Benchmark, BenchmarkError, DeviceWork, Measurement};
 pub use buffer::Contents;
 pub use options::{OptionError, Options};
 pub use test_table::{TESTS, Test, find_test};

@@ -32,6 +32,7 @@ impl Engine {
             let _ = self.check_inode(number).await;
             self.count(|statistics| statistics.inodes_checked += 1);
             self.set_state(number, InodeState::CheckedAbsent);
+            self.write_marks().await;
             return Ok(());
         }
         let has_erases = {
@@ -55,18 +56,17 @@ impl Engine {
             Some(node) => self.collect_node(block, node).await,
             None => Ok(()),
         };
-        let state = &mut *self.state.borrow_mut();
-        if state.collect_block == Some(block) {
-            let entry = &state.blocks[block as usize];
-            if entry.used == 0 && entry.unchecked == 0 {
-                state.collect_block = None;
-                state.file_erase_pending(block);
+        {
+            let state = &mut *self.state.borrow_mut();
+            if state.collect_block == Some(block) {
+                let entry = &state.blocks[block as usize];
+                if entry.used == 0 && entry.unchecked == 0 {
+                    state.collect_block = None;
+                    state.file_erase_pending(block);
+                }
             }
         }
-        if state.is_triggered {
-            state.is_triggered = false;
-            self.wake_thread();
-        }
+        self.settle().await;
         drop(held);
         Ok(moved?)
     }
@@ -349,6 +349,8 @@ impl Engine {
             let others = cache.map(|cache| cache.nodes.clone()).unwrap_or_default();
             (node.length, state.block_of(node.offset), others)
         };
+        // What is replaced was marked on the medium, where that can be: no older entry comes back.
+        let others = if self.state.borrow().marks_obsolete { Vec::new() } else { others };
         let held = self.erased_nodes.lock().await;
         for other in others {
             let place = {

@@ -1,11 +1,12 @@
 //! The parts of a mount and what all of them use: locks, reads through the write-buffer, costs.
 
 use crate::compress::Compressor;
+use crate::flash::Flash;
 use crate::inode::Inode;
+use crate::nodes::HEADER_BYTES;
 use crate::profile::{CleanMarkers, MountOptions};
 use crate::state::{List, State};
 use crate::statistics::Statistics;
-use mtd::{Mtd, OobMode};
 use posix::{CachedPages, Errno};
 use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
@@ -20,9 +21,10 @@ use std::rc::{Rc, Weak};
 pub(crate) struct Engine {
     pub(crate) sim: Sim,
     pub(crate) cpus: Rc<Cpus>,
-    pub(crate) mtd: Rc<Mtd>,
+    pub(crate) flash: Flash,
     pub(crate) options: MountOptions,
     pub(crate) block_bytes: u32,
+    /// Bytes of the write-buffer; 1 where there is none.
     pub(crate) page_bytes: u32,
     pub(crate) has_summary: bool,
     pub(crate) state: RefCell<State>,
@@ -41,12 +43,6 @@ pub(crate) struct Engine {
     /// Where the layer above keeps pages, if it has told.
     pub(crate) cached_pages: RefCell<Option<Weak<dyn CachedPages>>>,
 }
-
-/// Bytes of the mark of a clean block in the spare area: a header without its CRC.
-pub(crate) const SPARE_MARKER: [u8; 8] = [0x85, 0x19, 0x03, 0x20, 8, 0, 0, 0];
-
-/// Pages whose spare areas are looked at before a block is called empty (`NR_OOB_SCAN_PAGES`).
-const SPARE_SCAN_PAGES: u32 = 4;
 
 impl Engine {
     /// Adds to the list of what was found wrong with the medium.
@@ -92,48 +88,19 @@ impl Engine {
 
     /// Reads bytes behind the back of the write-buffer.
     pub(crate) async fn read_medium(&self, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
-        let status = self.mtd.read(offset.into(), into).await.map_err(|_| Errno::Eio)?;
-        if !status.is_readable() {
+        if !self.flash.read(offset, into).await? {
             self.count(|statistics| statistics.unreadable_reads += 1);
         }
         Ok(())
     }
 
-    /// Whether a block has its mark in the spare area (`jffs2_check_nand_cleanmarker`).
-    pub(crate) async fn has_spare_marker(&self, block: u32) -> Result<bool, Errno> {
-        let length = SPARE_MARKER.len().min(self.mtd.layout().free_bytes());
-        let mut oob = vec![0; length];
-        let page = block * self.mtd.geometry().pages_per_block;
-        let read = self.mtd.read_oob(page, None, &mut oob, 0, OobMode::Auto).await;
-        read.map_err(|_| Errno::Eio)?;
-        Ok(oob == SPARE_MARKER[..length])
-    }
-
-    /// Whether the spare areas of a block are blank beside its mark (`jffs2_check_oob_empty`).
-    ///
-    /// The kernel looks at the free bytes alone. Here the bytes of the ECC are looked at, too: an
-    /// erase that was torn may have left them, and the chip would refuse to program the page.
-    pub(crate) async fn is_spare_blank(&self, block: u32, has_marker: bool) -> Result<bool, Errno> {
-        let geometry = self.mtd.geometry();
-        let first = block * geometry.pages_per_block;
-        let mut marker = vec![0xff; geometry.page_oob_bytes as usize];
-        if has_marker {
-            let length = SPARE_MARKER.len().min(self.mtd.layout().free_bytes());
-            self.mtd.layout().scatter(&SPARE_MARKER[..length], 0, &mut marker);
-        }
-        let mut is_blank = true;
-        for page in 0..SPARE_SCAN_PAGES.min(geometry.pages_per_block) {
-            let mut oob = vec![0; marker.len()];
-            let read = self.mtd.read_oob(first + page, None, &mut oob, 0, OobMode::Place).await;
-            read.map_err(|_| Errno::Eio)?;
-            is_blank &= oob == marker;
-            marker.fill(0xff);
-        }
-        Ok(is_blank)
-    }
-
     pub(crate) fn is_in_band(&self) -> bool {
         self.options.clean_markers == CleanMarkers::InBand
+    }
+
+    /// Bytes of the mark of a clean block among the nodes (`cleanmarker_size`).
+    pub(crate) fn marker_bytes(&self) -> u32 {
+        if self.is_in_band() { HEADER_BYTES as u32 } else { 0 }
     }
 
     /// Where the next node goes (`write_ofs`).
@@ -148,8 +115,10 @@ impl Engine {
         self.thread_waiters.wake_all();
     }
 
-    /// Wakes the thread if a change of the state asked for it.
-    pub(crate) fn wake_if_triggered(&self) {
+    /// Ends a change of the state: what it made obsolete is marked so on the medium, where that can be,
+    /// and the thread is woken if the change asked for it.
+    pub(crate) async fn settle(&self) {
+        self.write_marks().await;
         if std::mem::take(&mut self.state.borrow_mut().is_triggered) {
             self.wake_thread();
         }

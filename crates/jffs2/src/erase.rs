@@ -2,9 +2,9 @@
 //!
 //! Source: `fs/jffs2/erase.c`, `wbuf.c` (cleanmarkers).
 
-use crate::engine::{Engine, SPARE_MARKER};
-use crate::state::List;
-use mtd::OobMode;
+use crate::engine::Engine;
+use crate::nodes::{CLEANMARKER, HEADER_BYTES, Header};
+use crate::state::{List, NodeState, Owner};
 use posix::Errno;
 
 /// Erases of a block that may fail before it is marked bad (`MAX_ERASE_FAILURES`).
@@ -39,9 +39,9 @@ impl Engine {
                 state.file(block, List::Erasing);
             }
             drop(held);
-            let erased = self.mtd.erase(block).await;
+            let erased = self.flash.erase(block).await;
             self.count(|statistics| statistics.blocks_erased += 1);
-            if erased.is_ok() {
+            if erased {
                 self.state.borrow_mut().file(block, List::EraseComplete);
                 self.wake_thread();
             } else {
@@ -60,10 +60,14 @@ impl Engine {
             }
             Err(_) => return self.erase_failed(block).await,
         }
-        let length = SPARE_MARKER.len().min(self.mtd.layout().free_bytes());
-        let page = block * self.mtd.geometry().pages_per_block;
-        let mark = &SPARE_MARKER[..length];
-        if self.mtd.write_oob(page, None, mark, 0, OobMode::Auto).await.is_err() {
+        let first = block * self.block_bytes;
+        let is_marked = if self.is_in_band() {
+            let marker = Header::new(CLEANMARKER, HEADER_BYTES as u32).to_bytes();
+            self.flash.write(first, &marker).await.is_ok()
+        } else {
+            self.flash.write_spare_marker(block).await
+        };
+        if !is_marked {
             return self.erase_failed(block).await;
         }
         let state = &mut *self.state.borrow_mut();
@@ -72,6 +76,9 @@ impl Engine {
         state.blocks[block as usize].failures = 0;
         state.sums.erasing -= bytes;
         state.sums.free += bytes;
+        if self.is_in_band() {
+            state.link(first, HEADER_BYTES as u32, NodeState::Normal, Owner::None);
+        }
         state.file(block, List::Free);
         state.erasing_blocks -= 1;
         self.erase_waiters.wake_all();
@@ -100,8 +107,7 @@ impl Engine {
         if is_bad {
             self.find(format!("block {block} is given up"));
             self.count(|statistics| statistics.blocks_bad += 1);
-            // A mark that cannot be written changes nothing here: the block is on no list of use.
-            let _ = self.mtd.mark_bad(block).await;
+            self.flash.mark_bad(block).await;
         }
         let state = &mut *self.state.borrow_mut();
         let bytes = u64::from(self.block_bytes);

@@ -155,7 +155,7 @@ impl FileSystem for Jffs2 {
             self.drop_name(&victim);
             victim.data.borrow_mut().changed = caller.now.seconds;
         }
-        self.engine.wake_if_triggered();
+        self.engine.settle().await;
         Ok(())
     }
 
@@ -282,7 +282,9 @@ impl FileSystem for Jffs2 {
         value: Option<&[u8]>,
     ) -> Result<(), Errno> {
         let inode = self.get(inode).await?;
-        self.engine.set_xattr(inode.number, name, value).await
+        let set = self.engine.set_xattr(inode.number, name, value).await;
+        self.engine.write_marks().await;
+        set
     }
 
     async fn forget(&self, inode: InodeNumber) -> Result<(), Errno> {
@@ -298,8 +300,12 @@ impl FileSystem for Jffs2 {
     }
 
     async fn sync(&self) -> Result<(), Errno> {
-        let _held = self.engine.allocation.lock().await;
-        self.engine.flush_padded().await
+        self.engine.write_marks().await;
+        let held = self.engine.allocation.lock().await;
+        let flushed = self.engine.flush_padded().await;
+        drop(held);
+        // `sync_fs` flushes the write-buffer; `sync(2)` goes on to the pages of all block devices.
+        flushed.and(self.engine.flash.sync().await)
     }
 
     async fn unmount(&self) -> Result<(), Errno> {
@@ -308,7 +314,8 @@ impl FileSystem for Jffs2 {
         let held = self.engine.allocation.lock().await;
         let flushed = self.engine.flush_padded().await;
         drop(held);
-        flushed
+        self.engine.write_marks().await;
+        flushed.and(self.engine.flash.sync().await)
     }
 
     fn use_cached_pages(&self, pages: Weak<dyn CachedPages>) {
@@ -324,7 +331,7 @@ impl FileSystem for Jffs2 {
         let state = self.engine.state.borrow();
         let reserved = u64::from(state.reserve.write) * u64::from(self.engine.block_bytes);
         let available = (state.sums.dirty + state.sums.free).saturating_sub(reserved);
-        let blocks = self.engine.mtd.size_bytes() / u64::from(PAGE_BYTES);
+        let blocks = self.engine.flash.size_bytes() / u64::from(PAGE_BYTES);
         let free_blocks = available / u64::from(PAGE_BYTES);
         SpaceUse { block_bytes: PAGE_BYTES, blocks, free_blocks, available_blocks: free_blocks }
     }

@@ -134,6 +134,7 @@ impl Engine {
                         self.inodes.borrow_mut().insert(number, inode.clone());
                     }
                     self.set_state(number, found);
+                    self.write_marks().await;
                     return inode;
                 }
                 _ => self.inode_waiters.wait().await,

@@ -5,8 +5,8 @@
 //! write-buffer of a page, garbage is collected node by node in the foreground and by a background
 //! task, and a power cut loses what was not flushed. One table, [`PROFILES`], says how kernels differ.
 //!
-//! Source of the behaviour: `fs/jffs2` of Linux 2.6.32 and 6.1. Left out: marking nodes obsolete in
-//! place (NOR is read-only here), Rubin compression, POSIX ACLs beyond their attributes, quotas of
+//! Source of the behaviour: `fs/jffs2` of Linux 2.6.32 and 6.1. Left out: NOR, but
+//! for reading, Rubin compression, POSIX ACLs beyond their attributes, quotas of
 //! the reserved pool.
 
 mod build;
@@ -17,8 +17,10 @@ pub mod compress;
 mod engine;
 mod erase;
 mod file_system;
+mod flash;
 mod fragments;
 mod inode;
+mod marks;
 mod memory;
 mod mount;
 pub mod nodes;
@@ -36,6 +38,7 @@ mod write;
 mod write_buffer;
 mod xattr;
 
+pub use flash::{Flash, clean_block};
 pub use mount::{Jffs2, MountError, Space};
 pub use profile::{CleanMarkers, CpuCosts, MountOptions, PROFILES, Profile, find_profile};
 pub use statistics::Statistics;

@@ -44,6 +44,7 @@ impl Engine {
                 .map(|entry| (ENTRY_BYTES + entry.name.len() as u64 + 1).next_multiple_of(32))
                 .sum::<u64>();
         }
+        let buffers = u64::from(self.flash.page_bytes().is_some());
         let blocks = state.blocks.len() as u64;
         let caches = state.inodes.len() as u64;
         let buckets = self.inode_buckets();
@@ -57,11 +58,11 @@ impl Engine {
             ("inode_hash", buckets, buckets * 4),
             ("inode_info", inodes, inodes * INODE_INFO_BYTES),
             ("node_frag", fragments, fragments * FRAGMENT_BYTES),
-            ("oobbuf", 1, OOB_BUFFER_BYTES),
+            ("oobbuf", buffers, buffers * OOB_BUFFER_BYTES),
             ("raw_node_ref", state.node_count() as u64, chunks * CHUNK_BYTES),
             ("sb_info", 1, SUPER_BYTES),
             ("summary", u64::from(summary > 0), summary + state.summary.memory_bytes()),
-            ("wbuf", 1, u64::from(self.page_bytes)),
+            ("wbuf", buffers, buffers * u64::from(self.page_bytes)),
             ("xattr_datum", data, data * DATUM_BYTES + value_bytes),
             ("xattr_ref", references, references * REFERENCE_BYTES),
         ];
@@ -72,7 +73,7 @@ impl Engine {
     /// Buckets of the table of inode caches (`calculate_inocache_hashsize`).
     fn inode_buckets(&self) -> u64 {
         let by_size = || {
-            let mebibytes = self.mtd.size_bytes() >> 20;
+            let mebibytes = self.flash.size_bytes() >> 20;
             (mebibytes * 2).clamp(128, 1024) & !1
         };
         self.options.profile.inode_buckets.map_or_else(by_size, u64::from)

@@ -3,16 +3,21 @@
 use crate::clock::Clock;
 use crate::compress::COMPRESSORS;
 use crate::engine::Engine;
-use crate::profile::MountOptions;
+use crate::flash::Flash;
+use crate::profile::{CleanMarkers, MountOptions};
 use crate::state::{List, State, Sums};
 use crate::statistics::Statistics;
-use mtd::{Mtd, MtdError};
+use mtd::MtdError;
 use posix::Errno;
 use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use thiserror::Error;
+
+/// Where nodes are marked obsolete on the medium, as many more blocks may be very dirty before the
+/// collector begins (`jffs2_calc_trigger_levels`).
+const VERY_DIRTY_FACTOR: u32 = 10;
 
 /// Why a medium could not be mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -84,11 +89,13 @@ impl Jffs2 {
     pub async fn mount(
         sim: &Sim,
         cpus: Rc<Cpus>,
-        mtd: Rc<Mtd>,
+        flash: impl Into<Flash>,
         options: MountOptions,
     ) -> Result<Self, MountError> {
-        let geometry = mtd.geometry().clone();
-        if mtd.size_bytes() > u64::from(u32::MAX) || geometry.blocks < 5 {
+        let flash = flash.into();
+        let block_bytes = flash.block_bytes();
+        let blocks = flash.size_bytes() / u64::from(block_bytes);
+        if flash.size_bytes() > u64::from(u32::MAX) || blocks < 5 {
             return Err(MountError::Device("JFFS2 needs five blocks and less than 4 GiB"));
         }
         let wanted = |id: u8, name: &str| match &options.compressors {
@@ -96,17 +103,27 @@ impl Jffs2 {
             None => options.profile.compressors.contains(&name),
         };
         let compressors = COMPRESSORS.iter().filter(|found| wanted(found.id, found.name)).collect();
-        let block_bytes = mtd.block_bytes();
         let mut options = options;
-        options.is_read_only |= options.clean_markers == crate::CleanMarkers::InBand;
-        let clock = Clock::new(sim, options.hz, options.seed, mtd.takes_time());
+        if matches!(flash, Flash::Ram(_)) {
+            options.clean_markers = CleanMarkers::InBand;
+        } else {
+            options.is_read_only |= options.clean_markers == CleanMarkers::InBand;
+        }
+        let has_summary = options.has_summary.unwrap_or(options.profile.has_summary);
+        let marks_obsolete =
+            matches!(flash, Flash::Ram(_)) && !has_summary && !options.is_read_only;
+        let clock = Clock::new(sim, options.hz, options.seed, flash.takes_time());
+        let mut state = State::new(block_bytes, blocks as u32, clock);
+        if marks_obsolete {
+            state.reserve.very_dirty_trigger *= VERY_DIRTY_FACTOR;
+        }
         let engine = Rc::new(Engine {
             sim: sim.clone(),
             cpus,
             block_bytes,
-            page_bytes: geometry.page_data_bytes,
-            has_summary: options.has_summary.unwrap_or(options.profile.has_summary),
-            state: RefCell::new(State::new(block_bytes, geometry.blocks, clock)),
+            page_bytes: flash.page_bytes().unwrap_or(1),
+            has_summary,
+            state: RefCell::new(state),
             inodes: RefCell::new(BTreeMap::new()),
             allocation: Lock::new(sim, ()),
             attribute_lock: RwLock::new(sim, ()),
@@ -120,12 +137,15 @@ impl Jffs2 {
             statistics: Cell::default(),
             compressors,
             cached_pages: RefCell::default(),
-            mtd,
+            flash,
             options,
         });
         engine.scan().await?;
         engine.build();
+        // What is obsolete already stays as it is: there was a reason if it was not marked.
+        engine.state.borrow_mut().marks_obsolete = marks_obsolete;
         engine.inode(1).await?;
+        engine.write_marks().await;
         engine.start();
         Ok(Self { engine })
     }

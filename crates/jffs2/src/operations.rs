@@ -158,7 +158,7 @@ impl Jffs2 {
         }
         drop(held);
         drop(room);
-        engine.wake_if_triggered();
+        engine.settle().await;
         Ok(())
     }
 
@@ -228,7 +228,7 @@ impl Jffs2 {
         }
         engine.inodes.borrow_mut().insert(number, inode.clone());
         drop(room);
-        engine.wake_if_triggered();
+        engine.settle().await;
         Ok(inode)
     }
 
@@ -260,17 +260,14 @@ impl Jffs2 {
         engine.inodes.borrow_mut().remove(&number);
         drop(held);
         engine.set_state(number, InodeState::CheckedAbsent);
-        let state = &mut *engine.state.borrow_mut();
-        if state
-            .inodes
-            .get(&number)
-            .is_some_and(|cache| cache.nodes.is_empty() && cache.parent_or_links == 0)
         {
-            state.inodes.remove(&number);
+            let state = &mut *engine.state.borrow_mut();
+            let cache = state.inodes.get(&number);
+            if cache.is_some_and(|cache| cache.nodes.is_empty() && cache.parent_or_links == 0) {
+                state.inodes.remove(&number);
+            }
         }
-        if std::mem::take(&mut state.is_triggered) {
-            engine.wake_thread();
-        }
+        engine.settle().await;
     }
 
     pub(crate) fn template(caller: &Caller, inode: &Inode) -> InodeNode {

@@ -4,6 +4,7 @@
 
 use crate::MountError;
 use crate::engine::Engine;
+use crate::flash::Flash;
 use crate::nodes::{
     ACCURATE, CLEANMARKER, COMPATIBILITY_MASK, DIRENT, DIRENT_BYTES, DirentNode, HEADER_BYTES,
     Header, INODE, INODE_BYTES, InodeNode, MAGIC, PADDING, SUMMARY, XATTR, XATTR_BYTES, XREF,
@@ -152,10 +153,12 @@ impl Engine {
         let first = block * self.block_bytes;
         let mut has_marker = false;
         if !self.is_in_band() {
-            if self.mtd.is_bad(block).await.map_err(MountError::Medium)? {
+            if let Flash::Nand(mtd) = &self.flash
+                && mtd.is_bad(block).await.map_err(MountError::Medium)?
+            {
                 return Ok(Found::Bad);
             }
-            has_marker = self.has_spare_marker(block).await?;
+            has_marker = self.flash.has_spare_marker(block).await?;
         }
         if self.has_summary
             && let Some(found) = self.scan_block_end(block).await?
@@ -165,8 +168,12 @@ impl Engine {
         let count = self.options.profile.empty_scan_bytes.min(self.block_bytes);
         let mut window = Window { bytes: vec![0; count as usize], start: first };
         self.read(first, &mut window.bytes).await?;
-        if window.bytes.iter().all(|byte| *byte == 0xff) && !self.is_in_band() {
-            let is_blank = self.is_spare_blank(block, has_marker).await?;
+        let is_blank = window.bytes.iter().all(|byte| *byte == 0xff);
+        if is_blank && self.is_in_band() {
+            return Ok(Found::AllBlank);
+        }
+        if is_blank {
+            let is_blank = self.flash.is_spare_blank(block, has_marker).await?;
             return Ok(match (is_blank, has_marker) {
                 (true, true) => Found::CleanMarker,
                 (true, false) => Found::AllBlank,
@@ -182,8 +189,7 @@ impl Engine {
         if wasted > 0 {
             state.waste_to_dirt(block);
         }
-        let marker_bytes = if self.is_in_band() { HEADER_BYTES as u32 } else { 0 };
-        Ok(state.classify(block, marker_bytes))
+        Ok(state.classify(block, self.marker_bytes()))
     }
 
     /// Looks for a summary at the end of a block.
@@ -205,8 +211,7 @@ impl Engine {
         if !self.scan_summary(block, &node, at).await? {
             return Ok(None);
         }
-        let marker_bytes = if self.is_in_band() { HEADER_BYTES as u32 } else { 0 };
-        Ok(Some(self.state.borrow_mut().classify(block, marker_bytes)))
+        Ok(Some(self.state.borrow_mut().classify(block, self.marker_bytes())))
     }
 
     /// Brings `bytes` from `offset` on into the window, and with them the rest of the block.
@@ -273,6 +278,16 @@ impl Engine {
         Ok(())
     }
 
+    /// A block begins at `offset`, and its mark is all that was found in it: what was read of it is taken
+    /// for all.
+    fn has_mark_alone(&self, offset: u32) -> bool {
+        let state = self.state.borrow();
+        let block = &state.blocks[state.block_of(offset) as usize];
+        self.is_in_band()
+            && offset.is_multiple_of(self.block_bytes)
+            && (block.used, block.dirty, block.nodes.len()) == (self.marker_bytes(), 0, 1)
+    }
+
     /// The end of a blank stretch; none if it reaches the end of the block.
     async fn skip_blank(
         &self,
@@ -287,7 +302,7 @@ impl Engine {
                 return Ok(Some(at + used as u32 * 4));
             }
             at += words.len() as u32 * 4;
-            if at >= end {
+            if at >= end || self.has_mark_alone(window.start) {
                 return Ok(None);
             }
             self.fill(window, at, end).await?;

@@ -4,7 +4,7 @@
 
 use crate::engine::Engine;
 use crate::nodes::padded;
-use crate::state::List;
+use crate::state::{List, Owner};
 use crate::write::Allocation;
 use posix::Errno;
 use sim::LockGuard;
@@ -122,6 +122,7 @@ impl Engine {
                 }
             };
             if bytes_min + reserved <= free {
+                self.end_mark(block);
                 return Ok(free - reserved);
             }
             if reserved > 0 {
@@ -144,6 +145,21 @@ impl Engine {
             state.dirt_to_waste(block, free);
             state.next_block = None;
             state.close(block, false);
+        }
+    }
+
+    /// A block that is written to needs no mark that it is clean.
+    fn end_mark(&self, block: u32) {
+        if !self.is_in_band() {
+            return;
+        }
+        let state = &mut *self.state.borrow_mut();
+        let entry = &state.blocks[block as usize];
+        let first = entry.nodes.first().copied().filter(|_| entry.used == self.marker_bytes());
+        if let Some(mark) = first
+            && state.node(mark).owner == Owner::None
+        {
+            state.mark_obsolete(mark);
         }
     }
 

@@ -36,6 +36,10 @@ pub(crate) struct State {
     pub(crate) is_scanning: bool,
     /// Set when the thread should look whether there is work.
     pub(crate) is_triggered: bool,
+    /// Nodes that became obsolete are marked on the medium, too.
+    pub(crate) marks_obsolete: bool,
+    /// Those that are still to be marked.
+    pub(crate) marks: VecDeque<NodeId>,
     pub(crate) clock: Clock,
 }
 
@@ -88,6 +92,8 @@ impl State {
             summary: Collected::default(),
             is_scanning: true,
             is_triggered: false,
+            marks_obsolete: false,
+            marks: VecDeque::new(),
             clock,
         }
     }
@@ -310,6 +316,9 @@ impl State {
             self.sums.wasted += length;
         }
         self.nodes[id as usize].state = NodeState::Obsolete;
+        if self.marks_obsolete {
+            self.marks.push_back(id);
+        }
         if self.is_scanning || is_next {
             return;
         }
@@ -388,6 +397,8 @@ impl State {
     /// Forgets what stood in a block that is about to be erased (`jffs2_free_jeb_node_refs`).
     pub(crate) fn forget_nodes(&mut self, number: u32) {
         let ids = std::mem::take(&mut self.blocks[number as usize].nodes);
+        let all = &self.nodes;
+        self.marks.retain(|id| all[*id as usize].offset / self.block_bytes != number);
         let mut owners = BTreeSet::new();
         for id in &ids {
             match self.nodes[*id as usize].owner {

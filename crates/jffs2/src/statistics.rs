@@ -29,6 +29,8 @@ pub struct Statistics {
     pub programs_recovered: u64,
     /// Reads whose ECC gave up.
     pub unreadable_reads: u64,
+    /// Nodes marked obsolete where they stand.
+    pub nodes_marked: u64,
     /// Summaries written.
     pub summaries_written: u64,
     /// Blocks whose summary served the scan.

@@ -89,8 +89,9 @@ impl Collected {
         self.count += 1;
     }
 
-    /// The node, filled up to `room` bytes, for offset `at` of its block; none if it does not fit.
-    fn to_bytes(&self, at: u32, room: u32) -> Option<Vec<u8>> {
+    /// The node, filled up to `room` bytes, for offset `at` of its block, which begins with a mark of
+    /// `marker_bytes`; none if it does not fit.
+    fn to_bytes(&self, at: u32, room: u32, marker_bytes: u32) -> Option<Vec<u8>> {
         let needed = FRAME_BYTES + self.entries.len() + MARKER_BYTES;
         if self.is_disabled || needed > room as usize || needed > BYTES_MAX {
             return None;
@@ -100,7 +101,7 @@ impl Collected {
         body.extend_from_slice(&at.to_le_bytes());
         body.extend_from_slice(&MARK.to_le_bytes());
         let mut bytes = Header::new(SUMMARY, room).to_bytes().to_vec();
-        for word in [self.count, 0, self.padding, crc(&body)] {
+        for word in [self.count, marker_bytes, self.padding, crc(&body)] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         let node_crc = crc(&bytes[..24]);
@@ -209,7 +210,9 @@ impl Engine {
             self.find(format!("block {block}: the summary is damaged"));
             return Ok(false);
         };
-        let mut end = 0;
+        let marker_bytes = u32_at(node, 16);
+        let has_mark = self.is_in_band() && marker_bytes == self.marker_bytes();
+        let mut end = if has_mark { marker_bytes } else { 0 };
         for entry in &entries {
             let (at, length) = entry.place();
             let next = at.checked_add(length).map(padded);
@@ -224,6 +227,10 @@ impl Engine {
             end = next.unwrap_or(node_at);
         }
         let first = block * self.block_bytes;
+        if has_mark && marker_bytes <= node_at {
+            let mut state = self.state.borrow_mut();
+            state.link(first, marker_bytes, NodeState::Normal, Owner::None);
+        }
         for entry in entries {
             if let SummaryEntry::Xref { at } = entry {
                 let mut bytes = [0; XREF_BYTES];
@@ -279,7 +286,7 @@ impl Engine {
             // A page that was flushed half full may have been the last: then nothing is left, and the
             // offset is that of the next block.
             let room = state.next_block.map_or(0, |block| state.blocks[block as usize].free);
-            let bytes = state.summary.to_bytes(self.block_bytes - room, room);
+            let bytes = state.summary.to_bytes(self.block_bytes - room, room, self.marker_bytes());
             if bytes.is_none() {
                 state.summary.disable();
             }
@@ -322,7 +329,7 @@ mod tests {
             name: b"name".to_vec(),
         };
         collected.add(&entry.to_bytes(), 72);
-        let bytes = collected.to_bytes(116, 4096 - 116).expect("it fits");
+        let bytes = collected.to_bytes(116, 4096 - 116, 0).expect("it fits");
         assert_eq!(summary_offset(&bytes[bytes.len() - 8..], 4096), Some(116));
         let entries = parse_summary(&bytes).expect("sound");
         assert_eq!(entries[0], SummaryEntry::Inode { inode: 5, at: 0, length: 70 });

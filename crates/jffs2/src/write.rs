@@ -163,7 +163,7 @@ impl Engine {
             }
             drop(held);
             drop(room);
-            self.wake_if_triggered();
+            self.settle().await;
             offset += taken as u32;
             data = &data[taken..];
         }
@@ -229,7 +229,7 @@ impl Engine {
         }
         drop(held);
         drop(room);
-        self.wake_if_triggered();
+        self.settle().await;
         Ok(())
     }
 }

@@ -20,6 +20,9 @@ impl Engine {
         bytes: &[u8],
         inode: u32,
     ) -> Result<(), Errno> {
+        if self.flash.page_bytes().is_none() {
+            return self.write_directly(to, bytes).await;
+        }
         let _exclusive = self.write_buffer_lock.write().await;
         let page_bytes = self.page_bytes as usize;
         {
@@ -52,6 +55,16 @@ impl Engine {
         Ok(())
     }
 
+    /// Writes bytes where there is no buffer (`jffs2_flash_direct_writev`). Where that fails, nothing else
+    /// goes to that place.
+    async fn write_directly(&self, to: u32, bytes: &[u8]) -> Result<(), Errno> {
+        let written = self.flash.write(to, bytes).await;
+        let Err(error) = written else { return Ok(()) };
+        self.find(format!("write at {to:#x} failed: {error}"));
+        self.state.borrow_mut().link_dirt(to, bytes.len() as u32);
+        Err(Errno::Eio)
+    }
+
     /// Programs what is in the buffer, filled up to the page (`jffs2_flush_wbuf_pad`).
     pub(crate) async fn flush_padded(&self) -> Result<(), Errno> {
         let _exclusive = self.write_buffer_lock.write().await;
@@ -82,7 +95,7 @@ impl Engine {
             }
             (offset, page, waste)
         };
-        if let Err(error) = self.mtd.write(offset.into(), &page).await {
+        if let Err(error) = self.flash.write(offset, &page).await {
             self.find(format!("program of the page at {offset:#x} failed: {error}"));
             self.recover(offset).await?;
             return Err(Errno::Eio);
@@ -193,7 +206,7 @@ impl Engine {
         let whole = bytes.len() / self.page_bytes as usize * self.page_bytes as usize;
         for (page, at) in bytes[..whole].chunks_exact(self.page_bytes as usize).zip(0..) {
             let offset = target + at * self.page_bytes;
-            if self.mtd.write(offset.into(), page).await.is_err() {
+            if self.flash.write(offset, page).await.is_err() {
                 // A second failure in a row: the kernel gives the data up as well.
                 let state = &mut *self.state.borrow_mut();
                 state.next_block = None;

@@ -1,7 +1,7 @@
 //! A file system of any kind.
 
-use crate::{BlockPath, FatMount, Nilfs2Mount, UbifsMount};
-use jffs2::Jffs2;
+use crate::{BlockPath, FatMount, Jffs2Mount, Nilfs2Mount, UbifsMount};
+use fs::PageCache;
 use posix::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber,
     Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
@@ -15,7 +15,7 @@ pub enum AnyFileSystem {
     /// FAT on a block device.
     Fat(FatMount),
     /// JFFS2.
-    Jffs2(Jffs2),
+    Jffs2(Jffs2Mount),
     /// NILFS2 on a block device.
     Nilfs2(Nilfs2Mount),
     /// UBIFS over UBI.
@@ -32,7 +32,10 @@ macro_rules! on_each {
                 let $fs = &mount.file_system;
                 $call
             }
-            AnyFileSystem::Jffs2($fs) => $call,
+            AnyFileSystem::Jffs2(mount) => {
+                let $fs = &mount.file_system;
+                $call
+            }
             AnyFileSystem::Nilfs2(mount) => {
                 let $fs = &mount.file_system;
                 $call
@@ -59,8 +62,19 @@ impl AnyFileSystem {
     pub fn block_path(&self) -> Option<&BlockPath> {
         match self {
             Self::Fat(mount) => Some(&mount.path),
+            Self::Jffs2(mount) => mount.over_block.as_ref().map(|over| &over.path),
             Self::Nilfs2(mount) => Some(&mount.path),
-            Self::Jffs2(_) | Self::Ubifs(_) | Self::Yaffs2(_) => None,
+            Self::Ubifs(_) | Self::Yaffs2(_) => None,
+        }
+    }
+
+    /// The page cache that the way to the medium goes through, which files share.
+    pub(crate) fn page_cache(&self) -> Option<Rc<PageCache>> {
+        match self {
+            Self::Jffs2(mount) => {
+                mount.over_block.as_ref().map(|over| over.device.mapping().cache().clone())
+            }
+            Self::Fat(_) | Self::Nilfs2(_) | Self::Ubifs(_) | Self::Yaffs2(_) => None,
         }
     }
 
@@ -85,7 +99,7 @@ impl AnyFileSystem {
     pub async fn findings(&self) -> Vec<String> {
         match self {
             Self::Fat(mount) => mount.file_system.findings(),
-            Self::Jffs2(fs) => fs.findings(),
+            Self::Jffs2(mount) => mount.file_system.findings(),
             Self::Nilfs2(mount) => mount.file_system.findings(),
             Self::Ubifs(mount) => mount.findings(),
             Self::Yaffs2(fs) => {
@@ -290,7 +304,7 @@ impl FileSystem for AnyFileSystem {
     async fn shrink(&self) -> u64 {
         match self {
             Self::Fat(mount) => mount.shrink(),
-            Self::Jffs2(fs) => fs.shrink().await,
+            Self::Jffs2(mount) => mount.shrink(),
             Self::Nilfs2(mount) => mount.file_system.shrink().await,
             Self::Ubifs(mount) => FileSystem::shrink(&mount.file_system).await,
             Self::Yaffs2(fs) => fs.shrink().await,
@@ -300,7 +314,7 @@ impl FileSystem for AnyFileSystem {
     async fn unmount(&self) -> Result<(), Errno> {
         match self {
             Self::Fat(mount) => mount.unmount().await,
-            Self::Jffs2(fs) => fs.unmount().await,
+            Self::Jffs2(mount) => mount.unmount().await,
             Self::Nilfs2(mount) => mount.unmount().await,
             Self::Ubifs(mount) => mount.unmount().await,
             Self::Yaffs2(fs) => fs.unmount().await,
@@ -322,7 +336,7 @@ impl FileSystem for AnyFileSystem {
     fn memory(&self) -> Memory {
         match self {
             Self::Fat(mount) => mount.file_system.memory(),
-            Self::Jffs2(fs) => fs.memory(),
+            Self::Jffs2(mount) => mount.file_system.memory(),
             Self::Nilfs2(mount) => mount.file_system.memory(),
             Self::Ubifs(mount) => mount.memory(),
             Self::Yaffs2(fs) => fs.memory(),

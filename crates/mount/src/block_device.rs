@@ -49,16 +49,26 @@ impl BlockDeviceChoice {
 
 /// What sectors hold; those never written are zero. The timed device beside it says how long they take.
 #[derive(Debug, Default)]
-pub(crate) struct SectorStore(RefCell<BTreeMap<u64, Box<[u8]>>>);
+pub(crate) struct SectorStore(RefCell<BTreeMap<u64, Sector>>);
+
+/// What a sector holds.
+#[derive(Debug)]
+enum Sector {
+    /// One byte over and over, as erased flash does.
+    Filled(u8),
+    Bytes(Box<[u8]>),
+}
 
 impl SectorStore {
     /// Takes bytes of whole sectors over.
     pub(crate) fn put(&self, first_sector: u64, bytes: &[u8]) {
         let mut sectors = self.0.borrow_mut();
         for (sector, bytes) in (first_sector..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
+            let is_filled = bytes.iter().all(|byte| *byte == bytes[0]);
             match sectors.get_mut(&sector) {
-                Some(held) => held.copy_from_slice(bytes),
-                None => drop(sectors.insert(sector, bytes.into())),
+                _ if is_filled => drop(sectors.insert(sector, Sector::Filled(bytes[0]))),
+                Some(Sector::Bytes(held)) => held.copy_from_slice(bytes),
+                _ => drop(sectors.insert(sector, Sector::Bytes(bytes.into()))),
             }
         }
     }
@@ -68,8 +78,10 @@ impl SectorStore {
         let held = self.0.borrow();
         let mut bytes = vec![0; sectors as usize * SECTOR_BYTES];
         for (sector, into) in (first_sector..).zip(bytes.chunks_exact_mut(SECTOR_BYTES)) {
-            if let Some(held) = held.get(&sector) {
-                into.copy_from_slice(held);
+            match held.get(&sector) {
+                Some(Sector::Bytes(held)) => into.copy_from_slice(held),
+                Some(Sector::Filled(byte)) => into.fill(*byte),
+                None => {}
             }
         }
         bytes
@@ -96,5 +108,10 @@ mod tests {
         store.put(7, &[[1; 512], [2; 512]].concat());
         store.put(8, &[3; 512]);
         assert_eq!(store.get(6, 4), [[0; 512], [1; 512], [3; 512], [0; 512]].concat());
+        let mixed: Vec<u8> = (0..=255).cycle().take(512).collect();
+        store.put(7, &mixed);
+        store.put(8, &mixed);
+        store.put(8, &[0xff; 512]);
+        assert_eq!(store.get(7, 2), [mixed, vec![0xff; 512]].concat());
     }
 }

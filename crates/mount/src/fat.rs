@@ -2,7 +2,7 @@
 
 use crate::block_path::BlockPath;
 use crate::kind::{Kind, MountError, MountRequest, unknown_option};
-use crate::{AnyFileSystem, Machine};
+use crate::{AnyFileSystem, MTDBLOCK, Machine};
 use fat::{CpuCosts, Fat, FormatOptions, MountOptions, find_profile, format};
 use medium::{BlockMedium, Submitter};
 use posix::{Errno, FileSystem};
@@ -12,6 +12,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "fat",
     summary: "FAT with long names (vfat) on a block device, through bios and a scheduler: no log, no journal",
     is_on_block_device: true,
+    usual_block_device: MTDBLOCK,
     has_cleaner: false,
     profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
     mount: |machine, request| Box::pin(mount(machine, request)),

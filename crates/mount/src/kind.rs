@@ -1,6 +1,6 @@
 //! The table of file systems, and what a mount is asked for.
 
-use crate::{AnyFileSystem, BlockDeviceChoice, BlockRequest, Machine};
+use crate::{AnyFileSystem, BlockDeviceChoice, BlockRequest, MTDBLOCK, Machine};
 use posix::Errno;
 use std::pin::Pin;
 use thiserror::Error;
@@ -137,6 +137,8 @@ pub struct Kind {
     pub summary: &'static str,
     /// It meets the block layer and its scheduler on the way to the chip.
     pub is_on_block_device: bool,
+    /// The block device where none is asked for; of file systems on raw NAND it is not used.
+    pub usual_block_device: &'static str,
     /// A daemon outside the kernel cleans it, which `mount` starts unless the option `nogc` keeps it away.
     pub has_cleaner: bool,
     /// Names of the profiles, the one that is used if none is asked for first.
@@ -148,6 +150,7 @@ pub struct Kind {
 pub const KINDS: &[Kind] = &[
     crate::fat::KIND,
     crate::jffs2::KIND,
+    crate::jffs2_block2mtd::KIND,
     crate::nilfs2::KIND,
     crate::ubifs::KIND,
     crate::yaffs2::KIND,
@@ -165,12 +168,21 @@ pub fn find_kind(name: &str) -> Result<&'static Kind, MountError> {
 }
 
 impl Kind {
-    /// Refuses a block device under a file system on raw NAND.
+    /// Refuses a block device under a file system on raw NAND, and `mtdblock` under `block2mtd`.
     ///
     /// # Errors
     /// [`MountError::BlockDevice`].
     pub fn check_block_device(&self, device: &BlockDeviceChoice) -> Result<(), MountError> {
-        if self.is_on_block_device || *device == BlockDeviceChoice::MtdBlock {
+        let is_mtdblock = *device == BlockDeviceChoice::MtdBlock;
+        if is_mtdblock && self.usual_block_device != MTDBLOCK {
+            let reason = format!(
+                "block2mtd takes no MTD for a block device (\"attempting to use an MTD device as a \
+                 block device\"); choose another, as {}",
+                self.usual_block_device
+            );
+            return Err(MountError::BlockDevice { device: device.name().into(), reason });
+        }
+        if self.is_on_block_device || is_mtdblock {
             return Ok(());
         }
         let on_block_device = KINDS.iter().filter(|kind| kind.is_on_block_device);
@@ -235,7 +247,7 @@ mod tests {
         let error = find_kind("yaffs").expect_err("unknown").to_string();
         assert_eq!(
             error,
-            "there is no file system `yaffs`: fat, jffs2, nilfs2, ubifs, yaffs2 are known"
+            "there is no file system `yaffs`: fat, jffs2, jffs2-block2mtd, nilfs2, ubifs, yaffs2 are known"
         );
     }
 }

@@ -135,15 +135,26 @@ impl Machine {
         }
     }
 
+    /// The host, whose flushers write back by time or not.
+    pub(crate) fn writing_back(&self, has_write_back: bool) -> Rc<Board> {
+        let mut board = self.board.clone();
+        if !has_write_back {
+            Rc::make_mut(&mut board).writeback.dirty_writeback_centisecs = 0;
+        }
+        board
+    }
+
     /// A file system with the layer above it, which writes back by time or not.
     pub(crate) fn mounted(&self, file_system: AnyFileSystem, has_write_back: bool) -> Mounted {
         let file_system = Rc::new(file_system);
         let vfs = if file_system.has_page_cache() {
-            let mut board = self.board.clone();
-            if !has_write_back {
-                Rc::make_mut(&mut board).writeback.dirty_writeback_centisecs = 0;
+            let board = self.writing_back(has_write_back);
+            match file_system.page_cache() {
+                Some(pages) => {
+                    Vfs::cached_in(&self.sim, &self.cpus, &board, pages, file_system.clone())
+                }
+                None => Vfs::cached(&self.sim, &self.cpus, &board, file_system.clone()),
             }
-            Vfs::cached(&self.sim, &self.cpus, &board, file_system.clone())
         } else {
             Vfs::new(&self.sim, file_system.clone())
         };

@@ -2,7 +2,7 @@
 
 use crate::block_path::BlockPath;
 use crate::kind::{Kind, MountError, MountRequest, unknown_option};
-use crate::{AnyFileSystem, Machine};
+use crate::{AnyFileSystem, MTDBLOCK, Machine};
 use medium::{BlockMedium, Submitter};
 use nilfs2::{
     CleanerSettings, CpuCosts, FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_OFFSET, find_profile,
@@ -14,6 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "nilfs2",
     summary: "NILFS2 on a block device: a log with checkpoints, through bios and a scheduler to mtdblock",
     is_on_block_device: true,
+    usual_block_device: MTDBLOCK,
     has_cleaner: true,
     profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
     mount: |machine, request| Box::pin(mount(machine, request)),

@@ -1,7 +1,7 @@
 //! UBIFS over UBI in the table of file systems.
 
 use crate::kind::{Kind, MountError, MountRequest, UbiRequest, unknown_option};
-use crate::{AnyFileSystem, Machine, Mounted};
+use crate::{AnyFileSystem, MTDBLOCK, Machine, Mounted};
 use posix::{Errno, FileSystem, Memory};
 use std::rc::Rc;
 use ubi::{AttachOptions, FormatOptions, Ubi, VolumeKind, VolumeOptions};
@@ -13,6 +13,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "ubifs",
     summary: "UBIFS over UBI: a journal and an index in a tree, written back through the page cache",
     is_on_block_device: false,
+    usual_block_device: MTDBLOCK,
     has_cleaner: false,
     profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
     mount: |machine, request| Box::pin(mount(machine, request)),

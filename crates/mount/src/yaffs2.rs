@@ -1,13 +1,14 @@
 //! YAFFS2 in the table of file systems.
 
 use crate::kind::{Kind, MountError, MountRequest, unknown_option};
-use crate::{AnyFileSystem, Machine};
+use crate::{AnyFileSystem, MTDBLOCK, Machine};
 use yaffs2::{CpuCosts, MountOptions, TagsPlace, Yaffs2, find_profile};
 
 pub(crate) const KIND: Kind = Kind {
     name: "yaffs2",
     summary: "YAFFS2: a log of chunks with tags in the spare area, checkpointed",
     is_on_block_device: false,
+    usual_block_device: MTDBLOCK,
     has_cleaner: false,
     profiles: &["linux-6.1", "linux-2.6.35", "linux-2.6.29", "yaffs-direct"],
     mount: |machine, request| Box::pin(mount(machine, request)),

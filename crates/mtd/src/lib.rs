@@ -14,6 +14,7 @@ mod error;
 mod hamming;
 mod layout;
 mod operations;
+mod ram;
 
 pub use costs::DriverCosts;
 pub use device::{BadBlocks, Mtd, MtdOptions, OobMode, ReadStatus};
@@ -21,3 +22,4 @@ pub use error::MtdError;
 pub use hamming::{Correction, hamming_code, hamming_correct};
 pub use layout::{Ecc, LAYOUTS, OobLayout, find_layout};
 pub use operations::{Operation, OperationCounts};
+pub use ram::{RamError, RamMtd, RamPending};

@@ -3,7 +3,7 @@
 use crate::StudyError;
 use crate::scheduler_choice::scheduler_of;
 use crate::study_file::Study;
-use mount::{BlockDeviceChoice, BlockRequest, Kind, MTDBLOCK};
+use mount::{BlockDeviceChoice, BlockRequest, Kind};
 use std::collections::BTreeMap;
 
 const AXIS: &str = "block_device";
@@ -26,7 +26,7 @@ pub(crate) fn check_block_device(study: &Study) -> Result<(), StudyError> {
 }
 
 /// What a combination of axis values names: a device of `devices/`, a device file beside the study,
-/// or `mtdblock`; a scheduler or variant.
+/// or `mtdblock`, and where nothing is named the file system's usual one; a scheduler or variant.
 ///
 /// # Errors
 /// Names that do not exist, with a suggestion; a device under a file system that works on raw NAND.
@@ -44,7 +44,7 @@ pub(crate) fn block_of(
     };
     let host = study.host.as_ref();
     let of_host = host.and_then(|host| host.block_device.as_deref());
-    let name = values.get(AXIS).copied().or(of_host).unwrap_or(MTDBLOCK);
+    let name = values.get(AXIS).copied().or(of_host).unwrap_or(kind.usual_block_device);
     let beside = study.folder.join(name);
     let path = if beside.is_file() { beside.display().to_string() } else { name.to_owned() };
     block.device =

@@ -46,6 +46,7 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
                     "summary": kind.summary,
                     "profiles": kind.profiles,
                     "is_on_block_device": kind.is_on_block_device,
+                    "usual_block_device": kind.usual_block_device,
                 })
             })
             .collect(),

@@ -6,10 +6,10 @@
 use crate::file_pages::FilePages;
 use crate::names::{Meaning, Names};
 use board::Board;
-use fs::{CacheOptions, FileError, Mapping, PageCache};
+use fs::{FileError, Mapping, PageCache};
 use posix::{CachedPages, Errno, FileSystem, InodeNumber, PAGE_BYTES};
 use rustc_hash::FxHashMap;
-use sim::{Cpus, Sim};
+use sim::Cpus;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -38,13 +38,11 @@ pub(crate) struct Caches<F> {
 
 impl<F: FileSystem + 'static> Caches<F> {
     pub(crate) fn new(
-        sim: &Sim,
         cpus: &Rc<Cpus>,
         board: &Rc<Board>,
+        pages: Rc<PageCache>,
         file_system: Rc<F>,
     ) -> Rc<Self> {
-        let options = CacheOptions { stores_bytes: true, ..CacheOptions::default() };
-        let pages = PageCache::new(sim, cpus, board, options);
         let device = pages.add_device();
         Rc::new(Self {
             cpus: cpus.clone(),

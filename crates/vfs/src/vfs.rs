@@ -4,7 +4,7 @@ use crate::cache::{Caches, errno_of};
 use crate::call_watch::{CallKind, CallWatch};
 use crate::names::Meaning;
 use board::Board;
-use fs::{Process, ReadAhead};
+use fs::{CacheOptions, PageCache, Process, ReadAhead};
 use posix::{
     Attributes, Caller, Changes, Errno, FileSystem, FileType, InodeNumber, NewInode, PAGE_BYTES,
     Time,
@@ -71,7 +71,20 @@ impl<F: FileSystem + 'static> Vfs<F> {
 
     /// Calls of a kernel, which remembers names, inodes and pages, and takes processor time.
     pub fn cached(sim: &Sim, cpus: &Rc<Cpus>, board: &Rc<Board>, file_system: Rc<F>) -> Self {
-        let caches = Caches::new(sim, cpus, board, file_system.clone());
+        let options = CacheOptions { stores_bytes: true, ..CacheOptions::default() };
+        let pages = PageCache::new(sim, cpus, board, options);
+        Self::cached_in(sim, cpus, board, pages, file_system)
+    }
+
+    /// As [`Vfs::cached`], where the page cache is there already, with pages of others in it. It keeps bytes.
+    pub fn cached_in(
+        sim: &Sim,
+        cpus: &Rc<Cpus>,
+        board: &Rc<Board>,
+        pages: Rc<PageCache>,
+        file_system: Rc<F>,
+    ) -> Self {
+        let caches = Caches::new(cpus, board, pages, file_system.clone());
         let pages = Rc::downgrade(&caches);
         file_system.use_cached_pages(pages);
         Self { caches: Some(caches), ..Self::new(sim, file_system) }

@@ -85,6 +85,13 @@ def on_block_device() -> frozenset[str]:
     return frozenset(str(row["name"]) for row in rows if row.get("is_on_block_device"))
 
 
+def on_mtdblock() -> frozenset[str]:
+    """Those of them that stand on the chip through mtdblock where no other device is named."""
+    rows = engine.listing("file-systems")
+    usual = {str(row["name"]) for row in rows if row.get("usual_block_device") == "mtdblock"}
+    return on_block_device() & usual
+
+
 def names(option: str, given: str, listing: str, what: str) -> tuple[str, ...]:
     """The names that an option lists with commas, each once, in small letters."""
     known = {str(row["name"]): str(row["name"]) for row in engine.listing(listing)}

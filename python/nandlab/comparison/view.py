@@ -6,14 +6,21 @@ from typing import Any
 
 from nandlab import engine
 from nandlab.comparison.cards import layer_of
-from nandlab.comparison.request import on_block_device
+from nandlab.comparison.request import on_block_device, on_mtdblock
 from nandlab.results import Measurements, StudyResult
 from nandlab.verdicts.wording import duration, ftl_name, number
 
 _NEAR = 0.02
 """Values that differ by less are called alike."""
 
-_NAMES = {"jffs2": "JFFS2", "nilfs2": "NILFS2", "ubifs": "UBIFS", "yaffs2": "YAFFS2", "fat": "FAT"}
+_NAMES = {
+    "jffs2": "JFFS2",
+    "jffs2-block2mtd": "JFFS2 over block2mtd",
+    "nilfs2": "NILFS2",
+    "ubifs": "UBIFS",
+    "yaffs2": "YAFFS2",
+    "fat": "FAT",
+}
 
 _GUARANTEE_OF_LAYERS = "every write that returned"
 _NO_GUARANTEE = "nothing: no guarantee is known"
@@ -169,7 +176,7 @@ class View:
         reads = [self.rows.mean(f"{kind}_reads", phase="mount", **place) for kind in _READS]
         values["mount_reads"] = sum(one for one in reads if one is not None)
         known = None if card else self._guarantees.get(name)
-        is_on_mtdblock = not card and self._meets_scheduler(name)
+        is_on_mtdblock = not card and name in on_mtdblock()
         none = _ON_CARD if card else _ON_MTDBLOCK if is_on_mtdblock else _NO_GUARANTEE
         label = _NAMES.get(name, name)
         is_scheduled = scheduler and self._meets_scheduler(name)

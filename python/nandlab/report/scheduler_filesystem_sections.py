@@ -7,6 +7,7 @@ from typing import Any
 from nandlab.report import charts
 from nandlab.report.parts import DataTable, Figure, Section, numeric
 from nandlab.results import StudyResult
+from nandlab.verdicts import scheduler_filesystem_block2mtd as block2mtd
 from nandlab.verdicts import scheduler_filesystem_cleaning as cleaning
 from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
 from nandlab.verdicts.model import Verdict
@@ -37,6 +38,7 @@ def sections(
     found = [
         _side_by_side(view, verdict),
         *([_nilfs2(view)] if view.sizes(nilfs2.NAME) else []),
+        *([_block2mtd(view)] if block2mtd.meetings(view) else []),
         _effect(view),
         _claims(),
         _where(view),
@@ -127,6 +129,35 @@ def _nilfs2(view: View) -> Section:
         ),
         figures=figures,
         tables=tables,
+    )
+
+
+def _block2mtd(view: View) -> Section:
+    """JFFS2 where it meets a scheduler after all."""
+    found = block2mtd.meetings(view)
+    lines = [
+        [
+            one.test,
+            scheduler,
+            _seconds(seconds),
+            signed_percent(seconds / min(one.seconds.values()) - 1),
+            f"{one.requests[scheduler]:,.0f}",
+        ]
+        for one in found
+        for scheduler, seconds in one.seconds.items()
+    ]
+    return Section(
+        "block2mtd",
+        "JFFS2 over block2mtd, which meets the scheduler",
+        paragraphs=(block2mtd.DEVICE, *block2mtd.sentences(view)),
+        tables=[
+            DataTable(
+                "JFFS2 over block2mtd (not published): means over the sizes of the file",
+                ("test", "scheduler", "seconds", "beyond the fastest", "requests of all sizes"),
+                lines,
+                numeric(2, 3),
+            )
+        ],
     )
 
 

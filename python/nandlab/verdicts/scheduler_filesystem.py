@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nandlab.results import StudyResult
+from nandlab.verdicts import scheduler_filesystem_block2mtd as block2mtd
 from nandlab.verdicts import scheduler_filesystem_cleaning as cleaning
 from nandlab.verdicts import scheduler_filesystem_effect as effect
 from nandlab.verdicts import scheduler_filesystem_nilfs2 as nilfs2
@@ -70,6 +71,7 @@ def judge(result: StudyResult) -> Verdict:
         *(_explained(found_spans, name) for name in raw),
         *nilfs2.sentences(view),
         *cleaning.sentences(view),
+        *block2mtd.sentences(view),
     ]
     quick = (
         ("This is the quick form: two sizes, two repeats, no used flash of JFFS2 or NILFS2.",)
@@ -80,7 +82,12 @@ def judge(result: StudyResult) -> Verdict:
         study=result.name,
         headline=_headline(view, raw),
         sentences=tuple(sentence for sentence in sentences if sentence),
-        caveats=(*quick, *CAVEATS, *((nilfs2.DEVICE,) if nilfs2.NAME in names else ())),
+        caveats=(
+            *quick,
+            *CAVEATS,
+            *((nilfs2.DEVICE,) if nilfs2.NAME in names else ()),
+            *((block2mtd.DEVICE,) if view.sizes(block2mtd.NAME) else ()),
+        ),
         claims=tuple(claims),
         variants=tuple(setting.label for setting in _variants(view)),
         agreement=tuple(agreements(view)),

@@ -70,8 +70,9 @@ class View:
             self.published[key] = float(row["seconds"])
 
     def file_systems(self) -> list[str]:
-        """File systems that ran in the main setting."""
-        return [one for one in self.runs.axis_values("file_system") if self.sizes(one)]
+        """Published file systems that ran in the main setting."""
+        found = self.runs.axis_values("file_system")
+        return [one for one in found if one in FILE_SYSTEMS and self.sizes(one)]
 
     def raw_file_systems(self) -> list[str]:
         """Those of them that call the NAND driver themselves."""

@@ -1,5 +1,6 @@
 //! Every test of `jffs2` in one program, which is built in a fraction of the time of many.
 
+mod block2mtd;
 mod damage;
 mod golden_images;
 mod power_cuts;

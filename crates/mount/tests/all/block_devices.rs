@@ -1,4 +1,4 @@
-//! FAT and NILFS2 on their block devices: random calls, compared with a file system in memory.
+//! FAT, NILFS2 and JFFS2 over block2mtd on their block devices: random calls, compared with a file system in memory.
 
 use mount::{BlockDeviceChoice, BlockRequest, Driver, Machine, MountRequest, find_kind, run};
 use mtd::find_layout;
@@ -139,6 +139,56 @@ fn fat_over_a_card_agrees_with_the_model_and_leaves_the_chip_alone() {
 }
 
 #[test]
+fn jffs2_over_block2mtd_on_a_card_agrees_with_the_model() {
+    for seed in 7..10 {
+        let chip = agree("jffs2-block2mtd", CARD, seed);
+        assert_eq!(chip.counters().programs() + chip.counters().erases, 0);
+    }
+}
+
+/// What the card did for a file of 8 pages, call by call.
+#[test]
+fn jffs2_over_block2mtd_meets_the_queue_in_reads_write_back_and_the_unmount_alone() {
+    let outcome = run(chip(), &driver(), 1, async |machine| {
+        let kind = find_kind("jffs2-block2mtd").expect("in the table");
+        let plain = machine.mount(kind, &MountRequest::default()).await.err().expect("refused");
+        let mounted = machine.mount(kind, &request(CARD)).await.expect("it mounts");
+        let counts = || {
+            let path = mounted.file_system.block_path().expect("a block device");
+            let statistics = path.queue().statistics().expect("a timed device");
+            (statistics.reads, statistics.written_sectors)
+        };
+        let caller = machine.root(1);
+        let open = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
+        let file = mounted.vfs.open(&caller, b"f", open).await.expect("opened");
+        let bytes: Vec<u8> = (0..32_768_u32).map(|byte| (byte * 7 / 3) as u8 ^ 0x5a).collect();
+        let before = counts();
+        mounted.vfs.write(&caller, &file, 0, &bytes).await.expect("written");
+        mounted.vfs.fsync(&caller, &file).await.expect("synced");
+        let after_fsync = counts();
+        mounted.vfs.close(&caller, file).await.expect("closed");
+        let dirty = mounted.vfs.dirty_pages();
+        machine.sim.sleep(40_000_000_000).await;
+        let after_write_back = counts();
+        let dirty_later = mounted.vfs.dirty_pages();
+        mounted.unmount().await.expect("unmounted");
+        let mounted = machine.mount(kind, &request(CARD)).await.expect("it mounts");
+        let file = mounted.vfs.open(&caller, b"f", OpenOptions::default()).await.expect("there");
+        let mut back = vec![0; bytes.len()];
+        mounted.vfs.read(&file, 0, &mut back).await.expect("read");
+        assert!(back == bytes, "the bytes come back");
+        (plain.to_string(), before, after_fsync, dirty, after_write_back, dirty_later)
+    });
+    let (plain, before, after_fsync, dirty, after_write_back, dirty_later) =
+        outcome.value.expect("no power cut");
+    assert!(plain.contains("block2mtd takes no MTD") && plain.contains(CARD), "{plain}");
+    // Pages are read before they are written, and nothing is written by `write` and `fsync`.
+    assert!(after_fsync.0 > before.0 && after_fsync.1 == before.1, "{before:?} {after_fsync:?}");
+    assert!(dirty > 1 && dirty_later == 0, "{dirty}, later {dirty_later} pages dirty");
+    assert_eq!(after_write_back.1 - after_fsync.1, dirty * 8, "the flusher writes each page once");
+}
+
+#[test]
 fn nilfs2_over_a_card_agrees_with_the_model() {
     agree("nilfs2", CARD, 6);
 }
@@ -157,8 +207,7 @@ fn a_card_takes_its_own_time_and_serves_raw_nand_to_nobody() {
         (told, machine.sim.now() - before_ns, statistics.written_sectors, path.mtdblock().is_some())
     });
     let (told, elapsed_ns, written_sectors, is_mtdblock) = outcome.value.expect("no power cut");
-    let reason =
-        "yaffs2 works on raw NAND itself; leave the block device out, or choose fat or nilfs2";
+    let reason = "yaffs2 works on raw NAND itself; leave the block device out, or choose fat or jffs2-block2mtd or nilfs2";
     assert_eq!(told, format!("block device `{CARD}`: {reason}"));
     assert!(elapsed_ns > 1_000_000 && written_sectors > 100 && !is_mtdblock);
 }

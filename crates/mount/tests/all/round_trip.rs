@@ -41,7 +41,8 @@ async fn fill(machine: &Machine, kind: &'static mount::Kind, request: &MountRequ
 
 #[test]
 fn what_is_written_is_there_after_the_next_mount() {
-    for kind in KINDS {
+    // A card would be gone with the machine.
+    for kind in KINDS.iter().filter(|kind| kind.usual_block_device == mount::MTDBLOCK) {
         for profile in kind.profiles {
             let asked = || MountRequest { profile: Some((*profile).into()), ..Default::default() };
             let written = run(blank(), &driver(), 1, async move |machine| {

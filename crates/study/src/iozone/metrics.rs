@@ -3,7 +3,7 @@
 use crate::raw_host::RawHost;
 use crate::results::{Metric, TestRow};
 use crate::time_parts::time_parts;
-use iozone::Measurement;
+use iozone::{DeviceWork, Measurement};
 use nand::Counters;
 
 /// Sums the passes of a test and explains its time by what the chip and its driver did.
@@ -40,5 +40,21 @@ pub(crate) fn test_row(host: &RawHost, passes: &[&Measurement]) -> TestRow {
             "bytes",
         ),
     ]);
+    metrics.extend(device_metrics(passes));
     TestRow::new(first.test, metrics)
+}
+
+/// What went through the scheduler to a device with chips of its own; nothing on raw NAND and mtdblock.
+fn device_metrics(passes: &[&Measurement]) -> Vec<Metric> {
+    let all: Option<Vec<DeviceWork>> = passes.iter().map(|one| one.device).collect();
+    let Some(all) = all else { return Vec::new() };
+    let sum = |of: fn(&DeviceWork) -> u64| all.iter().map(of).sum::<u64>();
+    vec![
+        Metric::count("device_reads", sum(|one| one.reads), "requests"),
+        Metric::count("device_writes", sum(|one| one.writes), "requests"),
+        Metric::count("device_read_sectors", sum(|one| one.read_sectors), "sectors"),
+        Metric::count("device_written_sectors", sum(|one| one.written_sectors), "sectors"),
+        Metric::count("device_flushes", sum(|one| one.flushes), "requests"),
+        Metric::count("dirty_bytes_at_end", all.last().map_or(0, |one| one.dirty_bytes), "bytes"),
+    ]
 }

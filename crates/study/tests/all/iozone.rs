@@ -265,3 +265,44 @@ fn what_is_wrong_is_told() {
         assert!(message.contains(expected), "{overrides:?}: {message}");
     }
 }
+
+/// JFFS2 over block2mtd stands on a card where none is named, beside JFFS2 on raw NAND in one study. Its
+/// requests do pass the scheduler, but no write of IOzone's does before the time ends: `fsync` flushes nothing.
+#[test]
+fn jffs2_over_block2mtd_meets_the_scheduler_and_its_writes_come_later() {
+    let text = STUDY.replace("repeats = 2", "repeats = 1");
+    let overrides = [
+        "axes.file_system=jffs2,jffs2-block2mtd",
+        "axes.flash=fresh",
+        "axes.data=random",
+        "axes.cache=cold",
+        "axes.scheduler=noop,cfq-2.6.29,deadline-2.6.29,anticipatory",
+    ];
+    let over_block = study("block2mtd", &text, &overrides).expect("right");
+    let results = run(&over_block, 2);
+    let cell = |kind: &str, scheduler: &str, test: &str, metric: &str| {
+        let axes = [kind, "fresh", "random", "cold", "1", scheduler, test];
+        value(&results, &axes, metric)
+    };
+    let ours = "jffs2-block2mtd";
+    for scheduler in ["noop", "cfq-2.6.29", "deadline-2.6.29", "anticipatory"] {
+        for test in ["write", "read"] {
+            let reads = cell(ours, scheduler, test, "device_reads");
+            assert!(reads > 40.0, "{scheduler} {test}: {reads}");
+            assert_eq!(cell(ours, scheduler, test, "device_written_sectors"), 0.0, "{scheduler}");
+            assert_eq!(cell(ours, scheduler, test, "device_flushes"), 0.0, "{scheduler}");
+            assert_eq!(cell(ours, scheduler, test, "page_programs"), 0.0, "{scheduler}");
+            let time = cell(ours, scheduler, test, "elapsed_ns");
+            let spread = time / cell(ours, "noop", test, "elapsed_ns") - 1.0;
+            println!("{scheduler} {test}: {time} ns, {:.3} % beyond noop", 100.0 * spread);
+            assert!(spread.abs() < 0.02, "{scheduler} {test}: {spread}");
+        }
+        let dirty = cell(ours, scheduler, "write", "dirty_bytes_at_end");
+        assert!(dirty >= 256.0 * 1024.0, "{scheduler}: {dirty} bytes are still in memory");
+        let raw = cell("jffs2", scheduler, "write", "elapsed_ns");
+        assert_eq!(raw, cell("jffs2", "noop", "write", "elapsed_ns"), "raw NAND has no scheduler");
+    }
+    let has_device = |row: &study::Row| row.metric.name.starts_with("device_");
+    let names = results.rows.iter().filter(|row| has_device(row)).map(|row| row.axes[0].as_str());
+    assert_eq!(names.collect::<std::collections::BTreeSet<_>>().len(), 1, "raw NAND has none");
+}

@@ -128,9 +128,11 @@ pub(crate) async fn read_file(
 pub(crate) async fn manifest(fs: &Jffs2) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest: Vec<(Vec<u8>, InodeNumber)> = vec![(b".".to_vec(), fs.root())];
+    // On a damaged medium directories may lie within each other.
+    let mut listed = std::collections::BTreeSet::new();
     while let Some((path, inode)) = rest.pop() {
         let line = describe(fs, &path, inode).await;
-        if line.starts_with('d') {
+        if line.starts_with('d') && listed.insert(inode) {
             for entry in fs.read_directory(inode).await.expect("it lists") {
                 let child = if path == b"." {
                     entry.name.clone()

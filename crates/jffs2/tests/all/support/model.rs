@@ -55,16 +55,26 @@ pub(crate) struct Promised {
 }
 
 impl Promised {
+    /// How much of what was synced and not touched since is not there as it was.
+    pub(crate) async fn count_lost(&self, fs: &Jffs2) -> usize {
+        let found = manifest(fs).await;
+        let found: BTreeSet<String> = Model::simplify(&found).into_iter().collect();
+        let kept = self.synced.iter().filter(|(path, (node, _))| !self.is_touched(path, *node));
+        kept.filter(|(_, (_, line))| !found.contains(line)).count()
+    }
+
+    fn is_touched(&self, path: &str, node: usize) -> bool {
+        let is_within = |touched: &String| {
+            path == touched || path.strip_prefix(touched).is_some_and(|rest| rest.starts_with('/'))
+        };
+        self.touched.contains(&node) || self.touched_paths.iter().any(is_within)
+    }
+
     /// What was synced and not touched since is there.
     pub(crate) async fn compare_synced(&self, fs: &Jffs2, label: &str) {
         let found: BTreeSet<String> = Model::simplify(&manifest(fs).await).into_iter().collect();
         for (path, (node, line)) in &self.synced {
-            let is_touched = self.touched.contains(node)
-                || self
-                    .touched_paths
-                    .iter()
-                    .any(|touched| path == touched || path.starts_with(&format!("{touched}/")));
-            if !is_touched {
+            if !self.is_touched(path, *node) {
                 assert!(
                     found.contains(line),
                     "{label}: lost {line}\nthere is {:?}\n{:?}",

@@ -1,0 +1,3 @@
+//! Every test of `block2mtd` in one program.
+
+mod pages;
