@@ -11,12 +11,8 @@ pub(crate) const KIND: Kind = Kind {
     summary: "JFFS2: a log of compressed nodes, scanned at mount",
     is_on_block_device: false,
     usual_block_device: MTDBLOCK,
-<<<<<<< HEAD
     has_cleaner: false,
-    profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
-=======
     profiles: PROFILES,
->>>>>>> 79bc52e
     mount: |machine, request| Box::pin(mount(machine, request)),
 };
 

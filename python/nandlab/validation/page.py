@@ -133,8 +133,8 @@ _BIOS = """\
 
 Six scripts (`crates/nilfs2/tests/data/bios`) were carried out by Linux 6.12 on NILFS2 over
 virtio-blk, while blktrace noted every bio as it was queued. The engine's bios for the same
-scripts are compared line by line (`crates/nilfs2/tests/all/kernel_bios.rs`): *equal* is the same line
-of the script, the same task (caller or constructor's thread), sector, length, flags and order.
+scripts are compared line by line (`crates/nilfs2/tests/all/kernel_bios.rs`): *equal* is the same
+line of the script, the same task (caller or constructor's thread), sector, length, flags and order.
 `python/tests/test_kernel_bios_nilfs2.py` records them again.
 
 | | recorded | equal | explained | not |
