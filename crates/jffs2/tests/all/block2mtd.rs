@@ -382,3 +382,46 @@ fn noise_in_written_pages_never_panics() {
         });
     }
 }
+
+/// A disk that Linux 6.12 wrote over block2mtd (erased by `flash_erase -j`, 70 rounds of writes, links,
+/// renames and deletions, summaries kept) shows what the kernel showed, is written further, and stays so.
+#[test]
+fn a_disk_of_the_kernel_shows_what_the_kernel_shows() {
+    let image = support::data("block2mtd.img.zst");
+    for marks in [false, true] {
+        let medium = MemoryMedium::load(4096, &mut &image[..]).expect("whole pages");
+        let medium = Rc::new(medium);
+        assert!(run(&medium, 0, move |bench| async move {
+            let Stack { fs, .. } = bench.mount(quiet(marks, 1)).await;
+            let statistics = fs.statistics();
+            assert!(marks || statistics.summaries_read > 3, "{statistics:?}");
+            let expected = support::expected("block2mtd.manifest.tsv");
+            support::assert_same("block2mtd", &support::manifest(&fs).await, &expected);
+            assert_eq!(fs.findings(), Vec::<String>::new());
+            assert_eq!(fs.check_accounts(), Vec::<String>::new());
+            let inode = fs.make(&CALLER, 1, b"ours", NewInode::Regular(0o600)).await;
+            let inode = inode.expect("made");
+            let mut noise = Stream::new(1, "ours");
+            for _ in 0..60 {
+                let bytes: Vec<u8> = (0..30_000).map(|_| noise.next_u64() as u8).collect();
+                write(&fs, &CALLER, inode, 0, &bytes).await.expect("written");
+                while fs.collect().await {}
+            }
+            fs.unlink(&CALLER, 1, b"ours").await.expect("removed");
+            fs.forget(inode).await.expect("forgotten");
+            assert!(fs.statistics().nodes_collected > 0, "{:?}", fs.statistics());
+            fs.unmount().await.expect("it unmounts");
+        }));
+        assert!(run(&medium, 0, move |bench| async move {
+            let Stack { fs, .. } = bench.mount(quiet(marks, 2)).await;
+            let expected = support::expected("block2mtd.manifest.tsv");
+            let root = |line: &String| line.ends_with("\t.");
+            let mut found = support::manifest(&fs).await;
+            // The root's time is that of its newest entry.
+            found.retain(|line| !root(line));
+            let expected: Vec<String> = expected.into_iter().filter(|line| !root(line)).collect();
+            support::assert_same("block2mtd, written further", &found, &expected);
+            assert_eq!(fs.findings(), Vec::<String>::new());
+        }));
+    }
+}

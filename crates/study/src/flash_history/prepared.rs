@@ -3,7 +3,7 @@
 use super::FlashState;
 use super::past::Past;
 use crate::StudyError;
-use mount::{Driver, Kind, MountRequest, run};
+use mount::{Driver, Kind, MTDBLOCK, MountRequest, run};
 use mtd::OobLayout;
 use nand::{Chip, FaultSettings, Part, Storage};
 use std::collections::BTreeMap;
@@ -59,6 +59,10 @@ impl PreparedFlash {
 /// Formats a chip and lets the history pass, without taking simulated time.
 fn make(plan: &FlashPlan, seed: u64) -> Result<Chip, StudyError> {
     let chip = Chip::new(&plan.part, Storage::Bytes, &FaultSettings::default());
+    if plan.history.is_none() && plan.kind.usual_block_device() != MTDBLOCK {
+        // The file system never stands on the chip; its own device comes as it is delivered.
+        return Ok(chip);
+    }
     let mut driver = Driver::of_tool(plan.layout);
     driver.epoch_seconds -= AGE_S;
     let (kind, history) = (plan.kind, plan.history.clone());

@@ -136,8 +136,13 @@ pub(crate) fn plan_raw_nand(
     let block = block_of(study, values, host.kind)?;
     check_history(&block, flash.history.is_some())?;
     if !test.has_block_device && block.device != mount::BlockDeviceChoice::MtdBlock {
-        let reason = format!("test `{}` needs the chip itself: leave it at `mtdblock`", test.name);
-        return wrong("block_device", reason);
+        let needs = format!("test `{}` needs the chip itself", test.name);
+        let name = host.kind.name;
+        return if host.kind.usual_block_device() == mount::MTDBLOCK {
+            wrong("block_device", format!("{needs}: leave it at `mtdblock`"))
+        } else {
+            wrong("file_system", format!("{needs}, on which `{name}` never stands: leave it out"))
+        };
     }
     let number = |axis: &str| count(values, axis);
     let (benchmark, script) = work_of(study, values, test)?;

@@ -276,7 +276,7 @@ fn jffs2_over_block2mtd_meets_the_scheduler_and_its_writes_come_later() {
         "axes.flash=fresh",
         "axes.data=random",
         "axes.cache=cold",
-        "axes.scheduler=noop,cfq-2.6.29,deadline-2.6.29,anticipatory",
+        "axes.scheduler=noop,cfq-2.6.29,deadline-2.6.32,anticipatory",
     ];
     let over_block = study("block2mtd", &text, &overrides).expect("right");
     let results = run(&over_block, 2);
@@ -285,7 +285,7 @@ fn jffs2_over_block2mtd_meets_the_scheduler_and_its_writes_come_later() {
         value(&results, &axes, metric)
     };
     let ours = "jffs2-block2mtd";
-    for scheduler in ["noop", "cfq-2.6.29", "deadline-2.6.29", "anticipatory"] {
+    for scheduler in ["noop", "cfq-2.6.29", "deadline-2.6.32", "anticipatory"] {
         for test in ["write", "read"] {
             let reads = cell(ours, scheduler, test, "device_reads");
             assert!(reads > 40.0, "{scheduler} {test}: {reads}");

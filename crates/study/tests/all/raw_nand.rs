@@ -215,6 +215,8 @@ fn what_is_wrong_is_told_with_a_suggestion() {
     assert!(said(&["axes.room=smal"]).contains("did you mean `small`?"));
     assert!(said(&["axes.files=3"]).contains("means nothing to test `mount`"));
     assert!(said(&["axes.test=files"]).contains("test `files` needs a value"));
+    let never = said(&["axes.file_system=jffs2-block2mtd", "axes.flash=fresh"]);
+    assert!(never.contains("on which `jffs2-block2mtd` never stands: leave it out"), "{never}");
     assert!(said(&["axes.test=files", "axes.files=many"]).contains("must be a number"));
     assert!(said(&["axes.room=filled"]).contains("leave the axis `flash` at `fresh`"));
     assert!(
