@@ -10,9 +10,12 @@ from nandlab.errors import NandlabError
 _BINARY_TO_DECIMAL = 1_000_000 / 2**20
 """A card offers decimal megabytes of its binary ones; the rest, 4.6 %, is spare."""
 
+_LEAST_SPARE_BLOCKS = 24
+"""Layers with log blocks have 16 where nothing else is said, and need some more to merge into."""
+
 _SECTOR_BYTES = 512
 
-_SIZES = ("blocks", "pages_per_block", "page_data_bytes")
+_SIZES = ("blocks", "pages_per_block", "page_data_bytes", "planes")
 
 
 def card_file(layer: str) -> str:
@@ -33,8 +36,12 @@ def cards_of(layers: tuple[str, ...], part: str, blocks: int | None) -> dict[str
 def _card(layer: str, part: str, blocks: int | None) -> dict[str, Any]:
     geometry = _geometry(part)
     count = blocks or geometry["blocks"]
-    flash_bytes = count * geometry["pages_per_block"] * geometry["page_data_bytes"]
-    sectors = int(flash_bytes * _BINARY_TO_DECIMAL) // _SECTOR_BYTES
+    block_bytes = geometry["pages_per_block"] * geometry["page_data_bytes"]
+    # All planes are driven together, so that many blocks are one to the layer.
+    least_spare_bytes = _LEAST_SPARE_BLOCKS * geometry["planes"] * block_bytes
+    flash_bytes = count * block_bytes
+    offered = min(int(flash_bytes * _BINARY_TO_DECIMAL), flash_bytes - least_spare_bytes)
+    sectors = max(offered, 0) // _SECTOR_BYTES
     return {
         "name": layer,
         "summary": f"SD card of one die of {part} with the layer {layer}",
@@ -58,7 +65,8 @@ def _card(layer: str, part: str, blocks: int | None) -> dict[str, Any]:
             "host.command_overhead_ns": "assumed: that of the preset emmc-4.5-64gb",
             "host.queue_depth": "SD 2.00: one command at a time",
             "host.executes": "SD 2.00: one command at a time",
-            "flash": "asked for; capacity assumed: decimal megabytes of the flash's binary ones",
+            "flash": "asked for; capacity assumed: decimal megabytes of the flash's binary ones, "
+            "and 24 blocks less at least",
         },
     }
 

@@ -79,12 +79,16 @@ def write_study(
 def toml(table: dict[str, Any], head: str = "") -> str:
     """A table of plain values, lists and tables as TOML."""
     plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    lines = [f"{key} = {_value(value)}" for key, value in plain.items()]
+    lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
     for key, value in table.items():
         if isinstance(value, dict):
             name = f"{head}{key}"
             lines += ["", f"[{name}]", toml(value, f"{name}.").rstrip("\n")]
     return "\n".join(lines) + "\n"
+
+
+def _key(key: str) -> str:
+    return json.dumps(key) if "." in key else key
 
 
 def _value(value: object) -> str:

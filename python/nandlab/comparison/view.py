@@ -147,7 +147,8 @@ class View:
         ]
 
     def _cards(self, file_system: str) -> list[str]:
-        cards = self.rows.axis_values("block_device")
+        # `mtdblock` stands on this axis for what is under no card at all.
+        cards = [one for one in self.rows.axis_values("block_device") if one != "mtdblock"]
         return cards if cards and self._meets_scheduler(file_system) else [""]
 
     def _schedulers(self, file_system: str) -> list[str]:

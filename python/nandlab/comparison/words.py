@@ -138,6 +138,7 @@ def notes(view: View) -> list[str]:
     if any(one.is_on_card for one in view.candidates):
         told.append(
             "a card is one die of the part behind its layer, both planes driven together, at "
-            "25 MB/s with 60 us a command (assumed); its capacity is 4.6 % less than its flash."
+            "25 MB/s with 60 us a command (assumed); its capacity is less than its flash by 4.6 % "
+            "or, if that is more, by 24 blocks."
         )
     return told

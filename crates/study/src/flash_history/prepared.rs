@@ -59,7 +59,7 @@ impl PreparedFlash {
 /// Formats a chip and lets the history pass, without taking simulated time.
 fn make(plan: &FlashPlan, seed: u64) -> Result<Chip, StudyError> {
     let chip = Chip::new(&plan.part, Storage::Bytes, &FaultSettings::default());
-    if plan.history.is_none() && plan.kind.usual_block_device() != MTDBLOCK {
+    if plan.history.is_none() && plan.kind.usual_block_device != MTDBLOCK {
         // The file system never stands on the chip; its own device comes as it is delivered.
         return Ok(chip);
     }

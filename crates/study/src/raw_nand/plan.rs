@@ -138,7 +138,7 @@ pub(crate) fn plan_raw_nand(
     if !test.has_block_device && block.device != mount::BlockDeviceChoice::MtdBlock {
         let needs = format!("test `{}` needs the chip itself", test.name);
         let name = host.kind.name;
-        return if host.kind.usual_block_device() == mount::MTDBLOCK {
+        return if host.kind.usual_block_device == mount::MTDBLOCK {
             wrong("block_device", format!("{needs}: leave it at `mtdblock`"))
         } else {
             wrong("file_system", format!("{needs}, on which `{name}` never stands: leave it out"))
