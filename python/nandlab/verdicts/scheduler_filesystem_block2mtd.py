@@ -102,7 +102,7 @@ def sentences(view: View) -> list[str]:
         lines.append(
             "JFFS2's fsync has no write-buffer to flush there, and does not write the card's "
             f"pages in memory: of the files' bytes {when} within the time that IOzone takes, and "
-            f"pages of {percent(write.left_share)} of their size were dirty in memory when it ended. "
+            f"pages of {percent(write.left_share)} of their size were dirty in memory at its end. "
             "Write-back by age and the unmount bring them to the card."
         )
     read = next((one for one in found if one.test == "read"), None)
