@@ -307,6 +307,8 @@ def block2mtd_rows(times: dict[str, float]) -> list[list[Any]]:
                     "elapsed_ns": size * 1e9 * (factor if test == "read" else 1.0),
                     "device_reads": 300 * size,
                     "device_writes": 0,
+                    "device_reads_before": 100 * size,
+                    "device_writes_before": 10 * size,
                     "dirty_bytes_at_end": (size << 20) * 0.9 if test == "write" else 0,
                 }
                 for metric, value in values.items():
@@ -329,7 +331,9 @@ def test_jffs2_over_block2mtd_is_beside_what_is_published(result: StudyResult) -
     alike = View(result_of(tied + block2mtd_rows(dict.fromkeys(SCHEDULERS, 1.0))))
     assert "still it hardly matters" in block2mtd.sentences(alike)[0]
     assert "none was written within the time" in text
-    assert "90 % were in memory only" in text
+    assert "1,100 requests while the file system was unmounted" in text
+    assert "pages of 90 % of their size were dirty in memory" in text
+    assert "Opening a file" not in text
     assert block2mtd.DEVICE in verdict.caveats
     assert block2mtd.DEVICE not in without.caveats
     write, read = block2mtd.meetings(View(both))

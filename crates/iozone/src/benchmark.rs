@@ -6,6 +6,7 @@ use mount::{AnyFileSystem, Kind, Machine, MountError, MountRequest, Mounted};
 use nand::Counters;
 use posix::{Caller, Errno, FileSystem};
 use random::Stream;
+use std::cell::Cell;
 use std::rc::Rc;
 use thiserror::Error;
 use vfs::{OpenFile, OpenOptions, Vfs};
@@ -83,6 +84,10 @@ pub struct DeviceWork {
     pub flushes: u64,
     /// Bytes that were in memory only when the time ended, and are written later.
     pub dirty_bytes: u64,
+    /// Read requests between the time of the test before and this one: unmount, mount, open.
+    pub reads_before: u64,
+    /// Write requests between the two.
+    pub writes_before: u64,
 }
 
 /// A mounted file system, and IOzone's process on it.
@@ -92,6 +97,8 @@ pub struct Benchmark {
     request: MountRequest,
     mounted: Mounted,
     seed: u64,
+    /// Read and write requests up to the end of the last test's time.
+    requests_told: Cell<(u64, u64)>,
 }
 
 /// What a test does with the file, record by record.
@@ -124,7 +131,8 @@ impl Benchmark {
         mounted: Mounted,
         seed: u64,
     ) -> Self {
-        Self { machine: machine.clone(), kind, request, mounted, seed }
+        let requests_told = Cell::default();
+        Self { machine: machine.clone(), kind, request, mounted, seed, requests_told }
     }
 
     /// The mount, when the work is done.
@@ -218,7 +226,12 @@ impl Benchmark {
             written_sectors: after.written_sectors - before.written_sectors,
             flushes: after.flushes - before.flushes,
             dirty_bytes: after.dirty_bytes,
+            reads_before: before.reads - self.requests_told.get().0,
+            writes_before: before.writes - self.requests_told.get().1,
         });
+        if let Some(DeviceWork { reads, writes, .. }) = self.device_work() {
+            self.requests_told.set((reads, writes));
+        }
         let measurement = Measurement {
             test: column,
             records: places.len() as u64,
@@ -247,6 +260,7 @@ impl Benchmark {
             written_sectors: statistics.written_sectors,
             flushes: statistics.flushes,
             dirty_bytes: self.vfs().dirty_pages() * posix::PAGE_BYTES as u64,
+            ..DeviceWork::default()
         })
     }
 

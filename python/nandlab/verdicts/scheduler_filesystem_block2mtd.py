@@ -13,6 +13,13 @@ DEVICE = (
     "its times are not to be compared with those on raw NAND."
 )
 MEBIBYTE = 1024 * 1024
+COUNTS = (
+    "device_reads",
+    "device_writes",
+    "device_reads_before",
+    "device_writes_before",
+    "dirty_bytes_at_end",
+)
 NOTICED = 0.01
 """A difference smaller than this, as a part, is called none to speak of."""
 
@@ -28,6 +35,8 @@ class Meeting:
     """Requests that went through the scheduler to the card in that time, of all sizes."""
     writes: float
     """How many of them were writes, of all schedulers and sizes."""
+    before: Mapping[str, float]
+    """Requests while the file system was unmounted, mounted and the file opened before."""
     left_share: float
     """Bytes that were in memory only when the time ended, as a part of the bytes of the files."""
 
@@ -46,6 +55,7 @@ def _meeting(view: View, test: str) -> Meeting | None:
     sizes = view.sizes(NAME)
     seconds: dict[str, float] = {}
     requests: dict[str, float] = {}
+    before: dict[str, float] = {}
     writes = left = 0.0
     for scheduler in SCHEDULERS:
         times = [view.seconds(NAME, test, size, MAIN, scheduler) for size in sizes]
@@ -57,15 +67,16 @@ def _meeting(view: View, test: str) -> Meeting | None:
             metric: sum(
                 view.metric(metric, NAME, test, size, MAIN, scheduler) or 0.0 for size in sizes
             )
-            for metric in ("device_reads", "device_writes", "dirty_bytes_at_end")
+            for metric in COUNTS
         }
         requests[scheduler] = counts["device_reads"] + counts["device_writes"]
+        before[scheduler] = counts["device_reads_before"] + counts["device_writes_before"]
         writes += counts["device_writes"]
         left += counts["dirty_bytes_at_end"]
     if len(seconds) < 2:
         return None
     files = len(seconds) * sum(map(float, sizes)) * MEBIBYTE
-    return Meeting(test, seconds, requests, writes, left / files)
+    return Meeting(test, seconds, requests, writes, before, left / files)
 
 
 def sentences(view: View) -> list[str]:
@@ -77,9 +88,13 @@ def sentences(view: View) -> list[str]:
     met = joined([f"{_range(one.requests)} in {one.test}s" for one in found])
     is_noticed = any(one.spread > NOTICED for one in found)
     matters = "it matters" if is_noticed else "still it hardly matters"
+    between = _range(
+        {one: sum(test.before.get(one, 0.0) for test in found) for one in found[0].before}
+    )
     lines = [
-        f"{LABEL} on a card does meet the scheduler ({met} passed it), and {matters}: "
-        f"the slowest takes longer than the fastest by {apart}."
+        f"{LABEL} on a card does meet the scheduler ({met} passed it, and {between} while the "
+        f"file system was unmounted, mounted and the file opened), and {matters}: the slowest "
+        f"takes longer than the fastest by {apart}."
     ]
     write = next((one for one in found if one.test == "write"), None)
     if write is not None:
@@ -87,8 +102,14 @@ def sentences(view: View) -> list[str]:
         lines.append(
             "JFFS2's fsync has no write-buffer to flush there, and does not write the card's "
             f"pages in memory: of the files' bytes {when} within the time that IOzone takes, and "
-            f"{percent(write.left_share)} were in memory only when it ended. Write-back by age and "
-            "the unmount bring them to the card; reads come one page at a time."
+            f"pages of {percent(write.left_share)} of their size were dirty in memory at its end. "
+            "Write-back by age and the unmount bring them to the card."
+        )
+    read = next((one for one in found if one.test == "read"), None)
+    if read is not None and not any(read.requests.values()):
+        lines.append(
+            "Opening a file there reads all of it, to compare it with its CRCs, so the reads of "
+            "IOzone find it in the card's pages in memory."
         )
     return lines
 

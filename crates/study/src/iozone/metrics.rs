@@ -55,6 +55,8 @@ fn device_metrics(passes: &[&Measurement]) -> Vec<Metric> {
         Metric::count("device_read_sectors", sum(|one| one.read_sectors), "sectors"),
         Metric::count("device_written_sectors", sum(|one| one.written_sectors), "sectors"),
         Metric::count("device_flushes", sum(|one| one.flushes), "requests"),
+        Metric::count("device_reads_before", sum(|one| one.reads_before), "requests"),
+        Metric::count("device_writes_before", sum(|one| one.writes_before), "requests"),
         Metric::count("dirty_bytes_at_end", all.last().map_or(0, |one| one.dirty_bytes), "bytes"),
     ]
 }
