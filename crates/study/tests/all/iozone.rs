@@ -297,7 +297,6 @@ fn jffs2_over_block2mtd_meets_the_scheduler_and_its_writes_come_later() {
             assert_eq!(cell(ours, scheduler, test, "page_programs"), 0.0, "{scheduler}");
             let time = cell(ours, scheduler, test, "elapsed_ns");
             let spread = time / cell(ours, "noop", test, "elapsed_ns") - 1.0;
-            println!("{scheduler} {test}: {time} ns, {:.3} % beyond noop", 100.0 * spread);
             assert!(spread.abs() < 0.02, "{scheduler} {test}: {spread}");
         }
         let writes = cell(ours, scheduler, "read", "device_writes_before");
