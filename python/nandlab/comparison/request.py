@@ -20,7 +20,14 @@ _TABLES = ("workload", "flash", "host")
 _TOP_KEYS = ("repeats", "seed", *_TABLES)
 _KEYS = {
     "workload": ("kind", "file", "options", "capacity_bytes", "preconditioning"),
-    "flash": ("fill_percent", "free_mib", "rewritten_percent", "percent_of", "file_kib_max", "random_percent"),
+    "flash": (
+        "fill_percent",
+        "free_mib",
+        "rewritten_percent",
+        "percent_of",
+        "file_kib_max",
+        "random_percent",
+    ),
     "host": ("board", "hz", "kernel"),
 }
 _OF_KIND = {

@@ -2,7 +2,7 @@
 
 use super::{FlashState, PercentOf};
 use mount::{Machine, Mounted};
-use posix::{Errno, FileSystem, NewInode, SpaceUse};
+use posix::{Changes, Errno, FileSystem, NewInode, SpaceUse};
 use random::Stream;
 use vfs::{OpenFile, OpenOptions};
 
@@ -210,13 +210,23 @@ impl<'a> Past<'a> {
     async fn waits_for_cleaner(&self, errno: Errno) -> bool {
         let period_s = self.mounted.file_system.protection_period_s();
         let Some(period_s) = period_s.filter(|_| errno == Errno::Enospc) else { return false };
-        let period_ns = period_s * 1_000_000_000;
-        // Until what was overwritten is protected no more, and as long again for the cleaner, which
-        // leaves alone what recovery would look at: the superblocks have to point behind it.
-        self.machine.sim.sleep(period_ns).await;
-        let synced = self.mounted.vfs.sync().await;
-        self.machine.sim.sleep(period_ns).await;
-        synced.is_ok()
+        let wait_ns = 2 * period_s * 1_000_000_000;
+        self.machine.sim.sleep(wait_ns).await;
+        // What was overwritten is protected no more. The cleaner leaves alone what recovery would look
+        // at, so the superblocks have to point behind it, and what it has put off since a user last
+        // changed anything.
+        let touched = self.touch().await;
+        // It looks again within one period, and has as long to clean.
+        self.machine.sim.sleep(wait_ns).await;
+        touched.is_ok()
+    }
+
+    /// Changes a time of the root directory, durably.
+    async fn touch(&self) -> Result<(), Errno> {
+        let (fs, caller) = (&self.mounted.file_system, self.machine.root(PID));
+        let to = Changes { modified: Some(caller.now), ..Changes::default() };
+        fs.change(&caller, fs.root(), &to).await?;
+        self.mounted.vfs.sync().await
     }
 
     async fn write_all(&mut self, file: &OpenFile, offset: u64, bytes: u64) -> Result<(), Errno> {

@@ -77,15 +77,23 @@ pub(super) fn run_lifecycle(
     };
     let work = TestRow::new("work", metrics(&plan.host, &work));
     let clean = timed_mount(plan, context, outcome.chip, Vec::new())?;
-    let is_mounted = |yes: u64| vec![Metric::count("is_mounted", yes, "yes or no")];
-    let after_cut = match timed_mount(plan, context, cut, is_mounted(1)) {
+    let after_cut = after_cut(timed_mount(plan, context, cut, is_mounted(1)));
+    Ok(vec![work, clean, after_cut])
+}
+
+fn is_mounted(yes: u64) -> Vec<Metric> {
+    vec![Metric::count("is_mounted", yes, "yes or no")]
+}
+
+/// The row of a mount after the cut; one that failed leaves its reason.
+fn after_cut(mounted: Result<TestRow, StudyError>) -> TestRow {
+    match mounted {
         Ok(row) => TestRow { test: AFTER_CUT, ..row },
         Err(error) => {
             let note = Some(format!("not mounted: {error}"));
             TestRow { test: AFTER_CUT, metrics: is_mounted(0), note }
         }
-    };
-    Ok(vec![work, clean, after_cut])
+    }
 }
 
 /// Mounts, works, syncs, unmounts.
@@ -165,4 +173,22 @@ async fn play(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AFTER_CUT, after_cut, is_mounted};
+    use crate::StudyError;
+    use crate::results::TestRow;
+
+    #[test]
+    fn a_mount_that_failed_leaves_its_reason() {
+        let mounted = after_cut(Ok(TestRow::new("mount", is_mounted(1))));
+        assert_eq!(mounted, TestRow::new(AFTER_CUT, is_mounted(1)));
+        let reason = "no NILFS2 here: no NILFS2 magic number".to_owned();
+        let failed = after_cut(Err(StudyError::Study { place: "nilfs2 fresh".into(), reason }));
+        assert_eq!((failed.test, failed.metrics), (AFTER_CUT, is_mounted(0)));
+        let note = failed.note.expect("the reason");
+        assert_eq!(note, "not mounted: nilfs2 fresh: no NILFS2 here: no NILFS2 magic number");
+    }
 }
