@@ -108,6 +108,8 @@ impl Engine {
                 put_u32(slot, 0, CHECKPOINT_INVALID);
             }
         };
+        // The kernel looks at the header first.
+        self.checkpoint_header().await?;
         let buffer = self.data_block_or_new(&self.cpfile, block, invalid).await?;
         let flags = get_u32(&buffer.data.borrow(), at);
         if flags & CHECKPOINT_INVALID != 0 {

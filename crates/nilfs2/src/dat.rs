@@ -3,6 +3,7 @@
 //! Source: `fs/nilfs2/dat.c`.
 
 use crate::engine::Engine;
+use crate::file::EntryBlock;
 use crate::records::{DAT_ENTRY_BYTES, DatEntry, FIRST_CHECKPOINT, NO_END};
 use posix::Errno;
 
@@ -37,6 +38,17 @@ impl Engine {
             return Err(self.damaged(format!("virtual block {number} is nowhere")));
         }
         Ok(entry.block)
+    }
+
+    /// Block of the device that holds a virtual block, if there is such a one.
+    pub(crate) async fn dat_place(&self, number: u64) -> Result<Option<u64>, Errno> {
+        let (block, at) = self.layout(&self.dat).entry(number);
+        self.dat.asked_for(EntryBlock::Entries, block);
+        let Some(buffer) = Box::pin(self.data_block(&self.dat, block)).await? else {
+            return Ok(None);
+        };
+        let entry = DatEntry::decode(&buffer.data.borrow()[at..]);
+        Ok((entry.block != 0).then_some(entry.block))
     }
 
     /// A new virtual block.

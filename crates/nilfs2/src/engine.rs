@@ -167,11 +167,22 @@ impl Engine {
         self.damaged(error.to_string())
     }
 
+    /// True of blocks that may hold logs.
+    pub(crate) fn has_place(&self, block: u64) -> bool {
+        (1..self.geometry.blocks()).contains(&block)
+    }
+
+    /// Refuses a block that no segment holds.
+    pub(crate) fn check_place(&self, block: u64) -> Result<(), Errno> {
+        if self.has_place(block) {
+            return Ok(());
+        }
+        Err(self.damaged(format!("a map leads to block {block}, outside the segments")))
+    }
+
     /// Reads one block of the device.
     pub(crate) async fn read_block(&self, block: u64) -> Result<Vec<u8>, Errno> {
-        if block == 0 || block >= self.geometry.blocks() {
-            return Err(self.damaged(format!("a map leads to block {block}, outside the segments")));
-        }
+        self.check_place(block)?;
         let read = self.medium.read(block, 1, Submitter::Caller).await;
         read.map_err(|error| self.failed(error))
     }

@@ -1,5 +1,6 @@
 //! Files in memory: blocks of data, node blocks of the map, attributes.
 
+use crate::ahead::Readings;
 use crate::map::Map;
 use crate::records::{CPFILE_INODE, DAT_INODE, IFILE_INODE, Inode, SUFILE_INODE};
 use sim::{RwLock, Sim};
@@ -37,6 +38,17 @@ impl Buffer {
     }
 }
 
+/// Kinds of blocks of a file with numbered entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryBlock {
+    /// Counts of free entries.
+    Descriptors,
+    /// Which entries are in use.
+    Bitmap,
+    /// Entries.
+    Entries,
+}
+
 type Buffers = RefCell<BTreeMap<u64, Rc<Buffer>>>;
 
 /// A file in memory (`struct nilfs_inode_info`).
@@ -56,6 +68,13 @@ pub(crate) struct File {
     pub(crate) data: Buffers,
     /// Node blocks by pointer.
     pub(crate) nodes: Buffers,
+    /// Data blocks that were read ahead of; of metadata files only.
+    pub(crate) data_ahead: Readings,
+    /// Node blocks that were read ahead of, by pointer; not of metadata files.
+    pub(crate) nodes_ahead: Readings,
+    /// Of files with numbered entries: the block of each kind that was asked for last, which stays in
+    /// memory (`struct nilfs_palloc_cache`).
+    last_asked: [Cell<Option<u64>>; 3],
     /// It is in the list of files that have dirty data.
     pub(crate) is_queued: Cell<bool>,
     /// Of metadata files: something in it is dirty.
@@ -78,6 +97,9 @@ impl File {
             map_lock: RwLock::new(sim, ()),
             data: Buffers::default(),
             nodes: Buffers::default(),
+            data_ahead: Readings::default(),
+            nodes_ahead: Readings::default(),
+            last_asked: Default::default(),
             is_queued: Cell::new(false),
             is_dirty: Cell::new(false),
             map_has_changed: Cell::new(false),
@@ -113,6 +135,16 @@ impl File {
     /// A data block that is in memory.
     pub(crate) fn cached(&self, offset: u64) -> Option<Rc<Buffer>> {
         self.data.borrow().get(&offset).cloned()
+    }
+
+    /// A block was asked for; it is the last one of its kind until the next.
+    pub(crate) fn asked_for(&self, kind: EntryBlock, offset: u64) {
+        self.last_asked[kind as usize].set(Some(offset));
+    }
+
+    /// Whether a data block is the last of its kind that was asked for.
+    pub(crate) fn is_last_asked(&self, offset: u64) -> bool {
+        self.last_asked.iter().any(|last| last.get() == Some(offset))
     }
 
     /// Marks a block and its file.

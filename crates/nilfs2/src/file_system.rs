@@ -1,6 +1,7 @@
 //! The calls of [`posix::FileSystem`], and what only NILFS2 offers.
 
 use crate::engine::Engine;
+use crate::file::Buffer;
 use crate::mount::{self, MountError};
 use crate::profile::MountOptions;
 use crate::records::{Checkpoint, ROOT_INODE, SEGMENT_ACTIVE, SegmentUsage};
@@ -157,11 +158,20 @@ impl Nilfs2 {
         let mut files: Vec<_> = metadata.into_iter().cloned().collect();
         files.extend(engine.root.files.borrow().values().cloned());
         let mut dropped = 0;
-        for buffers in files.iter().flat_map(|file| [&file.data, &file.nodes]) {
-            let mut buffers = buffers.borrow_mut();
-            let before = buffers.len();
-            buffers.retain(|_, buffer| buffer.is_dirty.get());
-            dropped += (before - buffers.len()) as u64;
+        let keeps_last = engine.options.profile.keeps_last_entries;
+        for file in &files {
+            let stays = |key: u64, buffer: &Buffer| {
+                buffer.is_dirty.get() || !buffer.is_node && keeps_last && file.is_last_asked(key)
+            };
+            for buffers in [&file.data, &file.nodes] {
+                let mut buffers = buffers.borrow_mut();
+                let before = buffers.len();
+                buffers.retain(|key, buffer| stays(*key, buffer));
+                dropped += (before - buffers.len()) as u64;
+            }
+        }
+        for ahead in files.iter().flat_map(|file| [&file.data_ahead, &file.nodes_ahead]) {
+            dropped += ahead.take().len() as u64;
         }
         dropped
     }

@@ -3,7 +3,7 @@
 //! Source: `fs/nilfs2/inode.c`, `ifile.c`.
 
 use crate::engine::Engine;
-use crate::file::{Buffer, File};
+use crate::file::{Buffer, EntryBlock, File};
 use crate::map::Map;
 use crate::records::{INODE_BYTES, Inode, MAP_BYTES};
 use posix::{Attributes, Caller, Errno, FileType};
@@ -65,6 +65,7 @@ impl Engine {
         }
         let ifile = &self.root.ifile;
         let (block, at) = self.layout(ifile).entry(number);
+        ifile.asked_for(EntryBlock::Entries, block);
         let buffer = self.data_block(ifile, block).await?.ok_or(Errno::Enoent)?;
         let inode = Inode::decode(&buffer.data.borrow()[at..at + INODE_BYTES]);
         if inode.links == 0 || FileType::from_mode(inode.mode.into()).is_none() {

@@ -11,6 +11,7 @@
 //! cleaner of nilfs-utils 2.2. Left out: blocks of other sizes than 4 KiB, resizing, extended
 //! attributes (the kernel has none either).
 
+mod ahead;
 mod bytes;
 mod check;
 mod cleaner;

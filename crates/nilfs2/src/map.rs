@@ -3,6 +3,7 @@
 //! Pointers are virtual block numbers, which the DAT translates; those of the DAT itself are blocks of
 //! the device. Source: `fs/nilfs2/bmap.c`, `direct.c`, `btree.c`.
 
+use crate::ahead::arrived;
 use crate::bytes::{get_u64, put_u64};
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
@@ -109,13 +110,26 @@ impl Engine {
     pub(crate) async fn map_lookup(&self, file: &File, key: u64) -> Result<Option<u64>, Errno> {
         let _lock = file.map_lock.read().await;
         self.compute(self.options.costs.map_lookup_ns).await;
-        self.map_find(file, key).await
+        // Blocks of users' files are looked up several at once, which reads nodes ahead
+        // (`nilfs_btree_lookup_contig`).
+        let reads_ahead = self.options.profile.reads_nodes_ahead && !file.is_metadata();
+        self.map_find_with(file, key, reads_ahead).await
     }
 
-    /// [`Engine::map_lookup`] under the map's lock.
+    /// [`Engine::map_lookup`] under the map's lock, of that block alone (`nilfs_btree_lookup`).
     pub(crate) async fn map_find(&self, file: &File, key: u64) -> Result<Option<u64>, Errno> {
+        self.map_find_with(file, key, false).await
+    }
+
+    async fn map_find_with(
+        &self,
+        file: &File,
+        key: u64,
+        reads_ahead: bool,
+    ) -> Result<Option<u64>, Errno> {
         if file.map.borrow().is_tree() {
-            let (found, path) = self.tree_search(file, key, node::LEVEL_MIN).await?;
+            let (found, path) =
+                self.tree_search_with(file, key, node::LEVEL_MIN, reads_ahead).await?;
             return Ok(found.then(|| path.pointer(file, node::LEVEL_MIN as usize)));
         }
         let map = file.map.borrow();
@@ -235,24 +249,44 @@ impl Engine {
         }
     }
 
-    /// A data block: from memory, or read and kept. None in a hole.
+    /// A data block: from memory, or read and kept. None in a hole. Of a metadata file, blocks behind it
+    /// are read ahead (`nilfs_mdt_get_block` without `create`).
     pub(crate) async fn data_block(
         &self,
         file: &File,
         offset: u64,
     ) -> Result<Option<Rc<Buffer>>, Errno> {
+        self.data_block_with(file, offset, file.is_metadata()).await
+    }
+
+    async fn data_block_with(
+        &self,
+        file: &File,
+        offset: u64,
+        reads_ahead: bool,
+    ) -> Result<Option<Rc<Buffer>>, Errno> {
         if let Some(buffer) = file.cached(offset) {
             return Ok(Some(buffer));
         }
+        let keep = |data: Vec<u8>| {
+            let mut cache = file.data.borrow_mut();
+            cache.entry(offset).or_insert_with(|| Buffer::new(offset, data, false)).clone()
+        };
+        if let Some(data) = arrived(&file.data_ahead, offset).await {
+            return Ok(Some(keep(data)));
+        }
         let Some(pointer) = self.map_lookup(file, offset).await? else { return Ok(None) };
-        // Whoever mapped the block meanwhile has put its buffer here.
+        // Whoever mapped the block meanwhile, or waited for it too, has put its buffer here.
         if let Some(buffer) = file.cached(offset) {
             return Ok(Some(buffer));
         }
         let block = self.physical(file, pointer).await?;
-        let data = self.read_block(block).await?;
-        let mut cache = file.data.borrow_mut();
-        Ok(Some(cache.entry(offset).or_insert_with(|| Buffer::new(offset, data, false)).clone()))
+        let data = if reads_ahead {
+            self.read_with_blocks_ahead(file, offset, block).await?
+        } else {
+            self.read_block(block).await?
+        };
+        Ok(Some(keep(data)))
     }
 
     /// A data block of a metadata file or directory; a hole is filled with what `begin`
@@ -263,7 +297,8 @@ impl Engine {
         offset: u64,
         begin: impl FnOnce(&mut [u8]),
     ) -> Result<Rc<Buffer>, Errno> {
-        if let Some(there) = self.data_block(file, offset).await? {
+        let reads_ahead = self.options.profile.reads_ahead_to_make && file.is_metadata();
+        if let Some(there) = self.data_block_with(file, offset, reads_ahead).await? {
             return Ok(there);
         }
         let mut data = vec![0; self.geometry.block_bytes as usize];
@@ -283,11 +318,30 @@ impl Engine {
 
     /// A node block of a map: from memory, or read, checked and kept.
     pub(crate) async fn node_block(&self, file: &File, pointer: u64) -> Result<Rc<Buffer>, Errno> {
-        if let Some(buffer) = file.nodes.borrow().get(&pointer) {
-            return Ok(buffer.clone());
+        self.node_block_with(file, pointer, &[]).await
+    }
+
+    /// [`Engine::node_block`] that reads siblings of a node ahead.
+    pub(crate) async fn node_block_with(
+        &self,
+        file: &File,
+        pointer: u64,
+        siblings: &[u64],
+    ) -> Result<Rc<Buffer>, Errno> {
+        let known = || file.nodes.borrow().get(&pointer).cloned();
+        if let Some(buffer) = known() {
+            return Ok(buffer);
+        }
+        let arrived = arrived(&file.nodes_ahead, pointer).await;
+        if let Some(buffer) = known() {
+            return Ok(buffer);
         }
         let block = self.physical(file, pointer).await?;
-        let data = self.read_block(block).await?;
+        let data = match arrived {
+            Some(data) => data,
+            None if siblings.is_empty() => self.read_block(block).await?,
+            None => self.read_with_nodes_ahead(file, block, siblings).await?,
+        };
         if let Some(fault) = node::fault(&data) {
             return Err(self.damaged(format!("inode {}: block {block} is {fault}", file.number)));
         }

@@ -30,6 +30,9 @@ impl Engine {
                 dirty += waits;
                 blocks += buffers.len() as u64;
             }
+            for ahead in [&file.data_ahead, &file.nodes_ahead] {
+                blocks += ahead.borrow().len() as u64;
+            }
         }
         let inodes = files.len() as u64 + METADATA_FILES;
         let block_bytes = self.geometry.block_bytes;

@@ -50,8 +50,13 @@ pub(crate) fn count(bytes: &[u8]) -> usize {
     get_u16(bytes, 2) as usize
 }
 
+/// Children that a node has room for.
+pub(crate) fn capacity(bytes: &[u8]) -> usize {
+    Shape::of(bytes).max
+}
+
 pub(crate) fn is_full(bytes: &[u8]) -> bool {
-    count(bytes) >= Shape::of(bytes).max
+    count(bytes) >= capacity(bytes)
 }
 
 pub(crate) fn key(bytes: &[u8], index: usize) -> u64 {

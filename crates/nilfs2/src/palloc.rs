@@ -5,7 +5,7 @@
 
 use crate::bytes::{get_u32, put_u32};
 use crate::engine::{Engine, Geometry};
-use crate::file::{Buffer, File};
+use crate::file::{Buffer, EntryBlock, File};
 use crate::records::{DAT_ENTRY_BYTES, DAT_INODE, INODE_BYTES};
 use posix::Errno;
 use std::rc::Rc;
@@ -100,13 +100,15 @@ impl Engine {
         &self,
         file: &File,
         offset: u64,
-        each: u32,
+        kind: EntryBlock,
     ) -> Result<Rc<Buffer>, Errno> {
+        file.asked_for(kind, offset);
         if let Some(buffer) = file.cached(offset) {
             return Ok(buffer);
         }
+        let each = self.layout(file).per_group() as u32;
         let begin = move |data: &mut [u8]| {
-            if each > 0 {
+            if kind == EntryBlock::Descriptors {
                 data.chunks_exact_mut(4).for_each(|count| put_u32(count, 0, each));
             }
         };
@@ -120,7 +122,7 @@ impl Engine {
         number: u64,
     ) -> Result<(Rc<Buffer>, usize), Errno> {
         let (block, at) = self.layout(file).entry(number);
-        Ok((self.allocator_block(file, block, 0).await?, at))
+        Ok((self.allocator_block(file, block, EntryBlock::Entries).await?, at))
     }
 
     /// The block of an entry that exists.
@@ -130,6 +132,7 @@ impl Engine {
         number: u64,
     ) -> Result<(Rc<Buffer>, usize), Errno> {
         let (block, at) = self.layout(file).entry(number);
+        file.asked_for(EntryBlock::Entries, block);
         if let Some(buffer) = file.cached(block) {
             return Ok((buffer, at));
         }
@@ -145,12 +148,12 @@ impl Engine {
         let (mut group, mut from) = (target / layout.per_group(), target % layout.per_group());
         // More groups than blocks on the medium cannot be filled.
         for _ in 0..self.geometry.blocks() {
-            let per_group = layout.per_group() as u32;
-            let descriptors =
-                self.allocator_block(file, layout.descriptor_block(group), per_group).await?;
+            let block = layout.descriptor_block(group);
+            let descriptors = self.allocator_block(file, block, EntryBlock::Descriptors).await?;
             let at = layout.free_count_at(group);
             if get_u32(&descriptors.data.borrow(), at) > 0 {
-                let bitmap = self.allocator_block(file, layout.bitmap_block(group), 0).await?;
+                let block = layout.bitmap_block(group);
+                let bitmap = self.allocator_block(file, block, EntryBlock::Bitmap).await?;
                 let place = find_zero(&bitmap.data.borrow(), from);
                 let free = get_u32(&descriptors.data.borrow(), at);
                 if let Some(place) = place
@@ -173,9 +176,10 @@ impl Engine {
         let layout = self.layout(file);
         let (group, place) = (number / layout.per_group(), number % layout.per_group());
         let per_group = layout.per_group() as u32;
-        let descriptors =
-            self.allocator_block(file, layout.descriptor_block(group), per_group).await?;
-        let bitmap = self.allocator_block(file, layout.bitmap_block(group), 0).await?;
+        let block = layout.descriptor_block(group);
+        let descriptors = self.allocator_block(file, block, EntryBlock::Descriptors).await?;
+        let block = layout.bitmap_block(group);
+        let bitmap = self.allocator_block(file, block, EntryBlock::Bitmap).await?;
         let bit = 1 << (place % 8);
         if bitmap.data.borrow()[(place / 8) as usize] & bit == 0 {
             // The kernel warns here and goes on.

@@ -19,6 +19,14 @@ pub struct Profile {
     pub sync_writes_data_first: bool,
     /// The cleaner runs between two limits of clean segments; else all the time.
     pub cleaner_has_limits: bool,
+    /// Blocks of metadata files are read ahead also where a missing one would be made (`nilfs_mdt_get_block`
+    /// with `create`).
+    pub reads_ahead_to_make: bool,
+    /// Leaves of a block map are read ahead (`struct nilfs_btree_readahead_info`).
+    pub reads_nodes_ahead: bool,
+    /// The blocks of entries of the DAT and of the file of inodes that were asked for last stay in memory
+    /// (`struct nilfs_palloc_cache`).
+    pub keeps_last_entries: bool,
 }
 
 /// All profiles, oldest first.
@@ -33,6 +41,9 @@ pub const PROFILES: &[Profile] = &[
         fsync_writes_data_first: true,
         sync_writes_data_first: true,
         cleaner_has_limits: false,
+        reads_ahead_to_make: true,
+        reads_nodes_ahead: false,
+        keeps_last_entries: false,
     },
     Profile {
         name: "linux-2.6.35",
@@ -41,6 +52,9 @@ pub const PROFILES: &[Profile] = &[
         fsync_writes_data_first: true,
         sync_writes_data_first: true,
         cleaner_has_limits: true,
+        reads_ahead_to_make: false,
+        reads_nodes_ahead: false,
+        keeps_last_entries: false,
     },
     Profile {
         name: "linux-6.1",
@@ -49,6 +63,9 @@ pub const PROFILES: &[Profile] = &[
         fsync_writes_data_first: false,
         sync_writes_data_first: false,
         cleaner_has_limits: true,
+        reads_ahead_to_make: false,
+        reads_nodes_ahead: true,
+        keeps_last_entries: true,
     },
     Profile {
         name: "linux-6.12",
@@ -57,6 +74,9 @@ pub const PROFILES: &[Profile] = &[
         fsync_writes_data_first: false,
         sync_writes_data_first: false,
         cleaner_has_limits: true,
+        reads_ahead_to_make: false,
+        reads_nodes_ahead: true,
+        keeps_last_entries: true,
     },
 ];
 

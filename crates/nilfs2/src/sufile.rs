@@ -21,31 +21,41 @@ pub(crate) struct SegmentCounts {
 }
 
 impl Engine {
-    async fn usage_block(&self, segment: u64) -> Result<(Rc<Buffer>, usize), Errno> {
+    /// The block of a segment's usage; those behind it are read ahead, unless a missing one is made anyway.
+    async fn usage_block(&self, segment: u64, is_made: bool) -> Result<(Rc<Buffer>, usize), Errno> {
         if segment >= self.geometry.segments {
             return Err(self.damaged(format!("there is no segment {segment}")));
         }
         let per_block = self.geometry.block_bytes / SEGMENT_USAGE_BYTES as u64;
         let slot = segment + HEADER_SLOTS;
-        let buffer = self.data_block_or_new(&self.sufile, slot / per_block, |_| {}).await?;
+        let block = slot / per_block;
+        if !is_made {
+            self.data_block(&self.sufile, block).await?;
+        }
+        let buffer = self.data_block_or_new(&self.sufile, block, |_| {}).await?;
         Ok((buffer, (slot % per_block) as usize * SEGMENT_USAGE_BYTES))
+    }
+
+    async fn header_block(&self) -> Result<Rc<Buffer>, Errno> {
+        self.data_block(&self.sufile, 0).await?;
+        self.data_block_or_new(&self.sufile, 0, |_| {}).await
     }
 
     /// State of a segment.
     pub(crate) async fn segment_usage(&self, segment: u64) -> Result<SegmentUsage, Errno> {
-        let (buffer, at) = self.usage_block(segment).await?;
+        let (buffer, at) = self.usage_block(segment, false).await?;
         Ok(SegmentUsage::decode(&buffer.data.borrow()[at..]))
     }
 
     async fn set_segment_usage(&self, segment: u64, usage: SegmentUsage) -> Result<(), Errno> {
-        let (buffer, at) = self.usage_block(segment).await?;
+        let (buffer, at) = self.usage_block(segment, true).await?;
         usage.encode(&mut buffer.data.borrow_mut()[at..at + SEGMENT_USAGE_BYTES]);
         self.sufile.dirty(&buffer);
         Ok(())
     }
 
     pub(crate) async fn segment_counts(&self) -> Result<SegmentCounts, Errno> {
-        let header = self.data_block_or_new(&self.sufile, 0, |_| {}).await?;
+        let header = self.header_block().await?;
         let data = header.data.borrow();
         Ok(SegmentCounts {
             clean: get_u64(&data, 0),
@@ -55,7 +65,7 @@ impl Engine {
     }
 
     async fn set_segment_counts(&self, counts: SegmentCounts) -> Result<(), Errno> {
-        let header = self.data_block_or_new(&self.sufile, 0, |_| {}).await?;
+        let header = self.header_block().await?;
         let mut data = header.data.borrow_mut();
         put_u64(&mut data, 0, counts.clean);
         put_u64(&mut data, 8, counts.dirty);
@@ -72,7 +82,8 @@ impl Engine {
         let segments = self.geometry.segments;
         for step in 1..=segments {
             let segment = (counts.last_allocated + step) % segments;
-            let mut usage = self.segment_usage(segment).await?;
+            let (buffer, at) = self.usage_block(segment, true).await?;
+            let mut usage = SegmentUsage::decode(&buffer.data.borrow()[at..]);
             if usage.is_clean() {
                 usage.flags = SEGMENT_DIRTY;
                 self.set_segment_usage(segment, usage).await?;

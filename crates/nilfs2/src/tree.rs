@@ -2,6 +2,7 @@
 //!
 //! Source: `fs/nilfs2/btree.c`.
 
+use crate::ahead::NODES_AHEAD;
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
 use crate::node;
@@ -47,6 +48,16 @@ impl Path {
 
     pub(crate) fn pointer(&self, file: &File, level: usize) -> u64 {
         self.with(file, level, |bytes| node::pointer(bytes, self.steps[level].index))
+    }
+
+    /// Pointers behind that of the path, also those that the node has no more (`ncmax` in
+    /// `struct nilfs_btree_readahead_info`).
+    fn pointers_behind(&self, file: &File, level: usize, most: usize) -> Vec<u64> {
+        let first = self.steps[level].index + 1;
+        self.with(file, level, |bytes| {
+            let end = node::capacity(bytes).min(first + most);
+            (first..end).map(|index| node::pointer(bytes, index)).collect()
+        })
     }
 
     pub(crate) fn count(&self, file: &File, level: usize) -> usize {
@@ -261,6 +272,17 @@ impl Engine {
         key: u64,
         level_min: u8,
     ) -> Result<(bool, Path), Errno> {
+        self.tree_search_with(file, key, level_min, false).await
+    }
+
+    /// [`Engine::tree_search`] that reads leaves behind the one of the key ahead, or not.
+    pub(crate) async fn tree_search_with(
+        &self,
+        file: &File,
+        key: u64,
+        level_min: u8,
+        reads_ahead: bool,
+    ) -> Result<(bool, Path), Errno> {
         let root = file.map.borrow().root;
         if let Some(fault) = node::fault(&root) {
             return Err(self.damaged(format!("inode {}: the map's root is {fault}", file.number)));
@@ -272,7 +294,12 @@ impl Engine {
         let mut next = (index < node::count(&root)).then(|| node::pointer(&root, index));
         for level in (level_min as usize..top).rev() {
             let pointer = next.ok_or(Errno::Eio)?;
-            let buffer = self.node_block(file, pointer).await?;
+            let buffer = if reads_ahead && level == node::LEVEL_MIN as usize {
+                let siblings = path.pointers_behind(file, level + 1, NODES_AHEAD);
+                self.node_block_with(file, pointer, &siblings).await?
+            } else {
+                self.node_block(file, pointer).await?
+            };
             let data = buffer.data.borrow();
             if node::level(&data) as usize != level {
                 let found = node::level(&data);

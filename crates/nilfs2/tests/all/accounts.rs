@@ -50,8 +50,9 @@ fn memory_grows_with_what_waits_and_shrinks_with_the_cache() {
         assert_eq!(count("dirty_blocks").0, 0);
         let cached = count("clean_blocks").0;
         fs.drop_caches();
-        assert_eq!(count("clean_blocks").0, 0);
-        assert!(cached > 5);
+        // Of the DAT and of the file of inodes the last blocks of counts, bits and entries stay.
+        let kept = count("clean_blocks").0;
+        assert!((1..=6).contains(&kept) && cached > kept, "{kept} of {cached}");
         let kinds = fs.memory().kinds;
         assert!(kinds.is_sorted());
         let sum: u64 = kinds.iter().map(|(_, _, bytes)| bytes).sum();

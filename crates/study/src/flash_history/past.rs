@@ -210,14 +210,14 @@ impl<'a> Past<'a> {
     async fn waits_for_cleaner(&self, errno: Errno) -> bool {
         let period_s = self.mounted.file_system.protection_period_s();
         let Some(period_s) = period_s.filter(|_| errno == Errno::Enospc) else { return false };
-        let wait_ns = period_s * 1_000_000_000;
+        let wait_ns = 2 * period_s * 1_000_000_000;
         self.machine.sim.sleep(wait_ns).await;
         // What was overwritten is protected no more. The cleaner leaves alone what recovery would look
-        // at, so the superblocks have to point behind it, and what it has looked at since a user last
+        // at, so the superblocks have to point behind it, and what it has put off since a user last
         // changed anything.
         let touched = self.touch().await;
         // It looks again within one period, and has as long to clean.
-        self.machine.sim.sleep(2 * wait_ns).await;
+        self.machine.sim.sleep(wait_ns).await;
         touched.is_ok()
     }
 

@@ -17,7 +17,7 @@ pub enum PercentOf {
 }
 
 impl PercentOf {
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
     fn is_size(&self) -> bool {
         *self == Self::Size
     }

@@ -150,9 +150,10 @@ fn nilfs2_grows_old_while_its_protection_period_passes() {
         let pages = |flash, metric| {
             value(&results, &["nilfs2", flash, "random", "cold", "1", "noop", "write"], metric)
         };
-        // A month after the history the cleaner has segments to read and to move while IOzone writes.
+        // A month after the history the first daemon has segments to read and to move while IOzone
+        // writes; the later one waits for fewer clean segments.
         let (fresh, aged) = (pages("fresh", "page_reads"), pages("aged", "page_reads"));
-        assert!(aged > fresh, "{kernel}: {fresh} {aged}");
+        assert_eq!(aged > fresh, kernel == "2.6.29", "{kernel}: {fresh} {aged}");
         assert!(pages("aged", "records") > 0.0, "{kernel}");
     }
 }
