@@ -105,7 +105,7 @@ fn settling_waits_for_the_threads_but_not_for_ever() {
 fn what_makes_no_sense_is_refused_before_anything_runs() {
     assert_eq!(
         refused("mount -", None),
-        "line 1: which file system is mounted? give --fs: fat, jffs2, nilfs2, ubifs, yaffs2"
+        "line 1: which file system is mounted? give --fs: fat, jffs2, jffs2-block2mtd, nilfs2, ubifs, yaffs2"
     );
     let jffs2 = Some("jffs2");
     assert!(refused("mount yaffs2 /dev/mtdblock0 -", jffs2).contains("leave --fs out"));

@@ -350,7 +350,7 @@ fn wrong_options_name_what_would_be_right() {
         (OpenOptions { profile: Some("dos".into()), ..none.clone() }, "linux-2.6.29 are known"),
         (
             OpenOptions { file_system: Some("ext4".into()), ..none.clone() },
-            "jffs2, nilfs2, ubifs, yaffs2 are known",
+            "jffs2-block2mtd, nilfs2, ubifs, yaffs2 are known",
         ),
     ] {
         let error = refused(&path, &options);

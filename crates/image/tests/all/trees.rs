@@ -216,7 +216,7 @@ fn what_is_made_lists_as_the_tree_it_was_made_of() {
 
 #[test]
 fn the_same_tree_makes_the_same_image() {
-    let from = sample_tree("twice");
+    let from = sample_tree("tree-twice");
     for file_system in ["jffs2", "ubifs", "yaffs2"] {
         let images = ["once", "again"].map(|name| {
             let to = scratch(&format!("{file_system}.{name}"));
@@ -235,7 +235,7 @@ fn the_same_tree_makes_the_same_image() {
 
 #[test]
 fn tables_squashing_padding_and_limits() {
-    let from = sample_tree("squashed");
+    let from = sample_tree("tree-squashed");
     let table = scratch("table");
     std::fs::write(
         &table,

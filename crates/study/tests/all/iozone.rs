@@ -271,6 +271,7 @@ fn what_is_wrong_is_told() {
 /// JFFS2 over block2mtd stands on a card where none is named, beside JFFS2 on raw NAND in one study. Its
 /// requests do pass the scheduler, but no write of IOzone's does before the time ends: `fsync` flushes nothing.
 #[test]
+#[expect(clippy::float_cmp, reason = "counts, and times that are tied")]
 fn jffs2_over_block2mtd_meets_the_scheduler_and_its_writes_come_later() {
     let text = STUDY.replace("repeats = 2", "repeats = 1");
     let overrides = [
@@ -294,9 +295,10 @@ fn jffs2_over_block2mtd_meets_the_scheduler_and_its_writes_come_later() {
             assert!(if test == "write" { reads > 40.0 } else { reads == 0.0 }, "{test}: {reads}");
             let before = cell(ours, scheduler, test, "device_reads_before");
             assert!(before > 60.0, "{scheduler} {test}: {before} read requests of mount and open");
-            assert_eq!(cell(ours, scheduler, test, "device_written_sectors"), 0.0, "{scheduler}");
-            assert_eq!(cell(ours, scheduler, test, "device_flushes"), 0.0, "{scheduler}");
-            assert_eq!(cell(ours, scheduler, test, "page_programs"), 0.0, "{scheduler}");
+            for nothing in ["device_written_sectors", "device_flushes", "page_programs"] {
+                let found = cell(ours, scheduler, test, nothing);
+                assert!(found == 0.0, "{scheduler} {test}: {nothing} {found}");
+            }
             let time = cell(ours, scheduler, test, "elapsed_ns");
             let spread = time / cell(ours, "noop", test, "elapsed_ns") - 1.0;
             assert!(spread.abs() < 0.02, "{scheduler} {test}: {spread}");
@@ -306,7 +308,8 @@ fn jffs2_over_block2mtd_meets_the_scheduler_and_its_writes_come_later() {
         let dirty = cell(ours, scheduler, "write", "dirty_bytes_at_end");
         assert!(dirty >= 256.0 * 1024.0, "{scheduler}: {dirty} bytes are still in memory");
         let raw = cell("jffs2", scheduler, "write", "elapsed_ns");
-        assert_eq!(raw, cell("jffs2", "noop", "write", "elapsed_ns"), "raw NAND has no scheduler");
+        let same = raw == cell("jffs2", "noop", "write", "elapsed_ns");
+        assert!(same, "raw NAND has no scheduler");
     }
     let has_device = |row: &study::Row| row.metric.name.starts_with("device_");
     let names = results.rows.iter().filter(|row| has_device(row)).map(|row| row.axes[0].as_str());
