@@ -142,14 +142,13 @@ line of the script, the same task (caller or constructor's thread), sector, leng
 | logs (10,765 blocks) | 163 | 163 | 0 | 0 |
 | superblocks | 35 | 35 | 0 | 0 |
 | flushes | 127 | 127 | 0 | 0 |
-| lines of scripts that read (6,644 bios of 8,192 blocks) | 26 | 17 | 9 | 0 |
+| lines of scripts that read (6,644 bios of 8,192 blocks) | 26 | 24 | 2 | 0 |
 
 What is explained, or left to chance in the kernel:
 
 - **Read-ahead of metadata**: up to 15 blocks of a metadata file and 7 nodes of a map are read
-  ahead while the first is on its way; how many is a race that the kernel's own runs decide
-  otherwise. Here each block is read when it is needed. In 7 lines the order differs, and up to 8
-  blocks are read by one side only.
+  ahead while the first is on its way, here as there; how many is a race that the kernel's own runs
+  decide otherwise. The recordings hold the outcome that the engine has.
 - **A call for more than the read-ahead window** (`read whole 1m`) reads as much as a request of
   the device may hold; here 128 KiB, as before Linux 4.10.
 - **A file that is cut** keeps its last page in the kernel's page cache; here that block is read.
