@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from kernel_listings import LIST_FUNCTION, WRITES, listed, own_view
 from random_scripts import ScriptWriter
+from workspace_example import example_or_skip
 
 from nandlab.vm import Contents, Drive, Machine, VmUnavailable, find_kernel, run_machine
-from nandlab.vm.programs import MACHINE_PROGRAMS, find_program, require_programs
+from nandlab.vm.programs import MACHINE_PROGRAMS, require_programs
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
@@ -58,13 +59,10 @@ def machine_contents() -> Contents:
 
 def _write_history(form: str, image: Path) -> dict[str, int]:
     """Write the disk of a random history; what was done in it."""
-    cargo = find_program("cargo")
-    if cargo is None:
-        pytest.skip("cargo is not installed: it builds the program that writes the history")
+    program = example_or_skip("write_block2mtd")
     script = image.with_suffix(".ops")
     script.write_text(ScriptWriter(1, LIVE_BYTES_MAX).write(OPERATIONS), encoding="utf-8")
-    command = [str(cargo), "run", "--quiet", "--package", "jffs2", "--example", "write_block2mtd"]
-    command += ["--", str(script), str(image), str(MEBIBYTES), form]
+    command = [str(program), str(script), str(image), str(MEBIBYTES), form]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     pairs = (line.split() for line in done.stdout.splitlines())

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from kernel_listings import LIST_FUNCTION, WRITES, listed, own_view
 from random_scripts import ScriptWriter
+from workspace_example import example_or_skip
 
 from nandlab.cli import main
 from nandlab.vm import Contents, Drive, Machine, VmUnavailable, find_kernel, run_machine
-from nandlab.vm.programs import MACHINE_PROGRAMS, find_program, require_programs
+from nandlab.vm.programs import MACHINE_PROGRAMS, require_programs
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
@@ -105,16 +106,13 @@ def machine_contents() -> Contents:
 
 def _write_history(seed: int, image: Path, cut: int | None = None) -> dict[str, int]:
     """Write the image of a random history; what was done in it."""
-    cargo = find_program("cargo")
-    if cargo is None:
-        pytest.skip("cargo is not installed: it builds the program that writes the history")
+    program = example_or_skip("write_history")
     lines = ScriptWriter(seed, LIVE_BYTES_MAX).write(OPERATIONS).splitlines()
     script = image.with_suffix(".ops")
     # NILFS2 has no extended attributes.
     kept = [line for line in lines if not line.startswith("setxattr")]
     script.write_text("\n".join(kept) + "\n", encoding="utf-8")
-    command = [str(cargo), "run", "--quiet", "--package", "nilfs2", "--example", "write_history"]
-    command += ["--", str(script), str(image), str(MEBIBYTES)]
+    command = [str(program), str(script), str(image), str(MEBIBYTES)]
     command += [] if cut is None else [str(cut)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
