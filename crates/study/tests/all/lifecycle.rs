@@ -102,7 +102,7 @@ fn card(ftl: &str) -> String {
     format!(
         "name = \"card-{ftl}\"\nsummary = \"a card\"\n[host]\nbytes_per_second = 25000000\n\
          command_overhead_ns = 60000\nqueue_depth = 1\nexecutes = 1\n[flash]\npart = \"k9f2g08u0c\"\n\
-         blocks = 160\nchannels = 1\ndies_per_channel = 1\ncapacity_bytes = 17999872\n\
+         blocks = 160\nchannels = 1\ndies_per_channel = 1\ncapacity_bytes = 15728640\n\
          copy_back = true\nftl = \"{ftl}\"\n"
     )
 }
