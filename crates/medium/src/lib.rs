@@ -6,6 +6,8 @@
 
 mod contract;
 mod memory;
+mod sectors;
 
 pub use contract::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
 pub use memory::{Bio, MemoryMedium};
+pub use sectors::SectorStore;

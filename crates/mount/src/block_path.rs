@@ -1,13 +1,12 @@
 //! The path from a file system to its block device: bios, a scheduler, and `mtdblock` over raw NAND or
 //! another device.
 
-use crate::block_device::SectorStore;
 use crate::{BlockDeviceChoice, Machine, MountError};
 use block::{Bytes, Handle, RequestQueue};
 use board::Board;
 use device::DeviceError;
 use fs::queue_options;
-use medium::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
+use medium::{BlockMedium, MediumError, Pending, SectorStore, Submitter, WriteFlags};
 use mtdblock::MtdBlock;
 use sched::{
     Bio, Class, Direction, Elevator, ElevatorOptions, SchedulerEntry, Settings, find_scheduler,

@@ -3,3 +3,4 @@
 mod block_devices;
 mod nilfs2_block_path;
 mod round_trip;
+mod tables;
