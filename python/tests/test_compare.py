@@ -181,7 +181,11 @@ def test_a_wrong_workload_file_is_refused_by_line_and_key(
         (("--fs", "jffs2,jffs2", "--workload", "w"), ["--fs", "twice"]),
         (("--fs", "jffs2"), ["--workload"]),
         (("--fs", "jffs2", "--workload", "no.toml"), ["no.toml", "workloads/compare"]),
-        (("--fs", "jffs2", "--ftl", "bast"), ["--fs", "leave out"]),
+        (("--fs", "jffs2", "--ftl", "bast"), ["--ftl", "on the chip itself", "nilfs2"]),
+        (
+            ("--ftl", "bast", "--scheduler", "noop"),
+            ["--scheduler", "name file systems", "leave out"],
+        ),
         (("--ftl", "bats", "--workload", "w"), ["--ftl", "did you mean bast?"]),
         (("--fs", "nilfs2", "--scheduler", "cqf", "--workload", "W"), ["did you mean cfq?"]),
         (("--ftl", "bast", "--workload", "W"), ["kind script", "--fs"]),

@@ -169,10 +169,10 @@ impl Engine {
         let mut window = Window { bytes: vec![0; count as usize], start: first };
         self.read(first, &mut window.bytes).await?;
         let is_blank = window.bytes.iter().all(|byte| *byte == 0xff);
-        if is_blank && self.is_in_band() {
+        if is_blank && self.ends_scans_early() {
             return Ok(Found::AllBlank);
         }
-        if is_blank {
+        if is_blank && !self.is_in_band() {
             let is_blank = self.flash.is_spare_blank(block, has_marker).await?;
             return Ok(match (is_blank, has_marker) {
                 (true, true) => Found::CleanMarker,
@@ -278,12 +278,18 @@ impl Engine {
         Ok(())
     }
 
+    /// A block without spare area that begins blank is taken to be blank, as `jffs2_scan_eraseblock` does.
+    /// Tools look at all of it: the size of the blocks in an image may be smaller than they suppose.
+    fn ends_scans_early(&self) -> bool {
+        self.is_in_band() && self.flash.takes_time()
+    }
+
     /// A block begins at `offset`, and its mark is all that was found in it: what was read of it is taken
     /// for all.
     fn has_mark_alone(&self, offset: u32) -> bool {
         let state = self.state.borrow();
         let block = &state.blocks[state.block_of(offset) as usize];
-        self.is_in_band()
+        self.ends_scans_early()
             && offset.is_multiple_of(self.block_bytes)
             && (block.used, block.dirty, block.nodes.len()) == (self.marker_bytes(), 0, 1)
     }
