@@ -181,7 +181,7 @@ def test_a_wrong_workload_file_is_refused_by_line_and_key(
         (("--fs", "jffs2,jffs2", "--workload", "w"), ["--fs", "twice"]),
         (("--fs", "jffs2"), ["--workload"]),
         (("--fs", "jffs2", "--workload", "no.toml"), ["no.toml", "workloads/compare"]),
-        (("--fs", "jffs2", "--ftl", "bast"), ["--ftl", "on the chip itself", "nilfs2"]),
+        (("--fs", "jffs2", "--ftl", "bast"), ["--ftl", "none of jffs2", "nilfs2"]),
         (
             ("--ftl", "bast", "--scheduler", "noop"),
             ["--scheduler", "name file systems", "leave out"],

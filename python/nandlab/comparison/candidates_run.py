@@ -124,9 +124,8 @@ def _candidates(asked: Asked) -> Candidates:
     )
     if candidates.file_systems and candidates.layers and not candidates.on_cards:
         raise NandlabError(
-            f"--ftl: {', '.join(candidates.file_systems)} on no block device: works on the chip "
-            "itself; a translation layer goes under "
-            f"{' or '.join(sorted(on_block_device()))}"
+            f"--ftl: none of {', '.join(candidates.file_systems)} stands on a block device; a "
+            f"translation layer goes under {' or '.join(sorted(on_block_device()))}"
         )
     return candidates
 
