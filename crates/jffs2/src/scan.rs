@@ -279,9 +279,9 @@ impl Engine {
     }
 
     /// A block without spare area that begins blank is taken to be blank, as `jffs2_scan_eraseblock` does.
-    /// Tools look at all of it: the size of the blocks in an image may be smaller than they suppose.
+    /// Pages of an image without spare areas are read to their end: its blocks may be smaller than supposed.
     fn ends_scans_early(&self) -> bool {
-        self.is_in_band() && self.flash.takes_time()
+        matches!(self.flash, Flash::Ram(_))
     }
 
     /// A block begins at `offset`, and its mark is all that was found in it: what was read of it is taken
