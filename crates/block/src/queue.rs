@@ -8,7 +8,7 @@ use crate::plug::{PLUG_REQUESTS_MAX, Plugged};
 use crate::{
     Behind, Bytes, Grant, Life, Observer, Part, Plug, PoolRules, RequestPool, ServedDevice,
 };
-use device::{BlockDevice, Command, DeviceError, DeviceStatistics, FlashState, Operation};
+use device::{BlockDevice, Command, DeviceError, DeviceFlash, DeviceStatistics, Operation};
 use sched::{Bio, Direction, Elevator, MergeSide, RequestId};
 use sim::{Completion, Sim, Timer, WaitQueue};
 use std::cell::{Cell, Ref, RefCell};
@@ -267,9 +267,9 @@ impl RequestQueue {
     }
 
     /// The flash of the device; none if there is none, or if a thread serves the queue.
-    pub fn flash_state(&self) -> Option<FlashState> {
+    pub fn flash(&self) -> Option<DeviceFlash> {
         match &self.0.state.borrow().device {
-            Device::Timed(device) => device.flash_state(),
+            Device::Timed(device) => device.flash(),
             Device::Served { .. } => None,
         }
     }

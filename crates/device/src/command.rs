@@ -145,7 +145,7 @@ pub enum DeviceError {
 
 /// The flash of a device, all dies together, and what its controller keeps in memory for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlashState {
+pub struct DeviceFlash {
     /// Bytes of what one operation moves: a page of every plane of a die.
     pub page_bytes: u64,
     /// Bytes of what one operation erases: a block of every plane of a die.

@@ -22,7 +22,7 @@ use crate::die::{Dies, InFlight};
 use crate::spec::{DeviceSpec, FlashSpec, HostSpec, SpecError};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
 use crate::{
-    Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics, FlashState,
+    Activity, BlockDevice, Command, Completion, DeviceError, DeviceFlash, DeviceStatistics,
     Operation, SECTOR_BYTES,
 };
 use ftl::{Ftl, FtlError, PageWork, Settings, Value, Work, find_ftl};
@@ -636,13 +636,13 @@ impl BlockDevice for FlashDevice {
         statistics
     }
 
-    fn flash_state(&self) -> Option<FlashState> {
+    fn flash(&self) -> Option<DeviceFlash> {
         let chip = self.dies.all.first()?.layer.0.flash().chip();
         let geometry = chip.geometry();
         let page_bytes = u64::from(geometry.page_data_bytes);
         let erase_counts = self.layers().flat_map(|layer| layer.flash().chip().erase_counts());
         let tables_bytes: u64 = self.layers().map(Ftl::ram_bytes).sum();
-        Some(FlashState {
+        Some(DeviceFlash {
             page_bytes,
             block_bytes: page_bytes * u64::from(geometry.pages_per_block),
             erase_cycles_max: chip.errors().erase_cycles_max,

@@ -21,7 +21,7 @@ mod timeline;
 
 pub use build::build;
 pub use command::{
-    Activity, ActivityKind, Command, Completion, DeviceError, DeviceStatistics, FlashState,
+    Activity, ActivityKind, Command, Completion, DeviceError, DeviceFlash, DeviceStatistics,
     Operation, SECTOR_BYTES,
 };
 pub use constant::ConstantDevice;
@@ -72,7 +72,7 @@ pub trait BlockDevice: Send {
     fn statistics(&self) -> DeviceStatistics;
 
     /// The flash behind the interface; none of a device without any.
-    fn flash_state(&self) -> Option<FlashState> {
+    fn flash(&self) -> Option<DeviceFlash> {
         None
     }
 

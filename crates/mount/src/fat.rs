@@ -145,7 +145,7 @@ async fn is_blank(path: &BlockPath) -> Result<bool, MountError> {
 async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSystem, MountError> {
     let options = parse(request, machine)?;
     let path = machine.block_path(&request.block, BLOCK_BYTES)?;
-    if !options.is_read_only && is_blank(&path).await? {
+    if request.formats_blank && !options.is_read_only && is_blank(&path).await? {
         let volume_id = FormatOptions::default().volume_id ^ request.seed as u32;
         let new = FormatOptions { volume_id, ..FormatOptions::default() };
         format(&path, &new).await.map_err(medium)?;

@@ -120,7 +120,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
         device: request.block.device.name().into(),
         reason: error.to_string(),
     })?;
-    if !options.is_read_only && is_blank(&path).await? {
+    if request.formats_blank && !options.is_read_only && is_blank(&path).await? {
         format(&path, block_bytes, driver.size_bytes).await?;
     }
     let (sim, cpus) = (&machine.sim, machine.cpus.clone());

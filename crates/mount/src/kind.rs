@@ -71,6 +71,9 @@ pub struct MountRequest {
     pub has_background: bool,
     /// The medium is written at intervals (`dirty_writeback_centisecs` is not as good as never).
     pub has_write_back: bool,
+    /// A block device that is blank where its file system would begin is formatted first. A kernel refuses it:
+    /// what a power cut left is not to be.
+    pub formats_blank: bool,
     /// Seed of what the kernel takes from its clock.
     pub seed: u64,
     /// How the device is attached, for file systems over UBI.
@@ -105,6 +108,7 @@ impl Default for MountRequest {
             options: Vec::new(),
             has_background: true,
             has_write_back: true,
+            formats_blank: true,
             seed: 0,
             ubi: UbiRequest::default(),
             block: BlockRequest::default(),

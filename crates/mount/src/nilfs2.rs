@@ -126,7 +126,7 @@ async fn format(path: &BlockPath, request: &MountRequest, now_s: u64) -> Result<
 async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSystem, MountError> {
     let (options, cleaner) = parse(request, machine)?;
     let path = machine.block_path(&request.block, BLOCK_BYTES)?;
-    if !options.is_read_only && is_blank(&path).await? {
+    if request.formats_blank && !options.is_read_only && is_blank(&path).await? {
         format(&path, request, options.epoch_s).await?;
     }
     let under = Rc::new(path.clone());

@@ -211,3 +211,18 @@ fn a_card_takes_its_own_time_and_serves_raw_nand_to_nobody() {
     assert_eq!(told, format!("block device `{CARD}`: {reason}"));
     assert!(elapsed_ns > 1_000_000 && written_sectors > 100 && !is_mtdblock);
 }
+
+#[test]
+fn what_a_cut_left_blank_is_not_formatted_anew() {
+    for (name, device) in [("fat", "mtdblock"), ("nilfs2", "mtdblock"), ("jffs2-block2mtd", CARD)] {
+        let outcome = run(chip(), &driver(), 1, async move |machine| {
+            let kind = find_kind(name).expect("in the table");
+            let asked = MountRequest { formats_blank: false, ..request(device) };
+            let refused = machine.mount(kind, &asked).await.err().map(|error| error.to_string());
+            (refused, machine.mount(kind, &request(device)).await.is_ok())
+        });
+        let (refused, is_mounted) = outcome.value.expect("no power cut");
+        assert!(refused.is_some_and(|reason| reason.contains(name)), "{name}");
+        assert!(is_mounted, "{name}: it is formatted where that is asked for");
+    }
+}

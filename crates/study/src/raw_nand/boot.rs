@@ -4,7 +4,7 @@ use super::plan::RawNandRun;
 use crate::StudyError;
 use crate::results::Metric;
 use board::{Board, Costs, RawNand, Work};
-use mount::{AnyFileSystem, Driver, Machine, MountError, MountRequest, Mounted};
+use mount::{AnyFileSystem, BlockDeviceChoice, Driver, Machine, MountError, MountRequest, Mounted};
 use nand::{Counters, Torn};
 use posix::{Caller, Errno};
 use random::Stream;
@@ -22,6 +22,8 @@ impl RawNandRun {
         MountRequest {
             profile: Some(self.host.profile.to_owned()),
             options: self.mount_options.clone(),
+            // A chip was formatted when it was prepared; a device of its own comes as it is delivered.
+            formats_blank: self.block.device != BlockDeviceChoice::MtdBlock,
             seed,
             block: self.block.clone(),
             ..MountRequest::default()

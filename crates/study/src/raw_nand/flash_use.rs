@@ -4,7 +4,7 @@
 use super::plan::RawNandRun;
 use crate::results::Metric;
 use crate::time_parts::time_parts;
-use device::{DeviceStatistics, FlashState};
+use device::{DeviceFlash, DeviceStatistics};
 use mount::{AnyFileSystem, Machine};
 use nand::Counters;
 
@@ -13,7 +13,7 @@ pub(super) struct FlashUse {
     /// Operations.
     pub(super) counters: Counters,
     /// Sizes, erases of each block and memory of a controller; none of a device without flash.
-    pub(super) state: Option<FlashState>,
+    pub(super) state: Option<DeviceFlash>,
     /// What a block device did from its beginning to each of the moments; none on the machine's chip.
     device: Option<[DeviceStatistics; 2]>,
 }
@@ -21,7 +21,7 @@ pub(super) struct FlashUse {
 /// A moment.
 pub(super) struct FlashMoment {
     counters: Counters,
-    state: Option<FlashState>,
+    state: Option<DeviceFlash>,
     device: Option<DeviceStatistics>,
 }
 
@@ -30,14 +30,14 @@ impl FlashMoment {
     pub(super) fn now(machine: &Machine, plan: &RawNandRun, file_system: &AnyFileSystem) -> Self {
         let queue = file_system.block_path().map(mount::BlockPath::queue);
         if let Some((queue, device)) = queue.and_then(|queue| Some((queue, queue.statistics()?))) {
-            let (counters, state) = (device.chip, queue.flash_state());
+            let (counters, state) = (device.chip, queue.flash());
             return Self { counters, state, device: Some(device) };
         }
         let geometry = machine.mtd.geometry();
         let page_bytes = u64::from(geometry.page_data_bytes);
         let (counters, erase_counts) =
             machine.mtd.with_chip(|chip| (chip.counters(), chip.erase_counts().to_vec()));
-        let state = FlashState {
+        let state = DeviceFlash {
             page_bytes,
             block_bytes: page_bytes * u64::from(geometry.pages_per_block),
             erase_cycles_max: plan.host.part.errors.erase_cycles_max,
@@ -52,7 +52,7 @@ impl FlashMoment {
         let state = later.state.zip(self.state).map(|(now, before)| {
             let counts = now.erase_counts.iter().zip(&before.erase_counts);
             let erase_counts = counts.map(|(now, before)| now - before).collect();
-            FlashState { erase_counts, ..now }
+            DeviceFlash { erase_counts, ..now }
         });
         let device = self.device.zip(later.device).map(<[DeviceStatistics; 2]>::from);
         FlashUse { counters: later.counters - self.counters, state, device }

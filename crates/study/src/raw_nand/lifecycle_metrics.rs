@@ -3,7 +3,7 @@
 use super::flash_use::FlashUse;
 use super::plan::RawNandRun;
 use crate::results::Metric;
-use device::FlashState;
+use device::DeviceFlash;
 use vfs::{Call, CallKind};
 use workload::Latencies;
 
@@ -119,7 +119,7 @@ fn latency_metrics(name: &str, latencies: &Latencies) -> Vec<Metric> {
 /// Levelled, every block is erased as often as its part allows: all bytes of the flash times its cycles,
 /// divided by the write amplification. Where nothing levels wear, the block that was erased most decides:
 /// bytes written times cycles divided by its erases beyond the first, which every block that is written has.
-fn wear_metrics(flash: &FlashState, work: &Work, levels_wear: bool) -> Vec<Metric> {
+fn wear_metrics(flash: &DeviceFlash, work: &Work, levels_wear: bool) -> Vec<Metric> {
     let erase_counts = &flash.erase_counts;
     let hottest = erase_counts.iter().copied().max().unwrap_or(0);
     let erases: u64 = erase_counts.iter().copied().map(u64::from).sum();
