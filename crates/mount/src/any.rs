@@ -3,10 +3,11 @@
 use crate::{BlockPath, FatMount, Jffs2Mount, Nilfs2Mount, UbifsMount};
 use fs::PageCache;
 use posix::{
-    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber,
-    Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
+    Attributes, CachedPages, Caller, Changes, DirectoryEntry, DynFileSystem, Errno, FileSystem,
+    InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
 };
 use std::ops::Range;
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use yaffs2::Yaffs2;
 
@@ -24,30 +25,8 @@ pub enum AnyFileSystem {
     Yaffs2(Rc<Yaffs2>),
 }
 
-/// The same call on whatever kind it is.
-macro_rules! on_each {
-    ($self:ident, $fs:ident => $call:expr) => {
-        match $self {
-            AnyFileSystem::Fat(mount) => {
-                let $fs = &mount.file_system;
-                $call
-            }
-            AnyFileSystem::Jffs2(mount) => {
-                let $fs = &mount.file_system;
-                $call
-            }
-            AnyFileSystem::Nilfs2(mount) => {
-                let $fs = &mount.file_system;
-                $call
-            }
-            AnyFileSystem::Ubifs(mount) => {
-                let $fs = &mount.file_system;
-                $call
-            }
-            AnyFileSystem::Yaffs2($fs) => $call,
-        }
-    };
-}
+/// A call under way that is compiled in this crate once, and not again wherever it is awaited.
+pub(crate) type Call<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 impl AnyFileSystem {
     /// Files go through a kernel's caches of names and pages; not those of a library.
@@ -95,6 +74,19 @@ impl AnyFileSystem {
         }
     }
 
+    /// The file system itself, without what its mount adds to it. Inlined in other crates it would bring
+    /// all five of them along.
+    #[inline(never)]
+    fn any(&self) -> &DynFileSystem<'_> {
+        match self {
+            Self::Fat(mount) => DynFileSystem::from_ref(&mount.file_system),
+            Self::Jffs2(mount) => DynFileSystem::from_ref(&mount.file_system),
+            Self::Nilfs2(mount) => DynFileSystem::from_ref(&mount.file_system),
+            Self::Ubifs(mount) => DynFileSystem::from_ref(&mount.file_system),
+            Self::Yaffs2(fs) => DynFileSystem::from_ref(&**fs),
+        }
+    }
+
     /// What was found wrong with the medium since the mount began, a sentence each.
     pub async fn findings(&self) -> Vec<String> {
         match self {
@@ -116,34 +108,48 @@ impl AnyFileSystem {
     /// # Errors
     /// The first of reading.
     pub async fn check(&self) -> Result<Vec<String>, Errno> {
+        self.checking().await
+    }
+
+    fn checking(&self) -> Call<'_, Result<Vec<String>, Errno>> {
         match self {
-            Self::Fat(mount) => mount.check().await,
-            Self::Jffs2(_) | Self::Yaffs2(_) => Ok(Vec::new()),
-            Self::Nilfs2(mount) => mount.file_system.check().await,
-            Self::Ubifs(mount) => mount.file_system.check().await,
+            Self::Fat(mount) => Box::pin(mount.check()),
+            Self::Jffs2(_) | Self::Yaffs2(_) => Box::pin(async { Ok(Vec::new()) }),
+            Self::Nilfs2(mount) => Box::pin(mount.file_system.check()),
+            Self::Ubifs(mount) => Box::pin(mount.file_system.check()),
+        }
+    }
+
+    fn unmounting(&self) -> Call<'_, Result<(), Errno>> {
+        match self {
+            Self::Fat(mount) => Box::pin(mount.unmount()),
+            Self::Jffs2(mount) => Box::pin(mount.unmount()),
+            Self::Nilfs2(mount) => Box::pin(mount.unmount()),
+            Self::Ubifs(mount) => Box::pin(mount.unmount()),
+            Self::Yaffs2(fs) => Box::pin(fs.unmount()),
         }
     }
 }
 
 impl FileSystem for AnyFileSystem {
     fn root(&self) -> InodeNumber {
-        on_each!(self, fs => fs.root())
+        self.any().root()
     }
 
     async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
-        on_each!(self, fs => fs.lookup(directory, name).await)
+        self.any().lookup(directory, name).await
     }
 
     async fn read_directory(&self, directory: InodeNumber) -> Result<Vec<DirectoryEntry>, Errno> {
-        on_each!(self, fs => fs.read_directory(directory).await)
+        self.any().read_directory(directory).await
     }
 
     async fn attributes(&self, inode: InodeNumber) -> Result<Attributes, Errno> {
-        on_each!(self, fs => fs.attributes(inode).await)
+        self.any().attributes(inode).await
     }
 
     async fn change(&self, caller: &Caller, inode: InodeNumber, to: &Changes) -> Result<(), Errno> {
-        on_each!(self, fs => fs.change(caller, inode, to).await)
+        self.any().change(caller, inode, to).await
     }
 
     async fn make(
@@ -153,7 +159,7 @@ impl FileSystem for AnyFileSystem {
         name: &[u8],
         new: NewInode<'_>,
     ) -> Result<InodeNumber, Errno> {
-        on_each!(self, fs => fs.make(caller, directory, name, new).await)
+        self.any().make(caller, directory, name, new).await
     }
 
     async fn link(
@@ -163,7 +169,7 @@ impl FileSystem for AnyFileSystem {
         directory: InodeNumber,
         name: &[u8],
     ) -> Result<(), Errno> {
-        on_each!(self, fs => fs.link(caller, inode, directory, name).await)
+        self.any().link(caller, inode, directory, name).await
     }
 
     async fn unlink(
@@ -172,7 +178,7 @@ impl FileSystem for AnyFileSystem {
         directory: InodeNumber,
         name: &[u8],
     ) -> Result<(), Errno> {
-        on_each!(self, fs => fs.unlink(caller, directory, name).await)
+        self.any().unlink(caller, directory, name).await
     }
 
     async fn rename(
@@ -181,11 +187,11 @@ impl FileSystem for AnyFileSystem {
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
     ) -> Result<(), Errno> {
-        on_each!(self, fs => fs.rename(caller, from, to).await)
+        self.any().rename(caller, from, to).await
     }
 
     async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {
-        on_each!(self, fs => fs.read_link(inode).await)
+        self.any().read_link(inode).await
     }
 
     async fn read_page(
@@ -194,11 +200,11 @@ impl FileSystem for AnyFileSystem {
         page: u64,
         into: &mut [u8; PAGE_BYTES],
     ) -> Result<(), Errno> {
-        on_each!(self, fs => fs.read_page(inode, page, into).await)
+        self.any().read_page(inode, page, into).await
     }
 
     fn pages_at_once(&self) -> u64 {
-        on_each!(self, fs => fs.pages_at_once())
+        self.any().pages_at_once()
     }
 
     async fn write_pages(
@@ -207,7 +213,7 @@ impl FileSystem for AnyFileSystem {
         inode: InodeNumber,
         run: PageRun<'_>,
     ) -> Result<(), Errno> {
-        on_each!(self, fs => fs.write_pages(caller, inode, run).await)
+        self.any().write_pages(caller, inode, run).await
     }
 
     async fn read_pages(
@@ -216,7 +222,7 @@ impl FileSystem for AnyFileSystem {
         first: u64,
         into: &mut [[u8; PAGE_BYTES]],
     ) -> Result<(), Errno> {
-        on_each!(self, fs => fs.read_pages(inode, first, into).await)
+        self.any().read_pages(inode, first, into).await
     }
 
     async fn write_page(
@@ -227,15 +233,15 @@ impl FileSystem for AnyFileSystem {
         bytes: &[u8; PAGE_BYTES],
         part: Range<usize>,
     ) -> Result<(), Errno> {
-        on_each!(self, fs => fs.write_page(caller, inode, page, bytes, part).await)
+        self.any().write_page(caller, inode, page, bytes, part).await
     }
 
     fn writes_back(&self) -> bool {
-        on_each!(self, fs => fs.writes_back())
+        self.any().writes_back()
     }
 
     fn is_synchronous(&self) -> bool {
-        on_each!(self, fs => fs.is_synchronous())
+        self.any().is_synchronous()
     }
 
     async fn begin_write(
@@ -246,7 +252,7 @@ impl FileSystem for AnyFileSystem {
         part: Range<usize>,
         is_cached: bool,
     ) -> Result<bool, Errno> {
-        on_each!(self, fs => fs.begin_write(caller, inode, page, part, is_cached).await)
+        self.any().begin_write(caller, inode, page, part, is_cached).await
     }
 
     async fn end_write(
@@ -256,23 +262,23 @@ impl FileSystem for AnyFileSystem {
         page: u64,
         part: Range<usize>,
     ) -> Result<(), Errno> {
-        on_each!(self, fs => fs.end_write(caller, inode, page, part).await)
+        self.any().end_write(caller, inode, page, part).await
     }
 
     fn dirty_inodes(&self) -> Vec<InodeNumber> {
-        on_each!(self, fs => fs.dirty_inodes())
+        self.any().dirty_inodes()
     }
 
     async fn write_inode(&self, inode: InodeNumber) -> Result<(), Errno> {
-        on_each!(self, fs => fs.write_inode(inode).await)
+        self.any().write_inode(inode).await
     }
 
     async fn list_attributes(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno> {
-        on_each!(self, fs => fs.list_attributes(inode).await)
+        self.any().list_attributes(inode).await
     }
 
     async fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        on_each!(self, fs => fs.extended_attribute(inode, name).await)
+        self.any().extended_attribute(inode, name).await
     }
 
     async fn set_extended_attribute(
@@ -282,55 +288,47 @@ impl FileSystem for AnyFileSystem {
         name: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), Errno> {
-        on_each!(self, fs => fs.set_extended_attribute(caller, inode, name, value).await)
+        self.any().set_extended_attribute(caller, inode, name, value).await
     }
 
     async fn forget(&self, inode: InodeNumber) -> Result<(), Errno> {
-        on_each!(self, fs => fs.forget(inode).await)
+        self.any().forget(inode).await
     }
 
     async fn flush(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
-        on_each!(self, fs => fs.flush(caller, inode).await)
+        self.any().flush(caller, inode).await
     }
 
     async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
-        on_each!(self, fs => fs.fsync(caller, inode).await)
+        self.any().fsync(caller, inode).await
     }
 
     async fn sync(&self) -> Result<(), Errno> {
-        on_each!(self, fs => fs.sync().await)
+        self.any().sync().await
     }
 
     async fn shrink(&self) -> u64 {
         match self {
             Self::Fat(mount) => mount.shrink(),
             Self::Jffs2(mount) => mount.shrink(),
-            Self::Nilfs2(mount) => mount.file_system.shrink().await,
-            Self::Ubifs(mount) => FileSystem::shrink(&mount.file_system).await,
-            Self::Yaffs2(fs) => fs.shrink().await,
+            Self::Nilfs2(_) | Self::Ubifs(_) | Self::Yaffs2(_) => self.any().shrink().await,
         }
     }
 
     async fn unmount(&self) -> Result<(), Errno> {
-        match self {
-            Self::Fat(mount) => mount.unmount().await,
-            Self::Jffs2(mount) => mount.unmount().await,
-            Self::Nilfs2(mount) => mount.unmount().await,
-            Self::Ubifs(mount) => mount.unmount().await,
-            Self::Yaffs2(fs) => fs.unmount().await,
-        }
+        self.unmounting().await
     }
 
     fn use_cached_pages(&self, pages: Weak<dyn CachedPages>) {
-        on_each!(self, fs => fs.use_cached_pages(pages));
+        self.any().use_cached_pages(pages);
     }
 
     fn reads_ahead(&self) -> bool {
-        on_each!(self, fs => fs.reads_ahead())
+        self.any().reads_ahead()
     }
 
     fn space(&self) -> SpaceUse {
-        on_each!(self, fs => fs.space())
+        self.any().space()
     }
 
     fn memory(&self) -> Memory {

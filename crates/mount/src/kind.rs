@@ -1,8 +1,8 @@
 //! The table of file systems, and what a mount is asked for.
 
+use crate::any::Call;
 use crate::{AnyFileSystem, BlockDeviceChoice, BlockRequest, MTDBLOCK, Machine};
 use posix::Errno;
-use std::pin::Pin;
 use thiserror::Error;
 
 /// Why nothing was mounted.
@@ -129,8 +129,7 @@ impl MountRequest {
 }
 
 /// A mount under way.
-pub(crate) type Mounting<'a> =
-    Pin<Box<dyn Future<Output = Result<AnyFileSystem, MountError>> + 'a>>;
+pub(crate) type Mounting<'a> = Call<'a, Result<AnyFileSystem, MountError>>;
 
 /// A file system.
 #[derive(Debug)]
@@ -150,8 +149,9 @@ pub struct Kind {
     pub(crate) mount: for<'a> fn(&'a Machine, &'a MountRequest) -> Mounting<'a>,
 }
 
-/// All file systems, sorted by name.
-pub const KINDS: &[Kind] = &[
+/// All file systems, sorted by name. A constant would be compiled again, with all that it mounts, in every
+/// crate that asks for it.
+pub static KINDS: &[Kind] = &[
     crate::fat::KIND,
     crate::jffs2::KIND,
     crate::jffs2_block2mtd::KIND,

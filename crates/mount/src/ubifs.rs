@@ -1,5 +1,6 @@
 //! UBIFS over UBI in the table of file systems.
 
+use crate::any::Call;
 use crate::kind::{Kind, MountError, MountRequest, UbiRequest, unknown_option};
 use crate::{AnyFileSystem, MTDBLOCK, Machine, Mounted};
 use posix::{Errno, FileSystem, Memory};
@@ -79,8 +80,7 @@ impl Machine {
         new: NewFileSystem,
     ) -> Result<Mounted, MountError> {
         let options = MountOptions { new, ..parse(request, self)? };
-        let volume = Volume::Memory(volume);
-        let mounted = Ubifs::mount(&self.sim, self.cpus.clone(), volume, options).await;
+        let mounted = mounting(self, Volume::Memory(volume), options).await;
         let file_system = mounted.map_err(|error| medium(error.to_string()))?;
         let mount = UbifsMount { file_system, ubi: None, is_attached_here: false };
         Ok(self.mounted(AnyFileSystem::Ubifs(mount), request.has_write_back))
@@ -101,9 +101,7 @@ impl Machine {
         request: &UbiRequest,
     ) -> Result<(), MountError> {
         let header_offset = request.chosen_header_offset();
-        let options = FormatOptions { image_sequence, header_offset, keeps_counters: true };
-        let formatted = Ubi::format(&self.sim, self.cpus.clone(), self.mtd.clone(), &options);
-        formatted.await.map_err(|error| medium(format!("UBI: {error}")))
+        format(self, FormatOptions { image_sequence, header_offset, keeps_counters: true }).await
     }
 
     /// Makes a volume of all blocks that are free on the device that is attached (`ubimkvol -m`).
@@ -124,7 +122,30 @@ impl Machine {
     }
 }
 
-async fn attach(machine: &Machine, request: &MountRequest) -> Result<Rc<Ubi>, MountError> {
+fn format(machine: &Machine, options: FormatOptions) -> Call<'_, Result<(), MountError>> {
+    let (sim, cpus, mtd) = (&machine.sim, machine.cpus.clone(), machine.mtd.clone());
+    Box::pin(async move {
+        let formatted = Ubi::format(sim, cpus, mtd, &options).await;
+        formatted.map_err(|error| medium(format!("UBI: {error}")))
+    })
+}
+
+fn mounting(
+    machine: &Machine,
+    volume: Volume,
+    options: MountOptions,
+) -> Call<'_, Result<Ubifs, ubifs::MountError>> {
+    Box::pin(Ubifs::mount(&machine.sim, machine.cpus.clone(), volume, options))
+}
+
+fn attach<'a>(
+    machine: &'a Machine,
+    request: &'a MountRequest,
+) -> Call<'a, Result<Rc<Ubi>, MountError>> {
+    Box::pin(attach_device(machine, request))
+}
+
+async fn attach_device(machine: &Machine, request: &MountRequest) -> Result<Rc<Ubi>, MountError> {
     let name = KIND.profile(request.profile.as_deref())?;
     let profile = ubi::find_profile(name).expect("the table is tested");
     let options = AttachOptions {
@@ -235,8 +256,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
     };
     let mounted = match open(&ubi, request).await {
         Ok(volume) => {
-            let volume = Volume::Ubi(volume);
-            let mounted = Ubifs::mount(&machine.sim, machine.cpus.clone(), volume, options).await;
+            let mounted = mounting(machine, Volume::Ubi(volume), options).await;
             mounted.map_err(|error| medium(error.to_string()))
         }
         Err(error) => Err(error),

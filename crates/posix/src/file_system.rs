@@ -96,6 +96,10 @@ pub struct PageRun<'a> {
 /// (`i_mutex`), never asks for pages of an inode it has forgotten, and calls [`FileSystem::forget`]
 /// when the last user of an inode is gone. Source of the shape: `include/linux/fs.h`
 /// (`inode_operations`, `address_space_operations`, `super_operations`) of Linux 2.6.29.
+///
+/// `DynFileSystem` stands for one that is not known where it is used; each of its calls allocates a future.
+#[dynosaur::dynosaur(pub DynFileSystem = dyn(box) FileSystem)]
+#[allow(unreachable_pub, reason = "the attribute names the trait a second time, within itself")]
 #[allow(async_fn_in_trait, reason = "one thread: no future needs to be Send")]
 pub trait FileSystem {
     /// The inode of the root directory.

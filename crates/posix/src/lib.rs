@@ -11,7 +11,8 @@ mod file_system;
 pub use attributes::{Attributes, Changes, FileType, SpaceUse, Time};
 pub use errno::Errno;
 pub use file_system::{
-    CachedPages, Caller, DirectoryEntry, FileSystem, InodeNumber, Memory, NewInode, PageRun,
+    CachedPages, Caller, DirectoryEntry, DynFileSystem, FileSystem, InodeNumber, Memory, NewInode,
+    PageRun,
 };
 
 /// Bytes of a page of the host's memory: the unit in which file data is read and written.
