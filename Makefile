@@ -72,7 +72,8 @@ coverage-python: build ## Lines of the Python package that its tests reach
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term --cov-report=html:$(OUT)/coverage/python \
 		--cov-fail-under=$(COVERED_PERCENT) $(or $(TESTS),python/tests)
 
-# The build is one of its own, under target/llvm-cov-target. TESTS narrows it, as in TESTS='-p jffs2'.
+# The build is one of its own, under target/llvm-cov-target, and counting slows the tests down: forty minutes on two
+# processors. TESTS narrows it, as in TESTS='-p jffs2'.
 coverage-rust: target/tools/bin/cargo-llvm-cov ## Lines of the Rust workspace that its tests reach
 	rustup component add llvm-tools
 	mkdir -p $(OUT)/coverage

@@ -99,9 +99,7 @@ impl AnyFileSystem {
             }
         }
     }
-}
 
-impl AnyFileSystem {
     /// Reads everything and tells what contradicts itself, a sentence each; only FAT, NILFS2 and UBIFS
     /// keep enough twice for that.
     ///

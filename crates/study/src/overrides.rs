@@ -3,7 +3,8 @@
 use crate::StudyError;
 use ftl::Value;
 
-/// Sets `a.b.c=value` in a table; lists take values separated by commas.
+/// Sets `a.b.c=value` in a table; lists take values separated by commas. What begins as a list, a table or
+/// quoted text of TOML is read as that.
 pub(crate) fn apply_override(table: &mut toml::Table, given: &str) -> Result<(), StudyError> {
     let wrong = |reason: &str| StudyError::Study {
         place: format!("--set {given}"),
@@ -25,10 +26,17 @@ pub(crate) fn apply_override(table: &mut toml::Table, given: &str) -> Result<(),
             .as_table_mut()
             .ok_or_else(|| wrong("part of the key names a value, not a table"))?;
     }
-    let value = if matches!(place.get(last), Some(toml::Value::Array(_))) {
+    let text = text.trim();
+    let value = if text.starts_with(['[', '{', '"', '\'']) {
+        let line = format!("value={text}").parse::<toml::Table>().ok();
+        line.and_then(|mut line| if line.len() == 1 { line.remove("value") } else { None })
+            .ok_or_else(|| {
+                wrong("what is set begins as TOML and is none; look at its brackets and quotes")
+            })?
+    } else if matches!(place.get(last), Some(toml::Value::Array(_))) {
         toml::Value::Array(text.split(',').map(|item| scalar(item.trim())).collect())
     } else {
-        scalar(text.trim())
+        scalar(text)
     };
     place.insert(last.to_owned(), value);
     Ok(())

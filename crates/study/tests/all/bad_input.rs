@@ -284,6 +284,8 @@ fn overrides_are_checked_as_the_file_is() {
         ("axes.ftl=page,pagee", "did you mean `page`?"),
         ("axes.ftl=", "unknown translation layer"),
         ("workload.kind=5", "expected a string"),
+        ("axes.ftl=[\"bast\"", "begins as TOML and is none"),
+        ("axes.ftl=[\"bast\"]\nrepeats = 2", "begins as TOML and is none"),
     ];
     for (given, message) in cases {
         let error = load(given).err().unwrap_or_else(|| panic!("accepted: {given}")).to_string();
@@ -291,6 +293,12 @@ fn overrides_are_checked_as_the_file_is() {
         assert!(error.contains(message) || given == "axes.ftl=", "{given}: {error}");
     }
     assert_eq!(load("axes.ftl=bast, dftl").unwrap().runs().unwrap().len(), 2);
+    assert_eq!(load("axes.ftl=['bast', 'dftl', 'page']").unwrap().runs().unwrap().len(), 3);
+    let also = "also=[{axes = {ftl = ['dftl', 'bast']}}]";
+    assert_eq!(
+        load(also).unwrap().runs().unwrap().len(),
+        load("also=[]").unwrap().runs().unwrap().len() + 2
+    );
     assert_eq!(load("settings.default.page.low_water=2").unwrap().runs().unwrap().len(), 1);
 }
 
