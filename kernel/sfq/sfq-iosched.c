@@ -11,8 +11,14 @@
  *   and one of writes. Each request is also in the order of its expiry.
  * - The selected queue is visited for up to visit_requests requests: reads up
  *   to visit_reads, then writes up to visit_writes, then whatever fill admits.
- *   The next process queue in the order of their creation is selected then, but
- *   the asynchronous queue after every sync_visits process queues.
+ *   The next process queue in the round is selected then, but the asynchronous
+ *   queue after every sync_visits process queues.
+ * - The round holds the process queues that have requests; the one at its front
+ *   is selected. A queue that becomes busy is put at its end, however old its
+ *   process is, and so is one that has requests left when its visit is over.
+ *   Hence a queue waits for at most one visit to each of those that were in the
+ *   round when it got its place. In the order of creation new processes would
+ *   always lie ahead of the place that is reached, and an old one would starve.
  * - At each multiple of starvation_check milliseconds, counted from when the
  *   scheduler was selected, requests that have expired go to the dispatch list,
  *   which is served before any visit. The check is made by the first operation
@@ -59,9 +65,11 @@ static const char * const sfq_fill_names[] = {
 /* Requests of one process, or all asynchronous ones. */
 struct sfq_queue {
 	struct list_head fifo[SFQ_DIRECTIONS];
-	/* Order of creation, by which the busy queues are visited. */
-	u64 serial;
-	struct rb_node busy;
+	/*
+	 * Its place in the round; empty while it has no requests, and always
+	 * for the asynchronous queue.
+	 */
+	struct list_head turn;
 	struct list_head all;
 	struct hlist_node hash;
 	/* The thread group; NULL for the asynchronous queue. */
@@ -95,15 +103,15 @@ struct sfq_data {
 	struct sfq_queue async;
 	struct list_head all_queues;
 	DECLARE_HASHTABLE(by_pid, SFQ_HASH_BITS);
-	/* Process queues that have requests, by serial. */
-	struct rb_root_cached busy;
-	u64 last_serial;
+	/*
+	 * Process queues that have requests, in the order of their visits: all
+	 * of them and no others, so that sync_len tells whether there is one.
+	 */
+	struct list_head round;
 	unsigned int sync_len;
 	unsigned int async_len;
 
-	/* The process queue selected last; it may be gone. */
-	u64 pointer;
-	/* The queue that is visited, unless it is gone. */
+	/* The queue that is visited, unless it is gone; it may be empty. */
 	struct sfq_queue *visited;
 	unsigned int taken[SFQ_DIRECTIONS];
 	/* Visits to process queues since the last one to the async queue. */
@@ -177,18 +185,12 @@ static void sfq_queue_init(struct sfq_queue *sq)
 {
 	INIT_LIST_HEAD(&sq->fifo[SFQ_READ]);
 	INIT_LIST_HEAD(&sq->fifo[SFQ_WRITE]);
-	RB_CLEAR_NODE(&sq->busy);
+	INIT_LIST_HEAD(&sq->turn);
 }
 
 static bool sfq_expires_earlier(struct rb_node *a, const struct rb_node *b)
 {
 	return rb_entry_rq(a)->fifo_time < rb_entry_rq(b)->fifo_time;
-}
-
-static bool sfq_made_earlier(struct rb_node *a, const struct rb_node *b)
-{
-	return rb_entry(a, struct sfq_queue, busy)->serial <
-	       rb_entry(b, struct sfq_queue, busy)->serial;
 }
 
 /* Process queues. */
@@ -220,7 +222,6 @@ static struct sfq_queue *sfq_queue_get(struct sfq_data *sfqd, struct pid *pid)
 		return &sfqd->async;
 	}
 	sfq_queue_init(sq);
-	sq->serial = ++sfqd->last_serial;
 	sq->pid = get_pid(pid);
 	sq->pid_nr = pid_nr(pid);
 	hash_add(sfqd->by_pid, &sq->hash, (unsigned long)pid);
@@ -249,8 +250,8 @@ static bool sfq_queue_orphaned(struct sfq_queue *sq)
 
 static void sfq_queue_idle(struct sfq_data *sfqd, struct sfq_queue *sq)
 {
-	rb_erase_cached(&sq->busy, &sfqd->busy);
-	RB_CLEAR_NODE(&sq->busy);
+	/* With its next request it is as new to the round as any other. */
+	list_del_init(&sq->turn);
 	if (sfq_queue_orphaned(sq))
 		sfq_queue_free(sfqd, sq);
 	else
@@ -455,32 +456,17 @@ static struct request *sfq_visit_next(struct sfq_data *sfqd,
 	}
 }
 
-/* The first busy process queue after the pointer, around the end. */
-static struct sfq_queue *sfq_next_busy(struct sfq_data *sfqd)
-{
-	struct rb_node *node = sfqd->busy.rb_root.rb_node;
-	struct sfq_queue *found = NULL;
-
-	while (node) {
-		struct sfq_queue *sq = rb_entry(node, struct sfq_queue, busy);
-
-		if (sq->serial > sfqd->pointer) {
-			found = sq;
-			node = node->rb_left;
-		} else {
-			node = node->rb_right;
-		}
-	}
-	if (found)
-		return found;
-	return rb_entry(rb_first_cached(&sfqd->busy), struct sfq_queue, busy);
-}
-
 static struct sfq_queue *sfq_select(struct sfq_data *sfqd)
 {
 	bool async_turn = sfqd->since_async >= sfqd->sync_visits;
-	struct sfq_queue *sq;
+	struct sfq_queue *sq = sfqd->visited;
 
+	/*
+	 * The visit is over only now: whatever became busy during it has not
+	 * been served yet and comes before what this queue has left.
+	 */
+	if (sq && !list_empty(&sq->turn))
+		list_move_tail(&sq->turn, &sfqd->round);
 	if (async_turn || !sfqd->sync_len)
 		sfqd->since_async = 0;
 	if (!sfqd->sync_len || (async_turn && sfqd->async_len)) {
@@ -488,10 +474,8 @@ static struct sfq_queue *sfq_select(struct sfq_data *sfqd)
 		return &sfqd->async;
 	}
 	sfqd->since_async++;
-	sq = sfq_next_busy(sfqd);
-	sfqd->pointer = sq->serial;
 	sfqd->counters.visits++;
-	return sq;
+	return list_first_entry(&sfqd->round, struct sfq_queue, turn);
 }
 
 static struct request *sfq_choose(struct sfq_data *sfqd)
@@ -598,8 +582,8 @@ static void sfq_insert_request(struct sfq_data *sfqd, struct request *rq,
 		sfqd->async_len++;
 	} else {
 		sfqd->sync_len++;
-		if (RB_EMPTY_NODE(&sq->busy))
-			rb_add_cached(&sq->busy, &sfqd->busy, sfq_made_earlier);
+		if (list_empty(&sq->turn))
+			list_add_tail(&sq->turn, &sfqd->round);
 	}
 	list_add_tail(&rq->queuelist, &sq->fifo[direction]);
 	rq->fifo_time = now + (u64)sfqd->expire_ms[direction] * NSEC_PER_MSEC;
@@ -770,7 +754,7 @@ static int sfq_init_sched(struct request_queue *q, struct elevator_type *e)
 	INIT_LIST_HEAD(&sfqd->all_queues);
 	sfq_queue_init(&sfqd->async);
 	hash_init(sfqd->by_pid);
-	sfqd->busy = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&sfqd->round);
 	sfqd->by_expiry[SFQ_READ] = RB_ROOT_CACHED;
 	sfqd->by_expiry[SFQ_WRITE] = RB_ROOT_CACHED;
 	INIT_DELAYED_WORK(&sfqd->check, sfq_check_work);
