@@ -216,6 +216,7 @@ static struct sfq_queue *sfq_queue_get(struct sfq_data *sfqd, struct pid *pid)
 
 	if (sq)
 		return sq;
+	/* Under the lock, and memory may be waiting for this very write. */
 	sq = kmem_cache_alloc(sfq_queue_cache, GFP_NOWAIT | __GFP_NOWARN);
 	if (!sq) {
 		sfqd->counters.no_memory++;
@@ -258,6 +259,11 @@ static void sfq_queue_idle(struct sfq_data *sfqd, struct sfq_queue *sq)
 		schedule_delayed_work(&sfqd->sweep, SFQ_SWEEP_INTERVAL);
 }
 
+/*
+ * A queue that runs empty while its process lives is not freed: the process
+ * will most likely be back. Nothing tells a scheduler that a process has gone,
+ * so this looks from time to time while there is an empty queue.
+ */
 static void sfq_sweep(struct work_struct *work)
 {
 	struct sfq_data *sfqd =
@@ -505,8 +511,18 @@ static struct request *sfq_choose(struct sfq_data *sfqd)
 	return rq;
 }
 
-/* Operations of the elevator. */
+/*
+ * Operations of the elevator (struct elevator_mq_ops, block/elevator.h). The
+ * block layer calls them with no lock of its own held; where one says that it
+ * runs under the lock of the scheduler, it is called back from another one.
+ */
 
+/*
+ * Called by blk_mq_rq_ctx_init() (block/blk-mq.c) when a request is allocated,
+ * in the task that issues it: the only place where current is that task for
+ * certain. A plug may hold on to requests that were allocated at once, but they
+ * serve the same task.
+ */
 static void sfq_prepare_request(struct request *rq)
 {
 	rq->elv.priv[0] = NULL;
@@ -515,6 +531,12 @@ static void sfq_prepare_request(struct request *rq)
 		rq->elv.priv[0] = get_pid(task_tgid(current));
 }
 
+/*
+ * Called by blk_mq_finish_request() (block/blk-mq.c) when a request is freed: in
+ * an interrupt, after a merge, or without ever having been inserted. Hence it
+ * does not take the lock, which is not safe in interrupts. elv_register() of
+ * 6.12 (block/elevator.c) refuses a scheduler that has no such operation.
+ */
 static void sfq_finish_request(struct request *rq)
 {
 	struct sfq_data *sfqd = rq->q->elevator->elevator_data;
@@ -600,6 +622,13 @@ static void sfq_insert_request(struct sfq_data *sfqd, struct request *rq,
 		sfq_arm(sfqd, now);
 }
 
+/*
+ * Called with one request or the list of a plug (blk_mq_insert_request() and
+ * blk_mq_flush_plug_list(), block/blk-mq.c; in 6.1 by block/blk-mq-sched.c), and
+ * from blk_mq_requeue_work() with what the driver gave back: in a task, which
+ * need not be the one that issued. A request that was joined with a queued one
+ * is freed after the lock is released, since that may end in finish_request.
+ */
 static void sfq_insert_requests(struct blk_mq_hw_ctx *hctx,
 				struct list_head *list, sfq_insert_flags flags)
 {
@@ -624,6 +653,13 @@ static void sfq_insert_requests(struct blk_mq_hw_ctx *hctx,
 	}
 }
 
+/*
+ * Called by __blk_mq_do_dispatch_sched() (block/blk-mq-sched.c) until it returns
+ * NULL, the driver has no tag left, or nr_requests were taken; for several
+ * hardware queues at once. After NULL with work left, the block layer asks
+ * again only some milliseconds later (BLK_MQ_BUDGET_DELAY), so NULL is returned
+ * with work left only where all of it waits for zones.
+ */
 static struct request *sfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct sfq_data *sfqd = hctx->queue->elevator->elevator_data;
@@ -652,6 +688,10 @@ static struct request *sfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	return rq;
 }
 
+/*
+ * Asked without a lock by blk_mq_hctx_has_pending() (block/blk-mq.c). "No" while
+ * requests are queued would leave them there: nobody runs the queue then.
+ */
 static bool sfq_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	struct sfq_data *sfqd = hctx->queue->elevator->elevator_data;
@@ -660,6 +700,12 @@ static bool sfq_has_work(struct blk_mq_hw_ctx *hctx)
 	       READ_ONCE(sfqd->sync_len) || READ_ONCE(sfqd->async_len);
 }
 
+/*
+ * Called by blk_mq_sched_bio_merge() (block/blk-mq-sched.c) in the submitting
+ * task, before a request is allocated. blk_mq_sched_try_merge() looks through
+ * q->last_merge and the hash of ends, which only the scheduler's lock protects,
+ * and calls sfq_request_merged() and sfq_requests_merged() back under it.
+ */
 static bool sfq_bio_merge(struct request_queue *q, struct bio *bio,
 			  unsigned int nr_segs)
 {
@@ -686,6 +732,10 @@ static bool sfq_bio_merge(struct request_queue *q, struct bio *bio,
 	return merged;
 }
 
+/*
+ * A bio has become a part of @rq (elv_merged_request(), block/elevator.c). The
+ * request keeps its queue, its place there and its expiry.
+ */
 static void sfq_request_merged(struct request_queue *q, struct request *rq,
 			       enum elv_merge type)
 {
@@ -694,7 +744,11 @@ static void sfq_request_merged(struct request_queue *q, struct request *rq,
 	sfqd->merged = rq;
 }
 
-/* @next has become a part of @rq. It is queued, or was about to be. */
+/*
+ * @next has become a part of @rq (elv_merge_requests(), block/elevator.c). It is
+ * queued, or was about to be. The caller frees it, so it must leave its queue,
+ * the order of expiry and the merge caches here.
+ */
 static void sfq_requests_merged(struct request_queue *q, struct request *rq,
 				struct request *next)
 {
@@ -713,6 +767,11 @@ static void sfq_requests_merged(struct request_queue *q, struct request *rq,
 	sfq_unlink(sfqd, next);
 }
 
+/*
+ * Called by elevator_switch() (block/elevator.c) with the queue frozen and
+ * quiesced: no request exists, and none is being dispatched. Only the two works
+ * may still run.
+ */
 static void sfq_exit_sched(struct elevator_queue *e)
 {
 	struct sfq_data *sfqd = e->elevator_data;
@@ -769,7 +828,10 @@ static int sfq_init_sched(struct request_queue *q, struct elevator_type *e)
 	sfqd->expire_ms[SFQ_WRITE] = 5000;
 	sfqd->fill = SFQ_FILL_BOTH;
 
-	/* One set of queues serves all hardware queues. */
+	/*
+	 * One set of queues serves all hardware queues, so that
+	 * blk_mq_run_hw_queues() need run only one of them.
+	 */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 
 	q->elevator = eq;
