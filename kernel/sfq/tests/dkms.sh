@@ -6,7 +6,7 @@
 #
 # Makes a chroot in DIRECTORY, or in a temporary folder, with debootstrap and the mirrors that apt of this
 # machine uses; takes root, 3 GB and some minutes. Ends with the line "dkms: passed", or with a reason
-# and another status than 0. With KEEP=yes the chroot stays.
+# and another status than 0. With KEEP=yes the chroot stays; DIRECTORY.log stays unless all went well.
 set -eu
 
 fail() {
@@ -28,6 +28,7 @@ log=$root.log
 
 clean_up() {
 	umount "$root/proc" 2> /dev/null || true
+	rm -f "$root.install" "$root.refused"
 	[ "${KEEP-}" = yes ] || rm -rf "$root"
 }
 trap clean_up EXIT
@@ -122,4 +123,5 @@ install linux-source-6.12 >> "$log" 2>&1 || fail "apt-get install failed: $(tail
 inside dkms install sfq-iosched/1.0 -k "$without_source" >> "$log" 2>&1 || fail "no module: $(tail -n 5 "$log")"
 inside dkms status
 inside dkms status | grep -q "^sfq-iosched/1.0, $without_source, x86_64: installed" || fail "no module was built"
+rm -f "$log"
 note "passed"
