@@ -39,7 +39,7 @@ lint: $(VENV)/installed ## Formatting, lints and types
 	$(BIN)/ruff format --check python
 	$(BIN)/ruff check python
 	$(BIN)/mypy
-	$(BIN)/shellcheck scripts/*.sh
+	$(BIN)/shellcheck scripts/*.sh kernel/sfq/*.sh kernel/sfq/tests/dkms.sh
 
 format: $(VENV)/installed ## Format all sources
 	cargo fmt --all
@@ -53,7 +53,7 @@ test: build lint ## Run all tests; optional system packages are installed where 
 	NANDLAB_FUZZ_SECONDS=10 PROPTEST_RNG_SEED=1 cargo test --workspace --quiet
 	$(BIN)/python -m pytest -q -ra -n 2 --dist worksteal --durations=30 python/tests
 
-test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, and the full studies
+test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, DKMS in a chroot, and the full studies
 	cargo test --workspace --quiet
 	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test all queueing_theory -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test all damage::fuzz -- --nocapture
@@ -61,6 +61,8 @@ test-long: test ## Also property tests from a seed of their own, long fuzz runs 
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p study --test fuzz -- --nocapture
 	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py \
 		python/tests/test_kernel_mounts_nilfs2.py python/tests/test_kernel_mounts_ubifs.py
+	@# DKMS in a clean Debian, which takes root, the network and some minutes.
+	if [ "$$(id -u)" = 0 ]; then kernel/sfq/tests/dkms.sh; else echo "left out: DKMS in a chroot, which takes root"; fi
 	NANDLAB_WHOLE_STUDIES=1 $(BIN)/python -m pytest -q python/tests/test_study_verdict.py -k whole
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full
 

@@ -11,8 +11,14 @@
  *   and one of writes. Each request is also in the order of its expiry.
  * - The selected queue is visited for up to visit_requests requests: reads up
  *   to visit_reads, then writes up to visit_writes, then whatever fill admits.
- *   The next process queue in the order of their creation is selected then, but
- *   the asynchronous queue after every sync_visits process queues.
+ *   The next process queue in the round is selected then, but the asynchronous
+ *   queue after every sync_visits process queues.
+ * - The round holds the process queues that have requests; the one at its front
+ *   is selected. A queue that becomes busy is put at its end, however old its
+ *   process is, and so is one that has requests left when its visit is over.
+ *   Hence a queue waits for at most one visit to each of those that were in the
+ *   round when it got its place. In the order of creation new processes would
+ *   always lie ahead of the place that is reached, and an old one would starve.
  * - At each multiple of starvation_check milliseconds, counted from when the
  *   scheduler was selected, requests that have expired go to the dispatch list,
  *   which is served before any visit. The check is made by the first operation
@@ -59,9 +65,11 @@ static const char * const sfq_fill_names[] = {
 /* Requests of one process, or all asynchronous ones. */
 struct sfq_queue {
 	struct list_head fifo[SFQ_DIRECTIONS];
-	/* Order of creation, by which the busy queues are visited. */
-	u64 serial;
-	struct rb_node busy;
+	/*
+	 * Its place in the round; empty while it has no requests, and always
+	 * for the asynchronous queue.
+	 */
+	struct list_head turn;
 	struct list_head all;
 	struct hlist_node hash;
 	/* The thread group; NULL for the asynchronous queue. */
@@ -95,15 +103,15 @@ struct sfq_data {
 	struct sfq_queue async;
 	struct list_head all_queues;
 	DECLARE_HASHTABLE(by_pid, SFQ_HASH_BITS);
-	/* Process queues that have requests, by serial. */
-	struct rb_root_cached busy;
-	u64 last_serial;
+	/*
+	 * Process queues that have requests, in the order of their visits: all
+	 * of them and no others, so that sync_len tells whether there is one.
+	 */
+	struct list_head round;
 	unsigned int sync_len;
 	unsigned int async_len;
 
-	/* The process queue selected last; it may be gone. */
-	u64 pointer;
-	/* The queue that is visited, unless it is gone. */
+	/* The queue that is visited, unless it is gone; it may be empty. */
 	struct sfq_queue *visited;
 	unsigned int taken[SFQ_DIRECTIONS];
 	/* Visits to process queues since the last one to the async queue. */
@@ -177,18 +185,12 @@ static void sfq_queue_init(struct sfq_queue *sq)
 {
 	INIT_LIST_HEAD(&sq->fifo[SFQ_READ]);
 	INIT_LIST_HEAD(&sq->fifo[SFQ_WRITE]);
-	RB_CLEAR_NODE(&sq->busy);
+	INIT_LIST_HEAD(&sq->turn);
 }
 
 static bool sfq_expires_earlier(struct rb_node *a, const struct rb_node *b)
 {
 	return rb_entry_rq(a)->fifo_time < rb_entry_rq(b)->fifo_time;
-}
-
-static bool sfq_made_earlier(struct rb_node *a, const struct rb_node *b)
-{
-	return rb_entry(a, struct sfq_queue, busy)->serial <
-	       rb_entry(b, struct sfq_queue, busy)->serial;
 }
 
 /* Process queues. */
@@ -214,13 +216,13 @@ static struct sfq_queue *sfq_queue_get(struct sfq_data *sfqd, struct pid *pid)
 
 	if (sq)
 		return sq;
+	/* Under the lock, and memory may be waiting for this very write. */
 	sq = kmem_cache_alloc(sfq_queue_cache, GFP_NOWAIT | __GFP_NOWARN);
 	if (!sq) {
 		sfqd->counters.no_memory++;
 		return &sfqd->async;
 	}
 	sfq_queue_init(sq);
-	sq->serial = ++sfqd->last_serial;
 	sq->pid = get_pid(pid);
 	sq->pid_nr = pid_nr(pid);
 	hash_add(sfqd->by_pid, &sq->hash, (unsigned long)pid);
@@ -249,14 +251,19 @@ static bool sfq_queue_orphaned(struct sfq_queue *sq)
 
 static void sfq_queue_idle(struct sfq_data *sfqd, struct sfq_queue *sq)
 {
-	rb_erase_cached(&sq->busy, &sfqd->busy);
-	RB_CLEAR_NODE(&sq->busy);
+	/* With its next request it is as new to the round as any other. */
+	list_del_init(&sq->turn);
 	if (sfq_queue_orphaned(sq))
 		sfq_queue_free(sfqd, sq);
 	else
 		schedule_delayed_work(&sfqd->sweep, SFQ_SWEEP_INTERVAL);
 }
 
+/*
+ * A queue that runs empty while its process lives is not freed: the process
+ * will most likely be back. Nothing tells a scheduler that a process has gone,
+ * so this looks from time to time while there is an empty queue.
+ */
 static void sfq_sweep(struct work_struct *work)
 {
 	struct sfq_data *sfqd =
@@ -455,32 +462,17 @@ static struct request *sfq_visit_next(struct sfq_data *sfqd,
 	}
 }
 
-/* The first busy process queue after the pointer, around the end. */
-static struct sfq_queue *sfq_next_busy(struct sfq_data *sfqd)
-{
-	struct rb_node *node = sfqd->busy.rb_root.rb_node;
-	struct sfq_queue *found = NULL;
-
-	while (node) {
-		struct sfq_queue *sq = rb_entry(node, struct sfq_queue, busy);
-
-		if (sq->serial > sfqd->pointer) {
-			found = sq;
-			node = node->rb_left;
-		} else {
-			node = node->rb_right;
-		}
-	}
-	if (found)
-		return found;
-	return rb_entry(rb_first_cached(&sfqd->busy), struct sfq_queue, busy);
-}
-
 static struct sfq_queue *sfq_select(struct sfq_data *sfqd)
 {
 	bool async_turn = sfqd->since_async >= sfqd->sync_visits;
-	struct sfq_queue *sq;
+	struct sfq_queue *sq = sfqd->visited;
 
+	/*
+	 * The visit is over only now: whatever became busy during it has not
+	 * been served yet and comes before what this queue has left.
+	 */
+	if (sq && !list_empty(&sq->turn))
+		list_move_tail(&sq->turn, &sfqd->round);
 	if (async_turn || !sfqd->sync_len)
 		sfqd->since_async = 0;
 	if (!sfqd->sync_len || (async_turn && sfqd->async_len)) {
@@ -488,10 +480,8 @@ static struct sfq_queue *sfq_select(struct sfq_data *sfqd)
 		return &sfqd->async;
 	}
 	sfqd->since_async++;
-	sq = sfq_next_busy(sfqd);
-	sfqd->pointer = sq->serial;
 	sfqd->counters.visits++;
-	return sq;
+	return list_first_entry(&sfqd->round, struct sfq_queue, turn);
 }
 
 static struct request *sfq_choose(struct sfq_data *sfqd)
@@ -521,8 +511,18 @@ static struct request *sfq_choose(struct sfq_data *sfqd)
 	return rq;
 }
 
-/* Operations of the elevator. */
+/*
+ * Operations of the elevator (struct elevator_mq_ops, block/elevator.h). The
+ * block layer calls them with no lock of its own held; where one says that it
+ * runs under the lock of the scheduler, it is called back from another one.
+ */
 
+/*
+ * Called by blk_mq_rq_ctx_init() (block/blk-mq.c) when a request is allocated,
+ * in the task that issues it: the only place where current is that task for
+ * certain. A plug may hold on to requests that were allocated at once, but they
+ * serve the same task.
+ */
 static void sfq_prepare_request(struct request *rq)
 {
 	rq->elv.priv[0] = NULL;
@@ -531,6 +531,12 @@ static void sfq_prepare_request(struct request *rq)
 		rq->elv.priv[0] = get_pid(task_tgid(current));
 }
 
+/*
+ * Called by blk_mq_finish_request() (block/blk-mq.c) when a request is freed: in
+ * an interrupt, after a merge, or without ever having been inserted. Hence it
+ * does not take the lock, which is not safe in interrupts. elv_register() of
+ * 6.12 (block/elevator.c) refuses a scheduler that has no such operation.
+ */
 static void sfq_finish_request(struct request *rq)
 {
 	struct sfq_data *sfqd = rq->q->elevator->elevator_data;
@@ -598,8 +604,8 @@ static void sfq_insert_request(struct sfq_data *sfqd, struct request *rq,
 		sfqd->async_len++;
 	} else {
 		sfqd->sync_len++;
-		if (RB_EMPTY_NODE(&sq->busy))
-			rb_add_cached(&sq->busy, &sfqd->busy, sfq_made_earlier);
+		if (list_empty(&sq->turn))
+			list_add_tail(&sq->turn, &sfqd->round);
 	}
 	list_add_tail(&rq->queuelist, &sq->fifo[direction]);
 	rq->fifo_time = now + (u64)sfqd->expire_ms[direction] * NSEC_PER_MSEC;
@@ -616,6 +622,13 @@ static void sfq_insert_request(struct sfq_data *sfqd, struct request *rq,
 		sfq_arm(sfqd, now);
 }
 
+/*
+ * Called with one request or the list of a plug (blk_mq_insert_request() and
+ * blk_mq_flush_plug_list(), block/blk-mq.c; in 6.1 by block/blk-mq-sched.c), and
+ * from blk_mq_requeue_work() with what the driver gave back: in a task, which
+ * need not be the one that issued. A request that was joined with a queued one
+ * is freed after the lock is released, since that may end in finish_request.
+ */
 static void sfq_insert_requests(struct blk_mq_hw_ctx *hctx,
 				struct list_head *list, sfq_insert_flags flags)
 {
@@ -640,6 +653,13 @@ static void sfq_insert_requests(struct blk_mq_hw_ctx *hctx,
 	}
 }
 
+/*
+ * Called by __blk_mq_do_dispatch_sched() (block/blk-mq-sched.c) until it returns
+ * NULL, the driver has no tag left, or nr_requests were taken; for several
+ * hardware queues at once. After NULL with work left, the block layer asks
+ * again only some milliseconds later (BLK_MQ_BUDGET_DELAY), so NULL is returned
+ * with work left only where all of it waits for zones.
+ */
 static struct request *sfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct sfq_data *sfqd = hctx->queue->elevator->elevator_data;
@@ -668,6 +688,10 @@ static struct request *sfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	return rq;
 }
 
+/*
+ * Asked without a lock by blk_mq_hctx_has_pending() (block/blk-mq.c). "No" while
+ * requests are queued would leave them there: nobody runs the queue then.
+ */
 static bool sfq_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	struct sfq_data *sfqd = hctx->queue->elevator->elevator_data;
@@ -676,6 +700,12 @@ static bool sfq_has_work(struct blk_mq_hw_ctx *hctx)
 	       READ_ONCE(sfqd->sync_len) || READ_ONCE(sfqd->async_len);
 }
 
+/*
+ * Called by blk_mq_sched_bio_merge() (block/blk-mq-sched.c) in the submitting
+ * task, before a request is allocated. blk_mq_sched_try_merge() looks through
+ * q->last_merge and the hash of ends, which only the scheduler's lock protects,
+ * and calls sfq_request_merged() and sfq_requests_merged() back under it.
+ */
 static bool sfq_bio_merge(struct request_queue *q, struct bio *bio,
 			  unsigned int nr_segs)
 {
@@ -702,6 +732,10 @@ static bool sfq_bio_merge(struct request_queue *q, struct bio *bio,
 	return merged;
 }
 
+/*
+ * A bio has become a part of @rq (elv_merged_request(), block/elevator.c). The
+ * request keeps its queue, its place there and its expiry.
+ */
 static void sfq_request_merged(struct request_queue *q, struct request *rq,
 			       enum elv_merge type)
 {
@@ -710,7 +744,11 @@ static void sfq_request_merged(struct request_queue *q, struct request *rq,
 	sfqd->merged = rq;
 }
 
-/* @next has become a part of @rq. It is queued, or was about to be. */
+/*
+ * @next has become a part of @rq (elv_merge_requests(), block/elevator.c). It is
+ * queued, or was about to be. The caller frees it, so it must leave its queue,
+ * the order of expiry and the merge caches here.
+ */
 static void sfq_requests_merged(struct request_queue *q, struct request *rq,
 				struct request *next)
 {
@@ -729,6 +767,11 @@ static void sfq_requests_merged(struct request_queue *q, struct request *rq,
 	sfq_unlink(sfqd, next);
 }
 
+/*
+ * Called by elevator_switch() (block/elevator.c) with the queue frozen and
+ * quiesced: no request exists, and none is being dispatched. Only the two works
+ * may still run.
+ */
 static void sfq_exit_sched(struct elevator_queue *e)
 {
 	struct sfq_data *sfqd = e->elevator_data;
@@ -770,7 +813,7 @@ static int sfq_init_sched(struct request_queue *q, struct elevator_type *e)
 	INIT_LIST_HEAD(&sfqd->all_queues);
 	sfq_queue_init(&sfqd->async);
 	hash_init(sfqd->by_pid);
-	sfqd->busy = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&sfqd->round);
 	sfqd->by_expiry[SFQ_READ] = RB_ROOT_CACHED;
 	sfqd->by_expiry[SFQ_WRITE] = RB_ROOT_CACHED;
 	INIT_DELAYED_WORK(&sfqd->check, sfq_check_work);
@@ -785,7 +828,10 @@ static int sfq_init_sched(struct request_queue *q, struct elevator_type *e)
 	sfqd->expire_ms[SFQ_WRITE] = 5000;
 	sfqd->fill = SFQ_FILL_BOTH;
 
-	/* One set of queues serves all hardware queues. */
+	/*
+	 * One set of queues serves all hardware queues, so that
+	 * blk_mq_run_hw_queues() need run only one of them.
+	 */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 
 	q->elevator = eq;

@@ -57,7 +57,7 @@ def test_commands_work(page: Path, tmp_path: Path) -> None:
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1800,
             check=False,
             env=os.environ,
         )

@@ -19,9 +19,10 @@ def _run(program: str) -> str:
 
 
 def test_import_takes_less_than_100_ms() -> None:
+    # Of the processor: how long it waits for one says nothing of nandlab.
     program = (
-        "import time; start = time.perf_counter(); import nandlab; "
-        "print((time.perf_counter() - start) * 1000)"
+        "import time; start = time.process_time(); import nandlab; "
+        "print((time.process_time() - start) * 1000)"
     )
     assert min(float(_run(program)) for _ in range(3)) < 100
 

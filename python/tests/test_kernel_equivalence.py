@@ -13,21 +13,26 @@ from kernel_lab import (
     SERIES,
     SOURCE,
     kernel_or_skip,
-    load_or_skip,
     modules_or_skip,
     patched_source,
+    program_or_skip,
     run_script,
 )
 
 from nandlab.vm.recordings import (
+    Comparison,
     Recording,
     RecordingError,
-    differences,
+    compare,
     read_trace,
 )
 
 WORKLOADS = 22
 LEAST_QUEUED = 16
+CLOCK_READS_MAX = 0.01
+"""The share of events at which a tick may come between the event and the scheduler's own look at
+the clock. A tick is two million instructions, and a few thousand lie between the two."""
+
 BYTES_OF_A_JOB = 24 << 20
 
 
@@ -119,7 +124,7 @@ def _job(stream: random.Random, kind: str, place: int) -> str:
 
 def record(series: str, modules: dict[str, Path], workloads: list[Workload], out: Path) -> Path:
     """Run the workloads in the machine and return the folder with the traces."""
-    files = {"/load": load_or_skip(out.parent / "load")}
+    files = {"/load": program_or_skip("load", out.parent / "load")}
     out.mkdir(parents=True, exist_ok=True)
     for workload in workloads:
         settings = "".join(f"{name} {value}\n" for name, value in workload.tunables.items())
@@ -154,12 +159,18 @@ def test_kernel_and_simulator_choose_the_same_requests(
     for scheduler in schedulers:
         own = [workload for workload in workloads if workload.scheduler == scheduler]
         recordings = [recording_of(traces, workload) for workload in own]
+        comparisons: list[Comparison] = []
         for workload, recording in zip(own, recordings, strict=True):
             assert recording.dispatches == recording.completes
             assert recording.most_queued > LEAST_QUEUED, workload
             tunables: dict[str, object] = dict(workload.tunables)
             simulated = f"{scheduler}-{series}" if scheduler == "mq-deadline" else scheduler
-            assert differences(workload.name, recording, simulated, tunables) == [], workload
+            comparison = compare(workload.name, recording, simulated, tunables)
+            assert comparison.differences == [], workload
+            comparisons.append(comparison)
+        clock_reads = sum(comparison.clock_reads for comparison in comparisons)
+        events = sum(recording.inserts + recording.dispatches for recording in recordings)
+        assert clock_reads <= CLOCK_READS_MAX * events
         late = [recording for recording in recordings if recording.late_share > 0.3]
         assert len(late) >= WORKLOADS / 2
         with capsys.disabled():
@@ -169,7 +180,10 @@ def test_kernel_and_simulator_choose_the_same_requests(
                 f"{sum(recording.merges for recording in recordings)} merges,",
                 f"{min(recording.most_queued for recording in recordings)} to",
                 f"{max(recording.most_queued for recording in recordings)} queued at once,",
-                f"{len(late)} workloads with more than 30 % of inserts after the first dispatch",
+                f"{len(late)} workloads with more than 30 % of inserts after the first dispatch,",
+                f"{sum(comparison.moved_inserts for comparison in comparisons)} inserts and",
+                f"{sum(comparison.later_calls for comparison in comparisons)} calls as of a tick",
+                "that came between the event and the scheduler's look at the clock",
             )
 
 
@@ -179,14 +193,16 @@ def test_a_module_that_never_visits_a_queue_decides_otherwise(
     kernel = kernel_or_skip("6.12")
     source = patched_source("never-visits-a-queue.patch", tmp_path / "source")
     modules = modules_or_skip(kernel, tmp_path / "build", source)
-    # The starvation check serves the queue, so that the processes come to an end; on a host so slow
-    # that everything expires it would hide the mistake, so there are several workloads.
+    # The starvation check serves the queue, so that the processes come to an end. Where it serves
+    # the others too it hides the mistake, so there are several workloads.
     often = {"starvation_check": "25", "read_expire": "100", "write_expire": "100"}
     drawn = [replace(draw_workload("sfq", number), tunables=often) for number in range(4)]
     traces = record("6.12", modules, drawn, tmp_path / "out")
     recordings = [(workload.name, recording_of(traces, workload)) for workload in drawn]
     tunables: dict[str, object] = dict(often)
-    assert any(differences(name, recording, "sfq", tunables) for name, recording in recordings)
+    assert any(
+        compare(name, recording, "sfq", tunables).differences for name, recording in recordings
+    )
 
 
 def test_a_trace_becomes_a_table_of_events() -> None:
@@ -213,6 +229,45 @@ def test_a_trace_becomes_a_table_of_events() -> None:
     ]
     assert (recording.inserts, recording.dispatches, recording.empty_dispatches) == (2, 1, 1)
     assert (recording.most_queued, recording.late_share) == (2, 0.0)
+
+
+# fifo_batch is 1. After 20 the kernel goes on with the next sector, 22, unless the oldest, 21, has
+# expired. At 40 ms it would have, if its insertion were as of the tick that the probe saw.
+TICK_AFTER_THE_EVENT = """
+ l [0] 1: sched_recorder: insert: 252,0 now=0 id=20 pid=9 op=R sync=1 sector=100 sectors=8
+ l [0] 1: sched_recorder: insert: 252,0 now=0 id=21 pid=9 op=R sync=1 sector=5000 sectors=8
+ l [0] 1: sched_recorder: insert: 252,0 now=4000000 id=22 pid=9 op=R sync=1 sector=200 sectors=8
+ l [0] 1: sched_recorder_dispatch: dispatch: 252,0 now=4000000 id=20 end=4000000 expires=40000000
+ l [0] 1: sched_recorder_dispatch: dispatch: 252,0 now=40000000 id=22 end=40000000 expires=44000000
+ l [0] 1: sched_recorder_dispatch: dispatch: 252,0 now=40000000 id=21 end=44000000 expires=44000000
+"""
+
+
+@pytest.mark.parametrize(("expires", "moved", "alike"), [("44000000", 1, True), ("0", 0, False)])
+def test_an_insert_is_as_of_the_tick_that_the_kernel_saw(
+    expires: str, moved: int, alike: bool, engine_is_built: None
+) -> None:
+    *lines, last = TICK_AFTER_THE_EVENT.splitlines()
+    lines.append(last.replace("expires=44000000", f"expires={expires}"))
+    settings: dict[str, object] = {"read_expire": "40", "fifo_batch": "1"}
+    comparison = compare("tick", read_trace("\n".join(lines)), "mq-deadline-6.1", settings)
+    assert (comparison.moved_inserts, comparison.differences == []) == (moved, alike)
+
+
+def test_a_call_may_be_decided_as_of_the_tick_at_its_return(engine_is_built: None) -> None:
+    # Now 21 has expired when the second call returns.
+    trace = """
+ l [0] 1: sched_recorder: insert: 252,0 now=0 id=20 pid=9 op=R sync=1 sector=100 sectors=8
+ l [0] 1: sched_recorder: insert: 252,0 now=0 id=21 pid=9 op=R sync=1 sector=5000 sectors=8
+ l [0] 1: sched_recorder: insert: 252,0 now=0 id=22 pid=9 op=R sync=1 sector=200 sectors=8
+ l [0] 1: sched_recorder_dispatch: dispatch: 252,0 now=0 id=20 end=0 expires=40000000
+ l [0] 1: sched_recorder_dispatch: dispatch: 252,0 now=36000000 id=21 end=40000000 expires=40000000
+"""
+    settings: dict[str, object] = {"read_expire": "40", "fifo_batch": "1"}
+    comparison = compare("tick", read_trace(trace), "mq-deadline-6.1", settings)
+    assert comparison == Comparison([], 0, 1)
+    without = trace.replace("end=40000000", "end=36000000")
+    assert compare("tick", read_trace(without), "mq-deadline-6.1", settings).differences
 
 
 @pytest.mark.parametrize(

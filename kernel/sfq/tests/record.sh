@@ -40,7 +40,7 @@ for path in /workloads/*.jobs; do
 	if grep -h '^overrun: [1-9]\|^dropped events: [1-9]' $tracing/per_cpu/cpu*/stats; then
 		fail "events of $name were lost"
 	fi
-	grep -E ': (sfq_|sched_recorder: )' $tracing/trace > "/output/$name.trace"
+	grep -E ': (sfq_|sched_recorder(_dispatch)?: )' $tracing/trace > "/output/$name.trace"
 	[ "$scheduler" = sfq ] || rmmod sched_recorder
 done
 echo none > /sys/block/nullb0/queue/scheduler

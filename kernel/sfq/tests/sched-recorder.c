@@ -5,7 +5,17 @@
  *
  * Probes run outside the schedulers' locks: the order is right on one processor
  * without kernel preemption. Time is that of the tick, which is all that
- * mq-deadline looks at.
+ * mq-deadline looks at, but it looks at another moment than a probe does:
+ *
+ * - dd_insert_request() (block/mq-deadline.c) fires the tracepoint
+ *   block_rq_insert before it sets the request's expiry from jiffies. A tick
+ *   between the two makes the expiry a tick later than the recorded insertion
+ *   says. So the expiry itself is recorded, when the request is dispatched.
+ * - dd_dispatch_request() compares jiffies with expiries somewhere between its
+ *   entry and its return. Both are recorded: an expiry is passed once and for
+ *   all, so that what was decided was decided as of either.
+ *
+ * kyber reads the clock only for the latencies of completed requests.
  */
 #include <linux/bitmap.h>
 #include <linux/bio.h>
@@ -26,6 +36,7 @@ static char *scheduler = "mq-deadline";
 module_param(scheduler, charp, 0444);
 MODULE_PARM_DESC(scheduler, "mq-deadline or kyber");
 
+static bool is_deadline;
 static u64 start;
 /* Tags of requests that are with the driver. */
 static DECLARE_BITMAP(sent, TAGS);
@@ -157,15 +168,26 @@ static int enter_dispatch(struct kretprobe_instance *instance,
 	return 0;
 }
 
-/* The tick may come during the call: the sector is the time of the return. */
+/*
+ * When mq-deadline takes the request for expired; it leaves fifo_time alone
+ * once the request has left its queue. kyber does not set it.
+ */
+static u64 expires_ns(struct request *rq)
+{
+	s64 ticks = (s64)(rq->fifo_time - (unsigned long)start);
+
+	return is_deadline && ticks > 0 ? ticks * (NSEC_PER_SEC / HZ) : 0;
+}
+
 static int leave_dispatch(struct kretprobe_instance *instance,
 			  struct pt_regs *regs)
 {
 	struct call *call = (struct call *)instance->data;
 	struct request *rq = (struct request *)regs_return_value(regs);
 
-	trace_sched_recorder("dispatch", call->q, call->now,
-			     rq ? rq->internal_tag : -1, 0, 0, now_ns(), 0);
+	trace_sched_recorder_dispatch(call->q, call->now,
+				      rq ? rq->internal_tag : -1, now_ns(),
+				      rq ? expires_ns(rq) : 0);
 	if (rq && rq->internal_tag >= 0 && rq->internal_tag < TAGS)
 		set_bit(rq->internal_tag, sent);
 	return 0;
@@ -227,12 +249,14 @@ static struct kretprobe *kretprobes[] = {
 
 static int __init recorder_init(void)
 {
-	bool kyber = !strcmp(scheduler, "kyber");
 	int error;
 
+	is_deadline = !strcmp(scheduler, "mq-deadline");
+	if (!is_deadline && strcmp(scheduler, "kyber"))
+		return -EINVAL;
 	start = get_jiffies_64();
-	dispatch.kp.symbol_name = kyber ? "kyber_dispatch_request" :
-					  "dd_dispatch_request";
+	dispatch.kp.symbol_name = is_deadline ? "dd_dispatch_request" :
+						"kyber_dispatch_request";
 	for_each_kernel_tracepoint(find_complete, NULL);
 	if (!complete_point)
 		return -ENOENT;

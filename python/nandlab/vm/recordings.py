@@ -1,19 +1,44 @@
 """What a real kernel's scheduler was asked and chose, for `nandlab schedule --events`."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nandlab import engine
 from nandlab.errors import NandlabError
 
 _LINE = re.compile(
-    r": (?:sfq_|sched_recorder: )(?P<event>[a-z]+): (?P<device>\d+,\d+) (?P<fields>.*)$"
+    r": (?:sfq_|sched_recorder(?:_dispatch)?: )(?P<event>[a-z]+): (?P<device>\d+,\d+) "
+    r"(?P<fields>.*)$"
 )
 _HEAD = "time_us,event,id,pid,op,sync,sector,sectors"
+_OP = _HEAD.split(",").index("op")
+_MQ_DEADLINE_MS = {"read_expire": 500, "write_expire": 5000}
+"""Defaults of block/mq-deadline.c, `read_expire` and `write_expire`."""
 
 
 class RecordingError(Exception):
     """The recording is not whole, or holds what the table of events cannot say."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Where the simulator decides otherwise, and how often the kernel's clock decided what.
+
+    `differences` are lines `line,time_us,id,recorded` of the answer of `nandlab schedule --events`,
+    or the reason why it cannot follow the recording further. `moved_inserts` are those at which the
+    tick came between the event and the kernel's own look at the clock, `later_calls` dispatch calls
+    that are decided alike only as of their return.
+    """
+
+    differences: list[str]
+    moved_inserts: int
+    later_calls: int
+
+    @property
+    def clock_reads(self) -> int:
+        """Events at which the kernel saw a later tick than the recorder."""
+        return self.moved_inserts + self.later_calls
 
 
 @dataclass
@@ -36,6 +61,9 @@ class Recording:
     later_ns: dict[int, int] = field(default_factory=dict)
     """Lines of dispatch calls during which the kernel's tick came, and the time of the return."""
 
+    expires_ns: dict[int, int] = field(default_factory=dict)
+    """Lines of inserts, and when mq-deadline itself took their requests for expired."""
+
     @property
     def late_share(self) -> float:
         """The share of inserts that came after the first dispatch."""
@@ -54,6 +82,7 @@ def read_trace(text: str) -> Recording:
     """
     recording = Recording()
     rows = [_HEAD]
+    inserted_at: dict[str, int] = {}
     last_ns = 0
     queued = 0
     device = None
@@ -77,6 +106,7 @@ def read_trace(text: str) -> Recording:
         name = fields.get("id", "")
         if event == "insert":
             recording.inserts += 1
+            inserted_at[name] = len(rows) + 1
             recording.late_inserts += recording.dispatches > 0
             recording.processes.add(int(fields["pid"]))
             queued += 1
@@ -91,8 +121,11 @@ def read_trace(text: str) -> Recording:
         elif event == "dispatch":
             recording.dispatches += 1
             queued -= 1
-        if event == "dispatch" and int(fields.get("sector", "0")) > last_ns:
-            recording.later_ns[len(rows) + 1] = int(fields["sector"])
+        if event == "dispatch":
+            if int(fields.get("end", "0")) > last_ns:
+                recording.later_ns[len(rows) + 1] = int(fields["end"])
+            if expires_ns := int(fields.get("expires", "0")):
+                recording.expires_ns[inserted_at[name]] = expires_ns
         if event in ("complete", "dispatch"):
             fields = {}
         place = [fields.get(column, "") for column in ("pid", "op", "sync", "sector", "sectors")]
@@ -101,14 +134,16 @@ def read_trace(text: str) -> Recording:
     return recording
 
 
-def differences(
+def compare(
     name: str, recording: Recording, scheduler: str, settings: dict[str, object], hz: int = 250
-) -> list[str]:
+) -> Comparison:
     """Replay a recording in the simulator, and return the dispatch calls it decides otherwise.
 
-    Each is a line `line,time_us,id,recorded` of the answer of `nandlab schedule --events`, or the
-    reason why it cannot follow the recording further. A call during which the tick came may be
-    decided as of either time.
+    The kernel's schedulers read the clock a little after the event that is recorded, and the tick
+    may come in between. An insert is taken as of the tick from which mq-deadline counted its
+    expiry.
+    A call during which the tick came may be decided as of either time: an expiry is passed once and
+    for all, so that nothing else can have been decided.
     """
     arguments: dict[str, object] = {
         "scheduler": scheduler,
@@ -124,13 +159,42 @@ def differences(
         "events": True,
     }
     rows = recording.table.splitlines()
+    moved_inserts = _move_inserts(rows, recording, settings, hz)
     later_ns = dict(recording.later_ns)
     while True:
         first, found = _replay(name, rows, arguments)
         if first not in later_ns:
-            return found
+            return Comparison(found, moved_inserts, len(recording.later_ns) - len(later_ns))
         _, rest = rows[first - 1].split(",", 1)
         rows[first - 1] = f"{_microseconds(later_ns.pop(first))},{rest}"
+
+
+def _move_inserts(
+    rows: list[str], recording: Recording, settings: Mapping[str, object], hz: int
+) -> int:
+    """Set inserts to the tick that the kernel saw, and return how many have moved.
+
+    A request that another one has joined may have that one's earlier expiry
+    (block/mq-deadline.c, `dd_merged_requests`), which says nothing of its own insertion.
+    """
+    tick_ns = 1_000_000_000 // hz
+    moved = 0
+    for line, expires_ns in recording.expires_ns.items():
+        cells = rows[line - 1].split(",")
+        tunable = "read_expire" if cells[_OP] == "R" else "write_expire"
+        expire_ms = int(str(settings.get(tunable, _MQ_DEADLINE_MS[tunable])))
+        inserted_ns = expires_ns - -(-expire_ms * hz // 1000) * tick_ns
+        if inserted_ns > _nanoseconds(cells[0]):
+            rows[line - 1] = ",".join([_microseconds(inserted_ns), *cells[1:]])
+            moved += 1
+    if moved:
+        # A completion between the event and the look at the clock has the time of the event.
+        last_ns = 0
+        for place, row in enumerate(rows[1:], 1):
+            time, rest = row.split(",", 1)
+            last_ns = max(last_ns, _nanoseconds(time))
+            rows[place] = f"{_microseconds(last_ns)},{rest}"
+    return moved
 
 
 def _replay(name: str, rows: list[str], arguments: dict[str, object]) -> tuple[int, list[str]]:
@@ -151,3 +215,8 @@ def _differs(line: str) -> bool:
 
 def _microseconds(time_ns: int) -> str:
     return f"{time_ns // 1000}.{time_ns % 1000:03d}"
+
+
+def _nanoseconds(time_us: str) -> int:
+    whole, _, fraction = time_us.partition(".")
+    return int(whole) * 1000 + int(fraction)

@@ -3,7 +3,7 @@
 //! At a dispatch call with anything queued, with one set of counters for all queues:
 //!
 //! 1. If fewer than `sync_visits` process queues were selected since the async queue was, and there
-//!    is a process queue, empty or not, the one after the pointer is selected, and the call takes
+//!    is a process queue, empty or not, the first one of the round is selected, and the call takes
 //!    requests from it (rule 3).
 //! 2. Otherwise the async queue is selected, empty or not, the count of selections begins at 0, and
 //!    the call takes requests from it.
@@ -20,7 +20,7 @@
 //! not use up a selection, as it does in print: it is gone at once. A forced call that moves
 //! nothing goes on with all reads, then all writes, in the order of insertion.
 
-use super::queues::{ASYNC, Place, Queues};
+use super::queues::{ASYNC, Members, Place, Queues};
 use super::{Limits, Policy};
 use crate::{Direction, Queue};
 use settings::Settings;
@@ -38,17 +38,21 @@ impl Literal {
     }
 
     fn select(&mut self, queues: &mut Queues) -> Place {
+        queues.end_turn();
         let selected = if self.sync_selections < self.limits.sync_visits {
-            queues.select_next()
+            queues.first_of_round()
         } else {
             None
         };
+        queues.visited = selected;
         self.sync_selections = selected.map_or(0, |_| self.sync_selections + 1);
         selected.unwrap_or(ASYNC)
     }
 }
 
 impl Policy for Literal {
+    const MEMBERS: Members = Members::All;
+
     fn dispatch(&mut self, queues: &mut Queues, queue: &mut Queue) -> u32 {
         let place = self.select(queues);
         let mut moved = 0;

@@ -18,14 +18,14 @@
 //!    queue; an asynchronous one to the read or the write FIFO of the one async queue. Each is also
 //!    appended to the read or the write FIFO of the deadline queue. The request's own flag decides,
 //!    not those of bios merged into it.
-//! 2. *The list.* Process queues stand in a ring, behind a head. The first synchronous request of a
-//!    process makes its queue, which is put at the end. A queue that runs empty keeps its place
-//!    while its process lives. The *pointer* is at the queue selected last; at first it is at the
-//!    head.
+//! 2. *The round.* Process queues are selected in turn, from the front of a list. Whatever is new to
+//!    the list is put at its end, and a queue goes there when its turn is over. So a queue waits for
+//!    at most one turn of each of those that were in the round when it got its place. With `sfq` a
+//!    queue is in the round while it has requests; with `sfq-literal` it enters with the first
+//!    synchronous request of its process, and stays while it is empty.
 //! 3. *Removal.* The queue of a process that has exited (an *orphan*) takes no more requests, and
 //!    is removed as soon as it is empty: at the exit, or when its last request leaves it. A process
-//!    that exits and issues again begins a new queue. If the pointer was at the queue, it moves to
-//!    the one before it (or the head), so that the successor is next.
+//!    that exits and issues again begins a new queue.
 //! 4. *Orphans.* With `orphans=drain` what is queued is served in turn. With `move-to-async` it is
 //!    appended at the exit to the FIFOs of the async queue, reads to reads and writes to writes, in
 //!    order. With `cancel` it is given up at the exit and ends with an error. What is on the
@@ -37,7 +37,7 @@
 //!    insertion, in nanoseconds since the scheduler was made. At each multiple of
 //!    `starvation_check` milliseconds since then, requests that have expired *before* that time are
 //!    moved to the dispatch list, all reads in the order of insertion, then all writes, and the
-//!    queue is run. Neither pointer, counters nor the visit change (but for rule 3). The timer is
+//!    queue is run. Neither the counters nor the visit change (but for rule 3). The timer is
 //!    lazy: it is armed for the first multiple at which any queued request will have expired, which
 //!    is when a periodic check would first find something to do. A timer that fires late checks at
 //!    the time it is.
@@ -45,8 +45,10 @@
 //!    A request absorbed by another leaves its FIFOs; the other keeps its place and its expiry.
 //!
 //! Source: the paper that proposes Simple Fairness Queuing for Linux 3.4.5, algorithms 1 to 3. It
-//! leaves open the scope of its counters, what becomes of orphans' requests, and all times of the
-//! starvation check: those are choices of this model (expiry as in the deadline scheduler).
+//! leaves open the scope of its counters, where a new queue is put in its list, what becomes of
+//! orphans' requests, and all times of the starvation check: those are choices of this model (expiry
+//! as in the deadline scheduler). If the list were in the order of creation, a stream of new processes
+//! would always lie ahead of the selection, and an old process would starve.
 
 mod literal;
 #[cfg(test)]
@@ -56,7 +58,7 @@ mod visits;
 
 use crate::{Queue, RequestId, Scheduler, SchedulerEntry};
 use literal::Literal;
-use queues::Queues;
+use queues::{Members, Queues};
 use settings::{Kind, Parameter, Settings};
 use visits::Visits;
 
@@ -140,6 +142,9 @@ impl Limits {
 
 /// The choice of the next requests: what the two versions differ in.
 trait Policy: Send {
+    /// Process queues among which the selection goes round.
+    const MEMBERS: Members;
+
     /// Moves what one dispatch call moves, and says how much that is. Something is queued.
     fn dispatch(&mut self, queues: &mut Queues, queue: &mut Queue) -> u32;
 }
@@ -151,7 +156,7 @@ struct Sfq<P> {
 
 impl<P: Policy> Sfq<P> {
     fn new(settings: &Settings, policy: P) -> Self {
-        Self { queues: Queues::new(settings), policy }
+        Self { queues: Queues::new(settings, P::MEMBERS), policy }
     }
 }
 

@@ -178,34 +178,43 @@ impl<P: Policy> Rig<P> {
     }
 }
 
-/// When queues were visited and since when each has had requests, in steps.
+/// When visits ended and since when each queue has had requests, in steps.
 #[derive(Default)]
 struct Turns {
-    visited: BTreeMap<Key, usize>,
+    visit_under_way: Option<Key>,
+    visit_ended: BTreeMap<Key, usize>,
     busy_since: BTreeMap<Key, usize>,
     /// Visits to processes since the async queue was visited or, if that is later, began to wait.
     sync_visits_past_async: u32,
 }
 
 impl Turns {
+    /// Since when a process queue that has requests waits for its turn; none if it has no requests.
+    fn waits_since(&self, key: Key) -> Option<usize> {
+        let busy_since = self.busy_since.get(&key)?;
+        Some(self.visit_ended.get(&key).map_or(*busy_since, |ended| *ended.max(busy_since)))
+    }
+
     /// A visit begins; `async_waits` if the async queue has requests.
+    ///
+    /// No process queue has waited longer than the one that is visited. Hence between two visits to
+    /// a queue that stays busy every other one is visited at most once, and no process that came
+    /// later at all: the number of those that were busy bounds how many visits a queue waits for.
     fn begin(&mut self, step: usize, key: Key, limit: u32, async_waits: bool) {
+        if let Some(before) = self.visit_under_way.replace(key) {
+            self.visit_ended.insert(before, step);
+        }
         if key.is_none() {
             self.sync_visits_past_async = 0;
         } else {
-            if let Some(before) = self.visited.get(&key) {
-                let passed_over = self.busy_since.iter().find(|(other, since)| {
-                    other.is_some()
-                        && **other != key
-                        && **since < *before
-                        && self.visited.get(other).is_none_or(|visited| visited < before)
-                });
-                assert_eq!(passed_over, None, "{key:?} was visited twice before it");
-            }
+            let own = self.waits_since(key);
+            let mut others = self.busy_since.keys().filter(|other| other.is_some());
+            let passed_over =
+                others.find(|other| **other != key && self.waits_since(**other) < own);
+            assert_eq!(passed_over, None, "{key:?} was visited before it");
             self.sync_visits_past_async += u32::from(async_waits);
             assert!(self.sync_visits_past_async <= limit);
         }
-        self.visited.insert(key, step);
     }
 
     fn forget_empty<P: Policy>(&mut self, rig: &Rig<P>) {

@@ -1,4 +1,9 @@
-//! The queues of SFQ: processes in a ring, the async queue, and the deadline queue over all.
+//! The queues of SFQ: processes in a round, the async queue, and the deadline queue over all.
+//!
+//! The round is a list whose front is selected next. Whatever enters it goes to its end, and so does
+//! the queue that was selected when its turn is over. A queue ahead of another one therefore stays
+//! ahead until its own turn, and no stream of new processes gets between a waiting queue and its
+//! visit. This is the list of active flows of deficit round robin (Shreedhar and Varghese, 1995).
 
 use crate::{Direction, Links, List, Queue, RequestId};
 use rustc_hash::FxHashMap;
@@ -9,7 +14,7 @@ const MILLISECOND_NS: u64 = 1_000_000;
 /// Place of a queue in [`Queues`]; that of a process is reused when the queue is removed.
 pub(super) type Place = usize;
 
-/// Place of the async queue, whose links serve as the head of the ring of process queues.
+/// Place of the async queue, whose links serve as the head of the round of process queues.
 pub(super) const ASYNC: Place = 0;
 
 /// What becomes of the requests of a process that has exited.
@@ -18,6 +23,15 @@ enum Orphans {
     Drain,
     MoveToAsync,
     Cancel,
+}
+
+/// Which process queues stand in the round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Members {
+    /// Those that have requests: one that runs empty gives up its place.
+    Busy,
+    /// All of processes that live, so that empty ones are selected too.
+    All,
 }
 
 /// A read and a write FIFO.
@@ -38,10 +52,13 @@ impl Fifos {
     }
 }
 
+#[derive(Default)]
 struct IoQueue {
     fifos: Fifos,
+    /// Neighbours in the round, while it stands there.
     previous: Place,
     next: Place,
+    is_in_round: bool,
     /// Its process has exited.
     is_orphan: bool,
 }
@@ -52,8 +69,8 @@ pub(super) struct Queues {
     free: Vec<Place>,
     /// Queues of living processes; only looked up.
     by_pid: FxHashMap<u32, Place>,
-    pointer: Place,
-    /// The queue that the visit under way is to, unless the queue was removed.
+    members: Members,
+    /// The queue selected last, whose turn it is, unless the queue was removed.
     pub(super) visited: Option<Place>,
     links: Links,
     deadline: Fifos,
@@ -70,15 +87,14 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings, members: Members) -> Self {
         let time_ns = |name: &str| u64::from(settings.integer(name)) * MILLISECOND_NS;
-        let head =
-            IoQueue { fifos: Fifos::default(), previous: ASYNC, next: ASYNC, is_orphan: false };
         Self {
-            places: vec![head],
+            // An empty round: its head is its own neighbour.
+            places: vec![IoQueue { previous: ASYNC, next: ASYNC, ..IoQueue::default() }],
             free: Vec::new(),
             by_pid: FxHashMap::default(),
-            pointer: ASYNC,
+            members,
             visited: None,
             links: Links::default(),
             deadline: Fifos::default(),
@@ -118,24 +134,20 @@ impl Queues {
         self.places[place].fifos.front(direction)
     }
 
-    /// Moves the pointer to the next process queue, empty or not; none if there is no queue.
-    pub(super) fn select_next(&mut self) -> Option<Place> {
-        let next = self.places[self.pointer].next;
-        let next = if next == ASYNC { self.places[ASYNC].next } else { next };
-        (next != ASYNC).then(|| {
-            self.pointer = next;
-            next
-        })
+    /// Ends the turn of the queue selected last, which goes to the end of the round if it still is
+    /// in it: what came in during its turn has not been served yet, and goes before it.
+    pub(super) fn end_turn(&mut self) {
+        if let Some(place) = self.visited.take()
+            && self.places[place].is_in_round
+        {
+            self.leave_round(place);
+            self.enter_round(place);
+        }
     }
 
-    /// Moves the pointer to the next process queue that has requests. One must have some.
-    pub(super) fn select_next_with_requests(&mut self) -> Place {
-        loop {
-            let place = self.select_next().expect("a process queue has requests");
-            if !self.places[place].fifos.is_empty() {
-                return place;
-            }
-        }
+    /// The process queue at the front of the round; none if the round is empty.
+    pub(super) fn first_of_round(&self) -> Option<Place> {
+        Some(self.places[ASYNC].next).filter(|place| *place != ASYNC)
     }
 
     pub(super) fn insert(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue) {
@@ -154,25 +166,42 @@ impl Queues {
     fn put(&mut self, place: Place, id: RequestId, direction: Direction) {
         self.places[place].fifos.of(direction).push_back(&mut self.links, id);
         self.homes[id.index()] = place as u32;
-        self.async_len += usize::from(place == ASYNC);
+        if place == ASYNC {
+            self.async_len += 1;
+        } else if !self.places[place].is_in_round {
+            self.enter_round(place);
+        }
     }
 
-    /// The queue of a living process, made and put at the end of the ring if there is none.
+    /// Puts a process queue at the end of the round.
+    fn enter_round(&mut self, place: Place) {
+        debug_assert!(place != ASYNC && !self.places[place].is_in_round);
+        let last = self.places[ASYNC].previous;
+        self.places[last].next = place;
+        self.places[ASYNC].previous = place;
+        let entered = &mut self.places[place];
+        (entered.previous, entered.next, entered.is_in_round) = (last, ASYNC, true);
+    }
+
+    fn leave_round(&mut self, place: Place) {
+        let IoQueue { previous, next, is_in_round, .. } = self.places[place];
+        debug_assert!(place != ASYNC && is_in_round);
+        self.places[previous].next = next;
+        self.places[next].previous = previous;
+        self.places[place].is_in_round = false;
+    }
+
+    /// The queue of a living process, made if there is none.
     fn queue_of(&mut self, pid: u32) -> Place {
         if let Some(place) = self.by_pid.get(&pid) {
             return *place;
         }
-        let last = self.places[ASYNC].previous;
-        let made =
-            IoQueue { fifos: Fifos::default(), previous: last, next: ASYNC, is_orphan: false };
         let place = self.free.pop().unwrap_or(self.places.len());
         if place == self.places.len() {
-            self.places.push(made);
+            self.places.push(IoQueue::default());
         } else {
-            self.places[place] = made;
+            self.places[place] = IoQueue::default();
         }
-        self.places[last].next = place;
-        self.places[ASYNC].previous = place;
         self.by_pid.insert(pid, place);
         place
     }
@@ -186,7 +215,7 @@ impl Queues {
         self.places[place].fifos.of(direction).remove(&mut self.links, id);
         self.len -= 1;
         self.async_len -= usize::from(place == ASYNC);
-        self.release_if_done(place);
+        self.settle(place);
         self.arm(queue);
     }
 
@@ -205,7 +234,7 @@ impl Queues {
             }
             self.arm(queue);
         }
-        self.release_if_done(place);
+        self.settle(place);
     }
 
     /// Moves or cancels all requests of a direction in the queue of a dead process.
@@ -221,18 +250,20 @@ impl Queues {
         }
     }
 
-    fn release_if_done(&mut self, place: Place) {
-        let IoQueue { previous, next, is_orphan, ref fifos, .. } = self.places[place];
-        if !is_orphan || !fifos.is_empty() {
+    /// What follows if a process queue has run empty: it gives up its place in the round, and it is
+    /// removed if its process is gone.
+    fn settle(&mut self, place: Place) {
+        let IoQueue { is_in_round, is_orphan, ref fifos, .. } = self.places[place];
+        if place == ASYNC || !fifos.is_empty() {
             return;
         }
-        self.places[previous].next = next;
-        self.places[next].previous = previous;
-        if self.pointer == place {
-            self.pointer = previous;
+        if is_in_round && (is_orphan || self.members == Members::Busy) {
+            self.leave_round(place);
         }
-        self.visited.take_if(|visited| *visited == place);
-        self.free.push(place);
+        if is_orphan {
+            self.visited.take_if(|visited| *visited == place);
+            self.free.push(place);
+        }
     }
 
     pub(super) fn take_cancelled(&mut self) -> Vec<RequestId> {

@@ -6,11 +6,11 @@
 //! 2. Otherwise the visit is over, and a queue that has requests is selected and visited. Visits to
 //!    process queues since the last one to the async queue are counted.
 //!    - If no process queue has requests: the async queue, and the count begins at 0.
-//!    - If some have, and the count is below `sync_visits`: the first of them after the pointer.
+//!    - If some have, and the count is below `sync_visits`: the first of them in the round.
 //!    - If the count has got there and the async queue has requests: the async queue, and the count
 //!      begins at 0.
 //!    - If the count has got there and the async queue has none: the count begins at 0, and the
-//!      first process queue with requests after the pointer is visited, and counted.
+//!      first process queue of the round is visited, and counted.
 //! 3. A visit takes at most `visit_requests` requests. A read is taken while fewer than
 //!    `visit_reads` were; else a write while fewer than `visit_writes` were. What is left of the
 //!    visit is filled: with `fill=both` by a write, else a read; with `writes` by writes only; with
@@ -19,8 +19,12 @@
 //! Each call takes one request, so that the starvation check can cut in and a request that arrives
 //! for the visited queue before the visit is over is used by it. A visit thus stays open after its
 //! queue has run empty until a call takes from another queue. It ends when its queue is removed.
+//!
+//! A queue that runs empty gives up its place in the round. With its next request it is as new there
+//! as any other. So between two visits to a queue that stays busy no other is visited twice, and
+//! none that became busy after the end of the first of the two.
 
-use super::queues::{ASYNC, Place, Queues};
+use super::queues::{ASYNC, Members, Place, Queues};
 use super::{Limits, Policy};
 use crate::{Direction, Queue, RequestId};
 use settings::Settings;
@@ -75,6 +79,7 @@ impl Visits {
     }
 
     fn select(&mut self, queues: &mut Queues) -> Place {
+        queues.end_turn();
         let is_async_turn = self.since_async >= self.limits.sync_visits;
         if is_async_turn || queues.sync_len() == 0 {
             self.since_async = 0;
@@ -83,11 +88,13 @@ impl Visits {
             return ASYNC;
         }
         self.since_async += 1;
-        queues.select_next_with_requests()
+        queues.first_of_round().expect("a process queue has requests, and is in the round")
     }
 }
 
 impl Policy for Visits {
+    const MEMBERS: Members = Members::Busy;
+
     fn dispatch(&mut self, queues: &mut Queues, queue: &mut Queue) -> u32 {
         let of_this_visit = queues.visited.and_then(|place| self.next(queues, place));
         let next = of_this_visit.or_else(|| {

@@ -1,0 +1,127 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# The module under DKMS in a clean Debian: headers of two kernels, the source of one.
+#
+#	dkms.sh [DIRECTORY]
+#
+# Makes a chroot in DIRECTORY, or in a temporary folder, with debootstrap and the mirrors that apt of this
+# machine uses; takes root, 3 GB and some minutes. Ends with the line "dkms: passed", or with a reason
+# and another status than 0. With KEEP=yes the chroot stays; DIRECTORY.log stays unless all went well.
+set -eu
+
+fail() {
+	echo "dkms: FAIL: $*" >&2
+	exit 1
+}
+
+note() {
+	echo "dkms: $*"
+}
+
+[ "$(id -u)" = 0 ] || fail "a chroot takes root"
+for program in debootstrap chroot apt-get; do
+	command -v "$program" > /dev/null || fail "$program is not installed"
+done
+here=$(cd "$(dirname "$0")/.." && pwd)
+root=${1:-$(mktemp -d)}
+log=$root.log
+
+clean_up() {
+	umount "$root/proc" 2> /dev/null || true
+	rm -f "$root.install" "$root.refused"
+	[ "${KEEP-}" = yes ] || rm -rf "$root"
+}
+trap clean_up EXIT
+trap 'exit 1' INT TERM
+
+# inside COMMAND...: in the chroot, nobody asked, nothing started.
+inside() {
+	chroot "$root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
+}
+
+install() {
+	inside apt-get install -q -y --no-install-recommends "$@"
+}
+
+# The release of the newest headers of a series that apt offers.
+newest() {
+	inside apt-cache pkgnames linux-headers- | sed -n "s/^linux-headers-\\($1\\..*-amd64\\)\$/\\1/p" |
+		grep -v -e -rt- -e cloud | sort -V | tail -n 1
+}
+
+note "a chroot"
+# The first suite that is neither of updates nor of security is that of the release.
+# shellcheck disable=SC2016
+apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Identifier: Packages' |
+	awk '$2 !~ /-/ { print; exit }' > "$log"
+read -r mirror suite < "$log" || fail "apt knows no mirror"
+mkdir -p "$root"
+debootstrap --variant=minbase "$suite" "$root" "$mirror" > "$log" 2>&1 || fail "debootstrap failed: $(tail -n 3 "$log")"
+rm -f "$root"/etc/apt/sources.list
+cp -a /etc/apt/sources.list* /etc/apt/apt.conf.d /etc/apt/trusted.gpg.d "$root/etc/apt/" 2> /dev/null || true
+[ ! -e /etc/resolv.conf ] || cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+mount -t proc proc "$root/proc"
+# The services of a chroot are not to be started.
+printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
+chmod +x "$root/usr/sbin/policy-rc.d"
+inside apt-get update -q >> "$log" 2>&1 || fail "apt-get update failed: $(tail -n 3 "$log")"
+
+with_source=$(newest 6.1)
+without_source=$(newest 6.12)
+[ -n "$with_source" ] && [ -n "$without_source" ] || fail "apt does not offer kernels 6.1 and 6.12"
+note "source of $with_source, none of $without_source"
+install dkms make gcc-12 libc6-dev xz-utils kmod linux-source-6.1 >> "$log" 2>&1 ||
+	fail "apt-get install failed: $(tail -n 3 "$log")"
+
+note "the module's source, as README.md says"
+mkdir -p "$root/root/sfq"
+tar -C "$here" --exclude=./build -cf - . | tar -C "$root/root/sfq" -xf -
+inside make -C /root/sfq dkms >> "$log" 2>&1 || fail "make dkms failed: $(tail -n 5 "$log")"
+if find "$root/usr/src/sfq-iosched-1.0" -name 'elevator.h' | grep .; then
+	fail "private headers of a kernel were shipped"
+fi
+
+note "apt-get install of the headers of both"
+status=0
+install "linux-headers-$with_source" "linux-headers-$without_source" > "$root.install" 2>&1 || status=$?
+cat "$root.install" >> "$log"
+grep -e '^sfq-iosched:' -e '^dkms' -e 'BUILD_EXCLUSIVE' -e 'Building' -e 'rror' "$root.install" || true
+[ $status = 0 ] || fail "apt-get ended with $status"
+audit=$(inside dpkg --audit)
+[ -z "$audit" ] || fail "packages are half configured: $audit"
+grep -q "^sfq-iosched: skipped for kernel $without_source: install linux-source-6.12" "$root.install" ||
+	fail "the kernel without a source was not skipped with a message"
+inside dkms status
+inside dkms status | grep -q "^sfq-iosched/1.0, $with_source, x86_64: installed" ||
+	fail "no module was built for $with_source"
+if inside dkms status | grep -q "$without_source"; then
+	fail "something was built for $without_source"
+fi
+find "$root/lib/modules/$with_source" -name 'sfq-iosched.ko*' | grep -q . || fail "the module is not in /lib/modules"
+if find "$root/var/lib/dkms" -name elevator.h | grep .; then
+	fail "private headers of a kernel were left behind"
+fi
+
+note "a build that is asked for is refused with status 77"
+status=0
+inside dkms install sfq-iosched/1.0 -k "$without_source" || status=$?
+[ $status = 77 ] || fail "dkms install ended with $status"
+
+note "after \`make install\`, \`make dkms\` says what to do"
+inside dkms remove sfq-iosched/1.0 --all >> "$log" 2>&1
+inside make -C /root/sfq install KVER="$with_source" >> "$log" 2>&1 || fail "make install failed: $(tail -n 3 "$log")"
+if inside make -C /root/sfq dkms > "$root.refused" 2>&1; then
+	fail "make dkms installed over another module"
+fi
+grep 'make uninstall' "$root.refused" || fail "make dkms does not say what to do: $(cat "$root.refused")"
+inside make -C /root/sfq uninstall
+inside make -C /root/sfq dkms >> "$log" 2>&1 || fail "make dkms failed after make uninstall: $(tail -n 5 "$log")"
+inside dkms status | grep -q "^sfq-iosched/1.0, $with_source, x86_64: installed" || fail "no module was built"
+
+note "with the source, the other kernel gets its module"
+install linux-source-6.12 >> "$log" 2>&1 || fail "apt-get install failed: $(tail -n 3 "$log")"
+inside dkms install sfq-iosched/1.0 -k "$without_source" >> "$log" 2>&1 || fail "no module: $(tail -n 5 "$log")"
+inside dkms status
+inside dkms status | grep -q "^sfq-iosched/1.0, $without_source, x86_64: installed" || fail "no module was built"
+rm -f "$log"
+note "passed"
