@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 COVERED_PERCENT := 85
 
 .DEFAULT_GOAL := help
-.PHONY: help build reproduce reproduce-full test test-long lint format bench clean system-packages \
+.PHONY: help build reproduce reproduce-full test test-long lint format bench clean system-packages tear-long \
 	coverage coverage-python coverage-rust
 
 help: ## List the targets
@@ -59,12 +59,18 @@ test-long: test ## Also property tests from a seed of their own, long fuzz runs 
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test all damage::fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p trace --test fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p study --test fuzz -- --nocapture
+	NANDLAB_TEAR_CASES=100 NANDLAB_CALL_SEEDS=200 $(BIN)/python -m pytest -q python/tests/test_kernel_tearing.py \
+		python/tests/test_failing_calls.py
 	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py \
 		python/tests/test_kernel_mounts_nilfs2.py python/tests/test_kernel_mounts_ubifs.py
 	@# DKMS in a clean Debian, which takes root, the network and some minutes.
 	if [ "$$(id -u)" = 0 ]; then kernel/sfq/tests/dkms.sh; else echo "left out: DKMS in a chroot, which takes root"; fi
 	NANDLAB_WHOLE_STUDIES=1 $(BIN)/python -m pytest -q python/tests/test_study_verdict.py -k whole
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full
+
+# Hours: what is done stays, and the next call goes on. TEAR='--cases 20 --kernels 6.12' narrows it.
+tear-long: build ## Tear 300 chips or disks a file system in each real kernel; writes out/tear-long/results.csv
+	$(BIN)/python -m nandlab.tearing.long_run --out $(OUT)/tear-long $(TEAR)
 
 coverage: coverage-python coverage-rust ## Lines that the tests reach, at least 85 % of Python and of Rust
 

@@ -190,6 +190,7 @@ def test_images_are_mounted_written_and_come_back(
     assert counts["cleaned_segments"] > 200, "the history is to be cleaned many times"
     assert counts["moved_blocks"] > 1000
     assert counts["snapshots"] == 3
+    assert counts["failed_calls"] == 0
     images = [_make(tmp_path), history]
     script = _write_and_bring_back("/dev/vda", "made")
     script += _write_and_bring_back("/dev/vdb", "history")

@@ -3,7 +3,8 @@
 
 use crate::kernel_script::{calls, run};
 use script::{Command, Harness, Step, with_mounts};
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
@@ -17,8 +18,11 @@ pub(crate) struct Setup {
     pub(crate) device: String,
     /// Existing directory to mount on.
     pub(crate) mount_point: PathBuf,
-    /// File of the trace that takes messages in; each line is announced there before it begins.
-    pub(crate) marker: PathBuf,
+    /// File of the trace that takes messages in, if there is a trace; each line is announced there before
+    /// it begins.
+    pub(crate) marker: Option<PathBuf>,
+    /// Where calls that fail are noted, which then do not end the script: LINE, tab, why.
+    pub(crate) failures: Option<PathBuf>,
 }
 
 /// Carries a script out. One that neither mounts nor unmounts is mounted before its first line and
@@ -36,7 +40,9 @@ pub(crate) fn carry_out(text: &str, setup: &Setup) -> Result<(), String> {
 
 impl Setup {
     fn command(&self, command: &Command) -> io::Result<()> {
-        std::fs::write(&self.marker, format!("nandlab line {}", command.line))?;
+        if let Some(marker) = &self.marker {
+            std::fs::write(marker, format!("nandlab line {}", command.line))?;
+        }
         let mount_point = self.mount_point.to_string_lossy().into_owned();
         match &command.step {
             Step::Sleep { milliseconds } => {
@@ -54,8 +60,16 @@ impl Setup {
             Step::Harness(line) => {
                 Err(io::Error::other(format!("{line:?} is nothing for a disk that is traced")))
             }
-            step => calls::make(&self.mount_point, step)
-                .map_err(|error| io::Error::other(format!("{}: {error}", calls::name(step)))),
+            step => match (calls::make(&self.mount_point, step), &self.failures) {
+                (Err(error), Some(failures)) => {
+                    let mut file = OpenOptions::new().append(true).create(true).open(failures)?;
+                    writeln!(file, "{}\t{}: {error}", command.line, calls::name(step))
+                }
+                (Err(error), None) => {
+                    Err(io::Error::other(format!("{}: {error}", calls::name(step))))
+                }
+                (Ok(()), _) => Ok(()),
+            },
         }
     }
 }

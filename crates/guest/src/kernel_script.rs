@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(crate) mod calls;
 mod chip;
 mod plan;
-mod tree;
+pub(crate) mod tree;
 mod ubi;
 
 pub(crate) use chip::run;

@@ -2,20 +2,24 @@
 //!
 //! The file workload of a capture: `sizes` prints the sizes of a file set, `run` carries the workload
 //! out. Scripts of system calls: `plan` says on the host what a script needs, or the line that a kernel
-//! cannot carry out; `script` carries it out.
+//! cannot carry out; `script` carries it out, on a chip; `block-script` on a disk; `tear` cuts the power
+//! of the chip within it. `list` tells a tree. `calls` makes the calls of a script in a directory of any
+//! file system, the host's too.
 
 #![expect(clippy::print_stdout, reason = "its results go to standard output")]
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 mod block_script;
 mod kernel_script;
+mod tearing;
 mod workload;
 
 use files::FileSet;
-use kernel_script::{CHIP_BLOCKS, LineError, Plan, Setup};
+use kernel_script::{CHIP_BLOCKS, LineError, Plan, Setup, calls};
 
 const USAGE: &str = "usage:
   nandlab-guest sizes --set jpg|mp3 --seed N
@@ -25,7 +29,11 @@ const USAGE: &str = "usage:
   nandlab-guest script --file PATH [--fs NAME] --blocks N --mount-point PATH --output PATH
       --keep-going yes|no --dump yes|no [--image PATH] [--header-offset N]
   nandlab-guest block-script --file PATH --fs NAME --device PATH --mount-point PATH
-      --marker PATH";
+      [--marker PATH] [--failures PATH]
+  nandlab-guest tear --plan PATH --fs NAME --blocks N --header-offset N --module PATH
+      --mount-point PATH --output PATH
+  nandlab-guest calls --file PATH --directory PATH --failures PATH
+  nandlab-guest list --mount-point PATH --file PATH";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -53,6 +61,9 @@ fn dispatch(arguments: &[String]) -> Result<(), String> {
         "plan" => print_plan(&options),
         "script" => run_script(&options),
         "block-script" => run_block_script(&options),
+        "tear" => tear(&options),
+        "list" => list(&options),
+        "calls" => calls(&options),
         _ => Err(format!("unknown verb {verb}\n{USAGE}")),
     }
 }
@@ -125,9 +136,44 @@ fn run_block_script(options: &Options) -> Result<(), String> {
         file_system: options.text("fs")?.to_owned(),
         device: options.text("device")?.to_owned(),
         mount_point: options.text("mount-point")?.into(),
-        marker: options.text("marker")?.into(),
+        marker: options.text("marker").ok().map(PathBuf::from),
+        failures: options.text("failures").ok().map(PathBuf::from),
     };
     block_script::carry_out(&text, &setup).map_err(|reason| format!("{path}: {reason}"))
+}
+
+fn tear(options: &Options) -> Result<(), String> {
+    let small = |name| u32::try_from(options.number(name)?).map_err(|error| error.to_string());
+    let setup = tearing::Setup {
+        file_system: options.text("fs")?.to_owned(),
+        blocks: small("blocks")?,
+        header_offset: small("header-offset")?,
+        module: options.text("module")?.into(),
+        mount_point: options.text("mount-point")?.into(),
+        output: options.text("output")?.into(),
+    };
+    tearing::carry_out(options.text("plan")?, &setup)
+}
+
+/// Makes the calls of a script below a directory, and notes those that fail.
+fn calls(options: &Options) -> Result<(), String> {
+    let path = options.text("file")?;
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let commands = script::parse(&text).map_err(|error| error.to_string())?;
+    let mut failures = String::new();
+    for script::Command { line, step } in commands {
+        if let Err(error) = calls::make(options.text("directory")?.as_ref(), &step) {
+            let _ = writeln!(failures, "{line}\t{}: {error}", calls::name(&step));
+        }
+    }
+    std::fs::write(options.text("failures")?, failures).map_err(|error| error.to_string())
+}
+
+/// Writes the tree that is mounted as a manifest.
+fn list(options: &Options) -> Result<(), String> {
+    let listed = kernel_script::tree::manifest(options.text("mount-point")?.as_ref());
+    let text = listed.map_err(|error| error.to_string())?.to_tsv();
+    std::fs::write(options.text("file")?, text).map_err(|error| error.to_string())
 }
 
 /// The `--name value` pairs of the command line.

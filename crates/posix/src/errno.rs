@@ -14,9 +14,15 @@ pub enum Errno {
     /// The medium failed, or what it holds is damaged.
     #[error("EIO: input/output error")]
     Eio,
+    /// No such device, or nobody at the other end.
+    #[error("ENXIO: no such device or address")]
+    Enxio,
     /// Out of memory.
     #[error("ENOMEM: out of memory")]
     Enomem,
+    /// In use.
+    #[error("EBUSY: device or resource busy")]
+    Ebusy,
     /// The name exists.
     #[error("EEXIST: file exists")]
     Eexist,
@@ -47,6 +53,9 @@ pub enum Errno {
     /// The name is too long.
     #[error("ENAMETOOLONG: file name too long")]
     Enametoolong,
+    /// Symbolic links lead through too many others, perhaps in a ring.
+    #[error("ELOOP: too many levels of symbolic links")]
+    Eloop,
     /// The directory is not empty.
     #[error("ENOTEMPTY: directory not empty")]
     Enotempty,

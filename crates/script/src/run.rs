@@ -149,7 +149,7 @@ impl<F: FileSystem + 'static> Runner<F> {
         let kept = kept_by_chown(&attributes);
         let permissions = (kept != attributes.permissions).then_some(kept);
         let changes = Changes { uid: Some(uid), gid: Some(gid), permissions, ..Changes::default() };
-        self.vfs.change(&self.caller(), path, &changes).await
+        self.vfs.change_itself(&self.caller(), path, &changes).await
     }
 
     async fn put(&self, path: &[u8], permissions: u32, call: &WriteCall) -> Result<(), Errno> {

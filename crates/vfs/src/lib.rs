@@ -12,8 +12,10 @@ mod file_pages;
 mod manifest;
 mod memory;
 mod names;
+mod naming;
 pub mod tree;
 mod vfs;
+mod walk;
 mod write_back;
 
 pub use call_watch::{Call, CallKind, Watcher};

@@ -6,13 +6,15 @@ use crate::names::Meaning;
 use board::Board;
 use fs::{CacheOptions, PageCache, Process, ReadAhead};
 use posix::{
-    Attributes, Caller, Changes, Errno, FileSystem, FileType, InodeNumber, NewInode, PAGE_BYTES,
-    Time,
+    Attributes, Caller, Changes, Errno, FileSystem, FileType, InodeNumber, PAGE_BYTES, Time,
 };
 use rustc_hash::FxHashMap;
 use sim::{Cpus, Lock, Sim};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+/// Longest name of an extended attribute (`XATTR_NAME_MAX`).
+const ATTRIBUTE_NAME_BYTES_MAX: usize = 255;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,8 +42,8 @@ pub struct OpenFile {
 
 /// A mounted file system under the calls of applications.
 ///
-/// Paths are relative to the root of the mount, components are divided by `/`. Symbolic links are not
-/// followed. Files are written through: what a call wrote has reached the file system when it returns.
+/// Paths are relative to the root of the mount, components are divided by `/`. Symbolic links are followed
+/// as the kernel does: on the way always, at the end by the calls that say so. Files are written through: what a call wrote has reached the file system when it returns.
 /// Where the file system writes back ([`FileSystem::writes_back`]) and pages stay in memory, they are dirty
 /// until the flusher, a sync or a writer that is held writes them.
 pub struct Vfs<F> {
@@ -125,14 +127,18 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.caches.as_ref().map_or(0, |caches| caches.board.costs.syscall_ns)
     }
 
-    async fn enter(&self) {
+    pub(crate) async fn enter(&self) {
         if let Some(caches) = &self.caches {
             caches.cpus.run(self.call_ns()).await;
         }
     }
 
     /// The inode of a name, as remembered or as the file system says.
-    async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
+    pub(crate) async fn lookup(
+        &self,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<InodeNumber, Errno> {
         let Some(caches) = &self.caches else {
             return self.file_system.lookup(directory, name).await;
         };
@@ -150,7 +156,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     }
 
     /// A name means something else now.
-    fn learn(&self, directory: InodeNumber, name: &[u8], meaning: Meaning) {
+    pub(crate) fn learn(&self, directory: InodeNumber, name: &[u8], meaning: Meaning) {
         if let Some(caches) = &self.caches {
             caches.learn(directory, name, meaning);
         }
@@ -170,39 +176,6 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.locks.borrow_mut().entry(inode).or_insert_with(new).clone()
     }
 
-    /// The inode that a path names.
-    ///
-    /// # Errors
-    /// [`Errno::Enoent`], [`Errno::Enotdir`], and the file system's.
-    pub async fn resolve(&self, path: &[u8]) -> Result<InodeNumber, Errno> {
-        let mut inode = self.file_system.root();
-        for name in components(path) {
-            inode = self.step(inode, name).await?;
-        }
-        Ok(inode)
-    }
-
-    async fn step(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
-        if self.file_system.attributes(directory).await?.kind != FileType::Directory {
-            return Err(Errno::Enotdir);
-        }
-        self.lookup(directory, name).await
-    }
-
-    /// The directory that holds, or would hold, the last name of a path; and that name.
-    async fn parent<'p>(&self, path: &'p [u8]) -> Result<(InodeNumber, &'p [u8]), Errno> {
-        let mut names: Vec<&[u8]> = components(path).collect();
-        let name = names.pop().ok_or(Errno::Einval)?;
-        let mut directory = self.file_system.root();
-        for name in names {
-            directory = self.step(directory, name).await?;
-        }
-        if self.file_system.attributes(directory).await?.kind != FileType::Directory {
-            return Err(Errno::Enotdir);
-        }
-        Ok((directory, name))
-    }
-
     /// What `lstat` tells.
     ///
     /// # Errors
@@ -213,10 +186,11 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.file_system.attributes(inode).await
     }
 
-    /// Opens a regular file.
+    /// Opens a regular file, by way of symbolic links.
     ///
     /// # Errors
-    /// [`Errno::Eisdir`] and [`Errno::Einval`] for what is no regular file; as [`Vfs::resolve`].
+    /// [`Errno::Eisdir`] for a directory, [`Errno::Enxio`] for a device, FIFO or socket: nobody is at the
+    /// other end of them here; as [`Vfs::resolve`].
     pub async fn open(
         &self,
         caller: &Caller,
@@ -225,24 +199,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
     ) -> Result<OpenFile, Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
-        let (directory, name) = self.parent(path).await?;
-        let inode = {
-            let lock = self.lock_of(directory);
-            let _held = lock.lock().await;
-            match (self.lookup(directory, name).await, options.create) {
-                (Err(Errno::Enoent), Some(permissions)) => {
-                    let new = NewInode::Regular(permissions);
-                    self.make_in(caller, directory, name, new).await?
-                }
-                (found, _) => found?,
-            }
-        };
+        let inode = self.find_file(caller, path, options.create).await?;
         let attributes = self.file_system.attributes(inode).await?;
-        match attributes.kind {
-            FileType::Regular => {}
-            FileType::Directory => return Err(Errno::Eisdir),
-            _ => return Err(Errno::Einval),
-        }
         *self.users.borrow_mut().entry(inode).or_default() += 1;
         let file = OpenFile {
             inode,
@@ -288,7 +246,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         flushed.and(forgotten)
     }
 
-    async fn forget_if_nameless(&self, inode: InodeNumber) -> Result<(), Errno> {
+    pub(crate) async fn forget_if_nameless(&self, inode: InodeNumber) -> Result<(), Errno> {
         if self.users.borrow().contains_key(&inode) {
             return Ok(());
         }
@@ -446,163 +404,39 @@ impl<F: FileSystem + 'static> Vfs<F> {
         written.and(self.file_system.sync().await)
     }
 
-    /// Makes a directory, symbolic link or special file under a name that does not exist.
-    ///
-    /// # Errors
-    /// [`Errno::Eexist`]; as [`Vfs::resolve`].
-    pub async fn make(
-        &self,
-        caller: &Caller,
-        path: &[u8],
-        new: NewInode<'_>,
-    ) -> Result<InodeNumber, Errno> {
-        let _timed = self.watch.begin(CallKind::Other);
-        self.enter().await;
-        let (directory, name) = self.parent(path).await?;
-        let lock = self.lock_of(directory);
-        let _held = lock.lock().await;
-        self.must_be_free(directory, name).await?;
-        self.make_in(caller, directory, name, new).await
-    }
-
-    async fn make_in(
-        &self,
-        caller: &Caller,
-        directory: InodeNumber,
-        name: &[u8],
-        new: NewInode<'_>,
-    ) -> Result<InodeNumber, Errno> {
-        let inode = self.file_system.make(caller, directory, name, new).await?;
-        self.learn(directory, name, Meaning::Inode(inode));
-        Ok(inode)
-    }
-
-    async fn must_be_free(&self, directory: InodeNumber, name: &[u8]) -> Result<(), Errno> {
-        match self.lookup(directory, name).await {
-            Ok(_) => Err(Errno::Eexist),
-            Err(Errno::Enoent) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Gives a file another name.
-    ///
-    /// # Errors
-    /// [`Errno::Eexist`]; [`Errno::Eperm`] for directories; as [`Vfs::resolve`].
-    pub async fn link(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Errno> {
-        let _timed = self.watch.begin(CallKind::Other);
-        self.enter().await;
-        let inode = self.resolve(from).await?;
-        if self.file_system.attributes(inode).await?.kind == FileType::Directory {
-            return Err(Errno::Eperm);
-        }
-        let (directory, name) = self.parent(to).await?;
-        let lock = self.lock_of(directory);
-        let _held = lock.lock().await;
-        self.must_be_free(directory, name).await?;
-        self.file_system.link(caller, inode, directory, name).await?;
-        self.learn(directory, name, Meaning::Inode(inode));
-        Ok(())
-    }
-
-    /// Removes the name of anything but a directory.
-    ///
-    /// # Errors
-    /// [`Errno::Eisdir`]; as [`Vfs::resolve`].
-    pub async fn unlink(&self, caller: &Caller, path: &[u8]) -> Result<(), Errno> {
-        self.remove(caller, path, false).await
-    }
-
-    /// Removes an empty directory.
-    ///
-    /// # Errors
-    /// [`Errno::Enotdir`]; [`Errno::Enotempty`]; as [`Vfs::resolve`].
-    pub async fn remove_directory(&self, caller: &Caller, path: &[u8]) -> Result<(), Errno> {
-        self.remove(caller, path, true).await
-    }
-
-    async fn remove(&self, caller: &Caller, path: &[u8], directories: bool) -> Result<(), Errno> {
-        let _timed = self.watch.begin(CallKind::Other);
-        self.enter().await;
-        let (directory, name) = self.parent(path).await?;
-        let inode = {
-            let lock = self.lock_of(directory);
-            let _held = lock.lock().await;
-            let inode = self.lookup(directory, name).await?;
-            let kind = self.file_system.attributes(inode).await?.kind;
-            match (kind == FileType::Directory, directories) {
-                (true, false) => return Err(Errno::Eisdir),
-                (false, true) => return Err(Errno::Enotdir),
-                (true, true) if !self.file_system.read_directory(inode).await?.is_empty() => {
-                    return Err(Errno::Enotempty);
-                }
-                _ => {}
-            }
-            self.file_system.unlink(caller, directory, name).await?;
-            self.learn(directory, name, Meaning::Nothing);
-            inode
-        };
-        self.forget_if_nameless(inode).await
-    }
-
-    /// Moves a name; what the new name named before loses it.
-    ///
-    /// # Errors
-    /// [`Errno::Einval`] for a directory into itself; [`Errno::Eisdir`], [`Errno::Enotdir`] and
-    /// [`Errno::Enotempty`] by the kinds of the two; as [`Vfs::resolve`].
-    pub async fn rename(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Errno> {
-        let _timed = self.watch.begin(CallKind::Other);
-        self.enter().await;
-        let (from_directory, from_name) = self.parent(from).await?;
-        let (to_directory, to_name) = self.parent(to).await?;
-        // Two directories are locked in the order of their numbers, so that nobody waits in a ring.
-        let mut both = [from_directory, to_directory];
-        both.sort_unstable();
-        let locks = both.map(|directory| self.lock_of(directory));
-        let _first = locks[0].lock().await;
-        let _second = if both[0] == both[1] { None } else { Some(locks[1].lock().await) };
-        let inode = self.lookup(from_directory, from_name).await?;
-        let is_directory = self.file_system.attributes(inode).await?.kind == FileType::Directory;
-        if is_directory && is_below(from, to) {
-            return Err(Errno::Einval);
-        }
-        let replaced = match self.lookup(to_directory, to_name).await {
-            Err(Errno::Enoent) => None,
-            found => Some(found?),
-        };
-        if replaced == Some(inode) {
-            return Ok(());
-        }
-        if let Some(replaced) = replaced {
-            let kind = self.file_system.attributes(replaced).await?.kind;
-            match (is_directory, kind == FileType::Directory) {
-                (false, true) => return Err(Errno::Eisdir),
-                (true, false) => return Err(Errno::Enotdir),
-                (true, true) if !self.file_system.read_directory(replaced).await?.is_empty() => {
-                    return Err(Errno::Enotempty);
-                }
-                _ => {}
-            }
-        }
-        let (from, to) = ((from_directory, from_name), (to_directory, to_name));
-        self.file_system.rename(caller, from, to).await?;
-        self.learn(from_directory, from_name, Meaning::Nothing);
-        self.learn(to_directory, to_name, Meaning::Inode(inode));
-        self.set_dirty(inode).await?;
-        match replaced {
-            Some(replaced) => self.forget_if_nameless(replaced).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Changes attributes of what a path names; of a symbolic link itself.
+    /// Changes attributes of what a path leads to, by way of symbolic links (`chmod`, `utimensat`).
     ///
     /// # Errors
     /// As [`Vfs::resolve`].
     pub async fn change(&self, caller: &Caller, path: &[u8], to: &Changes) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
+        let inode = self.resolve_followed(path).await?;
+        self.change_locked(caller, inode, to).await
+    }
+
+    /// Changes attributes of what a path names; of a symbolic link itself (`lchown`).
+    ///
+    /// # Errors
+    /// As [`Vfs::resolve`].
+    pub async fn change_itself(
+        &self,
+        caller: &Caller,
+        path: &[u8],
+        to: &Changes,
+    ) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
+        self.enter().await;
         let inode = self.resolve(path).await?;
+        self.change_locked(caller, inode, to).await
+    }
+
+    async fn change_locked(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        to: &Changes,
+    ) -> Result<(), Errno> {
         let lock = self.lock_of(inode);
         let _held = lock.lock().await;
         self.change_held(caller, inode, to).await
@@ -615,7 +449,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub async fn truncate(&self, caller: &Caller, path: &[u8], size: u64) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
-        let inode = self.resolve(path).await?;
+        let inode = self.resolve_followed(path).await?;
         match self.file_system.attributes(inode).await?.kind {
             FileType::Regular => self.set_size(caller, inode, size).await,
             FileType::Directory => Err(Errno::Eisdir),
@@ -653,10 +487,11 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.change(caller, path, &changes).await
     }
 
-    /// Sets an extended attribute.
+    /// Sets an extended attribute of what a path leads to, by way of symbolic links.
     ///
     /// # Errors
-    /// As [`Vfs::resolve`].
+    /// [`Errno::Erange`] for a name of no byte or over 255; [`Errno::Eperm`] for an attribute of users of
+    /// what is neither file nor directory (`xattr_permission`, fs/xattr.c); as [`Vfs::resolve`].
     pub async fn set_extended_attribute(
         &self,
         caller: &Caller,
@@ -666,7 +501,14 @@ impl<F: FileSystem + 'static> Vfs<F> {
     ) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
-        let inode = self.resolve(path).await?;
+        let inode = self.resolve_followed(path).await?;
+        if name.is_empty() || name.len() > ATTRIBUTE_NAME_BYTES_MAX {
+            return Err(Errno::Erange);
+        }
+        let kind = self.file_system.attributes(inode).await?.kind;
+        if name.starts_with(b"user.") && !matches!(kind, FileType::Regular | FileType::Directory) {
+            return Err(Errno::Eperm);
+        }
         let lock = self.lock_of(inode);
         let _held = lock.lock().await;
         self.file_system.set_extended_attribute(caller, inode, name, value).await
@@ -693,14 +535,4 @@ pub(crate) async fn read_bytes<F: FileSystem>(
         done += count;
     }
     Ok(wanted)
-}
-
-fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".")
-}
-
-/// True if `path` lies below `directory`.
-fn is_below(directory: &[u8], path: &[u8]) -> bool {
-    let mut path = components(path);
-    components(directory).all(|name| path.next() == Some(name)) && path.next().is_some()
 }

@@ -11,9 +11,11 @@ PACKAGES = {
     "blktrace": "blktrace",
     "busybox": "busybox-static",
     "depmod": "kmod",
+    "dmsetup": "dmsetup",
     "dpkg": "dpkg",
     "dpkg-deb": "dpkg",
     "fio": "fio",
+    "flash_erase": "mtd-utils",
     "gcc-12": "gcc-12",
     "ioping": "ioping",
     "ldd": "libc-bin",
@@ -29,6 +31,10 @@ PACKAGES = {
     "nandwrite": "mtd-utils",
     "nilfs-tune": "nilfs-tools",
     "qemu-system-x86_64": "qemu-system-x86",
+    "ubiattach": "mtd-utils",
+    "ubidetach": "mtd-utils",
+    "ubiformat": "mtd-utils",
+    "ubimkvol": "mtd-utils",
     "zstd": "zstd",
 }
 

@@ -10,6 +10,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+/// `O_NONBLOCK` of Linux on x86: a FIFO that nobody reads answers ENXIO, where an open for writing would
+/// wait for ever.
+const NONBLOCKING: i32 = 0o4000;
+
+fn opening() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.custom_flags(NONBLOCKING);
+    options
+}
+
 /// Makes the calls of a step below `root`; the umask must be 0. A step for the harness makes none.
 ///
 /// # Errors
@@ -25,28 +35,24 @@ pub(crate) fn make(root: &Path, step: &Step) -> io::Result<()> {
             })
         }
         Step::Append { path, call } => {
-            write(&OpenOptions::new().append(true).open(at(path))?, &call.offsets(0), call, true)
+            write(&opening().append(true).open(at(path))?, &call.offsets(0), call, true)
         }
         Step::Write { path, offset, call } => {
-            let file = OpenOptions::new().write(true).open(at(path))?;
+            let file = opening().write(true).open(at(path))?;
             write(&file, &call.offsets(*offset), call, false)
         }
         Step::RandomWrite { path, count, file_bytes, place_seed, call } => {
-            let file = OpenOptions::new().write(true).open(at(path))?;
+            let file = opening().write(true).open(at(path))?;
             let offsets = call.random_offsets(*count, *file_bytes, *place_seed);
             write(&file, &offsets, call, false)
         }
         Step::Read { path, chunk } => read(&at(path), *chunk),
-        Step::Fsync { path } => {
-            OpenOptions::new().read(true).write(true).open(at(path))?.sync_all()
-        }
+        Step::Fsync { path } => opening().read(true).write(true).open(at(path))?.sync_all(),
         Step::SyncAll => {
             rustix::fs::sync();
             Ok(())
         }
-        Step::Truncate { path, size } => {
-            OpenOptions::new().write(true).open(at(path))?.set_len(*size)
-        }
+        Step::Truncate { path, size } => opening().write(true).open(at(path))?.set_len(*size),
         Step::Rename { from, to } => std::fs::rename(at(from), at(to)),
         Step::Link { from, to } => std::fs::hard_link(at(from), at(to)),
         Step::Symlink { target, path } => {
@@ -119,7 +125,7 @@ fn relative(path: &[u8]) -> &Path {
 }
 
 fn put(path: &Path, permissions: u32, call: &WriteCall) -> io::Result<()> {
-    let mut options = OpenOptions::new();
+    let mut options = opening();
     options.write(true).create(true).truncate(true).mode(permissions);
     write(&options.open(path)?, &call.offsets(0), call, false)
 }
@@ -146,7 +152,7 @@ fn write(mut file: &File, offsets: &[u64], call: &WriteCall, appends: bool) -> i
 }
 
 fn read(path: &Path, chunk: u64) -> io::Result<()> {
-    let mut file = File::open(path)?;
+    let mut file = opening().read(true).open(path)?;
     let mut bytes = vec![0; chunk as usize];
     while file.read(&mut bytes)? != 0 {}
     Ok(())

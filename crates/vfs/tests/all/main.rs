@@ -2,5 +2,6 @@
 
 mod cached;
 mod call_watch;
+mod paths;
 mod support;
 mod write_back;

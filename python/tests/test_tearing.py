@@ -1,0 +1,137 @@
+"""What the cuts in real kernels rest on, without a kernel: logs, choices, verdicts, scripts."""
+
+import io
+import random
+import struct
+from pathlib import Path
+
+import pytest
+
+from nandlab.tearing import long_run
+from nandlab.tearing.cases import Verdict, failed_calls, judge
+from nandlab.tearing.chips import ALL_KINDS, KINDS, Recovery, bad_messages, choose_cuts
+from nandlab.tearing.disks import DiskCut, LogError, choose_cut, disk_after, read_log
+from nandlab.tearing.scripts import DIALECTS, CallWriter
+from nandlab.tearing.series import Series
+
+SECTOR = 512
+
+
+def _log(entries: list[tuple[int, int, int]]) -> bytes:
+    """A log of writes (sector, sectors, flags), of bytes of their numbers; flag 8 is a mark."""
+    text = struct.pack("<QQQI", 0x6A736677736872, 1, len(entries), SECTOR).ljust(SECTOR, b"\0")
+    for number, (sector, sectors, flags) in enumerate(entries, start=1):
+        mark = b"made" if flags & 8 else b""
+        head = struct.pack("<QQQQ", sector, sectors, flags, len(mark)) + mark
+        text += head.ljust(SECTOR, b"\0")
+        text += b"" if flags & 12 else bytes([number]) * (sectors * SECTOR)
+    return text
+
+
+ENTRIES = [(0, 4, 0), (0, 0, 8), (8, 2, 0), (10, 1, 0), (0, 1, 1), (4, 32, 0), (0, 8, 4), (9, 1, 2)]
+
+
+def test_a_log_of_writes_gives_the_disk_after_each_cut() -> None:
+    data = io.BytesIO(_log(ENTRIES))
+    log = read_log(data.read, data.seek, 0)
+    assert (len(log.writes), log.first) == (7, 1)
+    disk = disk_after(log, DiskCut(3))
+    assert [disk[sector * SECTOR] for sector in (0, 8, 9, 10, 11)] == [1, 3, 3, 4, 0]
+    assert disk_after(log, DiskCut(3, left_out=1))[8 * SECTOR] == 0
+    part = disk_after(log, DiskCut(4, sectors=3))
+    assert [part[sector * SECTOR] for sector in (0, 4, 6, 7)] == [5, 6, 6, 0]
+    assert disk_after(log, DiskCut(6))[0] == 0, "a discard leaves zeros"
+    with pytest.raises(LogError, match="no log of writes"):
+        read_log(io.BytesIO(bytes(1024)).read, io.BytesIO(bytes(1024)).seek, 0)
+
+
+def test_bios_are_left_out_only_where_no_flush_made_them_durable() -> None:
+    data = io.BytesIO(_log(ENTRIES))
+    log = read_log(data.read, data.seek, 0)
+    draw = random.Random(1)
+    cuts = [choose_cut(log, number, draw) for number in range(300)]
+    assert {cut.kind for cut in cuts} == {"between-bios", "inside-bio", "bio-left-out"}
+    for cut in cuts:
+        if cut.left_out is not None:
+            later = log.writes[cut.left_out + 1 : cut.writes]
+            assert later, "a bio in the middle"
+            assert not any(write.is_barrier for write in later)
+            assert not log.writes[cut.left_out].flags
+
+
+def test_a_share_of_the_cuts_falls_into_the_rarer_kinds() -> None:
+    counts = [900, 0, 12, 30, 2, 8]
+    cuts = [choose_cuts(counts, Path("s.ops"), "s", n, 0, n * 7919) for n in range(100)]
+    assert sum(cut.kinds == ALL_KINDS for cut in cuts) == 40
+    rare = {cut.kinds for cut in cuts} - {ALL_KINDS}
+    assert rare == {1 << kind for kind in (2, 3, 4, 5)}
+    for cut in cuts:
+        assert cut.number is not None
+        share = sum(count for kind, count in enumerate(counts) if cut.kinds >> kind & 1)
+        assert 0 <= cut.number < share
+    assert len(KINDS) == len(counts)
+
+
+def test_failed_calls_of_both_sides_are_read_alike() -> None:
+    there = ["3\tunlink: No such file or directory (os error 2)", "9\tput: x (os error 95)"]
+    here = ["a.ops:3: unlink: ENOENT: no such file or directory", "a.ops:9: put: EOPNOTSUPP: no"]
+    assert failed_calls(there) == failed_calls(here) == [(3, "ENOENT"), (9, "EOPNOTSUPP")]
+    with pytest.raises(ValueError, match="no call"):
+        failed_calls(["nonsense"])
+
+
+def _verdict() -> Verdict:
+    return Verdict("a-1", "6.12", "torn here", 1, "5", "erase", "nothing")
+
+
+@pytest.mark.usefixtures("engine_is_built")
+def test_a_case_that_differs_is_kept_with_its_dump(tmp_path: Path) -> None:
+    image = tmp_path / "torn.oob"
+    image.write_bytes(b"\xff" * (2112 * 64 * 16))
+    recovery = Recovery("a-1", ["row"], ["other"], "WARNING: CPU: 0\n", "no mount")
+    verdict = judge(_verdict(), image, {"fs": "jffs2"}, recovery, tmp_path / "kept")
+    shown = "; ".join(verdict.faults)
+    for part in ("no mount", "WARNING", "second mount"):
+        assert part in shown
+    assert not verdict.ls_equal
+    assert {path.name for path in Path(verdict.kept).iterdir()} >= {"torn.oob.gz", "dmesg"}
+
+
+def test_messages_of_a_torn_page_are_no_complaint() -> None:
+    noise = "jffs2: Data CRC failed on node at 0x1\n[nandsim] warning: read_byte\n"
+    assert bad_messages(noise + "ubi0: corrupted PEBs: 0\n") == []
+    assert len(bad_messages("UBIFS assert failed: x\nWARNING: CPU: 0\n")) == 2
+
+
+def test_a_long_run_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def cut(series: Series) -> tuple[list[Verdict], dict[int, list[str]]]:
+        asked.append(series.seed)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return [_verdict()], {}
+
+    monkeypatch.setattr(long_run, "cut_disks", cut)
+    monkeypatch.setattr(long_run, "build_example", lambda name: Path(name))
+    command = ["--out", str(tmp_path), "--cases", "60", "--kernels", "6.12"]
+    command += ["--file-systems", "nilfs2"]
+    with pytest.raises(KeyboardInterrupt):
+        long_run.main(command)
+    assert long_run.main(command) == 0
+    assert asked == [1000, 1005, 1005, 1010], "the batch that was stopped is made again, no other"
+    table = (tmp_path / "results.csv").read_text(encoding="utf-8").splitlines()
+    assert len(table) == 4
+    assert "3 cases, 0 differ" in capsys.readouterr().out
+
+
+def test_scripts_have_every_kind_of_inode_and_of_deletion() -> None:
+    for name, dialect in DIALECTS.items():
+        text = "".join(CallWriter(seed, dialect).write(300) for seed in range(5))
+        wanted = ["rename ", "unlink ", "truncate ", "mkdir "]
+        wanted += ["mknod ", "symlink ", "link "] if dialect.has_links else []
+        wanted += ["setxattr "] if dialect.has_attributes else []
+        for call in wanted:
+            assert f"\n{call}" in text, (name, call)
