@@ -119,12 +119,13 @@ def _sentence(axis: str, standings: list[_Standing], metric: str, unit: str) -> 
     alike = [one for one in standings if one.ties_with(best)]
     if len(alike) == len(standings):
         return f"{axis}: no difference: {_alike(alike, metric, unit)}."
+    last = [one for one in standings if one.ties_with(worst) and one not in alike]
     verb = "has" if len(alike) == 1 else "have"
     tie = "" if len(alike) == 1 else ", with no difference between them"
     ratio = f", {times(worst.mean / best.mean)} as much" if best.mean > 0 else ""
     return (
         f"{axis}: {joined([one.value for one in alike])} {verb} the least {metric} "
-        f"({_shown(best.mean, unit)}{tie}), {worst.value} the most "
+        f"({_shown(best.mean, unit)}{tie}), {joined([one.value for one in last])} the most "
         f"({_shown(worst.mean, unit)}{ratio})."
     )
 
