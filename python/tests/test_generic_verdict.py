@@ -66,6 +66,14 @@ def test_of_many_those_that_tie_for_the_best_are_named_together() -> None:
     )
 
 
+def test_those_that_tie_for_the_worst_are_named_together() -> None:
+    values = {"noop": [4e6, 4e6], "row": [2e6, 2e6], "sfq": [4e6, 4e6]}
+    assert judge(_result({"read_latency_mean_ns": values})).headline == (
+        "scheduler: row has the least read_latency_mean_ns (2 ms), noop and sfq the most "
+        "(4 ms, 2.0 times as much)."
+    )
+
+
 def test_a_single_run_of_each_is_told_apart_by_what_is_shown() -> None:
     same = judge(_result({"erases": {"noop": [1000.2], "sfq": [1000.4]}}, question="Wear?"))
     assert same.headline.startswith("scheduler: no difference: erases is 1,000 operations with ")
