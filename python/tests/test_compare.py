@@ -431,7 +431,7 @@ def test_life_is_the_same_whichever_command_says_it(
     assert large_size(life) in row
     assert "TB (" in row or "GB (" in row
     assert "after the set-up of the trace and one pass of it" in _words(shown)
-    assert answer["device"]["state at the beginning"] == "the trace replayed once"
+    assert answer["device"]["initial_state"] == "the trace replayed once"
     assert main(replay) == 0
     assert large_size(life) in capsys.readouterr().out
 

@@ -80,7 +80,7 @@ def replay(
         **(trace_options or TraceOptions()).for_engine(),
     }
     answer = engine.replay(shown_dash(trace), options)
-    answer["device"]["state at the beginning"] = _state(passes, fill=fill)
+    answer["device"]["initial_state"] = _state(passes, fill=fill)
     answer["notes"] = [*answer.get("notes", ()), *_advice(answer["metrics"], fill=fill)]
     if out is not None:
         _write(out, answer)
