@@ -11,9 +11,6 @@ from nandlab.errors import NandlabError
 Progress = Callable[[int, int, str], None]
 """Called with the runs done, the runs in all, and what is being worked on."""
 
-LISTING_KINDS = ("devices", "formats", "ftls", "parts", "policies", "schedulers", "workloads")
-"""What `listing` knows."""
-
 
 def listing(kind: str) -> list[dict[str, Any]]:
     """Everything of one kind that the engine has, each with its name and summary."""

@@ -36,7 +36,7 @@ def reproduce(out: Path, *, full: bool, jobs: int | None = None) -> int:
             raise KeyboardInterrupt
         finished += 1
     if finished:
-        page, _ = write_index(out)
+        page = write_index(out).path
         print_text(f"All reports: {page}")
     for reason in left_out:
         print_text(f"Left out: {reason}")

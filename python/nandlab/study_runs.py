@@ -29,6 +29,8 @@ class RunRequest:
     jobs: int | None = None
     as_given: str | None = None
     """The command line, where it was not `nandlab run`."""
+    keeps_inputs: bool = True
+    """Copies of the user's own parts, boards, devices and scripts go into the folder."""
 
     @property
     def command(self) -> str:
@@ -70,7 +72,7 @@ def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
     if result.interrupted and out.exists():
         out = out.with_name(f"{out.name}-interrupted")
     with whole_folder(out) as folder:
-        write_results(folder, result, request.command)
+        write_results(folder, result, request.command, keeps_inputs=request.keeps_inputs)
     # The results are safe by now, whatever becomes of the report.
     verdict = write_report_of(out, result, request.command)
     return FinishedRun(result, verdict, out)

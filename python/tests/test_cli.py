@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nandlab.cli import main
+from nandlab.cli.listing import KINDS, entries_of
 from nandlab.results.run_directory import MANIFEST, RESULTS_CSV
 
 
@@ -53,9 +54,16 @@ def test_explain_shows_what_every_operation_did(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("engine_is_built")
-@pytest.mark.parametrize("name", ["bast", "greedy", "published-small-block", "msr"])
-def test_explain_knows_all_kinds(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    assert _prints(capsys, "explain", name).startswith(f"{name}: ")
+@pytest.mark.parametrize("kind", KINDS)
+def test_explain_knows_everything_in_every_list(
+    capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    for entry in entries_of(kind):
+        shown = _prints(capsys, "explain", entry["name"].upper())
+        assert f"{entry['name']}: {' '.join(entry['summary'].split())} ({kind})" in shown
+        found = json.loads(_prints(capsys, "explain", entry["name"], "--output-format", "json"))
+        lists = [one["list"] for one in (found if isinstance(found, list) else [found])]
+        assert kind in lists
 
 
 @pytest.mark.usefixtures("engine_is_built")
@@ -122,10 +130,69 @@ def test_report_renders_the_same_page_again(
 
 
 def test_index_lists_the_runs(capsys: pytest.CaptureFixture[str], run_folder: Path) -> None:
-    assert "1 runs" in _prints(capsys, "index", str(run_folder.parent))
+    assert "index.html: 1 run\n" in _prints(capsys, "index", str(run_folder.parent))
     page = (run_folder.parent / "index.html").read_text()
     assert 'href="ftl-windows/report.html"' in page
     assert "wins" in page
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", "3", "no JSON", '{"kind": "replay"}'])
+def test_index_leaves_out_a_folder_that_is_no_run(
+    capsys: pytest.CaptureFixture[str], run_folder: Path, tmp_path: Path, text: str
+) -> None:
+    shutil.copytree(run_folder, tmp_path / "mine")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / MANIFEST).write_text(text)
+    assert main(("index", str(tmp_path))) == 0
+    captured = capsys.readouterr()
+    assert "index.html: 1 run\n" in captured.out
+    assert f"left out: {foreign}" in captured.err
+    assert 'href="mine/report.html"' in (tmp_path / "index.html").read_text()
+
+
+@pytest.mark.usefixtures("engine_is_built")
+def test_replay_counts_reads_of_pages_that_were_never_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    trace = tmp_path / "reads.csv"
+    lines = [
+        f"{128166372003061629 + number * 1000},host,0,{kind},{place * 2048},2048,100"
+        for number, (kind, place) in enumerate(
+            [("Write", 0), ("Write", 1), *(("Read", place) for place in range(10))]
+        )
+    ]
+    trace.write_text("\n".join(lines) + "\n")
+    arguments = ("replay", str(trace), "--ftl", "bast", "--blocks", "64")
+
+    def metrics(*more: str) -> dict[str, float]:
+        answer = json.loads(_prints(capsys, *arguments, *more, "--output-format", "json"))
+        return {row["metric"]: row["value"] for row in answer["metrics"]}
+
+    assert metrics()["unwritten_read_pages"] == 8
+    shown = _prints(capsys, *arguments)
+    assert "Note: 8 of the 10 pages that were read had never been written" in shown
+    assert "--fill writes the whole device before the trace" in shown
+    assert "as delivered: erased" in shown
+    filled = metrics("--fill")
+    assert filled["unwritten_read_pages"] == 0
+    assert filled["page_reads"] >= 10
+    shown = _prints(capsys, *arguments, "--fill")
+    assert "every page written once" in shown
+    assert "never been written" not in shown
+
+
+@pytest.mark.usefixtures("engine_is_built")
+@pytest.mark.parametrize("lines", ["", "phase -\n"])
+def test_a_script_without_phases_is_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, lines: str
+) -> None:
+    path = tmp_path / "my.ops"
+    path.write_text(f"mount -\nput a 644 10000 4096 x 1 fsync\n{lines}umount\n")
+    arguments = ("script", str(path), "--fs", "yaffs2", "--output-format", "json")
+    (phase,) = json.loads(_prints(capsys, *arguments))["phases"]
+    assert phase["phase"] == "script"
+    assert phase["programs"] > 0
 
 
 @pytest.mark.usefixtures("engine_is_built")

@@ -139,7 +139,8 @@ def test_a_card_counts_claims_by_where_they_stand(result: StudyResult) -> None:
 
 def test_the_page_holds_answers_and_advice(run_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(run_folder, tmp_path / "ftl-windows")
-    page, count = write_index(tmp_path)
+    written = write_index(tmp_path)
+    page, count = written.path, written.runs
     text = page.read_text(encoding="utf-8")
     assert count == 1
     assert text.index('id="ftl-windows"') < text.index('id="android"') < text.index('id="advice"')
@@ -152,7 +153,8 @@ def test_the_page_holds_answers_and_advice(run_folder: Path, tmp_path: Path) -> 
 
 
 def test_a_folder_of_other_studies_gets_no_publications(tmp_path: Path) -> None:
-    page, count = write_index(tmp_path)
+    written = write_index(tmp_path)
+    page, count = written.path, written.runs
     assert count == 0
     assert "No runs here yet" in page.read_text(encoding="utf-8")
 

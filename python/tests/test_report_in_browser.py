@@ -66,7 +66,7 @@ def test_text_in_charts_has_the_colour_of_the_page(
 def test_the_front_page_is_right(
     browser: Browser, run_folder: Path, width_px: int, dark: bool
 ) -> None:
-    page, _ = write_index(run_folder.parent)
+    page = write_index(run_folder.parent).path
     browser.open(page, width_px=width_px, dark=dark, charts=False)
     assert browser.console() == []
     wide = browser.evaluate("return document.documentElement.scrollWidth - window.innerWidth")

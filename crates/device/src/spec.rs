@@ -221,7 +221,8 @@ impl DeviceSpec {
         }
     }
 
-    /// Reads a user's device file.
+    /// Reads a user's device file. A part file that it names lies beside it, or where the name leads from
+    /// the current folder.
     ///
     /// # Errors
     /// See [`SpecError`].
@@ -229,7 +230,16 @@ impl DeviceSpec {
         let shown = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|reason| SpecError::File { path: shown.clone(), reason })?;
-        Self::parse(&shown, &text)
+        let mut spec = Self::parse(&shown, &text)?;
+        if let Some(flash) = spec.flash.as_mut()
+            && nand::find_part(&flash.part).is_none()
+        {
+            let beside = path.with_file_name(&flash.part);
+            if beside.is_file() {
+                flash.part = beside.display().to_string();
+            }
+        }
+        Ok(spec)
     }
 
     /// Changes one value: `cache.bytes`, `0`; `flash.settings.cleaning`, `fifo`.

@@ -70,8 +70,10 @@ pub fn run(
     let mut setup = setup.clone();
     setup.driver.epoch_nanoseconds =
         Stream::new(setup.request.seed, "clock").below(NANOSECONDS_PER_SECOND);
-    let has_phases =
-        commands.iter().any(|command| matches!(command.step, Step::Harness(Harness::Phase(_))));
+    // `phase -` ends a phase and begins none: a script with nothing else still is one phase.
+    let has_phases = commands
+        .iter()
+        .any(|command| matches!(command.step, Step::Harness(Harness::Phase(Some(_)))));
     let count = commands.len();
     let mut session = Session {
         commands: commands.into(),

@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::{Errno, pwrite};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use ubi::VolumeInfo;
 use vfs::escape_path;
@@ -38,6 +38,8 @@ pub struct Extracted {
     pub bytes: u64,
     /// Paths, escaped, and why they, or a part of them, were left out.
     pub left_out: Vec<(String, String)>,
+    /// What an extraction that was killed had left in the place of this one, and what is gone now.
+    pub replaced: Option<PathBuf>,
 }
 
 impl Image {
@@ -75,6 +77,30 @@ impl Image {
     }
 }
 
+/// Folder in the unfinished one that becomes the directory: by it, and nothing beside it, what an
+/// extraction left behind is told from a folder of the user's.
+const TREE: &str = "tree";
+
+/// Makes the folder that a directory is filled in, and the tree in it; true if one that an extraction left
+/// when it was killed was in the way, and gave way.
+fn make_unfinished(unfinished: &Path) -> Result<bool, ImageError> {
+    let mut is_replaced = false;
+    if unfinished.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+        let entries = std::fs::read_dir(unfinished).map_err(ImageError::io(unfinished))?;
+        let names: Result<Vec<_>, _> =
+            entries.map(|entry| entry.map(|entry| entry.file_name())).collect();
+        let names = names.map_err(ImageError::io(unfinished))?;
+        if names.iter().all(|name| name == TREE) {
+            std::fs::remove_dir_all(unfinished).map_err(ImageError::io(unfinished))?;
+            is_replaced = true;
+        }
+    }
+    std::fs::create_dir(unfinished).map_err(ImageError::io(unfinished))?;
+    let tree = unfinished.join(TREE);
+    std::fs::create_dir(&tree).map_err(ImageError::io(&tree))?;
+    Ok(is_replaced)
+}
+
 /// Fills a directory, which must not exist, and appears when it is complete.
 pub(crate) fn appear(
     to: &Path,
@@ -88,17 +114,16 @@ pub(crate) fn appear(
     let mut unfinished = name.to_owned();
     unfinished.push(".unfinished");
     let unfinished = to.with_file_name(unfinished);
-    std::fs::create_dir(&unfinished).map_err(ImageError::io(&unfinished))?;
-    let root = rustix::fs::open(&unfinished, OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+    let is_replaced = make_unfinished(&unfinished)?;
+    let tree = unfinished.join(TREE);
+    let root = rustix::fs::open(&tree, OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
         .map_err(|error| ImageError::io(to)(error.into()));
-    let done = root.and_then(|root| fill(&unfinished, root)).and_then(|extracted| {
-        std::fs::rename(&unfinished, to).map_err(ImageError::io(to))?;
-        Ok(extracted)
+    let done = root.and_then(|root| fill(&tree, root)).and_then(|extracted| {
+        std::fs::rename(&tree, to).map_err(ImageError::io(to))?;
+        Ok(Extracted { replaced: is_replaced.then(|| unfinished.clone()), ..extracted })
     });
-    if done.is_err() {
-        // The reason is told already; what cannot be removed stays behind under its name.
-        let _ = std::fs::remove_dir_all(&unfinished);
-    }
+    // The reason of a failure is told already; what cannot be removed stays behind under its name.
+    let _ = std::fs::remove_dir_all(&unfinished);
     done
 }
 

@@ -26,6 +26,22 @@ pub enum MountError {
         /// All names.
         known: String,
     },
+    /// No profile stands for a kernel of this version.
+    #[error(
+        "{kind} of kernel {kernel} is not modelled, only that of {oldest} to {newest}; write kernel = \"{nearest}\""
+    )]
+    Kernel {
+        /// File system.
+        kind: &'static str,
+        /// As given.
+        kernel: String,
+        /// Oldest kernel of a profile.
+        oldest: String,
+        /// Newest kernel of a profile of any file system.
+        newest: String,
+        /// The nearer one of the two.
+        nearest: String,
+    },
     /// The kernel's mount would refuse the option.
     #[error("mount option `{option}`: {reason}")]
     Option {
@@ -217,10 +233,122 @@ impl Kind {
     }
 }
 
+/// The profile that stands for a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelProfile {
+    /// Its name.
+    pub name: &'static str,
+    /// Kernels that it stands for, as `2.6.35 to before 6.1`.
+    pub kernels: String,
+    /// The profile was made after this very kernel.
+    pub is_exact: bool,
+}
+
+/// Major, minor and patch number.
+type Version = (u32, u32, u32);
+
+/// What the names of profiles begin with that are made after a kernel.
+const KERNEL_PREFIX: &str = "linux-";
+
+fn version_of(text: &str) -> Option<Version> {
+    let mut numbers = text.split('.').map(str::parse::<u32>);
+    let mut next = || numbers.next().transpose().ok();
+    Some((next()??, next()??, next()?.unwrap_or(0)))
+}
+
+fn shown((major, minor, patch): Version) -> String {
+    if patch == 0 { format!("{major}.{minor}") } else { format!("{major}.{minor}.{patch}") }
+}
+
+impl Kind {
+    /// The profiles that are made after a kernel, oldest first.
+    fn kernel_profiles(&self) -> Vec<(Version, &'static str)> {
+        let versions = self
+            .profiles
+            .iter()
+            .filter_map(|name| Some((version_of(name.strip_prefix(KERNEL_PREFIX)?)?, *name)));
+        let mut versions: Vec<(Version, &'static str)> = versions.collect();
+        versions.sort_unstable();
+        versions
+    }
+
+    /// The profile that stands for a kernel: the newest one that is not newer.
+    ///
+    /// File systems change between two profiles, so the answer says which kernels share it. Before the
+    /// oldest profile, and after the newest kernel that any file system here is made after, nothing is
+    /// known and nothing is guessed. Patch numbers of that newest kernel are its own.
+    ///
+    /// # Errors
+    /// [`MountError::Kernel`].
+    pub fn profile_of_kernel(&self, kernel: &str) -> Result<KernelProfile, MountError> {
+        let own = self.kernel_profiles();
+        let newest = KINDS.iter().flat_map(Self::kernel_profiles).map(|(version, _)| version).max();
+        let (oldest, newest) = (own[0].0, newest.unwrap_or(own[0].0));
+        let wanted = version_of(kernel).unwrap_or_default();
+        if wanted < oldest || (wanted.0, wanted.1) > (newest.0, newest.1) {
+            let nearest = if wanted < oldest { oldest } else { newest };
+            return Err(MountError::Kernel {
+                kind: self.name,
+                kernel: kernel.into(),
+                oldest: shown(oldest),
+                newest: shown(newest),
+                nearest: shown(nearest),
+            });
+        }
+        let after = own.partition_point(|(version, _)| *version <= wanted);
+        let (version, name) = own[after - 1];
+        let kernels = match own.get(after) {
+            Some((next, _)) => format!("{} to before {}", shown(version), shown(*next)),
+            None if version == newest => shown(version),
+            None => format!("{} to {}", shown(version), shown(newest)),
+        };
+        // From 3.0 on the third number counts repairs alone.
+        let is_exact =
+            version == wanted || version.0 > 2 && (version.0, version.1) == (wanted.0, wanted.1);
+        Ok(KernelProfile { name, kernels, is_exact })
+    }
+}
+
 /// An option that the file system does not have.
 pub(crate) fn unknown_option(option: &str, known: &str) -> MountError {
     MountError::Option {
         option: option.into(),
         reason: format!("not one of those that are known: {known}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KINDS, MountError, find_kind};
+
+    #[test]
+    fn a_kernel_has_the_newest_profile_that_is_not_newer() {
+        let of = |kind: &str, kernel: &str| {
+            let found =
+                find_kind(kind).expect("known").profile_of_kernel(kernel).expect("modelled");
+            (found.name, found.kernels, found.is_exact)
+        };
+        let before = "2.6.35 to before 6.1".to_owned();
+        assert_eq!(of("ubifs", "4.9"), ("linux-2.6.35", before, false));
+        assert_eq!(of("ubifs", "6.12.9"), ("linux-6.12", "6.12".into(), true));
+        assert_eq!(of("yaffs2", "6.12"), ("linux-6.1", "6.1 to 6.12".into(), false));
+        for kind in KINDS {
+            for (_, name) in kind.kernel_profiles() {
+                let kernel = name.trim_start_matches("linux-");
+                let found = kind.profile_of_kernel(kernel).expect("a profile of its own");
+                assert_eq!((found.name, found.is_exact), (name, true), "{}", kind.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_is_not_modelled_is_refused_with_the_nearest_one() {
+        for (kernel, nearest) in [("7.0", "6.12"), ("6.13", "6.12"), ("2.6.28", "2.6.29")] {
+            for kind in KINDS {
+                let error = kind.profile_of_kernel(kernel).expect_err("not modelled");
+                assert!(matches!(error, MountError::Kernel { .. }), "{error}");
+                assert!(error.to_string().ends_with(&format!("kernel = \"{nearest}\"")), "{error}");
+            }
+        }
     }
 }

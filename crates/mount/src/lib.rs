@@ -23,7 +23,7 @@ pub use block_path::{BlockPath, BlockRequest};
 pub use fat::FatMount;
 pub use jffs2::Jffs2Mount;
 pub use jffs2_block2mtd::OverBlock;
-pub use kind::{KINDS, Kind, MountError, MountRequest, UbiRequest, find_kind};
+pub use kind::{KINDS, KernelProfile, Kind, MountError, MountRequest, UbiRequest, find_kind};
 pub use machine::{Driver, Machine, Mounted, Outcome, run};
 pub use nilfs2::Nilfs2Mount;
 pub use ubifs::UbifsMount;

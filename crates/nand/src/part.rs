@@ -58,8 +58,12 @@ impl Part {
     /// Names the line and key that is wrong, unknown or missing.
     pub fn parse(path: &str, text: &str) -> Result<Self, PartError> {
         let wrong = |message: String| PartError::Text { path: path.to_owned(), message };
-        let part: Self =
-            toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
+        let part: Self = toml::from_str(text).map_err(|error| {
+            // A message on one missing key would be followed by one on the next, and so on.
+            let is_missing = error.message().starts_with("missing field");
+            let missing = is_missing.then(|| missing_keys(text)).flatten();
+            wrong(missing.unwrap_or_else(|| error.to_string().trim_end().to_owned()))
+        })?;
         match part.check() {
             Ok(()) => Ok(part),
             Err(sentence) => Err(wrong(match line_of(text, &sentence) {
@@ -87,6 +91,56 @@ impl Part {
         }
         Ok(())
     }
+}
+
+/// Sections and keys that a part needs and this text lacks, all in one sentence with the lines of their
+/// sections; none if nothing is missing, or the text is no TOML at all.
+///
+/// What is needed is asked of the reader itself: a key that a catalogue part cannot do without.
+fn missing_keys(text: &str) -> Option<String> {
+    let given = toml::de::DeTable::parse(text).ok()?;
+    let (_, model) = TEXTS.iter().find(|(name, _)| *name == DEFAULT_PART)?;
+    let model: toml::Table = model.parse().ok()?;
+    let mut lacks = Vec::new();
+    for (section, value) in &model {
+        let found = given.get_ref().get_key_value(section.as_str());
+        let place = found.map(|(key, _)| text[..key.span().start].matches('\n').count() + 1);
+        let Some(keys) = value.as_table() else {
+            if found.is_none() && is_needed(&model, &[section]) {
+                lacks.push(format!("`{section}` at the top"));
+            }
+            continue;
+        };
+        let own = found.and_then(|(_, value)| value.get_ref().as_table());
+        let missing: Vec<&str> = keys
+            .keys()
+            .map(String::as_str)
+            .filter(|key| own.is_none_or(|own| own.get(*key).is_none()))
+            .filter(|key| is_needed(&model, &[section, key]))
+            .collect();
+        if !missing.is_empty() {
+            let head = place.map_or_else(
+                || format!("the section [{section}] with"),
+                |line| format!("in [{section}] (line {line})"),
+            );
+            lacks.push(format!("{head} {}", missing.join(", ")));
+        }
+    }
+    let advice = format!("`nandlab explain {DEFAULT_PART}` shows a part that has them all");
+    (!lacks.is_empty()).then(|| format!("lacks {}; {advice}", lacks.join("; ")))
+}
+
+/// True if no part can be read of this table once the key is gone.
+fn is_needed(model: &toml::Table, key: &[&str]) -> bool {
+    let mut without = model.clone();
+    let removed = match key {
+        [section, key] => without
+            .get_mut(*section)
+            .and_then(toml::Value::as_table_mut)
+            .and_then(|table| table.remove(*key)),
+        _ => without.remove(key[0]),
+    };
+    removed.is_some() && Part::deserialize(toml::Value::Table(without)).is_err()
 }
 
 /// Line of the key that a sentence of [`Part::check`] begins with, or of its section.
@@ -147,7 +201,7 @@ pub fn load_part(path: &Path) -> Result<Part, PartError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFAULT_PART, TEXTS, catalogue, find_part};
+    use super::{DEFAULT_PART, Part, TEXTS, catalogue, find_part};
 
     #[test]
     fn the_catalogue_is_sorted_named_as_its_files_and_holds_the_default() {
@@ -156,6 +210,32 @@ mod tests {
             assert_eq!(part.name, *file);
         }
         assert!(find_part(DEFAULT_PART).is_some());
+    }
+
+    #[test]
+    fn all_missing_keys_are_told_at_once_with_the_lines_of_their_sections() {
+        let (_, whole) = TEXTS.iter().find(|(name, _)| *name == DEFAULT_PART).expect("there");
+        let begin = whole.find("[errors]").expect("a section");
+        let without = |lost: &[&str]| -> String {
+            whole
+                .lines()
+                .filter(|line| !lost.iter().any(|key| line.starts_with(key)))
+                .fold(String::new(), |text, line| text + line + "\n")
+        };
+        let message = |text: &str| Part::parse("mine.toml", text).expect_err("lacks").to_string();
+        let line = whole[..begin].matches('\n').count() + 1;
+        let found = message(&without(&["rber_fresh", "rber_worn", "wear_exponent"]));
+        let expected = format!("in [errors] (line {line}) rber_fresh, rber_worn, wear_exponent;");
+        assert!(found.starts_with("mine.toml: lacks "), "{found}");
+        assert!(found.contains(&expected), "{found}");
+        let both = message(&without(&["summary", "read_ns", "erase_cycles_max"]));
+        for part in ["`summary` at the top", "in [timing] (line", " read_ns", " erase_cycles_max"] {
+            assert!(both.contains(part), "{both}");
+        }
+        let bare = message("name = \"a\"\nsummary = \"b\"\n");
+        assert!(bare.contains("the section [errors] with ecc_codeword_bytes, "), "{bare}");
+        // What is not a matter of missing keys keeps its line and column.
+        assert!(message("name = \n").contains("line 1"), "TOML");
     }
 
     #[test]

@@ -117,7 +117,14 @@ fn image_extract(
         let done = open(&path, options_json)?.extract(&directory, options).map_err(failed)?;
         let left_out = done.left_out.iter().map(|(path, what)| json!({"path": path, "what": what}));
         let left_out: Vec<Value> = left_out.collect();
-        Ok(json!({"names": done.names, "bytes": done.bytes, "left_out": left_out}).to_string())
+        let replaced = done.replaced.map(|path| path.to_string_lossy().into_owned());
+        Ok(json!({
+            "names": done.names,
+            "bytes": done.bytes,
+            "left_out": left_out,
+            "replaced": replaced,
+        })
+        .to_string())
     })
 }
 

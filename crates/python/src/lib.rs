@@ -44,6 +44,7 @@ struct Options {
     event: Option<String>,
     address: Option<String>,
     passes: Option<u32>,
+    fill: bool,
     skip_bad_lines: bool,
     device: Option<u32>,
     metadata: BTreeMap<String, String>,
@@ -128,6 +129,8 @@ fn resolved(study: &study::Study) -> PyResult<serde_json::Value> {
     let mut value = serde_json::to_value(study).map_err(failed)?;
     value["runs"] = json!(study.runs().map_err(failed)?.len());
     value["columns"] = json!(study.columns());
+    value["own_files"] = json!(study.own_files());
+    value["stacks"] = json!(study.stacks().map_err(failed)?);
     Ok(value)
 }
 
@@ -222,6 +225,7 @@ fn replay(python: Python<'_>, trace_path: PathBuf, options_json: &str) -> PyResu
         address: AddressRule::from_name(address).ok_or_else(|| {
             failed(format!("--address: `{address}` is none of error, modulo, clip"))
         })?,
+        fills_first: options.fill,
         warm_up_passes: options.passes.unwrap_or(1).saturating_sub(1),
     };
     let results =

@@ -10,12 +10,24 @@ use vfs::{OpenFile, OpenOptions, Vfs};
 
 /// A call of a script that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{call}: {error}")]
+#[error("{call}: {error}{}", self.advice())]
 pub struct RunError {
     /// The call.
     pub call: &'static str,
     /// Why.
     pub error: Errno,
+}
+
+impl RunError {
+    /// What a caller may have meant: unlike a shell's `>>`, these calls do not make the file (no `O_CREAT`).
+    fn advice(&self) -> &'static str {
+        let opens = ["append", "write", "rwrite", "truncate"].contains(&self.call);
+        if opens && self.error == Errno::Enoent {
+            "; this call makes no file: make it with `put` first"
+        } else {
+            ""
+        }
+    }
 }
 
 /// Permission bits that `mkdir` takes: set-uid and set-gid are left out (`vfs_mkdir`, Linux).

@@ -168,6 +168,12 @@ impl Drop for Simulation {
 pub struct Sim(pub(crate) Rc<Core>);
 
 impl Sim {
+    /// How often tasks were polled so far: between two equal answers nothing in the simulation changed.
+    #[inline]
+    pub fn polls(&self) -> u64 {
+        self.0.polls.get()
+    }
+
     /// The virtual time, in nanoseconds.
     #[inline]
     pub fn now(&self) -> u64 {

@@ -30,6 +30,7 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
 
 impl Study {
     pub(crate) fn check(&self) -> Result<(), StudyError> {
+        check_name(&self.name)?;
         let names = || WORKLOADS.iter().map(|entry| entry.name);
         let Some(kind) = WORKLOADS.iter().find(|entry| entry.name == self.workload.kind) else {
             return Err(StudyError::unknown("workload", &self.workload.kind, names()));
@@ -220,6 +221,22 @@ impl Study {
         }
         Ok(())
     }
+}
+
+/// Refuses a name that would lead out of the folder of results: a folder is called by it.
+fn check_name(name: &str) -> Result<(), StudyError> {
+    let is_component = !name.is_empty()
+        && !["", ".", ".."].contains(&name.trim())
+        && !name.contains(['/', '\\'])
+        && !name.chars().any(char::is_control);
+    if is_component {
+        return Ok(());
+    }
+    let reason = format!(
+        "{name:?} cannot be the name of a folder, which results are put in; give it one name without \
+         slashes, such as \"my-study\""
+    );
+    wrong("name", reason)
 }
 
 /// True if the text can be a cell of a CSV file as it is.

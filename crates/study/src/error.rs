@@ -36,6 +36,9 @@ pub enum StudyError {
         /// All known names.
         known: String,
     },
+    /// A board of the user's own cannot be used.
+    #[error(transparent)]
+    Board(#[from] board::BoardError),
     /// The part cannot be used.
     #[error(transparent)]
     Part(#[from] PartError),
@@ -48,6 +51,11 @@ pub enum StudyError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// The trace cannot be read without an option that studies do not have.
+    #[error(
+        "{0}; studies read a trace as it is: give the option to `nandlab convert`, and name the file it writes"
+    )]
+    TraceOfStudy(TraceError),
     /// A request cannot be served.
     #[error("request {number} ({what}): {reason}")]
     Request {
@@ -58,6 +66,9 @@ pub enum StudyError {
         /// Reason and suggestion.
         reason: String,
     },
+    /// Stacks of a study cannot be mounted; nothing was run.
+    #[error("nothing was run: {}", .0.join("; "))]
+    Unmountable(Vec<String>),
     /// A run of a study failed.
     #[error("run `{run}` failed after {finished} of {total} runs were done: {reason}")]
     Run {

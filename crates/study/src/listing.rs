@@ -30,14 +30,8 @@ const KINDS: [&str; 12] = [
 pub fn listing(kind: &str) -> Result<Value, StudyError> {
     Ok(match kind {
         "ftls" => FTLS.iter().map(|entry| ftl(entry)).collect(),
-        "devices" => device::devices()
-            .iter()
-            .map(|spec| json!({"name": spec.name, "summary": spec.summary}))
-            .collect(),
-        "boards" => board::catalogue()
-            .iter()
-            .map(|board| json!({"name": board.name, "summary": board.summary, "kernel": board.kernel}))
-            .collect(),
+        "devices" => serde_json::to_value(device::devices()).expect("plain data"),
+        "boards" => serde_json::to_value(board::catalogue()).expect("plain data"),
         "file-systems" => mount::KINDS
             .iter()
             .map(|kind| {
@@ -46,7 +40,8 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
                     "summary": kind.summary,
                     "profiles": kind.profiles,
                     "is_on_block_device": kind.is_on_block_device,
-                    "usual_block_device": kind.usual_block_device,
+                    "usual_block_device":
+                        kind.is_on_block_device.then_some(kind.usual_block_device),
                 })
             })
             .collect(),

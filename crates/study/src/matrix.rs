@@ -180,7 +180,7 @@ impl Study {
         let part = value("part").or(self.part.as_deref());
         let mut device = DeviceOptions {
             ftl: layer.to_owned(),
-            part: part.map(|part| self.part_beside_study(part)),
+            part: part.map(|part| self.part_beside(part)),
             settings: BTreeMap::new(),
             blocks: self.blocks,
             logical_bytes: self.workload.capacity_bytes,
@@ -221,15 +221,6 @@ impl Study {
         Settings::new(layer.parameters, &device.settings)
             .map_err(|error| wrong(error.to_string()))?;
         Ok(())
-    }
-
-    /// A part file is found beside the study file, as traces are; a catalogue name stays as it is.
-    fn part_beside_study(&self, part: &str) -> String {
-        let beside = self.folder.join(part);
-        if nand::find_part(part).is_none() && beside.is_file() {
-            return beside.display().to_string();
-        }
-        part.to_owned()
     }
 }
 

@@ -1,12 +1,11 @@
 //! The host, the chip and the file system of a run on raw NAND, from the axes of a study.
 
 use crate::StudyError;
-use crate::flash_history::{FRESH, FlashPlan, FlashState};
+use crate::flash_history::{FRESH, FlashPlan, FlashState, key_of};
 use crate::ftl_device::find_part_or_file;
-use crate::jobs::find_board;
 use crate::study_file::Study;
 use board::Board;
-use mount::{Kind, find_kind};
+use mount::{KernelProfile, Kind, find_kind};
 use mtd::{LAYOUTS, OobLayout};
 use nand::Part;
 use std::collections::BTreeMap;
@@ -16,6 +15,8 @@ use std::collections::BTreeMap;
 pub(crate) struct RawHost {
     pub(crate) kind: &'static Kind,
     pub(crate) profile: &'static str,
+    /// Kernels that the profile stands for, unless a study names the profile itself.
+    pub(crate) kernels: Option<KernelProfile>,
     pub(crate) board: Board,
     pub(crate) part: Part,
     pub(crate) layout: &'static OobLayout,
@@ -66,25 +67,40 @@ impl RawHost {
         let Some(board) = value("board").or(host.map(|host| host.board.as_str())) else {
             return wrong("host", "name a board in [host], or make `board` an axis");
         };
-        let mut board = find_board(board)?;
+        let mut board = study.board_beside(board)?;
         if let Some(host) = host {
             board.hz = host.hz.unwrap_or(board.hz);
             board.kernel = host.kernel.clone().unwrap_or(board.kernel);
             board.check().or_else(|reason| wrong("host", reason))?;
         }
-        let own = format!("linux-{}", board.kernel);
-        let asked = value("profile")
-            .map(str::to_owned)
-            .or_else(|| kind.profiles.contains(&own.as_str()).then_some(own));
-        let profile =
-            kind.profile(asked.as_deref()).or_else(|error| wrong("profile", error.to_string()))?;
+        // The kernel of the board decides, unless a profile is asked for by name.
+        let (profile, kernels) = match value("profile") {
+            Some(asked) => {
+                let found = kind.profile(Some(asked));
+                (found.or_else(|error| wrong("profile", error.to_string()))?, None)
+            }
+            None => {
+                let found = kind.profile_of_kernel(&board.kernel);
+                let found = found.or_else(|error| wrong("host.kernel", error.to_string()))?;
+                (found.name, Some(found))
+            }
+        };
         let Some(part) = value("part").or(study.part.as_deref()) else {
             return wrong("part", "name the chip, or make `part` an axis");
         };
-        let mut part = find_part_or_file(part)?;
+        let mut part = find_part_or_file(&study.part_beside(part))?;
         part.geometry.blocks = study.blocks.unwrap_or(part.geometry.blocks);
         let layout = layout_of(&part)?;
-        Ok(Self { kind, profile, board, part, layout })
+        Ok(Self { kind, profile, kernels, board, part, layout })
+    }
+
+    /// What a reader has to know where the profile was made after another kernel.
+    pub(crate) fn kernel_note(&self) -> Option<String> {
+        let found = self.kernels.as_ref().filter(|found| !found.is_exact)?;
+        Some(format!(
+            "{} of kernel {} is simulated by profile {}, which stands for {}",
+            self.kind.name, self.board.kernel, found.name, found.kernels
+        ))
     }
 
     /// The flash of a name on the flash axis.
@@ -105,14 +121,14 @@ impl RawHost {
 
     /// Flash with a history that is called `name`.
     pub(crate) fn flash_with(&self, history: Option<FlashState>, name: &str) -> FlashPlan {
-        let blocks = self.part.geometry.blocks.to_string();
         FlashPlan {
             kind: self.kind,
             profile: self.profile,
             part: self.part.clone(),
             layout: self.layout,
             history,
-            key: [self.kind.name, self.profile, &self.part.name, &blocks, name].join(" "),
+            name: name.to_owned(),
+            key: key_of(self.kind, self.profile, &self.part, name),
         }
     }
 }

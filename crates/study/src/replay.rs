@@ -53,6 +53,52 @@ pub struct HostCounters {
     pub clipped: u64,
     /// Reads of data that was lost.
     pub lost_reads: u64,
+    /// Pages read that held nothing: never written, or trimmed. The chip does no work for them.
+    pub unwritten_read_pages: u64,
+}
+
+/// Bits of a word of [`Written`].
+const WORD_BITS: u32 = u64::BITS;
+
+/// Which logical pages hold data, a bit each. A layer knows it too, but asking it costs a virtual call a
+/// page, and this is looked at for every read.
+#[derive(Clone, Debug)]
+struct Written(Vec<u64>);
+
+impl Written {
+    fn none_of(pages: u32) -> Self {
+        Self(vec![0; pages.div_ceil(WORD_BITS) as usize])
+    }
+
+    /// The words that hold pages `first..end`, each with the mask of those among them.
+    fn words(first: u32, end: u32) -> impl Iterator<Item = (usize, u64)> {
+        (first / WORD_BITS..end.div_ceil(WORD_BITS)).filter_map(move |word| {
+            let begin = word * WORD_BITS;
+            let from = first.max(begin) - begin;
+            let to = (end - begin).min(WORD_BITS);
+            let mask = (u64::MAX >> (WORD_BITS - to)) & (u64::MAX << from);
+            (from < to).then_some((word as usize, mask))
+        })
+    }
+
+    fn set(&mut self, first: u32, end: u32) {
+        for (word, mask) in Self::words(first, end) {
+            self.0[word] |= mask;
+        }
+    }
+
+    fn clear(&mut self, first: u32, end: u32) {
+        for (word, mask) in Self::words(first, end) {
+            self.0[word] &= !mask;
+        }
+    }
+
+    /// Pages of `first..end` that hold nothing.
+    fn missing(&self, first: u32, end: u32) -> u64 {
+        let held: u32 =
+            Self::words(first, end).map(|(word, mask)| (self.0[word] & mask).count_ones()).sum();
+        u64::from(end - first - held)
+    }
 }
 
 /// A device under replay.
@@ -62,6 +108,7 @@ pub struct Replay {
     capacity_bytes: u64,
     address: AddressRule,
     host: HostCounters,
+    written: Written,
     before: Before,
 }
 
@@ -81,12 +128,14 @@ impl Replay {
     pub fn new(ftl: Box<dyn Ftl>, address: AddressRule) -> Self {
         let page_bytes = u64::from(ftl.flash().geometry().page_data_bytes);
         let capacity_bytes = page_bytes * u64::from(ftl.logical_pages());
+        let written = Written::none_of(ftl.logical_pages());
         let mut replay = Self {
             ftl,
             page_bytes,
             capacity_bytes,
             address,
             host: HostCounters::default(),
+            written,
             before: Before::default(),
         };
         replay.reset_counters();
@@ -157,6 +206,21 @@ impl Replay {
         Ok(self.ftl.rebuild()?)
     }
 
+    /// Writes every page of the device once, in order: what a user of a used device finds.
+    ///
+    /// # Errors
+    /// The end of the device's life.
+    pub fn fill(&mut self) -> Result<(), StudyError> {
+        // In pieces of a few blocks, as a host writes it; the piece changes no count of any layer.
+        const PIECE_PAGES: u32 = 1024;
+        let pages = self.ftl.logical_pages();
+        for first in (0..pages).step_by(PIECE_PAGES as usize) {
+            self.ftl.write_pages(first, PIECE_PAGES.min(pages - first))?;
+        }
+        self.written.set(0, pages);
+        Ok(())
+    }
+
     /// Serves one request.
     ///
     /// # Errors
@@ -198,7 +262,7 @@ impl Replay {
                     .to_lowercase(),
                 reason: format!(
                     "past the end of the device of {capacity} bytes; \
-                     use a larger part, or --address modulo or clip"
+                     give the chip more blocks, or take a larger part"
                 ),
             }),
             AddressRule::Clip => {
@@ -237,6 +301,7 @@ impl Replay {
             Operation::Read => {
                 self.host.read_bytes += length_bytes;
                 self.host.read_pages += u64::from(end - first);
+                self.host.unwritten_read_pages += self.written.missing(first, end);
                 self.read(first, end - first)
             }
             Operation::Write | Operation::WriteZeroes => {
@@ -247,13 +312,19 @@ impl Replay {
                 {
                     self.read_partly_written(offset_bytes, end_bytes)?;
                 }
-                Ok(self.ftl.write_pages(first, end - first)?)
+                self.ftl.write_pages(first, end - first)?;
+                self.written.set(first, end);
+                Ok(())
             }
             Operation::Trim => {
                 let first = offset_bytes.div_ceil(self.page_bytes) as u32;
                 let end = (end_bytes / self.page_bytes) as u32;
                 self.host.trim_pages += u64::from(end.saturating_sub(first));
-                Ok((first..end).try_for_each(|lpn| self.ftl.trim(lpn))?)
+                (first..end).try_for_each(|lpn| self.ftl.trim(lpn))?;
+                if first < end {
+                    self.written.clear(first, end);
+                }
+                Ok(())
             }
             Operation::Flush => unreachable!("a flush has no range"),
         }
@@ -290,5 +361,36 @@ impl Replay {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Written;
+
+    /// Bounds that lie in words, at their edges and a word apart.
+    const BOUNDS: [u32; 10] = [0, 1, 5, 63, 64, 65, 127, 128, 190, 200];
+
+    fn ranges() -> impl Iterator<Item = (u32, u32)> {
+        let pairs = BOUNDS.iter().flat_map(|first| BOUNDS.iter().map(move |end| (*first, *end)));
+        pairs.filter(|(first, end)| first <= end)
+    }
+
+    #[test]
+    fn written_pages_are_those_of_a_plain_list() {
+        for (first, end) in ranges() {
+            for (from, to) in ranges() {
+                let (mut written, mut list) = (Written::none_of(200), [false; 200]);
+                written.set(first, end);
+                list[first as usize..end as usize].fill(true);
+                written.clear(from, to);
+                list[from as usize..to as usize].fill(false);
+                for (one, other) in ranges() {
+                    let held = &list[one as usize..other as usize];
+                    let missing = held.iter().filter(|held| !**held).count();
+                    assert_eq!(written.missing(one, other), missing as u64);
+                }
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::StudyError;
 use std::path::Path;
-use trace::{Columns, Notes, Operation, Options};
+use trace::{Columns, Notes, Operation, Options, TraceError};
 
 /// One request, as a replay needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Requests {
     /// # Errors
     /// See [`trace::TraceError`].
     pub fn load(path: &Path, options: &Options, limit: Option<usize>) -> Result<Self, StudyError> {
-        let mut reader = trace::open(path, options)?.into_columns()?;
+        let mut reader = trace::open(path, options).map_err(of_study)?.into_columns()?;
         let mut columns = Columns::default();
         let mut loaded = Self { metadata: reader.reader().metadata().to_vec(), ..Self::default() };
         let mut measured = 0;
@@ -78,6 +78,11 @@ impl Requests {
     pub fn metadata_number(&self, key: &str) -> Option<u64> {
         self.metadata.iter().find(|(name, _)| name == key)?.1.parse().ok()
     }
+}
+
+/// What a trace reader suggests are options of commands on traces, which a study has not.
+fn of_study(error: TraceError) -> StudyError {
+    if error.to_string().contains("--") { StudyError::TraceOfStudy(error) } else { error.into() }
 }
 
 /// The counters of a reader that are not zero, and the first lines it skipped.

@@ -1,5 +1,6 @@
 //! Tidy rows: one column an axis, then repeat, metric, value, unit.
 
+use crate::life::Wear;
 use crate::replay::Replay;
 use crate::windows::WEIGHTS;
 use nand::{Counters, Geometry};
@@ -153,6 +154,7 @@ pub fn device_metrics(replay: &Replay) -> Vec<Metric> {
         Metric::count("host_trim_pages", host.trim_pages, "pages"),
         Metric::count("host_read_bytes", host.read_bytes, "bytes"),
         Metric::count("host_write_bytes", host.write_bytes, "bytes"),
+        Metric::count("unwritten_read_pages", host.unwritten_read_pages, "pages"),
         Metric::count("partial_writes", host.partial_writes, "pages"),
         Metric::count("clipped_requests", host.clipped, "requests"),
         Metric::count("page_reads", counters.page_reads, "operations"),
@@ -182,34 +184,38 @@ pub fn device_metrics(replay: &Replay) -> Vec<Metric> {
     metrics
 }
 
-/// Spread of erase counts, and the life they allow if the work goes on as measured.
+/// Spread of erase counts, and the life that the work allows ([`Wear`]).
 fn wear_metrics(replay: &Replay) -> Vec<Metric> {
-    let chip = replay.ftl().flash().chip();
-    let good: Vec<u64> = (0..)
-        .zip(replay.erase_counts())
-        .filter(|(block, _)| !chip.is_bad(*block))
-        .map(|(_, erases)| u64::from(erases))
-        .collect();
-    let (sum, squares) = good.iter().fold((0_u64, 0_u128), |(sum, squares), count| {
-        (sum + count, squares + u128::from(*count) * u128::from(*count))
-    });
-    let blocks = good.len() as u64;
-    let max = good.iter().copied().max().unwrap_or(0);
+    let flash = replay.ftl().flash();
+    let chip = flash.chip();
+    let counted = (0..).zip(replay.erase_counts());
+    let good: Vec<u32> =
+        counted.filter(|(block, _)| !chip.is_bad(*block)).map(|(_, erases)| erases).collect();
+    let squares: u128 = good.iter().map(|count| u128::from(*count) * u128::from(*count)).sum();
+    let wear = Wear {
+        host_write_bytes: replay.host().write_bytes,
+        page_programs: replay.counters().page_programs,
+        pages_per_block: flash.geometry().pages_per_block.into(),
+        erase_counts: &good,
+        erase_cycles_max: chip.errors().erase_cycles_max,
+        // A layer takes free blocks in turn, which spreads wear even where no setting levels it.
+        is_unlevelled: false,
+    };
+    let (sum, blocks) = (wear.erases(), good.len() as u64);
     let spread = u128::from(blocks) * squares - u128::from(sum) * u128::from(sum);
+    let [min, max] =
+        [good.iter().min(), good.iter().max()].map(|count| count.copied().unwrap_or(0));
     let mut metrics = vec![
-        Metric::count("erase_count_min", good.iter().copied().min().unwrap_or(0), "erases"),
+        Metric::count("erase_count_min", min.into(), "erases"),
         Metric::number("erase_count_mean", ratio(sum, blocks), "erases"),
-        Metric::count("erase_count_max", max, "erases"),
+        Metric::count("erase_count_max", max.into(), "erases"),
         Metric::number(
             "erase_count_stddev",
             (spread as f64).sqrt() / blocks.max(1) as f64,
             "erases",
         ),
     ];
-    if max > 0 {
-        let cycles = u128::from(chip.errors().erase_cycles_max);
-        let lifetime_bytes = u128::from(replay.host().write_bytes) * cycles / u128::from(max);
-        let lifetime_bytes = u64::try_from(lifetime_bytes).unwrap_or(u64::MAX);
+    if let Some(lifetime_bytes) = wear.lifetime_host_bytes() {
         let five_years_of_capacity = replay.capacity_bytes() as f64 * 5.0 * 365.0;
         metrics.push(Metric::count("lifetime_host_bytes", lifetime_bytes, "bytes"));
         metrics.push(Metric::number(

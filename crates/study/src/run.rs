@@ -7,11 +7,14 @@ use crate::generated::run_generated;
 use crate::iozone::run_iozone;
 use crate::jobs::{CellTables, JobsOutcome, JobsRun, PreparedDevices, pooled_tables, run_jobs};
 use crate::matrix::Run;
+use crate::mount_check::check_mounts;
 use crate::raw_nand::{Context, RawNandRun};
 use crate::replay::{AddressRule, Replay};
 use crate::requests::{Request, Requests};
-use crate::results::{Metric, Row, StudyResults, TestRow, cumulative, device_metrics};
+use crate::results::{Metric, Number, Row, StudyResults, TestRow, cumulative, device_metrics};
 use crate::service_times::{ServiceTimes, rebuild_metric};
+use crate::single::unwritten_note;
+use crate::stacks::kernel_notes;
 use crate::study_file::{Preconditioning, Study};
 use crate::windows::Windows;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
@@ -20,6 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use trace::{Operation, Options};
 
@@ -76,9 +80,16 @@ pub fn run_study(
         .build()
         .map_err(|error| StudyError::Study { place: "--jobs".into(), reason: error.to_string() })?;
     let mut outcomes: Vec<Option<Outcome>> = groups.iter().map(|_| None).collect();
+    let unmountable = Mutex::new(None);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            pool.install(|| run_all(study, &runs, &groups, &traces, &prepared, &stop, sender));
+            pool.install(|| match can_be_mounted(study, &runs, &prepared, &stop) {
+                Ok(()) => run_all(study, &runs, &groups, &traces, &prepared, &stop, sender),
+                Err(error) => {
+                    *unmountable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    drop(sender);
+                }
+            });
         });
         let (mut done, mut label) = (0, String::new());
         loop {
@@ -99,7 +110,23 @@ pub fn run_study(
             }
         }
     });
-    collect(study, &runs, &groups, &traces, outcomes)
+    match unmountable.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => collect(study, &runs, &groups, &traces, outcomes),
+    }
+}
+
+/// Mounts every stack of a study of file systems once, before anything is run.
+fn can_be_mounted(
+    study: &Study,
+    runs: &[Run],
+    prepared: &Prepared,
+    stop: &AtomicBool,
+) -> Result<(), StudyError> {
+    let stopped = || stop.load(Ordering::Relaxed);
+    let check = || check_mounts(runs, study.seed, &prepared.flash, &stopped);
+    catch_unwind(AssertUnwindSafe(check))
+        .unwrap_or_else(|panic| Err(internal_error(panic.as_ref())))
 }
 
 /// What is made once and copied for every run.
@@ -198,9 +225,10 @@ fn collect(
         rows: Vec::new(),
         curves: Vec::new(),
         tables: Vec::new(),
-        notes: traces.iter().flat_map(notes_of).collect(),
+        notes: traces.iter().flat_map(notes_of).chain(kernel_notes(runs)).collect(),
         interrupted: by_run.iter().any(Option::is_none),
     };
+    results.notes.extend(unwritten_reads(&by_run));
     let mut cells = Vec::new();
     for (run, measured) in runs.iter().zip(by_run) {
         let Some(measured) = measured else { continue };
@@ -227,6 +255,29 @@ fn collect(
         results.tables = pooled_tables(&results.columns, &cells);
     }
     Ok(results)
+}
+
+/// What a reader has to know of runs that read pages which held nothing.
+fn unwritten_reads(by_run: &[Option<Measured>]) -> Option<String> {
+    let metric = |measured: &Measured, name: &str| {
+        let found = measured.metrics.iter().find(|metric| metric.name == name)?;
+        match found.value {
+            Number::Count(count) => Some(count),
+            Number::Real(_) => None,
+        }
+    };
+    let counted: Vec<[u64; 2]> = by_run
+        .iter()
+        .flatten()
+        .filter_map(|measured| {
+            let pages = metric(measured, "unwritten_read_pages").filter(|pages| *pages > 0)?;
+            Some([pages, metric(measured, "host_read_pages")?])
+        })
+        .collect();
+    let most = counted.iter().max_by_key(|[pages, _]| *pages)?;
+    let (runs, of) = (counted.len(), by_run.len());
+    let what = unwritten_note(most[0], most[1])?;
+    Some(format!("in {runs} of {of} runs, at most: {what}"))
 }
 
 fn load_traces(study: &Study, runs: &[Run]) -> Result<BTreeMap<PathBuf, Requests>, StudyError> {

@@ -17,6 +17,8 @@ pub struct ReplayOptions {
     pub trace: Options,
     /// What to do with addresses past the end.
     pub address: AddressRule,
+    /// Every page of the device is written once before the trace, uncounted.
+    pub fills_first: bool,
     /// Uncounted passes before the counted one.
     pub warm_up_passes: u32,
 }
@@ -42,6 +44,9 @@ pub struct ReplayResults {
 pub fn replay_trace(path: &Path, options: &ReplayOptions) -> Result<ReplayResults, StudyError> {
     // Names and settings are checked before a long trace is read.
     let mut replay = Replay::new(build_device(&options.device)?, options.address);
+    if options.fills_first {
+        replay.fill()?;
+    }
     let mut columns = Columns::default();
     let mut notes = Vec::new();
     let mut format = "";
@@ -51,25 +56,49 @@ pub fn replay_trace(path: &Path, options: &ReplayOptions) -> Result<ReplayResult
         format = reader.reader().format().name;
         while reader.next_columns(&mut columns)? {
             for index in 0..columns.len() {
-                replay.serve(
+                let served = replay.serve(
                     columns.operation[index],
                     columns.offset_bytes[index],
                     columns.length_bytes[index],
-                )?;
+                );
+                served.map_err(with_options_of_replay)?;
             }
         }
         if pass == options.warm_up_passes {
             notes = describe_notes(reader.reader().notes());
         }
     }
-    if replay.host().lost_reads > 0 {
-        notes.push(format!("lost_reads: {}", replay.host().lost_reads));
+    let host = replay.host();
+    if host.lost_reads > 0 {
+        notes.push(format!("lost_reads: {}", host.lost_reads));
     }
+    notes.extend(unwritten_note(host.unwritten_read_pages, host.read_pages));
     Ok(ReplayResults {
         metrics: device_metrics(&replay),
         format,
         chip: shape(replay.ftl().flash().geometry()),
         capacity_bytes: replay.capacity_bytes(),
         notes,
+    })
+}
+
+/// An address past the end has a remedy here that studies do not have.
+fn with_options_of_replay(error: StudyError) -> StudyError {
+    match error {
+        StudyError::Request { number, what, reason } => {
+            let reason = format!("{reason}; or treat it otherwise with --address modulo or clip");
+            StudyError::Request { number, what, reason }
+        }
+        other => other,
+    }
+}
+
+/// What a reader has to know of reads that cost nothing because there was nothing to read.
+pub(crate) fn unwritten_note(unwritten_pages: u64, read_pages: u64) -> Option<String> {
+    (unwritten_pages > 0).then(|| {
+        format!(
+            "{unwritten_pages} of the {read_pages} pages that were read had never been written, or were \
+             trimmed: the chip did no work for them"
+        )
     })
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
-    /// Name, as its file is called.
+    /// Name: one component of a path, as the folder of its results is called by it.
     pub name: String,
     /// Title of the report.
     pub title: String,
@@ -234,6 +234,8 @@ pub fn load(
     }
     study.check().map_err(|error| match error {
         StudyError::Study { place, reason } => wrong(format!("{shown}: {place}"), reason),
+        // These name a file of their own, and the line in it: the study is not what is wrong.
+        own @ (StudyError::Part(_) | StudyError::Board(_)) => own,
         other => wrong(shown.clone(), other.to_string()),
     })?;
     Ok(study)

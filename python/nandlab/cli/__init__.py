@@ -102,9 +102,13 @@ def application() -> "App":
 
 
 def usage_message(error: "Exception") -> str:
-    """The message of a wrong command line, on one line and with the way to the help."""
+    """The message of a wrong command line, on one line and with the way to the help.
+
+    The help is that of the command that was called: `nandlab --help` shows no option.
+    """
     text = " ".join(str(error).split())
-    return f"{text} Try `nandlab --help`." if "--help" not in text else text
+    command = " ".join(["nandlab", *(getattr(error, "command_chain", None) or ())])
+    return f"{text} Try `{command} --help`." if "--help" not in text else text
 
 
 def _code(result: object) -> int:

@@ -23,6 +23,7 @@ def compare(
     part: str = "k9f2g08u0c",
     blocks: int | None = None,
     board: str | None = None,
+    kernel: str | None = None,
     crash: Annotated[bool, Parameter(negative=())] = False,
     out: Path | None = None,
     jobs: int | None = None,
@@ -56,7 +57,11 @@ def compare(
     blocks
         Blocks of the device, in place of the part's own number.
     board
-        Host of file systems (see `nandlab list boards`), in place of the workload file's.
+        Host of file systems: a name (see `nandlab list boards`) or a board file, in place of the
+        workload file's; s5pv210-datasheet if neither names one.
+    kernel
+        Kernel of the host, such as 6.12, in place of the workload file's; the board's own if
+        neither says one, which is 2.6.29 of s5pv210-datasheet.
     crash
         Cut the power of the script at a sample of its operations, too, and look at what is left.
     out
@@ -67,7 +72,8 @@ def compare(
     """
     from nandlab.errors import NandlabError
 
-    given = {"--fs": fs, "--ftl": ftl, "--scheduler": scheduler, "--workload": workload}
+    given: dict[str, object] = {"--fs": fs, "--ftl": ftl, "--scheduler": scheduler}
+    given |= {"--workload": workload, "--board": board, "--kernel": kernel, "--blocks": blocks}
     asked = [option for option, value in given.items() if value is not None]
     if first is not None:
         if asked:
@@ -89,6 +95,7 @@ def compare(
             part=part,
             blocks=blocks,
             board=board,
+            kernel=kernel,
             crash=crash,
             out=out,
             jobs=jobs,
@@ -99,6 +106,7 @@ def compare(
 def _side_by_side(asked: "Asked") -> int:
     from nandlab.cli import EXIT_DIFFERENT, EXIT_INTERRUPTED
     from nandlab.comparison.candidates_run import run
+    from nandlab.comparison.conditions import conditions
     from nandlab.comparison.view import View
     from nandlab.terminal.comparison_table import print_comparison, print_cuts
     from nandlab.terminal.output import print_text
@@ -109,6 +117,7 @@ def _side_by_side(asked: "Asked") -> int:
     result = finished.result
     if result.interrupted:
         print_text("Interrupted: not every candidate was run, so there is no table.")
+        print_text(f"Asked for: {conditions(result.study)}")
         return EXIT_INTERRUPTED
     if finished.cuts:
         print_cuts(finished.cuts)

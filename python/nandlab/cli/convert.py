@@ -1,5 +1,6 @@
 """`nandlab convert`."""
 
+from pathlib import Path
 from typing import Any, Literal
 
 from nandlab.cli.trace_options import TraceOptions
@@ -15,12 +16,14 @@ def convert(
 ) -> int:
     """Convert a trace to Parquet, and say what is in it.
 
+    Parquet is the only format that is written, so the name of the target ends in .parquet.
+
     Parameters
     ----------
     source
         Trace file, plain or compressed; - for standard input.
     target
-        Parquet file to write.
+        Parquet file to write, NAME.parquet.
     trace_options
         How to read the trace.
     output_format
@@ -29,8 +32,16 @@ def convert(
     """
     from nandlab import engine
     from nandlab.cli.standard_input import shown_dash
+    from nandlab.errors import NandlabError
     from nandlab.terminal.output import print_json, print_table, print_text
 
+    ending = Path(target).suffix
+    if ending.lower() != ".parquet":
+        named = Path(target).with_suffix(".parquet") if Path(target).name else "trace.parquet"
+        raise NandlabError(
+            f"{shown_dash(target)}: `convert` writes Parquet, and this name does not end in "
+            f".parquet; write it to {named}"
+        )
     summary = engine.convert(
         shown_dash(source), target, (trace_options or TraceOptions()).for_engine()
     )

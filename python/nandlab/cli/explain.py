@@ -5,8 +5,6 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-_KINDS = ("ftls", "schedulers", "policies", "parts", "devices", "workloads", "formats")
-
 
 def explain(
     name: str,
@@ -19,12 +17,15 @@ def explain(
     sets: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
     output_format: Literal["table", "json"] = "table",
 ) -> int:
-    """Explain a translation layer, scheduler, policy, part, device, workload or trace format.
+    """Explain anything that `nandlab list` shows: a file system, layer, scheduler, part, study.
+
+    A name that stands in several lists is explained once for each: a file system has a summary,
+    and what it guarantees across a power cut.
 
     Parameters
     ----------
     name
-        Its name, as `nandlab list` shows it.
+        Its name, as `nandlab list` shows it, in capitals or not.
     ops
         Operations on logical pages, such as 'W0 W1 R0 T1': shows what a layer does on each.
     pages_per_block
@@ -59,34 +60,45 @@ def explain(
         else:
             _print_steps(answer)
         return 0
-    entry = _find(name)
+    entries = _find(name)
     if output_format == "json":
-        print_json(entry)
+        print_json(entries[0] if len(entries) == 1 else entries)
     else:
-        _print_entry(entry)
+        for entry in entries:
+            _print_entry(entry)
     return 0
 
 
-def _find(name: str) -> dict[str, Any]:
-    from nandlab import engine
+def _find(name: str) -> list[dict[str, Any]]:
+    """The entries of that name, each with the list that it stands in."""
+    from nandlab.cli.listing import KINDS, entries_of
     from nandlab.errors import NandlabError
-    from nandlab.suggest import unknown
+    from nandlab.suggest import did_you_mean
 
-    known = []
-    for kind in _KINDS:
-        for entry in engine.listing(kind):
-            if name in (entry["name"], *entry.get("aliases", ())):
-                return entry
-            known.append(str(entry["name"]))
-    raise NandlabError(unknown("name", name, known))
+    found: list[dict[str, Any]] = []
+    known: set[str] = set()
+    for kind in KINDS:
+        for entry in entries_of(kind):
+            names = (str(entry["name"]), *entry.get("aliases", ()))
+            if name.lower() in (one.lower() for one in names):
+                found.append({"list": kind, **entry})
+            known.update(names)
+    if found:
+        return found
+    if name in KINDS:
+        raise NandlabError(f"{name} is a list: `nandlab list {name}` shows it")
+    raise NandlabError(
+        f"unknown name {name!r}: {did_you_mean(name, known)}"
+        f"`nandlab list KIND` shows the names of {', '.join(KINDS)}"
+    )
 
 
 def _print_entry(entry: Mapping[str, Any]) -> None:
     from nandlab.terminal.output import print_table, print_text
 
-    print_text(f"{entry['name']}: {entry['summary']}")
+    print_text(f"{entry['name']}: {entry['summary']} ({entry['list']})")
     for key, value in entry.items():
-        if key in ("name", "summary"):
+        if key in ("name", "summary", "list"):
             continue
         title = key.replace("_", " ")
         if isinstance(value, Mapping):
@@ -129,6 +141,8 @@ def _print_steps(answer: Mapping[str, Any]) -> None:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key.replace('_', ' ')} {_shown(one)}" for key, one in value.items())
     if isinstance(value, list):
         return ", ".join(_shown(one) for one in value)
     if isinstance(value, bool):

@@ -2,7 +2,7 @@
 
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -15,6 +15,7 @@ from nandlab.cli.image_options import (
     natural,
     size_of,
 )
+from nandlab.cli.names import json_row, shown_name, shown_text
 from nandlab.cli.nilfs2_tables import checkpoint_lines, segment_lines, time_text
 
 if TYPE_CHECKING:
@@ -53,13 +54,15 @@ def list_image(
     /,
     *,
     hashes: Annotated[bool, Parameter(name="--hash", negative=())] = False,
+    escape: Annotated[bool, Parameter(negative=())] = False,
     output_format: Annotated[Literal["text", "json", "tsv"], Parameter(name="--format")] = "text",
     opening: Opening | None = None,
 ) -> int:
     """List everything that an image holds.
 
     What cannot be read is listed with the type ? and told on standard error; the exit code is 1
-    then. A static volume of UBI is listed as the file that it is extracted to.
+    then. A static volume of UBI is listed as the file that it is extracted to. Names are printed as
+    they are; docs/images.md says what becomes of control characters and of bytes that are no UTF-8.
 
     Parameters
     ----------
@@ -68,6 +71,9 @@ def list_image(
         mkyaffs2image write it; or a block device with NILFS2, as dd copies it.
     hashes
         Read the files, and show their SHA-256.
+    escape
+        Write names as one word: %XX for spaces, %, control characters and what is no UTF-8. The
+        table of tsv always has them so.
     output_format
         text, as ls shows it; json; tsv, with the columns of docs/images.md.
     opening
@@ -81,9 +87,9 @@ def list_image(
     if output_format == "tsv":
         sys.stdout.write(listing["tsv"])
     elif output_format == "json":
-        print_json(listing["rows"])
+        print_json(listing["rows"] if escape else [json_row(row) for row in listing["rows"]])
     else:
-        for line in _lines(listing["rows"]):
+        for line in _lines(listing["rows"], str if escape else shown_name):
             print(line)
     for note in listing["notes"]:
         print(f"nandlab: {image}: {note}", file=sys.stderr)
@@ -132,6 +138,9 @@ def extract(
         devices=is_root if devices is None else devices,
         owners=is_root if owners is None else owners,
     )
+    if done["replaced"] is not None:
+        what = "an extraction that was stopped had left it; it was replaced"
+        print(f"nandlab: {done['replaced']}: {what}", file=sys.stderr)
     print_text(f"{directory}: {done['names']:,} names, {done['bytes']:,} bytes of files")
     return _tell(image, done["left_out"])
 
@@ -167,9 +176,9 @@ def check(
         print_json(report)
         return EXIT_INCONSISTENT if findings else 0
     for remark in findings:
-        print(f"{remark['place']}: {remark['what']}")
+        print(shown_text(f"{remark['place']}: {remark['what']}"))
     for remark in report["notes"]:
-        print(f"note: {remark['place']}: {remark['what']}")
+        print(shown_text(f"note: {remark['place']}: {remark['what']}"))
     verdict = f"{len(findings)} inconsistencies" if findings else "consistent"
     corrected = report["corrected_bits"]
     # A block device corrects on its own.
@@ -257,11 +266,11 @@ def diff(
     answer = engine.image_diff(left, right, options, right_options)
     differences = answer["differences"]
     if output_format == "json":
-        print_json(differences)
+        print_json([json_row(difference) for difference in differences])
     else:
         for difference in differences:
             for column, before, after in difference["columns"]:
-                print(f"{difference['path']}: {column} {before} {after}")
+                print(f"{shown_name(difference['path'])}: {column} {before} {after}")
     damaged = [
         _tell(image, damage) for image, damage in zip((left, right), answer["damage"], strict=True)
     ]
@@ -410,11 +419,11 @@ def _epoch(text: str | None) -> int | None:
 def _tell(image: str, damage: Sequence[Mapping[str, str]]) -> int:
     """Names what could not be read, and says so in the exit code."""
     for one in damage:
-        print(f"nandlab: {image}: {one['path']}: {one['what']}", file=sys.stderr)
+        print(f"nandlab: {image}: {shown_name(one['path'])}: {one['what']}", file=sys.stderr)
     return EXIT_INCONSISTENT if damage else 0
 
 
-def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _lines(rows: Sequence[Mapping[str, Any]], shown: Callable[[str], str]) -> list[str]:
     """Rows as `ls -l` has them, with times in UTC."""
     cells = [
         (
@@ -425,7 +434,8 @@ def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             row["rdev"] or str(row["size"]),
             time_text(row["mtime"]),
             *([row["sha256"] or "-"] if "sha256" in row else []),
-            row["path"] + (f" -> {row['target']}" if row["target"] is not None else ""),
+            shown(row["path"])
+            + (f" -> {shown(row['target'])}" if row["target"] is not None else ""),
         )
         for row in rows
     ]

@@ -15,7 +15,7 @@ class Opening:
     fs: str | None = None
     """jffs2, nilfs2, ubifs or yaffs2."""
     oob_layout: str | None = None
-    """A name from `nandlab list layouts`."""
+    """A name from `nandlab list oob-layouts`."""
     ecc: Literal["hamming", "none"] | None = None
     """Code over the data of a page."""
     page_size: str | None = None

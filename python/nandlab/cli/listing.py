@@ -1,6 +1,6 @@
 """`nandlab list`."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from nandlab.terminal.output import OutputFormat
 
@@ -20,6 +20,9 @@ Kind = Literal[
     "workloads",
 ]
 
+KINDS: tuple[str, ...] = get_args(Kind)
+"""Names of the lists."""
+
 
 def list_command(kind: Kind, /, *, output_format: OutputFormat = "table") -> int:
     """List what there is of one kind, each with its name and what it is.
@@ -34,7 +37,7 @@ def list_command(kind: Kind, /, *, output_format: OutputFormat = "table") -> int
     """
     from nandlab.terminal.output import print_csv, print_json, print_table
 
-    entries = _studies() if kind == "studies" else _engine_entries(kind)
+    entries = entries_of(kind)
     if output_format == "json":
         print_json(entries)
         return 0
@@ -46,10 +49,11 @@ def list_command(kind: Kind, /, *, output_format: OutputFormat = "table") -> int
     return 0
 
 
-def _engine_entries(kind: str) -> list[dict[str, Any]]:
+def entries_of(kind: str) -> list[dict[str, Any]]:
+    """Everything in a list, each with its name and a summary of one line."""
     from nandlab import engine
 
-    return engine.listing(kind)
+    return _studies() if kind == "studies" else engine.listing(kind)
 
 
 def _studies() -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ def replay(
     logical_size: str | None = None,
     address: Literal["error", "modulo", "clip"] = "error",
     passes: int = 1,
+    fill: Annotated[bool, Parameter(negative=())] = False,
     trace_options: TraceOptions | None = None,
     out: Path | None = None,
     output_format: OutputFormat = "table",
@@ -44,6 +45,8 @@ def replay(
         What to do with addresses past the end: stop, wrap around, or leave them out.
     passes
         Times the trace is replayed; only the last one is counted.
+    fill
+        Write the whole device once, in order, before the trace; this is not counted.
     trace_options
         How to read the trace.
     out
@@ -73,13 +76,32 @@ def replay(
         "logical_bytes": parse_bytes(logical_size, "--logical-size") if logical_size else None,
         "address": address,
         "passes": passes,
+        "fill": fill,
         **(trace_options or TraceOptions()).for_engine(),
     }
     answer = engine.replay(shown_dash(trace), options)
+    answer["device"]["initial_state"] = _state(passes, fill=fill)
+    answer["notes"] = [*answer.get("notes", ()), *_advice(answer["metrics"], fill=fill)]
     if out is not None:
         _write(out, answer)
     _print(answer, output_format)
     return 0
+
+
+def _state(passes: int, *, fill: bool) -> str:
+    """What the device went through before counting began: it decides what everything costs."""
+    done = ["every page written once"] if fill else []
+    if passes > 1:
+        done.append(f"the trace replayed {'once' if passes == 2 else f'{passes - 1} times'}")
+    return ", then ".join(done) if done else "as delivered: erased"
+
+
+def _advice(metrics: list[dict[str, Any]], *, fill: bool) -> list[str]:
+    """What to do about reads of pages that hold nothing."""
+    found = {row["metric"]: row["value"] for row in metrics}
+    if fill or not found.get("unwritten_read_pages"):
+        return []
+    return ["--fill writes the whole device before the trace; --passes 2 replays the trace before"]
 
 
 def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
@@ -99,7 +121,7 @@ def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
         print_table(
             "",
             ("metric", "value", "unit"),
-            [(row["metric"], _shown(row["value"]), row["unit"]) for row in metrics],
+            [(row["metric"], _shown(row["value"]), _unit(row)) for row in metrics],
             frozenset({1}),
         )
         for note in answer.get("notes", ()):
@@ -121,6 +143,14 @@ def _write(out: Path, answer: dict[str, Any]) -> None:
             writer.writerows(
                 (row["metric"], row["value"], row["unit"]) for row in answer["metrics"]
             )
+
+
+def _unit(row: dict[str, Any]) -> str:
+    """The unit; life is so many bytes that it is said in larger ones, too."""
+    from nandlab.verdicts.wording import large_size
+
+    is_life = row["metric"] == "lifetime_host_bytes"
+    return f"{row['unit']}: {large_size(row['value'])}" if is_life else str(row["unit"])
 
 
 def _shown(value: object) -> str:

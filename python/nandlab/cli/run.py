@@ -5,6 +5,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+_NOTES_MAX = 8
+"""Notes that are printed; the report has all of them."""
+
+_STACK = ("file_system", "kernel", "profile", "board", "part", "blocks")
+"""What a plan shows of the stack of a file system."""
+
 
 def run(
     study: str,
@@ -70,6 +76,10 @@ def run(
     with progress_bar(str(resolved["name"])) as progress:
         finished = run_study(request, progress)
     print_result(finished.result, finished.verdict)
+    for note in finished.result.notes[:_NOTES_MAX]:
+        print_text(f"Note: {note}")
+    if (more := len(finished.result.notes) - _NOTES_MAX) > 0:
+        print_text(f"Note: {more} more notes are in the report")
     print_text(f"\nReport: {finished.folder / 'report.html'}")
     print_text(f"Digest: {finished.result.results_digest}")
     if finished.result.interrupted:
@@ -96,4 +106,9 @@ def _print_plan(resolved: dict[str, object]) -> None:
         if resolved.get(name) is not None
     ]
     print_table("Settings", ("key", "value"), facts)
+    stacks = resolved.get("stacks")
+    if isinstance(stacks, list) and stacks:
+        # Several lines of the study differ in what is not shown here.
+        rows = dict.fromkeys(tuple(str(stack[key]) for key in _STACK) for stack in stacks)
+        print_table("Stacks", [key.replace("_", " ") for key in _STACK], list(rows))
     print_text(f"{resolved.get('runs')} runs; nothing was run (--dry-run).")

@@ -2,6 +2,7 @@
 
 import shlex
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,14 +10,17 @@ from nandlab.comparison.cards import cards_of
 from nandlab.comparison.cuts import Cuts, cut_sample
 from nandlab.comparison.request import (
     Candidates,
+    Named,
     WorkloadFile,
+    find_board,
     find_part,
+    kernel_of,
     names,
     on_block_device,
     read_workload,
 )
-from nandlab.comparison.study import study_of, write_study
-from nandlab.engine import Progress
+from nandlab.comparison.study import DEFAULT_BOARD, Host, study_of, write_study
+from nandlab.engine import Progress, describe_study
 from nandlab.errors import NandlabError
 from nandlab.results import StudyResult
 from nandlab.results.run_directory import check_target
@@ -37,6 +41,7 @@ class Asked:
     part: str = "k9f2g08u0c"
     blocks: int | None = None
     board: str | None = None
+    kernel: str | None = None
     crash: bool = False
     out: Path | None = None
     jobs: int | None = None
@@ -52,6 +57,7 @@ class Asked:
             "--part": self.part,
             "--blocks": self.blocks,
             "--board": self.board,
+            "--kernel": self.kernel,
         }
         given = ([key, str(value)] for key, value in options.items() if value is not None)
         words = ["nandlab", "compare", *(word for pair in given for word in pair)]
@@ -92,7 +98,8 @@ def run(asked: Asked, progress: Progress | None = None) -> FinishedComparison:
     if asked.out is not None:
         check_target(asked.out)
     part = find_part(asked.part)
-    study = study_of(candidates, workload, part, asked.blocks, asked.board)
+    host = _host(asked, workload)
+    study = study_of(candidates, workload, part, asked.blocks, host)
     cards = cards_of(candidates.layers if candidates.file_systems else (), part, asked.blocks)
     if cards and workload.flash:
         raise NandlabError(
@@ -100,11 +107,23 @@ def run(asked: Asked, progress: Progress | None = None) -> FinishedComparison:
             "delivered: leave out [flash] or --ftl"
         )
     with tempfile.TemporaryDirectory(prefix="nandlab-compare-") as folder:
-        path = write_study(study, cards, workload, Path(folder))
+        path = write_study(study, cards, workload, (part, host.board), Path(folder))
         try:
-            return _run(asked, candidates, workload, part, path, progress)
+            return _run(asked, candidates, workload, path, progress)
         except NandlabError as error:
-            raise NandlabError(_as_the_user_knows_it(str(error), path, workload)) from None
+            message = _as_the_user_knows_it(str(error), path, workload, (part, host.board))
+            raise NandlabError(message) from None
+
+
+def _host(asked: Asked, workload: WorkloadFile) -> Host:
+    """Board and kernel: of the options, else of the workload file, else the usual ones."""
+    if asked.board is not None:
+        board = find_board("--board", asked.board, Path())
+    else:
+        given = str(workload.host.get("board", DEFAULT_BOARD))
+        board = find_board(f"{workload.shown}: board", given, Path(workload.shown).parent)
+    kernel = asked.kernel or workload.host.get("kernel") or kernel_of(board)
+    return Host(board, str(kernel))
 
 
 def _candidates(asked: Asked) -> Candidates:
@@ -138,7 +157,6 @@ def _run(
     asked: Asked,
     candidates: Candidates,
     workload: WorkloadFile,
-    part: str,
     path: Path,
     progress: Progress | None,
 ) -> FinishedComparison:
@@ -148,16 +166,34 @@ def _run(
         out=asked.out or Path(),
         jobs=asked.jobs,
         as_given=asked.command,
+        # They are kept beside the study, which names them.
+        keeps_inputs=False,
     )
     cuts: tuple[Cuts, ...] = ()
     if asked.crash and workload.file is not None:
-        cuts = cut_sample(candidates.file_systems, workload.file, part, workload.seed, progress)
+        cuts = _cuts(candidates, workload, workload.file, path, progress)
     if asked.out is None:
         result = result_of(request, progress)
         return FinishedComparison(result, judge(result), None, cuts)
     finished = run_study(request, progress)
     _keep_study(finished.folder, path)
     return FinishedComparison(finished.result, finished.verdict, finished.folder, cuts)
+
+
+def _cuts(
+    candidates: Candidates,
+    workload: WorkloadFile,
+    script: Path,
+    path: Path,
+    progress: Progress | None,
+) -> tuple[Cuts, ...]:
+    """Cuts the power under the same kernel and on the same part as the comparison."""
+    study = describe_study(path, [], None, quick=False)
+    profiles = {str(stack["file_system"]): str(stack["profile"]) for stack in study["stacks"]}
+    file_systems = {name: profiles[name] for name in candidates.file_systems}
+    part = path.parent / str(study["part"])
+    named = str(part) if part.is_file() else str(study["part"])
+    return cut_sample(file_systems, script, named, workload.seed, progress)
 
 
 def _keep_study(folder: Path, path: Path) -> None:
@@ -167,8 +203,13 @@ def _keep_study(folder: Path, path: Path) -> None:
             (folder / file.name).write_bytes(file.read_bytes())
 
 
-def _as_the_user_knows_it(message: str, path: Path, workload: WorkloadFile) -> str:
-    """Names the workload file where the engine names the study that was made of it."""
+def _as_the_user_knows_it(
+    message: str, path: Path, workload: WorkloadFile, own: Sequence[Named]
+) -> str:
+    """Names the user's files where the engine names the copies and the study made of them."""
+    copies = {path.parent / named.name: named.file for named in own if named.file is not None}
     if workload.file is not None:
-        message = message.replace(str(path.parent / workload.file.name), str(workload.file))
+        copies[path.parent / workload.file.name] = workload.file
+    for copy, file in copies.items():
+        message = message.replace(str(copy), str(file))
     return message.replace(str(path), workload.shown)

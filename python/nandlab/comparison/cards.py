@@ -1,10 +1,10 @@
 """Cards that a comparison puts under file systems: a die of the part behind a layer."""
 
 import tomllib
-from pathlib import Path
 from typing import Any
 
 from nandlab import engine
+from nandlab.comparison.request import Named
 from nandlab.errors import NandlabError
 
 _BINARY_TO_DECIMAL = 1_000_000 / 2**20
@@ -28,12 +28,12 @@ def layer_of(card: str) -> str:
     return card.removesuffix(".toml")
 
 
-def cards_of(layers: tuple[str, ...], part: str, blocks: int | None) -> dict[str, dict[str, Any]]:
+def cards_of(layers: tuple[str, ...], part: Named, blocks: int | None) -> dict[str, dict[str, Any]]:
     """A device file for each layer, by its name."""
     return {card_file(layer): _card(layer, part, blocks) for layer in layers}
 
 
-def _card(layer: str, part: str, blocks: int | None) -> dict[str, Any]:
+def _card(layer: str, part: Named, blocks: int | None) -> dict[str, Any]:
     geometry = _geometry(part)
     count = blocks or geometry["blocks"]
     block_bytes = geometry["pages_per_block"] * geometry["page_data_bytes"]
@@ -44,7 +44,7 @@ def _card(layer: str, part: str, blocks: int | None) -> dict[str, Any]:
     sectors = max(offered, 0) // _SECTOR_BYTES
     return {
         "name": layer,
-        "summary": f"SD card of one die of {part} with the layer {layer}",
+        "summary": f"SD card of one die of {part.name} with the layer {layer}",
         "host": {
             "bytes_per_second": 25_000_000,
             "command_overhead_ns": 60_000,
@@ -52,7 +52,7 @@ def _card(layer: str, part: str, blocks: int | None) -> dict[str, Any]:
             "executes": 1,
         },
         "flash": {
-            "part": part,
+            "part": part.name,
             "blocks": count,
             "channels": 1,
             "dies_per_channel": 1,
@@ -71,14 +71,14 @@ def _card(layer: str, part: str, blocks: int | None) -> dict[str, Any]:
     }
 
 
-def _geometry(part: str) -> dict[str, Any]:
-    for row in engine.listing("parts"):
-        if row["name"] == part:
-            return dict(row["geometry"])
+def _geometry(part: Named) -> dict[str, Any]:
+    if part.file is None:
+        rows = (row for row in engine.listing("parts") if row["name"] == part.name)
+        return dict(next(rows)["geometry"])
     try:
-        geometry = tomllib.loads(Path(part).read_text(encoding="utf-8"))["geometry"]
+        geometry = tomllib.loads(part.file.read_text(encoding="utf-8"))["geometry"]
         return {key: int(geometry[key]) for key in _SIZES}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NandlabError(
-            f"{part}: [geometry] cannot be read ({error}); docs/chips.md shows a part file"
+            f"{part.file}: [geometry] cannot be read ({error}); docs/chips.md shows a part file"
         ) from None

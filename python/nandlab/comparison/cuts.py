@@ -1,7 +1,9 @@
 """A sample of power cuts in the script of a comparison."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nandlab import engine
 from nandlab.engine import Progress
@@ -9,7 +11,7 @@ from nandlab.engine import Progress
 _SAMPLE = 40
 """Cut points that are looked at, for each way in which an operation can be torn."""
 
-_BLOCKS = 256
+BLOCKS = 256
 """Blocks of the part's chip that is cut: small enough to be mounted often."""
 
 
@@ -25,32 +27,35 @@ class Cuts:
 
 
 def cut_sample(
-    file_systems: tuple[str, ...], script: Path, part: str, seed: int, progress: Progress | None
+    file_systems: Mapping[str, str], script: Path, part: str, seed: int, progress: Progress | None
 ) -> tuple[Cuts, ...]:
-    """Cuts the script on each file system that guarantees something, on a piece of the part."""
+    """Cuts the script on each file system that guarantees something, on a piece of the part.
+
+    `file_systems` has the profile of each: the kernel whose code the comparison is about.
+    """
     known = {str(row["name"]) for row in engine.listing("guarantees")}
     text = script.read_text(encoding="utf-8")
     found = []
-    for name in file_systems:
+    for name, profile in file_systems.items():
         if name not in known:
             found.append(Cuts(name, 0, 0, 0, "guarantees nothing that a cut could break"))
             continue
-        found.append(_cut(name, script, text, part, seed, progress))
+        asked = {"fs": name, "part": part, "profile": profile, "seed": seed}
+        found.append(_cut(asked, script, text, progress))
     return tuple(found)
 
 
-def _cut(
-    name: str, script: Path, text: str, part: str, seed: int, progress: Progress | None
-) -> Cuts:
-    arguments = {"fs": name, "part": part, "blocks": _BLOCKS, "seed": seed, "torn": []}
+def _cut(asked: dict[str, Any], script: Path, text: str, progress: Progress | None) -> Cuts:
+    arguments = {**asked, "blocks": BLOCKS, "torn": []}
     # One cut tells how many operations there are; the sample is spread over them.
     probe = engine.cut_script(str(script), text, {**arguments, "only": 0, "every": 1})
     every = max(int(probe["operations"]) // _SAMPLE, 1)
     outcome = engine.cut_script(str(script), text, {**arguments, "every": every}, progress)
     torn = outcome["torn"]
     return Cuts(
-        name,
+        asked["fs"],
         sum(int(one["cuts"]) for one in torn),
         sum(len(one["violations"]) for one in torn),
         sum(sum(one["hazards"].values()) for one in torn),
+        f"profile {asked['profile']}",
     )

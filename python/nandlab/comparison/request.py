@@ -108,14 +108,52 @@ def names(option: str, given: str, listing: str, what: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def find_part(given: str) -> str:
-    """A part's name as its catalogue writes it, or the path of a part file."""
-    known = {str(row["name"]).lower(): str(row["name"]) for row in engine.listing("parts")}
+@dataclass(frozen=True)
+class Named:
+    """A part or a board: one of a catalogue, or a file that goes into the folder of the study."""
+
+    name: str
+    """In the catalogue, or of the copy beside the study."""
+    file: Path | None = None
+    """The user's file."""
+
+
+def find_part(given: str) -> Named:
+    """A part's name as its catalogue writes it, or a part file."""
+    return _find("--part", "part", "parts", given, Path())
+
+
+def find_board(option: str, given: str, folder: Path) -> Named:
+    """A board's name as its catalogue writes it, or a board file, relative to a folder."""
+    return _find(option, "board", "boards", given, folder)
+
+
+def kernel_of(board: Named) -> str:
+    """The kernel of a board."""
+    if board.file is None:
+        rows = (row for row in engine.listing("boards") if row["name"] == board.name)
+        return str(next(rows)["kernel"])
+    try:
+        return str(tomllib.loads(board.file.read_text(encoding="utf-8"))["kernel"])
+    except (OSError, ValueError, KeyError) as error:
+        raise NandlabError(
+            f"{board.file}: `kernel` cannot be read ({error}); docs/own-board.md shows a board file"
+        ) from None
+
+
+def _find(option: str, what: str, listing: str, given: str, folder: Path) -> Named:
+    known = {str(row["name"]).lower(): str(row["name"]) for row in engine.listing(listing)}
     if given.lower() in known:
-        return known[given.lower()]
-    if Path(given).is_file():
-        return str(Path(given).resolve())
-    raise NandlabError(f"--part: {unknown('part', given.lower(), known.values())}")
+        return Named(known[given.lower()])
+    file = folder / given
+    if file.is_file():
+        # A name of its own: the workload's script may be called the same.
+        return Named(f"{what}-{file.name}", file)
+    if file.suffix == ".toml" or len(file.parts) > 1:
+        raise NandlabError(f"{option}: there is no {what} file {file}")
+    raise NandlabError(
+        f"{option}: {unknown(what, given.lower(), known.values())}, or name a {what} file"
+    )
 
 
 def read_workload(path: Path) -> WorkloadFile:

@@ -2,23 +2,35 @@
 
 import json
 import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nandlab.comparison.cards import card_file
-from nandlab.comparison.request import Candidates, WorkloadFile
+from nandlab.comparison.request import Candidates, Named, WorkloadFile
 
 NAME = "comparison"
 """Name of the study; its verdict, tables and report sections go by it."""
 
 STUDY_FILE = "comparison.toml"
 
-_BOARD = "s5pv210-datasheet"
+DEFAULT_BOARD = "s5pv210-datasheet"
+"""Host of file systems where nobody names one; its kernel is the one that is simulated then."""
+
 _FLASH = "as-given"
 
 
+@dataclass(frozen=True)
+class Host:
+    """The host of file systems: board and kernel, which is said even if it is the board's own."""
+
+    board: Named
+    kernel: str
+
+
 def study_of(
-    candidates: Candidates, workload: WorkloadFile, part: str, blocks: int | None, board: str | None
+    candidates: Candidates, workload: WorkloadFile, part: Named, blocks: int | None, host: Host
 ) -> dict[str, Any]:
     """The study as a table."""
     study: dict[str, Any] = {
@@ -27,7 +39,7 @@ def study_of(
         "question": "Which one fits this workload?",
         "seed": workload.seed,
         "repeats": workload.repeats,
-        "part": part,
+        "part": part.name,
     }
     if blocks is not None:
         study["blocks"] = blocks
@@ -40,9 +52,7 @@ def study_of(
         axes = {"file_system": list(candidates.file_systems), "test": ["lifecycle"]}
         if candidates.schedulers:
             axes["scheduler"] = list(candidates.schedulers)
-        study["host"] = {"board": _BOARD, **workload.host}
-        if board is not None:
-            study["host"]["board"] = board
+        study["host"] = {**workload.host, "board": host.board.name, "kernel": host.kernel}
         if workload.flash:
             study["flash_states"] = {_FLASH: workload.flash}
             axes["flash"] = [_FLASH]
@@ -64,11 +74,18 @@ def study_of(
 
 
 def write_study(
-    study: dict[str, Any], cards: dict[str, dict[str, Any]], workload: WorkloadFile, folder: Path
+    study: dict[str, Any],
+    cards: dict[str, dict[str, Any]],
+    workload: WorkloadFile,
+    own: Sequence[Named],
+    folder: Path,
 ) -> Path:
-    """Writes study, cards and workload into a folder; the path of the study."""
+    """Writes study, cards, workload and files of the user's own into a folder; the study's path."""
     if workload.file is not None:
         shutil.copyfile(workload.file, folder / workload.file.name)
+    for named in own:
+        if named.file is not None:
+            shutil.copyfile(named.file, folder / named.name)
     for name, card in cards.items():
         (folder / name).write_text(toml(card), encoding="utf-8")
     path = folder / STUDY_FILE

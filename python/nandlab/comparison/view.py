@@ -6,9 +6,10 @@ from typing import Any
 
 from nandlab import engine
 from nandlab.comparison.cards import layer_of
+from nandlab.comparison.conditions import conditions
 from nandlab.comparison.request import on_block_device, on_mtdblock
 from nandlab.results import Measurements, StudyResult
-from nandlab.verdicts.wording import duration, ftl_name, number
+from nandlab.verdicts.wording import duration, ftl_name, large_size, number
 
 _NEAR = 0.02
 """Values that differ by less are called alike."""
@@ -90,7 +91,7 @@ CRITERIA = (
     Criterion("device_ram_bytes", "RAM in the card", size, min),
     Criterion("dirty_bytes_max", "dirty pages in RAM", size, min),
     Criterion("waf", "write amplification", number, min),
-    Criterion("lifetime_host_bytes", "life, bytes written", size, max, "wear"),
+    Criterion("lifetime_host_bytes", "life, bytes written", large_size, max, "wear"),
     Criterion("lifetime_years", "life, this work for ever", years, max),
 )
 """The rows in their order; those without a value for any candidate are left out."""
@@ -103,6 +104,7 @@ class View:
         """Reads what was measured."""
         self.rows = Measurements(result)
         self.study = result.study
+        self.conditions = conditions(result.study)
         self._axes = result.axes
         guarantees = engine.listing("guarantees") if "file_system" in result.axes else []
         self._guarantees = {str(row["name"]): row for row in guarantees}
@@ -205,10 +207,6 @@ class View:
         for name in self.rows.axis_values("ftl"):
             means = {one: self.rows.mean(one, ftl=name) for one in self.rows.metrics()}
             values = {one: value for one, value in means.items() if value is not None}
-            # A short trace erases no block more than once or twice: the mean says more.
-            mean = values.get("erase_count_mean", 0.0)
-            if mean > 0 and "lifetime_host_bytes" in values:
-                values["lifetime_host_bytes"] *= values["erase_count_max"] / mean
             if "ram_bytes" in values:
                 values["memory_bytes"] = values["ram_bytes"]
             if "rebuild_ns" in values:

@@ -19,9 +19,6 @@ _LAYER_PARTS = (
     ("busy_read_ns", "reading pages"),
     ("busy_erase_ns", "erasing blocks"),
 )
-_SLOW_SYNC = 3.0
-"""Syncs this many times as slow as writes carry the writes' work."""
-
 _HOT_ERASES = 10
 _HOT_FACTOR = 20.0
 """A block erased so often, and so much more often than the mean, wears out before the others."""
@@ -48,17 +45,21 @@ def _time(candidate: Candidate) -> list[str]:
 
 
 def _waiting(candidate: Candidate) -> list[str]:
+    """How long half of the writes, and of the syncs that had something to write, take.
+
+    Syncs without work say nothing of what a sync costs: they are left out, and where there are no
+    others nothing is said of syncs at all.
+    """
     values = candidate.values
-    write, sync = values.get("write_p50_ns"), values.get("sync_p50_ns")
-    if write is None or sync is None:
-        return []
-    if sync > _SLOW_SYNC * write:
-        return [
-            f"writes return from memory ({duration(write)}) and fsync pays ({duration(sync)})"
-            if values.get("dirty_bytes_max", 0) > 0
-            else f"a write returns in {duration(write)} and fsync takes {duration(sync)}"
-        ]
-    return [f"a write has reached the chip when it returns ({duration(write)})"]
+    write, sync = values.get("write_p50_ns"), values.get("working_sync_p50_ns")
+    told = []
+    if write is not None:
+        # The file system says itself whether it keeps pages dirty: this is no guess from times.
+        where = " from memory" if values.get("dirty_bytes_max", 0) > 0 else ""
+        told.append(f"half of the writes return{where} within {duration(write)}")
+    if sync is not None:
+        told.append(f"half of the syncs that programmed pages take up to {duration(sync)}")
+    return [", ".join(told)] if told else []
 
 
 def _wear(candidate: Candidate) -> list[str]:
@@ -120,8 +121,8 @@ def _by(view: View, criterion: Criterion) -> str:
 
 
 def notes(view: View) -> list[str]:
-    """What a reader should know beside."""
-    told = []
+    """What a reader should know beside: under which conditions all of this holds, first."""
+    told = [f"this holds for {view.conditions}."]
     schedulers = view.rows.axis_values("scheduler")
     free = [one.label for one in view.candidates if not one.scheduler]
     if len(schedulers) > 1 and free:
@@ -130,10 +131,10 @@ def notes(view: View) -> list[str]:
         )
     if any("lifetime_host_bytes" in one.values for one in view.candidates):
         told.append(
-            "life is that of even wear; mtdblock, under block file systems, levels none, and the "
-            "block that was erased most decides there."
+            "life is that of even wear, at the rated cycles of the part; mtdblock, under block "
+            "file systems, levels none, and the block that was erased most decides there."
             if any(one.is_on_mtdblock for one in view.candidates)
-            else "life is that of even wear."
+            else "life is that of even wear, at the rated cycles of the part."
         )
     if any(one.is_on_card for one in view.candidates):
         told.append(

@@ -28,7 +28,7 @@ def sections(
     view = View(result)
     labels = [candidate.label for candidate in view.candidates]
     table = DataTable(
-        f"{BEST} best of its row, or within 2 % of it",
+        f"{BEST} best of its row, or within 2 % of it; {view.conditions}",
         ("", *labels),
         table_cells(view),
         numeric(1, len(labels)),

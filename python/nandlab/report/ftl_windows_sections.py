@@ -11,7 +11,7 @@ from nandlab.verdicts.model import Distance, Verdict
 from nandlab.verdicts.published_claims import size_rating, size_sensitivity
 from nandlab.verdicts.published_distances import nearest
 from nandlab.verdicts.published_view import COLUMNS, PUBLISHED_FTLS, READINGS, View, variants
-from nandlab.verdicts.wording import ftl_name, number
+from nandlab.verdicts.wording import ftl_name, large_size, number
 
 COLUMN_TITLES = {
     "time_units": "Time (reads)",
@@ -265,7 +265,7 @@ def _inside(rows: Measurements, verdict: Verdict) -> Section:
                 number(rows.mean("pages_copied", **at)),
                 *(number(counts[name]) for name in ("min", "mean", "max", "stddev")),
                 format_bytes(ram_bytes) if ram_bytes is not None else "-",
-                format_bytes(lifetime_bytes) if lifetime_bytes is not None else "-",
+                large_size(lifetime_bytes) if lifetime_bytes is not None else "-",
             ]
         )
     names = _names(order)

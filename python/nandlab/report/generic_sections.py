@@ -16,7 +16,7 @@ def sections(result: StudyResult) -> list[Section]:
     rows = Measurements(result)
     varied = [axis for axis in result.axes if len(rows.axis_values(axis)) > 1]
     metrics = [metric for metric in HEADLINE_METRICS if rows.has(metric)]
-    first = headline_metric(rows)
+    first = headline_metric(rows, str(result.study.get("question", "")))
     if first is not None and first not in metrics:
         metrics.insert(0, first)
     if not metrics:

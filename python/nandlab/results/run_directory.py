@@ -20,6 +20,8 @@ RESULTS_CSV = "results.csv"
 RESULTS_PARQUET = "results.parquet"
 CURVES_CSV = "curves.csv"
 REFERENCE_CSV = "reference.csv"
+INPUTS = "inputs"
+"""Folder for copies of the user's own parts, boards, devices and scripts."""
 
 
 def check_target(out: Path) -> None:
@@ -54,8 +56,10 @@ def whole_folder(out: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def write_results(folder: Path, result: StudyResult, command: str) -> None:
-    """Writes rows, curves, reference and manifest into `folder`."""
+def write_results(
+    folder: Path, result: StudyResult, command: str, *, keeps_inputs: bool = True
+) -> None:
+    """Writes rows, curves, reference and manifest into `folder`, and copies of the user's files."""
     frame = _frame(result.rows, result.axes)
     if result.results_csv is not None:
         (folder / RESULTS_CSV).write_text(result.results_csv, encoding="utf-8")
@@ -79,8 +83,32 @@ def write_results(folder: Path, result: StudyResult, command: str) -> None:
         "tables": list(result.tables),
         "study": result.study,
         "notes": list(result.notes),
+        "inputs": _keep_inputs(folder, result) if keeps_inputs else [],
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+
+
+def _keep_inputs(folder: Path, result: StudyResult) -> list[dict[str, str]]:
+    """Copies parts, boards, devices and scripts of the user's own: nothing else says what ran."""
+    kept = []
+    for one in result.inputs:
+        source = Path(one["path"])
+        target = folder / INPUTS / source.name
+        number = 1
+        while target.exists():
+            number += 1
+            target = target.with_name(f"{source.stem}-{number}{source.suffix}")
+        target.parent.mkdir(exist_ok=True)
+        try:
+            target.write_bytes(source.read_bytes())
+        except OSError as error:
+            # The results count more: the file was there when the run began.
+            kept.append(
+                {"what": one["what"], "name": one["name"], "file": f"lost: {error.strerror}"}
+            )
+            continue
+        kept.append({"what": one["what"], "name": one["name"], "file": f"{INPUTS}/{target.name}"})
+    return kept
 
 
 def read_manifest(run: Path) -> dict[str, Any]:
@@ -94,10 +122,13 @@ def read_manifest(run: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise NandlabError(f"{path}: damaged: {error}; run the study again") from None
+    if not isinstance(manifest, dict):
+        raise NandlabError(f"{path}: this is not the manifest of a run of nandlab")
     missing = {"results_digest", "study", "axes"} - set(manifest)
     if missing:
+        if manifest.get("kind") == "replay":
+            raise NandlabError(f"{run}: this is a replay, not a run of a study")
         raise NandlabError(f"{path}: lacks {', '.join(sorted(missing))}; run the study again")
-    assert isinstance(manifest, dict)
     return manifest
 
 

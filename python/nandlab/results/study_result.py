@@ -44,6 +44,8 @@ class StudyResult:
     reference: Table | None = None
     tables: Mapping[str, str] = field(default_factory=dict)
     """Tables made of several runs (pooled values, distributions, time lines), by name, as CSV."""
+    inputs: tuple[Mapping[str, str], ...] = ()
+    """Files of the user's own that the study names: what each is, its name there, and its path."""
     results_csv: str | None = None
     """The rows as the engine wrote them for the digest; None when read back from a folder."""
 
@@ -59,8 +61,11 @@ class StudyResult:
         """Takes over the answer of `engine.run_study`."""
         axes = tuple(name for name in answer["columns"] if name not in ROW_COLUMNS)
         curves = answer.get("curves") or {"columns": [], "rows": []}
+        study = dict(answer["study"])
+        # Where they lie is a matter of this machine, and no part of the study.
+        inputs = tuple(study.pop("own_files", ()))
         return cls(
-            study=dict(answer["study"]),
+            study=study,
             axes=axes,
             rows=_with_axis_text(Table.of((*axes, *ROW_COLUMNS), answer["rows"]), axes),
             curves=_with_axis_text(Table.of(curves["columns"], curves["rows"]), axes),
@@ -69,6 +74,7 @@ class StudyResult:
             interrupted=bool(answer.get("interrupted", False)),
             reference=reference,
             tables={str(table["name"]): str(table["csv"]) for table in answer.get("tables", ())},
+            inputs=inputs,
             results_csv=answer.get("results_csv"),
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nandlab.comparison.cuts import Cuts
+from nandlab.comparison.cuts import BLOCKS, Cuts
 from nandlab.comparison.table import BEST, table_cells
 from nandlab.comparison.view import View
 from nandlab.terminal.output import console, print_table, print_text
@@ -15,7 +15,8 @@ def print_comparison(view: View, verdict: Verdict) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    head = Text(f"Side by side: {view.conditions}", style="bold")
+    table = Table(title=head, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
     for candidate in view.candidates:
         table.add_column(Text(candidate.label, style="bold"), justify="right", overflow="fold")
@@ -39,4 +40,5 @@ def print_cuts(cuts: Sequence[Cuts]) -> None:
         for one in cuts
     ]
     columns = ("file system", "power cuts", "known hazards", "violations", "")
-    print_table("A sample of power cuts in the script", columns, rows, frozenset({1, 2, 3}))
+    title = f"A sample of power cuts in the script, on {BLOCKS} blocks of the part"
+    print_table(title, columns, rows, frozenset({1, 2, 3}))

@@ -147,7 +147,7 @@ TABLES: tuple[tuple[str, Callable[[StudyResult], None]], ...] = (
 def _print_combinations(result: StudyResult) -> None:
     rows = Measurements(result)
     metrics = [metric for metric in HEADLINE_METRICS if rows.has(metric)]
-    first = headline_metric(rows)
+    first = headline_metric(rows, str(result.study.get("question", "")))
     if first is not None and first not in metrics:
         metrics.insert(0, first)
     places = list(

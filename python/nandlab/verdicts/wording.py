@@ -66,3 +66,12 @@ def duration(nanoseconds: float) -> str:
         if nanoseconds >= size:
             return f"{number(nanoseconds / size)} {unit}"
     return f"{number(nanoseconds)} ns"
+
+
+def large_size(value: float) -> str:
+    """Bytes in decimal and in binary units, as `19.7 TB (17.9 TiB)`: they differ by a tenth."""
+    for power, letter in ((5, "P"), (4, "T"), (3, "G"), (2, "M"), (1, "k")):
+        if value >= 1000**power:
+            decimal, binary = value / 1000**power, value / 1024**power
+            return f"{number(decimal)} {letter}B ({number(binary)} {letter.upper()}iB)"
+    return f"{number(value)} B"

@@ -4,7 +4,7 @@ mod past;
 mod prepared;
 mod state;
 
-pub(crate) use prepared::{FlashPlan, PreparedFlash, SETTLE_NS};
+pub(crate) use prepared::{FlashPlan, PreparedFlash, SETTLE_NS, key_of};
 pub use state::{FlashState, PercentOf};
 
 /// Flash as the tool that formats it leaves it.

@@ -1,7 +1,7 @@
 //! Flash that is made once for each history and copied for every run.
 
-use super::FlashState;
 use super::past::Past;
+use super::{FRESH, FlashState};
 use crate::StudyError;
 use mount::{Driver, Kind, MTDBLOCK, MountRequest, run};
 use mtd::OobLayout;
@@ -25,8 +25,28 @@ pub(crate) struct FlashPlan {
     pub(crate) layout: &'static OobLayout,
     /// None for fresh flash.
     pub(crate) history: Option<FlashState>,
+    /// Its name on the flash axis.
+    pub(crate) name: String,
     /// What tells this flash from others of the study.
     pub(crate) key: String,
+}
+
+impl FlashPlan {
+    /// The same chip, freshly formatted.
+    pub(crate) fn without_history(&self) -> Self {
+        let (name, history) = (FRESH.to_owned(), None);
+        Self {
+            key: key_of(self.kind, self.profile, &self.part, &name),
+            name,
+            history,
+            ..self.clone()
+        }
+    }
+}
+
+/// What tells flash from other flash of a study.
+pub(crate) fn key_of(kind: &Kind, profile: &str, part: &Part, name: &str) -> String {
+    [kind.name, profile, &part.name, &part.geometry.blocks.to_string(), name].join(" ")
 }
 
 /// A chip, once it is made.

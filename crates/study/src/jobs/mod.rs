@@ -9,6 +9,6 @@ mod spec;
 
 pub(crate) use kernel::{check_kernel_run, check_kernel_study, kernel_axes};
 pub(crate) use metrics::{CellTables, JobsOutcome, pooled_tables};
-pub(crate) use plan::{JobsRun, find_board, jobs_axes, plan_run};
+pub(crate) use plan::{JobsRun, jobs_axes, plan_run};
 pub(crate) use run::{PreparedDevices, run_jobs};
 pub use spec::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};

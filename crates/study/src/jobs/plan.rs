@@ -72,7 +72,7 @@ pub(crate) fn plan_run(
     if study.jobs.is_empty() {
         return wrong("job", "workload kind `jobs` needs at least one [[job]]");
     }
-    let mut board = find_board(&host.board)?;
+    let mut board = study.board_beside(&host.board)?;
     board.hz = host.hz.unwrap_or(board.hz);
     board.kernel = host.kernel.clone().unwrap_or(board.kernel);
     board.check().or_else(|reason| wrong("host", reason))?;
@@ -139,17 +139,6 @@ fn capacity_bytes(device: &DeviceSpec) -> Result<u64, StudyError> {
         Some(flash) => Ok(flash.capacity_bytes),
         None => Ok(device::build(device, 0)?.sectors() * device::SECTOR_BYTES),
     }
-}
-
-/// The board of a name.
-///
-/// # Errors
-/// No such board, with a suggestion.
-pub(crate) fn find_board(name: &str) -> Result<Board, StudyError> {
-    board::find_board(name).ok_or_else(|| {
-        let known = board::catalogue();
-        StudyError::unknown("board", name, known.iter().map(|board| board.name.as_str()))
-    })
 }
 
 fn device_of(

@@ -112,8 +112,11 @@ async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, S
     prepare(machine, &boot.mounted.vfs, seed).await?;
     let watch = Watch::start(machine, &boot.mounted.vfs);
     let calls = Rc::new(RefCell::new(Calls::default()));
-    let counted = calls.clone();
-    boot.mounted.vfs.watch_calls(Some(Rc::new(move |call| counted.borrow_mut().add(call))));
+    let (counted, watched) = (calls.clone(), machine.clone());
+    boot.mounted.vfs.watch_calls(Some(Rc::new(move |call| {
+        let page_programs = watched.mtd.with_chip(|chip| chip.counters().page_programs);
+        counted.borrow_mut().add(call, watched.sim.now(), page_programs);
+    })));
     let Boot { mounted, .. } = boot;
     let flash = |mounted: &Mounted| FlashMoment::now(machine, plan, &mounted.file_system);
     let (before, meter) = (flash(&mounted), Meter::start(machine));

@@ -2,6 +2,7 @@
 
 use super::flash_use::FlashUse;
 use super::plan::RawNandRun;
+use crate::life::Wear;
 use crate::results::Metric;
 use device::DeviceFlash;
 use vfs::{Call, CallKind};
@@ -23,6 +24,10 @@ const YEAR_NS: f64 = 31_557_600e9;
 #[derive(Default)]
 pub(super) struct Calls {
     latencies: [Latencies; 4],
+    /// Syncs in which the chip was programmed.
+    working_syncs: Latencies,
+    /// When the last call returned, and pages that the chip had programmed by then.
+    last_return: Option<(u64, u64)>,
     /// Time of all calls; one process makes them one after the other.
     busy_ns: u64,
     read_bytes: u64,
@@ -30,8 +35,19 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Counts a call.
-    pub(super) fn add(&mut self, call: Call) {
+    /// Counts a call that returns at `now_ns`, when the chip has programmed `page_programs`.
+    ///
+    /// A sync that had something to write is told from one that had not by the pages that were programmed
+    /// while it ran. That is known only if it began when the call before it returned: in a pause between
+    /// the two, threads of the file system may write as well.
+    pub(super) fn add(&mut self, call: Call, now_ns: u64, page_programs: u64) {
+        let last = self.last_return.replace((now_ns, page_programs));
+        let has_worked = last.is_some_and(|(returned_ns, programmed)| {
+            returned_ns + call.duration_ns == now_ns && programmed < page_programs
+        });
+        if call.kind == CallKind::Sync && has_worked {
+            self.working_syncs.record(call.duration_ns);
+        }
         self.latencies[call.kind as usize].record(call.duration_ns);
         self.busy_ns += call.duration_ns;
         match call.kind {
@@ -83,6 +99,7 @@ pub(super) fn metrics(plan: &RawNandRun, work: &Work) -> Vec<Metric> {
         rows.extend(latency_metrics(name, latencies));
     }
     rows.extend(latency_metrics(ANY, &all));
+    rows.extend(latency_metrics("working_sync", &work.calls.working_syncs));
     rows.extend(work.flash.times(plan, served_ns));
     // mtdblock keeps one erase block in memory; no file system counts it. A card's memory is its own.
     let of_mtdblock = !work.flash.is_of_device() && plan.host.kind.is_on_block_device;
@@ -114,38 +131,31 @@ fn latency_metrics(name: &str, latencies: &Latencies) -> Vec<Metric> {
     rows
 }
 
-/// Write amplification, and the life that it allows if the work is repeated without end.
-///
-/// Levelled, every block is erased as often as its part allows: all bytes of the flash times its cycles,
-/// divided by the write amplification. Where nothing levels wear, the block that was erased most decides:
-/// bytes written times cycles divided by its erases beyond the first, which every block that is written has.
+/// Write amplification, and the life that the work allows ([`Wear`]).
 fn wear_metrics(flash: &DeviceFlash, work: &Work, levels_wear: bool) -> Vec<Metric> {
-    let erase_counts = &flash.erase_counts;
-    let hottest = erase_counts.iter().copied().max().unwrap_or(0);
-    let erases: u64 = erase_counts.iter().copied().map(u64::from).sum();
+    let wear = Wear {
+        host_write_bytes: work.calls.write_bytes,
+        page_programs: work.flash.counters.page_programs,
+        pages_per_block: flash.block_bytes / flash.page_bytes,
+        erase_counts: &flash.erase_counts,
+        erase_cycles_max: flash.erase_cycles_max,
+        is_unlevelled: !levels_wear,
+    };
+    let blocks = flash.erase_counts.len().max(1) as f64;
+    let hottest = flash.erase_counts.iter().copied().max().unwrap_or(0);
     let mut rows = vec![
-        Metric::number(
-            "erase_count_mean",
-            erases as f64 / erase_counts.len().max(1) as f64,
-            "erases",
-        ),
+        Metric::number("erase_count_mean", wear.erases() as f64 / blocks, "erases"),
         Metric::count("erase_count_max", hottest.into(), "erases"),
     ];
-    let written = work.calls.write_bytes as f64;
-    let programmed = (work.flash.counters.page_programs * flash.page_bytes) as f64;
-    if written == 0.0 || programmed == 0.0 {
-        return rows;
+    let Some(lifetime) = wear.lifetime_host_bytes() else { return rows };
+    let written = wear.host_write_bytes as f64;
+    let programmed = (wear.page_programs * flash.page_bytes) as f64;
+    if programmed > 0.0 {
+        rows.push(Metric::number("waf", programmed / written, "ratio"));
     }
-    let waf = programmed / written;
-    let cycles = f64::from(flash.erase_cycles_max);
-    let levelled = erase_counts.len() as f64 * flash.block_bytes as f64 * cycles / waf;
-    let again = hottest.saturating_sub(1);
-    let as_worn = written * cycles / f64::from(again);
-    let lifetime = if levels_wear || again == 0 { levelled } else { levelled.min(as_worn) };
-    let years = lifetime / written * work.elapsed_ns as f64 / YEAR_NS;
+    let years = lifetime as f64 / written * work.elapsed_ns as f64 / YEAR_NS;
     rows.extend([
-        Metric::number("waf", waf, "ratio"),
-        Metric::number("lifetime_host_bytes", lifetime.round(), "bytes"),
+        Metric::count("lifetime_host_bytes", lifetime, "bytes"),
         Metric::number("lifetime_years", years, "years"),
     ]);
     rows
@@ -153,7 +163,22 @@ fn wear_metrics(flash: &DeviceFlash, work: &Work, levels_wear: bool) -> Vec<Metr
 
 #[cfg(test)]
 mod tests {
-    use super::KINDS;
+    use super::{Calls, KINDS};
+    use vfs::{Call, CallKind};
+
+    #[test]
+    fn only_a_sync_in_which_pages_were_programmed_has_worked() {
+        let sync = |duration_ns| Call { kind: CallKind::Sync, bytes: 0, duration_ns };
+        let write = Call { kind: CallKind::Write, bytes: 10, duration_ns: 5 };
+        let mut calls = Calls::default();
+        calls.add(write, 5, 0);
+        calls.add(sync(100), 105, 2);
+        // Nothing was programmed; then something was, but perhaps by a thread in the pause before the sync.
+        calls.add(sync(1), 106, 2);
+        calls.add(sync(1), 500, 3);
+        assert_eq!((calls.working_syncs.count(), calls.working_syncs.max_ns()), (1, 100));
+        assert_eq!(calls.latencies[CallKind::Sync as usize].count(), 3);
+    }
 
     #[test]
     fn the_kinds_stand_at_their_numbers() {

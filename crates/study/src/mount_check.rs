@@ -1,0 +1,102 @@
+//! Whether every stack of a study can be mounted, before anything else is run.
+//!
+//! A file system that its chip is too small for, or whose history does not fit, would else be found out
+//! after hours of another one's runs. The flash that is made here is what the runs begin on, so a history
+//! costs no time twice; what is added is one mount a stack, which takes no simulated time of any run.
+
+use crate::StudyError;
+use crate::flash_history::{FlashPlan, PreparedFlash};
+use crate::matrix::Run;
+use mount::{BlockDeviceChoice, Driver, MountRequest};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+
+/// A stack that runs share.
+struct Candidate<'a> {
+    run: &'a Run,
+    flash: &'a FlashPlan,
+    request: MountRequest,
+    /// What tells it from others.
+    key: String,
+}
+
+/// Mounts every stack once, on the flash that its runs begin on; a single stack is left to its own run.
+///
+/// # Errors
+/// [`StudyError::Unmountable`] with all stacks that cannot be mounted, in the order of the runs.
+pub(crate) fn check_mounts(
+    runs: &[Run],
+    seed: u64,
+    prepared: &PreparedFlash,
+    stopped: &(dyn Fn() -> bool + Sync),
+) -> Result<(), StudyError> {
+    let candidates = candidates(runs, seed);
+    if candidates.len() < 2 {
+        return Ok(());
+    }
+    // Fresh flash is made in no time, and shows most of what can be wrong: it comes before all histories.
+    for is_fresh in [true, false] {
+        let reasons: Vec<Option<String>> = candidates
+            .par_iter()
+            .map(|candidate| {
+                if stopped() || (!is_fresh && candidate.flash.history.is_none()) {
+                    return None;
+                }
+                let fresh = candidate.flash.without_history();
+                let flash = if is_fresh { &fresh } else { candidate.flash };
+                let reason = mount_once(candidate, flash, seed, prepared).err()?;
+                // What mounts fresh and does not do so now has failed by its history.
+                let what =
+                    if is_fresh { "be mounted" } else { "have the history that is asked for" };
+                Some(format!("`{}` cannot {what}: {reason}", candidate.run.label()))
+            })
+            .collect();
+        let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+        if !reasons.is_empty() {
+            return Err(StudyError::Unmountable(reasons));
+        }
+    }
+    Ok(())
+}
+
+/// The stacks of runs, each once.
+fn candidates(runs: &[Run], seed: u64) -> Vec<Candidate<'_>> {
+    let mut found: Vec<Candidate<'_>> = Vec::new();
+    for run in runs {
+        let Some((host, block, _)) = run.stack() else { continue };
+        let (flash, options) = match (&run.iozone, &run.raw_nand) {
+            (Some(run), _) => (&run.flash, &run.mount_options),
+            (_, Some(run)) => (&run.flash, &run.mount_options),
+            _ => continue,
+        };
+        let key = format!("{} {} {options:?} {}", flash.key, block.device.name(), host.board.name);
+        if found.iter().any(|other| other.key == key) {
+            continue;
+        }
+        let request = MountRequest {
+            profile: Some(host.profile.to_owned()),
+            options: options.clone(),
+            // As in the runs: a chip was formatted when it was prepared, a device comes as it is delivered.
+            formats_blank: block.device != BlockDeviceChoice::MtdBlock,
+            seed,
+            block: block.clone(),
+            ..MountRequest::default()
+        };
+        found.push(Candidate { run, flash, request, key });
+    }
+    found
+}
+
+fn mount_once(
+    candidate: &Candidate<'_>,
+    flash: &FlashPlan,
+    seed: u64,
+    prepared: &PreparedFlash,
+) -> Result<(), String> {
+    let chip = prepared.copy(flash, seed).map_err(|error| error.to_string())?;
+    let driver = Driver::of_tool(flash.layout);
+    let (kind, request) = (flash.kind, candidate.request.clone());
+    let outcome = mount::run(chip, &driver, seed, |machine| async move {
+        machine.mount(kind, &request).await.map(drop).map_err(|error| error.to_string())
+    });
+    outcome.value.unwrap_or_else(|| unreachable!("nothing cuts the power"))
+}

@@ -1,0 +1,90 @@
+//! Files of the user's own that a study names: parts, boards, block devices and a script.
+//!
+//! They stand beside the study file, or where the name leads from the current folder. A run that is to
+//! be repeated needs them, so they are kept with its results.
+
+use crate::StudyError;
+use crate::study_file::Study;
+use board::Board;
+use std::path::Path;
+
+/// A file that a study names.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct OwnFile {
+    /// What it describes.
+    pub what: &'static str,
+    /// As the study names it.
+    pub name: String,
+    /// Where it was found.
+    pub path: String,
+}
+
+impl Study {
+    /// A file of that name beside the study file, else the name as it is.
+    pub(crate) fn beside(&self, name: &str) -> String {
+        let beside = self.folder.join(name);
+        if beside.is_file() { beside.display().to_string() } else { name.to_owned() }
+    }
+
+    /// A part file is found beside the study file, as traces are; a catalogue name stays as it is.
+    pub(crate) fn part_beside(&self, part: &str) -> String {
+        if nand::find_part(part).is_some() { part.to_owned() } else { self.beside(part) }
+    }
+
+    /// The catalogue board of a name, else the board file beside the study or at that path.
+    ///
+    /// # Errors
+    /// An unknown name with a suggestion; a file that is no board.
+    pub(crate) fn board_beside(&self, name: &str) -> Result<Board, StudyError> {
+        if let Some(board) = board::find_board(name) {
+            return Ok(board);
+        }
+        let path = self.beside(name);
+        let path = Path::new(&path);
+        if path.is_file() || path.extension().is_some_and(|extension| extension == "toml") {
+            return Ok(board::load_board(path)?);
+        }
+        let known = board::catalogue();
+        Err(StudyError::unknown("board", name, known.iter().map(|board| board.name.as_str())))
+    }
+
+    /// Files of the user's own, each once, in the order of the kinds.
+    pub fn own_files(&self) -> Vec<OwnFile> {
+        let host = self.host.as_ref();
+        let on_axis = |axis: &str| -> Vec<String> {
+            self.axes.get(axis).into_iter().flatten().map(ToString::to_string).collect()
+        };
+        let also = |axis: &str| -> Vec<String> {
+            let values = self.also.iter().filter_map(|also| also.axes.get(axis));
+            values.flatten().map(ToString::to_string).collect()
+        };
+        let named = |given: Option<&String>, axis: &str| -> Vec<String> {
+            given.into_iter().cloned().chain(on_axis(axis)).chain(also(axis)).collect()
+        };
+        let kinds = [
+            ("part", named(self.part.as_ref(), "part")),
+            ("board", named(host.map(|host| &host.board), "board")),
+            (
+                "block device",
+                named(host.and_then(|host| host.block_device.as_ref()), "block_device"),
+            ),
+            ("script", self.workload.script.iter().cloned().collect()),
+        ];
+        let mut files: Vec<OwnFile> = Vec::new();
+        for (what, names) in kinds {
+            for name in names {
+                let is_known = match what {
+                    "part" => nand::find_part(&name).is_some(),
+                    "board" => board::find_board(&name).is_some(),
+                    _ => false,
+                };
+                let path = self.beside(&name);
+                let file = OwnFile { what, name, path };
+                if !is_known && Path::new(&file.path).is_file() && !files.contains(&file) {
+                    files.push(file);
+                }
+            }
+        }
+        files
+    }
+}
