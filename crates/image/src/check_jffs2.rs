@@ -2,42 +2,20 @@
 //!
 //! Nodes that newer ones replace, and all nodes of deleted inodes, stay until their block is collected:
 //! that is how the format works. So is a node that a power cut tore. What no history leaves behind is
-//! an inconsistency: a node whose CRC is wrong though its page was written whole, a name of an inode
-//! that is not there, two different nodes of one version.
+//! an inconsistency: a node whose CRC is wrong though its page was written whole, two different nodes of
+//! one version, and what the nodes together imply though it is missing (see [`crate::check_jffs2_tree`]).
 
+use crate::check_jffs2_tree::Tree;
 use crate::medium::{BlockData, Medium, PageState};
 use crate::report::Report;
 use jffs2::nodes::{
     ACCURATE, CLEANMARKER, DIRENT, DirentNode, HEADER_BYTES, Header, INODE, INODE_BYTES, InodeNode,
-    PADDING, SUMMARY, XATTR, XREF, XattrNode, XrefNode, crc, padded,
+    MAGIC, PADDING, SUMMARY, XATTR, XREF, XattrNode, XrefNode, crc, padded,
 };
 use jffs2::{parse_summary, summary_offset};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry as Slot;
-use vfs::escape_path;
 
-/// The root directory.
-const ROOT: u32 = 1;
-/// Kind of directories in entries (`DT_DIR`).
-const DT_DIR: u8 = 4;
 /// The mark of a clean block in the spare area (`jffs2_cleanmarker` without its CRC).
 const SPARE_MARKER: [u8; 8] = [0x85, 0x19, 0x03, 0x20, 8, 0, 0, 0];
-
-/// An entry: the place, the target, its kind, the name.
-type Dirent = (u32, u32, u8, Vec<u8>);
-
-/// What all nodes together say.
-#[derive(Default)]
-struct Tree {
-    /// Of each inode its nodes by version: the place, the bytes of the file that they hold.
-    inodes: BTreeMap<u32, BTreeMap<u32, (u32, u32, u32)>>,
-    /// Of each directory its entries by version.
-    entries: BTreeMap<u32, BTreeMap<u32, Dirent>>,
-    /// Extended attributes.
-    attributes: BTreeMap<u32, u32>,
-    /// The newest reference by inode and attribute: sequence number, place.
-    references: BTreeMap<(u32, u32), (u32, u32)>,
-}
 
 /// How many nodes and blocks there are of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +34,14 @@ pub struct Jffs2Counts {
 
 /// Looks at every node of an image.
 pub(crate) fn check_jffs2(medium: &Medium<'_>, report: &mut Report) -> Jffs2Counts {
-    let mut walk = Walk { medium, report, tree: Tree::default(), counts: Jffs2Counts::default() };
+    let mut walk = Walk {
+        medium,
+        report,
+        tree: Tree::default(),
+        counts: Jffs2Counts::default(),
+        obsolete: Vec::new(),
+        has_marks_in_band: false,
+    };
     for block in 0..medium.blocks {
         if !medium.is_bad(block)
             && let Some(data) = medium.block(block)
@@ -64,6 +49,7 @@ pub(crate) fn check_jffs2(medium: &Medium<'_>, report: &mut Report) -> Jffs2Coun
             walk.block(block, &data);
         }
     }
+    walk.obsolete_marks();
     let Walk { report, tree, counts, .. } = walk;
     tree.check(medium, report);
     counts
@@ -74,6 +60,10 @@ struct Walk<'a> {
     report: &'a mut Report,
     tree: Tree,
     counts: Jffs2Counts,
+    /// Places of nodes that are marked obsolete.
+    obsolete: Vec<u32>,
+    /// Marks of clean blocks are nodes: this is no NAND, or an image made for none.
+    has_marks_in_band: bool,
 }
 
 impl Walk<'_> {
@@ -91,6 +81,7 @@ impl Walk<'_> {
         let first = block * self.medium.block_bytes();
         if read.is_half_erased() {
             self.report.note(self.medium.place(first), "the erase of the block was cut short");
+            self.tree.has_lost_part();
         }
         let mut at = 0;
         let mut found = Vec::new();
@@ -112,11 +103,24 @@ impl Walk<'_> {
         self.summary(first, read, &found);
     }
 
+    /// On NOR flash and in RAM a node is marked by clearing one bit of its type. A page of NAND is not
+    /// programmed again, and no kernel tries (`jffs2_can_mark_obsolete`).
+    fn obsolete_marks(&mut self) {
+        if self.has_marks_in_band {
+            return;
+        }
+        for place in std::mem::take(&mut self.obsolete) {
+            let what = "the node is marked obsolete, which is done on no NAND";
+            self.report.find(self.medium.place(place), what);
+        }
+    }
+
     /// Looks at a node with a sound header; true if a summary would name it.
     fn node(&mut self, first: u32, at: usize, header: Header, read: &BlockData) -> bool {
         let bytes = &read.data[at..at + header.total_bytes as usize];
         let place = first + at as u32;
         if header.node_type & ACCURATE == 0 {
+            self.obsolete.push(place);
             return false;
         }
         let (name, is_sound) = match header.node_type {
@@ -127,6 +131,7 @@ impl Walk<'_> {
             SUMMARY => ("summary", parse_summary(bytes).is_some()),
             CLEANMARKER => {
                 self.counts.clean_markers += u64::from(at == 0);
+                self.has_marks_in_band = true;
                 return false;
             }
             PADDING => return false,
@@ -140,6 +145,9 @@ impl Walk<'_> {
             let what = format!("the CRC of the node is wrong: {name}");
             let is_torn = self.is_torn(at, header.total_bytes as usize, read);
             self.report.say(is_torn, self.medium.place(place), remark(is_torn, &what));
+            if is_torn && header.node_type == INODE {
+                self.tree.add_torn(InodeNode::parse(bytes).map(|node| node.inode));
+            }
         }
         is_sound && header.node_type != SUMMARY
     }
@@ -151,26 +159,11 @@ impl Walk<'_> {
         if stored.is_none_or(|stored| crc(stored) != node.data_crc) {
             return false;
         }
-        let held = (node.offset, node.data_bytes);
-        let is_file = node.mode & 0o170_000 == 0o100_000;
-        if is_file && u64::from(held.0) + u64::from(held.1) > u64::from(node.file_bytes) {
-            let what = format!("inode {}: the node reaches past the end of its file", node.inode);
+        let block = place / self.medium.block_bytes();
+        if let Some(other) = self.tree.add_inode(block, place, &node) {
+            let (inode, version) = (node.inode, node.version);
+            let what = format!("inode {inode} has another node of version {version} at {other:#x}");
             self.report.find(self.medium.place(place), what);
-        }
-        match self.tree.inodes.entry(node.inode).or_default().entry(node.version) {
-            Slot::Vacant(slot) => {
-                slot.insert((place, held.0, held.1));
-            }
-            Slot::Occupied(slot) => {
-                let (other, offset, count) = *slot.get();
-                if (offset, count) != held {
-                    let what = format!(
-                        "inode {} has another node of version {} at {other:#x}",
-                        node.inode, node.version
-                    );
-                    self.report.find(self.medium.place(place), what);
-                }
-            }
         }
         true
     }
@@ -178,20 +171,12 @@ impl Walk<'_> {
     fn dirent(&mut self, place: u32, bytes: &[u8]) -> bool {
         let Some(node) = DirentNode::parse(bytes) else { return false };
         self.counts.dirent_nodes += 1;
-        let DirentNode { parent, version, inode, kind, name, .. } = node;
-        match self.tree.entries.entry(parent).or_default().entry(version) {
-            Slot::Vacant(slot) => {
-                slot.insert((place, inode, kind, name));
-            }
-            Slot::Occupied(slot) => {
-                if (&slot.get().3, slot.get().1) != (&name, inode) {
-                    let what = format!(
-                        "directory {parent} has another entry of version {version} at {:#x}",
-                        slot.get().0
-                    );
-                    self.report.find(self.medium.place(place), what);
-                }
-            }
+        let (block, parent, version) =
+            (place / self.medium.block_bytes(), node.parent, node.version);
+        if let Some(other) = self.tree.add_entry(block, place, node) {
+            let what =
+                format!("directory {parent} has another entry of version {version} at {other:#x}");
+            self.report.find(self.medium.place(place), what);
         }
         true
     }
@@ -199,22 +184,32 @@ impl Walk<'_> {
     fn xattr(&mut self, place: u32, bytes: &[u8]) -> bool {
         let Some(node) = XattrNode::parse(bytes) else { return false };
         self.counts.xattr_nodes += 1;
-        self.tree.attributes.insert(node.id, place);
+        self.tree.add_attribute(node.id, place);
         true
     }
 
     fn xref(&mut self, place: u32, bytes: &[u8]) -> bool {
         let Some(node) = XrefNode::parse(bytes) else { return false };
         self.counts.xattr_nodes += 1;
-        let newest = self.tree.references.entry((node.inode, node.id)).or_default();
-        if node.sequence >= newest.0 {
-            *newest = (node.sequence, place);
-        }
+        self.tree.add_reference(node.inode, node.id, node.sequence, place);
         true
     }
 
     /// Bytes that are no node, up to the next one or to blank bytes; where they end.
     fn no_node(&mut self, first: u32, at: usize, read: &BlockData) -> usize {
+        let page_bytes = self.medium.page_bytes as usize;
+        let page_end = (at + 1).next_multiple_of(page_bytes);
+        // A page that is flushed is filled with zeros. Where more than a header would fit, a node of
+        // padding comes first (`__jffs2_flush_wbuf` in `fs/jffs2/wbuf.c` compares with `<`).
+        let rest = &read.data[at..page_end];
+        if rest.len() <= HEADER_BYTES && rest.iter().all(|byte| *byte == 0) {
+            return page_end;
+        }
+        if self.is_cut_header(at, page_end, read) {
+            let place = self.medium.place(first + at as u32);
+            self.report.note(place, "the header of a node was cut short at the end of the page");
+            return page_end;
+        }
         // A sound header whose length makes no sense is no node, either.
         let mut end = at + 4;
         while end < read.data.len() {
@@ -226,22 +221,27 @@ impl Walk<'_> {
             end += 4;
         }
         let end = end.min(read.data.len());
-        // A page that is flushed with too little room for a node of padding is filled with zeros.
-        let page_bytes = self.medium.page_bytes as usize;
-        let is_padding = end.is_multiple_of(page_bytes)
-            && end - at < HEADER_BYTES
-            && read.data[at..end].iter().all(|byte| *byte == 0);
-        if !is_padding {
-            let what = format!("{} bytes are no node, or its header is damaged", end - at);
-            // The header of the node may have been in the page before, and lost with its tail.
-            let follows_tear = at.is_multiple_of(page_bytes)
-                && at > 0
-                && read.data[at - 16..at].iter().all(|byte| *byte == 0xff);
-            let is_torn = follows_tear || self.is_torn(at, end - at, read);
-            let place = self.medium.place(first + at as u32);
-            self.report.say(is_torn, place, remark(is_torn, &what));
-        }
+        let what = format!("{} bytes are no node, or its header is damaged", end - at);
+        // The header of the node may have been in the page before, and lost with its tail.
+        let follows_tear = at.is_multiple_of(page_bytes)
+            && at > 0
+            && read.data[at - 16..at].iter().all(|byte| *byte == 0xff);
+        let is_torn = follows_tear || self.is_torn(at, end - at, read);
+        let place = self.medium.place(first + at as u32);
+        self.report.say(is_torn, place, remark(is_torn, &what));
         end
+    }
+
+    /// A header that begins at the end of a page and goes on in the next one, which a cut left blank or
+    /// torn, or which was written anew after the next mount: that goes on at the beginning of a page.
+    fn is_cut_header(&self, at: usize, page_end: usize, read: &BlockData) -> bool {
+        let begins = page_end - at < HEADER_BYTES
+            && read.data[at..].starts_with(&MAGIC.to_le_bytes())
+            && page_end < read.data.len();
+        let next = page_end / self.medium.page_bytes as usize;
+        begins
+            && (matches!(read.pages[next], PageState::Blank | PageState::TornProgram)
+                || Header::parse(&read.data[page_end..]).is_valid())
     }
 
     /// Whether a cut explains what is wrong with bytes of a block.
@@ -270,9 +270,11 @@ impl Walk<'_> {
         };
         self.counts.summaries += 1;
         let told: Vec<(u32, u32)> = entries.iter().map(jffs2::SummaryEntry::place).collect();
+        // The erase of a block begins at its first page, and may end before it comes to the summary.
+        let is_torn = read.is_half_erased();
         for (node, _) in told.iter().filter(|node| !found.contains(node)) {
-            let place = self.medium.place(first + node);
-            self.report.find(place, "the summary of the block names a node that is not there");
+            let what = "the summary of the block names a node that is not there";
+            self.report.say(is_torn, self.medium.place(first + node), remark(is_torn, what));
         }
         for (node, _) in found.iter().filter(|node| node.0 < at && !told.contains(node)) {
             let place = self.medium.place(first + node);
@@ -283,75 +285,4 @@ impl Walk<'_> {
 
 fn remark(is_torn: bool, what: &str) -> String {
     if is_torn { format!("{what} (a write was cut short here)") } else { what.into() }
-}
-
-impl Tree {
-    fn check(&self, medium: &Medium<'_>, report: &mut Report) {
-        let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut named: BTreeMap<u32, bool> = BTreeMap::new();
-        for (parent, entries) in &self.entries {
-            // Of one name the newest entry counts.
-            let mut newest: BTreeMap<&[u8], (u32, u32, u8)> = BTreeMap::new();
-            for (place, inode, kind, name) in entries.values() {
-                newest.insert(name, (*place, *inode, *kind));
-            }
-            for (name, (place, inode, kind)) in newest {
-                if inode == 0 {
-                    continue;
-                }
-                let shown = format!("`{}` in directory {parent}", escape_path(name));
-                if !self.inodes.contains_key(&inode) && inode != ROOT {
-                    let what = format!("{shown} names inode {inode}, which is not there");
-                    report.find(medium.place(place), what);
-                    continue;
-                }
-                named.insert(inode, kind == DT_DIR);
-                if kind == DT_DIR && parents.insert(inode, *parent).is_some() {
-                    let what = format!("{shown}: directory {inode} has another name");
-                    report.find(medium.place(place), what);
-                }
-            }
-        }
-        check_reach(&parents, report);
-        let nameless = self.inodes.keys().filter(|inode| **inode != ROOT);
-        let nameless = nameless.filter(|inode| !named.contains_key(inode)).count();
-        if nameless > 0 {
-            report.note("inodes", format!("{nameless} without a name, to be collected"));
-        }
-        self.check_attributes(medium, &named, report);
-    }
-
-    fn check_attributes(
-        &self,
-        medium: &Medium<'_>,
-        named: &BTreeMap<u32, bool>,
-        report: &mut Report,
-    ) {
-        for ((inode, id), (sequence, place)) in &self.references {
-            // An odd sequence number takes the attribute away.
-            let is_alive = sequence % 2 == 0 && (*inode == ROOT || named.contains_key(inode));
-            if is_alive && !self.attributes.contains_key(id) {
-                let what = format!("inode {inode} refers to attribute {id}, which is not there");
-                report.find(medium.place(*place), what);
-            }
-        }
-    }
-}
-
-/// Directories that hang on each other instead of on the root.
-fn check_reach(parents: &BTreeMap<u32, u32>, report: &mut Report) {
-    for inode in parents.keys() {
-        let mut at = *inode;
-        let mut steps = 0;
-        while let Some(parent) = parents.get(&at)
-            && at != ROOT
-            && steps <= parents.len()
-        {
-            at = *parent;
-            steps += 1;
-        }
-        if steps > parents.len() {
-            report.find(format!("inode {inode}"), "the directory lies within itself");
-        }
-    }
 }

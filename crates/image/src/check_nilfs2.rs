@@ -3,7 +3,7 @@
 
 use crate::device::{DeviceImage, newest};
 use crate::{ImageError, Report};
-use nilfs2::{Nilfs2, STATE_ERROR, STATE_VALID, Superblock};
+use nilfs2::{NO_SUPERBLOCK, Nilfs2, RolledBack, STATE_ERROR, STATE_VALID, Superblock};
 use posix::Errno;
 use std::collections::BTreeSet;
 use vfs::{Damage, Manifest, ReadLimits};
@@ -13,6 +13,7 @@ struct Checked {
     damage: Vec<Damage>,
     complaints: Result<Vec<String>, Errno>,
     findings: Vec<String>,
+    rolled_back: Option<RolledBack>,
     snapshots: Vec<u64>,
 }
 
@@ -45,6 +46,10 @@ impl DeviceImage {
             }
             Ok(checked) => checked,
         };
+        if let Some(RolledBack { why, is_cut }) = checked.rolled_back {
+            let what = format!("{why}: the mount goes back to the older superblock, as kernels do");
+            report.say(is_cut, "superblock".into(), what);
+        }
         for damage in checked.damage {
             report.find(format!("path {}", damage.path), damage.what);
         }
@@ -94,14 +99,21 @@ async fn check_mounted(fs: Nilfs2, limits: ReadLimits) -> Checked {
     let snapshots = fs.checkpoints().await.unwrap_or_default();
     let snapshots = snapshots.iter().filter(|checkpoint| checkpoint.is_snapshot());
     let snapshots = snapshots.map(|checkpoint| checkpoint.number).collect();
-    Checked { damage, complaints, findings: fs.findings(), snapshots }
+    let rolled_back = fs.rolled_back().cloned();
+    Checked { damage, complaints, findings: fs.findings(), rolled_back, snapshots }
 }
 
-/// A superblock lies within one sector, which a power cut leaves as it was or as it shall be.
+/// A superblock lies within one sector. A disk leaves that as it was or as it shall be, but a chip of
+/// raw NAND under the device erases the block around it first: a cut there leaves nothing in its place.
+/// Kernels mount the other one (`nilfs_load_super_block` in `fs/nilfs2/the_nilfs.c`), so this is a note. A
+/// magic number with a wrong checksum behind it is what no cut leaves.
 fn check_superblocks(superblocks: &[Result<Superblock, String>; 2], report: &mut Report) {
     for (place, found) in ["first superblock", "second superblock"].into_iter().zip(superblocks) {
         if let Err(why) = found {
-            report.find(place, why.clone());
+            let is_gone = why == NO_SUPERBLOCK;
+            let remark = "a mount uses the other one, and writes this one anew";
+            let what = if is_gone { format!("{why}: {remark}") } else { why.clone() };
+            report.say(is_gone, place.into(), what);
         }
     }
     if let [Ok(first), Ok(second)] = superblocks {

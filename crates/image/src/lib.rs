@@ -8,6 +8,7 @@
 mod any;
 mod check;
 mod check_jffs2;
+mod check_jffs2_tree;
 mod check_nilfs2;
 mod check_ubi;
 mod check_ubifs;
@@ -23,6 +24,7 @@ mod extract;
 mod info;
 mod info_nilfs2;
 mod info_ubi;
+mod jffs2_log;
 mod list;
 mod load;
 mod make;

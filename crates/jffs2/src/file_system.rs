@@ -228,6 +228,21 @@ impl FileSystem for Jffs2 {
         self.engine.read_range(&inode, offset, into).await
     }
 
+    async fn begin_behind_end(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        let inode = self.get(inode).await?;
+        // What is too far is refused where the page is written.
+        let Ok(position) = u32::try_from(offset) else { return Ok(()) };
+        if position > u32::MAX - 2 * PAGE_BYTES {
+            return Ok(());
+        }
+        self.write_gap(caller, &inode, position).await
+    }
+
     async fn write_page(
         &self,
         caller: &Caller,
@@ -243,13 +258,7 @@ impl FileSystem for Jffs2 {
             return if part.is_empty() { Ok(()) } else { Err(Errno::Efbig) };
         }
         let position = page_start + part.start as u32;
-        let profile = self.engine.options.profile;
-        let hole_end = if profile.hole_reaches_position { position } else { page_start };
-        let old_bytes = inode.data.borrow().bytes;
-        let template = Self::template(caller, &inode);
-        if hole_end > old_bytes {
-            self.engine.write_hole(&inode, template, hole_end).await?;
-        }
+        self.write_gap(caller, &inode, position).await?;
         // The end of a page is written with all that comes before it: fewer nodes for files that
         // grow by little.
         let start = if part.end == posix::PAGE_BYTES { 0 } else { part.start & !3 };

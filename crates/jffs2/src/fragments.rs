@@ -201,3 +201,70 @@ impl Fragments {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{DataNode, Fragments};
+    use crate::clock::Clock;
+    use crate::state::{NodeState, Owner, State};
+    use sim::Simulation;
+    use std::rc::Rc;
+
+    /// A file in memory with its nodes, all of them pristine until they are added.
+    struct Bench {
+        state: State,
+        parts: Fragments,
+        end: u32,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let clock = Clock::new(&Simulation::new(0).handle(), 250, 0, false);
+            Self { state: State::new(65_536, 8, clock), parts: Fragments::default(), end: 0 }
+        }
+
+        fn add(&mut self, offset: u32, bytes: u32) -> Rc<DataNode> {
+            let id = self.state.link(self.end, 100, NodeState::Pristine, Owner::None);
+            self.end += 100;
+            let node = DataNode::new(id.expect("there is room"), offset, bytes);
+            self.parts.add(&node, &mut self.state);
+            node
+        }
+
+        fn is_pristine(&self, node: &DataNode) -> bool {
+            self.state.node(node.node.get()).state == NodeState::Pristine
+        }
+    }
+
+    /// The collector copies a pristine node as it is. Nodes that share a page are written anew as one
+    /// (`jffs2_garbage_collect_dnode`), so that they must not stay pristine.
+    #[test]
+    fn nodes_that_share_a_page_are_not_pristine() {
+        let mut bench = Bench::new();
+        let whole = bench.add(0, 4096);
+        let first = bench.add(4096, 1000);
+        assert!(bench.is_pristine(&whole) && bench.is_pristine(&first));
+        // Behind the end of the file, with a gap.
+        let last = bench.add(6000, 500);
+        assert!(bench.is_pristine(&whole));
+        assert!(!bench.is_pristine(&first) && !bench.is_pristine(&last));
+    }
+
+    #[test]
+    fn neighbours_of_a_new_node_are_not_pristine() {
+        for replaced in [(1000, 1000), (1200, 500)] {
+            let mut bench = Bench::new();
+            let nodes = [bench.add(0, 1000), bench.add(1000, 1000), bench.add(2000, 1000)];
+            let other = bench.add(4096, 4096);
+            for node in &nodes {
+                bench.state.mark_pristine(node.node.get());
+            }
+            let new = bench.add(replaced.0, replaced.1);
+            assert!(!bench.is_pristine(&new));
+            let is_beside = replaced.1 == 1000;
+            assert_eq!(bench.is_pristine(&nodes[0]), !is_beside, "before {replaced:?}");
+            assert_eq!(bench.is_pristine(&nodes[2]), !is_beside, "behind {replaced:?}");
+            assert!(bench.is_pristine(&other));
+        }
+    }
+}

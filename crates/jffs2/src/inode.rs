@@ -10,6 +10,7 @@ use crate::nodes::{
     DIRENT, DIRENT_BYTES, DirentNode, HEADER_BYTES, Header, INODE, INODE_BYTES, InodeNode,
     PAGE_BYTES, crc_continued,
 };
+use crate::operations::TARGET_BYTES_MAX;
 use crate::scan::entry_state;
 use crate::state::{Entry, InodeState, NodeId, NodeRef, NodeState, name_hash};
 use crate::write::data_state;
@@ -258,6 +259,11 @@ impl Engine {
     ) -> Result<InodeData, Errno> {
         let bytes = self.read_node_data(node.offset).await?;
         if FileType::from_mode(data.mode) == Some(FileType::Symlink) {
+            // `jffs2_do_read_inode_internal` reads no longer one: mkfs.jffs2 makes them all the same.
+            if bytes.len() > TARGET_BYTES_MAX {
+                self.find(format!("inode {number} has a target of {} bytes", bytes.len()));
+                return Err(Errno::Enametoolong);
+            }
             let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
             data.target = Some(bytes[..end].to_vec());
             return Ok(data);

@@ -226,7 +226,8 @@ pub struct DirentNode {
     pub changed: u32,
     /// Kind (`DT_*`).
     pub kind: u8,
-    /// Name.
+    /// Name, all of it: a kernel takes one with a zero byte to end there, but no call makes such a name, and
+    /// who lists the directory has to be told.
     pub name: Vec<u8>,
 }
 
@@ -240,15 +241,13 @@ impl DirentNode {
         if crc(name) != u32_at(bytes, 36) {
             return None;
         }
-        // A name with a zero byte ends there, as the kernel's string does.
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
         Some(Self {
             parent: u32_at(bytes, 12),
             version: u32_at(bytes, 16),
             inode: u32_at(bytes, 20),
             changed: u32_at(bytes, 24),
             kind: bytes[29],
-            name: name[..end].to_vec(),
+            name: name.to_vec(),
         })
     }
 

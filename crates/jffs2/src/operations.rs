@@ -6,15 +6,15 @@ use crate::compress::ZERO;
 use crate::fragments::DataNode;
 use crate::inode::{Inode, InodeData};
 use crate::mount::Jffs2;
-use crate::nodes::{INODE, INODE_BYTES, InodeNode, PAGE_BYTES};
+use crate::nodes::{INODE, INODE_BYTES, InodeNode, NAME_BYTES_MAX};
 use crate::state::{InodeState, name_hash};
 use crate::summary::entry_bytes;
 use crate::write::Allocation;
 use posix::{Caller, Changes, Errno, FileType, InodeNumber, NewInode, Time};
 use std::rc::Rc;
 
-/// Longest target of a symbolic link: it has to fit a page.
-const TARGET_BYTES_MAX: usize = PAGE_BYTES as usize - 1;
+/// Longest target of a symbolic link (`jffs2_symlink` in `fs/jffs2/dir.c`): as long as a name.
+pub(crate) const TARGET_BYTES_MAX: usize = NAME_BYTES_MAX;
 
 pub(crate) fn seconds(time: Time) -> u32 {
     time.seconds as u32

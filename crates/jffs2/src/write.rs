@@ -6,13 +6,14 @@ use crate::compress::{NONE, ZERO};
 use crate::engine::Engine;
 use crate::fragments::DataNode;
 use crate::inode::{Inode, InodeData};
+use crate::mount::Jffs2;
 use crate::nodes::{
     DATA_BYTES_MIN, DIRENT, DirentNode, INODE, INODE_BYTES, InodeNode, PAGE_BYTES, padded,
 };
 use crate::scan::entry_state;
 use crate::state::{Entry, NodeId, NodeState, Owner, name_hash};
 use crate::summary::entry_bytes;
-use posix::Errno;
+use posix::{Caller, Errno};
 use std::rc::Rc;
 
 /// On whose behalf room is taken (`ALLOC_*`).
@@ -231,5 +232,26 @@ impl Engine {
         drop(room);
         self.settle().await;
         Ok(())
+    }
+}
+
+impl Jffs2 {
+    /// Tells of the bytes between the end of a file and the position of a write behind it by a node of
+    /// their own, before the page is read (`jffs2_write_begin` in `fs/jffs2/file.c`). Older kernels
+    /// end the hole where the page begins.
+    pub(crate) async fn write_gap(
+        &self,
+        caller: &Caller,
+        inode: &Inode,
+        position: u32,
+    ) -> Result<(), Errno> {
+        let profile = self.engine.options.profile;
+        let page_start = position - position % PAGE_BYTES;
+        let end = if profile.hole_reaches_position { position } else { page_start };
+        if end <= inode.data.borrow().bytes {
+            return Ok(());
+        }
+        let template = Self::template(caller, inode);
+        self.engine.write_hole(inode, template, end).await
     }
 }

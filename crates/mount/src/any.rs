@@ -242,6 +242,15 @@ impl FileSystem for AnyFileSystem {
         self.any().is_synchronous()
     }
 
+    async fn begin_behind_end(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        self.any().begin_behind_end(caller, inode, offset).await
+    }
+
     async fn begin_write(
         &self,
         caller: &Caller,

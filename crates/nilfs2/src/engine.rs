@@ -3,6 +3,7 @@
 use crate::cleaner_daemon::CleanerSwitch;
 use crate::constructor::Constructor;
 use crate::file::File;
+use crate::mount::RolledBack;
 use crate::profile::MountOptions;
 use crate::records::SuperRoot;
 use crate::superblock::Superblock;
@@ -80,6 +81,8 @@ pub(crate) struct LogPosition {
 pub(crate) struct Superblocks {
     /// Places and contents. A damaged second one is missing until the next mount that writes.
     pub(crate) pair: Vec<(u64, Superblock)>,
+    /// Both stood on the medium when it was mounted: the older one is another place to begin at.
+    pub(crate) has_spare: bool,
     /// The blocks in which they stand, by number: they stay in memory while mounted (`ns_sbh`).
     pub(crate) buffers: BTreeMap<u64, Vec<u8>>,
     /// Times one of them was written.
@@ -125,6 +128,8 @@ pub(crate) struct Engine {
     pub(crate) clean_segments: Cell<u64>,
     pub(crate) is_read_only: Cell<bool>,
     pub(crate) findings: RefCell<Vec<String>>,
+    /// Why the mount began at the older superblock, if it did.
+    pub(crate) rolled_back: Option<RolledBack>,
 }
 
 impl Engine {

@@ -137,6 +137,12 @@ impl Nilfs2 {
         self.engine.findings.borrow().clone()
     }
 
+    /// Why the mount began at the older superblock, if it did: the log that the newer one names is torn, so
+    /// that what was synced after the older one may be lost.
+    pub fn rolled_back(&self) -> Option<&crate::RolledBack> {
+        self.engine.rolled_back.as_ref()
+    }
+
     /// True if nothing is written, because the mount may not or something was damaged.
     pub fn is_read_only(&self) -> bool {
         self.engine.is_read_only.get()

@@ -50,6 +50,8 @@ pub use cleaner::Cleaned;
 pub use cleaner_daemon::CleanerSettings;
 pub use file_system::Nilfs2;
 pub use format::{FormatError, FormatOptions, format};
-pub use mount::MountError;
+pub use mount::{MountError, RolledBack};
 pub use profile::{CpuCosts, MountOptions, PROFILES, Profile, find_profile};
-pub use superblock::{STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
+pub use superblock::{
+    NO_SUPERBLOCK, STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock,
+};

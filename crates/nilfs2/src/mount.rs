@@ -13,6 +13,7 @@ use crate::records::{
     SEGMENT_USAGE_BYTES,
 };
 use crate::recovery::{Found, LogReader, find_checkpoint};
+use crate::summary::LogHeader;
 use crate::superblock::{
     STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock,
 };
@@ -25,6 +26,8 @@ use std::rc::Rc;
 use thiserror::Error;
 
 const BLOCK_BYTES: u64 = 4096;
+/// Bytes of a page of raw NAND under the device, as most chips have them.
+const NAND_PAGE_BYTES: usize = 2048;
 /// Segments that are always kept for the cleaner.
 const RESERVED_SEGMENTS_MIN: u64 = 8;
 /// Bit of the compatible-for-reading features that is known: checkpoints count their blocks.
@@ -86,6 +89,7 @@ async fn read_superblocks(medium: &dyn BlockMedium) -> Result<Superblocks, Mount
     if found.is_empty() {
         return Err(MountError::NoSuperblock(why));
     }
+    let has_spare = found.len() == 2;
     // A place that cannot be read is written anew with the first mount that writes.
     for offset in [SUPERBLOCK_OFFSET, second] {
         if found.len() == 1 && found[0].0 != offset && offset > 0 {
@@ -94,7 +98,7 @@ async fn read_superblocks(medium: &dyn BlockMedium) -> Result<Superblocks, Mount
         }
     }
     let written_s = found[0].1.written;
-    Ok(Superblocks { pair: found, buffers, writes: 0, written_s })
+    Ok(Superblocks { pair: found, has_spare, buffers, writes: 0, written_s })
 }
 
 fn geometry(superblock: &Superblock, device_bytes: u64) -> Result<Geometry, MountError> {
@@ -180,12 +184,109 @@ impl Parts {
             clean_segments: Cell::new(0),
             is_read_only: Cell::new(is_read_only),
             findings: RefCell::default(),
+            rolled_back: None,
             sim,
             cpus: self.cpus,
             medium: self.medium,
             options: self.options,
         }
     }
+}
+
+/// Why a mount began at the older superblock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolledBack {
+    /// What is wrong where the newer superblock points.
+    pub why: String,
+    /// A cut explains it. After an orderly unmount nothing is written to the log any more, so that only a
+    /// cut of raw NAND under the device, which leaves blank pages, takes parts of it away.
+    pub is_cut: bool,
+}
+
+/// Where a mount goes on from.
+struct Begun {
+    /// The superblock that led to the checkpoint.
+    superblock: Superblock,
+    geometry: Geometry,
+    reader: LogReader,
+    found: Found,
+    /// The mount before ended in an orderly way, and the newest log is the one that it left.
+    is_valid: bool,
+    rolled_back: Option<RolledBack>,
+}
+
+/// Where a superblock says that the newest log with a super root is (`nilfs_store_log_cursor`).
+fn cursor(superblock: &Superblock, geometry: &Geometry) -> Result<LogPosition, MountError> {
+    let start = superblock.last_log;
+    if geometry.segment_of(start) >= geometry.segments || start < geometry.first_data_block {
+        let why = format!("the superblock points to block {start}, outside the segments");
+        return Err(MountError::NoCheckpoint(why));
+    }
+    Ok(LogPosition {
+        last_log: start,
+        last_sequence: superblock.last_sequence,
+        last_checkpoint: superblock.last_checkpoint,
+        ..LogPosition::default()
+    })
+}
+
+/// Finds the newest checkpoint from the newer superblock on, or else from the older one.
+///
+/// The log that the newer superblock names can be torn: writes of a mount with `nobarrier` reach the
+/// device in any order, and a cut inside the rewrite of an erase block takes along what was durable.
+/// `load_nilfs` then copies the older superblock over the newer one in memory, drops the flag of an
+/// orderly unmount, so that newer logs are looked for, and searches once more.
+async fn begin_search(
+    medium: &Rc<dyn BlockMedium>,
+    superblocks: &mut Superblocks,
+    rolls_back: bool,
+) -> Result<Begun, MountError> {
+    let superblock = superblocks.pair[0].1.clone();
+    let geometry = geometry(&superblock, medium.size_bytes())?;
+    let from = cursor(&superblock, &geometry)?;
+    let is_valid = superblock.state & STATE_VALID != 0 && superblock.state & STATE_ERROR == 0;
+    let reader = LogReader::new(medium.clone(), geometry);
+    let why = match find_checkpoint(&reader, from, is_valid).await? {
+        Ok(found) => {
+            let rolled_back = None;
+            return Ok(Begun { superblock, geometry, reader, found, is_valid, rolled_back });
+        }
+        Err(why) => why,
+    };
+    if !rolls_back || !superblocks.has_spare {
+        return Err(MountError::NoCheckpoint(why));
+    }
+    let spare = superblocks.pair[1].1.clone();
+    if spare.block_size_shift != superblock.block_size_shift {
+        return Err(MountError::NoCheckpoint(why));
+    }
+    // Of what the newer superblock said only the seed of the checksums and the position change.
+    let geometry = Geometry { checksum_seed: spare.checksum_seed, ..geometry };
+    let from = cursor(&spare, &geometry)?;
+    let reader = LogReader::new(medium.clone(), geometry);
+    let found = find_checkpoint(&reader, from, false).await?;
+    let found = found.map_err(|also| {
+        MountError::NoCheckpoint(format!("{why}; from the older superblock on: {also}"))
+    })?;
+    superblocks.pair[0].1 = spare.clone();
+    let is_cut = !is_valid || has_blank_page(medium, superblock.last_log).await?;
+    let (superblock, rolled_back) = (spare, Some(RolledBack { why, is_cut }));
+    Ok(Begun { superblock, geometry, reader, found, is_valid: false, rolled_back })
+}
+
+/// A page of raw NAND in a log is blank, as an erase leaves it.
+async fn has_blank_page(medium: &Rc<dyn BlockMedium>, start: u64) -> Result<bool, MediumError> {
+    let first = medium.read_buffers(start, 1, Submitter::Caller).await?;
+    let blocks = LogHeader::decode(&first).map_or(1, |header| u64::from(header.blocks));
+    let end = (start + blocks).min(medium.size_bytes() / BLOCK_BYTES);
+    for block in start..end {
+        let bytes = medium.read_buffers(block, 1, Submitter::Caller).await?;
+        let mut pages = bytes.chunks(NAND_PAGE_BYTES);
+        if pages.any(|page| page.iter().all(|byte| *byte == 0xff)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Mounts a medium: superblocks, newest checkpoint, recovery.
@@ -195,20 +296,9 @@ pub(crate) async fn mount(
     medium: Rc<dyn BlockMedium>,
     options: MountOptions,
 ) -> Result<Rc<Engine>, MountError> {
-    let superblocks = read_superblocks(&*medium).await?;
-    let superblock = superblocks.pair[0].1.clone();
-    let geometry = geometry(&superblock, medium.size_bytes())?;
-    let is_valid = superblock.state & STATE_VALID != 0 && superblock.state & STATE_ERROR == 0;
-    let from = LogPosition {
-        last_log: superblock.last_log,
-        last_sequence: superblock.last_sequence,
-        last_checkpoint: superblock.last_checkpoint,
-        ..LogPosition::default()
-    };
-    let reader = LogReader::new(medium.clone(), geometry);
-    let is_trusted = is_valid || options.skips_recovery;
-    let found = find_checkpoint(&reader, from, is_trusted).await?;
-    let found = found.map_err(MountError::NoCheckpoint)?;
+    let mut superblocks = read_superblocks(&*medium).await?;
+    let begun = begin_search(&medium, &mut superblocks, options.profile.rolls_back).await?;
+    let Begun { superblock, geometry, reader, found, is_valid, rolled_back } = begun;
     let knows_features = superblock.features[1] & !FEATURE_BLOCK_COUNT == 0;
     let wanted = options.checkpoint;
     let newest = found.position.last_checkpoint;
@@ -222,6 +312,7 @@ pub(crate) async fn mount(
     };
     let counts = engine.segment_counts().await.map_err(|error| damaged(&engine, error))?;
     engine.clean_segments.set(counts.clean.min(geometry.segments));
+    engine.rolled_back = rolled_back;
     let shown = wanted.unwrap_or(newest);
     let checkpoint = engine.checkpoint(shown).await.map_err(|error| damaged(&engine, error))?;
     let checkpoint = checkpoint.ok_or(MountError::UnknownCheckpoint(shown))?;

@@ -9,6 +9,9 @@ pub struct Profile {
     /// A superblock is written in one place and the other is brought up to date at this interval,
     /// seconds; newer kernels write them in turn.
     pub second_superblock_interval_s: Option<u64>,
+    /// A mount whose newer superblock leads to no intact log begins at the older superblock instead
+    /// (`load_nilfs` in `fs/nilfs2/the_nilfs.c`, since Linux 2.6.36).
+    pub rolls_back: bool,
     /// A flush of the device precedes a superblock and follows a sync.
     pub flushes: bool,
     /// `fsync` first writes the file's data as `fdatasync` does (`filemap_write_and_wait` before the
@@ -37,6 +40,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "linux-2.6.29",
         second_superblock_interval_s: Some(60),
+        rolls_back: false,
         flushes: false,
         fsync_writes_data_first: true,
         sync_writes_data_first: true,
@@ -48,6 +52,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "linux-2.6.35",
         second_superblock_interval_s: Some(60),
+        rolls_back: false,
         flushes: true,
         fsync_writes_data_first: true,
         sync_writes_data_first: true,
@@ -59,6 +64,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "linux-6.1",
         second_superblock_interval_s: None,
+        rolls_back: true,
         flushes: true,
         fsync_writes_data_first: false,
         sync_writes_data_first: false,
@@ -70,6 +76,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "linux-6.12",
         second_superblock_interval_s: None,
+        rolls_back: true,
         flushes: true,
         fsync_writes_data_first: false,
         sync_writes_data_first: false,
@@ -108,7 +115,7 @@ pub struct MountOptions {
     pub is_read_only: bool,
     /// The checkpoint to show; none for the newest. Others are read-only.
     pub checkpoint: Option<u64>,
-    /// Logs behind the newest checkpoint are left alone (`norecovery`).
+    /// Data-sync logs behind the newest checkpoint are not rolled forward (`norecovery`).
     pub skips_recovery: bool,
     /// Data reaches the medium in the order of all changes (`order=strict`): no data-sync logs.
     pub has_strict_order: bool,

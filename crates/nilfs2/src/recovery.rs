@@ -121,7 +121,8 @@ impl LogReader {
 }
 
 /// Walks the logs from where a superblock points, and on if the mount before did not end in an orderly
-/// way; the newest intact super root wins.
+/// way; the newest intact super root wins (`nilfs_search_super_root`). The error says why none is found:
+/// the kernel begins at the older superblock then.
 pub(crate) async fn find_checkpoint(
     reader: &LogReader,
     from: LogPosition,
@@ -131,9 +132,6 @@ pub(crate) async fn find_checkpoint(
     let (mut start, mut sequence) = (from.last_log, from.last_sequence);
     let mut checkpoint = from.last_checkpoint;
     let mut segment = geometry.segment_of(start);
-    if segment >= geometry.segments || start < geometry.first_data_block {
-        return Ok(Err(format!("the superblock points to block {start}, outside the segments")));
-    }
     let mut next_segment = 0;
     let mut misses = 0;
     let mut found: Option<Found> = None;

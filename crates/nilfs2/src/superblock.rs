@@ -16,6 +16,9 @@ pub const STATE_VALID: u16 = 1;
 /// An error was met.
 pub const STATE_ERROR: u16 = 2;
 
+/// What [`Superblock::decode`] says of bytes that are no superblock at all.
+pub const NO_SUPERBLOCK: &str = "no NILFS2 magic number";
+
 /// One superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -89,7 +92,7 @@ impl Superblock {
     /// Reads and checks one; the error says what is wrong with it.
     pub fn decode(raw: &[u8]) -> Result<Self, String> {
         if raw.len() < SUPERBLOCK_BYTES || get_u16(raw, 6) != MAGIC {
-            return Err("no NILFS2 magic number".into());
+            return Err(NO_SUPERBLOCK.into());
         }
         let bytes = get_u16(raw, 8) as usize;
         if !(20..=SUPERBLOCK_BYTES).contains(&bytes) {

@@ -227,6 +227,18 @@ pub trait FileSystem {
         false
     }
 
+    /// A write through begins at `offset`, behind the end of the file (`write_begin`). A file system that
+    /// tells of the gap on the medium writes that now, before the page is read that is changed.
+    async fn begin_behind_end(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        let _ = (caller, inode, offset);
+        Ok(())
+    }
+
     /// A part of a page is about to be changed in memory (`write_begin`); the layer above holds the
     /// inode's lock. Space is set aside here, so a file system that is full says so here, and never
     /// when the page is written back. `is_cached`: the page is in memory and whole. Tells whether the

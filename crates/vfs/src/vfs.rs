@@ -278,8 +278,12 @@ impl<F: FileSystem + 'static> Vfs<F> {
         file.is_written.set(true);
         let lock = self.lock_of(file.inode);
         let held = lock.lock().await;
-        let size = self.file_system.attributes(file.inode).await?.size_bytes;
+        let mut size = self.file_system.attributes(file.inode).await?.size_bytes;
         let at = if file.appends { size } else { offset };
+        if at > size && !self.file_system.writes_back() {
+            self.file_system.begin_behind_end(caller, file.inode, at).await?;
+            size = self.file_system.attributes(file.inode).await?.size_bytes;
+        }
         match &self.caches {
             Some(caches) if self.file_system.writes_back() => {
                 let pages = caches.file(file.inode, size);
@@ -311,6 +315,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
         bytes: &[u8],
     ) -> Result<(), Errno> {
         let pages = caches.file(file.inode, size);
+        // A gap that the file system wrote is read with the page that it ends in.
+        pages.size_bytes.set(pages.size_bytes.get().max(size));
         let write = async |page: u64, whole: &[u8], part: std::ops::Range<usize>| {
             let whole = whole.try_into().expect("pages have one size");
             let end = page * PAGE_BYTES as u64 + part.end as u64;

@@ -3,6 +3,7 @@
 mod check;
 mod damage;
 mod golden;
+mod jffs2_check;
 mod nilfs2;
 mod nilfs2_damage;
 #[path = "../support/samples.rs"]

@@ -251,3 +251,41 @@ fn senseless_numbers_with_sound_checksums_never_panic() {
     }
     assert!(found > forgeries / 2, "{found} found");
 }
+
+/// Every byte of both superblocks, of the summary of the newest log, and of its super root: each is under a
+/// checksum, so that a change is told, or what is shown is what was shown before.
+#[test]
+fn every_byte_under_a_checksum_that_changes_is_told() {
+    let sound = sample(true);
+    let open = |bytes: Vec<u8>| {
+        DeviceImage::from_bytes(Path::new("changed"), bytes, &OpenOptions::default())
+    };
+    let superblock = Superblock::decode(&sound[SUPERBLOCK_OFFSET as usize..][..SUPERBLOCK_BYTES]);
+    let superblock = superblock.expect("sound");
+    let second = Superblock::second_offset(DEVICE_BYTES) as usize;
+    let start = superblock.last_log as usize * BLOCK;
+    let header = LogHeader::decode(&sound[start..]).expect("a log");
+    assert!(header.flags & LOG_SUPER_ROOT != 0);
+    let super_root = start + (header.blocks as usize - 1) * BLOCK;
+    let places = [
+        SUPERBLOCK_OFFSET as usize..SUPERBLOCK_OFFSET as usize + 280,
+        second..second + 280,
+        start..start + header.summary_bytes as usize,
+        super_root..super_root + SUPER_ROOT_BYTES,
+    ];
+    let mut missed = Vec::new();
+    for (which, place) in places.into_iter().enumerate() {
+        for at in place.clone() {
+            let mut changed = sound.clone();
+            changed[at] ^= 1 << (at % 8);
+            let Ok(image) = open(changed) else { continue };
+            let report = image.check().expect("a report");
+            let is_told = !report.findings.is_empty()
+                || report.notes.iter().any(|note| note.place.contains("superblock"));
+            if !is_told {
+                missed.push((which, at - place.start));
+            }
+        }
+    }
+    assert!(missed.is_empty(), "place, byte: {missed:?}");
+}

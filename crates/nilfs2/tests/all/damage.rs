@@ -63,7 +63,7 @@ async fn change_all(fs: &Nilfs2) {
 fn damage_is_an_error_or_a_finding() {
     let image = load("clean");
     let used: Vec<u64> = (1..32_767).filter(|block| image.block(*block) != [0; BLOCK]).collect();
-    let (mut noticed, mut refused) = (0, 0);
+    let (mut noticed, mut rolled_back) = (0, 0);
     for seed in 0..300 {
         let mut stream = Stream::new(seed, "damage");
         let medium = image.after_cut(None);
@@ -84,18 +84,19 @@ fn damage_is_an_error_or_a_finding() {
         let told = result.clone();
         let (_, is_done) = run(medium, move |bench| async move {
             let Ok(fs) = bench.try_mount(quiet()).await else {
-                told.set((false, true));
+                told.set((true, false));
                 return;
             };
             let failed = look_at_all(&fs).await;
-            told.set((failed > 0 || !fs.findings().is_empty(), false));
+            let is_noticed = failed > 0 || !fs.findings().is_empty();
+            told.set((is_noticed, fs.rolled_back().is_some()));
             change_all(&fs).await;
         });
         assert!(is_done, "seed {seed}");
         noticed += u32::from(result.get().0);
-        refused += u32::from(result.get().1);
+        rolled_back += u32::from(result.get().1);
     }
-    assert!(noticed > 10 && refused > 10, "{noticed} noticed, {refused} refused");
+    assert!(noticed > 10 && rolled_back > 10, "{noticed} noticed, {rolled_back} rolled back");
 }
 
 #[test]

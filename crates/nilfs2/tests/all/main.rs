@@ -14,3 +14,4 @@ mod random_work;
 mod recorder;
 mod script;
 mod support;
+mod torn_logs;
