@@ -417,6 +417,23 @@ impl FileSystem for Recorder {
         Ok(())
     }
 
+    async fn kind(&self, inode: InodeNumber) -> Result<FileType, Errno> {
+        self.real.kind(inode).await
+    }
+
+    fn is_library(&self) -> bool {
+        self.real.is_library()
+    }
+
+    async fn read_bytes(
+        &self,
+        inode: InodeNumber,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        self.real.read_bytes(inode, offset, into).await
+    }
+
     fn writes_back(&self) -> bool {
         self.real.writes_back()
     }

@@ -2,14 +2,14 @@
 
 use crate::check_jffs2::{Jffs2Counts, check_jffs2};
 use crate::check_ubi::{UbiCounts, check_ubi};
-use crate::check_yaffs2::{Yaffs2Counts, check_yaffs2};
+use crate::check_yaffs2::{Yaffs2Counts, check_yaffs2, compare_with_checkpoint};
 use crate::list::FILE_BYTES_MAX;
 use crate::medium::Medium;
 use crate::report::Report;
 use crate::{Image, ImageError, Listing};
 use mount::AnyFileSystem;
 use vfs::{Manifest, ManifestRow, ReadLimits};
-use yaffs2::Finding;
+use yaffs2::{BlockInfo, Finding};
 
 /// Counts of what is on the medium, by file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ struct Tree {
     listing: Listing,
     findings: Vec<Finding>,
     checkpoint: Checkpoint,
+    /// Of YAFFS2: all blocks as the mount knows them.
+    blocks: Vec<(BlockInfo, Vec<bool>)>,
 }
 
 impl Image {
@@ -73,6 +75,8 @@ impl Image {
             match tree.checkpoint {
                 Checkpoint::None => {}
                 Checkpoint::Used => {
+                    let medium = Medium::new(self);
+                    compare_with_checkpoint(&medium, self.form.tags, &tree.blocks, &mut report);
                     compare(&tree.listing.manifest, &from_scan.listing.manifest, &mut report);
                 }
                 Checkpoint::Bad(reason) => {
@@ -121,11 +125,13 @@ impl Image {
             let (manifest, damage) = Manifest::of_damaged(fs, &limits).await;
             let listing = Listing { manifest, damage, notes: Vec::new() };
             let (mut findings, mut checkpoint) = (Vec::new(), Checkpoint::None);
+            let mut blocks = Vec::new();
             if let AnyFileSystem::Yaffs2(fs) = fs {
                 findings = fs.findings().await;
                 checkpoint = checkpoint_of(fs.statistics().await.is_from_checkpoint, &findings);
+                blocks = fs.block_map().await;
             }
-            Tree { listing, findings, checkpoint }
+            Tree { listing, findings, checkpoint, blocks }
         })
     }
 }

@@ -9,7 +9,11 @@ use crate::detect::TagsForm;
 use crate::medium::{BlockData, Medium, PageState};
 use crate::report::Report;
 use std::collections::BTreeMap;
-use yaffs2::{EccResult, Header, HeaderForm, ObjectKind, TAGS_BYTES, TAGS_ECC_BYTES, Tags};
+use std::ops::Range;
+use yaffs2::{
+    BlockInfo, BlockState, EccResult, Header, HeaderForm, ObjectKind, TAGS_BYTES, TAGS_ECC_BYTES,
+    Tags,
+};
 
 const ROOT: u32 = 1;
 const LOST_AND_FOUND: u32 = 2;
@@ -55,6 +59,8 @@ struct Walk<'a> {
     report: &'a mut Report,
     counts: Yaffs2Counts,
     headers: BTreeMap<u32, Newest>,
+    /// The newest header of an object that has tags but no data.
+    blank_headers: BTreeMap<u32, Age>,
     /// The newest chunk of each part of an object.
     chunks: BTreeMap<(u32, u32), Age>,
 }
@@ -65,9 +71,7 @@ pub(crate) fn check_yaffs2(
     tags: TagsForm,
     report: &mut Report,
 ) -> Yaffs2Counts {
-    let counts = Yaffs2Counts::default();
-    let (headers, chunks) = (BTreeMap::new(), BTreeMap::new());
-    let mut walk = Walk { medium, tags, report, counts, headers, chunks };
+    let mut walk = Walk::new(medium, tags, report);
     for block in 0..medium.blocks {
         if !medium.is_bad(block)
             && let Some(read) = medium.block(block)
@@ -79,7 +83,19 @@ pub(crate) fn check_yaffs2(
     walk.counts
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(medium: &'a Medium<'a>, tags: TagsForm, report: &'a mut Report) -> Self {
+        Self {
+            medium,
+            tags,
+            report,
+            counts: Yaffs2Counts::default(),
+            headers: BTreeMap::new(),
+            blank_headers: BTreeMap::new(),
+            chunks: BTreeMap::new(),
+        }
+    }
+
     fn place(&self, block: u32, page: u32) -> String {
         let page = block * self.medium.pages_per_block + page;
         self.medium.place(page * self.medium.page_bytes)
@@ -130,7 +146,14 @@ impl Walk<'_> {
                 .iter()
                 .all(|byte| *byte == 0xff);
             if !is_blank {
-                let is_torn = self.medium.layout().ecc_places.is_empty();
+                // A program that was cut short may leave data and nothing of the spare area. There are
+                // data whose code is all ones, so sound data do not prove that a code was written.
+                let layout = self.medium.layout();
+                let oob_bytes = layout.oob_bytes as usize;
+                let spare = &read.spare[index * oob_bytes..(index + 1) * oob_bytes];
+                let has_code =
+                    |place: &Range<usize>| spare[place.clone()].iter().any(|b| *b != 0xff);
+                let is_torn = !layout.ecc_places.iter().any(has_code);
                 self.report.say(is_torn, self.place(block, page), "the page has no tags");
             }
         }
@@ -168,8 +191,18 @@ impl Walk<'_> {
                 entries.push([u32::MAX; 3]);
                 continue;
             }
+            if tags.object == SUMMARY && is_erased(data) {
+                let what = "the summary is erased, its tags are not: an erase was cut short";
+                self.report.note(self.place(block, page), what);
+                continue;
+            }
             if tags.object == SUMMARY {
-                summary.extend_from_slice(&data[..(tags.bytes as usize).min(data.len())]);
+                // Every chunk of a summary begins with the head; the last one's is believed.
+                let bytes = &data[..(tags.bytes as usize).min(data.len())];
+                let (head, body) = bytes.split_at(bytes.len().min(HEAD_BYTES));
+                let known = summary.len().min(HEAD_BYTES);
+                summary.splice(..known, head.iter().copied());
+                summary.extend_from_slice(body);
                 continue;
             }
             entries.push(tags.packed());
@@ -206,6 +239,13 @@ impl Walk<'_> {
             return;
         }
         self.counts.headers += 1;
+        if is_erased(data) {
+            // An erase that was cut short took the data and left the tags. The chunks of such a block
+            // had been copied before: a newer header must be somewhere.
+            let newest = self.blank_headers.entry(tags.object).or_insert(age);
+            *newest = age.max(*newest);
+            return;
+        }
         let is_inband = self.tags == TagsForm::Inband;
         let header = Header::parse(data, HeaderForm { is_wide: true, inband: is_inband });
         self.compare_with_tags(block, page, &tags, &header);
@@ -260,14 +300,17 @@ impl Walk<'_> {
         let body = bytes.get(HEAD_BYTES..).unwrap_or_default();
         let sum = body.iter().fold(0_u32, |sum, byte| sum.wrapping_add((*byte).into()));
         let is_sound = body.len() >= entries.len() * ENTRY_BYTES
-            && words[..4] == [1, block + 1, sequence, sum];
+            && [words[0], words[2], words[3]] == [1, sequence, sum];
         if !is_sound {
             return self.report.find(place, "the summary of the block is damaged");
         }
         for (entry, page) in entries.iter().zip(0_u32..) {
             let told = &words[4 + 3 * page as usize..][..3];
-            // A page that was given up has neither tags nor an entry.
-            if told != entry && *entry != [u32::MAX; 3] {
+            // A page that was given up has neither tags nor an entry. A block that was open at a mount
+            // from a checkpoint has no entries for what was written before: `yaffs_summary_init`
+            // begins with an empty table, and a scan reads the tags where object 0 stands.
+            let is_unknown = told[0] == 0;
+            if told != entry && *entry != [u32::MAX; 3] && !is_unknown {
                 let what = "the summary of the block says otherwise than the tags";
                 self.report.find(self.place(block, page), what);
             }
@@ -276,6 +319,12 @@ impl Walk<'_> {
 
     /// What the newest headers say of each other.
     fn objects(&mut self) {
+        for (object, age) in std::mem::take(&mut self.blank_headers) {
+            if self.headers.get(&object).is_none_or(|newest| newest.age < age) {
+                let what = format!("the newest header of object {object} is erased");
+                self.report.find(self.place(age.1, age.2), what);
+            }
+        }
         let mut headless: BTreeMap<u32, (Age, u32)> = BTreeMap::new();
         for ((object, part), age) in &self.chunks {
             if *part > 0 && !self.headers.contains_key(object) {
@@ -298,8 +347,8 @@ impl Walk<'_> {
             }
             self.counts.objects += 1;
             let mut find = |what: String| remarks.push((self.place(block, page), what));
-            if newest.header.name.is_empty() {
-                find(format!("object {object} has no name"));
+            if let Some(what) = wrong_name(&newest.header.name) {
+                find(format!("object {object} {what}"));
             }
             if let Some(what) = self.wrong_parent(*object) {
                 find(what);
@@ -335,6 +384,67 @@ impl Walk<'_> {
             at = newest.header.parent;
         }
         Some(format!("object {object} lies within itself"))
+    }
+}
+
+/// Nothing is left of the data of a page. Where the code of what was there before stands yet, it may have
+/// "corrected" a bit of each step; headers and summaries have thousands of zero bits.
+fn is_erased(data: &[u8]) -> bool {
+    const STEP_BYTES: usize = 256;
+    let zeros: u32 = data.iter().map(|byte| byte.count_zeros()).sum();
+    zeros as usize <= data.len() / STEP_BYTES
+}
+
+/// What no call can have made of a name: the real code hands it on as it is, or makes up another.
+fn wrong_name(name: &[u8]) -> Option<String> {
+    match name {
+        b"" => Some("has no name".into()),
+        b"." | b".." => Some(format!("is called `{}`", name.escape_ascii())),
+        _ if name.contains(&b'/') => {
+            Some(format!("has a name with a slash: `{}`", name.escape_ascii()))
+        }
+        _ => None,
+    }
+}
+
+/// Compares the blocks of a checkpoint with the medium.
+///
+/// The first write or erase after a checkpoint erases it (`yaffs2_checkpt_invalidate`). So the medium
+/// must hold every chunk that a checkpoint counts as in use; a block that lost some was erased by
+/// something else. Without a checkpoint nothing tells which blocks there should be: collected ones
+/// leave gaps in the sequence numbers, too.
+pub(crate) fn compare_with_checkpoint(
+    medium: &Medium<'_>,
+    tags: TagsForm,
+    blocks: &[(BlockInfo, Vec<bool>)],
+    report: &mut Report,
+) {
+    // Of each page the walk over the medium has told already what its codes say.
+    let mut told = Report::default();
+    let mut walk = Walk::new(medium, tags, &mut told);
+    for (block, (info, used)) in (0..medium.blocks).zip(blocks) {
+        let is_counted = matches!(info.state, BlockState::Allocating | BlockState::Full);
+        if !is_counted || medium.is_bad(block) {
+            continue;
+        }
+        let read = medium.block(block);
+        let lost = (0..medium.pages_per_block).zip(used).filter(|(_, is_used)| **is_used).filter(
+            |(page, _)| match &read {
+                None => true,
+                Some(read) => {
+                    walk.tags(block, *page, read).is_none_or(|tags| tags.sequence != info.sequence)
+                }
+            },
+        );
+        let lost: Vec<u32> = lost.map(|(page, _)| page).collect();
+        if let Some(first) = lost.first() {
+            let place = walk.place(block, *first);
+            let what = format!(
+                "the checkpoint counts {} chunks of the block as in use that are not there",
+                lost.len()
+            );
+            report.find(place, what);
+        }
     }
 }
 

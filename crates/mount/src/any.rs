@@ -4,7 +4,7 @@ use crate::{BlockPath, FatMount, Jffs2Mount, Nilfs2Mount, UbifsMount};
 use fs::PageCache;
 use posix::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, DynFileSystem, Errno, FileSystem,
-    InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
+    FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
 };
 use std::ops::Range;
 use std::pin::Pin;
@@ -199,6 +199,23 @@ impl FileSystem for AnyFileSystem {
         into: &mut [u8; PAGE_BYTES],
     ) -> Result<(), Errno> {
         self.any().read_page(inode, page, into).await
+    }
+
+    async fn kind(&self, inode: InodeNumber) -> Result<FileType, Errno> {
+        self.any().kind(inode).await
+    }
+
+    fn is_library(&self) -> bool {
+        self.any().is_library()
+    }
+
+    async fn read_bytes(
+        &self,
+        inode: InodeNumber,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        self.any().read_bytes(inode, offset, into).await
     }
 
     fn pages_at_once(&self) -> u64 {

@@ -7,7 +7,7 @@ use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, OobLayout};
 use nand::Chip;
 use posix::{Caller, Errno, Time};
 use sim::{Cpus, RunEnd, Sim, Simulation};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use vfs::Vfs;
 
@@ -83,7 +83,7 @@ pub struct Machine {
     /// The block device, since it was first opened, and what was asked for then.
     block: Rc<RefCell<Option<(BlockRequest, BlockPath)>>>,
     /// What a library in the application's place remembers over an unmount.
-    pub(crate) library_place: Rc<Cell<u32>>,
+    pub(crate) library_kept: Rc<yaffs2::KeptState>,
 }
 
 impl Machine {
@@ -214,7 +214,7 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
         epoch_nanoseconds,
         attached: Rc::default(),
         block: Rc::default(),
-        library_place: Rc::default(),
+        library_kept: Rc::default(),
     };
     let value = Rc::new(RefCell::new(None));
     let (place, job) = (value.clone(), job(machine));

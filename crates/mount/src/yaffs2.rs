@@ -29,7 +29,7 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
         ..MountOptions::new(profile)
     };
     if !profile.has_page_cache {
-        options.bucket_finder = machine.library_place.clone();
+        options.kept = machine.library_kept.clone();
     }
     for option in &request.options {
         match option.as_str() {

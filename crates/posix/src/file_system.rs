@@ -1,6 +1,6 @@
 //! The calls.
 
-use crate::{Attributes, Changes, Errno, SpaceUse, Time};
+use crate::{Attributes, Changes, Errno, FileType, SpaceUse, Time};
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Weak;
@@ -114,6 +114,12 @@ pub trait FileSystem {
     /// What `stat` tells.
     async fn attributes(&self, inode: InodeNumber) -> Result<Attributes, Errno>;
 
+    /// Type alone, where the rest is not asked for. Whoever has to read the medium for the other
+    /// attributes only, has its own way.
+    async fn kind(&self, inode: InodeNumber) -> Result<FileType, Errno> {
+        Ok(self.attributes(inode).await?.kind)
+    }
+
     /// Changes attributes; a change of size is `truncate`.
     async fn change(&self, caller: &Caller, inode: InodeNumber, to: &Changes) -> Result<(), Errno>;
 
@@ -205,6 +211,38 @@ pub trait FileSystem {
             }
         }
         Ok(())
+    }
+
+    /// The file system is a library in the application's place: nothing keeps pages above it. A part
+    /// of a page is written without reading the rest, so the bytes of [`FileSystem::write_page`]
+    /// outside of the part mean nothing; bytes are read by [`FileSystem::read_bytes`]; opening a file
+    /// with `O_TRUNC` always sets its size.
+    fn is_library(&self) -> bool {
+        false
+    }
+
+    /// Reads bytes from `offset` on without a page cache above; fewer at the end of the file. Tells how
+    /// many. A library has its own way; what a kernel's file system offers are pages.
+    async fn read_bytes(
+        &self,
+        inode: InodeNumber,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        let size_bytes = self.attributes(inode).await?.size_bytes;
+        let wanted = (into.len() as u64).min(size_bytes.saturating_sub(offset)) as usize;
+        let mut page_bytes = Box::new([0; crate::PAGE_BYTES]);
+        let mut done = 0;
+        while done < wanted {
+            let at = offset + done as u64;
+            let page_size = crate::PAGE_BYTES as u64;
+            let (page, within) = (at / page_size, (at % page_size) as usize);
+            let count = (wanted - done).min(crate::PAGE_BYTES - within);
+            self.read_page(inode, page, &mut page_bytes).await?;
+            into[done..done + count].copy_from_slice(&page_bytes[within..within + count]);
+            done += count;
+        }
+        Ok(wanted)
     }
 
     /// Most pages that [`FileSystem::read_pages`] and [`FileSystem::write_pages`] are given at once.

@@ -210,6 +210,9 @@ impl FileSystem for MemoryFileSystem {
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
     ) -> Result<(), Errno> {
+        if from == to {
+            return self.lookup(from.0, from.1).await.map(drop);
+        }
         if self.lookup(to.0, to.1).await.is_ok() {
             self.take_name(caller, to.0, to.1)?;
         }

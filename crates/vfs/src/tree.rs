@@ -1,6 +1,5 @@
 //! All that a file system holds.
 
-use crate::vfs::read_bytes;
 use posix::{Attributes, Errno, FileSystem, FileType, InodeNumber};
 use std::collections::BTreeSet;
 
@@ -150,7 +149,7 @@ pub async fn read_all<F: FileSystem>(
     let mut piece = vec![0; 16 * posix::PAGE_BYTES];
     let mut offset = 0;
     loop {
-        let count = read_bytes(file_system, inode, offset, &mut piece).await?;
+        let count = file_system.read_bytes(inode, offset, &mut piece).await?;
         if count == 0 {
             return Ok(());
         }

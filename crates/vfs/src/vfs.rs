@@ -210,8 +210,10 @@ impl<F: FileSystem + 'static> Vfs<F> {
             is_written: Cell::new(false),
             read_ahead: Cell::default(),
         };
+        // A library sets the size of an empty file, too (`yaffs_open_sharing_reldir` calls
+        // `yaffs_resize_file` for `O_TRUNC`): YAFFS2 takes the chance to collect.
         if options.truncate
-            && attributes.size_bytes > 0
+            && (attributes.size_bytes > 0 || self.file_system.is_library())
             && let Err(error) = self.set_size(caller, inode, 0).await
         {
             self.close(caller, file).await?;
@@ -227,7 +229,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub async fn close(&self, caller: &Caller, file: OpenFile) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
-        let flushed = if file.is_written.get() {
+        let flushed = if file.is_written.get() || self.file_system.is_library() {
             self.file_system.flush(caller, file.inode).await
         } else {
             Ok(())
@@ -249,6 +251,11 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub(crate) async fn forget_if_nameless(&self, inode: InodeNumber) -> Result<(), Errno> {
         if self.users.borrow().contains_key(&inode) {
             return Ok(());
+        }
+        // A library knows itself what has no names, and reads nothing to find out.
+        if self.file_system.is_library() {
+            self.locks.borrow_mut().remove(&inode);
+            return self.file_system.forget(inode).await;
         }
         match self.file_system.attributes(inode).await {
             Ok(attributes) if attributes.links > 0 => Ok(()),
@@ -330,7 +337,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
         written.map_err(errno_of)
     }
 
-    /// Writes page by page, reading those that are written in part.
+    /// Writes page by page, reading those that are written in part. A library is handed the parts alone:
+    /// it keeps chunks of its own, and reads what it needs.
     async fn write_uncached(
         &self,
         caller: &Caller,
@@ -346,7 +354,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
             let count = rest.len().min(PAGE_BYTES - within);
             let (part, later) = rest.split_at(count);
             let page_start = page * PAGE_BYTES as u64;
-            if count < PAGE_BYTES && page_start < size {
+            let needs_rest = !self.file_system.is_library();
+            if needs_rest && count < PAGE_BYTES && page_start < size {
                 self.file_system.read_page(file.inode, page, &mut page_bytes).await?;
             } else {
                 page_bytes.fill(0);
@@ -372,7 +381,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     ) -> Result<usize, Errno> {
         let timed = self.watch.begin(CallKind::Read);
         let Some(caches) = &self.caches else {
-            let count = read_bytes(&*self.file_system, file.inode, offset, into).await?;
+            let count = self.file_system.read_bytes(file.inode, offset, into).await?;
             timed.moves(count);
             return Ok(count);
         };
@@ -519,26 +528,4 @@ impl<F: FileSystem + 'static> Vfs<F> {
         let _held = lock.lock().await;
         self.file_system.set_extended_attribute(caller, inode, name, value).await
     }
-}
-
-/// Reads bytes of a file from `offset` on; fewer at its end.
-pub(crate) async fn read_bytes<F: FileSystem>(
-    file_system: &F,
-    inode: InodeNumber,
-    offset: u64,
-    into: &mut [u8],
-) -> Result<usize, Errno> {
-    let size = file_system.attributes(inode).await?.size_bytes;
-    let wanted = (into.len() as u64).min(size.saturating_sub(offset)) as usize;
-    let mut page_bytes = Box::new([0; PAGE_BYTES]);
-    let mut done = 0;
-    while done < wanted {
-        let at = offset + done as u64;
-        let (page, within) = (at / PAGE_BYTES as u64, (at % PAGE_BYTES as u64) as usize);
-        let count = (wanted - done).min(PAGE_BYTES - within);
-        file_system.read_page(inode, page, &mut page_bytes).await?;
-        into[done..done + count].copy_from_slice(&page_bytes[within..within + count]);
-        done += count;
-    }
-    Ok(wanted)
 }

@@ -146,7 +146,12 @@ impl Device {
                 Err(WriteFailure::NotErased) => self.give_up_chunk(chunk).await,
                 Err(WriteFailure::Program) => {
                     self.note_chunk_error(block);
-                    self.blocks.get_mut(block).needs_retiring = true;
+                    // Newer code blames the block only if it has just seen that the page was erased
+                    // (`erased_ok` of `yaffs_handle_chunk_wr_error`); else the block is collected,
+                    // erased and used again.
+                    if checks || !self.profile.skips_after_error {
+                        self.blocks.get_mut(block).needs_retiring = true;
+                    }
                     self.delete_chunk(chunk).await;
                     self.skip_rest_of_block();
                 }
@@ -158,16 +163,12 @@ impl Device {
     /// A page that should be erased is not: its block is left to collecting.
     async fn give_up_chunk(&mut self, chunk: u32) {
         self.report(Finding::NotErased { chunk });
-        let block = self.block_of(chunk);
+        // In this order, as `yaffs_write_new_chunk` has it: a block that is still written to is not
+        // erased with its last chunk, so one without any waits for the collector.
+        self.delete_chunk(chunk).await;
         if self.profile.skips_after_error {
             self.skip_rest_of_block();
-            let info = self.blocks.get(block);
-            // A block without any chunk in use is erased by deleting this one.
-            if info.pages_in_use > 1 {
-                self.note_chunk_error(block);
-            }
         }
-        self.delete_chunk(chunk).await;
     }
 
     /// Frees a chunk; a block that has no more of them is erased.

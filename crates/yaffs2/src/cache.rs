@@ -101,9 +101,10 @@ impl ChunkCache {
         }
     }
 
+    /// Empties a slot. A dirty one goes on counting as dirty until it is used again, as in the real
+    /// one (`yaffs_invalidate_file_cache` only clears `object`), so that less space seems free.
     pub(crate) fn clear(&mut self, slot: usize) {
         self.entries[slot].object = None;
-        self.entries[slot].is_dirty = false;
     }
 
     /// Drops all chunks of an object.

@@ -342,3 +342,63 @@ impl Device {
         self.erased_blocks -= self.checkpoint.blocks_in as i32;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Blocks, CHUNK_HEAD_BYTES, Device};
+    use crate::device::MountOptions;
+    use crate::profile::find_profile;
+    use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, find_layout};
+    use nand::{Chip, FaultSettings, Storage, find_part};
+    use sim::{Cpus, Simulation};
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    const BLOCKS: u32 = 64;
+    const PAGES_PER_BLOCK: u32 = 4;
+
+    /// A stream may be written over as many blocks as are erased; reading it ends at a sixteenth of the
+    /// blocks and two more (`checkpt_max_blocks` of `yaffs2_checkpt_open`), as its list of blocks does.
+    #[test]
+    fn a_stream_is_not_read_past_the_most_blocks_that_a_checkpoint_has() {
+        let mut part = find_part("nandsim-64MiB").expect("in the catalogue");
+        part.geometry.blocks = BLOCKS;
+        part.geometry.pages_per_block = PAGES_PER_BLOCK;
+        let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+        let mut simulation = Simulation::new(1);
+        let sim = simulation.handle();
+        let cpus = Rc::new(Cpus::new(&sim, 1, 10_000_000));
+        let options = MtdOptions {
+            layout: find_layout("linux-large").expect("in the table"),
+            costs: DriverCosts::default(),
+            bad_blocks: BadBlocks::Table,
+            reads_sub_pages: false,
+            takes_time: false,
+        };
+        let mtd = Mtd::new(&sim, cpus.clone(), chip, options);
+        let blocks_max = u64::from((BLOCKS - 1) / 16 + 2);
+        let block_bytes = u64::from(PAGES_PER_BLOCK) * (2048 - CHUNK_HEAD_BYTES as u64);
+        let read_bytes = Rc::new(Cell::new(0));
+        let place = read_bytes.clone();
+        sim.spawn(async move {
+            let options = MountOptions::new(find_profile("linux-6.1").expect("in the table"));
+            let mut device = Device::new(mtd.clone(), cpus.clone(), options.clone(), 0);
+            device.mount().await.expect("mounted");
+            let mut stream = device.open_checkpoint().await.expect("there is room");
+            for _ in 0..=blocks_max {
+                assert!(device.put(&mut stream, &vec![7; block_bytes as usize]).await);
+            }
+            assert!(device.close_checkpoint(stream).await);
+            let mut reader = Device::new(mtd, cpus, options, 0);
+            let mut stream = reader.open_checkpoint_to_read();
+            while reader.take(&mut stream, &mut [0; 127]).await {
+                place.set(place.get() + 127);
+            }
+            assert_eq!(stream.found.len() as u64, blocks_max);
+            assert_eq!(stream.found[0], Blocks::FIRST);
+        });
+        simulation.run();
+        let wanted = blocks_max * block_bytes;
+        assert_eq!(read_bytes.get(), wanted / 127 * 127, "of {wanted}");
+    }
+}

@@ -35,8 +35,11 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn start() -> Self {
-        Self { has_prioritised: true, ..Self::default() }
+    /// The collector of a new mount: counters and the best candidate stay as an earlier mount of the
+    /// same device left them, the rest begins anew (`yaffs_guts_initialise`, `yaffs_guts_ll_init`).
+    pub(crate) fn start(kept: &Self) -> Self {
+        let Self { dirtiest, not_done, skip, refresh_skip, .. } = *kept;
+        Self { has_prioritised: true, dirtiest, not_done, skip, refresh_skip, ..Self::default() }
     }
 
     /// The block is erased: it is no victim any more.
@@ -278,8 +281,7 @@ impl Device {
                 if self.blocks.is_used(chunk) {
                     copies_left -= 1;
                     if !self.move_chunk(chunk).await {
-                        // No space: the chunk stays where it is, and is tried again.
-                        self.collector.page -= 1;
+                        // No space: the chunk stays where it is. The real loop counts it as done, too.
                         break;
                     }
                 }
@@ -287,10 +289,10 @@ impl Device {
         }
         let info = self.blocks.get_mut(block);
         if info.state == BlockState::Collecting {
+            // Checkpoints know nothing of collecting. A block that kept a chunk for want of space stays
+            // the victim until its last chunk is deleted; nothing else is collected before
+            // (`yaffs_gc_block` leaves `gc_block` alone then).
             info.state = BlockState::Full;
-            if self.collector.page >= self.pages_per_block {
-                self.collector.block = None;
-            }
         } else {
             self.collector.block = None;
             self.collector.page = 0;

@@ -15,7 +15,7 @@ use crate::tags::{EccResult, TAGS_BYTES, TAGS_ECC_BYTES, Tags};
 use crate::tnodes::ChunkTree;
 use mtd::{Mtd, MtdError, OobMode};
 use sim::Cpus;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Where tags stand.
@@ -67,9 +67,8 @@ pub struct MountOptions {
     pub always_checks_erased: bool,
     /// Lost objects are deleted (`empty-lost-and-found`).
     pub empties_lost_and_found: bool,
-    /// Where the search for the number of a new object goes on. A kernel begins anew with each mount;
-    /// the library keeps the place for as long as its device is known.
-    pub bucket_finder: Rc<Cell<u32>>,
+    /// What the library's device keeps from one mount to the next.
+    pub kept: Rc<KeptState>,
     /// Processor time.
     pub costs: CpuCosts,
 }
@@ -88,10 +87,23 @@ impl MountOptions {
             writes_summaries: true,
             always_checks_erased: false,
             empties_lost_and_found: false,
-            bucket_finder: Rc::default(),
+            kept: Rc::default(),
             costs: CpuCosts::default(),
         }
     }
+}
+
+/// What a device keeps over an unmount.
+///
+/// A kernel makes a device for each mount. The library's is the application's: `yaffs_guts_initialise`
+/// sets most of it anew, but neither where the searches for an object's number (`bucket_finder`) and
+/// for an erased block (`alloc_block_finder`) go on, nor the collector's counters (`gc_skip`,
+/// `gc_not_done`, `refresh_skip`) and its best candidate (`gc_dirtiest`, `gc_pages_in_use`).
+#[derive(Debug, Default)]
+pub struct KeptState {
+    pub(crate) bucket_finder: Cell<u32>,
+    pub(crate) alloc_finder: Cell<u32>,
+    pub(crate) collector: RefCell<Collector>,
 }
 
 /// Why a chunk was not written.
@@ -152,13 +164,13 @@ impl Device {
             free_chunks: 0,
             alloc_block: None,
             alloc_page: 0,
-            alloc_finder: 0,
+            alloc_finder: options.kept.alloc_finder.get(),
             sequence: 0,
             oldest_dirty: None,
             collector: Collector::default(),
             checkpoint: CheckpointState::default(),
             summary: Vec::new(),
-            objects: Objects::new(now, options.bucket_finder.clone()),
+            objects: Objects::new(now, options.kept.clone()),
             tree_nodes: 0,
             cache: ChunkCache::new(options.caches, chunk_bytes),
             deleted_files: 0,
@@ -179,7 +191,7 @@ impl Device {
     /// Forgets all that was learnt from the medium.
     pub(crate) fn reset(&mut self) {
         self.blocks = Blocks::new(self.blocks.count(), self.pages_per_block);
-        self.objects = Objects::new(self.now, self.options.bucket_finder.clone());
+        self.objects = Objects::new(self.now, self.options.kept.clone());
         self.tree_nodes = 0;
         self.erased_blocks = 0;
         self.free_chunks = 0;

@@ -60,6 +60,20 @@ impl Device {
         }
     }
 
+    /// Reads bytes as a kernel does that has none of the file's pages: page by page.
+    pub(crate) async fn read_whole_pages(&mut self, object: u32, offset: u64, into: &mut [u8]) {
+        let mut page = vec![0; posix::PAGE_BYTES];
+        let mut done = 0;
+        while done < into.len() {
+            let at = offset + done as u64;
+            let within = (at % posix::PAGE_BYTES as u64) as usize;
+            let count = (into.len() - done).min(posix::PAGE_BYTES - within);
+            self.read_file(object, at - within as u64, &mut page).await;
+            into[done..done + count].copy_from_slice(&page[within..within + count]);
+            done += count;
+        }
+    }
+
     /// Brings a chunk into a slot of the cache.
     async fn load_cache(&mut self, object: u32, chunk: u32) -> usize {
         let slot = self.grab_slot().await;

@@ -2,12 +2,12 @@
 //!
 //! Source: `yaffs_vfs_multi.c` (what each call does to the objects), `yaffsfs.c` for the library.
 
+use crate::attributes::{attributes_of, check_name, encode_device, kind_of, number_of, space_of};
 use crate::device::{Device, MountOptions};
-use crate::format::{ALIAS_BYTES_MAX, NAME_BYTES_MAX, OBJECT_ROOT, ObjectKind};
+use crate::format::{ALIAS_BYTES_MAX, OBJECT_ROOT, ObjectKind};
 use crate::names::NewObject;
 use crate::objects::{Body, Object};
 use crate::profile::Profile;
-use crate::statistics::{Finding, Statistics};
 use crate::update::Update;
 use crate::xattr;
 use mtd::Mtd;
@@ -31,31 +31,6 @@ pub struct Yaffs2 {
     profile: &'static Profile,
     space: Cell<SpaceUse>,
     memory: RefCell<Memory>,
-}
-
-fn seconds(time: i64) -> Time {
-    Time::from_seconds(time)
-}
-
-/// Device numbers as YAFFS2 stores them: eight bits of each (`old_encode_dev`).
-fn encode_device((major, minor): (u32, u32)) -> u32 {
-    (major << 8 | minor) & 0xffff
-}
-
-fn decode_device(device: u32) -> (u32, u32) {
-    (device >> 8 & 0xff, device & 0xff)
-}
-
-fn number_of(inode: InodeNumber) -> Result<u32, Errno> {
-    u32::try_from(inode).map_err(|_| Errno::Enoent)
-}
-
-fn check_name(name: &[u8]) -> Result<(), Errno> {
-    match name.len() {
-        0 => Err(Errno::Einval),
-        1..=NAME_BYTES_MAX => Ok(()),
-        _ => Err(Errno::Enametoolong),
-    }
 }
 
 impl Yaffs2 {
@@ -87,16 +62,6 @@ impl Yaffs2 {
     /// Generation of the code.
     pub fn profile(&self) -> &'static Profile {
         self.profile
-    }
-
-    /// Counters since the mount.
-    pub async fn statistics(&self) -> Statistics {
-        self.device.lock().await.statistics
-    }
-
-    /// What was found amiss since the mount began; at most a thousand.
-    pub async fn findings(&self) -> Vec<Finding> {
-        self.device.lock().await.findings.clone()
     }
 
     async fn enter(&self, caller: Option<&Caller>) -> Result<LockGuard<'_, Device>, Errno> {
@@ -143,44 +108,6 @@ impl Yaffs2 {
     }
 }
 
-fn space_of(device: &mut Device) -> SpaceUse {
-    let free = u64::from(device.user_free_chunks());
-    SpaceUse {
-        block_bytes: device.chunk_bytes,
-        blocks: u64::from(device.blocks.count()) * u64::from(device.pages_per_block),
-        free_blocks: free,
-        available_blocks: free,
-    }
-}
-
-fn attributes_of(object: &Object) -> Result<Attributes, Errno> {
-    let kind = match object.kind() {
-        ObjectKind::File => FileType::Regular,
-        ObjectKind::Directory => FileType::Directory,
-        ObjectKind::Symlink => FileType::Symlink,
-        ObjectKind::Special => FileType::from_mode(object.mode).ok_or(Errno::Eio)?,
-        ObjectKind::HardLink | ObjectKind::Unknown => return Err(Errno::Eio),
-    };
-    let size_bytes = match &object.body {
-        Body::File(file) => file.size_bytes,
-        Body::Symlink(alias) => alias.as_ref().map_or(0, |alias| alias.len() as u64),
-        _ => 0,
-    };
-    let device = if kind.is_device() { decode_device(object.device) } else { (0, 0) };
-    Ok(Attributes {
-        kind,
-        permissions: object.mode & 0o7777,
-        links: u32::from(!object.is_unlinked) + object.links.len() as u32,
-        uid: object.uid,
-        gid: object.gid,
-        size_bytes,
-        accessed: seconds(object.times[0]),
-        modified: seconds(object.times[1]),
-        changed: seconds(object.times[2]),
-        device,
-    })
-}
-
 impl FileSystem for Yaffs2 {
     fn root(&self) -> InodeNumber {
         OBJECT_ROOT.into()
@@ -214,6 +141,19 @@ impl FileSystem for Yaffs2 {
         device.load(number).await;
         let attributes = device.objects.live(number).ok_or(Errno::Enoent).and_then(attributes_of);
         self.leave(device, attributes).await
+    }
+
+    /// The library looks at no header to remove or rename a hard link: `yaffsfs_FindObject` is not asked
+    /// for what the link names (`getEquiv`), so that stays unread after a mount.
+    async fn kind(&self, inode: InodeNumber) -> Result<FileType, Errno> {
+        let number = number_of(inode)?;
+        let mut device = self.enter(None).await?;
+        let object = device.objects.live(number).ok_or(Errno::Enoent)?;
+        if !self.is_library() || object.kind() == ObjectKind::Special {
+            device.load(number).await;
+        }
+        let kind = device.objects.live(number).ok_or(Errno::Enoent).and_then(kind_of);
+        self.leave(device, kind).await
     }
 
     async fn change(&self, caller: &Caller, inode: InodeNumber, to: &Changes) -> Result<(), Errno> {
@@ -251,7 +191,13 @@ impl FileSystem for Yaffs2 {
             object.times[1] = time(to.modified, object.times[1]);
             object.times[2] = now;
         }
-        let update = Update { is_forced: true, ..Update::default() };
+        // `yaffs_set_attribs` forces the header of the module. `yaffs_chmod` and `yaffs_utime` of the
+        // library flush the object: cached chunks first, which a change of size may have left, and no
+        // header for directories that have none.
+        if self.is_library() {
+            device.flush_object_cache(number).await;
+        }
+        let update = Update { is_forced: self.profile.has_page_cache, ..Update::default() };
         let written = device.update_header(number, update).await;
         self.leave(device, written).await
     }
@@ -296,6 +242,9 @@ impl FileSystem for Yaffs2 {
                 object.device = encode_device(number);
             }
         }
+        if self.is_library() && object.kind == ObjectKind::File {
+            device.walk_again(directory).await;
+        }
         let made = device.create(directory, name, object).await;
         self.leave(device, made.map(InodeNumber::from)).await
     }
@@ -322,6 +271,9 @@ impl FileSystem for Yaffs2 {
             alias: None,
             equivalent: number,
         };
+        if self.is_library() {
+            device.walk_again(directory).await;
+        }
         let made = device.create(directory, name, object).await;
         self.leave(device, made.map(drop)).await
     }
@@ -334,6 +286,9 @@ impl FileSystem for Yaffs2 {
     ) -> Result<(), Errno> {
         let mut device = self.enter(Some(caller)).await?;
         let directory = Self::directory(&device, directory)?;
+        if self.is_library() {
+            device.walk_again(directory).await;
+        }
         let Some(number) = device.find_name(directory, name).await else {
             return Err(Errno::Enoent);
         };
@@ -351,6 +306,10 @@ impl FileSystem for Yaffs2 {
         let mut device = self.enter(Some(caller)).await?;
         let from = (Self::directory(&device, from.0)?, from.1);
         let to = (Self::directory(&device, to.0)?, to.1);
+        if self.is_library() {
+            device.walk_again(from.0).await;
+            device.walk_again(to.0).await;
+        }
         let renamed = device.rename(from, to, self.profile.holds_unlinked).await;
         self.leave(device, renamed).await
     }
@@ -383,6 +342,31 @@ impl FileSystem for Yaffs2 {
         }
         into[inside..].fill(0);
         self.leave(device, Ok(())).await
+    }
+
+    fn is_library(&self) -> bool {
+        !self.profile.has_page_cache
+    }
+
+    /// The library reads the bytes it is asked for: a part of a chunk by way of the cache of chunks
+    /// (`yaffsfs_do_read`, `yaffs_file_rd`). A kernel asks for pages, of which `readpage` reads all.
+    async fn read_bytes(
+        &self,
+        inode: InodeNumber,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        let mut device = self.enter(None).await?;
+        let number = Self::file(&device, inode)?;
+        let inside = device.file_size(number).saturating_sub(offset);
+        let count = (into.len() as u64).min(inside) as usize;
+        let into = &mut into[..count];
+        if self.profile.has_page_cache {
+            device.read_whole_pages(number, offset, into).await;
+        } else {
+            device.read_file(number, offset, into).await;
+        }
+        self.leave(device, Ok(count)).await
     }
 
     async fn write_page(
@@ -487,6 +471,7 @@ impl FileSystem for Yaffs2 {
     async fn unmount(&self) -> Result<(), Errno> {
         let mut device = self.enter(None).await?;
         device.flush_all(true).await;
+        device.keep_state();
         device.is_unmounted = true;
         // The background task wakes, sees it and ends.
         self.background.arm(self.sim.now());

@@ -17,6 +17,7 @@
 )]
 
 mod allocate;
+mod attributes;
 mod background;
 mod blocks;
 mod cache;
@@ -42,7 +43,7 @@ mod update;
 mod xattr;
 
 pub use blocks::{BlockInfo, BlockState};
-pub use device::{CpuCosts, MountOptions, TagsPlace};
+pub use device::{CpuCosts, KeptState, MountOptions, TagsPlace};
 pub use file_system::Yaffs2;
 pub use format::ObjectKind;
 pub use header::{HEADER_BYTES, Header, HeaderForm};

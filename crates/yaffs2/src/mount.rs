@@ -25,7 +25,7 @@ impl Device {
     /// [`Errno::Einval`] if the device is too small.
     pub(crate) async fn mount(&mut self) -> Result<(), Errno> {
         self.check_shape()?;
-        self.collector = Collector::start();
+        self.collector = Collector::start(&self.options.kept.collector.borrow());
         if self.restore_checkpoint().await {
             self.check_open_block();
             self.load(OBJECT_ROOT).await;
@@ -107,6 +107,12 @@ impl Device {
             // What cannot go stays.
             let _ = self.unlink_object(number, false).await;
         }
+    }
+
+    /// Leaves behind what a later mount of the same device goes on with.
+    pub(crate) fn keep_state(&self) {
+        self.options.kept.alloc_finder.set(self.alloc_finder);
+        self.options.kept.collector.replace(self.collector.clone());
     }
 
     /// Writes all that is only in memory; then a checkpoint, if one is wanted.

@@ -44,6 +44,37 @@ impl Device {
         None
     }
 
+    /// Looks every directory of a path up once more: the library does so where a call needs both what a
+    /// path names and the directory that it stands in (`yaffsfs_FindDirectory` after
+    /// `yaffsfs_FindObject`). It costs reads where names are too long to be kept in memory.
+    pub(crate) async fn walk_again(&mut self, directory: u32) {
+        let mut path = Vec::new();
+        let mut at = directory;
+        while let Some(parent) = self.objects.get(at).and_then(|object| object.parent) {
+            path.push((parent, at));
+            at = parent;
+        }
+        for (parent, wanted) in path.into_iter().rev() {
+            self.find_number(parent, wanted).await;
+        }
+    }
+
+    /// What [`Device::find_name`] does until it comes to a child that is known.
+    async fn find_number(&mut self, directory: u32, wanted: u32) {
+        let sum = self.objects.get(wanted).map_or(0, |object| object.name_sum);
+        for child in self.objects.get(directory).map(Object::children).unwrap_or_default() {
+            self.cpu_debt_ps += self.options.costs.compare_ps;
+            self.load(child).await;
+            let Some(object) = self.objects.get(child) else { continue };
+            if object.name_sum == sum || object.header_chunk == 0 {
+                self.name_of(child).await;
+            }
+            if child == wanted {
+                return;
+            }
+        }
+    }
+
     /// Makes an object and its header.
     ///
     /// # Errors
@@ -107,6 +138,8 @@ impl Device {
         name: &[u8],
         shadows: u32,
     ) -> Result<(), Errno> {
+        // `yaffs_change_obj_name` looks for another object of that name first, whatever comes of it.
+        self.find_name(directory, name).await;
         if let Some(object) = self.objects.get_mut(number) {
             object.set_name(name);
             object.is_dirty = true;
@@ -247,9 +280,8 @@ impl Device {
                 Ok(()) => self.unlink_object(target, is_target_used).await,
                 Err(error) => Err(error),
             };
-            if let Some(object) = self.objects.get_mut(target) {
-                object.is_shadowed = false;
-            }
+            // A target that lives on under another name stays marked until the unmount, as in
+            // `yaffs_rename_obj`: a later change of its size writes no header.
             self.collector.is_disabled = was_disabled;
             unlinked?;
         }

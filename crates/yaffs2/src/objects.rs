@@ -1,5 +1,6 @@
 //! Objects in memory: files, directories, links; found by number, and by name in their directory.
 
+use crate::device::KeptState;
 use crate::format::{
     BUCKETS, OBJECT_DELETED, OBJECT_LOST_AND_FOUND, OBJECT_ROOT, OBJECT_UNLINKED, ObjectKind,
     SHORT_NAME_BYTES,
@@ -7,7 +8,6 @@ use crate::format::{
 use crate::header::name_sum;
 use crate::tnodes::ChunkTree;
 use rustc_hash::FxHashMap;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -143,7 +143,7 @@ pub(crate) struct Objects {
     by_number: FxHashMap<u32, Object>,
     /// Numbers by their lowest bits, youngest last.
     buckets: Vec<Vec<u32>>,
-    bucket_finder: Rc<Cell<u32>>,
+    kept: Rc<KeptState>,
     stamps: u64,
     pub(crate) unlinked_files: u32,
     /// Directories whose header is to be written, in the order in which they came.
@@ -151,12 +151,12 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// The four directories that always are. The search for numbers goes on at `bucket_finder`.
-    pub(crate) fn new(now: i64, bucket_finder: Rc<Cell<u32>>) -> Self {
+    /// The four directories that always are. The search for numbers goes on where `kept` says.
+    pub(crate) fn new(now: i64, kept: Rc<KeptState>) -> Self {
         let mut all = Self {
             by_number: FxHashMap::default(),
             buckets: vec![Vec::new(); BUCKETS as usize],
-            bucket_finder,
+            kept,
             stamps: 0,
             unlinked_files: 0,
             dirty_directories: Vec::new(),
@@ -249,8 +249,8 @@ impl Objects {
             if shortest <= 4 {
                 break;
             }
-            let bucket = (self.bucket_finder.get() + 1) % BUCKETS;
-            self.bucket_finder.set(bucket);
+            let bucket = (self.kept.bucket_finder.get() + 1) % BUCKETS;
+            self.kept.bucket_finder.set(bucket);
             let length = self.buckets[bucket as usize].len();
             if length < shortest {
                 (chosen, shortest) = (bucket, length);

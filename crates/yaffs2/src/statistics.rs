@@ -1,5 +1,8 @@
 //! Counts of what was done, and what was found amiss.
 
+use crate::Yaffs2;
+use crate::blocks::BlockInfo;
+
 /// Counters of a mount, with the names of `struct yaffs_dev` where it has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -105,4 +108,28 @@ pub enum Finding {
         /// Chunk.
         chunk: u32,
     },
+}
+
+impl Yaffs2 {
+    /// Counters since the mount.
+    pub async fn statistics(&self) -> Statistics {
+        self.device.lock().await.statistics
+    }
+
+    /// What is known of every block of the device, in order, and which of its chunks are in use.
+    pub async fn block_map(&self) -> Vec<(BlockInfo, Vec<bool>)> {
+        let device = self.device.lock().await;
+        let mut map = Vec::new();
+        for (block, info) in device.blocks.iter() {
+            let pages = 0..device.pages_per_block;
+            let used = pages.map(|page| device.blocks.is_used(device.chunk(block, page)));
+            map.push((*info, used.collect()));
+        }
+        map
+    }
+
+    /// What was found amiss since the mount began; at most a thousand.
+    pub async fn findings(&self) -> Vec<Finding> {
+        self.device.lock().await.findings.clone()
+    }
 }

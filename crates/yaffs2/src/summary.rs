@@ -1,8 +1,7 @@
 //! Block summaries: the last chunks of a block repeat the tags of all others, so that a scan needs
 //! one read for a full block.
 //!
-//! Source: `yaffs_summary.c` of the direct library: twelve bytes a chunk, without the head that
-//! other trees put before them.
+//! Source: `yaffs_summary.c`: twelve bytes a chunk, and a head of sixteen before each chunk's share.
 
 use crate::device::Device;
 use crate::format::OBJECT_SUMMARY;
@@ -16,10 +15,18 @@ const ENTRY_BYTES: usize = 12;
 const HEAD_BYTES: usize = 16;
 const HEAD_VERSION: u32 = 1;
 
+fn words_of(bytes: &[u8]) -> Vec<u32> {
+    let words = bytes.chunks_exact(4);
+    words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
+}
+
 impl Device {
+    /// Chunks of a summary. `yaffs_summary_init` divides what all chunks of a block would take, rounded
+    /// up by a whole chunk, by the room beside the head that each chunk of the summary begins with.
     fn summary_pages(&self) -> u32 {
         let bytes = self.pages_per_block as usize * ENTRY_BYTES;
-        (bytes + HEAD_BYTES).div_ceil(self.chunk_bytes as usize) as u32
+        let chunk_bytes = self.chunk_bytes as usize;
+        ((bytes + chunk_bytes - 1) / (chunk_bytes - HEAD_BYTES)) as u32
     }
 
     /// Chunks of a block before its summary.
@@ -35,16 +42,16 @@ impl Device {
         self.summary = vec![[0; 3]; self.chunks_before_summary() as usize];
     }
 
-    fn summary_bytes(&self, block: u32, sequence: u32) -> Vec<u8> {
+    /// The entries as they are stored, and the head that stands before each chunk's share of them.
+    fn summary_bytes(&self, block: u32, sequence: u32) -> (Vec<u8>, [u8; HEAD_BYTES]) {
         let body: Vec<u8> =
             self.summary.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
         let sum = body.iter().fold(0_u32, |sum, byte| sum.wrapping_add((*byte).into()));
-        let mut bytes: Vec<u8> = [HEAD_VERSION, block, sequence, sum]
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
-        bytes.extend_from_slice(&body);
-        bytes
+        let mut head = [0; HEAD_BYTES];
+        for (place, word) in head.chunks_exact_mut(4).zip([HEAD_VERSION, block, sequence, sum]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        (body, head)
     }
 
     /// Notes the tags of a chunk that was written; after the last one the summary is written.
@@ -62,15 +69,22 @@ impl Device {
         }
     }
 
+    /// Bytes of entries in a chunk of a summary.
+    fn summary_share(&self) -> usize {
+        self.chunk_bytes as usize - HEAD_BYTES
+    }
+
     async fn summary_write(&mut self, block: u32) {
         let sequence = self.blocks.get(block).sequence;
-        let bytes = self.summary_bytes(block, sequence);
+        let (body, head) = self.summary_bytes(block, sequence);
         let mut is_written = true;
         let pages = (self.chunks_before_summary()..).zip(1..);
-        for ((page, number), part) in pages.zip(bytes.chunks(self.chunk_bytes as usize)) {
+        for ((page, number), part) in pages.zip(body.chunks(self.summary_share())) {
+            let end = HEAD_BYTES + part.len();
             let mut data = vec![0xff; self.chunk_bytes as usize];
-            data[..part.len()].copy_from_slice(part);
-            let mut tags = Tags::data(OBJECT_SUMMARY, number, part.len() as u32);
+            data[..HEAD_BYTES].copy_from_slice(&head);
+            data[HEAD_BYTES..end].copy_from_slice(part);
+            let mut tags = Tags::data(OBJECT_SUMMARY, number, end as u32);
             tags.sequence = sequence;
             let chunk = self.chunk(block, page);
             if self.write_raw(chunk, &data, &tags).await.is_err() {
@@ -92,12 +106,10 @@ impl Device {
             return false;
         }
         let body_bytes = self.chunks_before_summary() as usize * ENTRY_BYTES;
-        let mut bytes = Vec::new();
-        let mut used = Vec::new();
-        let total = HEAD_BYTES + body_bytes;
+        let (mut head, mut body) = (Vec::new(), Vec::new());
         for (page, number) in (self.chunks_before_summary()..self.pages_per_block).zip(1..) {
-            let wanted = (total - bytes.len()).min(self.chunk_bytes as usize);
-            if wanted == 0 {
+            let wanted = HEAD_BYTES + (body_bytes - body.len()).min(self.summary_share());
+            if wanted == HEAD_BYTES {
                 break;
             }
             let chunk = self.chunk(block, page);
@@ -107,30 +119,25 @@ impl Device {
                 && result != EccResult::Unfixed
                 && (tags.object, tags.chunk, tags.bytes) == (OBJECT_SUMMARY, number, wanted as u32);
             if !is_summary {
-                break;
+                return false;
             }
-            used.push(chunk);
-            bytes.extend_from_slice(&data[..wanted]);
-        }
-        if bytes.len() < total {
-            return false;
-        }
-        let word = |at: usize| {
-            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-        };
-        let sum =
-            bytes[HEAD_BYTES..].iter().fold(0_u32, |sum, byte| sum.wrapping_add((*byte).into()));
-        let sequence = self.blocks.get(block).sequence;
-        if [word(0), word(4), word(8), word(12)] != [HEAD_VERSION, block, sequence, sum] {
-            return false;
-        }
-        for (index, entry) in self.summary.iter_mut().enumerate() {
-            let at = HEAD_BYTES + index * ENTRY_BYTES;
-            *entry = [word(at), word(at + 4), word(at + 8)];
-        }
-        for chunk in used {
+            // Counted as in use even if the summary is of no use in the end (`yaffs_summary_read`).
             self.blocks.set_used(chunk);
             self.blocks.get_mut(block).pages_in_use += 1;
+            head = words_of(&data[..HEAD_BYTES]);
+            body.extend_from_slice(&data[HEAD_BYTES..wanted]);
+        }
+        if body.len() < body_bytes {
+            return false;
+        }
+        let sum = body.iter().fold(0_u32, |sum, byte| sum.wrapping_add((*byte).into()));
+        let sequence = self.blocks.get(block).sequence;
+        // The block's own number in the head is not asked for: an image may have been moved.
+        if [head[0], head[2], head[3]] != [HEAD_VERSION, sequence, sum] {
+            return false;
+        }
+        for (entry, words) in self.summary.iter_mut().zip(words_of(&body).chunks_exact(3)) {
+            *entry = [words[0], words[1], words[2]];
         }
         self.blocks.get_mut(block).has_summary = true;
         true

@@ -75,10 +75,5 @@ DEPARTURES: dict[str, tuple[str, str]] = {
     "yaffs2/base-t": ("seq-s4k", _ONCE_A_SECOND),
     "yaffs2/base-x": ("seq-s4k", _ONCE_A_SECOND),
     "yaffs2/cut-x": ("fill", _ONCE_A_SECOND),
-    "yaffsdirect/gc-x": (
-        "ow3",
-        "a passive collection begins one write earlier than here, so that its copies lie among the "
-        "writes otherwise; why is not known, and every count of every phase is equal",
-    ),
 }
 """By workload: the phase in which the order first departs from the recorded one, and why."""

@@ -1,6 +1,7 @@
 //! Every test of `image` in one program, which is built in a fraction of the time of many.
 
 mod check;
+mod check_yaffs2;
 mod damage;
 mod golden;
 mod jffs2_check;

@@ -1,5 +1,6 @@
 //! Every test of `yaffs2` in one program, which is built in a fraction of the time of many.
 
+mod checkpoints;
 mod common;
 mod golden_mount;
 mod golden_replay;

@@ -126,10 +126,12 @@ fn failed_programs_and_erases_retire_blocks_and_lose_nothing() {
         let faults = FaultSettings {
             seed: 3,
             program_failure_probability: 0.001,
-            erase_failure_probability: 0.002,
+            erase_failure_probability: 0.15,
             ..FaultSettings::default()
         };
         let statistics = play(MountOptions::new(profile), 11, 300, &faults);
+        // Newer code erases a block whose program failed and uses it again; one whose erase failed is
+        // retired by all of them.
         assert!(statistics.retired_blocks > 0, "{}", profile.name);
     }
 }

@@ -1,0 +1,76 @@
+//! What calls tell of objects and of the device, in the words of POSIX.
+
+use crate::device::Device;
+use crate::format::{NAME_BYTES_MAX, ObjectKind};
+use crate::objects::{Body, Object};
+use posix::{Attributes, Errno, FileType, InodeNumber, SpaceUse, Time};
+
+fn seconds(time: i64) -> Time {
+    Time::from_seconds(time)
+}
+
+/// Device numbers as YAFFS2 stores them: eight bits of each (`old_encode_dev`).
+pub(crate) fn encode_device((major, minor): (u32, u32)) -> u32 {
+    (major << 8 | minor) & 0xffff
+}
+
+fn decode_device(device: u32) -> (u32, u32) {
+    (device >> 8 & 0xff, device & 0xff)
+}
+
+pub(crate) fn space_of(device: &mut Device) -> SpaceUse {
+    let free = u64::from(device.user_free_chunks());
+    SpaceUse {
+        block_bytes: device.chunk_bytes,
+        blocks: u64::from(device.blocks.count()) * u64::from(device.pages_per_block),
+        free_blocks: free,
+        available_blocks: free,
+    }
+}
+
+/// Type of an object; that of a special file stands in its mode.
+pub(crate) fn kind_of(object: &Object) -> Result<FileType, Errno> {
+    match object.kind() {
+        ObjectKind::File => Ok(FileType::Regular),
+        ObjectKind::Directory => Ok(FileType::Directory),
+        ObjectKind::Symlink => Ok(FileType::Symlink),
+        ObjectKind::Special => FileType::from_mode(object.mode).ok_or(Errno::Eio),
+        ObjectKind::HardLink | ObjectKind::Unknown => Err(Errno::Eio),
+    }
+}
+
+pub(crate) fn attributes_of(object: &Object) -> Result<Attributes, Errno> {
+    let kind = kind_of(object)?;
+    let size_bytes = match &object.body {
+        Body::File(file) => file.size_bytes,
+        Body::Symlink(alias) => alias.as_ref().map_or(0, |alias| alias.len() as u64),
+        _ => 0,
+    };
+    let device = if kind.is_device() { decode_device(object.device) } else { (0, 0) };
+    Ok(Attributes {
+        kind,
+        permissions: object.mode & 0o7777,
+        links: u32::from(!object.is_unlinked) + object.links.len() as u32,
+        uid: object.uid,
+        gid: object.gid,
+        size_bytes,
+        accessed: seconds(object.times[0]),
+        modified: seconds(object.times[1]),
+        changed: seconds(object.times[2]),
+        device,
+    })
+}
+
+/// The number of an object; inodes have no others.
+pub(crate) fn number_of(inode: InodeNumber) -> Result<u32, Errno> {
+    u32::try_from(inode).map_err(|_| Errno::Enoent)
+}
+
+/// Whether an object may be called so.
+pub(crate) fn check_name(name: &[u8]) -> Result<(), Errno> {
+    match name.len() {
+        0 => Err(Errno::Einval),
+        1..=NAME_BYTES_MAX => Ok(()),
+        _ => Err(Errno::Enametoolong),
+    }
+}
