@@ -2,6 +2,7 @@
 
 mod check;
 mod damage;
+mod detection;
 mod golden;
 mod nilfs2;
 mod nilfs2_damage;
