@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from nandlab.errors import NandlabError
+from nandlab.errors import NandlabError, UncertainError
 
 Progress = Callable[[int, int, str], None]
 """Called with the runs done, the runs in all, and what is being worked on."""
@@ -149,6 +149,8 @@ def _raw(function: str, *arguments: object) -> Any:
         return getattr(native, function)(*arguments)
     except NandlabError:
         raise
+    except native.UncertainError as error:
+        raise UncertainError(str(error)) from None
     except ValueError as error:
         raise NandlabError(str(error)) from None
 

@@ -1,5 +1,9 @@
-"""The one exception for input that nandlab cannot work with."""
+"""The exceptions for input that nandlab cannot work with."""
 
 
 class NandlabError(ValueError):
     """Bad input. The message is complete: where, what is wrong, and what to do about it."""
+
+
+class UncertainError(NandlabError):
+    """An image in which something is found, but not enough to be believed; exit status 3."""

@@ -3,6 +3,8 @@
 //! Every form that is known is tried on the whole image, and the one that explains most of it wins: of
 //! JFFS2 the share of bytes that lie in nodes with sound headers, of YAFFS2 the share of written
 //! pages with sensible tags. Where both file systems could be meant, tags win: files may hold nodes.
+//! A form that explains too little is not believed (`SHARE_CERTAIN`): a listing made with a wrong form
+//! shows an empty or a garbled file system. `rearranged.rs` then looks for what was done to the bytes.
 //! UBI is looked for before: `detect_ubi.rs`.
 
 use crate::detect_ubi::UbiForm;
@@ -11,10 +13,15 @@ use jffs2::nodes::{
     crc, padded,
 };
 use mtd::{OobLayout, find_layout};
+use std::cmp::Ordering;
 use yaffs2::{EccResult, TAGS_BYTES, TAGS_ECC_BYTES, Tags};
 
-/// Share of an image that has to be explained.
+/// Share of an image that has to be explained where the user names the file system.
 const SHARE_MIN: f64 = 0.02;
+/// Share from which on a form is believed without a word of the user. Dumps of kernels explain 0.99 and
+/// more, torn and collected ones included; the best wrong form of a rearranged dump explained 0.504
+/// (tags without ECC in a dump whose bytes are swapped in pairs, where every other word looks sensible).
+const SHARE_CERTAIN: f64 = 0.75;
 /// Share of tags from which on nothing else is looked for.
 const TAGS_SHARE: f64 = 0.5;
 /// Blocks that are looked at for nodes: they are slower to find than tags.
@@ -83,6 +90,8 @@ pub(crate) struct Known<'a> {
     pub(crate) has_ecc: Option<bool>,
     /// Bytes of data of a page.
     pub(crate) page_bytes: Option<u32>,
+    /// Whether the image has spare areas.
+    pub(crate) has_oob: Option<bool>,
     /// Bytes of data of an erase block.
     pub(crate) block_bytes: u32,
     /// Somebody said so.
@@ -107,8 +116,29 @@ const FORMS: &[Row] = &[
     ("jffs2", false, "linux-small-no-ecc", "linux-small-no-ecc", TagsForm::SpareWithEcc),
 ];
 
-/// The form that explains most of an image; none if nothing explains enough of it.
-pub(crate) fn detect(image: &[u8], known: &Known<'_>) -> Option<Form> {
+/// What is found in an image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found {
+    /// A form that explains the image, or that the user asked for.
+    Certain(Form),
+    /// The best form explains too little to be believed.
+    Uncertain(Form),
+    /// No form explains anything.
+    Nothing,
+}
+
+/// The form that explains most of an image.
+pub(crate) fn detect(image: &[u8], known: &Known<'_>) -> Found {
+    match best_form(image, known) {
+        Some(form) if form.share >= SHARE_CERTAIN || known.file_system.is_some() => {
+            Found::Certain(form)
+        }
+        Some(form) => Found::Uncertain(form),
+        None => Found::Nothing,
+    }
+}
+
+fn best_form(image: &[u8], known: &Known<'_>) -> Option<Form> {
     // The last page of a plain image may be short, and the only one.
     let file_bytes = image.len();
     let mut whole = Vec::new();
@@ -121,7 +151,12 @@ pub(crate) fn detect(image: &[u8], known: &Known<'_>) -> Option<Form> {
     let forms = forms.map(|form| Form { share: share_of(image, &form, known), ..form });
     let mut best: Option<Form> = None;
     for form in forms {
-        if form.share >= SHARE_MIN && best.is_none_or(|best| form.share > best.share) {
+        let is_better = |best: Form| match form.share.total_cmp(&best.share) {
+            Ordering::Greater => true,
+            Ordering::Equal => is_likelier(image, file_bytes, &form, &best),
+            Ordering::Less => false,
+        };
+        if form.share >= SHARE_MIN && best.is_none_or(is_better) {
             best = Some(form);
         }
         if form.file_system == "yaffs2" && form.share >= TAGS_SHARE {
@@ -130,6 +165,22 @@ pub(crate) fn detect(image: &[u8], known: &Known<'_>) -> Option<Form> {
     }
     let best = best?;
     Some(Form { layout: with_ecc(image, &best, known), ..best })
+}
+
+/// Which of two forms that explain as much is meant. An image with little in it is explained with spare
+/// areas as well as without: its first page holds all nodes, and the rest is blank. A file of whole
+/// pages of one form only is of that form; else spare areas are believed in where one is not blank.
+fn is_likelier(image: &[u8], file_bytes: usize, form: &Form, best: &Form) -> bool {
+    let is_whole = |form: &Form| file_bytes.is_multiple_of(form.stride());
+    match (is_whole(form), is_whole(best)) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => {
+            let has_spares =
+                |form: &Form| !form.has_oob || pages(image, form).any(|(_, oob)| !is_blank(oob));
+            has_spares(form) && !has_spares(best)
+        }
+    }
 }
 
 /// The first form that fits what is known, for an image in which nothing is found.
@@ -145,6 +196,7 @@ fn fitting<'k>(known: &'k Known<'_>) -> impl Iterator<Item = Form> + 'k {
         let layout = find_layout(plain)?;
         let fits = known.file_system.is_none_or(|name| name == *file_system)
             && known.page_bytes.is_none_or(|bytes| bytes == layout.page_bytes)
+            && known.has_oob.is_none_or(|asked| asked == *has_oob)
             && known.layout.is_none_or(|asked| asked.name == *plain || asked.name == *protected)
             // Without spare areas the size of a page is not to be seen, and matters to nobody.
             && (*has_oob || layout.page_bytes == 2048 || known.page_bytes == Some(512));
@@ -161,8 +213,24 @@ fn share_of(image: &[u8], form: &Form, known: &Known<'_>) -> f64 {
     if form.file_system == "yaffs2" {
         tags_share(image, form)
     } else {
-        nodes_share(image, form, known.block_bytes)
+        let nodes = nodes_share(image, form, known.block_bytes);
+        if form.has_oob { nodes.max(marked_share(image, form, known.block_bytes)) } else { nodes }
     }
+}
+
+/// Share of the blocks whose spare area says that JFFS2 erased them (`jffs2_write_nand_cleanmarker`):
+/// on a chip with a single torn node nothing else tells of the file system.
+fn marked_share(image: &[u8], form: &Form, block_bytes: u32) -> f64 {
+    let pages_per_block = (block_bytes / form.layout.page_bytes).max(1) as usize;
+    let (mut marked, mut blocks) = (0, 0);
+    for block in image.chunks_exact(form.stride() * pages_per_block) {
+        let (_, oob) = block[..form.stride()].split_at(form.layout.page_bytes as usize);
+        let mut marker = [0; 4];
+        form.layout.gather(oob, 0, &mut marker);
+        marked += u64::from(u32::from_le_bytes(marker) == JFFS2_MARKER);
+        blocks += 1;
+    }
+    share(marked, blocks)
 }
 
 /// The layout with ECC of the same kind of page.
@@ -191,12 +259,12 @@ pub(crate) fn is_protected<'i>(
     pages: impl Iterator<Item = (&'i [u8], &'i [u8])>,
     layout: &OobLayout,
 ) -> bool {
-    let (mut sound, mut wrong) = (0_u32, 0_u32);
+    let (mut sound, mut wrong, mut without_code) = (0_u32, 0_u32, 0_u32);
     for (data, oob) in pages {
         let has_code = layout.ecc_places.iter().any(|place| !is_blank(&oob[place.clone()]));
         if is_blank(data) || !has_code {
             // A page without a code is torn, or of an image without codes.
-            wrong += u32::from(!is_blank(data));
+            without_code += u32::from(!is_blank(data));
             continue;
         }
         let (_, lost) = layout.correct(&mut data.to_vec(), oob);
@@ -206,7 +274,12 @@ pub(crate) fn is_protected<'i>(
             wrong += 1;
         }
     }
-    sound >= wrong && sound > 0
+    if sound + wrong == 0 {
+        // One power cut tears one page, and a torn page has no code. A single page without a code is
+        // therefore no evidence that the chip has none: chips with spare areas do.
+        return without_code == 1;
+    }
+    sound >= wrong + without_code
 }
 
 fn is_blank(bytes: &[u8]) -> bool {

@@ -132,7 +132,9 @@ fn shapes<'k>(known: &'k Known<'_>) -> impl Iterator<Item = Shape> + 'k {
     own.chain(general).filter(|shape| {
         let fits = |bytes: u32| shape.oob_bytes == 0 || shape.page_bytes == bytes as usize;
         // The spare area that is asked for says that there is one.
-        known.page_bytes.is_none_or(fits) && (known.layout.is_none() || shape.oob_bytes > 0)
+        known.page_bytes.is_none_or(fits)
+            && (known.layout.is_none() || shape.oob_bytes > 0)
+            && known.has_oob.is_none_or(|asked| asked == (shape.oob_bytes > 0))
     })
 }
 
@@ -294,6 +296,12 @@ pub(crate) fn detect_bare(image: &[u8], known: &Known<'_>) -> Option<(Form, Supe
         is_bare: true,
     };
     is_possible.then_some((form, superblock))
+}
+
+/// Whether a volume table can be read where the headers say: not in a dump whose spare areas stand
+/// apart, in which the first header of every block is in its place and nothing else is.
+pub(crate) fn has_volume_table(image: &[u8], form: &Form) -> bool {
+    blocks_wanted(image, form) > 0
 }
 
 /// Blocks that the volumes of an image want: those of plain images are often not all there.

@@ -32,6 +32,14 @@ pub enum ImageError {
         /// What was looked for.
         reason: String,
     },
+    /// Something is found, but not enough to be believed; or the bytes were rearranged.
+    #[error("{}: {reason}", path.display())]
+    Uncertain {
+        /// The file.
+        path: PathBuf,
+        /// What was found, and what to do.
+        reason: String,
+    },
     /// It does not mount.
     #[error("{}: {source}", path.display())]
     Mount {
@@ -68,5 +76,9 @@ impl ImageError {
 
     pub(crate) fn content(path: &Path, reason: impl Into<String>) -> Self {
         Self::Content { path: path.to_owned(), reason: reason.into() }
+    }
+
+    pub(crate) fn uncertain(path: &Path, reason: impl Into<String>) -> Self {
+        Self::Uncertain { path: path.to_owned(), reason: reason.into() }
     }
 }

@@ -31,6 +31,7 @@ mod make;
 mod make_nilfs2;
 mod make_ubi;
 mod medium;
+mod rearranged;
 mod report;
 mod source;
 mod volumes;

@@ -1,7 +1,8 @@
 //! What an image holds, as rows.
 
-use crate::volumes::{raw_name, read_raw};
+use crate::volumes::{Holding, raw_name, read_raw};
 use crate::{Image, ImageError};
+use mount::MountRequest;
 use posix::Errno;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -36,13 +37,68 @@ impl Image {
     /// # Errors
     /// [`ImageError::Mount`].
     pub fn list_within(&self, limits: ReadLimits) -> Result<Listing, ImageError> {
-        if let Some(volume) = self.raw_volume()? {
-            return self.list_raw(&volume, limits.has_hashes);
+        let volumes = self.volumes()?;
+        match &volumes[..] {
+            [(volume, Holding::Raw)] => self.list_raw(volume, limits.has_hashes),
+            [_, _, ..] => self.list_volumes(&volumes, &limits),
+            _ => self.list_mounted(self.request.clone(), limits),
         }
-        self.run(move |_, mounted| async move {
+    }
+
+    fn list_mounted(
+        &self,
+        request: MountRequest,
+        limits: ReadLimits,
+    ) -> Result<Listing, ImageError> {
+        self.run_as(request, move |_, mounted| async move {
             let (manifest, damage) = Manifest::of_damaged(&*mounted.file_system, &limits).await;
             Listing { manifest, damage, notes: Vec::new() }
         })
+    }
+
+    /// Several volumes, each below a directory of its name.
+    fn list_volumes(
+        &self,
+        volumes: &[(VolumeInfo, Holding)],
+        limits: &ReadLimits,
+    ) -> Result<Listing, ImageError> {
+        let mut all = Listing {
+            manifest: Manifest { rows: Vec::new() },
+            damage: Vec::new(),
+            notes: Vec::new(),
+        };
+        for (volume, holding) in volumes {
+            let name = &volume.name;
+            let listing = match holding {
+                Holding::Raw => self.list_raw(volume, limits.has_hashes)?,
+                Holding::Nothing => {
+                    all.notes.push(format!("volume `{name}` is empty: nothing was ever written"));
+                    continue;
+                }
+                Holding::Other => {
+                    all.notes.push(format!("volume `{name}` holds no file system of UBIFS"));
+                    continue;
+                }
+                Holding::Ubifs => {
+                    let mut request = self.request.clone();
+                    request.ubi.volume = Some(name.clone());
+                    match self.list_mounted(request, limits.clone()) {
+                        Ok(listing) => listing.below(name),
+                        // One volume that does not mount hides no other.
+                        Err(error) => {
+                            let path = escape_path(name.as_bytes());
+                            let what = error.to_string();
+                            all.damage.push(Damage { path, errno: Errno::Eio, what });
+                            continue;
+                        }
+                    }
+                }
+            };
+            all.manifest.rows.extend(listing.manifest.rows);
+            all.damage.extend(listing.damage);
+            all.notes.extend(listing.notes);
+        }
+        Ok(all)
     }
 
     /// A static volume as the file that it is extracted to.
@@ -92,6 +148,22 @@ impl Image {
 }
 
 impl Listing {
+    /// The same below a directory.
+    fn below(mut self, directory: &str) -> Self {
+        let directory = escape_path(directory.as_bytes());
+        let place = |path: &str| match path {
+            "." => directory.clone(),
+            path => format!("{directory}/{path}"),
+        };
+        for row in &mut self.manifest.rows {
+            row.path = place(&row.path);
+        }
+        for damage in &mut self.damage {
+            damage.path = place(&damage.path);
+        }
+        self
+    }
+
     /// An object for each name; `sha256` is there only where hashes were wanted.
     pub fn to_json(&self, has_hashes: bool) -> Value {
         self.manifest.rows.iter().map(|row| row_json(row, has_hashes)).collect()

@@ -1,8 +1,11 @@
 //! Files as chips: what the image holds is found out, and loaded under a driver that fits.
 
 use crate::ImageError;
-use crate::detect::{Form, Known, TagsForm, assume, detect, has_markers_in_band};
-use crate::detect_ubi::{blocks_wanted, detect_bare, detect_ubi, grow_auto_resized};
+use crate::detect::{Form, Found, Known, TagsForm, assume, detect, has_markers_in_band};
+use crate::detect_ubi::{
+    blocks_wanted, detect_bare, detect_ubi, grow_auto_resized, has_volume_table,
+};
+use crate::rearranged::find_rearrangement;
 use crate::volumes::BareVolume;
 use mount::{Driver, Kind, Machine, MountRequest, Mounted, find_kind};
 use mtd::{LAYOUTS, OobLayout, find_layout};
@@ -20,6 +23,8 @@ pub struct OpenOptions {
     pub oob_layout: Option<String>,
     /// `hamming` or `none`.
     pub ecc: Option<String>,
+    /// Whether pages have their spare areas in the image; none to find out.
+    pub has_oob: Option<bool>,
     /// Bytes of data of a page.
     pub page_bytes: Option<u32>,
     /// Bytes of data of an erase block; none for 64 large pages or 32 small ones.
@@ -272,6 +277,10 @@ fn known(options: &OpenOptions) -> Result<Known<'_>, ImageError> {
         Some("none") => Some(false),
         Some(other) => return refuse("--ecc", format!("`{other}` is none of hamming, none")),
     };
+    if options.has_oob == Some(false) && (layout.is_some() || has_ecc == Some(true)) {
+        let reason = "without spare areas there is neither a layout of them nor ECC: leave one out";
+        return refuse("--no-oob", reason.into());
+    }
     if let (Some(layout), Some(has_ecc)) = (layout, has_ecc)
         && has_ecc == layout.ecc_places.is_empty()
     {
@@ -296,6 +305,7 @@ fn known(options: &OpenOptions) -> Result<Known<'_>, ImageError> {
         file_system,
         layout,
         has_ecc,
+        has_oob: options.has_oob,
         page_bytes,
         block_bytes,
         is_block_size_given: options.block_bytes.is_some(),
@@ -313,6 +323,13 @@ fn find_form(
         return Err(ImageError::content(path, "the file is empty"));
     }
     if let Some(form) = detect_ubi(bytes, known) {
+        // The first header of a block is in its place even where spare areas stand apart; the table is not.
+        if options.file_system.is_none()
+            && !has_volume_table(bytes, &form)
+            && let Some(reason) = find_rearrangement(bytes, known)
+        {
+            return Err(ImageError::uncertain(path, reason));
+        }
         return Ok(form);
     }
     if let Some((form, _)) = detect_bare(bytes, known) {
@@ -331,17 +348,25 @@ fn find_form(
                       of UBIFS; say --block-size if erase blocks have an uncommon size";
         return Err(ImageError::content(path, reason));
     }
-    if let Some(form) = detect(bytes, known) {
-        return Ok(form);
-    }
+    let uncertain = match detect(bytes, known) {
+        Found::Certain(form) => return Ok(form),
+        Found::Uncertain(form) => Some(form),
+        Found::Nothing => None,
+    };
     let is_blank = bytes.iter().all(|byte| *byte == 0xff);
     if options.file_system.is_some() {
         let has_oob = bytes.len().is_multiple_of(2112) && !bytes.len().is_multiple_of(2048);
-        let form = assume(known, has_oob);
+        let form = assume(known, known.has_oob.unwrap_or(has_oob));
         return form.ok_or_else(|| {
             let reason = "the file system, the layout and the page size do not go together";
             ImageError::content(path, reason)
         });
+    }
+    if let Some(reason) = find_rearrangement(bytes, known) {
+        return Err(ImageError::uncertain(path, reason));
+    }
+    if let Some(form) = uncertain {
+        return Err(ImageError::uncertain(path, weak(&form)));
     }
     let found = if is_blank {
         "all bytes are 0xFF, as on an erased chip; say --fs to see an empty file system"
@@ -350,6 +375,19 @@ fn find_form(
          are found in it; if it is one of them, say which: --fs, --oob-layout, --page-size"
     };
     Err(ImageError::content(path, found))
+}
+
+/// What to say of a form that explains too little.
+fn weak(form: &Form) -> String {
+    let oob = if form.has_oob { "with" } else { "without" };
+    format!(
+        "not certain: the likeliest form is {} {oob} spare areas, but it explains only {:.1} % of what is \
+         written; if it is right, say --fs {} --{}oob",
+        form.file_system,
+        100.0 * form.share,
+        form.file_system,
+        if form.has_oob { "" } else { "no-" },
+    )
 }
 
 /// Does what a flasher does: tags go to the free bytes. The layout of the result.

@@ -1,9 +1,9 @@
 //! Images of file systems: `nandlab image`.
 
-use crate::failed;
+use crate::{UncertainError, failed};
 use image::{
-    AnyImage, ExtractOptions, MakeOptions, Nilfs2MakeOptions, OpenOptions, Padding, Remark, Report,
-    UbiMakeOptions, diff, make, make_ubi,
+    AnyImage, ExtractOptions, ImageError, MakeOptions, Nilfs2MakeOptions, OpenOptions, Padding,
+    Remark, Report, UbiMakeOptions, diff, make, make_ubi,
 };
 use pyo3::prelude::*;
 use pyo3::wrap_pyfunction;
@@ -18,6 +18,7 @@ struct Opening {
     fs: Option<String>,
     oob_layout: Option<String>,
     ecc: Option<String>,
+    oob: Option<bool>,
     page_size: Option<u32>,
     block_size: Option<u32>,
     vid_hdr_offset: Option<u32>,
@@ -68,6 +69,7 @@ fn open(path: &Path, options_json: &str) -> PyResult<AnyImage> {
         file_system: given.fs,
         oob_layout: given.oob_layout,
         ecc: given.ecc,
+        has_oob: given.oob,
         page_bytes: given.page_size,
         block_bytes: given.block_size,
         vid_header_offset: given.vid_hdr_offset,
@@ -75,7 +77,10 @@ fn open(path: &Path, options_json: &str) -> PyResult<AnyImage> {
         profile: given.profile,
         checkpoint: given.checkpoint,
     };
-    AnyImage::open(path, &options).map_err(failed)
+    AnyImage::open(path, &options).map_err(|error| match error {
+        ImageError::Uncertain { .. } => UncertainError::new_err(error.to_string()),
+        other => failed(other),
+    })
 }
 
 fn damage_json(damage: &[vfs::Damage]) -> Value {

@@ -24,6 +24,13 @@ create_exception!(
     "Bad input, with place, reason and suggestion."
 );
 
+create_exception!(
+    nandlab._native,
+    UncertainError,
+    NandlabError,
+    "An image in which something is found, but not enough to be believed."
+);
+
 fn failed(error: impl std::fmt::Display) -> PyErr {
     NandlabError::new_err(error.to_string())
 }
@@ -333,6 +340,7 @@ fn schedule(python: Python<'_>, shown: &str, text: &str, arguments_json: &str) -
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NandlabError", module.py().get_type::<NandlabError>())?;
+    module.add("UncertainError", module.py().get_type::<UncertainError>())?;
     module.add_function(wrap_pyfunction!(listing, module)?)?;
     module.add_function(wrap_pyfunction!(describe_study, module)?)?;
     module.add_function(wrap_pyfunction!(run_study, module)?)?;

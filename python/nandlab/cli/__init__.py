@@ -1,7 +1,7 @@
 """The command line `nandlab`.
 
 Exit codes: 0 fine, 1 `compare` or `capture --verify` found a difference or `image` damage, 2 bad
-input, 130 stopped with Ctrl-C or SIGTERM.
+input, 3 an image whose form is not certain, 130 stopped with Ctrl-C or SIGTERM.
 """
 
 import os
@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nandlab import __version__
-from nandlab.errors import NandlabError
+from nandlab.errors import NandlabError, UncertainError
 
 if TYPE_CHECKING:
     from cyclopts import App
 
 EXIT_DIFFERENT = 1
 EXIT_BAD_INPUT = 2
+EXIT_UNCERTAIN = 3
 EXIT_INTERRUPTED = 130
 
 
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(code)
     except CycloptsError as error:
         return _fail(usage_message(error))
+    except UncertainError as error:
+        _fail(str(error))
+        return EXIT_UNCERTAIN
     except NandlabError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -80,7 +84,8 @@ def application() -> "App":
     app = App(
         name="nandlab",
         help="A laboratory for NAND flash storage stacks.\n\n"
-        "Exit codes: 0 fine, 1 a comparison found differences, 2 bad input, 130 interrupted.",
+        "Exit codes: 0 fine, 1 a comparison found differences, 2 bad input, 3 an image whose form "
+        "is not certain, 130 interrupted.",
         version=__version__,
         help_format="plaintext",
     )

@@ -18,6 +18,8 @@ class Opening:
     """A name from `nandlab list oob-layouts`."""
     ecc: Literal["hamming", "none"] | None = None
     """Code over the data of a page."""
+    oob: bool | None = None
+    """The image has spare areas, as nanddump --oob writes it; found out if left out."""
     page_size: str | None = None
     """Data bytes of a page: 512 or 2KiB."""
     block_size: str | None = None

@@ -3,6 +3,7 @@
 mod check;
 mod check_yaffs2;
 mod damage;
+mod detection;
 mod golden;
 mod jffs2_check;
 mod nilfs2;

@@ -235,8 +235,13 @@ fn open_volume(path: &Path, volume: Option<&str>) -> Image {
 #[test]
 fn volumes_are_named_and_static_ones_are_files() {
     let (path, kernel) = configured("volumes");
-    let error = open_volume(&path, None).list(true).expect_err("refused").to_string();
-    assert!(error.contains("--volume") && error.contains("rootfs, kernel, spare"), "{error}");
+    // Without a name all volumes are listed: a file system below its volume's name, raw data as its file.
+    let all = open_volume(&path, None).list(true).expect("it attaches");
+    let paths: Vec<&str> = all.manifest.rows.iter().map(|row| &row.path[..]).collect();
+    let in_rootfs = paths.iter().filter(|path| path.starts_with("rootfs")).count();
+    assert_eq!((in_rootfs, paths.contains(&"kernel.bin")), (4, true), "{paths:?}");
+    assert!(paths.contains(&"rootfs/sub/noise"), "{paths:?}");
+    assert!(all.notes.iter().any(|note| note.contains("`spare` holds no")), "{:?}", all.notes);
     let error = open_volume(&path, Some("boot")).list(true).expect_err("refused").to_string();
     assert!(error.contains("no volume `boot`"), "{error}");
     let rows = open_volume(&path, Some("rootfs")).list(true).expect("it mounts").manifest.rows;
