@@ -10,7 +10,7 @@ COVERED_PERCENT := 85
 
 .DEFAULT_GOAL := help
 .PHONY: help build reproduce reproduce-full test test-long lint format bench clean system-packages tear-long \
-	coverage coverage-python coverage-rust
+	coverage coverage-python coverage-rust mutants
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -36,15 +36,15 @@ system-packages: ## Install the optional Debian packages that some tests use (ne
 lint: $(VENV)/installed ## Formatting, lints and types
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	$(BIN)/ruff format --check python
-	$(BIN)/ruff check python
+	$(BIN)/ruff format --check python scripts
+	$(BIN)/ruff check python scripts
 	$(BIN)/mypy
 	$(BIN)/shellcheck scripts/*.sh kernel/sfq/*.sh kernel/sfq/tests/dkms.sh
 
 format: $(VENV)/installed ## Format all sources
 	cargo fmt --all
-	$(BIN)/ruff format python
-	$(BIN)/ruff check --fix --quiet python
+	$(BIN)/ruff format python scripts
+	$(BIN)/ruff check --fix --quiet python scripts
 
 test: build lint ## Run all tests; optional system packages are installed where that is possible
 	-@[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory system-packages || echo "optional system packages could not be installed: the tests that need them are counted as skipped below"
@@ -91,6 +91,16 @@ coverage-rust: target/tools/bin/cargo-llvm-cov ## Lines of the Rust workspace th
 
 target/tools/bin/cargo-llvm-cov:
 	cargo install --quiet --locked --root target/tools cargo-llvm-cov@0.9.1
+
+# The build is one of its own, under target/mutants, and goes on where it was stopped. CRATES narrows it, as in
+# CRATES=crash. New survivors need a reason in docs/mutants.json, or a test.
+mutants: target/tools/bin/cargo-mutants ## Plant faults, and see whether tests notice; at most three hours a crate
+	$(PYTHON) scripts/mutants.py run $(CRATES)
+	$(PYTHON) scripts/mutants.py record
+	$(PYTHON) scripts/mutants.py page
+
+target/tools/bin/cargo-mutants:
+	cargo install --quiet --locked --root target/tools cargo-mutants@27.1.0
 
 bench: build ## Measure speed against bare loops; writes out/bench.json
 	mkdir -p $(OUT)
