@@ -62,6 +62,7 @@ test-long: test ## Also property tests from a seed of their own, long fuzz runs 
 	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py \
 		python/tests/test_kernel_mounts_nilfs2.py python/tests/test_kernel_mounts_ubifs.py
 	NANDLAB_WHOLE_STUDIES=1 $(BIN)/python -m pytest -q python/tests/test_study_verdict.py -k whole
+	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_signals.py python/tests/test_limits.py
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full
 
 coverage: coverage-python coverage-rust ## Lines that the tests reach, at least 85 % of Python and of Rust

@@ -228,6 +228,12 @@ impl FileSystem for Jffs2 {
         self.engine.read_range(&inode, offset, into).await
     }
 
+    async fn data_pages(&self, inode: InodeNumber) -> Result<Option<Vec<Range<u64>>>, Errno> {
+        let inode = self.get(inode).await?;
+        let _held = inode.lock.lock().await;
+        self.engine.data_pages(&inode).await.map(Some)
+    }
+
     async fn write_page(
         &self,
         caller: &Caller,

@@ -1,5 +1,6 @@
 """`nandlab convert`."""
 
+from pathlib import Path
 from typing import Any, Literal
 
 from nandlab.cli.trace_options import TraceOptions
@@ -29,8 +30,10 @@ def convert(
     """
     from nandlab import engine
     from nandlab.cli.standard_input import shown_dash
+    from nandlab.outputs import check_file
     from nandlab.terminal.output import print_json, print_table, print_text
 
+    check_file(Path(target))
     summary = engine.convert(
         shown_dash(source), target, (trace_options or TraceOptions()).for_engine()
     )

@@ -101,6 +101,7 @@ def script(
     from nandlab import engine
     from nandlab.byte_sizes import natural_number
     from nandlab.errors import NandlabError
+    from nandlab.outputs import check_file
     from nandlab.terminal.progress import progress_bar
     from nandlab.whole_files import whole_files
 
@@ -116,6 +117,8 @@ def script(
     natural_number("--seed", seed, least=0, bits=64)
     natural_number("--dirty-writeback-centisecs", dirty_writeback_centisecs, least=0)
     name = workload or workload_name(shown)
+    if counts is not None:
+        check_file(counts)
     with whole_files() as files, progress_bar(shown) as progress:
         if place == "kernel":
             from nandlab.kernel_script import KernelFiles, KernelScript, run_kernel_script
@@ -158,8 +161,7 @@ def script(
                 },
                 progress,
             )
-        if (target := files.file(counts)) is not None:
-            target.write_text(answer["counts_csv"], encoding="utf-8")
+        files.text(counts, answer["counts_csv"])
     _print(answer, output_format)
     return 0
 

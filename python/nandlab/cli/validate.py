@@ -18,6 +18,7 @@ def validate(*, out: Path | None = None) -> int:
     import sys
 
     from nandlab.cli import EXIT_DIFFERENT
+    from nandlab.outputs import check_file
     from nandlab.terminal.progress import progress_bar
     from nandlab.validation.comparison import compare
     from nandlab.validation.page import render
@@ -25,14 +26,14 @@ def validate(*, out: Path | None = None) -> int:
     from nandlab.whole_files import whole_files
 
     with whole_files() as files:
-        target = files.file(out)
+        if out is not None:
+            check_file(out)
         with progress_bar("validate") as progress:
             comparison = compare(find_workloads(), progress)
         page = render(comparison)
-        if target is None:
+        files.text(out, page)
+        if out is None:
             sys.stdout.write(page)
-        else:
-            target.write_text(page, encoding="utf-8")
     wrong = [one for one in comparison.figures if not one.holds and one.explanation is None]
     for figure in wrong:
         print(f"differs: {figure.workload.name} {figure.phase} {figure.kind}", file=sys.stderr)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from nandlab import engine
 from nandlab.engine import Progress
+from nandlab.interruption import received
 
 _SAMPLE = 40
 """Cut points that are looked at, for each way in which an operation can be torn."""
@@ -47,6 +48,8 @@ def _cut(
     probe = engine.cut_script(str(script), text, {**arguments, "only": 0, "every": 1})
     every = max(int(probe["operations"]) // _SAMPLE, 1)
     outcome = engine.cut_script(str(script), text, {**arguments, "every": every}, progress)
+    if probe["interrupted"] or outcome["interrupted"]:
+        raise received() or KeyboardInterrupt
     torn = outcome["torn"]
     return Cuts(
         name,
