@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from nandlab.errors import NandlabError
-from nandlab.outputs import check_name, keep, scratch_folder
+from nandlab.outputs import check_name, keep, scratch_folder, write_whole
 
 
 class WholeFiles:
@@ -35,18 +35,12 @@ class WholeFiles:
         """A folder to write files in that are moved to `target` in the end."""
         if target is None:
             return None
+        check_name(target)
         if target.exists() and not target.is_dir():
             raise NandlabError(f"{target}: this is a file; name a folder")
         scratch = self._scratch(target.parent)
         self._folders.append((scratch, target))
         return scratch
-
-    def text(self, target: Path | None, text: str) -> None:
-        """Writes a text to a file; elsewhere, with an error that says where, if that fails."""
-        if target is None:
-            return
-        if (scratch := self.file(target)) is not None:
-            keep(target, lambda place: _write(scratch if place == target else place, text))
 
     def _scratch(self, beside: Path) -> Path:
         return self._stack.enter_context(scratch_folder(beside, "nandlab"))
@@ -63,8 +57,15 @@ class WholeFiles:
         self._stack.close()
 
 
-def _write(place: Path, text: str) -> None:
-    place.write_text(text, encoding="utf-8")
+def keep_text(target: Path | None, text: str) -> None:
+    """Writes a text that is asked for; if that fails, elsewhere, with an error that tells where."""
+    if target is not None:
+        keep(target, partial(_write, text))
+
+
+def _write(text: str, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(place, text.encode())
 
 
 def _move(scratch: Path, target: Path) -> None:

@@ -261,6 +261,13 @@ def test_closed_and_full_standard_outputs(words: str) -> None:
 
 
 @pytest.mark.usefixtures("engine_is_built")
+def test_an_endless_table_is_refused() -> None:
+    code, errors = _shell(f"yes 0,1,R,1,8,8 | {' '.join(NANDLAB)} schedule - --scheduler noop")
+    assert code in (2, 141)
+    assert "more than 256 MiB" in errors
+
+
+@pytest.mark.usefixtures("engine_is_built")
 def test_a_pipe_is_no_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

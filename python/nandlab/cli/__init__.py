@@ -94,6 +94,8 @@ def application() -> "App":
         "143 terminated.",
         version=__version__,
         help_format="plaintext",
+        # Its own answer to Ctrl-C does not know of SIGTERM.
+        suppress_keyboard_interrupt=False,
     )
     app.command(run.run)
     app.command(replay.replay)

@@ -73,7 +73,7 @@ def crash(
     from nandlab.interruption import received
     from nandlab.outputs import check_file
     from nandlab.terminal.progress import progress_bar
-    from nandlab.whole_files import whole_files
+    from nandlab.whole_files import keep_text
 
     shown, text = read_script(file)
     arguments = {
@@ -92,11 +92,11 @@ def crash(
     }
     if out is not None:
         check_file(out)
-    with whole_files() as files, progress_bar(shown) as progress:
+    with progress_bar(shown) as progress:
         outcome = engine.cut_script(shown, text, arguments, progress)
-        whole = json.dumps(outcome, indent=1) + "\n"
-        as_csv = out is not None and out.suffix == ".csv"
-        files.text(out, _csv(outcome) if as_csv else whole)
+    whole = json.dumps(outcome, indent=1) + "\n"
+    as_csv = out is not None and out.suffix == ".csv"
+    keep_text(out, _csv(outcome) if as_csv else whole)
     _print(outcome, output_format)
     if outcome["interrupted"]:
         print("Interrupted: not all cuts were made.", file=sys.stderr)

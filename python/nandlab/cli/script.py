@@ -103,7 +103,7 @@ def script(
     from nandlab.errors import NandlabError
     from nandlab.outputs import check_file
     from nandlab.terminal.progress import progress_bar
-    from nandlab.whole_files import whole_files
+    from nandlab.whole_files import keep_text, whole_files
 
     if vid_hdr_offset is not None:
         natural_number("--vid-hdr-offset", vid_hdr_offset, least=0)
@@ -161,7 +161,7 @@ def script(
                 },
                 progress,
             )
-        files.text(counts, answer["counts_csv"])
+        keep_text(counts, answer["counts_csv"])
     _print(answer, output_format)
     return 0
 
@@ -222,14 +222,11 @@ def _path(path: Path | None) -> str | None:
 
 def read_script(argument: str) -> tuple[str, str]:
     """What to call the script in messages, and its text."""
-    import sys
-
-    from nandlab.cli.standard_input import shown_dash
+    from nandlab.cli.standard_input import read_whole, shown_dash
     from nandlab.errors import NandlabError
 
     given = shown_dash(argument)
     try:
-        data = sys.stdin.buffer.read() if given == "-" else Path(given).read_bytes()
-        return ("standard input" if given == "-" else given), data.decode()
+        return ("standard input" if given == "-" else given), read_whole(given).decode()
     except UnicodeDecodeError:
         raise NandlabError(f"{given} is no text: a script in UTF-8 is needed") from None

@@ -23,17 +23,16 @@ def validate(*, out: Path | None = None) -> int:
     from nandlab.validation.comparison import compare
     from nandlab.validation.page import render
     from nandlab.validation.workloads import find_workloads
-    from nandlab.whole_files import whole_files
+    from nandlab.whole_files import keep_text
 
-    with whole_files() as files:
-        if out is not None:
-            check_file(out)
-        with progress_bar("validate") as progress:
-            comparison = compare(find_workloads(), progress)
-        page = render(comparison)
-        files.text(out, page)
-        if out is None:
-            sys.stdout.write(page)
+    if out is not None:
+        check_file(out)
+    with progress_bar("validate") as progress:
+        comparison = compare(find_workloads(), progress)
+    page = render(comparison)
+    keep_text(out, page)
+    if out is None:
+        sys.stdout.write(page)
     wrong = [one for one in comparison.figures if not one.holds and one.explanation is None]
     for figure in wrong:
         print(f"differs: {figure.workload.name} {figure.phase} {figure.kind}", file=sys.stderr)
