@@ -10,7 +10,7 @@ const PIECE_PAGES: u64 = 16;
 /// Pages of a file that are tried one by one if its map is damaged: four gigabytes.
 const PAGES_TRIED_MAX: u64 = 1 << 20;
 /// Zeros that are handed out at once: enough that a hole of gigabytes costs what its hash costs.
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// What follows in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
