@@ -1,6 +1,7 @@
 """Sizes such as 100MiB, as people write them."""
 
 import re
+from fractions import Fraction
 
 from nandlab.errors import NandlabError
 
@@ -22,8 +23,9 @@ def parse_bytes(text: str, place: str) -> int:
     if match is None or match[2] not in _UNITS:
         units = ", ".join(unit for unit in _UNITS if unit)
         raise NandlabError(f"{place}: {text!r} is not a size: write 100MiB; units are {units}")
-    size_bytes = float(match[1]) * _UNITS[match[2]]
-    if size_bytes < 1 or size_bytes != int(size_bytes):
+    # Exact: a float would round what comes near to 2^64, and has no number of 400 digits.
+    size_bytes = Fraction(match[1]) * _UNITS[match[2]]
+    if size_bytes < 1 or size_bytes.denominator != 1:
         raise NandlabError(f"{place}: {text!r} is not a whole number of bytes above 0")
     return int(size_bytes)
 

@@ -27,6 +27,7 @@ from nandlab.vm import (
     Kernel,
     Machine,
     VmRunError,
+    children,
     find_kernel,
     require_programs,
     run_machine,
@@ -195,7 +196,7 @@ def capture_workload(
         except VmRunError as error:
             raise CaptureError(f"capture of {file_set} files on {file_system}: {error}") from error
         counts = summarise_trace(result.files["trace.blktrace.0"])
-        _check_whole(counts, result.files["blktrace.txt"].read_text(), total)
+        _check_whole(counts, result.files["blktrace.txt"].read_text(encoding="utf-8"), total)
         out.parent.mkdir(parents=True, exist_ok=True)
         for source, suffix in (
             ("trace.blktrace.0", ".blktrace.0"),
@@ -216,7 +217,7 @@ def capture_workload(
         "workload": _workload_figures(result.console),
         "wall_time_s": round(time.monotonic() - started_s, 1),
     }
-    Path(f"{out}.json").write_text(json.dumps(metadata, indent=2) + "\n")
+    Path(f"{out}.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
     return metadata
 
 
@@ -297,8 +298,8 @@ def capture_device(device: str, seconds: int, out: Path) -> tuple[Path, ...]:
     out.parent.mkdir(parents=True, exist_ok=True)
     command = [str(blktrace), "-d", device, "-w", str(seconds), "-a", "issue", "-a", "notify"]
     command += ["-b", "1024", "-n", "16", "-o", out.name, "-D", str(out.parent)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    report = done.stdout + done.stderr
+    done = children.run(command)
+    report = done.stdout
     if done.returncode != 0 or "Total:" not in report:
         lines = report.strip().splitlines() or [f"exit status {done.returncode}"]
         raise CaptureError(f"{device}: blktrace failed: {lines[-1]}")
@@ -431,6 +432,9 @@ def _package_version(package: str) -> str:
     if query is None:
         return "unknown"
     done = subprocess.run(
-        [query, "-W", "-f", "${Version}", package], capture_output=True, text=True, check=False
+        [query, "-W", "-f", "${Version}", package],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
     return done.stdout or "unknown"

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from nandlab.errors import NandlabError, UncertainError
+from nandlab.json_text import is_text
 
 Progress = Callable[[int, int, str], None]
 """Called with the runs done, the runs in all, and what is being worked on."""
@@ -43,63 +44,63 @@ def run_study(
 
 def replay(trace: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Replay one trace on one translation layer and chip."""
-    return _object(_call("replay", str(trace), json.dumps(_present(options))))
+    return _object(_call("replay", str(trace), _options(options)))
 
 
 def convert(source: str | Path, target: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Rewrite a trace in the canonical form and return its summary."""
-    return _object(_call("convert", str(source), str(target), json.dumps(_present(options))))
+    return _object(_call("convert", str(source), str(target), _options(options)))
 
 
 def image_list(image: str, options: Mapping[str, Any], *, hashes: bool) -> dict[str, Any]:
     """List what an image holds: `rows`, the same as `tsv`, and the `damage`."""
-    return _object(_call("image_list", image, json.dumps(_present(options)), hashes))
+    return _object(_call("image_list", image, _options(options), hashes))
 
 
 def image_extract(
     image: str, options: Mapping[str, Any], directory: str, *, devices: bool, owners: bool
 ) -> dict[str, Any]:
     """Extract the tree of an image into a new directory."""
-    shown = json.dumps(_present(options))
+    shown = _options(options)
     return _object(_call("image_extract", image, shown, directory, devices, owners))
 
 
 def image_check(image: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Check an image: `findings` and `notes`."""
-    return _object(_call("image_check", image, json.dumps(_present(options))))
+    return _object(_call("image_check", image, _options(options)))
 
 
 def image_info(image: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Tell what an image is."""
-    return _object(_call("image_info", image, json.dumps(_present(options))))
+    return _object(_call("image_info", image, _options(options)))
 
 
 def image_diff(
     left: str, right: str, options: Mapping[str, Any], right_options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Compare two images by path, each opened with options of its own."""
-    shown = [json.dumps(_present(one)) for one in (options, right_options)]
+    shown = [_options(one) for one in (options, right_options)]
     return _object(_call("image_diff", left, right, *shown))
 
 
 def image_make(directory: str | None, image: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Make an image of a directory, or of the volumes of a configuration."""
-    return _object(_call("image_make", directory, image, json.dumps(options)))
+    return _object(_call("image_make", directory, image, _options(options, has_all=True)))
 
 
 def trace_summary(trace: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Count what is in a trace."""
-    return _object(_call("trace_summary", str(trace), json.dumps(_present(options))))
+    return _object(_call("trace_summary", str(trace), _options(options)))
 
 
 def explain(ftl: str, operations: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Run a few operations on a tiny chip and return what each did and left behind."""
-    return _object(_call("explain", ftl, operations, json.dumps(_present(options))))
+    return _object(_call("explain", ftl, operations, _options(options)))
 
 
 def schedule(shown: str, text: str, arguments: Mapping[str, Any]) -> str:
     """What a scheduler does with a table of requests, as a table; `shown` names it in messages."""
-    return str(_raw("schedule", shown, text, json.dumps(arguments)))
+    return str(_raw("schedule", shown, text, _options(arguments, has_all=True)))
 
 
 def run_script(
@@ -109,7 +110,7 @@ def run_script(
 
     An exception that `progress` raises stops it, with an error.
     """
-    native_arguments = json.dumps(arguments)
+    native_arguments = _options(arguments, has_all=True)
     return _object(_call("run_script", shown, text, native_arguments, progress or _silent))
 
 
@@ -118,9 +119,10 @@ def cut_script(
 ) -> dict[str, Any]:
     """Cut the power of a script at every operation of the chip; `shown` names it in messages.
 
-    An exception that `progress` raises stops it.
+    An exception that `progress` raises stops it, and so does a signal; the outcome is that of the
+    cuts that were made then, with `interrupted` set.
     """
-    native_arguments = json.dumps(arguments)
+    native_arguments = _options(arguments, has_all=True)
     return _object(_call("cut_script", shown, text, native_arguments, progress or _silent))
 
 
@@ -151,13 +153,30 @@ def _raw(function: str, *arguments: object) -> Any:
         raise
     except native.UncertainError as error:
         raise UncertainError(str(error)) from None
+    except UnicodeEncodeError as error:
+        raise NandlabError(
+            f"{error.object!r} is not UTF-8; give the file another name, or a link"
+        ) from None
     except ValueError as error:
         raise NandlabError(str(error)) from None
 
 
-def _present(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that were given; the engine knows the defaults of the others."""
-    return {name: value for name, value in options.items() if value is not None}
+def _options(options: Mapping[str, Any], *, has_all: bool = False) -> str:
+    """Options as JSON; those that were not given are left out, unless `has_all`.
+
+    The engine knows the defaults of the others.
+    """
+    for name, value in options.items():
+        texts = value if isinstance(value, list) else [value]
+        for text in texts:
+            if isinstance(text, str) and not is_text(text):
+                option = name.replace("_", "-")
+                raise NandlabError(
+                    f"--{option}: {text!r} is not UTF-8; give the file another name, or a link"
+                )
+    return json.dumps(
+        {name: value for name, value in options.items() if has_all or value is not None}
+    )
 
 
 def _list(value: Any) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Scripts of system calls, carried out by a real kernel on JFFS2 or UBIFS over nandsim."""
 
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from nandlab.vm import (
     Machine,
     VmRunError,
     VmUnavailable,
+    children,
     find_kernel,
     require_programs,
     run_machine,
@@ -117,7 +117,7 @@ def _plan(guest: Path, script: KernelScript, path: Path) -> dict[str, int]:
     command = [str(guest), "plan", "--file", str(path)]
     if script.file_system is not None:
         command += ["--fs", script.file_system]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = children.run(command, is_apart=True)
     if done.returncode != 0:
         raise NandlabError(f"{script.shown}: {done.stderr.strip()}")
     if done.stdout.startswith("refused="):

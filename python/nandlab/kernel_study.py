@@ -8,7 +8,6 @@ import hashlib
 import itertools
 import queue
 import random
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,9 +36,11 @@ from nandlab.vm import (
     VmRunError,
     VmUnavailable,
     build_modules,
+    children,
     find_kernel,
     require_programs,
     run_machine,
+    stop_machines,
 )
 
 KIND = "kernel"
@@ -207,9 +208,11 @@ def _measure(
             except BaseException:
                 stop.set()
                 _cancel(futures)
+                stop_machines()
                 raise
             if stop.is_set():
                 _cancel(futures)
+                stop_machines()
             for future in futures:
                 if stop.is_set() and (future.cancelled() or future.exception() is not None):
                     continue
@@ -264,7 +267,7 @@ class _Laboratory:
         """Measure cells of one kernel and device in one machine."""
         series = cells[0].axes["kernel"]
         listing = self._scratch / f"cells-{number}"
-        listing.write_text("".join(f"{cell.line}\n" for cell in cells))
+        listing.write_text("".join(f"{cell.line}\n" for cell in cells), encoding="utf-8")
         tests = self._source / "tests"
         files = {f"/{name}.ko": path for name, path in self._modules[series].items()}
         files |= {f"/{_PROGRAM}": self._program, "/study/cells": listing}
@@ -272,7 +275,7 @@ class _Laboratory:
         deadline_s = _BOOT_DEADLINE_S + _REQUEST_DEADLINE_S * sum(cell.requests for cell in cells)
         machine = Machine(
             self._kernels[series],
-            (tests / _SCRIPT).read_text(),
+            (tests / _SCRIPT).read_text(encoding="utf-8"),
             deadline_s,
             Contents(available_modules=_MODULES, files=files),
             icount_shift=ICOUNT_SHIFT,
@@ -284,7 +287,7 @@ class _Laboratory:
             if path is None:
                 raise MeasurementError(f"{cell.label}: the machine left no measurement")
             try:
-                found[cell.number] = read_measurement(path.read_text())
+                found[cell.number] = read_measurement(path.read_text(encoding="utf-8"))
             except MeasurementError as error:
                 raise MeasurementError(f"{cell.label}: {error}") from None
         return found
@@ -300,7 +303,7 @@ def _module_source() -> Path:
 def _build_program(source: Path, out: Path) -> Path:
     compiler = require_programs(["gcc-12"])["gcc-12"]
     command = [str(compiler), "-static", "-O2", "-o", str(out), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = children.run(command, is_apart=True)
     if done.returncode != 0:
         raise ModuleBuildError(f"{source.name} does not build", done.stderr)
     return out

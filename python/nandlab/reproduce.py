@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nandlab import engine
-from nandlab.cli import heed_termination
 from nandlab.errors import NandlabError
+from nandlab.interruption import Interrupted, end_with, heed_signals, received
 from nandlab.report.index import write_index
 from nandlab.studies import shipped_studies
 from nandlab.study_runs import RunRequest, run
@@ -33,7 +33,7 @@ def reproduce(out: Path, *, full: bool, jobs: int | None = None) -> int:
         print_result(done.result, done.verdict)
         print_text(f"Report: {done.folder / 'report.html'}\n")
         if done.result.interrupted:
-            raise KeyboardInterrupt
+            raise received() or KeyboardInterrupt
         finished += 1
     if finished:
         page = write_index(out).path
@@ -53,15 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--full", action="store_true", help="whole studies, not the quick forms")
     parser.add_argument("--jobs", type=int, default=None)
     given = parser.parse_args(arguments)
-    heed_termination()
+    heed_signals()
     try:
         return reproduce(given.out, full=given.full, jobs=given.jobs)
     except NandlabError as error:
         print(f"nandlab: error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as reason:
         print("nandlab: interrupted", file=sys.stderr)
-        return 130
+        return end_with(reason.status if isinstance(reason, Interrupted) else 130)
 
 
 if __name__ == "__main__":

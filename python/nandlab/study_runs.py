@@ -4,11 +4,13 @@ import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nandlab import engine
 from nandlab.engine import Progress
+from nandlab.outputs import keep
 from nandlab.results.reference import find_reference
 from nandlab.results.run_directory import check_target, whole_folder, write_results
 from nandlab.results.study_result import StudyResult
@@ -64,18 +66,29 @@ def processors() -> int:
 def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
     """Runs a study and writes its folder.
 
-    An interrupted study leaves what finished: in `out` if nothing was there, else beside it.
+    An interrupted study leaves what finished: in `out` if nothing was there, else beside it; a
+    report is not made then, for that takes longer than somebody who interrupts will wait.
+
+    Raises `NandlabError` if `out` cannot be written: before the study where that shows, and after
+    it with the name of the temporary folder that has the results.
     """
     check_target(request.out)
     result = result_of(request, progress)
     out = request.out
     if result.interrupted and out.exists():
         out = out.with_name(f"{out.name}-interrupted")
-    with whole_folder(out) as folder:
-        write_results(folder, result, request.command, keeps_inputs=request.keeps_inputs)
+    keep(out, partial(write_run, result, request.command, keeps_inputs=request.keeps_inputs))
+    if result.interrupted:
+        return FinishedRun(result, judge(result), out)
     # The results are safe by now, whatever becomes of the report.
     verdict = write_report_of(out, result, request.command)
     return FinishedRun(result, verdict, out)
+
+
+def write_run(result: StudyResult, command: str, out: Path, *, keeps_inputs: bool = True) -> None:
+    """Writes the folder of a run, without a report."""
+    with whole_folder(out) as folder:
+        write_results(folder, result, command, keeps_inputs=keeps_inputs)
 
 
 def result_of(request: RunRequest, progress: Progress | None = None) -> StudyResult:

@@ -1,12 +1,14 @@
 """Files that appear whole or not at all."""
 
+import errno
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from nandlab.errors import NandlabError
+from nandlab.outputs import check_name, keep, scratch_folder, write_whole
 
 
 class WholeFiles:
@@ -16,11 +18,13 @@ class WholeFiles:
         """Begin with none."""
         self._files: list[tuple[Path, Path]] = []
         self._folders: list[tuple[Path, Path]] = []
+        self._stack = ExitStack()
 
     def file(self, target: Path | None) -> Path | None:
         """A place to write a file at that takes the place of `target` in the end."""
         if target is None:
             return None
+        check_name(target)
         if target.is_dir():
             raise NandlabError(f"{target}: this is a folder; name a file")
         scratch = self._scratch(target.parent) / target.name
@@ -31,6 +35,7 @@ class WholeFiles:
         """A folder to write files in that are moved to `target` in the end."""
         if target is None:
             return None
+        check_name(target)
         if target.exists() and not target.is_dir():
             raise NandlabError(f"{target}: this is a file; name a folder")
         scratch = self._scratch(target.parent)
@@ -38,25 +43,40 @@ class WholeFiles:
         return scratch
 
     def _scratch(self, beside: Path) -> Path:
-        try:
-            beside.mkdir(parents=True, exist_ok=True)
-            return Path(tempfile.mkdtemp(prefix=".nandlab-", dir=beside))
-        except OSError as error:
-            raise NandlabError(f"{beside}: cannot write here: {error.strerror}") from None
+        return self._stack.enter_context(scratch_folder(beside, "nandlab"))
 
     def _keep(self) -> None:
         for scratch, target in self._files:
-            scratch.replace(target)
+            keep(target, partial(_move, scratch))
         for scratch, target in self._folders:
-            target.mkdir(exist_ok=True)
             for path in sorted(scratch.iterdir()):
-                path.replace(target / path.name)
+                keep(target / path.name, partial(_move, path))
 
-    def _remove_scratch(self) -> None:
-        for scratch, _ in self._files:
-            shutil.rmtree(scratch.parent, ignore_errors=True)
-        for scratch, _ in self._folders:
-            shutil.rmtree(scratch, ignore_errors=True)
+    def close(self) -> None:
+        """Removes the scratch places and what is left in them."""
+        self._stack.close()
+
+
+def keep_text(target: Path | None, text: str) -> None:
+    """Writes a text that is asked for; if that fails, elsewhere, with an error that tells where."""
+    if target is not None:
+        keep(target, partial(_write, text))
+
+
+def _write(text: str, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(place, text.encode())
+
+
+def _move(scratch: Path, target: Path) -> None:
+    """Moves a file that is whole; to another disk it is copied."""
+    target.parent.mkdir(exist_ok=True)
+    try:
+        scratch.replace(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copyfile(scratch, target)
 
 
 @contextmanager
@@ -67,4 +87,4 @@ def whole_files() -> Iterator[WholeFiles]:
         yield files
         files._keep()
     finally:
-        files._remove_scratch()
+        files.close()

@@ -32,7 +32,7 @@ def _fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("replay", "x", "--ftl", "bast", "--address", "wrap"), ["--address", "modulo"]),
         (("replay", "x", "--ftl", "bast", "--logical-size", "100 Mb"), ["--logical-size", "MiB"]),
         (("replay", "x", "--ftl", "bast", "--set", "log_blocks"), ["--set", "name=value"]),
-        (("replay", "x", "--ftl", "bast", "--passes", "0"), ["--passes 0"]),
+        (("replay", "x", "--ftl", "bast", "--passes", "0"), ["--passes: 0", "at least 1"]),
         (("list", "ftl"), ["ftls"]),
         (("compare", "nowhere", "nowhere"), ["nowhere", "no such folder"]),
         (("report", "nowhere"), ["nowhere", "no such folder"]),

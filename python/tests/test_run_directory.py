@@ -7,6 +7,7 @@ import polars
 import pytest
 
 from nandlab import study_runs
+from nandlab.cli import main
 from nandlab.errors import NandlabError
 from nandlab.results.reference import read_reference
 from nandlab.results.run_directory import (
@@ -84,6 +85,8 @@ def test_an_interrupted_run_lies_beside_the_earlier_one(
     first = study_runs.run(request)
     second = study_runs.run(request)
     assert (first.folder, second.folder) == (out, tmp_path / "out-interrupted")
+    assert not (second.folder / "report.html").exists()
+    assert main(["report", str(second.folder)]) == 0
     assert "interrupted" in (second.folder / "report.html").read_text()
     answer["rows"], answer["curves"]["rows"] = [], []
     nothing = study_runs.run(study_runs.RunRequest("ftl-windows", study, tmp_path / "no"))

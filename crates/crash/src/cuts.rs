@@ -5,13 +5,14 @@ use crate::history::History;
 use crate::judge::Judgement;
 use crate::recover::{Fault, Recovered, ViolationKind, recover};
 use crate::reference::{CrashError, Reference, Sabotage, Setup, reference};
+use cancellation::Interrupted;
 use nand::{Chip, CutPoint, RawOperation};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use script::Command;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// Which cuts are made.
@@ -114,6 +115,8 @@ pub struct Outcome {
     pub refused_lines: u64,
     /// By torn model.
     pub torn: Vec<TornOutcome>,
+    /// Not all cuts were made: somebody asked to stop.
+    pub interrupted: bool,
 }
 
 impl Outcome {
@@ -219,8 +222,13 @@ impl Crash {
         let mut done = 0;
         for batch in stretches.chunks(BATCH) {
             let cut = |stretch| self.cut_stretch(stretch, &cuts.torn, &is_wanted);
+            let batch = || pool.install(|| batch.par_iter().map(cut).collect());
             let results: Vec<Vec<Result<Recovered, Box<Violation>>>> =
-                pool.install(|| batch.par_iter().map(cut).collect());
+                match cancellation::catch(batch) {
+                    Ok(results) => results,
+                    // What was judged before is told, and that it is not all.
+                    Err(Interrupted) => break,
+                };
             for result in results.into_iter().flatten() {
                 outcomes[done as usize % cuts.torn.len()].add(result);
                 done += 1;
@@ -231,7 +239,8 @@ impl Crash {
         }
         let is_erase = |operation: &&RawOperation| matches!(operation, RawOperation::Erase { .. });
         let erases = self.journal.iter().filter(is_erase).count() as u64;
-        Ok(Outcome { operations, erases, refused_lines: self.refused_lines, torn: outcomes })
+        let (refused_lines, interrupted) = (self.refused_lines, done < total);
+        Ok(Outcome { operations, erases, refused_lines, torn: outcomes, interrupted })
     }
 
     fn stretches(&self) -> Vec<Stretch> {
@@ -239,6 +248,7 @@ impl Crash {
         let mut stretches = Vec::new();
         for start in (0..self.journal.len()).step_by(STRETCH) {
             let end = self.journal.len().min(start + STRETCH);
+            cancellation::check();
             stretches.push(Stretch { chip: chip.clone(), operations: start..end });
             for operation in &self.journal[start..end] {
                 // A program or erase that failed does so again: the faults are the chip's.
@@ -283,6 +293,9 @@ impl Crash {
             recover(chip, &self.setup, &self.history, &window, model.torn)
         }));
         let result = recovered.unwrap_or_else(|panic| {
+            if cancellation::is_interruption(panic.as_ref()) {
+                resume_unwind(panic);
+            }
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             Err(Fault {

@@ -122,7 +122,7 @@ impl Image {
         }
         self.run_as(request, move |_, mounted| async move {
             let fs = &*mounted.file_system;
-            let (manifest, damage) = Manifest::of_damaged(fs, &limits).await;
+            let (manifest, damage) = Manifest::fingerprinted(fs, &limits).await;
             let listing = Listing { manifest, damage, notes: Vec::new() };
             let (mut findings, mut checkpoint) = (Vec::new(), Checkpoint::None);
             let mut blocks = Vec::new();

@@ -74,7 +74,7 @@ impl DeviceImage {
     fn check_tree(&self, number: u64, limits: ReadLimits, report: &mut Report) {
         let place = format!("checkpoint {number}");
         let read = self.run_at(Some(number), move |fs| async move {
-            Manifest::of_damaged(&fs, &limits).await.1
+            Manifest::fingerprinted(&fs, &limits).await.1
         });
         match read {
             Err(error) => report.find(place, error.to_string()),
@@ -88,7 +88,7 @@ impl DeviceImage {
 }
 
 async fn check_mounted(fs: Nilfs2, limits: ReadLimits) -> Checked {
-    let (_, damage) = Manifest::of_damaged(&fs, &limits).await;
+    let (_, damage) = Manifest::fingerprinted(&fs, &limits).await;
     let mut complaints = fs.check_logs().await;
     if let (Ok(found), true) = (&mut complaints, fs.shows_newest()) {
         match fs.check().await {

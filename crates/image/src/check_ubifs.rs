@@ -77,7 +77,7 @@ impl Image {
         };
         let checked = self.run_as(request, move |_, mounted| async move {
             let fs = &*mounted.file_system;
-            let (_, damage) = Manifest::of_damaged(fs, &limits).await;
+            let (_, damage) = Manifest::fingerprinted(fs, &limits).await;
             let AnyFileSystem::Ubifs(mount) = fs else {
                 return (damage, Ok(Vec::new()), Vec::new());
             };

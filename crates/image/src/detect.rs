@@ -261,6 +261,7 @@ pub(crate) fn is_protected<'i>(
 ) -> bool {
     let (mut sound, mut wrong, mut without_code) = (0_u32, 0_u32, 0_u32);
     for (data, oob) in pages {
+        cancellation::check();
         let has_code = layout.ecc_places.iter().any(|place| !is_blank(&oob[place.clone()]));
         if is_blank(data) || !has_code {
             // A page without a code is torn, or of an image without codes.
@@ -289,7 +290,10 @@ fn is_blank(bytes: &[u8]) -> bool {
 /// Data and spare bytes of all whole pages.
 fn pages<'i>(image: &'i [u8], form: &Form) -> impl Iterator<Item = (&'i [u8], &'i [u8])> {
     let data_bytes = form.layout.page_bytes as usize;
-    image.chunks_exact(form.stride()).map(move |page| page.split_at(data_bytes))
+    image.chunks_exact(form.stride()).map(move |page| {
+        cancellation::check();
+        page.split_at(data_bytes)
+    })
 }
 
 fn tags_share(image: &[u8], form: &Form) -> f64 {

@@ -169,6 +169,7 @@ impl Found {
         let (mut counters, mut headers, mut others) = (0, 0, 0);
         let mut offsets: BTreeMap<(u32, u32), u32> = BTreeMap::new();
         for block in image.chunks(shape.stride()) {
+            cancellation::check();
             if let Some(header) = counter_of(block) {
                 counters += 1;
                 headers += u32::from(header_of(block, shape, header.header_offset).is_some());

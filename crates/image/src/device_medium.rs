@@ -1,6 +1,7 @@
 //! The bytes of an image as a block device that nothing is written to.
 
 use crate::ImageError;
+use crate::load::open_file;
 use medium::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
 use nilfs2::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
 use std::fs::File;
@@ -32,13 +33,8 @@ impl DeviceMedium {
     /// # Errors
     /// [`ImageError::Io`], and if it is no file.
     pub(crate) fn open(path: &Path) -> Result<Self, ImageError> {
-        let failed = ImageError::io(path);
-        let file = File::open(path).map_err(&failed)?;
-        let metadata = file.metadata().map_err(&failed)?;
-        if !metadata.is_file() {
-            return Err(ImageError::content(path, "this is no file"));
-        }
-        Ok(Self::new(Content::File(file), metadata.len()))
+        let (file, length) = open_file(path)?;
+        Ok(Self::new(Content::File(file), length))
     }
 
     /// The device of bytes at hand.
@@ -102,6 +98,8 @@ impl BlockMedium for DeviceMedium {
     }
 
     fn read(&self, first_block: u64, blocks: u32, _: Submitter) -> Pending<'_, Vec<u8>> {
+        // The device takes no time, so that a scan of it is one poll.
+        cancellation::check();
         let mut bytes = vec![0; blocks as usize * BLOCK_BYTES];
         let offset = first_block.checked_mul(BLOCK_BYTES as u64);
         let read = offset.is_some_and(|offset| self.read_at(offset, &mut bytes).is_ok());

@@ -4,6 +4,7 @@
 //! that are single components: whatever a damaged image says, nothing outside is touched.
 
 use crate::list::FILE_BYTES_MAX;
+use crate::make::Unfinished;
 use crate::volumes::{raw_name, read_raw};
 use crate::{Image, ImageError};
 use posix::{Attributes, FileSystem, FileType, InodeNumber, PAGE_BYTES};
@@ -17,6 +18,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use ubi::VolumeInfo;
+use vfs::contents::{Piece, read_pieces};
 use vfs::escape_path;
 use vfs::tree::{FoundNode, TreeDamage, walk_damaged};
 
@@ -115,16 +117,15 @@ pub(crate) fn appear(
     unfinished.push(".unfinished");
     let unfinished = to.with_file_name(unfinished);
     let is_replaced = make_unfinished(&unfinished)?;
+    // What is left behind by a failure, a panic or an interruption is removed with the folder.
+    let guard = Unfinished(&unfinished);
     let tree = unfinished.join(TREE);
     let root = rustix::fs::open(&tree, OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
-        .map_err(|error| ImageError::io(to)(error.into()));
-    let done = root.and_then(|root| fill(&tree, root)).and_then(|extracted| {
-        std::fs::rename(&tree, to).map_err(ImageError::io(to))?;
-        Ok(Extracted { replaced: is_replaced.then(|| unfinished.clone()), ..extracted })
-    });
-    // The reason of a failure is told already; what cannot be removed stays behind under its name.
-    let _ = std::fs::remove_dir_all(&unfinished);
-    done
+        .map_err(|error| ImageError::io(to)(error.into()))?;
+    let extracted = fill(&tree, root)?;
+    std::fs::rename(&tree, to).map_err(ImageError::io(to))?;
+    drop(guard);
+    Ok(Extracted { replaced: is_replaced.then(|| unfinished.clone()), ..extracted })
 }
 
 pub(crate) struct Extraction<F> {
@@ -291,20 +292,28 @@ impl<F: FileSystem> Extraction<F> {
         let file = openat(parent, name, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|error| error.to_string())?;
         ftruncate(&file, size_bytes).map_err(|error| error.to_string())?;
-        let mut page = Box::new([0; PAGE_BYTES]);
-        for number in 0..size_bytes.div_ceil(PAGE_BYTES as u64) {
-            let start = number * PAGE_BYTES as u64;
-            if let Err(errno) = self.file_system.read_page(inode, number, &mut page).await {
-                return Ok(Some(format!("bytes from {start} on: {errno}")));
+        let mut written = 0;
+        let mut refused = None;
+        let write = |piece: Piece<'_>| {
+            let Piece::Data(offset, bytes) = piece else { return Ok(()) };
+            for (start, page) in (offset..).step_by(PAGE_BYTES).zip(bytes.chunks(PAGE_BYTES)) {
+                // Zeros stay holes.
+                if page.iter().any(|byte| *byte != 0) {
+                    if let Err(error) = write_all(&file, page, start) {
+                        refused = Some(error);
+                        return Err(posix::Errno::Eio);
+                    }
+                    written += page.len() as u64;
+                }
             }
-            let count = (size_bytes - start).min(PAGE_BYTES as u64) as usize;
-            // Zeros stay holes.
-            if page[..count].iter().any(|byte| *byte != 0) {
-                write_all(&file, &page[..count], start).map_err(|error| error.to_string())?;
-                self.done.bytes += count as u64;
-            }
+            Ok(())
+        };
+        let read = read_pieces(&*self.file_system, inode, write).await;
+        self.done.bytes += written;
+        if let Some(error) = refused {
+            return Err(error.to_string());
         }
-        Ok(None)
+        Ok(read.err().map(|error| format!("bytes from {} on: {}", error.offset, error.errno)))
     }
 
     fn set_attributes(

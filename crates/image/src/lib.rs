@@ -21,6 +21,7 @@ mod device_table;
 mod diff;
 mod error;
 mod extract;
+mod host_file;
 mod info;
 mod info_nilfs2;
 mod info_ubi;

@@ -9,8 +9,9 @@ use sha2::{Digest, Sha256};
 use ubi::VolumeInfo;
 use vfs::{Damage, Manifest, ManifestRow, ReadLimits, escape_path, hexadecimal};
 
-/// The longest file that is read: as long as JFFS2 can say, and twice what YAFFS2 can hold.
-pub const FILE_BYTES_MAX: u64 = u32::MAX as u64;
+/// The longest file that is read: keys of UBIFS tell 2^29 blocks of 4 KiB apart (`UBIFS_S_KEY_BLOCK_BITS`),
+/// and the file systems without a medium of that size can have no longer one. Holes take no time.
+pub const FILE_BYTES_MAX: u64 = 1 << 41;
 
 /// What an image holds.
 #[derive(Debug)]

@@ -7,9 +7,12 @@ use crate::detect_ubi::{
 };
 use crate::rearranged::find_rearrangement;
 use crate::volumes::BareVolume;
+use cancellation::Checked;
 use mount::{Driver, Kind, Machine, MountRequest, Mounted, find_kind};
 use mtd::{LAYOUTS, OobLayout, find_layout};
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage, find_part};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use yaffs2::TAGS_ECC_BYTES;
@@ -137,7 +140,7 @@ impl Image {
         let corrected_marks =
             if form.has_oob { correct_marks(&mut bytes, &part, form.stride()) } else { Vec::new() };
         let kept = if form.has_oob { ImageLayout::WithOob } else { ImageLayout::DataOnly };
-        let chip = Chip::load_image(&part, &mut &bytes[..], kept)
+        let chip = Chip::load_image(&part, &mut Checked(&bytes[..]), kept)
             .map_err(|error| ImageError::content(path, error.to_string()))?;
         drop(bytes);
         let (kind, request) = request_of(&form, options, path)?;
@@ -225,21 +228,42 @@ impl Image {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, ImageError> {
+/// Opens a file of the host. A pipe would wait for a writer, and nothing else can be read from any place.
+pub(crate) fn open_file(path: &Path) -> Result<(File, u64), ImageError> {
     let failed = ImageError::io(path);
-    let mut file = std::fs::File::open(path).map_err(&failed)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file =
+        rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+    let file = File::from(file);
     let metadata = file.metadata().map_err(&failed)?;
     if !metadata.is_file() {
-        return Err(ImageError::content(path, "this is no file"));
+        let reason = "this is no file: copy what it holds to one, and name that";
+        return Err(ImageError::content(path, reason));
     }
-    if metadata.len() > FILE_BYTES_MAX {
-        let reason = format!("{} bytes are more than the 4 GiB of raw NAND", metadata.len());
+    Ok((file, metadata.len()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ImageError> {
+    /// Bytes between two looks whether to go on.
+    const PIECE_BYTES: u64 = 1 << 24;
+    let failed = ImageError::io(path);
+    let (mut file, length) = open_file(path)?;
+    if length > FILE_BYTES_MAX {
+        let reason = format!("{length} bytes are more than the 4 GiB of raw NAND");
         return Err(ImageError::content(path, reason));
     }
     // Room for the rest of the last page: memory is never needed twice.
-    let mut bytes = Vec::with_capacity(metadata.len() as usize + 4096);
-    file.read_to_end(&mut bytes).map_err(&failed)?;
-    Ok(bytes)
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length as usize + 4096).map_err(|_| {
+        ImageError::content(path, format!("{length} bytes are more than there is memory for"))
+    })?;
+    loop {
+        cancellation::check();
+        let count = file.by_ref().take(PIECE_BYTES).read_to_end(&mut bytes).map_err(&failed)?;
+        if count == 0 {
+            return Ok(bytes);
+        }
+    }
 }
 
 pub(crate) fn default_block_bytes(page_bytes: u32) -> u32 {

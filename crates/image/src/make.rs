@@ -4,6 +4,7 @@
 //! Blocks of a chip behind the last one that holds data are left out.
 
 use crate::any::check_name;
+use crate::host_file::{HostFile, Piece};
 use crate::load::default_block_bytes;
 use crate::make_nilfs2::Nilfs2MakeOptions;
 use crate::make_ubi::UbiMakeOptions;
@@ -12,8 +13,8 @@ use crate::{DeviceImage, ImageError};
 use mount::{Driver, MountRequest, find_kind};
 use mtd::{LAYOUTS, OobLayout};
 use nand::{Chip, FaultSettings, Part, Storage, find_part, load_part};
-use posix::{Caller, Changes, Errno, FileSystem, NewInode, Time};
-use std::io::{BufWriter, Read, Write};
+use posix::{Caller, Changes, Errno, FileSystem, NewInode, PAGE_BYTES, Time};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use vfs::{OpenOptions, Vfs};
 
@@ -154,7 +155,8 @@ pub(crate) fn find_chip(options: &MakeOptions) -> Result<(Part, &'static OobLayo
         }
     }
     part.geometry.blocks = options.blocks.unwrap_or(part.geometry.blocks);
-    part.geometry.check().map_err(|reason| refuse("--blocks", reason))?;
+    let checked = part.geometry.check().and_then(|()| part.geometry.check_memory());
+    checked.map_err(|reason| refuse("--blocks", reason))?;
     let geometry = &part.geometry;
     let fits = |layout: &&OobLayout| {
         let size = (layout.page_bytes, layout.oob_bytes);
@@ -241,30 +243,22 @@ async fn copy_file<F: FileSystem + 'static>(
     let create = OpenOptions { create: Some(node.permissions), ..OpenOptions::default() };
     let refused = |errno| failed(path, errno);
     let file = vfs.open(&caller, path, create).await.map_err(refused)?;
-    let mut reader = std::fs::File::open(host).map_err(ImageError::io(host))?;
-    let mut piece = vec![0; 1 << 16];
-    let mut offset = 0;
-    loop {
-        let count = fill(&mut reader, &mut piece).map_err(ImageError::io(host))?;
-        if count == 0 {
-            break;
+    let mut reader = HostFile::open(host)?;
+    let mut end = 0;
+    while let Some(piece) = reader.next().map_err(ImageError::io(host))? {
+        if let Piece::Data(offset, bytes) = piece {
+            vfs.write(&caller, &file, offset, bytes).await.map_err(refused)?;
+            end = offset + bytes.len() as u64;
         }
-        vfs.write(&caller, &file, offset, &piece[..count]).await.map_err(refused)?;
-        offset += count as u64;
+    }
+    let bytes = reader.bytes();
+    if end < bytes {
+        // The end of a file that ends in a hole is written: a scan of YAFFS2 knows no other.
+        let last = (bytes - 1) / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+        let zeros = vec![0; (bytes - last) as usize];
+        vfs.write(&caller, &file, last, &zeros).await.map_err(refused)?;
     }
     vfs.close(&caller, file).await.map_err(refused)
-}
-
-/// Reads until the buffer is full or the file ends: pages are written whole.
-fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match reader.read(&mut buffer[filled..])? {
-            0 => break,
-            count => filled += count,
-        }
-    }
-    Ok(filled)
 }
 
 /// The blocks of an image: each a block of the chip, and the pages of it up to the last with data.
@@ -332,13 +326,26 @@ pub(crate) fn finish<T>(
     let mut unfinished = to.as_os_str().to_owned();
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
-    let written =
-        write(&unfinished).and_then(|done| std::fs::rename(&unfinished, to).map(|()| done));
-    if written.is_err() {
-        // The reason is told; what was never made need not be removed.
-        let _ = std::fs::remove_file(&unfinished);
+    let guard = Unfinished(&unfinished);
+    let done = write(&unfinished).map_err(ImageError::io(to))?;
+    std::fs::rename(&unfinished, to).map_err(ImageError::io(to))?;
+    drop(guard);
+    Ok(done)
+}
+
+/// A file or folder that has a name for the time being: what is not moved from there goes away with this,
+/// however the work ends.
+pub(crate) struct Unfinished<'p>(pub(crate) &'p Path);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        // The reason is told; what was never made, or was moved, need not be removed.
+        let _ = match self.0.symlink_metadata() {
+            Ok(found) if found.is_dir() => std::fs::remove_dir_all(self.0),
+            Ok(_) => std::fs::remove_file(self.0),
+            Err(_) => Ok(()),
+        };
     }
-    written.map_err(ImageError::io(to))
 }
 
 fn write_pages(
@@ -355,6 +362,7 @@ fn write_pages(
     let blank = vec![0xff; kept];
     let mut writer = BufWriter::new(std::fs::File::create(to)?);
     for page in 0..pages {
+        cancellation::check();
         let (block, index) = (page / geometry.pages_per_block, page % geometry.pages_per_block);
         let stored = blocks.get(block as usize).and_then(|(block, _)| chip.block_bytes(*block));
         let bytes = stored.map(|bytes| &bytes[index as usize * stride..][..kept]);

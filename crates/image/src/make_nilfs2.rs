@@ -6,6 +6,7 @@
 use crate::ImageError;
 use crate::device::{profile, run_job};
 use crate::device_medium::BLOCK_BYTES;
+use crate::host_file::{HostFile, Piece, data_bytes};
 use crate::make::{Made, MakeOptions, copy, failed, finish, read_source};
 use crate::source::{Content, Source, SourceNode};
 use medium::{BlockMedium, MemoryMedium};
@@ -18,6 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 use vfs::Vfs;
+use vfs::contents::add_zeros;
 
 /// The file that mkfs.nilfs2 makes for the cleaner's daemon.
 const OWN_FILE: &[u8] = b".nilfs";
@@ -113,8 +115,13 @@ fn digest(source: &Source) -> Result<[u8; 32], ImageError> {
         sum.update(format!("{path:?} {permissions:o} {uid} {gid} {modified} "));
         match &node.content {
             Content::File(host) => {
-                let mut file = File::open(host).map_err(ImageError::io(host))?;
-                io::copy(&mut file, &mut sum).map_err(ImageError::io(host))?;
+                let mut file = HostFile::open(host)?;
+                while let Some(piece) = file.next().map_err(ImageError::io(host))? {
+                    match piece {
+                        Piece::Data(_, bytes) => sum.update(bytes),
+                        Piece::Zeros(bytes) => add_zeros(bytes, |zeros| sum.update(zeros)),
+                    }
+                }
             }
             other => sum.update(format!("{other:?}")),
         }
@@ -130,8 +137,7 @@ fn fitting_bytes(source: &Source, fresh: &FormatOptions) -> Result<u64, ImageErr
         // A block of a directory, a link, or of the tree that leads to a file's data.
         blocks += 1;
         if let Content::File(host) = &node.content {
-            let metadata = host.metadata().map_err(ImageError::io(host))?;
-            blocks += metadata.len().div_ceil(block_bytes);
+            blocks += data_bytes(host)?.div_ceil(block_bytes);
         }
     }
     let per_segment = u64::from(fresh.blocks_per_segment).max(1);
@@ -159,6 +165,7 @@ fn save(medium: &MemoryMedium, to: &Path) -> io::Result<()> {
     let file = File::create(to)?;
     file.set_len(medium.size_bytes())?;
     for number in medium.stored_blocks() {
+        cancellation::check();
         file.write_all_at(&medium.block(number), number * BLOCK_BYTES as u64)?;
     }
     Ok(())

@@ -6,6 +6,7 @@
 use crate::ImageError;
 use crate::make::{Made, MakeOptions, Padding, copy, find_chip, finish, read_source};
 use crate::source::Source;
+use cancellation::Checked;
 use mount::{Driver, MountError, MountRequest, find_kind};
 use mtd::{OobLayout, find_layout};
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage};
@@ -28,6 +29,9 @@ const VOLUME: &str = "rootfs";
 /// Share of the eraseblocks that the journal takes, and the most that it takes, as the kernel chooses.
 const JOURNAL_PERCENT: u64 = 5;
 const MAX_JOURNAL_BYTES: u64 = 32 << 20;
+/// Eraseblocks that a file system may grow to: of 16 KiB, the smallest, they are the 4 GiB at which
+/// images of raw NAND end. The file system keeps a record of each.
+const LEB_COUNT_MAX: u32 = 1 << 18;
 
 /// What an image of UBI or UBIFS may choose.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +73,12 @@ pub fn make_ubi(from: Option<&Path>, to: &Path, options: &MakeOptions) -> Result
     let source = from.map(|from| read_source(from, options)).transpose()?;
     let names = source.as_ref().map_or(0, |source| source.nodes.len() as u64);
     let page_bytes = part.geometry.page_data_bytes;
+    if let Some(count) = options.ubi.max_leb_count.filter(|count| *count > LEB_COUNT_MAX) {
+        let reason = format!(
+            "{count} eraseblocks are more than raw NAND has: at most {LEB_COUNT_MAX} are possible"
+        );
+        return Err(refuse("--max-leb-cnt", reason));
+    }
     let offset = options.ubi.vid_header_offset;
     let layout = Layout::of_geometry(&part.geometry, page_bytes / oob_layout.sub_pages, offset)
         .map_err(|error| refuse("--vid-hdr-offset", error.to_string()))?;
@@ -112,7 +122,7 @@ pub fn make_ubi(from: Option<&Path>, to: &Path, options: &MakeOptions) -> Result
     let chip =
         flash(&part, oob_layout, &layout, data).map_err(|reason| refuse("--part", reason))?;
     let save = |to: &Path| {
-        let mut file = std::io::BufWriter::new(std::fs::File::create(to)?);
+        let mut file = std::io::BufWriter::new(Checked(std::fs::File::create(to)?));
         chip.save_image(&mut file, ImageLayout::WithOob).map_err(std::io::Error::other)?;
         file.flush()
     };

@@ -86,6 +86,7 @@ impl<'i> Medium<'i> {
 
     /// A block with its data corrected; none if all of it is erased.
     pub fn block(&self, block: u32) -> Option<BlockData> {
+        cancellation::check();
         let stored = self.chip.block_bytes(block)?;
         let (page_bytes, oob_bytes) = (self.page_bytes as usize, self.layout.oob_bytes as usize);
         let mut read = BlockData { data: Vec::new(), spare: Vec::new(), pages: Vec::new() };

@@ -243,6 +243,12 @@ impl FileSystem for Jffs2 {
         self.write_gap(caller, &inode, position).await
     }
 
+    async fn data_pages(&self, inode: InodeNumber) -> Result<Option<Vec<Range<u64>>>, Errno> {
+        let inode = self.get(inode).await?;
+        let _held = inode.lock.lock().await;
+        self.engine.data_pages(&inode).await.map(Some)
+    }
+
     async fn write_page(
         &self,
         caller: &Caller,

@@ -6,8 +6,9 @@ use crate::compress::{NONE, ZERO, find_compressor};
 use crate::engine::Engine;
 use crate::fragments::Fragment;
 use crate::inode::Inode;
-use crate::nodes::{INODE_BYTES, InodeNode, crc};
+use crate::nodes::{INODE_BYTES, InodeNode, PAGE_BYTES, crc};
 use posix::Errno;
+use std::ops::Range;
 
 impl Engine {
     /// Reads bytes of a file; holes and what lies behind the end are zero
@@ -43,6 +44,32 @@ impl Engine {
             at = to;
         }
         Ok(())
+    }
+
+    /// Runs of pages that nodes with data show; what a node of zeros covers is a hole, and that may be all
+    /// of the four gigabytes that an inode can claim. The inode's lock is held.
+    pub(crate) async fn data_pages(&self, inode: &Inode) -> Result<Vec<Range<u64>>, Errno> {
+        let page = |offset: u32| u64::from(offset / PAGE_BYTES);
+        let parts: Vec<Fragment> = inode.data.borrow().fragments.iter().cloned().collect();
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for part in parts.iter().filter(|part| part.bytes > 0) {
+            let Some(data) = &part.data else { continue };
+            // No compressor is given more than a page at once, so only a longer node can be zeros alone.
+            if data.bytes > PAGE_BYTES {
+                let place = self.state.borrow().node(data.node.get()).offset;
+                let mut head = [0; INODE_BYTES];
+                self.read(place, &mut head).await?;
+                if InodeNode::parse(&head).is_some_and(|node| node.compressor == ZERO) {
+                    continue;
+                }
+            }
+            let (first, end) = (page(part.offset), page(part.end() - 1) + 1);
+            match runs.last_mut() {
+                Some(last) if first <= last.end => last.end = last.end.max(end),
+                _ => runs.push(first..end),
+            }
+        }
+        Ok(runs)
     }
 
     /// The data of the inode node at a place, decompressed as a whole (`jffs2_read_dnode`); empty for

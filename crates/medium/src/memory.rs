@@ -194,6 +194,8 @@ impl BlockMedium for MemoryMedium {
         if self.is_cut.get() {
             return Box::pin(pending());
         }
+        // Memory takes no time, so that a scan of it is one poll.
+        cancellation::check();
         self.reads.borrow_mut().push((first_block, blocks));
         Box::pin(ready(self.checked(first_block, blocks.into()).map(|()| {
             let end = first_block + u64::from(blocks);
@@ -215,6 +217,7 @@ impl BlockMedium for MemoryMedium {
         if self.is_cut.get() {
             return Box::pin(pending());
         }
+        cancellation::check();
         let blocks = bytes.len() / self.block_bytes;
         if let Err(error) = self.checked(first_block, blocks as u64) {
             return Box::pin(ready(Err(error)));

@@ -218,6 +218,10 @@ impl FileSystem for AnyFileSystem {
         self.any().read_bytes(inode, offset, into).await
     }
 
+    async fn data_pages(&self, inode: InodeNumber) -> Result<Option<Vec<Range<u64>>>, Errno> {
+        self.any().data_pages(inode).await
+    }
+
     fn pages_at_once(&self) -> u64 {
         self.any().pages_at_once()
     }

@@ -389,6 +389,7 @@ impl Mtd {
         oob: Option<Vec<u8>>,
         has_ecc: bool,
     ) -> Result<(), MtdError> {
+        cancellation::check();
         let mut spare = oob.unwrap_or_else(|| vec![0xff; self.geometry.page_oob_bytes as usize]);
         if has_ecc {
             self.options.layout.protect(data, &mut spare);
@@ -474,6 +475,8 @@ impl Mtd {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<bool, MtdError> {
+        // A host without costs never yields to the executor, so that a scan is one poll.
+        cancellation::check();
         self.cpu_bytes(0, self.options.costs.command_ns, 0).await;
         let read_ns = self.chip.borrow().timing().read_ns;
         self.wait_for_chip(read_ns).await;

@@ -91,6 +91,28 @@ impl Geometry {
         self
     }
 
+    /// Whether this computer gives the memory that the state of such a chip and of what stands on it
+    /// takes. An allocation that fails later ends the process.
+    ///
+    /// # Errors
+    /// What is too much, and what to do.
+    pub fn check_memory(&self) -> Result<(), String> {
+        /// State of a page on the chip, and the tables of a translation layer or file system over it.
+        const PAGE_STATE_BYTES: u64 = 24;
+        let bytes = u64::from(self.pages()) * PAGE_STATE_BYTES;
+        let reserved = usize::try_from(bytes)
+            .is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
+        if reserved {
+            return Ok(());
+        }
+        Err(format!(
+            "the state of a chip of {} pages takes {} MiB of memory, which this computer does not \
+             give: take fewer blocks",
+            self.pages(),
+            bytes >> 20
+        ))
+    }
+
     /// Says in one sentence what is wrong with these numbers, if anything.
     ///
     /// # Errors

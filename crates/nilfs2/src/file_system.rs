@@ -264,6 +264,11 @@ impl FileSystem for Nilfs2 {
         self.engine.read_pages(&file, page, std::slice::from_mut(into)).await
     }
 
+    async fn data_pages(&self, inode: InodeNumber) -> Result<Option<Vec<Range<u64>>>, Errno> {
+        let file = self.engine.file(inode).await?;
+        self.engine.data_pages(&file).await.map(Some)
+    }
+
     /// Read-ahead reaches the device as bios of neighbours (`nilfs_readpages`).
     fn pages_at_once(&self) -> u64 {
         self.engine.medium.bio_blocks_max().into()

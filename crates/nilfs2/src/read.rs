@@ -7,8 +7,26 @@ use crate::engine::Engine;
 use crate::file::File;
 use medium::Submitter;
 use posix::{Errno, PAGE_BYTES};
+use std::ops::Range;
 
 impl Engine {
+    /// Runs of blocks that are mapped, or that wait in memory to be written.
+    pub(crate) async fn data_pages(&self, file: &File) -> Result<Vec<Range<u64>>, Errno> {
+        let _lock = file.map_lock.read().await;
+        let mut blocks = self.map_keys(file).await?;
+        blocks.extend(file.dirty_data().iter().map(|buffer| buffer.key.get()));
+        blocks.sort_unstable();
+        blocks.dedup();
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for block in blocks {
+            match runs.last_mut() {
+                Some(last) if block == last.end => last.end += 1,
+                _ => runs.push(block..block.saturating_add(1)),
+            }
+        }
+        Ok(runs)
+    }
+
     /// Fills pages that follow each other; bytes past the end of the file are zero.
     pub(crate) async fn read_pages(
         &self,

@@ -168,6 +168,14 @@ pub trait FileSystem {
         into: &mut [u8; crate::PAGE_BYTES],
     ) -> Result<(), Errno>;
 
+    /// Runs of pages of a file that may hold data, in order; all others are holes, whatever size the
+    /// inode claims (`fiemap`). None if the file system cannot tell: then all pages may. For tools that
+    /// read images; no path of a simulated system call asks.
+    async fn data_pages(&self, inode: InodeNumber) -> Result<Option<Vec<Range<u64>>>, Errno> {
+        let _ = inode;
+        Ok(None)
+    }
+
     /// Takes over a part of a page that was written (`write_end`, for file systems that write
     /// through; `writepage`, for those that write back: the part is then all of the page that lies
     /// within the file, and the caller is whoever writes back). `bytes` is the whole page as the page

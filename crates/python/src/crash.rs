@@ -1,11 +1,11 @@
 //! Scripts whose power is cut at every operation of the chip.
 
+use crate::boundary::{carry_out, tell};
 use crate::{NandlabError, failed};
 use crash::{Crash, CrashError, Cuts, Outcome, Sabotage, Setup, TORN_MODELS, find_torn_model};
 use mount::{MountRequest, find_kind};
 use mtd::LAYOUTS;
 use nand::{Chip, FaultSettings, Storage};
-use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
 
@@ -27,31 +27,23 @@ struct Arguments {
 
 /// Cuts a script at its cut points; the outcome as JSON.
 ///
-/// `progress(done, total, label)` may raise to stop it.
+/// `progress(done, total, label)` may raise to stop it, and so may a signal handler.
 #[pyfunction]
 pub(crate) fn cut_script(
     python: Python<'_>,
-    shown: &str,
-    text: &str,
+    shown: String,
+    text: String,
     arguments_json: &str,
     progress: Py<PyAny>,
 ) -> PyResult<String> {
     let arguments: Arguments = serde_json::from_str(arguments_json).map_err(failed)?;
-    let mut is_stopped = false;
-    let outcome = python.detach(|| {
-        arguments.cut(shown, text, |done, total| {
-            let goes_on = Python::attach(|python| {
-                python.check_signals().is_ok() && progress.call1(python, (done, total, "")).is_ok()
-            });
-            is_stopped |= !goes_on;
-            goes_on
-        })
-    });
-    match outcome {
-        _ if is_stopped => Err(PyKeyboardInterrupt::new_err(())),
-        Ok(outcome) => serde_json::to_string(&outcome).map_err(failed),
-        Err(message) => Err(NandlabError::new_err(message)),
-    }
+    let cut = move || {
+        let outcome = arguments.cut(&shown, &text, |done, total| tell(&progress, done, total, ""));
+        let outcome = outcome.map_err(NandlabError::new_err)?;
+        serde_json::to_string(&outcome).map_err(failed)
+    };
+    // Cuts that were done before a signal came are worth seeing; the outcome says that they are not all.
+    carry_out(python, cut)?.part()
 }
 
 impl Arguments {
@@ -81,7 +73,8 @@ impl Arguments {
         let geometry = &mut part.geometry;
         geometry.blocks = self.blocks.unwrap_or(geometry.blocks);
         geometry.pages_per_block = self.pages_per_block.unwrap_or(geometry.pages_per_block);
-        geometry.check().map_err(|reason| format!("--blocks, --pages-per-block: {reason}"))?;
+        study::check_geometry(geometry)
+            .map_err(|reason| format!("--blocks, --pages-per-block: {reason}"))?;
         let fits = |layout: &&mtd::OobLayout| {
             layout.name.starts_with("linux-")
                 && (layout.page_bytes, layout.oob_bytes)

@@ -1,5 +1,6 @@
 //! Images of file systems: `nandlab image`.
 
+use crate::boundary::interruptible;
 use crate::{UncertainError, failed};
 use image::{
     AnyImage, ExtractOptions, ImageError, MakeOptions, Nilfs2MakeOptions, OpenOptions, Padding,
@@ -92,11 +93,11 @@ fn damage_json(damage: &[vfs::Damage]) -> Value {
 fn image_list(
     python: Python<'_>,
     path: PathBuf,
-    options_json: &str,
+    options_json: String,
     has_hashes: bool,
 ) -> PyResult<String> {
-    python.detach(|| {
-        let listing = open(&path, options_json)?.list(has_hashes).map_err(failed)?;
+    interruptible(python, move || {
+        let listing = open(&path, &options_json)?.list(has_hashes).map_err(failed)?;
         let answer = json!({
             "rows": listing.to_json(has_hashes),
             "tsv": listing.manifest.to_tsv(),
@@ -112,14 +113,14 @@ fn image_list(
 fn image_extract(
     python: Python<'_>,
     path: PathBuf,
-    options_json: &str,
+    options_json: String,
     directory: PathBuf,
     has_devices: bool,
     has_owners: bool,
 ) -> PyResult<String> {
-    python.detach(|| {
+    interruptible(python, move || {
         let options = ExtractOptions { has_devices, has_owners };
-        let done = open(&path, options_json)?.extract(&directory, options).map_err(failed)?;
+        let done = open(&path, &options_json)?.extract(&directory, options).map_err(failed)?;
         let left_out = done.left_out.iter().map(|(path, what)| json!({"path": path, "what": what}));
         let left_out: Vec<Value> = left_out.collect();
         let replaced = done.replaced.map(|path| path.to_string_lossy().into_owned());
@@ -135,12 +136,12 @@ fn image_extract(
 
 /// What is inconsistent in an image.
 #[pyfunction]
-fn image_check(python: Python<'_>, path: PathBuf, options_json: &str) -> PyResult<String> {
+fn image_check(python: Python<'_>, path: PathBuf, options_json: String) -> PyResult<String> {
     let remarks = |remarks: &[Remark]| -> Value {
         remarks.iter().map(|one| json!({"place": one.place, "what": one.what})).collect()
     };
-    python.detach(|| {
-        let image = open(&path, options_json)?;
+    interruptible(python, move || {
+        let image = open(&path, &options_json)?;
         let has_ecc = matches!(image, AnyImage::Chip(_));
         let Report { findings, notes, corrected_bits, lost_steps } =
             image.check().map_err(failed)?;
@@ -157,8 +158,10 @@ fn image_check(python: Python<'_>, path: PathBuf, options_json: &str) -> PyResul
 
 /// What an image is.
 #[pyfunction]
-fn image_info(python: Python<'_>, path: PathBuf, options_json: &str) -> PyResult<String> {
-    python.detach(|| Ok(open(&path, options_json)?.info().map_err(failed)?.to_string()))
+fn image_info(python: Python<'_>, path: PathBuf, options_json: String) -> PyResult<String> {
+    interruptible(python, move || {
+        Ok(open(&path, &options_json)?.info().map_err(failed)?.to_string())
+    })
 }
 
 /// The paths at which two images differ.
@@ -167,13 +170,13 @@ fn image_diff(
     python: Python<'_>,
     left: PathBuf,
     right: PathBuf,
-    left_options_json: &str,
-    right_options_json: &str,
+    left_options_json: String,
+    right_options_json: String,
 ) -> PyResult<String> {
-    python.detach(|| {
+    interruptible(python, move || {
         let images = [(left, left_options_json), (right, right_options_json)];
         let [left, right] = images.map(|(path, options_json)| {
-            let listing = open(&path, options_json)?.list(true).map_err(failed)?;
+            let listing = open(&path, &options_json)?.list(true).map_err(failed)?;
             Ok::<_, PyErr>(listing)
         });
         let (left, right) = (left?, right?);
@@ -237,11 +240,13 @@ fn image_make(
             reserved_percent: given.reserved_percent,
         },
     };
-    let made = python.detach(|| match &directory {
-        Some(directory) => make(directory, &path, &options),
-        None => make_ubi(None, &path, &options),
-    });
-    let made = made.map_err(failed)?;
+    let made = interruptible(python, move || {
+        let made = match &directory {
+            Some(directory) => make(directory, &path, &options),
+            None => make_ubi(None, &path, &options),
+        };
+        made.map_err(failed)
+    })?;
     Ok(json!({"names": made.names, "pages": made.pages, "bytes": made.file_bytes}).to_string())
 }
 

@@ -1,12 +1,14 @@
 //! The module `nandlab._native`: calls into the engine, JSON text out.
 //!
 //! Every error becomes one `nandlab.NandlabError` with the whole message. Long calls release the
-//! interpreter lock and give Python a chance to stop them.
+//! interpreter lock and give Python a chance to stop them (`boundary`).
 
+mod boundary;
 mod crash;
 mod image;
 mod script;
 
+use boundary::{carry_out, interruptible, tell};
 use ftl::Value;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -144,16 +146,19 @@ fn resolved(study: &study::Study) -> PyResult<serde_json::Value> {
 /// The resolved study, without running it.
 #[pyfunction]
 fn describe_study(
+    python: Python<'_>,
     path: PathBuf,
     sets: Vec<String>,
     seed: Option<u64>,
     quick: bool,
 ) -> PyResult<String> {
-    let study = study::load(&path, &sets, seed, quick).map_err(failed)?;
-    Ok(resolved(&study)?.to_string())
+    interruptible(python, move || {
+        let study = study::load(&path, &sets, seed, quick).map_err(failed)?;
+        Ok(resolved(&study)?.to_string())
+    })
 }
 
-/// Runs a study; `progress(done, total, label)` may raise to stop it.
+/// Runs a study; `progress(done, total, label)` may raise to stop it, and so may a signal handler.
 #[pyfunction]
 fn run_study(
     python: Python<'_>,
@@ -164,16 +169,19 @@ fn run_study(
     jobs: usize,
     progress: Py<PyAny>,
 ) -> PyResult<String> {
-    let study = study::load(&path, &sets, seed, quick).map_err(failed)?;
-    let results = python.detach(|| {
-        study::run_study(&study, jobs, &mut |done, total, label| {
-            Python::attach(|python| {
-                python.check_signals().is_ok()
-                    && progress.call1(python, (done, total, label)).is_ok()
-            })
-        })
-    });
-    let results = results.map_err(failed)?;
+    let run = move || {
+        let study = study::load(&path, &sets, seed, quick).map_err(failed)?;
+        let mut watch = |done: usize, total: usize, label: &str| {
+            tell(&progress, done as u64, total as u64, label)
+        };
+        let results = study::run_study(&study, jobs, &mut watch).map_err(failed)?;
+        study_json(&study, &results)
+    };
+    // What finished before a signal came is part of the answer, which says that it is not all.
+    carry_out(python, run)?.part()
+}
+
+fn study_json(study: &study::Study, results: &study::StudyResults) -> PyResult<String> {
     let curves: Vec<serde_json::Value> = results
         .curves
         .iter()
@@ -207,7 +215,7 @@ fn run_study(
         .chain(["io", "reads", "writes", "erases", "weighted_time"])
         .collect();
     Ok(json!({
-        "study": resolved(&study)?,
+        "study": resolved(study)?,
         "columns": results.columns,
         "rows": rows,
         "curves": {"columns": curve_columns, "rows": curves},
@@ -235,10 +243,13 @@ fn replay(python: Python<'_>, trace_path: PathBuf, options_json: &str) -> PyResu
         fills_first: options.fill,
         warm_up_passes: options.passes.unwrap_or(1).saturating_sub(1),
     };
-    let results =
-        python.detach(|| study::replay_trace(&trace_path, &replay_options)).map_err(failed)?;
+    // JSON is Unicode, and a path need not be.
+    let shown = trace_path.to_string_lossy().into_owned();
+    let results = interruptible(python, move || {
+        study::replay_trace(&trace_path, &replay_options).map_err(failed)
+    })?;
     Ok(json!({
-        "trace": {"path": trace_path, "format": results.format},
+        "trace": {"path": shown, "format": results.format},
         "device": {"ftl": options.ftl, "chip": results.chip, "capacity_bytes": results.capacity_bytes},
         "metrics": results.metrics.iter().map(|metric| {
             json!({"metric": metric.name, "value": metric.value, "unit": metric.unit})
@@ -284,9 +295,9 @@ fn convert(
 ) -> PyResult<String> {
     let options = Options::parse(options_json)?;
     let trace_options = options.trace()?;
-    let summary = python
-        .detach(|| trace::convert(&input, &trace_options, &output, &options.metadata))
-        .map_err(failed)?;
+    let summary = interruptible(python, move || {
+        trace::convert(&input, &trace_options, &output, &options.metadata).map_err(failed)
+    })?;
     Ok(summary_json(&summary))
 }
 
@@ -294,7 +305,7 @@ fn convert(
 #[pyfunction]
 fn trace_summary(python: Python<'_>, path: PathBuf, options_json: &str) -> PyResult<String> {
     let options = Options::parse(options_json)?.trace()?;
-    let summary = python.detach(|| summarise(&path, &options)).map_err(failed)?;
+    let summary = interruptible(python, move || summarise(&path, &options).map_err(failed))?;
     Ok(summary_json(&summary))
 }
 
@@ -304,7 +315,12 @@ fn summarise(path: &Path, options: &trace::Options) -> Result<trace::Summary, tr
 
 /// Performs a few operations on a small device and shows everything that happens.
 #[pyfunction]
-fn explain(ftl: &str, operations: &str, options_json: &str) -> PyResult<String> {
+fn explain(
+    python: Python<'_>,
+    ftl: String,
+    operations: String,
+    options_json: &str,
+) -> PyResult<String> {
     let options = Options::parse(options_json)?;
     let explain_options = ExplainOptions {
         pages_per_block: options.pages_per_block.unwrap_or(4),
@@ -312,13 +328,20 @@ fn explain(ftl: &str, operations: &str, options_json: &str) -> PyResult<String> 
         blocks: options.blocks,
         settings: options.settings()?,
     };
-    let explanation = study::explain(ftl, operations, &explain_options).map_err(failed)?;
-    serde_json::to_string(&explanation).map_err(failed)
+    interruptible(python, move || {
+        let explained = study::explain(&ftl, &operations, &explain_options).map_err(failed)?;
+        serde_json::to_string(&explained).map_err(failed)
+    })
 }
 
 /// What a scheduler does with a table of requests, or with recorded events: a table as CSV.
 #[pyfunction]
-fn schedule(python: Python<'_>, shown: &str, text: &str, arguments_json: &str) -> PyResult<String> {
+fn schedule(
+    python: Python<'_>,
+    shown: String,
+    text: String,
+    arguments_json: &str,
+) -> PyResult<String> {
     let given: ScheduleArguments = serde_json::from_str(arguments_json).map_err(failed)?;
     let settings = given.settings.iter();
     let options = study::ScheduleOptions {
@@ -334,7 +357,7 @@ fn schedule(python: Python<'_>, shown: &str, text: &str, arguments_json: &str) -
         harness: given.harness,
     };
     let run = if given.events { study::schedule_events } else { study::schedule };
-    python.detach(|| run(shown, text, &options)).map_err(failed)
+    interruptible(python, move || run(&shown, &text, &options).map_err(failed))
 }
 
 #[pymodule]

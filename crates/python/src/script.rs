@@ -1,7 +1,9 @@
 //! Scripts of system calls, carried out over a file system on raw NAND.
 
+use crate::boundary::{interruptible, tell};
 use crate::{NandlabError, failed};
 use board::Board;
+use cancellation::Checked;
 use harness::{HarnessError, Record, Setup, counts_csv, sequence};
 use mount::{BlockDeviceChoice, BlockRequest, Driver, MountRequest, UbiRequest, find_kind};
 use mtd::LAYOUTS;
@@ -58,17 +60,17 @@ struct Bench {
 #[pyfunction]
 pub(crate) fn run_script(
     python: Python<'_>,
-    shown: &str,
-    text: &str,
+    shown: String,
+    text: String,
     arguments_json: &str,
     progress: Py<PyAny>,
 ) -> PyResult<String> {
     let arguments: Arguments = serde_json::from_str(arguments_json).map_err(failed)?;
-    match python.detach(|| carry_out(shown, text, &arguments, progress)) {
+    interruptible(python, move || match carry_out(&shown, &text, &arguments, progress) {
         Ok(answer) => Ok(answer.to_string()),
         Err(Failed::Stopped) => Err(PyKeyboardInterrupt::new_err(())),
         Err(Failed::Input(message)) => Err(NandlabError::new_err(message)),
-    }
+    })
 }
 
 /// Why there is no answer.
@@ -94,11 +96,8 @@ fn carry_out(
     let commands =
         script::parse(text).map_err(|error| format!("{shown}:{}: {}", error.line, error.reason))?;
     let bench = arguments.bench(script::blocks_wanted(&commands))?;
-    let watch = Box::new(move |done, total| {
-        Python::attach(|python| {
-            python.check_signals().is_ok() && progress.call1(python, (done, total, "")).is_ok()
-        })
-    });
+    let watch =
+        Box::new(move |done: usize, total: usize| tell(&progress, done as u64, total as u64, ""));
     let (chip, record) =
         harness::run(&commands, bench.chip, &bench.setup, watch).map_err(|error| match error {
             HarnessError::Line { line, reason } => format!("{shown}:{line}: {reason}").into(),
@@ -143,7 +142,7 @@ impl Arguments {
         // Fewer blocks than the part has are a partition of it: UBI keeps blocks for all its bad ones.
         let chip_blocks = blocks.unwrap_or(0).max(part.geometry.blocks);
         part.geometry.blocks = blocks.unwrap_or(part.geometry.blocks);
-        part.geometry.check().map_err(|reason| format!("--blocks: {reason}"))?;
+        study::check_geometry(&part.geometry).map_err(|reason| format!("--blocks: {reason}"))?;
         let fits = |layout: &&mtd::OobLayout| {
             layout.name.starts_with("linux-")
                 && (layout.page_bytes, layout.oob_bytes)
@@ -246,12 +245,12 @@ fn blocks_of_image(path: &Path, part: &Part) -> Result<u32, String> {
 
 fn load(path: &Path, part: &Part) -> Result<Chip, String> {
     let file = File::open(path).map_err(|error| at(path, &error))?;
-    Chip::load_image(part, &mut BufReader::new(file), ImageLayout::WithOob)
+    Chip::load_image(part, &mut BufReader::new(Checked(file)), ImageLayout::WithOob)
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn save(path: &Path, chip: &Chip) -> Result<(), String> {
-    let mut writer = BufWriter::new(File::create(path).map_err(|error| at(path, &error))?);
+    let mut writer = BufWriter::new(Checked(File::create(path).map_err(|error| at(path, &error))?));
     chip.save_image(&mut writer, ImageLayout::WithOob)
         .map_err(|error| format!("{}: {error}", path.display()))?;
     writer.flush().map_err(|error| at(path, &error))

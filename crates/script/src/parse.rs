@@ -44,17 +44,23 @@ pub struct WriteCall {
 }
 
 impl WriteCall {
-    /// Where each call writes, one behind the other from `first` on.
-    pub fn offsets(&self, first: u64) -> Vec<u64> {
-        let count = self.length.div_ceil(self.chunk);
-        (0..count).map(|number| first + number * self.chunk).collect()
+    /// Where each call writes, one behind the other from `first` on. A line may ask for more calls than
+    /// memory could list.
+    pub fn offsets(&self, first: u64) -> impl Iterator<Item = u64> + use<> {
+        let (count, chunk) = (self.length.div_ceil(self.chunk), self.chunk);
+        (0..count).map(move |number| first.saturating_add(number * chunk))
     }
 
     /// Where each of `count` calls writes that `rwrite` makes in a file of `file_bytes`.
-    pub fn random_offsets(&self, count: u64, file_bytes: u64, place_seed: u64) -> Vec<u64> {
+    pub fn random_offsets(
+        &self,
+        count: u64,
+        file_bytes: u64,
+        place_seed: u64,
+    ) -> impl Iterator<Item = u64> + use<> {
         let mut places = Xorshift::new(place_seed);
-        let blocks = file_bytes / self.chunk;
-        (0..count).map(|_| (places.next_number() >> 33) % blocks * self.chunk).collect()
+        let (blocks, chunk) = (file_bytes / self.chunk, self.chunk);
+        (0..count).map(move |_| (places.next_number() >> 33) % blocks * chunk)
     }
 }
 

@@ -92,7 +92,7 @@ impl<F: FileSystem + 'static> Runner<F> {
             }
             Step::RandomWrite { path, count, file_bytes, place_seed, call } => {
                 let offsets = call.random_offsets(*count, *file_bytes, *place_seed);
-                ("rwrite", self.write_at(path, OpenOptions::default(), &offsets, call).await)
+                ("rwrite", self.write_at(path, OpenOptions::default(), offsets, call).await)
             }
             Step::Read { path, chunk } => ("read", self.read(path, *chunk).await),
             Step::Fsync { path } => ("fsync", self.fsync(path).await),
@@ -177,7 +177,7 @@ impl<F: FileSystem + 'static> Runner<F> {
         offset: u64,
         call: &WriteCall,
     ) -> Result<(), Errno> {
-        self.write_at(path, options, &call.offsets(offset), call).await
+        self.write_at(path, options, call.offsets(offset), call).await
     }
 
     /// Writes one chunk after the other, each at its offset.
@@ -185,7 +185,7 @@ impl<F: FileSystem + 'static> Runner<F> {
         &self,
         path: &[u8],
         options: OpenOptions,
-        offsets: &[u64],
+        offsets: impl Iterator<Item = u64>,
         call: &WriteCall,
     ) -> Result<(), Errno> {
         let file = self.vfs.open(&self.caller(), path, options).await?;
@@ -197,16 +197,18 @@ impl<F: FileSystem + 'static> Runner<F> {
     async fn write_chunks(
         &self,
         file: &OpenFile,
-        offsets: &[u64],
+        offsets: impl Iterator<Item = u64>,
         call: &WriteCall,
     ) -> Result<(), Errno> {
         let mut data = Data::new(call.kind, call.seed);
         let mut left = call.length;
-        let mut bytes = vec![0; call.chunk.min(call.length) as usize];
+        let mut bytes = buffer(call.chunk.min(call.length))?;
         for offset in offsets {
+            // A file system that writes back takes a call over without waiting for anything.
+            cancellation::check();
             let count = left.min(call.chunk) as usize;
             data.fill(&mut bytes[..count]);
-            self.vfs.write(&self.caller(), file, *offset, &bytes[..count]).await?;
+            self.vfs.write(&self.caller(), file, offset, &bytes[..count]).await?;
             if call.sync == Sync::Each {
                 self.vfs.fsync(&self.caller(), file).await?;
             }
@@ -220,9 +222,13 @@ impl<F: FileSystem + 'static> Runner<F> {
 
     async fn read(&self, path: &[u8], chunk: u64) -> Result<(), Errno> {
         let file = self.vfs.open(&self.caller(), path, OpenOptions::default()).await?;
-        let mut bytes = vec![0; chunk as usize];
+        let mut bytes = match buffer(chunk) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.vfs.close(&self.caller(), file).await.and(Err(error)),
+        };
         let mut offset = 0;
         let read = loop {
+            cancellation::check();
             match self.vfs.read(&file, offset, &mut bytes).await {
                 Ok(0) => break Ok(()),
                 Ok(count) => offset += count as u64,
@@ -237,6 +243,14 @@ impl<F: FileSystem + 'static> Runner<F> {
         let done = self.vfs.fsync(&self.caller(), &file).await;
         done.and(self.vfs.close(&self.caller(), file).await)
     }
+}
+
+/// Memory of the process for the bytes of a call.
+fn buffer(bytes: u64) -> Result<Vec<u8>, Errno> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(bytes as usize).map_err(|_| Errno::Enomem)?;
+    buffer.resize(bytes as usize, 0);
+    Ok(buffer)
 }
 
 /// Permission bits that a change of owner leaves (`chown_common` and `notify_change`, Linux): set-uid

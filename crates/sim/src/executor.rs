@@ -25,6 +25,7 @@ impl Core {
     fn run_ready(&self) {
         let mut context = Context::from_waker(Waker::noop());
         while !self.is_stopped.get() {
+            cancellation::check();
             let ready = self.tasks.borrow_mut().pop_ready();
             let Some((id, task)) = ready else { return };
             self.polls.set(self.polls.get() + 1);
@@ -157,7 +158,9 @@ impl Simulation {
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        // Tasks hold handles to the core; without this neither would ever be freed.
+        // Tasks hold handles to the core; without this neither would ever be freed. On the way out of
+        // work that was cancelled within a task, that task is the one that cannot be dropped here: it
+        // lies on the stack and is dropped there.
         self.sim.0.is_stopped.set(true);
         self.sim.0.abandon_tasks();
     }

@@ -173,14 +173,30 @@ impl Study {
         if self.repeats == 0 {
             return wrong("repeats", "must be at least 1");
         }
-        let runs = self
-            .axes
-            .values()
-            .fold(u64::from(self.repeats), |runs, values| runs.saturating_mul(values.len() as u64));
+        let product = |repeats: u32, lengths: &mut dyn Iterator<Item = usize>| {
+            lengths.fold(u64::from(repeats), |runs, length| runs.saturating_mul(length as u64))
+        };
+        let mut runs = product(self.repeats, &mut self.axes.values().map(Vec::len));
         if runs > RUNS_MAX {
             let reason =
                 format!("axes and repeats make {runs} runs; at most {RUNS_MAX} are possible");
             return wrong("axes, repeats", reason);
+        }
+        for also in &self.also {
+            if also.repeats == Some(0) {
+                return wrong("also.repeats", "must be at least 1");
+            }
+            let own = |(name, values): (&String, &Vec<_>)| {
+                also.axes.get(name).map_or(values.len(), Vec::len)
+            };
+            let repeats = also.repeats.unwrap_or(self.repeats);
+            runs = runs.saturating_add(product(repeats, &mut self.axes.iter().map(own)));
+            if runs > RUNS_MAX {
+                let reason = format!(
+                    "with [[also]] axes and repeats make {runs} runs; at most {RUNS_MAX} are possible"
+                );
+                return wrong("also.repeats", reason);
+            }
         }
         Ok(())
     }

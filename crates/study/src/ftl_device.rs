@@ -71,7 +71,7 @@ pub(crate) fn chip_of(options: &DeviceOptions) -> Result<Part, StudyError> {
 }
 
 /// Checks the shape of a chip, and that it can be held in memory.
-pub(crate) fn check_geometry(geometry: &Geometry) -> Result<(), String> {
+pub fn check_geometry(geometry: &Geometry) -> Result<(), String> {
     geometry.check()?;
     if geometry.pages() > CHIP_PAGES_MAX {
         return Err(format!(
@@ -79,7 +79,7 @@ pub(crate) fn check_geometry(geometry: &Geometry) -> Result<(), String> {
             geometry.pages()
         ));
     }
-    Ok(())
+    geometry.check_memory()
 }
 
 /// Checks everything about a device, without the memory and time it takes to build it.

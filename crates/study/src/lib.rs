@@ -39,7 +39,7 @@ mod workload_kinds;
 pub use error::StudyError;
 pub use explain::{ExplainOptions, Explanation, Step, explain};
 pub use flash_history::{FlashState, PercentOf};
-pub use ftl_device::{DeviceOptions, build_device, find_part_or_file};
+pub use ftl_device::{DeviceOptions, build_device, check_geometry, find_part_or_file};
 pub use jobs::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
 pub use listing::listing;
 pub use matrix::{Axis, Run};

@@ -157,7 +157,7 @@ fn run_all(
     stop: &AtomicBool,
     sender: Sender<(usize, Outcome)>,
 ) {
-    let stopped = || stop.load(Ordering::Relaxed);
+    let stopped = || stop.load(Ordering::Relaxed) || cancellation::is_requested();
     // Single runs differ in length a hundredfold: they are handed out one by one.
     groups.par_iter().enumerate().with_max_len(1).for_each_with(
         sender,
@@ -181,7 +181,13 @@ fn run_all(
                     None => run_one(study, run, requests, &stopped),
                 },
             }));
-            let outcome = outcome.unwrap_or_else(|panic| Err(internal_error(panic.as_ref())));
+            let outcome = outcome.unwrap_or_else(|reason| {
+                // A run that was cut short has no results; those that were finished have.
+                if cancellation::is_interruption(reason.as_ref()) {
+                    return Ok(None);
+                }
+                Err(internal_error(reason.as_ref()))
+            });
             // The receiver outlives all senders, so a send cannot fail.
             let _ = sender.send((index, outcome));
         },

@@ -56,6 +56,8 @@ pub fn replay_trace(path: &Path, options: &ReplayOptions) -> Result<ReplayResult
         format = reader.reader().format().name;
         while reader.next_columns(&mut columns)? {
             for index in 0..columns.len() {
+                // Requests of a few records may be as large as the device.
+                cancellation::check();
                 let served = replay.serve(
                     columns.operation[index],
                     columns.offset_bytes[index],

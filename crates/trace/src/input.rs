@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 use crate::error::{Fault, Kind};
+use cancellation::Checked;
 
 /// Bytes (after decompression) that detection may look at.
 const HEAD_BYTES: u64 = 64 * 1024;
@@ -49,7 +50,7 @@ impl Input {
         let mut magic = Vec::new();
         reader.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut magic)?;
         let (is_gzip, is_zstd) = (magic.starts_with(&GZIP_MAGIC), magic == ZSTD_MAGIC);
-        let raw = BufReader::new(Cursor::new(magic).chain(reader));
+        let raw = BufReader::new(Checked(Cursor::new(magic).chain(reader)));
         let mut rest: Bytes = if is_gzip {
             Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(raw)))
         } else if is_zstd {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -100,8 +100,12 @@ pub(crate) fn open(opening: &Opening) -> Result<Box<dyn Source>, Fault> {
 
 /// Runs a call of the Parquet library, which panics on some damaged files.
 fn guarded<T>(call: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
-    catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or_else(|_| Err(damaged("the Parquet decoder gave up")))
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|reason| {
+        if cancellation::is_interruption(reason.as_ref()) {
+            resume_unwind(reason);
+        }
+        Err(damaged("the Parquet decoder gave up"))
+    })
 }
 
 fn damaged(reason: impl std::fmt::Display) -> Fault {

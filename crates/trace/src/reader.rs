@@ -189,6 +189,7 @@ impl Reader {
         records.clear();
         let mut more = true;
         while more && records.is_empty() {
+            cancellation::check();
             more = self
                 .source
                 .fill(records, &mut self.notes)
@@ -328,6 +329,7 @@ impl ColumnReader {
         };
         let mut more = true;
         while more && columns.is_empty() {
+            cancellation::check();
             more = source.fill(columns).map_err(|fault| fault.into_error(&self.reader.name))?;
             self.reader.notes.zero_length += columns.drop_zero_length();
         }

@@ -127,6 +127,11 @@ impl FileSystem for Ubifs {
         self.engine.read_block(&inode, page, into).await
     }
 
+    async fn data_pages(&self, inode: InodeNumber) -> Result<Option<Vec<Range<u64>>>, Errno> {
+        let inode = self.engine.regular(inode).await?;
+        self.engine.data_blocks(inode.number).await.map(Some)
+    }
+
     fn writes_back(&self) -> bool {
         true
     }

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::keys::Key;
 use crate::nodes::{EntryNode, InodeNode};
 use posix::Errno;
+use std::ops::Range;
 
 impl Engine {
     /// The node of a key, and whether it was found at all.
@@ -87,6 +88,29 @@ impl Engine {
             return Err(Errno::Eio);
         }
         Ok(Some(entry))
+    }
+
+    /// Runs of blocks of a file that the index knows; a block that it does not know is a hole.
+    pub(crate) async fn data_blocks(&self, inode: u64) -> Result<Vec<Range<u64>>, Errno> {
+        let first = Key::data(inode, 0);
+        let _held = self.tnc_lock.lock().await;
+        let (found, spot) = self.find_key(first, false).await?;
+        let mut next = if found { Some(spot) } else { self.next(spot).await? };
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        while let Some(spot) = next {
+            let key = self.key_at(spot);
+            if key.inode != first.inode || key.kind() != first.kind() {
+                break;
+            }
+            let block = u64::from(key.low());
+            match runs.last_mut() {
+                Some(last) if block == last.end => last.end += 1,
+                Some(last) if block < last.end => return Err(Errno::Eio),
+                _ => runs.push(block..block + 1),
+            }
+            next = self.next(spot).await?;
+        }
+        Ok(runs)
     }
 
     pub(crate) async fn read_inode(&self, inode: u64) -> Result<InodeNode, Errno> {

@@ -126,6 +126,8 @@ impl MemoryVolume {
     }
 
     pub(crate) fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
+        // A volume of memory takes no time, so that a scan of it is one poll.
+        cancellation::check();
         self.count(|counters| counters.reads += 1);
         let lebs = self.lebs.borrow();
         match lebs.get(leb as usize).ok_or(Errno::Eio)?.bytes.as_ref() {

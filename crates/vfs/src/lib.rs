@@ -8,6 +8,7 @@
 
 mod cache;
 mod call_watch;
+pub mod contents;
 mod file_pages;
 mod manifest;
 mod memory;

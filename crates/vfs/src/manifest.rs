@@ -1,8 +1,8 @@
 //! What a file system holds, as a table that can be compared.
 
+use crate::contents::{FileHashes, ReadError, fingerprint};
 use crate::tree::{self, FoundNode, TreeDamage};
-use posix::{Errno, FileSystem, FileType};
-use sha2::{Digest, Sha256};
+use posix::{Errno, FileSystem, FileType, InodeNumber};
 use std::fmt::Write as _;
 
 /// Column heads of the table.
@@ -65,6 +65,25 @@ pub struct ReadLimits {
     pub file_bytes_max: u64,
 }
 
+/// What stands for the contents of files.
+enum Hashes {
+    Sha256(FileHashes),
+    Fingerprint,
+}
+
+impl Hashes {
+    async fn of<F: FileSystem>(
+        &mut self,
+        file_system: &F,
+        inode: InodeNumber,
+    ) -> Result<[u8; 32], ReadError> {
+        match self {
+            Self::Sha256(hashes) => hashes.sha256(file_system, inode).await,
+            Self::Fingerprint => fingerprint(file_system, inode).await,
+        }
+    }
+}
+
 impl Manifest {
     /// Reads everything.
     ///
@@ -82,6 +101,24 @@ impl Manifest {
         file_system: &F,
         limits: &ReadLimits,
     ) -> (Self, Vec<Damage>) {
+        let hashes = limits.has_hashes.then(|| Hashes::Sha256(FileHashes::default()));
+        Self::read(file_system, limits, hashes).await
+    }
+
+    /// [`Manifest::of_damaged`] for comparisons within a program: in place of SHA-256 it has a digest to
+    /// which holes of any length cost nothing.
+    pub async fn fingerprinted<F: FileSystem>(
+        file_system: &F,
+        limits: &ReadLimits,
+    ) -> (Self, Vec<Damage>) {
+        Self::read(file_system, limits, limits.has_hashes.then_some(Hashes::Fingerprint)).await
+    }
+
+    async fn read<F: FileSystem>(
+        file_system: &F,
+        limits: &ReadLimits,
+        mut hashes: Option<Hashes>,
+    ) -> (Self, Vec<Damage>) {
         let mut damage = Vec::new();
         let nodes = tree::walk_damaged(file_system, |path, found| {
             let what = match found {
@@ -96,7 +133,7 @@ impl Manifest {
         .await;
         let mut rows = Vec::new();
         for node in nodes {
-            rows.push(row_of(file_system, &node, limits, &mut damage).await);
+            rows.push(row_of(file_system, &node, limits, &mut hashes, &mut damage).await);
         }
         (Self { rows }, damage)
     }
@@ -136,6 +173,7 @@ async fn row_of<F: FileSystem>(
     file_system: &F,
     node: &FoundNode,
     limits: &ReadLimits,
+    hashes: &mut Option<Hashes>,
     damage: &mut Vec<Damage>,
 ) -> ManifestRow {
     let path = shown_path(&node.path);
@@ -144,15 +182,16 @@ async fn row_of<F: FileSystem>(
         damage.push(Damage { path: path.clone(), errno, what: format!("{what}: {errno}") });
     };
     let mut sha256 = None;
-    if attributes.kind == FileType::Regular && limits.has_hashes {
+    if attributes.kind == FileType::Regular
+        && let Some(hashes) = hashes
+    {
         if attributes.size_bytes > limits.file_bytes_max {
             let size = attributes.size_bytes;
             fail(Errno::Efbig, &format!("a file of {size} bytes is not read"));
         } else {
-            let mut hash = Sha256::new();
-            match tree::read_all(file_system, node.inode, |bytes| hash.update(bytes)).await {
-                Ok(()) => sha256 = Some(hexadecimal(&hash.finalize())),
-                Err(errno) => fail(errno, "the contents cannot be read"),
+            match hashes.of(file_system, node.inode).await {
+                Ok(hash) => sha256 = Some(hexadecimal(&hash)),
+                Err(error) => fail(error.errno, "the contents cannot be read"),
             }
         }
     }

@@ -287,6 +287,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         let held = lock.lock().await;
         let mut size = self.file_system.attributes(file.inode).await?.size_bytes;
         let at = if file.appends { size } else { offset };
+        check_end(at, bytes.len() as u64)?;
         if at > size && !self.file_system.writes_back() {
             self.file_system.begin_behind_end(caller, file.inode, at).await?;
             size = self.file_system.attributes(file.inode).await?.size_bytes;
@@ -464,6 +465,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub async fn truncate(&self, caller: &Caller, path: &[u8], size: u64) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
+        check_end(0, size)?;
         let inode = self.resolve_followed(path).await?;
         match self.file_system.attributes(inode).await?.kind {
             FileType::Regular => self.set_size(caller, inode, size).await,
@@ -527,5 +529,17 @@ impl<F: FileSystem + 'static> Vfs<F> {
         let lock = self.lock_of(inode);
         let _held = lock.lock().await;
         self.file_system.set_extended_attribute(caller, inode, name, value).await
+    }
+}
+
+/// A place in a file is a signed number of 64 bits: one behind its end is wrong, and a call that would end
+/// there writes too much (`rw_verify_area` and `generic_write_check_limits`, Linux).
+fn check_end(at: u64, bytes: u64) -> Result<(), Errno> {
+    const LAST: u64 = i64::MAX.cast_unsigned();
+    match at.checked_add(bytes) {
+        _ if at > LAST => Err(Errno::Einval),
+        Some(end) if end <= LAST => Ok(()),
+        _ if at == 0 => Err(Errno::Einval),
+        _ => Err(Errno::Efbig),
     }
 }

@@ -7,7 +7,8 @@ use crate::device::Device;
 use crate::objects::Object;
 use crate::tags::Tags;
 use crate::update::Update;
-use posix::Errno;
+use posix::{Errno, PAGE_BYTES};
+use std::ops::Range;
 
 /// A hole of fewer chunks is written as zeros (`YAFFS_SMALL_HOLE_THRESHOLD`).
 const SMALL_HOLE_CHUNKS: u32 = 4;
@@ -72,6 +73,29 @@ impl Device {
             into[done..done + count].copy_from_slice(&page[within..within + count]);
             done += count;
         }
+    }
+
+    /// Runs of pages of which a chunk lies on the medium or in the cache.
+    pub(crate) fn data_pages(&self, object: u32) -> Vec<Range<u64>> {
+        let page = PAGE_BYTES as u64;
+        let chunk_bytes = u64::from(self.chunk_bytes);
+        let file = self.objects.get(object).and_then(Object::file);
+        let stored = file.map_or_else(Vec::new, |file| file.tree.chunks());
+        let mut chunks: Vec<u32> = stored.into_iter().map(|(chunk, _)| chunk).collect();
+        let slots = self.cache.slots_of(object).into_iter();
+        chunks.extend(slots.map(|slot| self.cache.entry(slot).chunk));
+        chunks.sort_unstable();
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        // Chunk 0 is the header.
+        for chunk in chunks.into_iter().filter_map(|chunk| chunk.checked_sub(1)) {
+            let start = u64::from(chunk) * chunk_bytes;
+            let (first, end) = (start / page, (start + chunk_bytes).div_ceil(page));
+            match runs.last_mut() {
+                Some(last) if first <= last.end => last.end = last.end.max(end),
+                _ => runs.push(first..end),
+            }
+        }
+        runs
     }
 
     /// Brings a chunk into a slot of the cache.

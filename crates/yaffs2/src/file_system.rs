@@ -369,6 +369,13 @@ impl FileSystem for Yaffs2 {
         self.leave(device, Ok(count)).await
     }
 
+    async fn data_pages(&self, inode: InodeNumber) -> Result<Option<Vec<Range<u64>>>, Errno> {
+        let device = self.enter(None).await?;
+        let number = Self::file(&device, inode)?;
+        let runs = device.data_pages(number);
+        self.leave(device, Ok(Some(runs))).await
+    }
+
     async fn write_page(
         &self,
         caller: &Caller,

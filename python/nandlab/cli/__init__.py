@@ -1,18 +1,17 @@
 """The command line `nandlab`.
 
 Exit codes: 0 fine, 1 `compare` or `capture --verify` found a difference or `image` damage, 2 bad
-input, 3 an image whose form is not certain, 130 stopped with Ctrl-C or SIGTERM.
+input, 3 an image whose form is not certain, 130 stopped with Ctrl-C, 143 with SIGTERM, 141 whoever
+read the output has gone.
 """
 
-import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nandlab import __version__
 from nandlab.errors import NandlabError, UncertainError
+from nandlab.interruption import Interrupted, end_with, heed_signals
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -21,19 +20,45 @@ EXIT_DIFFERENT = 1
 EXIT_BAD_INPUT = 2
 EXIT_UNCERTAIN = 3
 EXIT_INTERRUPTED = 130
+EXIT_NO_READER = 141
+"""That of a program that SIGPIPE has ended: nobody takes a cut listing for a whole one."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
+    from nandlab.terminal.streams import prepare_streams, silence
+
+    try:
+        heed_signals()
+        prepare_streams()
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt as reason:
+        print("nandlab: interrupted", file=sys.stderr)
+        return end_with(reason.status if isinstance(reason, Interrupted) else EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of the pipe has seen enough; without this Python complains once more at exit.
+        silence(sys.stdout)
+        return EXIT_NO_READER
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        code = _fail(f"{place}{error.strerror or error}")
+        try:
+            sys.stdout.flush()
+        except OSError:
+            silence(sys.stdout)
+        return code
+
+
+def _run(arguments: Sequence[str]) -> int:
     from cyclopts import CycloptsError
 
     from nandlab.cli.standard_input import hide_dashes
 
-    tokens = hide_dashes(sys.argv[1:] if arguments is None else arguments)
-    heed_termination()
     try:
+        tokens = hide_dashes(arguments)
         code = application()(tokens, exit_on_error=False, print_error=False, result_action=_code)
-        sys.stdout.flush()
         return int(code)
     except CycloptsError as error:
         return _fail(usage_message(error))
@@ -42,22 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_UNCERTAIN
     except NandlabError as error:
         return _fail(str(error))
-    except KeyboardInterrupt:
-        print("nandlab: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of the pipe has seen enough; without this Python complains once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{place}{error.strerror or error}")
-
-
-def heed_termination() -> None:
-    """Makes SIGTERM end a run as Ctrl-C does: results stay usable, machines are stopped."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    except MemoryError:
+        return _fail("there is not enough memory; give smaller numbers or fewer --jobs")
 
 
 def application() -> "App":
@@ -85,9 +96,11 @@ def application() -> "App":
         name="nandlab",
         help="A laboratory for NAND flash storage stacks.\n\n"
         "Exit codes: 0 fine, 1 a comparison found differences, 2 bad input, 3 an image whose form "
-        "is not certain, 130 interrupted.",
+        "is not certain, 130 interrupted, 143 terminated.",
         version=__version__,
         help_format="plaintext",
+        # Its own answer to Ctrl-C does not know of SIGTERM.
+        suppress_keyboard_interrupt=False,
     )
     app.command(run.run)
     app.command(replay.replay)

@@ -45,32 +45,38 @@ def capture(
     from nandlab.canonical import write_canonical
     from nandlab.capture import CaptureError, capture_device, capture_workload
     from nandlab.errors import NandlabError
+    from nandlab.outputs import check_file
     from nandlab.terminal.output import print_table, print_text
     from nandlab.terminal.progress import progress_bar
     from nandlab.vm import VmRunError, VmUnavailable
+    from nandlab.whole_files import whole_files
 
     try:
         if verify:
             return _verify(_small_trace(file_system), out)
         if out is None:
             raise NandlabError("--out STEM is missing: it names the files to write")
-        if device is not None:
-            for path in capture_device(device, seconds, out):
-                print_text(str(path))
-            return 0
-        with progress_bar(f"{file_system} {file_set}") as progress:
+        check_file(out)
+        with whole_files() as files, progress_bar(f"{file_system} {file_set}") as progress:
+            scratch = files.folder(out.parent)
+            assert scratch is not None
+            stem = scratch / out.name
+            if device is not None:
+                for path in capture_device(device, seconds, stem):
+                    print_text(str(out.parent / path.name))
+                return 0
             metadata = capture_workload(
                 file_system,
                 file_set,
                 processes,
                 seed,
-                out,
+                stem,
                 operations=operations,
                 progress=lambda done, total: progress(done, total, ""),
             )
+            write_canonical(Path(f"{stem}.blktrace.0"), metadata, Path(f"{stem}.parquet"))
     except (CaptureError, VmRunError, VmUnavailable) as error:
         raise NandlabError(str(error)) from None
-    write_canonical(Path(f"{out}.blktrace.0"), metadata, Path(f"{out}.parquet"))
     counts: dict[str, Any] = metadata["counts"]
     print_table(
         f"{out}.parquet",

@@ -104,10 +104,11 @@ def compare(
 
 
 def _side_by_side(asked: "Asked") -> int:
-    from nandlab.cli import EXIT_DIFFERENT, EXIT_INTERRUPTED
+    from nandlab.cli import EXIT_DIFFERENT
     from nandlab.comparison.candidates_run import run
     from nandlab.comparison.conditions import conditions
     from nandlab.comparison.view import View
+    from nandlab.interruption import received
     from nandlab.terminal.comparison_table import print_comparison, print_cuts
     from nandlab.terminal.output import print_text
     from nandlab.terminal.progress import progress_bar
@@ -118,7 +119,9 @@ def _side_by_side(asked: "Asked") -> int:
     if result.interrupted:
         print_text("Interrupted: not every candidate was run, so there is no table.")
         print_text(f"Asked for: {conditions(result.study)}")
-        return EXIT_INTERRUPTED
+        if result.rows.rows:
+            print_text(f"The results of the runs that finished are in {finished.folder}.")
+        raise received() or KeyboardInterrupt
     if finished.cuts:
         print_cuts(finished.cuts)
     print_comparison(View(result), finished.verdict)

@@ -33,6 +33,7 @@ def convert(
     from nandlab import engine
     from nandlab.cli.standard_input import shown_dash
     from nandlab.errors import NandlabError
+    from nandlab.outputs import check_file
     from nandlab.terminal.output import print_json, print_table, print_text
 
     ending = Path(target).suffix
@@ -42,6 +43,7 @@ def convert(
             f"{shown_dash(target)}: `convert` writes Parquet, and this name does not end in "
             f".parquet; write it to {named}"
         )
+    check_file(Path(target))
     summary = engine.convert(
         shown_dash(source), target, (trace_options or TraceOptions()).for_engine()
     )

@@ -65,12 +65,15 @@ def crash(
 
     """
     import json
+    import sys
 
     from nandlab import engine
     from nandlab.byte_sizes import natural_number
     from nandlab.cli.script import read_script
+    from nandlab.interruption import received
+    from nandlab.outputs import check_file
     from nandlab.terminal.progress import progress_bar
-    from nandlab.whole_files import whole_files
+    from nandlab.whole_files import keep_text
 
     shown, text = read_script(file)
     arguments = {
@@ -87,13 +90,17 @@ def crash(
         "torn": torn or [],
         "workers": None if workers is None else natural_number("--workers", workers, bits=10),
     }
-    with whole_files() as files, progress_bar(shown) as progress:
+    if out is not None:
+        check_file(out)
+    with progress_bar(shown) as progress:
         outcome = engine.cut_script(shown, text, arguments, progress)
-        if (target := files.file(out)) is not None:
-            whole = json.dumps(outcome, indent=1) + "\n"
-            as_csv = out is not None and out.suffix == ".csv"
-            target.write_text(_csv(outcome) if as_csv else whole, encoding="utf-8")
+    whole = json.dumps(outcome, indent=1) + "\n"
+    as_csv = out is not None and out.suffix == ".csv"
+    keep_text(out, _csv(outcome) if as_csv else whole)
     _print(outcome, output_format)
+    if outcome["interrupted"]:
+        print("Interrupted: not all cuts were made.", file=sys.stderr)
+        raise received() or KeyboardInterrupt
     return 1 if violations(outcome) else 0
 
 

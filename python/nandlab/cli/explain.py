@@ -41,11 +41,19 @@ def explain(
 
     """
     from nandlab import engine
+    from nandlab.byte_sizes import natural_number
     from nandlab.cli.settings import parse_settings
     from nandlab.errors import NandlabError
     from nandlab.terminal.output import print_json
 
     if ops is not None:
+        for option, value in (
+            ("--pages-per-block", pages_per_block),
+            ("--logical-pages", logical_pages),
+            ("--blocks", blocks),
+        ):
+            if value is not None:
+                natural_number(option, value)
         options = {
             "pages_per_block": pages_per_block,
             "logical_pages": logical_pages,

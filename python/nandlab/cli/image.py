@@ -3,6 +3,7 @@
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -351,6 +352,7 @@ def make(
 
     from nandlab import engine
     from nandlab.errors import NandlabError
+    from nandlab.outputs import check_file
     from nandlab.terminal.output import print_text
 
     of_ubi, of_device = making or UbiMaking(), device or Nilfs2Making()
@@ -373,6 +375,7 @@ def make(
     if source is None and of_ubi.ubinize is None:
         raise NandlabError("--from: name a directory with the tree; or volumes, with --ubinize")
 
+    check_file(Path(image))
     made = engine.image_make(
         source,
         image,

@@ -55,17 +55,18 @@ def replay(
         How to print the metrics.
 
     """
+    from functools import partial
+
     from nandlab import engine
-    from nandlab.byte_sizes import parse_bytes
+    from nandlab.byte_sizes import natural_number, parse_bytes
     from nandlab.cli.settings import parse_settings
     from nandlab.cli.standard_input import shown_dash
-    from nandlab.errors import NandlabError
+    from nandlab.outputs import keep
     from nandlab.results.run_directory import check_target
 
-    if passes < 1:
-        raise NandlabError(f"--passes {passes}: must be at least 1")
-    if blocks is not None and blocks < 1:
-        raise NandlabError(f"--blocks {blocks}: must be at least 1")
+    natural_number("--passes", passes)
+    if blocks is not None:
+        natural_number("--blocks", blocks)
     if out is not None:
         check_target(out)
     options = {
@@ -83,7 +84,7 @@ def replay(
     answer["device"]["initial_state"] = _state(passes, fill=fill)
     answer["notes"] = [*answer.get("notes", ()), *_advice(answer["metrics"], fill=fill)]
     if out is not None:
-        _write(out, answer)
+        keep(out, partial(_write, answer))
     _print(answer, output_format)
     return 0
 
@@ -128,14 +129,14 @@ def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
             print_text(f"Note: {note}")
 
 
-def _write(out: Path, answer: dict[str, Any]) -> None:
+def _write(answer: dict[str, Any], out: Path) -> None:
     import csv
-    import json
 
+    from nandlab.json_text import json_text
     from nandlab.results.run_directory import MANIFEST, whole_folder
 
     with whole_folder(out) as folder:
-        text = json.dumps({"kind": "replay", **answer}, indent=2, ensure_ascii=False)
+        text = json_text({"kind": "replay", **answer})
         (folder / MANIFEST).write_text(f"{text}\n", encoding="utf-8")
         with (folder / "metrics.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")

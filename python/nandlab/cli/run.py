@@ -45,8 +45,8 @@ def run(
 
     """
     from nandlab import engine
-    from nandlab.cli import EXIT_INTERRUPTED
     from nandlab.errors import NandlabError
+    from nandlab.interruption import received
     from nandlab.studies import find_study
     from nandlab.study_runs import RunRequest
     from nandlab.study_runs import run as run_study
@@ -80,11 +80,14 @@ def run(
         print_text(f"Note: {note}")
     if (more := len(finished.result.notes) - _NOTES_MAX) > 0:
         print_text(f"Note: {more} more notes are in the report")
-    print_text(f"\nReport: {finished.folder / 'report.html'}")
+    if finished.result.interrupted:
+        print_text(f"\nInterrupted: only the runs that finished are in {finished.folder}.")
+        print_text(f"`nandlab report {finished.folder}` makes a report of them.")
+    else:
+        print_text(f"\nReport: {finished.folder / 'report.html'}")
     print_text(f"Digest: {finished.result.results_digest}")
     if finished.result.interrupted:
-        print_text("Interrupted: only the runs that finished are in this folder.")
-        return EXIT_INTERRUPTED
+        raise received() or KeyboardInterrupt
     return 0
 
 

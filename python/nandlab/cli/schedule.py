@@ -100,14 +100,11 @@ def _natural(option: str, value: int) -> int:
 
 def _read(argument: str | None) -> tuple[str, str]:
     """What to call the table in messages, and its text."""
-    from pathlib import Path
-
-    from nandlab.cli.standard_input import shown_dash
+    from nandlab.cli.standard_input import read_whole, shown_dash
     from nandlab.errors import NandlabError
 
     given = shown_dash(argument or "")
     try:
-        data = sys.stdin.buffer.read() if given == "-" else Path(given).read_bytes()
-        return ("standard input" if given == "-" else given), data.decode()
+        return ("standard input" if given == "-" else given), read_whole(given).decode()
     except UnicodeDecodeError:
         raise NandlabError(f"{given} is no text: a CSV file in UTF-8 is needed") from None

@@ -101,8 +101,9 @@ def script(
     from nandlab import engine
     from nandlab.byte_sizes import natural_number
     from nandlab.errors import NandlabError
+    from nandlab.outputs import check_file
     from nandlab.terminal.progress import progress_bar
-    from nandlab.whole_files import whole_files
+    from nandlab.whole_files import keep_text, whole_files
 
     if vid_hdr_offset is not None:
         natural_number("--vid-hdr-offset", vid_hdr_offset, least=0)
@@ -116,6 +117,8 @@ def script(
     natural_number("--seed", seed, least=0, bits=64)
     natural_number("--dirty-writeback-centisecs", dirty_writeback_centisecs, least=0)
     name = workload or workload_name(shown)
+    if counts is not None:
+        check_file(counts)
     with whole_files() as files, progress_bar(shown) as progress:
         if place == "kernel":
             from nandlab.kernel_script import KernelFiles, KernelScript, run_kernel_script
@@ -158,8 +161,7 @@ def script(
                 },
                 progress,
             )
-        if (target := files.file(counts)) is not None:
-            target.write_text(answer["counts_csv"], encoding="utf-8")
+        keep_text(counts, answer["counts_csv"])
     _print(answer, output_format)
     return 0
 
@@ -220,14 +222,11 @@ def _path(path: Path | None) -> str | None:
 
 def read_script(argument: str) -> tuple[str, str]:
     """What to call the script in messages, and its text."""
-    import sys
-
-    from nandlab.cli.standard_input import shown_dash
+    from nandlab.cli.standard_input import read_whole, shown_dash
     from nandlab.errors import NandlabError
 
     given = shown_dash(argument)
     try:
-        data = sys.stdin.buffer.read() if given == "-" else Path(given).read_bytes()
-        return ("standard input" if given == "-" else given), data.decode()
+        return ("standard input" if given == "-" else given), read_whole(given).decode()
     except UnicodeDecodeError:
         raise NandlabError(f"{given} is no text: a script in UTF-8 is needed") from None

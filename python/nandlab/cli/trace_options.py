@@ -24,6 +24,10 @@ class TraceOptions:
 
     def for_engine(self) -> dict[str, Any]:
         """As the engine takes them."""
+        from nandlab.byte_sizes import natural_number
+
+        if self.device is not None:
+            natural_number("--device", self.device, least=0)
         return {
             "format": self.format,
             "time_unit": self.time_unit,

@@ -18,21 +18,21 @@ def validate(*, out: Path | None = None) -> int:
     import sys
 
     from nandlab.cli import EXIT_DIFFERENT
+    from nandlab.outputs import check_file
     from nandlab.terminal.progress import progress_bar
     from nandlab.validation.comparison import compare
     from nandlab.validation.page import render
     from nandlab.validation.workloads import find_workloads
-    from nandlab.whole_files import whole_files
+    from nandlab.whole_files import keep_text
 
-    with whole_files() as files:
-        target = files.file(out)
-        with progress_bar("validate") as progress:
-            comparison = compare(find_workloads(), progress)
-        page = render(comparison)
-        if target is None:
-            sys.stdout.write(page)
-        else:
-            target.write_text(page, encoding="utf-8")
+    if out is not None:
+        check_file(out)
+    with progress_bar("validate") as progress:
+        comparison = compare(find_workloads(), progress)
+    page = render(comparison)
+    keep_text(out, page)
+    if out is None:
+        sys.stdout.write(page)
     wrong = [one for one in comparison.figures if not one.holds and one.explanation is None]
     for figure in wrong:
         print(f"differs: {figure.workload.name} {figure.phase} {figure.kind}", file=sys.stderr)

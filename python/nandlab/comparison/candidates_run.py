@@ -4,6 +4,7 @@ import shlex
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from nandlab.comparison.cards import cards_of
@@ -22,9 +23,10 @@ from nandlab.comparison.request import (
 from nandlab.comparison.study import DEFAULT_BOARD, Host, study_of, write_study
 from nandlab.engine import Progress, describe_study
 from nandlab.errors import NandlabError
+from nandlab.outputs import keep, write_whole
 from nandlab.results import StudyResult
 from nandlab.results.run_directory import check_target
-from nandlab.study_runs import RunRequest, result_of
+from nandlab.study_runs import RunRequest, result_of, write_run
 from nandlab.study_runs import run as run_study
 from nandlab.verdicts import judge
 from nandlab.verdicts.model import Verdict
@@ -174,7 +176,8 @@ def _run(
         cuts = _cuts(candidates, workload, workload.file, path, progress)
     if asked.out is None:
         result = result_of(request, progress)
-        return FinishedComparison(result, judge(result), None, cuts)
+        folder = _kept(result, request.command) if result.interrupted else None
+        return FinishedComparison(result, judge(result), folder, cuts)
     finished = run_study(request, progress)
     _keep_study(finished.folder, path)
     return FinishedComparison(finished.result, finished.verdict, finished.folder, cuts)
@@ -196,11 +199,20 @@ def _cuts(
     return cut_sample(file_systems, script, named, workload.seed, progress)
 
 
+def _kept(result: StudyResult, command: str) -> Path | None:
+    """A temporary folder with what finished before somebody asked to stop, if anything did."""
+    if not result.rows.rows:
+        return None
+    out = Path(tempfile.mkdtemp(prefix="nandlab-results-")) / "compare"
+    keep(out, partial(write_run, result, command))
+    return out
+
+
 def _keep_study(folder: Path, path: Path) -> None:
     """Study, cards and workload go into the folder, so that `nandlab run` can repeat it there."""
     for file in path.parent.iterdir():
         if file.is_file():
-            (folder / file.name).write_bytes(file.read_bytes())
+            write_whole(folder / file.name, file.read_bytes())
 
 
 def _as_the_user_knows_it(

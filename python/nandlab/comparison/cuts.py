@@ -7,6 +7,7 @@ from typing import Any
 
 from nandlab import engine
 from nandlab.engine import Progress
+from nandlab.interruption import received
 
 _SAMPLE = 40
 """Cut points that are looked at, for each way in which an operation can be torn."""
@@ -51,6 +52,8 @@ def _cut(asked: dict[str, Any], script: Path, text: str, progress: Progress | No
     probe = engine.cut_script(str(script), text, {**arguments, "only": 0, "every": 1})
     every = max(int(probe["operations"]) // _SAMPLE, 1)
     outcome = engine.cut_script(str(script), text, {**arguments, "every": every}, progress)
+    if probe["interrupted"] or outcome["interrupted"]:
+        raise received() or KeyboardInterrupt
     torn = outcome["torn"]
     return Cuts(
         asked["fs"],

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from nandlab import __version__
+from nandlab.interruption import held
+from nandlab.json_text import json_text
+from nandlab.outputs import write_whole
 from nandlab.report import (
     android_sections,
     comparison_sections,
@@ -15,8 +18,9 @@ from nandlab.report import (
     sfq_emmc_sections,
     sfq_kernel_sections,
 )
+from nandlab.report.drawing import waited_for
 from nandlab.report.parts import Section
-from nandlab.report.pictures import engine_version, write_pictures
+from nandlab.report.pictures import drawn_pictures, engine_version
 from nandlab.results import StudyResult
 from nandlab.verdicts.model import Verdict
 
@@ -54,10 +58,15 @@ def write_report(
 ) -> None:
     """Writes page, pictures and verdict of a run into its folder."""
     sections = sections_of(result, verdict, layers)
-    (folder / REPORT).write_text(render(result, verdict, sections, command), encoding="utf-8")
-    text = json.dumps(verdict.as_dict(), indent=2, ensure_ascii=False)
-    (folder / VERDICT).write_text(f"{text}\n", encoding="utf-8")
-    write_pictures(folder / FIGURES, (figure for section in sections for figure in section.figures))
+    page = render(result, verdict, sections, command)
+    pictures = drawn_pictures(figure for section in sections for figure in section.figures)
+    # All takes seconds to make, and is written at once: no page stands beside older pictures.
+    with held():
+        write_whole(folder / REPORT, page.encode())
+        write_whole(folder / VERDICT, f"{json_text(verdict.as_dict())}\n".encode())
+        for name, picture in pictures.items():
+            (folder / FIGURES).mkdir(exist_ok=True)
+            write_whole(folder / FIGURES / name, picture)
 
 
 def sections_of(
@@ -107,7 +116,9 @@ def engine() -> str:
     """The chart engine, once for all charts of a page."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle(_ENTRY, vl_version=engine_version()))
+    return str(
+        waited_for(lambda: vl_convert.javascript_bundle(_ENTRY, vl_version=engine_version()))
+    )
 
 
 def _script_safe(specifications: Mapping[str, Any]) -> str:

@@ -2,29 +2,28 @@
 
 import copy
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
+from nandlab.report.drawing import waited_for
 from nandlab.report.parts import Figure
 
 _WIDTH_PX = 640
 
 
-def write_pictures(folder: Path, figures: Iterable[Figure]) -> list[Path]:
-    """Draws the main figures into `folder`, on white."""
+def drawn_pictures(figures: Iterable[Figure]) -> dict[str, bytes]:
+    """The main figures, on white, as PNG by the name of the file."""
     import vl_convert
 
-    written = []
+    drawn = {}
     for figure in figures:
         if figure.is_main:
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{figure.identifier}.png"
             specification = _on_white(figure.specification, figure.title)
-            path.write_bytes(
-                vl_convert.vegalite_to_png(specification, vl_version=engine_version(), scale=2)
+            draw = partial(
+                vl_convert.vegalite_to_png, specification, vl_version=engine_version(), scale=2
             )
-            written.append(path)
-    return written
+            drawn[f"{figure.identifier}.png"] = waited_for(draw)
+    return drawn
 
 
 def engine_version() -> str:

@@ -2,9 +2,7 @@
 
 import csv
 import json
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +10,9 @@ from typing import Any
 
 from nandlab import __version__
 from nandlab.errors import NandlabError
+from nandlab.interruption import held
+from nandlab.json_text import json_text
+from nandlab.outputs import check_folder, check_name, scratch_folder
 from nandlab.results.reference import read_reference
 from nandlab.results.study_result import StudyResult, Table
 
@@ -25,7 +26,13 @@ INPUTS = "inputs"
 
 
 def check_target(out: Path) -> None:
-    """Refuses a place that holds something other than an earlier run."""
+    """Refuses a place that holds something other than an earlier run, or takes no results."""
+    _check_holds_run(out)
+    check_name(out)
+    check_folder(out.parent)
+
+
+def _check_holds_run(out: Path) -> None:
     if out.is_dir():
         if any(out.iterdir()) and not (out / MANIFEST).is_file():
             raise NandlabError(
@@ -38,22 +45,15 @@ def check_target(out: Path) -> None:
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
     """A scratch folder that takes the place of `out` when the block ends without an error."""
-    check_target(out)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    except OSError as error:
-        raise NandlabError(f"{out}: cannot write here: {error.strerror}") from None
-    try:
-        yield scratch
-        scratch.chmod(0o755)
-        previous = scratch.with_name(scratch.name + "-previous")
-        if out.exists():
-            out.rename(previous)
-        scratch.rename(out)
-        shutil.rmtree(previous, ignore_errors=True)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    _check_holds_run(out)
+    with scratch_folder(out.parent, out.name) as scratch:
+        whole = scratch / "whole"
+        whole.mkdir(mode=0o755)
+        yield whole
+        with held():
+            if out.exists():
+                out.rename(scratch / "previous")
+            whole.rename(out)
 
 
 def write_results(
@@ -85,7 +85,7 @@ def write_results(
         "notes": list(result.notes),
         "inputs": _keep_inputs(folder, result) if keeps_inputs else [],
     }
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    (folder / MANIFEST).write_text(f"{json_text(manifest)}\n", encoding="utf-8")
 
 
 def _keep_inputs(folder: Path, result: StudyResult) -> list[dict[str, str]]:
@@ -166,7 +166,7 @@ def git_commit() -> str | None:
         done = subprocess.run(
             ["git", "-C", str(tree), "rev-parse", "HEAD"],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             check=False,
         )
     except OSError:

@@ -1,7 +1,6 @@
 """Prints tables, CSV and JSON on standard output."""
 
 import csv
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -17,8 +16,14 @@ def console() -> Any:
     """A rich console on standard output; in a pipe it is plain and of fixed width."""
     from rich.console import Console
 
+    class Output(Console):
+        """Passes on that the reader of a pipe has gone, as `print` does."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     is_terminal = sys.stdout.isatty()
-    return Console(width=None if is_terminal else _PIPE_WIDTH, highlight=False, markup=False)
+    return Output(width=None if is_terminal else _PIPE_WIDTH, highlight=False, markup=False)
 
 
 def print_table(
@@ -58,7 +63,10 @@ def print_text(text: str) -> None:
 
 def print_json(value: object) -> None:
     """JSON, indented."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    from nandlab.json_text import json_text
+
+    encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
+    print(json_text(value, is_ascii=not encoding.startswith("utf")))
 
 
 def print_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

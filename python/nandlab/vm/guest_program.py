@@ -1,9 +1,9 @@
 """Finds, and where needed builds, the workload program that runs inside the machine."""
 
 import os
-import subprocess
 from pathlib import Path
 
+from nandlab.vm import children
 from nandlab.vm.kernels import cache_directory
 from nandlab.vm.programs import VmUnavailable, find_program
 
@@ -44,13 +44,8 @@ def _build(cargo: Path, source: Path) -> Path:
         "RUSTFLAGS": "-C target-feature=+crt-static",
     }
     command = [str(cargo), "build", "--quiet", "--release", "--package", "guest"]
-    done = subprocess.run(
-        [*command, "--target", _TARGET],
-        cwd=source,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = children.run(
+        [*command, "--target", _TARGET], directory=source, environment=environment, is_apart=True
     )
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["cargo gave no reason"]

@@ -107,7 +107,9 @@ def build_initramfs(kernel: Kernel, contents: Contents, init: str, script: str) 
 
 def shared_libraries(program: Path) -> list[Path]:
     """Return the libraries a program is linked with, the loader included."""
-    listing = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    listing = subprocess.run(
+        ["ldd", str(program)], capture_output=True, encoding="utf-8", check=False
+    )
     paths = re.findall(r"(?:=> )?(/\S+) \(0x", listing.stdout)
     return [Path(path) for path in sorted(set(paths))]
 
@@ -135,7 +137,7 @@ def _dependencies(kernel: Kernel, module: str) -> str:
     done = subprocess.run(
         [modprobe, "-d", kernel.tree, "-S", kernel.release, "--show-depends", module],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     if done.returncode != 0:

@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from nandlab.vm import children
 from nandlab.vm.programs import VmUnavailable, require_programs
 
 _PACKAGE = re.compile(r"^linux-image-(?P<release>[0-9][0-9.]*(?:-[0-9]+)?(?:\+deb[0-9]+)?-amd64)$")
@@ -79,7 +80,7 @@ def _numbers(release: str) -> list[int]:
 
 def _offered_releases() -> list[str]:
     listing = subprocess.run(
-        ["apt-cache", "pkgnames", "linux-image-"], capture_output=True, text=True, check=True
+        ["apt-cache", "pkgnames", "linux-image-"], capture_output=True, encoding="utf-8", check=True
     ).stdout
     found = (_PACKAGE.match(line.strip()) for line in listing.splitlines())
     return [match["release"] for match in found if match]
@@ -99,13 +100,13 @@ def _fetch(release: str, cache: Path) -> Kernel:
         image = (tree / "boot" / f"vmlinuz-{release}").read_bytes()
         (tree / "vmlinux").write_bytes(extract_vmlinux(image))
         record = {"release": release, "package_version": version}
-        (tree / "kernel.json").write_text(json.dumps(record) + "\n")
+        (tree / "kernel.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
         tree.rename(cache / release)
     return _load(cache / release)
 
 
 def _load(tree: Path) -> Kernel:
-    record = json.loads((tree / "kernel.json").read_text())
+    record = json.loads((tree / "kernel.json").read_text(encoding="utf-8"))
     return Kernel(record["release"], record["package_version"], tree / "vmlinux", tree)
 
 
@@ -151,7 +152,7 @@ def call(command: list[str], directory: Path) -> str:
 
     Raises `VmUnavailable` with the last line of its messages when it fails.
     """
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    done = children.run(command, directory=directory, is_apart=True)
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()
         reason = lines[-1] if lines else f"exit status {done.returncode}"

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import subprocess
 import tarfile
 import tempfile
 import threading
@@ -10,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nandlab.vm import children
 from nandlab.vm.initramfs import BASE_MODULES, Contents, build_initramfs, loadable_modules
 from nandlab.vm.kernels import Kernel
 from nandlab.vm.programs import MACHINE_PROGRAMS, require_programs
@@ -112,6 +112,11 @@ def run_machine(
     return MachineResult(console, files, tuple(command))
 
 
+def stop_machines() -> None:
+    """Ends all machines that run; what waits for them sees that they stopped without a result."""
+    children.end_all()
+
+
 def qemu_command(machine: Machine, initramfs: Path, output_image: Path) -> list[str]:
     """Return the command line that boots the machine.
 
@@ -196,19 +201,12 @@ def _run_process(
     command: list[str], deadline_s: float, on_line: Callable[[str], None] | None
 ) -> str:
     lines: list[str] = []
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
+    with children.started(command) as process:
         late = threading.Event()
 
         def stop() -> None:
             late.set()
-            process.kill()
+            children.end(process)
 
         timer = threading.Timer(deadline_s, stop)
         timer.start()
@@ -221,7 +219,6 @@ def _run_process(
                     on_line(line)
         finally:
             timer.cancel()
-            process.kill()
     console = "\n".join(lines) + "\n"
     if late.is_set():
         raise VmRunError(f"the emulated machine missed its deadline of {deadline_s:g} s", console)

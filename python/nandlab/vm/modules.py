@@ -2,11 +2,11 @@
 
 import fcntl
 import re
-import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
 
+from nandlab.vm import children
 from nandlab.vm.kernels import Kernel, call, download
 from nandlab.vm.programs import VmUnavailable, require_programs
 
@@ -36,7 +36,7 @@ def find_build_root(kernel: Kernel, *, may_download: bool = True) -> Path:
     Raises `VmUnavailable` when apt cannot give the packages in the version of the kernel.
     """
     root = kernel.tree / "build-root"
-    with (kernel.tree / "build-root.lock").open("w") as lock:
+    with (kernel.tree / "build-root.lock").open("w", encoding="utf-8") as lock:
         # Test processes run side by side.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not root.is_dir():
@@ -61,9 +61,7 @@ def build_modules(
     root = find_build_root(kernel)
     command = [str(programs["make"]), "--no-print-directory", "-C", str(source)]
     command += [f"KVER={kernel.release}", f"ROOT={root}", f"BUILD={out.resolve()}", *arguments]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
+    done = children.run(command)
     if done.returncode != 0:
         raise ModuleBuildError(f"no module for kernel {kernel.release}", done.stdout)
     if re.search(r"\bwarning\b", done.stdout, re.IGNORECASE):

@@ -35,16 +35,16 @@ pub(crate) fn make(root: &Path, step: &Step) -> io::Result<()> {
             })
         }
         Step::Append { path, call } => {
-            write(&opening().append(true).open(at(path))?, &call.offsets(0), call, true)
+            write(&opening().append(true).open(at(path))?, call.offsets(0), call, true)
         }
         Step::Write { path, offset, call } => {
             let file = opening().write(true).open(at(path))?;
-            write(&file, &call.offsets(*offset), call, false)
+            write(&file, call.offsets(*offset), call, false)
         }
         Step::RandomWrite { path, count, file_bytes, place_seed, call } => {
             let file = opening().write(true).open(at(path))?;
             let offsets = call.random_offsets(*count, *file_bytes, *place_seed);
-            write(&file, &offsets, call, false)
+            write(&file, offsets, call, false)
         }
         Step::Read { path, chunk } => read(&at(path), *chunk),
         Step::Fsync { path } => opening().read(true).write(true).open(at(path))?.sync_all(),
@@ -127,11 +127,16 @@ fn relative(path: &[u8]) -> &Path {
 fn put(path: &Path, permissions: u32, call: &WriteCall) -> io::Result<()> {
     let mut options = opening();
     options.write(true).create(true).truncate(true).mode(permissions);
-    write(&options.open(path)?, &call.offsets(0), call, false)
+    write(&options.open(path)?, call.offsets(0), call, false)
 }
 
 /// Writes one chunk after the other, each at its offset or at the end.
-fn write(mut file: &File, offsets: &[u64], call: &WriteCall, appends: bool) -> io::Result<()> {
+fn write(
+    mut file: &File,
+    offsets: impl Iterator<Item = u64>,
+    call: &WriteCall,
+    appends: bool,
+) -> io::Result<()> {
     let mut data = Data::new(call.kind, call.seed);
     let mut left = call.length;
     let mut bytes = vec![0; call.chunk.min(call.length) as usize];
@@ -141,7 +146,7 @@ fn write(mut file: &File, offsets: &[u64], call: &WriteCall, appends: bool) -> i
         if appends {
             file.write_all(&bytes[..count])?;
         } else {
-            file.write_all_at(&bytes[..count], *offset)?;
+            file.write_all_at(&bytes[..count], offset)?;
         }
         if call.sync == Sync::Each {
             file.sync_all()?;

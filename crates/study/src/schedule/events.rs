@@ -41,6 +41,7 @@ pub fn schedule_events(
     };
     let mut last_ns = 0;
     for line in table.lines() {
+        cancellation::check();
         let line = line?;
         let time_ns = line.time_ns()?;
         if time_ns < last_ns {
