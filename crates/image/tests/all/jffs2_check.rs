@@ -6,7 +6,7 @@ use crate::support;
 use image::{ExtractOptions, Image, OpenOptions, Report};
 use jffs2::nodes::{
     ACCURATE, DIRENT, DirentNode, HEADER_BYTES, Header, INODE, InodeNode, PADDING, SUMMARY, XATTR,
-    XREF, padded,
+    XATTR_BYTES, XREF, padded,
 };
 use mount::{Driver, MountRequest, find_kind};
 use nand::{Chip, FaultSettings, ImageLayout, Storage, find_part};
@@ -263,9 +263,18 @@ fn every_byte_of_every_node_that_changes_is_told() {
     }
     let mut missed = Vec::new();
     for (kind, start, length) in nodes {
-        // Of padding the header alone counts.
-        let length = if kind == PADDING { HEADER_BYTES } else { length };
-        for at in start..start + length {
+        let covered = match kind {
+            // Of padding the header alone counts.
+            PADDING => HEADER_BYTES,
+            // An attribute is filled up to four bytes.
+            XATTR => {
+                let data = dump.data();
+                let value_bytes = u16::from_le_bytes([data[start + 22], data[start + 23]]);
+                XATTR_BYTES + usize::from(data[start + 21]) + 1 + usize::from(value_bytes)
+            }
+            _ => length,
+        };
+        for at in start..start + covered {
             for bits in [1 << (at % 8), ACCURATE.to_le_bytes()[1]] {
                 dump.flip(at, bits);
                 let report = check(&dump.bytes);
