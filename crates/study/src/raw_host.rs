@@ -2,7 +2,7 @@
 
 use crate::StudyError;
 use crate::flash_history::{FRESH, FlashPlan, FlashState};
-use crate::ftl_device::find_part_or_file;
+use crate::ftl_device::{check_geometry, find_part_or_file};
 use crate::jobs::find_board;
 use crate::study_file::Study;
 use board::Board;
@@ -83,6 +83,7 @@ impl RawHost {
         };
         let mut part = find_part_or_file(part)?;
         part.geometry.blocks = study.blocks.unwrap_or(part.geometry.blocks);
+        check_geometry(&part.geometry).or_else(|reason| wrong("blocks", reason))?;
         let layout = layout_of(&part)?;
         Ok(Self { kind, profile, board, part, layout })
     }

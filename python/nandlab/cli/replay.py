@@ -55,7 +55,7 @@ def replay(
     from functools import partial
 
     from nandlab import engine
-    from nandlab.byte_sizes import natural_number, parse_bytes
+    from nandlab.byte_sizes import natural_number
     from nandlab.cli.settings import parse_settings
     from nandlab.cli.standard_input import shown_dash
     from nandlab.outputs import keep
@@ -71,7 +71,7 @@ def replay(
         "part": part,
         "settings": parse_settings(sets),
         "blocks": blocks,
-        "logical_bytes": parse_bytes(logical_size, "--logical-size") if logical_size else None,
+        "logical_bytes": None if logical_size is None else _size(logical_size),
         "address": address,
         "passes": passes,
         **(trace_options or TraceOptions()).for_engine(),
@@ -81,6 +81,12 @@ def replay(
         keep(out, partial(_write, answer))
     _print(answer, output_format)
     return 0
+
+
+def _size(text: str) -> int:
+    from nandlab.byte_sizes import natural_number, parse_bytes
+
+    return natural_number("--logical-size", parse_bytes(text, "--logical-size"), bits=64)
 
 
 def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
