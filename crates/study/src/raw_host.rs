@@ -2,7 +2,7 @@
 
 use crate::StudyError;
 use crate::flash_history::{FRESH, FlashPlan, FlashState, key_of};
-use crate::ftl_device::find_part_or_file;
+use crate::ftl_device::{check_geometry, find_part_or_file};
 use crate::study_file::Study;
 use board::Board;
 use mount::{KernelProfile, Kind, find_kind};
@@ -90,6 +90,7 @@ impl RawHost {
         };
         let mut part = find_part_or_file(&study.part_beside(part))?;
         part.geometry.blocks = study.blocks.unwrap_or(part.geometry.blocks);
+        check_geometry(&part.geometry).or_else(|reason| wrong("blocks", reason))?;
         let layout = layout_of(&part)?;
         Ok(Self { kind, profile, kernels, board, part, layout })
     }

@@ -58,7 +58,7 @@ def replay(
     from functools import partial
 
     from nandlab import engine
-    from nandlab.byte_sizes import natural_number, parse_bytes
+    from nandlab.byte_sizes import natural_number
     from nandlab.cli.settings import parse_settings
     from nandlab.cli.standard_input import shown_dash
     from nandlab.outputs import keep
@@ -74,7 +74,7 @@ def replay(
         "part": part,
         "settings": parse_settings(sets),
         "blocks": blocks,
-        "logical_bytes": parse_bytes(logical_size, "--logical-size") if logical_size else None,
+        "logical_bytes": None if logical_size is None else _size(logical_size),
         "address": address,
         "passes": passes,
         "fill": fill,
@@ -103,6 +103,12 @@ def _advice(metrics: list[dict[str, Any]], *, fill: bool) -> list[str]:
     if fill or not found.get("unwritten_read_pages"):
         return []
     return ["--fill writes the whole device before the trace; --passes 2 replays the trace before"]
+
+
+def _size(text: str) -> int:
+    from nandlab.byte_sizes import natural_number, parse_bytes
+
+    return natural_number("--logical-size", parse_bytes(text, "--logical-size"), bits=64)
 
 
 def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
