@@ -101,13 +101,18 @@ fn wait<T>(receiver: &Receiver<Done<T>>) -> PyResult<Carried<T>> {
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                stopped_by = Python::attach(|python| python.check_signals()).err();
+                stopped_by = Python::attach(look_for_signals).err();
                 if stopped_by.is_some() {
                     cancellation::request();
                 }
             }
         }
     }
+}
+
+/// Runs the handlers of signals that came; the exception of one that raises.
+fn look_for_signals(python: Python<'_>) -> PyResult<()> {
+    python.check_signals()
 }
 
 /// Calls the progress function; an exception of it asks the work to stop, and then the answer is false.
