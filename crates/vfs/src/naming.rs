@@ -238,12 +238,9 @@ impl<F: FileSystem + 'static> Vfs<F> {
         if replaced.is_some_and(|replaced| from_walk.leads_through(replaced)) {
             return Err(Errno::Enotempty);
         }
-        // Two names of one inode are left alone, as Linux does (`vfs_rename`), also for a library: YAFFS2's
-        // takes one away, and goes on with a link that it has freed if it was the one to be moved. But it
-        // writes its headers for a file that is renamed to its own name.
-        let is_same_name = (from_directory, from_name) == (to_directory, to_name);
-        let is_written = self.file_system().is_library() && is_same_name && !is_directory;
-        if replaced == Some(inode) && !is_written {
+        // Linux leaves two names of one inode alone (`vfs_rename`). A library has no such rule for files:
+        // YAFFS2's takes one of the names away, and writes its headers even if both are the same.
+        if replaced == Some(inode) && (is_directory || !self.file_system().is_library()) {
             return Ok(());
         }
         if let Some(replaced) = replaced {
