@@ -157,7 +157,7 @@ impl Crash {
     /// # Errors
     /// [`CrashError`].
     pub fn new(chip: &Chip, setup: &Setup, commands: &[Command]) -> Result<Self, CrashError> {
-        let Reference { before, mut journal, history, refused_lines } =
+        let Reference { before, request, mut journal, history, refused_lines } =
             reference(chip, setup, commands)?;
         if journal.is_empty() {
             return Err(CrashError::NoOperation);
@@ -172,7 +172,8 @@ impl Crash {
                 oob.fill(0xff);
             }
         }
-        let (setup, history) = (setup.clone(), Arc::new(history));
+        // After a cut it is mounted as the script mounts it.
+        let (setup, history) = (Setup { request, ..setup.clone() }, Arc::new(history));
         Ok(Self { setup, journal, history, before, refused_lines })
     }
 

@@ -58,7 +58,10 @@ pub struct History {
 
 impl History {
     /// A history that begins with `tree`, which is on the medium.
-    pub(crate) fn new(guarantee: &'static Guarantee, tree: Tree) -> Self {
+    ///
+    /// Of each call a watcher tells first what it changes ([`History::file_dirtied`]), then the tree it
+    /// leads to ([`History::push`]), then that it returned.
+    pub fn new(guarantee: &'static Guarantee, tree: Tree) -> Self {
         let first =
             State { tree: Arc::new(tree), begun_at: 0, written: None, line: 0, hazard: None };
         let marks = vec![Mark { returned_at: 0, state: 0, dirty: Arc::default() }];
@@ -85,13 +88,13 @@ impl History {
     }
 
     /// A call that began at `begun_at` leads to this tree.
-    pub(crate) fn push(&mut self, begun_at: u64, tree: Tree, written: Option<InodeNumber>) {
+    pub fn push(&mut self, begun_at: u64, tree: Tree, written: Option<InodeNumber>) {
         let line = self.line;
         self.states.push(State { tree: Arc::new(tree), begun_at, written, line, hazard: None });
     }
 
     /// A call that began at `begun_at` may leave this tree behind if it is cut.
-    pub(crate) fn push_hazard(&mut self, begun_at: u64, tree: Tree, hazard: &'static Hazard) {
+    pub fn push_hazard(&mut self, begun_at: u64, tree: Tree, hazard: &'static Hazard) {
         self.push(begun_at, tree, None);
         self.states.last_mut().expect("just pushed").hazard = Some(hazard);
     }
@@ -101,7 +104,7 @@ impl History {
     }
 
     /// The newest state is due to records of a name, which concern these inodes.
-    pub(crate) fn names_changed(&mut self, inodes: &[InodeNumber]) {
+    pub fn names_changed(&mut self, inodes: &[InodeNumber]) {
         if self.guarantee.durable == Durable::EachAtSync {
             for inode in inodes {
                 self.inode_changed(*inode);
@@ -111,14 +114,14 @@ impl History {
 
     /// The newest state, or the one before a call that is about to be noted, is due to bytes or
     /// attributes of this inode.
-    pub(crate) fn file_changed(&mut self, inode: InodeNumber) {
+    pub fn file_changed(&mut self, inode: InodeNumber) {
         if self.guarantee.durable != Durable::EachAtSync {
             self.inode_changed(inode);
         }
     }
 
     /// A call is about to be noted that changes a file in memory only.
-    pub(crate) fn file_dirtied(&mut self, inode: InodeNumber) {
+    pub fn file_dirtied(&mut self, inode: InodeNumber) {
         if self.guarantee.durable != Durable::AtSync {
             let newest = self.newest_index();
             self.dirty.entry(inode).or_insert(newest);
@@ -126,14 +129,14 @@ impl History {
     }
 
     /// A call returned.
-    pub(crate) fn returned(&mut self, now: u64) {
+    pub fn returned(&mut self, now: u64) {
         if self.guarantee.durable == Durable::AtReturn {
             self.mark(now, self.newest_index());
         }
     }
 
     /// A call returned that writes all of a file that was in memory only.
-    pub(crate) fn flushed(&mut self, now: u64, inode: InodeNumber) {
+    pub fn flushed(&mut self, now: u64, inode: InodeNumber) {
         if self.guarantee.durable == Durable::AtReturn {
             self.dirty.remove(&inode);
             self.returned(now);
@@ -141,7 +144,7 @@ impl History {
     }
 
     /// `fsync` of an inode returned.
-    pub(crate) fn fsynced(&mut self, now: u64, inode: InodeNumber) {
+    pub fn fsynced(&mut self, now: u64, inode: InodeNumber) {
         match self.guarantee.durable {
             Durable::AtReturn => self.flushed(now, inode),
             Durable::AtSync | Durable::EachAtSync => {
@@ -155,7 +158,7 @@ impl History {
     }
 
     /// `sync` or an unmount returned.
-    pub(crate) fn synced(&mut self, now: u64) {
+    pub fn synced(&mut self, now: u64) {
         self.dirty.clear();
         self.mark(now, self.newest_index());
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Judgement {
+pub enum Judgement {
     /// A state of the history.
     State,
     /// A state of the history but for a file that was being written.
@@ -22,16 +22,24 @@ pub(crate) enum Judgement {
 
 /// Why a tree is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mismatch {
+pub struct Mismatch {
     /// It was safe, and not touched since.
-    pub(crate) was_safe: bool,
-    pub(crate) path: Vec<u8>,
-    pub(crate) expected: String,
-    pub(crate) found: String,
+    pub was_safe: bool,
+    /// Path from the root.
+    pub path: Vec<u8>,
+    /// What the guarantee allows there, as [`Row::describe`] says it.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
 }
 
-/// Judges a tree by what may be found.
-pub(crate) fn judge(
+/// Judges a tree by what may be found after a cut.
+///
+/// `window` is [`History::window`] of the operation that was torn, and `torn` what is left of that.
+///
+/// # Errors
+/// The path that says best what the guarantee does not allow; one that was safe comes first.
+pub fn judge(
     history: &History,
     window: &Window,
     torn: Torn,
@@ -123,9 +131,9 @@ fn judge_as_found(
 /// Each name by itself: it is there as in one of the states, or not there as in one of them.
 fn by_itself(states: &[State], found: &Tree) -> Result<Judgement, Mismatch> {
     let mut judgement = Judgement::PartOfWrite;
+    let mut wrong = None;
     let paths = states.iter().flat_map(|state| state.tree.rows.keys());
     let paths: BTreeSet<&Vec<u8>> = paths.chain(found.rows.keys()).collect();
-    let describe = |row: Option<&Arc<Row>>| row.map_or("nothing".into(), |row| row.describe());
     for path in paths {
         let rows = || states.iter().map(|state| state.tree.rows.get(path));
         let is_allowed = match found.rows.get(path) {
@@ -139,15 +147,19 @@ fn by_itself(states: &[State], found: &Tree) -> Result<Judgement, Mismatch> {
         };
         if !is_allowed {
             let (old, new) = (rows().next().flatten(), rows().next_back().flatten());
-            return Err(Mismatch {
+            let mismatch = Mismatch {
                 was_safe: rows().all(|row| row.is_some_and(|row| row.is_same(old.unwrap_or(row)))),
                 path: path.clone(),
-                expected: format!("{} or {}", describe(old), describe(new)),
-                found: describe(found.rows.get(path)),
-            });
+                expected: describe_either(old, new),
+                found: describe_beside(new, found.rows.get(path)),
+            };
+            if mismatch.was_safe {
+                return Err(mismatch);
+            }
+            wrong = wrong.or(Some(mismatch));
         }
     }
-    Ok(judgement)
+    wrong.map_or(Ok(judgement), Err)
 }
 
 /// True if a path names one inode in one state and another in the next: both may be missing.
@@ -321,7 +333,6 @@ fn is_mixture(versions: &[&Row], found: &Row) -> bool {
 /// The path that says best what is wrong: one that was safe and is not as it was, else the first
 /// that is in none of the states.
 fn explain(states: &[State], dirty: &Dirty, found: &Tree) -> Mismatch {
-    let describe = |row: Option<&Arc<Row>>| row.map_or("nothing".into(), |row| row.describe());
     let safe = &states[0].tree;
     let is_untouched = |path: &[u8], row: &Arc<Row>| {
         let untouched = |state: &State| {
@@ -339,14 +350,13 @@ fn explain(states: &[State], dirty: &Dirty, found: &Tree) -> Mismatch {
             && is_untouched(path, row)
             && (there.is_none() || !dirty.contains_key(&row.inode))
         {
-            let mut seen = describe(there);
-            if let Some(there) = there
-                && there.facts == row.facts
-            {
-                seen = describe_bytes(row, there);
-            }
-            let (path, expected) = (path.clone(), row.describe());
-            return Mismatch { was_safe: true, path, expected, found: seen };
+            let found = describe_beside(Some(row), there);
+            return Mismatch {
+                was_safe: true,
+                path: path.clone(),
+                expected: row.describe(),
+                found,
+            };
         }
     }
     let is_known = |path: &[u8], row: Option<&Arc<Row>>| {
@@ -364,15 +374,30 @@ fn explain(states: &[State], dirty: &Dirty, found: &Tree) -> Mismatch {
         Some((path, _)) => path.clone(),
         None => found.first_difference(newest).unwrap_or_default(),
     };
-    let expected = match (safe.rows.get(&path), newest.rows.get(&path)) {
-        (old, new) if describe(old) == describe(new) => describe(new),
-        (old, new) => format!("{} or {}", describe(old), describe(new)),
-    };
-    let seen = match (newest.rows.get(&path), found.rows.get(&path)) {
+    let newest = newest.rows.get(&path);
+    let expected = describe_either(safe.rows.get(&path), newest);
+    let found = describe_beside(newest, found.rows.get(&path));
+    Mismatch { was_safe: false, path, expected, found }
+}
+
+fn describe(row: Option<&Arc<Row>>) -> String {
+    row.map_or("nothing".into(), |row| row.describe())
+}
+
+/// What a path may show, where both differ in what a line tells.
+fn describe_either(old: Option<&Arc<Row>>, new: Option<&Arc<Row>>) -> String {
+    match (describe(old), describe(new)) {
+        (old, new) if old == new => new,
+        (old, new) => format!("{old} or {new}"),
+    }
+}
+
+/// What was found; where a line tells the same of what was expected, the bytes that differ.
+fn describe_beside(known: Option<&Arc<Row>>, found: Option<&Arc<Row>>) -> String {
+    match (known, found) {
         (Some(known), Some(row)) if known.facts == row.facts => describe_bytes(known, row),
         (_, row) => describe(row),
-    };
-    Mismatch { was_safe: false, path, expected, found: seen }
+    }
 }
 
 fn describe_bytes(known: &Row, found: &Row) -> String {

@@ -9,22 +9,27 @@
 //! mount. A cut within a read leaves the medium as the next operation with nothing of it written
 //! does, so cut points are programs and erases.
 
+mod book;
 mod cuts;
 mod guarantee;
 mod history;
 mod judge;
 mod judge_names;
+mod mount_lines;
 mod recorder;
 mod recover;
 mod reference;
 mod tree;
 
+pub use book::Book;
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use guarantee::{
     Durable, ExpectedFinding, GUARANTEES, Guarantee, Hazard, LOST_GROWTH, Order, TORN_MODELS,
     TornModel, find_guarantee, find_torn_model, guarantees_in_markdown,
 };
 pub use history::{Dirty, History, State, Window};
+pub use judge::{Judgement, Mismatch, judge};
+pub use recorder::Recorder;
 pub use recover::ViolationKind;
 pub use reference::{CrashError, Sabotage, Setup};
 pub use tree::{Facts, Row, Tree};

@@ -1,150 +1,55 @@
 //! A file system that is watched: every call that changes something is done on a model too, and the
 //! states that a cut may leave are noted.
 
+use crate::book::Book;
 use crate::guarantee::{DOUBLED_NAME, Durable, RENAME_OVER_LINKED};
-use crate::history::History;
 use crate::tree::{Row, Tree};
-use mount::AnyFileSystem;
-use mtd::Mtd;
 use posix::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
-    InodeNumber, Memory, NewInode, PAGE_BYTES, SpaceUse, Time,
+    InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
 };
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use vfs::MemoryFileSystem;
-
-/// The model of a file system, its numbers of inodes, and the history.
-pub(crate) struct Book {
-    model: MemoryFileSystem,
-    /// Inodes of the model by those of the file system.
-    numbers: RefCell<BTreeMap<InodeNumber, InodeNumber>>,
-    /// Bytes of the model's files that did not change since they were last looked at.
-    contents: RefCell<BTreeMap<InodeNumber, Arc<Vec<u8>>>>,
-    pub(crate) history: RefCell<History>,
-}
-
-/// Who makes the model; times are not compared.
-const NOBODY: Caller = Caller { pid: 0, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
-
-impl Book {
-    /// A book that begins with what a file system shows.
-    ///
-    /// # Errors
-    /// Those of the model: none for a tree that a file system shows.
-    pub(crate) async fn new(
-        guarantee: &'static crate::guarantee::Guarantee,
-        tree: &Tree,
-    ) -> Result<Self, Errno> {
-        let model = MemoryFileSystem::new(&NOBODY);
-        let mut numbers = BTreeMap::new();
-        for (path, row) in &tree.rows {
-            let number = adopt(&model, &numbers, path, row, tree).await?;
-            numbers.insert(row.inode, number);
-        }
-        let mut contents = BTreeMap::new();
-        let first = Tree::read_known(&model, &mut contents).await.map_err(|(_, error)| error)?;
-        Ok(Self {
-            model,
-            numbers: numbers.into(),
-            contents: contents.into(),
-            history: History::new(guarantee, first).into(),
-        })
-    }
-
-    /// The model's number; of an inode that it does not know, one that does not exist.
-    fn number(&self, inode: InodeNumber) -> InodeNumber {
-        self.numbers.borrow().get(&inode).copied().unwrap_or(InodeNumber::MAX)
-    }
-
-    /// The tree of the model now.
-    async fn tree(&self) -> Result<Tree, Errno> {
-        let mut contents = self.contents.take();
-        let read = Tree::read_known(&self.model, &mut contents).await;
-        self.contents.replace(contents);
-        let mut tree = read.map_err(|(_, error)| error)?;
-        tree.share(&self.history.borrow().newest().tree);
-        Ok(tree)
-    }
-
-    /// Notes the state after a call that began at `begun_at`.
-    async fn note(&self, begun_at: u64, written: Option<InodeNumber>) -> Result<(), Errno> {
-        if let Some(inode) = written {
-            self.contents.borrow_mut().remove(&inode);
-        }
-        let tree = self.tree().await?;
-        self.history.borrow_mut().push(begun_at, tree, written);
-        Ok(())
-    }
-
-    fn newest(&self) -> Tree {
-        (*self.history.borrow().newest().tree).clone()
-    }
-}
-
-/// Makes a name of a tree in the model; the inode's number there.
-async fn adopt(
-    model: &MemoryFileSystem,
-    numbers: &BTreeMap<InodeNumber, InodeNumber>,
-    path: &[u8],
-    row: &Row,
-    tree: &Tree,
-) -> Result<InodeNumber, Errno> {
-    let facts = &row.facts;
-    let number = if path.is_empty() {
-        model.root()
-    } else {
-        let cut = path.iter().rposition(|byte| *byte == b'/');
-        let (parent, name) = cut.map_or((&path[..0], path), |cut| (&path[..cut], &path[cut + 1..]));
-        let directory = numbers[&tree.rows[parent].inode];
-        if let Some(number) = numbers.get(&row.inode) {
-            model.link(&NOBODY, *number, directory, name).await?;
-            return Ok(*number);
-        }
-        let new = match facts.kind {
-            FileType::Regular => NewInode::Regular(facts.permissions),
-            FileType::Directory => NewInode::Directory(facts.permissions),
-            FileType::Symlink => NewInode::Symlink(&facts.target),
-            kind => NewInode::Special(kind.mode_bits() | facts.permissions, facts.device),
-        };
-        model.make(&NOBODY, directory, name, new).await?
-    };
-    let (uid, gid) = (Some(facts.owner.0), Some(facts.owner.1));
-    let permissions = Some(facts.permissions);
-    model.change(&NOBODY, number, &Changes { uid, gid, permissions, ..Changes::default() }).await?;
-    for (page, bytes) in row.content.chunks(PAGE_BYTES).enumerate() {
-        let mut whole = [0; PAGE_BYTES];
-        whole[..bytes.len()].copy_from_slice(bytes);
-        model.write_page(&NOBODY, number, page as u64, &whole, 0..bytes.len()).await?;
-    }
-    for (name, value) in &facts.extended {
-        model.set_extended_attribute(&NOBODY, number, name, Some(value)).await?;
-    }
-    Ok(number)
-}
 
 /// A watched file system.
 ///
 /// Calls are noted as they return; what one that the cut interrupts would have led to is noted
 /// when the run without a cut gets there, so a run is watched once for all cuts.
-pub(crate) struct Recorder {
-    pub(crate) real: Rc<AnyFileSystem>,
-    pub(crate) mtd: Rc<Mtd>,
-    pub(crate) book: Rc<Book>,
-    /// Profile of the file system.
-    pub(crate) profile: &'static str,
-    /// A test of the checker: `fsync` and `sync` are noted, but not carried out.
-    pub(crate) forgets_syncs: bool,
+pub struct Recorder<F> {
+    real: Rc<F>,
+    now: Box<dyn Fn() -> u64>,
+    book: Rc<Book>,
+    profile: &'static str,
+    forgets_syncs: bool,
     /// Pages that the layer above has changed and not handed over yet.
-    pub(crate) unwritten: RefCell<BTreeSet<(InodeNumber, u64)>>,
+    unwritten: RefCell<BTreeSet<(InodeNumber, u64)>>,
 }
 
-impl Recorder {
+impl<F: FileSystem> Recorder<F> {
+    /// Watches a file system whose tree is that of the book.
+    ///
+    /// `now` tells how many operations have changed the medium; `profile` names the kernel or library
+    /// whose habits the file system has.
+    pub fn new(
+        real: Rc<F>,
+        now: impl Fn() -> u64 + 'static,
+        book: Rc<Book>,
+        profile: &'static str,
+    ) -> Self {
+        let (now, unwritten) = (Box::new(now), RefCell::default());
+        Self { real, now, book, profile, forgets_syncs: false, unwritten }
+    }
+
+    /// A test of the checker: `fsync` and `sync` are noted, but not carried out.
+    pub(crate) fn forgetting_syncs(self, forgets_syncs: bool) -> Self {
+        Self { forgets_syncs, ..self }
+    }
+
     fn now(&self) -> u64 {
-        self.mtd.with_chip(|chip| chip.journaled())
+        (self.now)()
     }
 
     fn returned(&self) {
@@ -206,6 +111,31 @@ impl Recorder {
         }
     }
 
+    /// Bytes of a page were handed over, in a call that began at `begun_at`.
+    async fn note_page(
+        &self,
+        caller: &Caller,
+        begun_at: u64,
+        inode: InodeNumber,
+        page: u64,
+        bytes: &[u8; PAGE_BYTES],
+        part: Range<usize>,
+    ) -> Result<(), Errno> {
+        let number = self.book.number(inode);
+        self.book.history.borrow_mut().file_dirtied(number);
+        let start = page * PAGE_BYTES as u64 + part.start as u64;
+        if self.book.model.attributes(number).await?.size_bytes < start {
+            // The gap comes first.
+            let changes = Changes { size_bytes: Some(start), ..Changes::default() };
+            self.book.model.change(caller, number, &changes).await?;
+            self.book.note(begun_at, Some(number)).await?;
+        }
+        self.book.model.write_page(caller, number, page, bytes, part).await?;
+        self.book.note(begun_at, Some(number)).await?;
+        self.book.history.borrow_mut().file_changed(number);
+        Ok(())
+    }
+
     /// What a rename shows between its steps.
     fn note_half_a_rename(&self, begun_at: u64, from: &[u8], to: &[u8]) {
         let old = self.book.newest();
@@ -259,7 +189,10 @@ fn set_links(tree: &mut Tree, inode: InodeNumber, links: u32) {
     }
 }
 
-impl FileSystem for Recorder {
+// A method with a default that is not forwarded would answer for the real file system, in silence: calls
+// under `-o sync` were once noted as if it were not there.
+#[deny(clippy::missing_trait_methods, reason = "a wrapper answers as what it wraps")]
+impl<F: FileSystem> FileSystem for Recorder<F> {
     fn root(&self) -> InodeNumber {
         self.real.root()
     }
@@ -402,18 +335,34 @@ impl FileSystem for Recorder {
         let begun_at = self.now();
         self.unwritten.borrow_mut().remove(&(inode, page));
         self.real.write_page(caller, inode, page, bytes, part.clone()).await?;
-        let number = self.book.number(inode);
-        self.book.history.borrow_mut().file_dirtied(number);
-        let start = page * PAGE_BYTES as u64 + part.start as u64;
-        if self.book.model.attributes(number).await?.size_bytes < start {
-            // The gap comes first.
-            let changes = Changes { size_bytes: Some(start), ..Changes::default() };
-            self.book.model.change(caller, number, &changes).await?;
-            self.book.note(begun_at, Some(number)).await?;
+        self.note_page(caller, begun_at, inode, page, bytes, part).await
+    }
+
+    async fn read_pages(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        into: &mut [[u8; PAGE_BYTES]],
+    ) -> Result<(), Errno> {
+        self.real.read_pages(inode, first, into).await
+    }
+
+    async fn write_pages(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        run: PageRun<'_>,
+    ) -> Result<(), Errno> {
+        let begun_at = self.now();
+        let pages = run.first..run.first + run.pages.len() as u64;
+        self.unwritten.borrow_mut().retain(|(of, page)| *of != inode || !pages.contains(page));
+        self.real.write_pages(caller, inode, run).await?;
+        // The pages may reach the medium one by one: each is a state of its own.
+        let starts = (0..run.bytes).step_by(PAGE_BYTES);
+        for ((page, bytes), start) in pages.zip(run.pages).zip(starts) {
+            let part = 0..(run.bytes - start).min(PAGE_BYTES);
+            self.note_page(caller, begun_at, inode, page, bytes, part).await?;
         }
-        self.book.model.write_page(caller, number, page, bytes, part).await?;
-        self.book.note(begun_at, Some(number)).await?;
-        self.book.history.borrow_mut().file_changed(number);
         Ok(())
     }
 
@@ -432,6 +381,14 @@ impl FileSystem for Recorder {
         into: &mut [u8],
     ) -> Result<usize, Errno> {
         self.real.read_bytes(inode, offset, into).await
+    }
+
+    fn pages_at_once(&self) -> u64 {
+        self.real.pages_at_once()
+    }
+
+    fn is_synchronous(&self) -> bool {
+        self.real.is_synchronous()
     }
 
     fn writes_back(&self) -> bool {

@@ -1,15 +1,16 @@
 //! The run without a cut: what is written to the medium, and the states it stands for.
 
+use crate::book::Book;
 use crate::guarantee::{Guarantee, find_guarantee};
 use crate::history::History;
-use crate::recorder::{Book, Recorder};
+use crate::mount_lines::MountWay;
+use crate::recorder::Recorder;
 use crate::tree::Tree;
-use mount::{Driver, Kind, Machine, MountError, MountRequest, run};
+use mount::{AnyFileSystem, Driver, Kind, Machine, MountError, MountRequest, run};
 use mtd::OobLayout;
 use nand::{Chip, RawOperation};
 use posix::Errno;
 use script::{Command, Harness, Runner, Step};
-use std::cell::RefCell;
 use std::rc::Rc;
 use thiserror::Error;
 use vfs::{Vfs, escape_path};
@@ -19,7 +20,7 @@ use vfs::{Vfs, escape_path};
 pub struct Setup {
     /// File system.
     pub kind: &'static str,
-    /// How it is mounted.
+    /// How it is mounted; a mount line of the script adds its options.
     pub request: MountRequest,
     /// Spare area; the driver is that of a tool: nothing takes time.
     pub layout: &'static OobLayout,
@@ -95,6 +96,8 @@ pub enum CrashError {
 pub(crate) struct Reference {
     /// The chip before it.
     pub(crate) before: Chip,
+    /// How the script mounts, which is how it is mounted after a cut.
+    pub(crate) request: MountRequest,
     /// What changed the medium.
     pub(crate) journal: Vec<RawOperation>,
     /// The states.
@@ -103,21 +106,26 @@ pub(crate) struct Reference {
     pub(crate) refused_lines: u64,
 }
 
+/// A file system that is watched, and the process that works on it.
+type Watched = (Rc<Vfs<Recorder<AnyFileSystem>>>, Runner<Recorder<AnyFileSystem>>);
+
 /// A session under way: what lines work on.
 struct Session {
     machine: Machine,
     kind: &'static Kind,
-    request: MountRequest,
+    way: MountWay,
     forgets_syncs: bool,
     epoch_seconds: i64,
     book: Option<Rc<Book>>,
-    mounted: Option<(Rc<Vfs<Recorder>>, Runner<Recorder>)>,
+    mounted: Option<Watched>,
     refused_lines: u64,
 }
 
 impl Session {
     async fn mount(&mut self, guarantee: &'static Guarantee) -> Result<(), CrashError> {
-        let mounted = self.machine.mount(self.kind, &self.request).await?;
+        let request = &self.way.request;
+        let mounted = self.machine.mount(self.kind, request).await;
+        let mounted = mounted.map_err(|error| self.way.refused(error))?;
         let book = if let Some(book) = &self.book {
             book.clone()
         } else {
@@ -130,14 +138,11 @@ impl Session {
             Rc::new(book.map_err(|error| read((Vec::new(), error)))?)
         };
         self.book = Some(book.clone());
-        let recorder = Recorder {
-            real: mounted.file_system.clone(),
-            mtd: self.machine.mtd.clone(),
-            book,
-            forgets_syncs: self.forgets_syncs,
-            profile: self.kind.profile(self.request.profile.as_deref())?,
-            unwritten: RefCell::default(),
-        };
+        let profile = self.kind.profile(request.profile.as_deref())?;
+        let mtd = self.machine.mtd.clone();
+        let now = move || mtd.with_chip(|chip| chip.journaled());
+        let recorder = Recorder::new(mounted.file_system.clone(), now, book, profile)
+            .forgetting_syncs(self.forgets_syncs);
         let (Machine { sim, cpus, board, .. }, recorder) = (&self.machine, Rc::new(recorder));
         let vfs = if mounted.file_system.has_page_cache() {
             Vfs::cached(sim, cpus, board, recorder)
@@ -176,12 +181,8 @@ impl Session {
             | Harness::End
             | Harness::DropCaches
             | Harness::Settle { .. } => Ok(()),
-            Harness::Mount { file_system, .. } if file_system != self.kind.name => {
-                let asked = self.kind.name;
-                Err(failed(format!("the script mounts {file_system}, and --fs is {asked}")))
-            }
             Harness::Mount { .. } | Harness::MountGiven { .. } if self.mounted.is_some() => {
-                // The first mount of a script is the one that was made before its first line.
+                // The first mount of a script is the one that was made before its first line, in its way.
                 Ok(())
             }
             Harness::Mount { .. } | Harness::MountGiven { .. } => {
@@ -194,25 +195,40 @@ impl Session {
                 };
                 vfs.unmount().await.map_err(|error| failed(format!("umount: {error}")))
             }
-            _ => Err(failed(
-                "a script whose power is cut at every operation mounts once and keeps its chip: \
-                 leave `powercut`, `snap`, `save`, `load` and `cmd` out"
-                    .into(),
-            )),
+            _ => unreachable!("refused before the run"),
         }
     }
 }
 
 /// A chip whose file system was mounted once, which makes it if there is none.
-fn made(chip: &Chip, setup: &Setup, kind: &'static Kind) -> Result<Chip, CrashError> {
-    let request = setup.request.clone();
+fn made(
+    chip: &Chip,
+    setup: &Setup,
+    kind: &'static Kind,
+    way: &MountWay,
+) -> Result<Chip, CrashError> {
+    let request = way.request.clone();
     let outcome =
         run(chip.clone(), &Driver::of_tool(setup.layout), setup.seed, async move |machine| {
+            make_volume(&machine, &request).await?;
             let mounted = machine.mount(kind, &request).await?;
             mounted.unmount().await.map_err(|errno| MountError::Call { kind: kind.name, errno })
         });
-    outcome.value.expect("the power of this run is not cut")?;
+    let done: Result<(), MountError> = outcome.value.expect("the power of this run is not cut");
+    done.map_err(|error| way.refused(error))?;
     Ok(outcome.chip)
+}
+
+/// Makes the volume that a mount line names, where the device has none: such a script has no line that
+/// would (`cmd ubimkvol`).
+async fn make_volume(machine: &Machine, request: &MountRequest) -> Result<(), MountError> {
+    let Some(name) = &request.ubi.volume else { return Ok(()) };
+    let ubi = machine.attach_ubi(request).await?;
+    if ubi.volumes().is_empty() {
+        machine.make_ubi_volume(name).await?;
+    }
+    machine.detach_ubi();
+    Ok(())
 }
 
 /// Runs a script to its end.
@@ -225,9 +241,12 @@ pub(crate) fn reference(
     kind.profile(setup.request.profile.as_deref())?;
     let no_guarantee = CrashError::NoGuarantee { kind: kind.name };
     let guarantee = find_guarantee(setup.kind).ok_or(no_guarantee)?;
-    let (given, commands) = (setup.clone(), commands.to_vec());
+    let way = MountWay::of(commands, kind, &setup.request, chip.geometry().blocks)?;
+    let request = way.request.clone();
+    let (sabotage, commands) = (setup.sabotage, commands.to_vec());
     let driver = Driver::of_tool(setup.layout);
-    let chip = if guarantee.is_made_in_steps { made(chip, setup, kind)? } else { chip.clone() };
+    let chip =
+        if guarantee.is_made_in_steps { made(chip, setup, kind, &way)? } else { chip.clone() };
     let mut journaled = chip.clone();
     journaled.start_journal();
     let epoch_seconds = driver.epoch_seconds;
@@ -235,8 +254,8 @@ pub(crate) fn reference(
         let mut session = Session {
             machine,
             kind,
-            request: given.request,
-            forgets_syncs: given.sabotage == Sabotage::ForgetSyncs,
+            way,
+            forgets_syncs: sabotage == Sabotage::ForgetSyncs,
             epoch_seconds,
             book: None,
             mounted: None,
@@ -253,5 +272,5 @@ pub(crate) fn reference(
     let (history, refused_lines) = outcome.value.expect("the power of this run is not cut")?;
     let mut chip_after = outcome.chip;
     let journal = chip_after.take_journal();
-    Ok(Reference { before: chip, journal, history, refused_lines })
+    Ok(Reference { before: chip, request, journal, history, refused_lines })
 }

@@ -169,3 +169,108 @@ fn the_phases_of_a_life_add_up_and_the_limit_of_requests_is_q_to_g() {
         lives.0.iter().map(Life::q2g_ns).collect::<Vec<_>>()
     );
 }
+
+/// Requests that a plug makes of bios, one after the other.
+fn plugged_requests(bios: &'static [Bio]) -> usize {
+    let mut simulation = Simulation::new(1);
+    let sim = simulation.handle();
+    let (queue, lives) = queue(&sim, Plugging::Task, false, 128);
+    let requests = sim.spawn(async move {
+        let plug = Plug::new();
+        for bio in bios {
+            drop(queue.submit(*bio, Some(&plug)).await);
+        }
+        let requests = plug.len();
+        assert_eq!(plug.is_empty(), requests == 0);
+        queue.unplug(&plug);
+        assert!(plug.is_empty(), "nothing is left");
+        requests
+    });
+    simulation.run();
+    assert_eq!(lives.borrow().0.len(), bios.len(), "every bio completes");
+    requests.try_take().expect("it came to its end")
+}
+
+/// A write of so many sectors.
+const fn sized(sector: u64, sectors: u32, sync: bool) -> Bio {
+    Bio {
+        pid: 1,
+        direction: Direction::Write,
+        sync,
+        noidle: false,
+        class: Class::BestEffort,
+        level: 4,
+        sector,
+        sectors,
+    }
+}
+
+const fn read(sector: u64) -> Bio {
+    Bio { direction: Direction::Read, ..sized(sector, 8, true) }
+}
+
+#[test]
+fn a_plug_merges_what_is_alike_and_touches_within_the_limit() {
+    let cases: [(&str, &[Bio], usize); 10] = [
+        ("behind", &[sized(0, 8, false), sized(8, 8, false)], 1),
+        ("before", &[sized(8, 8, false), sized(0, 8, false)], 1),
+        ("before, then behind", &[sized(8, 8, false), sized(0, 8, false), sized(16, 8, false)], 1),
+        ("a gap", &[sized(0, 8, false), sized(9, 8, false)], 2),
+        ("on top", &[sized(0, 8, false), sized(7, 8, false)], 2),
+        ("synchronous behind asynchronous", &[sized(0, 8, false), sized(8, 8, true)], 2),
+        ("asynchronous before synchronous", &[sized(8, 8, true), sized(0, 8, false)], 2),
+        ("a read behind a synchronous write", &[sized(0, 8, true), read(8)], 2),
+        ("up to the limit", &[sized(0, 512, false), sized(512, 512, false)], 1),
+        ("beyond the limit", &[sized(0, 512, false), sized(512, 513, false)], 2),
+    ];
+    for (name, bios, requests) in cases {
+        assert_eq!(plugged_requests(bios), requests, "{name}");
+    }
+}
+
+#[test]
+fn a_plug_tries_its_newest_request_first() {
+    // Both could take the bio between them: the newer one does, so that one behind the older is new.
+    let bios: &[Bio] = &[
+        sized(0, 8, false),
+        sized(16, 8, false),
+        sized(8, 8, false),
+        sized(24, 1000, false),
+        sized(1024, 8, false),
+    ];
+    // [8, 24) and 1000 more are 1016; with eight more they would be 1024 and still fit. Had the bio gone to
+    // the older request, the newer one would be shorter, and nothing would tell.
+    assert_eq!(plugged_requests(bios), 2);
+    let full: &[Bio] = &[
+        sized(0, 8, false),
+        sized(16, 8, false),
+        sized(8, 8, false),
+        sized(24, 1008, false),
+        sized(1032, 8, false),
+    ];
+    assert_eq!(plugged_requests(full), 3, "the newer request is full");
+}
+
+/// A plug at its limit goes before the request that does not fit, and keeps sixteen.
+#[test]
+fn a_plug_holds_sixteen_requests() {
+    let mut simulation = Simulation::new(1);
+    let sim = simulation.handle();
+    let (queue, lives) = queue(&sim, Plugging::Task, false, 128);
+    sim.clone().spawn(async move {
+        let plug = Plug::new();
+        for number in 0..16_u64 {
+            drop(queue.submit(write(number * 100, false), Some(&plug)).await);
+            assert_eq!(plug.len() as u64, number + 1);
+        }
+        assert_eq!(queue.elevator().waiting(), 0, "the scheduler has seen none");
+        // One that can be merged makes no request, and so the list does not go.
+        drop(queue.submit(write(8, false), Some(&plug)).await);
+        assert_eq!(plug.len(), 16);
+        drop(queue.submit(write(9000, false), Some(&plug)).await);
+        assert_eq!(plug.len(), 1);
+        queue.unplug(&plug);
+    });
+    simulation.run();
+    assert_eq!(lives.borrow().0.len(), 18);
+}

@@ -2,5 +2,9 @@
 
 mod document;
 mod exhaustive;
+mod history;
+mod judge;
 mod model;
+mod mount_lines;
 mod support;
+mod wrappers;

@@ -9,3 +9,4 @@ mod full;
 mod power_cuts;
 mod random_work;
 mod support;
+mod upper_bits;

@@ -2,6 +2,7 @@
 
 mod backing;
 mod direct;
+mod flusher;
 mod reading;
 mod support;
 mod write_back;

@@ -6,6 +6,7 @@ mod conformance;
 mod faults;
 mod golden;
 mod power_storm;
+mod prepared_media;
 mod support;
 mod wear;
 mod write_amplification;
@@ -16,6 +17,7 @@ fn main() {
         ("faults", faults::trials()),
         ("golden", golden::trials()),
         ("power_storm", power_storm::trials()),
+        ("prepared_media", prepared_media::trials()),
         ("wear", wear::trials()),
         ("write_amplification", write_amplification::trials()),
     ];

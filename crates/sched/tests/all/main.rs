@@ -2,3 +2,4 @@
 
 mod deadline_bound;
 mod dispatch_list;
+mod merging;

@@ -1,0 +1,141 @@
+//! How a script mounts: options of its mount lines are honoured at every mount, those after a cut
+//! included, or the script is refused before anything runs.
+
+use crate::reference::CrashError;
+use mount::{Kind, MountError, MountRequest};
+use script::{Command, Harness, Order, Step};
+
+/// The one way in which a script mounts.
+#[derive(Clone, Debug)]
+pub(crate) struct MountWay {
+    /// What every mount is asked for.
+    pub(crate) request: MountRequest,
+    /// The line that says so; none if the script has no mount line.
+    line: Option<usize>,
+}
+
+impl MountWay {
+    /// The way of a script, whose order makes sense on a chip of so many blocks.
+    ///
+    /// # Errors
+    /// [`CrashError::Line`]: a line that mounts otherwise than the first mount line, or that cannot be
+    /// carried out where it stands.
+    pub(crate) fn of(
+        commands: &[Command],
+        kind: &'static Kind,
+        base: &MountRequest,
+        blocks: u32,
+    ) -> Result<Self, CrashError> {
+        let mut way = Self { request: base.clone(), line: None };
+        let mut order = Order::new(Some(kind.name));
+        let given = Step::Harness(Harness::MountGiven { blocks: None });
+        if !begins_unmounted(commands) {
+            // Such a script finds a mounted file system.
+            order.step(&given).expect("the first mount of a chip");
+        }
+        for command in commands {
+            let line = command.line;
+            let failed = |reason| CrashError::Line { line, reason };
+            way.check(command, kind, base, blocks).map_err(failed)?;
+            // The device is attached and has its volume before the first line, which the order of a
+            // script of `nandlab script` would ask lines for.
+            let step = if is_mount(command) { &given } else { &command.step };
+            order.step(step).map_err(failed)?;
+        }
+        Ok(way)
+    }
+
+    fn check(
+        &mut self,
+        command: &Command,
+        kind: &'static Kind,
+        base: &MountRequest,
+        blocks: u32,
+    ) -> Result<(), String> {
+        let Step::Harness(line) = &command.step else { return Ok(()) };
+        let mut request = base.clone();
+        match line {
+            Harness::Mount { file_system, .. } if file_system != kind.name => {
+                return Err(format!(
+                    "the script mounts {file_system}, and --fs is {}: give --fs {file_system}, or write \
+                     `mount -`",
+                    kind.name
+                ));
+            }
+            Harness::Mount { source, options, .. } => {
+                check_options(options)?;
+                request.options.extend_from_slice(options);
+                request.ubi.volume = source.strip_prefix("ubi0:").map(str::to_owned);
+            }
+            Harness::MountGiven { blocks: Some(wanted) } if *wanted != blocks => {
+                return Err(format!(
+                    "the script wants {wanted} blocks, but the chip has {blocks}: give --blocks {wanted}"
+                ));
+            }
+            Harness::MountGiven { .. } => {}
+            Harness::Log(_)
+            | Harness::Workload(_)
+            | Harness::Phase(_)
+            | Harness::End
+            | Harness::DropCaches
+            | Harness::Settle { .. }
+            | Harness::Unmount => return Ok(()),
+            _ => {
+                return Err(
+                    "a script whose power is cut at every operation keeps its chip, which is attached \
+                     before the first line: leave `powercut`, `snap`, `save`, `load` and `cmd` out"
+                        .into(),
+                );
+            }
+        }
+        self.mounts_so(command.line, request)
+    }
+
+    /// A mount line: the first one tells the way, and the others must keep to it.
+    fn mounts_so(&mut self, line: usize, request: MountRequest) -> Result<(), String> {
+        let Some(first) = self.line else {
+            *self = Self { request, line: Some(line) };
+            return Ok(());
+        };
+        let same = |request: &MountRequest| (request.options.clone(), request.ubi.volume.clone());
+        if same(&request) == same(&self.request) {
+            return Ok(());
+        }
+        Err(format!(
+            "the script mounts otherwise here than in line {first}, and the mount after a cut is made in \
+             one way: give both lines the same volume and options"
+        ))
+    }
+
+    /// A mount was refused: the line that asked for it is to blame, if one did.
+    pub(crate) fn refused(&self, error: MountError) -> CrashError {
+        match self.line {
+            Some(line) => CrashError::Line { line, reason: error.to_string() },
+            None => error.into(),
+        }
+    }
+}
+
+fn is_mount(command: &Command) -> bool {
+    matches!(command.step, Step::Harness(Harness::Mount { .. } | Harness::MountGiven { .. }))
+}
+
+/// True if a mount line comes before all calls and before `umount`.
+fn begins_unmounted(commands: &[Command]) -> bool {
+    let mut needing_or_mounting = commands.iter().filter(|command| match &command.step {
+        Step::Harness(Harness::Unmount) => true,
+        Step::Harness(_) => is_mount(command),
+        _ => true,
+    });
+    needing_or_mounting.next().is_some_and(is_mount)
+}
+
+fn check_options(options: &[String]) -> Result<(), String> {
+    if options.iter().any(String::is_empty) {
+        return Err("an option is empty: divide options by one comma, or write `-`".into());
+    }
+    if options.iter().any(|option| option == "ro") {
+        return Err("a mount with `ro` changes nothing that could be cut: leave `ro` out".into());
+    }
+    Ok(())
+}

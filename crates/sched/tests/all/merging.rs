@@ -1,0 +1,134 @@
+//! What merging leaves of requests: where they start, how long they are, how old, and within what limits.
+
+use sched::{
+    Bio, Class, Direction, Elevator, ElevatorOptions, MergeSide, RequestId, find_scheduler,
+};
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+/// Schedulers that know the neighbours of a request, so that two that touch are joined.
+const SORTING: [&str; 3] = ["deadline-2.6.32", "deadline-3.4", "anticipatory"];
+
+fn elevator(scheduler: &str, max_sectors: u32) -> Elevator {
+    let entry = find_scheduler(scheduler).expect("a scheduler");
+    let settings = entry.settings(&BTreeMap::new()).expect("defaults fit");
+    Elevator::new(entry, &settings, ElevatorOptions { max_sectors, ..ElevatorOptions::default() })
+}
+
+fn write(sector: u64, sectors: u32) -> Bio {
+    Bio {
+        pid: 1,
+        direction: Direction::Write,
+        sync: false,
+        noidle: false,
+        class: Class::default(),
+        level: 4,
+        sector,
+        sectors,
+    }
+}
+
+/// Start, length and time of making of a request.
+fn shape(elevator: &Elevator, id: RequestId) -> (u64, u32, u64) {
+    let request = &elevator.queue().requests[id];
+    (request.bio.sector, request.bio.sectors, request.start_jiffies)
+}
+
+#[test]
+fn a_bio_before_a_request_moves_its_start() {
+    for scheduler in ["noop", "deadline-2.6.32", "deadline-3.4", "anticipatory"] {
+        let mut elevator = elevator(scheduler, 1024);
+        let id = elevator.insert(7 * MS, write(100, 8));
+        let merged = elevator.try_merge(9 * MS, &write(92, 8)).expect(scheduler);
+        assert_eq!((merged.survivor, merged.side, merged.absorbed), (id, MergeSide::Front, None));
+        assert_eq!(shape(&elevator, id), (92, 16, 7), "{scheduler}");
+        // Both ends are where the next bios look for them.
+        let merged = elevator.try_merge(9 * MS, &write(90, 2)).expect(scheduler);
+        assert_eq!((merged.survivor, merged.side), (id, MergeSide::Front), "{scheduler}");
+        let merged = elevator.try_merge(9 * MS, &write(108, 1)).expect(scheduler);
+        assert_eq!((merged.survivor, merged.side), (id, MergeSide::Back), "{scheduler}");
+        assert_eq!(shape(&elevator, id), (90, 19, 7), "{scheduler}");
+        assert_eq!(elevator.next(10 * MS), Some(id), "{scheduler}");
+        assert_eq!(elevator.complete(11 * MS, id).bio.sector, 90);
+    }
+}
+
+/// A bio closes the gap between two requests: one is left, which begins where the first did and is as
+/// old as the older of both.
+#[test]
+fn a_joined_request_starts_at_the_first_and_is_as_old_as_the_older() {
+    for scheduler in SORTING {
+        // The request merged last, at which a bio is tried first, is the one inserted first.
+        for (first_sector, side) in [(100, MergeSide::Front), (84, MergeSide::Back)] {
+            let other_sector = 184 - first_sector;
+            let mut elevator = elevator(scheduler, 1024);
+            let first = elevator.insert(5 * MS, write(first_sector, 8));
+            let second = elevator.insert(8 * MS, write(other_sector, 8));
+            let (lower, upper) =
+                if first_sector < other_sector { (first, second) } else { (second, first) };
+            let merged = elevator.try_merge(9 * MS, &write(92, 8)).expect(scheduler);
+            assert_eq!((merged.survivor, merged.side), (lower, side), "{scheduler}");
+            assert_eq!(merged.absorbed, Some(upper), "{scheduler}");
+            assert_eq!(shape(&elevator, lower), (84, 24, 5), "{scheduler}");
+            assert_eq!(elevator.waiting(), 1, "{scheduler}");
+            // Its end is where the next bio looks for it.
+            let merged = elevator.try_merge(9 * MS, &write(108, 4)).expect(scheduler);
+            assert_eq!((merged.survivor, merged.side), (lower, MergeSide::Back), "{scheduler}");
+            assert_eq!(shape(&elevator, lower), (84, 28, 5), "{scheduler}");
+        }
+    }
+}
+
+#[test]
+fn a_request_grows_to_the_limit_and_not_beyond() {
+    for scheduler in SORTING {
+        let mut elevator = elevator(scheduler, 24);
+        let id = elevator.insert(0, write(100, 8));
+        assert!(elevator.try_merge(0, &write(108, 17)).is_none(), "{scheduler}: 25 sectors");
+        assert!(elevator.try_merge(0, &write(83, 17)).is_none(), "{scheduler}: 25 sectors");
+        assert!(elevator.try_merge(0, &write(108, 16)).is_some(), "{scheduler}: 24 sectors");
+        assert!(elevator.try_merge(0, &write(124, 1)).is_none(), "{scheduler}: it is full");
+        // Neighbours that would be too large together stay two.
+        let next = elevator.insert(0, write(132, 8));
+        let merged = elevator.try_merge(0, &write(140, 8)).expect(scheduler);
+        assert_eq!((merged.survivor, merged.absorbed), (next, None), "{scheduler}");
+        let merged = elevator.try_merge(0, &write(124, 8)).map(|merged| merged.absorbed);
+        assert_eq!(merged, Some(None), "{scheduler}");
+        assert_eq!(shape(&elevator, next), (124, 24, 0), "{scheduler}");
+        assert_eq!(shape(&elevator, id), (100, 24, 0), "{scheduler}");
+    }
+}
+
+#[test]
+fn only_what_touches_in_the_same_direction_is_merged() {
+    for scheduler in ["noop", "deadline-3.4"] {
+        let mut elevator = elevator(scheduler, 1024);
+        elevator.insert(0, write(100, 8));
+        let read = Bio { direction: Direction::Read, sync: true, ..write(108, 8) };
+        assert!(elevator.try_merge(0, &read).is_none(), "{scheduler}: a read");
+        assert!(elevator.merge_behind(0, &read).is_none(), "{scheduler}: a read");
+        for sector in [109, 107, 91, 93] {
+            assert!(elevator.try_merge(0, &write(sector, 8)).is_none(), "{scheduler}: {sector}");
+        }
+        // A read beside a write that touches it is not joined with it, either.
+        elevator.insert(0, read);
+        let merged = elevator.try_merge(0, &Bio { sector: 116, ..read }).expect(scheduler);
+        assert_eq!(merged.absorbed, None, "{scheduler}");
+    }
+}
+
+/// What a plug hands over is appended to a request that it touches from behind, up to the limit.
+#[test]
+fn a_plug_s_request_is_appended_within_the_limit() {
+    for scheduler in ["noop", "deadline-3.4"] {
+        let mut elevator = elevator(scheduler, 24);
+        let id = elevator.insert(3 * MS, write(100, 8));
+        assert_eq!(elevator.merge_behind(4 * MS, &write(92, 8)), None, "{scheduler}: before it");
+        assert_eq!(elevator.merge_behind(4 * MS, &write(109, 8)), None, "{scheduler}: a gap");
+        assert_eq!(elevator.merge_behind(4 * MS, &write(108, 17)), None, "{scheduler}: too much");
+        assert_eq!(elevator.merge_behind(4 * MS, &write(108, 8)), Some(id), "{scheduler}");
+        assert_eq!(elevator.merge_behind(4 * MS, &write(116, 8)), Some(id), "{scheduler}");
+        assert_eq!(elevator.merge_behind(4 * MS, &write(124, 1)), None, "{scheduler}: it is full");
+        assert_eq!(shape(&elevator, id), (100, 24, 3), "{scheduler}");
+    }
+}
