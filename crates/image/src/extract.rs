@@ -130,6 +130,7 @@ impl<F: FileSystem> Extraction<F> {
             let what = match found {
                 TreeDamage::SecondName => "the directory has another name already".into(),
                 TreeDamage::LongPath => "the path is too long".into(),
+                TreeDamage::BadName => "no file can have this name".into(),
                 TreeDamage::Attributes(errno) | TreeDamage::Names(errno) => errno.to_string(),
             };
             damage.push((escape_path(path), what));

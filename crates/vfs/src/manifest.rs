@@ -89,6 +89,7 @@ impl Manifest {
                 TreeDamage::Names(errno) => format!("the directory cannot be read: {errno}"),
                 TreeDamage::SecondName => "the directory has another name already".into(),
                 TreeDamage::LongPath => "the path is too long".into(),
+                TreeDamage::BadName => "no file can have this name".into(),
             };
             damage.push(Damage { path: shown_path(path), errno: found.errno(), what });
         })

@@ -63,6 +63,8 @@ pub enum TreeDamage {
     SecondName,
     /// A path longer than any call takes.
     LongPath,
+    /// A name that no call can make: empty, of dots that stand for directories, or with a slash or a NUL.
+    BadName,
 }
 
 impl TreeDamage {
@@ -70,7 +72,7 @@ impl TreeDamage {
     pub const fn errno(self) -> Errno {
         match self {
             Self::Attributes(errno) | Self::Names(errno) => errno,
-            Self::SecondName | Self::LongPath => Errno::Eio,
+            Self::SecondName | Self::LongPath | Self::BadName => Errno::Eio,
         }
     }
 }
@@ -108,6 +110,8 @@ pub async fn walk_damaged<F: FileSystem>(
             }
         };
         for entry in entries {
+            // Whoever made such a path from it would leave the directory, or the tree.
+            let is_bad = !is_name(&entry.name);
             let mut below = path.clone();
             if !below.is_empty() {
                 below.push(b'/');
@@ -117,11 +121,21 @@ pub async fn walk_damaged<F: FileSystem>(
                 report(&below[..PATH_BYTES_MAX], TreeDamage::LongPath);
                 continue;
             }
+            if is_bad {
+                report(&below, TreeDamage::BadName);
+                continue;
+            }
             nodes.push(FoundNode { path: below, inode: entry.inode, attributes: None });
         }
     }
     nodes.sort_by(|a, b| a.path.cmp(&b.path));
     nodes
+}
+
+/// Whether a name is one that an entry of a directory may have. A kernel refuses to show slashes and empty
+/// names (`verify_dirent_name` of `fs/readdir.c`), and no call makes the others.
+pub fn is_name(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
 }
 
 /// Hands the bytes of a file to `see`, in pieces.
