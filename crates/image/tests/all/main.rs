@@ -11,3 +11,4 @@ mod samples;
 mod support;
 mod trees;
 mod ubi;
+mod ubifs_damage;
