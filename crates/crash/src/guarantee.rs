@@ -83,6 +83,8 @@ pub struct Guarantee {
     /// It is made by its first mount, in steps; one that was cut short there has to be made again. Cuts
     /// begin when it is made.
     pub is_made_in_steps: bool,
+    /// A new extended attribute is on the medium when the call returns, with all names before it.
+    pub new_attribute_is_synced: bool,
     /// Profiles that make a file empty before they take its last name away.
     pub empties_before_unlink: &'static [&'static str],
     /// In words: what is safe, and when.
@@ -108,6 +110,7 @@ pub const GUARANTEES: &[Guarantee] = &[
         order_of_torn_page: Order::EachByItself,
         renames_in_two_steps: true,
         is_made_in_steps: false,
+        new_attribute_is_synced: false,
         empties_before_unlink: &[],
         safe: "all that was done to a file before its fsync, with all that came before that; everything at \
                sync and umount",
@@ -137,9 +140,12 @@ pub const GUARANTEES: &[Guarantee] = &[
         order_of_torn_page: Order::NamesInOrder,
         renames_in_two_steps: false,
         is_made_in_steps: true,
+        // The inode of a new attribute has `S_SYNC` (`create_xattr` of `fs/ubifs/xattr.c`), so that
+        // `ubifs_jnl_update` writes the buffer of the head that all names go through.
+        new_attribute_is_synced: true,
         empties_before_unlink: &[],
         safe: "a file's bytes and attributes at its fsync, with its names and all names that were changed \
-               before them; everything at sync and umount",
+               before them; all names when a new extended attribute is made; everything at sync and umount",
         new_file: "safe with its name",
         beyond: "names, links and extended attributes as after one of the calls since, none left out; of each \
                  file by itself mode, owner, size and each block of 4096 bytes old or new: bytes that were not \
@@ -162,6 +168,7 @@ pub const GUARANTEES: &[Guarantee] = &[
         order_of_torn_page: Order::CallsWithChunks,
         renames_in_two_steps: false,
         is_made_in_steps: false,
+        new_attribute_is_synced: false,
         empties_before_unlink: &["yaffs-direct"],
         safe: "every call that has returned; bytes that were written, and zeros by which truncate made a \
                file longer, at close, fsync, sync and umount",

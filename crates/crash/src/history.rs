@@ -157,6 +157,13 @@ impl History {
         }
     }
 
+    /// A call returned that made a new extended attribute: some file systems have written all names then.
+    pub(crate) fn attribute_made(&mut self, now: u64) {
+        if self.guarantee.new_attribute_is_synced {
+            self.mark(now, self.newest_index());
+        }
+    }
+
     /// `sync` or an unmount returned.
     pub fn synced(&mut self, now: u64) {
         self.dirty.clear();

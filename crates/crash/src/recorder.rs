@@ -395,6 +395,10 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         self.real.writes_back()
     }
 
+    fn writes_page_of_cut(&self) -> bool {
+        self.real.writes_page_of_cut()
+    }
+
     async fn begin_write(
         &self,
         caller: &Caller,
@@ -454,9 +458,13 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         let begun_at = self.now();
         self.real.set_extended_attribute(caller, inode, name, value).await?;
         let number = self.book.number(inode);
+        let was_there = self.book.model.extended_attribute(number, name).await.is_ok();
         self.book.model.set_extended_attribute(caller, number, name, value).await?;
         self.book.note(begun_at, None).await?;
         self.named(&[number]);
+        if !was_there && value.is_some() {
+            self.book.history.borrow_mut().attribute_made(self.now());
+        }
         Ok(())
     }
 

@@ -127,8 +127,12 @@ impl Walk<'_> {
                     _ => "the CRC of the volume identifier header is wrong",
                 };
                 self.counts.corrupted += u32::from(holds_data);
-                let is_unsure = self.is_page_unsure(read, header_offset) || read.is_half_erased();
-                self.report.say(is_unsure, self.place(block, header_offset), what);
+                // A kernel takes a bad header before blank data for one that a cut tore, and erases the
+                // block (`check_corruption` of `drivers/mtd/ubi/attach.c`).
+                let is_harmless = !holds_data
+                    || self.is_page_unsure(read, header_offset)
+                    || read.is_half_erased();
+                self.report.say(is_harmless, self.place(block, header_offset), what);
             }
         }
     }

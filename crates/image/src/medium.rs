@@ -4,6 +4,10 @@ use crate::Image;
 use mtd::{Ecc, OobLayout};
 use nand::Chip;
 
+/// Bytes of data under one code of the Hamming ECC of Linux, and bytes of the code.
+const STEP_BYTES: usize = 256;
+const CODE_BYTES: usize = 3;
+
 /// What the ECC says of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
@@ -111,14 +115,27 @@ impl<'i> Medium<'i> {
 fn judge(layout: &OobLayout, data: &mut [u8], spare: &[u8]) -> PageState {
     let is_blank = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xff);
     let is_empty = is_blank(data);
-    let has_code = layout.ecc_places.iter().any(|place| !is_blank(&spare[place.clone()]));
     let (corrected, lost) = layout.correct(data, spare);
     match (is_empty, lost, corrected) {
         (true, 0, 0) => PageState::Blank,
         (false, 0, 0) => PageState::Sound,
         (_, 0, bits) => PageState::Corrected(bits),
         (true, ..) => PageState::TornErase,
-        (false, ..) if layout.ecc == Ecc::Hamming && !has_code => PageState::TornProgram,
+        (false, ..)
+            if layout.ecc == Ecc::Hamming && has_no_code_where_lost(layout, data, spare) =>
+        {
+            PageState::TornProgram
+        }
         (false, steps, _) => PageState::Lost(steps),
     }
+}
+
+/// Whether all steps that are lost have no code at all: what a program that was cut short leaves. UBI
+/// programs its two headers into parts of one page, so the other steps may be whole, with their codes.
+fn has_no_code_where_lost(layout: &OobLayout, data: &[u8], spare: &[u8]) -> bool {
+    data.chunks(STEP_BYTES).enumerate().all(|(number, step)| {
+        let (_, lost) = layout.check_step(step, number, spare);
+        let mut code = layout.codes().skip(number * CODE_BYTES).take(CODE_BYTES);
+        lost == 0 || code.all(|place| spare[place] == 0xff)
+    })
 }

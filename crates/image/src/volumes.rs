@@ -4,7 +4,7 @@ use crate::{Image, ImageError};
 use mount::{Driver, Machine, MountError, MountRequest, Mounted};
 use sim::Sim;
 use std::rc::Rc;
-use ubi::{Ubi, VolumeInfo, VolumeKind};
+use ubi::{Ubi, Volume, VolumeInfo, VolumeKind};
 use ubifs::{MemoryVolume, NewFileSystem, SuperblockInfo, VolumeShape};
 
 /// First bytes of a node of UBIFS.
@@ -21,7 +21,7 @@ pub(crate) enum Holding {
     Ubifs,
     /// Nothing was ever written.
     Nothing,
-    /// What begins with no node of UBIFS.
+    /// Data in which no eraseblock begins with a node of UBIFS.
     Other,
 }
 
@@ -166,12 +166,26 @@ async fn look_into(ubi: &Rc<Ubi>, volume: &mut VolumeInfo) -> Holding {
     if volume.mapped_lebs == 0 {
         return Holding::Nothing;
     }
-    let mut magic = [0; 4];
     match open {
-        Ok(open) if open.read(0, 0, &mut magic, false).await.is_ok() && magic != NODE_MAGIC => {
-            Holding::Other
-        }
+        Ok(open) if !holds_nodes(&open).await => Holding::Other,
         // What cannot be opened is told by the mount.
         _ => Holding::Ubifs,
     }
+}
+
+/// Whether an eraseblock of a volume begins with a node of UBIFS. The superblock alone does not decide: of
+/// a file system that lost it nobody may say that it is none.
+async fn holds_nodes(volume: &Volume) -> bool {
+    let mut magic = [0; 4];
+    if volume.read(0, 0, &mut magic, false).await.is_err() || magic == NODE_MAGIC {
+        return true;
+    }
+    let mut start = vec![0; (volume.leb_bytes() as usize).min(ubifs::MAX_NODE_BYTES)];
+    for leb in (0..volume.leb_count()).filter(|leb| volume.is_mapped(*leb)) {
+        let read = volume.read(leb, 0, &mut start, false).await;
+        if read.is_ok() && ubifs::is_whole_node(&start) {
+            return true;
+        }
+    }
+    false
 }

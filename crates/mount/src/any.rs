@@ -261,6 +261,10 @@ impl FileSystem for AnyFileSystem {
         self.any().writes_back()
     }
 
+    fn writes_page_of_cut(&self) -> bool {
+        self.any().writes_page_of_cut()
+    }
+
     fn is_synchronous(&self) -> bool {
         self.any().is_synchronous()
     }

@@ -118,7 +118,8 @@ impl OobLayout {
         self.free_places.iter().cloned().flatten()
     }
 
-    fn codes(&self) -> impl Iterator<Item = usize> {
+    /// Places of the bytes of the codes, three for each step of 256 bytes of data.
+    pub fn codes(&self) -> impl Iterator<Item = usize> {
         self.ecc_places.iter().cloned().flatten()
     }
 

@@ -73,6 +73,17 @@ pub trait CachedPages {
         let _ = pages;
         Box::pin(async {})
     }
+
+    /// Writes one page of a file now if it is dirty, and waits; for [`FileSystem::writes_page_of_cut`].
+    fn write_page(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+    ) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        let _ = (caller, inode, page);
+        Box::pin(async {})
+    }
 }
 
 /// Pages of a file that follow each other, to be written back together.
@@ -265,6 +276,12 @@ pub trait FileSystem {
     /// new end if it is dirty. Pages behind a new end, and those of an inode that was forgotten
     /// without names, are not written any more. A page may not be changed while it is written.
     fn writes_back(&self) -> bool {
+        false
+    }
+
+    /// Before a change of size, the file system itself asks for the page with the new end
+    /// ([`CachedPages::write_page`]), when it has set space aside and knows how short the page will be.
+    fn writes_page_of_cut(&self) -> bool {
         false
     }
 

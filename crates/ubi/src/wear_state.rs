@@ -294,6 +294,32 @@ mod tests {
         assert_ne!(to, taken);
     }
 
+    /// A used block, and free ones, by their erase counters; which of them a move would begin with.
+    fn move_between(used: &[u64], free: &[u64]) -> Option<(u32, u32, bool)> {
+        let mut wear = WearState::new((used.len() + free.len()) as u32, 10);
+        for (counter, peb) in used.iter().chain(free).zip(0..) {
+            wear.set_counter(peb, *counter);
+            if (peb as usize) < used.len() { wear.add_used(peb) } else { wear.add_free(peb) }
+        }
+        let is_scheduled = wear.schedule_move();
+        let begun = wear.begin_move();
+        assert_eq!(is_scheduled, begun.is_some(), "what is scheduled is done");
+        begun
+    }
+
+    /// `ensure_wear_leveling` moves data when the difference has reached the threshold, not only behind it.
+    #[test]
+    fn data_moves_from_the_threshold_on() {
+        assert_eq!(move_between(&[5], &[14]), None, "one below the threshold of ten");
+        assert_eq!(move_between(&[5], &[15]), Some((0, 1, false)), "at the threshold");
+        assert_eq!(move_between(&[5], &[16]), Some((0, 1, false)));
+        // The least worn of the used ones gives its data.
+        assert_eq!(move_between(&[7, 5, 6], &[15]), Some((1, 3, false)));
+        // The target is the most worn free one less than twice the threshold above the least worn.
+        assert_eq!(move_between(&[0], &[4, 23, 24, 25]), Some((0, 2, false)));
+        assert_eq!(move_between(&[0], &[4, 24]), None, "the other one is too worn for it");
+    }
+
     #[test]
     fn blocks_are_taken_in_the_order_of_linux() {
         for (name, peb_count, record) in RECORDS {

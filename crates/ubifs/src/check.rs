@@ -6,11 +6,14 @@
 
 use crate::engine::Engine;
 use crate::keys::{Key, kind as key_kind};
+use crate::lpt::TableEntry;
+use crate::lpt_format::LptPlace;
 use crate::mount::{ROOT, Ubifs};
 use crate::names::entry_size;
 use crate::nodes::{
     BLOCK_BYTES, DataNode, EntryNode, INODE_BYTES, InodeNode, Place, aligned, kind, u16_at,
 };
+use crate::records::entry_type;
 use crate::scan::Scan;
 use crate::tnc::ZnodeId;
 use crate::xattr::value_size;
@@ -142,7 +145,54 @@ impl Engine {
         if counted != sums {
             complaints.push(format!("sums: {sums:?}, counted {counted:?}"));
         }
+        complaints.extend(self.check_table());
         Ok(complaints)
+    }
+
+    /// Free and dirty space of each eraseblock of the tree of LEB properties itself, as its table has
+    /// them (`dbg_chk_lpt_ltab` of `fs/ubifs/lpt_commit.c`). All of the tree is in memory.
+    fn check_table(&self) -> Vec<String> {
+        let lpt = self.lpt.borrow();
+        let (shape, first) = (&self.layout.lpt, self.layout.lpt_first);
+        let mut in_use = vec![0_u64; lpt.table.len()];
+        let mut count = |place: Option<LptPlace>, bytes: u32| {
+            let at = place.and_then(|place| place.leb.checked_sub(first));
+            if let Some(sum) = at.and_then(|at| in_use.get_mut(at as usize)) {
+                *sum += u64::from(bytes);
+            }
+        };
+        // What is dirty in memory is out of use where it stands on the medium.
+        for (number, pnode) in (0..).zip(&lpt.pnodes) {
+            if pnode.is_some_and(|pnode| !pnode.is_dirty) {
+                count(lpt.pnode_place(number), shape.pnode_bytes);
+            }
+        }
+        for (level, nnodes) in lpt.levels.iter().enumerate() {
+            for (number, nnode) in (0..).zip(nnodes) {
+                if nnode.is_some_and(|nnode| !nnode.is_dirty) {
+                    count(lpt.nnode_place(level, number), shape.nnode_bytes);
+                }
+            }
+        }
+        if !lpt.is_table_dirty {
+            count(Some(lpt.table_place), shape.table_bytes);
+        }
+        if shape.is_big && !lpt.is_saved_dirty {
+            count(Some(lpt.saved_place), shape.saved_bytes);
+        }
+        let whole = u64::from(self.layout.leb_bytes);
+        let lebs = (first..).zip(lpt.table.iter().zip(in_use));
+        let wrong = lebs.filter(|(_, (entry, in_use))| {
+            in_use + u64::from(entry.free) + u64::from(entry.dirty) != whole
+        });
+        let shown = wrong.map(|(leb, (entry, in_use))| {
+            let TableEntry { free, dirty, .. } = entry;
+            format!(
+                "LEB {leb}: {in_use} bytes in use, the table of LEB properties says {free} free and \
+                 {dirty} dirty"
+            )
+        });
+        shown.collect()
     }
 
     /// Whether an eraseblock is written exactly to where its free space begins.
@@ -167,13 +217,12 @@ impl Engine {
     /// Bytes of the nodes of the index in an eraseblock that are in use.
     async fn index_bytes_in(&self, leb: u32) -> Result<u64, Errno> {
         let bytes = self.read_leb(leb, 0).await?;
-        let scan = Scan::of(&bytes, 0, self.layout.min_io as usize).map_err(|damage| {
-            self.find(format!("LEB {leb}:{}: damaged index", damage.offset));
-            Errno::Eio
-        })?;
+        // A commit that was cut leaves a torn end behind the nodes in use. A node in use that is damaged
+        // is not counted, and the sum is wrong.
+        let nodes = Scan::leading(&bytes);
         let _held = self.tnc_lock.lock().await;
         let mut in_use = 0;
-        for found in scan.nodes.iter().filter(|found| found.header.kind == kind::INDEX) {
+        for found in nodes.iter().filter(|found| found.header.kind == kind::INDEX) {
             let node = &bytes[found.offset as usize..];
             let (key, level) = (Key::parse(&node[40..]), u16_at(node, 26));
             let known = self.find_znode(key, level, (leb, found.offset)).await?;
@@ -207,6 +256,8 @@ impl Engine {
             }
         }
         for (key, entry) in entries {
+            let mode = inodes.get(&entry.inode).and_then(|child| child.node.as_ref());
+            complaints.extend(self.check_entry(key, &entry, mode.map(|node| node.mode)));
             let child = inodes.entry(entry.inode).or_default();
             child.names += 1;
             let mode = child.node.as_ref().map_or(0, |node| node.mode);
@@ -227,6 +278,38 @@ impl Engine {
             complaints.extend(self.check_inode(number, &inode));
         }
         Ok(complaints)
+    }
+
+    /// Whether a name can be, and stands where the hash of it says: it could not be looked up otherwise.
+    fn check_entry(&self, key: Key, entry: &EntryNode, mode: Option<u32>) -> Vec<String> {
+        let is_attribute = key.kind() == key_kind::ATTRIBUTE;
+        let owner = u64::from(key.inode);
+        let shown = entry.name.escape_ascii();
+        let mut complaints = Vec::new();
+        let mut complain = |what: &str| {
+            complaints.push(format!("inode {owner}: name `{shown}`: {what}"));
+        };
+        let is_possible = !entry.name.is_empty()
+            && !entry.name.contains(&0)
+            && (is_attribute
+                || !matches!(&entry.name[..], b"." | b"..") && !entry.name.contains(&b'/'));
+        if !is_possible {
+            complain("no file can have it");
+        }
+        let own_key = if is_attribute {
+            Key::attribute(owner, &entry.name)
+        } else {
+            Key::entry(owner, &entry.name)
+        };
+        // A superblock with another hash than R5 is not mounted.
+        if key != own_key {
+            complain("its hash is not that of its key");
+        }
+        let kind = mode.and_then(FileType::from_mode);
+        if kind.is_some() && entry.file_type != entry_type(kind) {
+            complain("it names another kind of file than its inode is");
+        }
+        complaints
     }
 
     fn check_inode(&self, number: u64, counted: &Counted) -> Vec<String> {

@@ -57,8 +57,8 @@ impl FileSystem for Ubifs {
             links: node.links,
             uid: node.uid,
             gid: node.gid,
-            // The node counts the bytes of a device number, which nobody is shown.
-            size_bytes: if kind.is_device() { 0 } else { node.size },
+            // Of a device that is the length of its number, which `ubifs_getattr` shows like any other size.
+            size_bytes: node.size,
             accessed: time(node.accessed),
             modified: time(node.modified),
             changed: time(node.changed),
@@ -133,6 +133,10 @@ impl FileSystem for Ubifs {
     }
 
     fn writes_back(&self) -> bool {
+        true
+    }
+
+    fn writes_page_of_cut(&self) -> bool {
         true
     }
 

@@ -152,9 +152,9 @@ impl Engine {
         bytes: &[u8; PAGE_BYTES],
     ) -> Result<(), Errno> {
         self.must_be_writable()?;
-        let (size, synced) = {
+        let (size, synced, cut_to) = {
             let data = inode.data.borrow();
-            (data.node.size, data.synced_size)
+            (data.node.size, data.synced_size, data.cut_to)
         };
         let start = page * PAGE_BYTES as u64;
         if start >= size {
@@ -164,6 +164,12 @@ impl Engine {
             return Ok(());
         }
         let valid = (size - start).min(PAGE_BYTES as u64) as usize;
+        let within = cut_to.and_then(|cut| cut.checked_sub(start));
+        if let Some(within) = within.filter(|within| (1..valid as u64).contains(within)) {
+            // The page that will be the last goes as short as it will be, and the inode follows in the
+            // group of the cut (`do_writepage` out of `do_truncation`).
+            return self.write_valid(inode, page, &bytes[..within as usize]).await;
+        }
         // Data must not lie behind the end of the file that the medium knows.
         let is_behind = if valid == PAGE_BYTES {
             page >= synced >> PAGE_BYTES.trailing_zeros()
@@ -173,7 +179,12 @@ impl Engine {
         if is_behind {
             self.write_inode_back(inode).await?;
         }
-        self.log_data(inode, block_of(page)?, &bytes[..valid]).await?;
+        self.write_valid(inode, page, &bytes[..valid]).await
+    }
+
+    /// Writes the bytes of a page that lie within the file; what was set aside for it is free again.
+    async fn write_valid(&self, inode: &Rc<Inode>, page: u64, valid: &[u8]) -> Result<(), Errno> {
+        self.log_data(inode, block_of(page)?, valid).await?;
         let budget = {
             let mut data = inode.data.borrow_mut();
             data.holes.remove(&page);
@@ -238,6 +249,21 @@ impl Engine {
         Ok(())
     }
 
+    /// The dirty page with the new end of a file goes to the medium before the cut, which would find
+    /// old data in the index otherwise (`do_truncation`).
+    async fn write_page_of_cut(&self, caller: &Caller, inode: &Rc<Inode>, size: u64) {
+        let page = size / PAGE_BYTES as u64;
+        let is_dirty = inode.data.borrow().pages.contains_key(&page);
+        let cached = self.cached_pages.borrow().clone().and_then(|cached| cached.upgrade());
+        let Some(cached) = cached.filter(|_| is_dirty && !size.is_multiple_of(PAGE_BYTES as u64))
+        else {
+            return;
+        };
+        inode.data.borrow_mut().cut_to = Some(size);
+        cached.write_page(caller, inode.number, page).await;
+        inode.data.borrow_mut().cut_to = None;
+    }
+
     /// (`do_truncation`)
     async fn cut(
         &self,
@@ -257,6 +283,7 @@ impl Engine {
             Err(Errno::Enospc) if size == 0 => crate::space::Budget::default(),
             budget => budget?,
         };
+        self.write_page_of_cut(caller, inode, size).await;
         let held = inode.lock.lock().await;
         let (old_size, released) = {
             let mut data = inode.data.borrow_mut();

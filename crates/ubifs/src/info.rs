@@ -122,6 +122,11 @@ pub fn read_superblock(bytes: &[u8]) -> Result<SuperblockInfo, String> {
     Ok(Superblock::parse(bytes).info())
 }
 
+/// Whether bytes begin with a whole node of any kind.
+pub fn is_whole_node(bytes: &[u8]) -> bool {
+    Header::check(bytes).is_ok()
+}
+
 /// Asks the first writable mount for a space fix-up (`mkfs.ubifs -F`): for images that are flashed by
 /// tools that program blank pages.
 ///

@@ -38,6 +38,8 @@ pub(crate) struct InodeData {
     pub(crate) holes: BTreeSet<u64>,
     /// How it was read of late.
     pub(crate) row: ReadRow,
+    /// The size to which the file is being cut: no byte behind it is written any more.
+    pub(crate) cut_to: Option<u64>,
     /// Commit before which the last name went (`del_cmtno`).
     pub(crate) deleted_in: u64,
 }
@@ -148,12 +150,8 @@ impl Engine {
 
     /// The node of an inode as it goes to the medium (`pack_inode`).
     pub(crate) fn pack(inode: &Inode) -> Vec<u8> {
-        let data = inode.data.borrow();
-        let mut node = data.node.clone();
-        node.key = Key::inode(inode.number);
-        if node.links == 0 {
-            node.data.clear();
-        }
+        let node = &inode.data.borrow().node;
+        debug_assert!(node.key == Key::inode(inode.number), "the key is that of the inode");
         node.to_bytes()
     }
 

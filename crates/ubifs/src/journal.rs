@@ -4,7 +4,7 @@
 
 use crate::commit::CommitState;
 use crate::engine::Engine;
-use crate::layout::{BASE_HEAD, HEADS, LOG_LEB};
+use crate::layout::{BASE_HEAD, DATA_HEAD, HEADS, LOG_LEB};
 use crate::lprops::Change;
 use crate::nodes::{Group, REFERENCE_BYTES, ReferenceNode, aligned, commit_start, kind, pad, seal};
 use posix::Errno;
@@ -269,6 +269,9 @@ impl Engine {
     }
 
     /// Writes nodes as one group to a head; tells where each begins.
+    ///
+    /// A node of the base head that is alone is the last of its group, as `pack_inode` marks it. Data nodes
+    /// belong to none (`write_node` of `fs/ubifs/journal.c`).
     pub(crate) async fn write_group(
         &self,
         head: usize,
@@ -278,11 +281,12 @@ impl Engine {
         syncs: bool,
     ) -> Result<Vec<(u32, u32)>, Errno> {
         let count = nodes.len();
+        debug_assert!(head != DATA_HEAD || count == 1, "data nodes are written one by one");
         let (mut bytes, mut offsets) = (Vec::new(), Vec::new());
         for (at, (kind, mut node)) in nodes.into_iter().enumerate() {
-            let group = match (count, at + 1 == count) {
-                (1, _) => Group::None,
-                (_, true) => Group::Last,
+            let group = match head {
+                DATA_HEAD => Group::None,
+                _ if at + 1 == count => Group::Last,
                 _ => Group::Member,
             };
             seal(&mut node, kind, self.next_sequence(), group);

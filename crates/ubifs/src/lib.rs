@@ -54,9 +54,10 @@ mod write_buffer;
 mod xattr;
 
 pub use compress::Compressor;
-pub use info::{Info, SuperblockInfo, ask_for_space_fixup, read_superblock};
+pub use info::{Info, SuperblockInfo, ask_for_space_fixup, is_whole_node, read_superblock};
 pub use memory_volume::{MemoryVolume, TornWrite, VolumeCounters};
 pub use mount::{MountError, Ubifs};
+pub use nodes::MAX_NODE_BYTES;
 pub use profile::{CpuCosts, MountOptions, NewFileSystem, PROFILES, Profile, find_profile};
 pub use statistics::Statistics;
 pub use volume::{Volume, VolumeShape};

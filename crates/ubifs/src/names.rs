@@ -78,7 +78,9 @@ impl Engine {
             flags &= !flag::DIRECTORY_SYNC;
         }
         let stamp = self.stamp(caller.now);
-        let compressor = if flags & flag::COMPRESS == 0 { 0 } else { self.compressor.number() };
+        // Attributes are regular files to `ubifs_new_inode`; nothing else is ever compressed.
+        let is_regular = FileType::from_mode(mode) == Some(FileType::Regular);
+        let compressor = if is_regular { self.compressor.number() } else { 0 };
         let node = InodeNode {
             key: Key::inode(number),
             creation: self.next_sequence(),
@@ -361,6 +363,10 @@ impl Engine {
         }
         // The inode itself was not in the group; its time is written later.
         self.make_inode_dirty(&inode, own_budget);
+        if self.is_synchronous(&inode) {
+            // The rename is done: the kernel does not return this error (`do_rename`).
+            let _ = self.write_inode_back(&inode).await;
+        }
         Ok(())
     }
 }

@@ -56,8 +56,8 @@ pub(crate) const MAX_INODE_DATA_BYTES: usize = 4096;
 pub(crate) const MAX_INODE_NODE_BYTES: usize = INODE_BYTES + MAX_INODE_DATA_BYTES;
 pub(crate) const MAX_NAME_BYTES: usize = 255;
 pub(crate) const MAX_ENTRY_NODE_BYTES: usize = ENTRY_BYTES + MAX_NAME_BYTES + 1;
-/// Longest node of all.
-pub(crate) const MAX_NODE_BYTES: usize = MAX_INODE_NODE_BYTES;
+/// Longest node of all but those of the index and of orphans.
+pub const MAX_NODE_BYTES: usize = MAX_INODE_NODE_BYTES;
 /// Fills gaps that are too short for a padding node.
 pub(crate) const PADDING_BYTE: u8 = 0xce;
 
@@ -216,8 +216,14 @@ pub(crate) struct InodeNode {
 }
 
 impl InodeNode {
+    /// The inode of a node; none if the node names data that it does not hold.
+    ///
+    /// A deletion is the exception: `pack_inode` of `fs/ubifs/journal.c` keeps the length of the data of an
+    /// inode without links, but leaves the data out. Such a node counts as one without data.
     pub(crate) fn parse(node: &[u8]) -> Option<Self> {
-        let data_bytes = u32_at(node, 112) as usize;
+        let (data_bytes, links) = (u32_at(node, 112) as usize, u32_at(node, 92));
+        let held = node.get(INODE_BYTES..)?.get(..data_bytes);
+        let data = if links == 0 { held.unwrap_or_default() } else { held? };
         Some(Self {
             key: key_of(node),
             creation: u64_at(node, 40),
@@ -225,7 +231,7 @@ impl InodeNode {
             accessed: (u64_at(node, 56).cast_signed(), u32_at(node, 80)),
             changed: (u64_at(node, 64).cast_signed(), u32_at(node, 84)),
             modified: (u64_at(node, 72).cast_signed(), u32_at(node, 88)),
-            links: u32_at(node, 92),
+            links,
             uid: u32_at(node, 96),
             gid: u32_at(node, 100),
             mode: u32_at(node, 104),
@@ -234,13 +240,14 @@ impl InodeNode {
             attribute_bytes: u32_at(node, 120),
             attribute_name_bytes: u32_at(node, 128),
             compressor: u16_at(node, 132),
-            data: node.get(INODE_BYTES..INODE_BYTES + data_bytes)?.to_vec(),
+            data: data.to_vec(),
         })
     }
 
-    /// The node without its header.
+    /// The node without its header. One without links names the length of its data and holds none of it.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut node = vec![0; INODE_BYTES + self.data.len()];
+        let held: &[u8] = if self.links == 0 { &[] } else { &self.data };
+        let mut node = vec![0; INODE_BYTES + held.len()];
         self.key.put(&mut node[24..]);
         put_u64(&mut node, 40, self.creation);
         put_u64(&mut node, 48, self.size);
@@ -260,7 +267,7 @@ impl InodeNode {
         put_u32(&mut node, 120, self.attribute_bytes);
         put_u32(&mut node, 128, self.attribute_name_bytes);
         put_u16(&mut node, 132, self.compressor);
-        node[INODE_BYTES..].copy_from_slice(&self.data);
+        node[INODE_BYTES..].copy_from_slice(held);
         node
     }
 }

@@ -21,6 +21,9 @@ pub struct Profile {
     /// A mount reads the root of the index once more, to check later commits against it
     /// (`dbg_old_index_check_init`, a debugging option in older kernels).
     pub reads_root_twice: bool,
+    /// An inode that goes takes its extended attributes with it in one group of nodes
+    /// (`ubifs_jnl_write_inode` with `kill_xattrs`); older kernels leave them to the index.
+    pub deletes_attributes_by_node: bool,
 }
 
 /// All profiles, oldest first.
@@ -35,6 +38,7 @@ pub const PROFILES: &[Profile] = &[
         write_buffer_interval_ns: 5_000_000_000,
         has_wide_buffers: false,
         reads_root_twice: false,
+        deletes_attributes_by_node: false,
     },
     Profile {
         name: "linux-2.6.35",
@@ -44,6 +48,7 @@ pub const PROFILES: &[Profile] = &[
         write_buffer_interval_ns: 3_000_000_000,
         has_wide_buffers: false,
         reads_root_twice: false,
+        deletes_attributes_by_node: false,
     },
     Profile {
         name: "linux-6.1",
@@ -53,6 +58,7 @@ pub const PROFILES: &[Profile] = &[
         write_buffer_interval_ns: 5_000_000_000,
         has_wide_buffers: true,
         reads_root_twice: true,
+        deletes_attributes_by_node: true,
     },
     Profile {
         name: "linux-6.12",
@@ -62,6 +68,7 @@ pub const PROFILES: &[Profile] = &[
         write_buffer_interval_ns: 5_000_000_000,
         has_wide_buffers: true,
         reads_root_twice: true,
+        deletes_attributes_by_node: true,
     },
 ];
 

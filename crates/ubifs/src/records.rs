@@ -39,7 +39,7 @@ impl Naming<'_> {
 }
 
 /// Kinds of inodes in entries: f d l b c p s.
-fn entry_type(kind: Option<FileType>) -> u8 {
+pub(crate) fn entry_type(kind: Option<FileType>) -> u8 {
     match kind {
         Some(FileType::Directory) => 1,
         Some(FileType::Symlink) => 2,
@@ -56,19 +56,24 @@ fn place(at: (u32, u32), bytes: usize) -> Place {
 }
 
 impl Engine {
-    fn entry(directory: u64, naming: Naming<'_>, inode: &Inode) -> Vec<u8> {
-        let node = EntryNode {
+    fn entry(directory: u64, naming: Naming<'_>, inode: &Inode) -> EntryNode {
+        EntryNode {
             key: naming.key(directory),
             inode: if naming.is_removal { 0 } else { inode.number },
             file_type: entry_type(inode.kind()),
             cookie: 0,
             name: naming.name.to_vec(),
-        };
-        node.to_bytes()
+        }
     }
 
-    fn is_synchronous(&self, inode: &Inode) -> bool {
-        let flags = inode.data.borrow().node.flags;
+    /// Changes of the inode reach the medium before they return (`IS_SYNC`).
+    pub(crate) fn is_synchronous(&self, inode: &Inode) -> bool {
+        self.options.is_synchronous || inode.data.borrow().node.flags & flag::SYNC != 0
+    }
+
+    /// Changes of the names in a directory do so (`IS_DIRSYNC`).
+    fn has_synchronous_names(&self, directory: &Inode) -> bool {
+        let flags = directory.data.borrow().node.flags;
         self.options.is_synchronous || flags & (flag::SYNC | flag::DIRECTORY_SYNC) != 0
     }
 
@@ -99,7 +104,7 @@ impl Engine {
         naming: Naming<'_>,
         inode: &Rc<Inode>,
     ) -> Result<(), Errno> {
-        let entry = Self::entry(directory.number, naming, inode);
+        let entry = Self::entry(directory.number, naming, inode).to_bytes();
         let (child, parent) = (Self::pack(inode), Self::pack(directory));
         let lengths = [entry.len(), child.len(), parent.len()];
         let is_last = naming.is_removal && inode.data.borrow().node.links == 0;
@@ -120,7 +125,10 @@ impl Engine {
             inode.data.borrow_mut().deleted_in = self.commit_number.get();
         }
         let nodes = vec![(naming.node_kind(), entry), (kind::INODE, child), (kind::INODE, parent)];
-        let syncs = self.is_synchronous(directory) || self.is_synchronous(inode);
+        // The inode of a new extended attribute is a synchronous one (`create_xattr` of `fs/ubifs/xattr.c`
+        // sets `S_SYNC`), so that making one writes the buffer. An inode that goes is not waited for.
+        let syncs = self.has_synchronous_names(directory)
+            || !is_last && (naming.is_attribute || self.is_synchronous(inode));
         let inodes = [inode.number, directory.number];
         let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &inodes, syncs).await?;
         let indexed = async {
@@ -143,7 +151,7 @@ impl Engine {
         block: u32,
         data: &[u8],
     ) -> Result<(), Errno> {
-        let wanted = self.compressor_of(inode);
+        let wanted = Self::compressor_of(inode);
         self.charge(data.len(), self.options.costs.compress_ps_per_byte(wanted)).await;
         let (compressor, stored) = wanted.compress(data);
         let key = Key::data(inode.number, block);
@@ -163,31 +171,60 @@ impl Engine {
         Ok(())
     }
 
-    pub(crate) fn compressor_of(&self, inode: &Inode) -> Compressor {
-        if inode.data.borrow().node.flags & flag::COMPRESS == 0 {
-            Compressor::None
-        } else {
-            self.compressor
-        }
+    /// The compressor of a file is the one that it was made with, whatever is mounted now
+    /// (`compr_type` of `struct ubifs_inode`).
+    fn compressor_of(inode: &Inode) -> Compressor {
+        let node = &inode.data.borrow().node;
+        let known =
+            Compressor::from_number(node.compressor).filter(|_| node.flags & flag::COMPRESS != 0);
+        known.unwrap_or(Compressor::None)
     }
 
-    /// An inode; if it has no names it leaves the index (`ubifs_jnl_write_inode`).
+    /// An inode that has names (`ubifs_jnl_write_inode`).
     pub(crate) async fn log_inode(&self, inode: &Rc<Inode>) -> Result<(), Errno> {
         let node = Self::pack(inode);
         let length = node.len();
-        let is_last = inode.data.borrow().node.links == 0;
-        let syncs = !is_last && self.is_synchronous(inode);
         let mut reservation = self.reservation(BASE_HEAD, length).await?;
         let (nodes, inodes) = (vec![(kind::INODE, node)], [inode.number]);
+        let syncs = self.is_synchronous(inode);
         let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &inodes, syncs).await?;
+        self.or_broken(self.tnc_add(Key::inode(inode.number), place(at[0], length)).await)?;
+        drop(reservation);
+        Ok(())
+    }
+
+    /// Inodes of the extended attributes of an inode that goes, as nodes without links.
+    async fn packed_attributes(&self, host: &Rc<Inode>) -> Result<Vec<(u8, Vec<u8>)>, Errno> {
+        let mut nodes = Vec::new();
+        let mut last = (Key::first_attribute(host.number), Vec::new());
+        while let Some(entry) = self.next_entry(last.0, &last.1).await? {
+            let value = self.inode(entry.inode).await?;
+            value.data.borrow_mut().node.links = 0;
+            nodes.push((kind::INODE, Self::pack(&value)));
+            self.inodes.borrow_mut().remove(&value.number);
+            last = (entry.key, entry.name);
+        }
+        Ok(nodes)
+    }
+
+    /// An inode without names leaves the index, and its extended attributes with it
+    /// (`ubifs_jnl_write_inode` with `last_reference`).
+    async fn log_last_inode(&self, inode: &Rc<Inode>) -> Result<(), Errno> {
+        let kills_attributes = self.options.profile.deletes_attributes_by_node
+            && inode.data.borrow().node.attribute_count > 0;
+        let mut nodes =
+            if kills_attributes { self.packed_attributes(inode).await? } else { Vec::new() };
+        // The host is the last of the group: no replay may see it gone and its attributes left.
+        nodes.push((kind::INODE, Self::pack(inode)));
+        let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
+        let bytes = Self::group_bytes(&lengths);
+        let mut reservation = self.reservation(BASE_HEAD, bytes).await?;
+        let inodes = [inode.number];
+        let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &inodes, false).await?;
         let indexed = async {
-            if is_last {
-                self.tnc_remove_inode(inode.number).await?;
-                self.orphans.borrow_mut().remove(inode.number);
-                self.add_dirt(at[0].0, length as u32).await
-            } else {
-                self.tnc_add(Key::inode(inode.number), place(at[0], length)).await
-            }
+            self.tnc_remove_inode(inode.number).await?;
+            self.orphans.borrow_mut().remove(inode.number);
+            self.add_dirt(at[0].0, bytes as u32).await
         };
         self.or_broken(indexed.await)?;
         drop(reservation);
@@ -195,19 +232,21 @@ impl Engine {
     }
 
     /// An inode without names and users (`ubifs_jnl_delete_inode`): the journal has said so already
-    /// if no commit was made since.
+    /// if no commit was made since. It has not said so of extended attributes.
     pub(crate) async fn log_deletion(&self, inode: &Rc<Inode>) -> Result<(), Errno> {
         let (deleted_in, attributes) = {
             let data = inode.data.borrow();
             (data.deleted_in, data.node.attribute_count)
         };
-        if attributes > 1 || deleted_in != self.commit_number.get() {
-            return self.log_inode(inode).await;
+        let has_attributes = self.options.profile.deletes_attributes_by_node && attributes > 0;
+        if has_attributes || deleted_in != self.commit_number.get() {
+            return self.log_last_inode(inode).await;
         }
         let held = self.commit_lock.read().await;
+        // The first look was made without the lock: a commit may have been made since.
         if deleted_in != self.commit_number.get() {
             drop(held);
-            return self.log_inode(inode).await;
+            return self.log_last_inode(inode).await;
         }
         self.or_broken(self.tnc_remove_inode(inode.number).await)?;
         self.orphans.borrow_mut().remove(inode.number);
@@ -224,9 +263,11 @@ impl Engine {
     ) -> Result<(), Errno> {
         let named = |name, is_removal| Naming { name, is_removal, is_attribute: false };
         let (new, old) = (named(to.1, false), named(from.1, true));
+        // The old name goes without a kind (`DT_UNKNOWN`), which is the number of regular files.
+        let gone = EntryNode { file_type: 0, ..Self::entry(from.0.number, old, inode) };
         let mut nodes = vec![
-            (kind::ENTRY, Self::entry(to.0.number, new, inode)),
-            (kind::ENTRY, Self::entry(from.0.number, old, inode)),
+            (kind::ENTRY, Self::entry(to.0.number, new, inode).to_bytes()),
+            (kind::ENTRY, gone.to_bytes()),
         ];
         let mut inodes = Vec::new();
         inodes.extend(replaced.cloned());
@@ -254,7 +295,11 @@ impl Engine {
             last.data.borrow_mut().deleted_in = self.commit_number.get();
         }
         let numbers: Vec<_> = inodes.iter().map(|inode| inode.number).collect();
-        let syncs = inodes.iter().any(|inode| self.is_synchronous(inode));
+        // The kernel asks the inode that moves first (`do_rename` of `fs/ubifs/dir.c`).
+        let syncs = self.is_synchronous(inode)
+            && (self.has_synchronous_names(from.0)
+                || self.has_synchronous_names(to.0)
+                || replaced.is_some_and(|replaced| self.is_synchronous(replaced)));
         let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &numbers, syncs).await?;
         let indexed = async {
             self.index_entry(to.0.number, new, place(at[0], lengths[0])).await?;
@@ -286,7 +331,8 @@ impl Engine {
             return Ok(None);
         }
         let data = self.restore(&node).await?;
-        let wanted = self.compressor_of(inode);
+        // What was not compressed is not tried again (`truncate_data_node`).
+        let wanted = Compressor::from_number(node.compressor).unwrap_or(Compressor::None);
         self.charge(keep, self.options.costs.compress_ps_per_byte(wanted)).await;
         let (compressor, stored) = wanted.compress(&data[..keep]);
         let compressor = compressor.number();
@@ -353,13 +399,13 @@ impl Engine {
     ) -> Result<(), Errno> {
         let naming = Naming { name, is_removal: true, is_attribute: true };
         let nodes = vec![
-            (kind::ATTRIBUTE, Self::entry(host.number, naming, value)),
+            (kind::ATTRIBUTE, Self::entry(host.number, naming, value).to_bytes()),
             (kind::INODE, Self::pack(value)),
             (kind::INODE, Self::pack(host)),
         ];
         let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
         let mut reservation = self.reservation(BASE_HEAD, Self::group_bytes(&lengths)).await?;
-        let (syncs, inodes) = (self.is_synchronous(host), [host.number]);
+        let (syncs, inodes) = (self.has_synchronous_names(host), [host.number]);
         let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &inodes, syncs).await?;
         let indexed = async {
             self.index_entry(host.number, naming, place(at[0], lengths[0])).await?;
@@ -373,7 +419,8 @@ impl Engine {
         Ok(())
     }
 
-    /// An extended attribute has another value (`ubifs_jnl_change_xattr`).
+    /// An extended attribute has another value (`ubifs_jnl_change_xattr`). The buffer is not written, not
+    /// even where all else is synchronous: that function hands zero to `write_head`.
     pub(crate) async fn log_attribute_change(
         &self,
         host: &Rc<Inode>,
@@ -382,8 +429,10 @@ impl Engine {
         let nodes = vec![(kind::INODE, Self::pack(host)), (kind::INODE, Self::pack(value))];
         let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
         let mut reservation = self.reservation(BASE_HEAD, Self::group_bytes(&lengths)).await?;
-        let (syncs, inodes) = (self.is_synchronous(host), [host.number, value.number]);
-        let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &inodes, syncs).await?;
+        let inodes = [host.number, value.number];
+        // With synchronous names it does not note the inodes either, so that `fsync` misses the change.
+        let noted = if self.has_synchronous_names(host) { &[] } else { &inodes[..] };
+        let at = self.write_group(BASE_HEAD, nodes, &mut reservation, noted, false).await?;
         let indexed = async {
             self.tnc_add(Key::inode(host.number), place(at[0], lengths[0])).await?;
             self.tnc_add(Key::inode(value.number), place(at[1], lengths[1])).await

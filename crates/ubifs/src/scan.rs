@@ -66,6 +66,22 @@ pub(crate) struct Damage {
 }
 
 impl Scan {
+    /// Nodes from the beginning on, up to the first place that holds none.
+    pub(crate) fn leading(leb: &[u8]) -> Vec<Found> {
+        let (mut nodes, mut at) = (Vec::new(), 0);
+        while leb.len() - at >= 8 {
+            match look(leb, at) {
+                Item::Node(header) => {
+                    nodes.push(Found { header, offset: at as u32 });
+                    at = (at + crate::nodes::aligned(header.bytes)).min(leb.len());
+                }
+                Item::Padding(bytes) => at += bytes,
+                Item::Empty | Item::Damaged => break,
+            }
+        }
+        nodes
+    }
+
     /// Scans from `start` on; damage is an error (`ubifs_scan`).
     pub(crate) fn of(leb: &[u8], start: usize, min_io: usize) -> Result<Self, Damage> {
         let mut scan = Self::default();

@@ -115,7 +115,7 @@ impl Engine {
         };
         {
             let node = &mut inode.data.borrow_mut().node;
-            (node.flags, node.compressor) = (flag::ATTRIBUTE, 0);
+            node.flags = flag::ATTRIBUTE;
             node.size = value.len() as u64;
         }
         let before = host.data.borrow().node.clone();

@@ -7,7 +7,7 @@ use crate::file_pages::FilePages;
 use crate::names::{Meaning, Names};
 use board::Board;
 use fs::{FileError, Mapping, PageCache};
-use posix::{CachedPages, Errno, FileSystem, InodeNumber, PAGE_BYTES};
+use posix::{CachedPages, Caller, Errno, FileSystem, InodeNumber, PAGE_BYTES};
 use rustc_hash::FxHashMap;
 use sim::Cpus;
 use std::cell::{Cell, RefCell};
@@ -169,6 +169,20 @@ impl<F: FileSystem + 'static> CachedPages for Caches<F> {
 
     fn write_back(&self, pages: u64) -> Pin<Box<dyn Future<Output = ()> + '_>> {
         Box::pin(self.pages.relieve(self.device, pages))
+    }
+
+    fn write_page(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        page: u64,
+    ) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        let (file, process) = (self.known_file(inode), fs::Process::new(caller.pid));
+        Box::pin(async move {
+            if let Some(file) = file {
+                file.mapping.write_and_wait(process, page..page + 1).await;
+            }
+        })
     }
 }
 

@@ -127,7 +127,10 @@ impl<F: FileSystem + 'static> Vfs<F> {
         let mut held = Vec::new();
         if let Some((size, file)) = &cut {
             let last = size / PAGE_BYTES as u64;
-            if !size.is_multiple_of(PAGE_BYTES as u64) && *size < file.size_bytes.get() {
+            if !size.is_multiple_of(PAGE_BYTES as u64)
+                && *size < file.size_bytes.get()
+                && !self.file_system().writes_page_of_cut()
+            {
                 let process = fs::Process::new(caller.pid);
                 file.mapping.write_and_wait(process, last..last + 1).await;
             }

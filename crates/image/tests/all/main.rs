@@ -14,3 +14,4 @@ mod samples;
 mod support;
 mod trees;
 mod ubi;
+mod ubifs_damage;

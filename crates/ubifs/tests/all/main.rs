@@ -2,7 +2,9 @@
 
 mod concurrent_work;
 mod damage;
+mod dirty_space;
 mod golden_images;
+mod journal;
 mod operation_counts;
 mod power_cuts;
 mod power_cuts_on_chip;

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod host;
+pub(crate) mod nodes;
 pub(crate) mod work;
 
 use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, find_layout};
