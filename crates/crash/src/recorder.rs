@@ -124,15 +124,26 @@ impl<F: FileSystem> Recorder<F> {
         let number = self.book.number(inode);
         self.book.history.borrow_mut().file_dirtied(number);
         let start = page * PAGE_BYTES as u64 + part.start as u64;
+        self.note_gap(caller, begun_at, number, start).await?;
+        self.book.model.write_page(caller, number, page, bytes, part).await?;
+        self.book.note(begun_at, Some(number)).await?;
+        self.book.history.borrow_mut().file_changed(number);
+        Ok(())
+    }
+
+    /// A write begins behind the end of a file: the gap is there before the bytes are.
+    async fn note_gap(
+        &self,
+        caller: &Caller,
+        begun_at: u64,
+        number: InodeNumber,
+        start: u64,
+    ) -> Result<(), Errno> {
         if self.book.model.attributes(number).await?.size_bytes < start {
-            // The gap comes first.
             let changes = Changes { size_bytes: Some(start), ..Changes::default() };
             self.book.model.change(caller, number, &changes).await?;
             self.book.note(begun_at, Some(number)).await?;
         }
-        self.book.model.write_page(caller, number, page, bytes, part).await?;
-        self.book.note(begun_at, Some(number)).await?;
-        self.book.history.borrow_mut().file_changed(number);
         Ok(())
     }
 
@@ -364,6 +375,25 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
             self.note_page(caller, begun_at, inode, page, bytes, part).await?;
         }
         Ok(())
+    }
+
+    async fn begin_behind_end(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        let begun_at = self.now();
+        self.real.begin_behind_end(caller, inode, offset).await?;
+        let number = self.book.number(inode);
+        self.book.history.borrow_mut().file_dirtied(number);
+        self.note_gap(caller, begun_at, number, offset).await?;
+        self.book.history.borrow_mut().file_changed(number);
+        Ok(())
+    }
+
+    async fn data_pages(&self, inode: InodeNumber) -> Result<Option<Vec<Range<u64>>>, Errno> {
+        self.real.data_pages(inode).await
     }
 
     async fn kind(&self, inode: InodeNumber) -> Result<FileType, Errno> {

@@ -1,8 +1,8 @@
 //! A file system that tells what it was asked, and whose answers are none of the contract's defaults.
 
 use posix::{
-    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber,
-    Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse, Time,
+    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
+    InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse, Time,
 };
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -157,6 +157,46 @@ impl FileSystem for Probe {
         self.inner.write_pages(caller, inode, run).await
     }
 
+    async fn kind(&self, inode: InodeNumber) -> Result<FileType, Errno> {
+        self.note("kind", inode);
+        self.inner.kind(inode).await
+    }
+
+    fn is_library(&self) -> bool {
+        self.note("is_library", ());
+        true
+    }
+
+    async fn read_bytes(
+        &self,
+        inode: InodeNumber,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        self.note("read_bytes", (inode, offset, into.len()));
+        self.inner.read_bytes(inode, offset, into).await
+    }
+
+    async fn data_pages(&self, inode: InodeNumber) -> Result<Option<Vec<Range<u64>>>, Errno> {
+        self.note("data_pages", inode);
+        Ok(Some(vec![3..4, 8..9]))
+    }
+
+    fn writes_page_of_cut(&self) -> bool {
+        self.note("writes_page_of_cut", ());
+        true
+    }
+
+    async fn begin_behind_end(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        self.note("begin_behind_end", (caller, inode, offset));
+        Ok(())
+    }
+
     fn pages_at_once(&self) -> u64 {
         self.note("pages_at_once", ());
         7
@@ -297,6 +337,8 @@ pub(crate) async fn exercise<F: FileSystem + ?Sized>(file_system: &F) -> Vec<Str
     told(&file_system.is_synchronous());
     told(&file_system.reads_ahead());
     told(&file_system.pages_at_once());
+    told(&file_system.is_library());
+    told(&file_system.writes_page_of_cut());
     let pages: std::rc::Rc<dyn CachedPages> = std::rc::Rc::new(NoPages);
     file_system.use_cached_pages(std::rc::Rc::downgrade(&pages));
     let made = file_system.make(&CALLER, root, b"f", NewInode::Regular(0o640)).await;
@@ -320,6 +362,12 @@ pub(crate) async fn exercise<F: FileSystem + ?Sized>(file_system: &F) -> Vec<Str
     let mut one = [0; PAGE_BYTES];
     told(&file_system.read_page(file, 2, &mut one).await);
     told(&(one[4], one[5]));
+    told(&file_system.kind(file).await);
+    told(&file_system.data_pages(file).await);
+    let mut some = [0; 7];
+    told(&file_system.read_bytes(file, 2, &mut some).await);
+    told(&some);
+    told(&file_system.begin_behind_end(&CALLER, file, 20_000).await);
     told(&file_system.end_write(&CALLER, file, 0, 0..9).await);
     told(&file_system.dirty_inodes());
     told(&file_system.write_inode(file).await);
