@@ -42,7 +42,7 @@ struct Held {
 }
 
 /// An entry of a directory.
-struct Name {
+struct Entry {
     place: u32,
     inode: u32,
     kind: u8,
@@ -55,7 +55,7 @@ pub(crate) struct Tree {
     /// Of each inode its nodes by version.
     inodes: BTreeMap<u32, BTreeMap<u32, Held>>,
     /// Of each directory its entries by version.
-    entries: BTreeMap<u32, BTreeMap<u32, Name>>,
+    entries: BTreeMap<u32, BTreeMap<u32, Entry>>,
     /// Extended attributes.
     attributes: BTreeMap<u32, u32>,
     /// The newest reference by inode and attribute: sequence number, place.
@@ -88,7 +88,7 @@ impl Tree {
         if let Some(known) = versions.get(&version) {
             return ((&known.name, known.inode) != (&name, inode)).then_some(known.place);
         }
-        versions.insert(version, Name { place, inode, kind, name });
+        versions.insert(version, Entry { place, inode, kind, name });
         None
     }
 
@@ -114,7 +114,7 @@ impl Tree {
     }
 
     /// The newest entry of each name of a directory.
-    fn newest(&self, directory: u32) -> BTreeMap<&[u8], &Name> {
+    fn newest(&self, directory: u32) -> BTreeMap<&[u8], &Entry> {
         let entries = self.entries.get(&directory).into_iter().flat_map(BTreeMap::values);
         entries.map(|entry| (&entry.name[..], entry)).collect()
     }
@@ -299,7 +299,7 @@ impl Tree {
     }
 
     /// The gap between two versions of a directory.
-    fn gap(&self, directory: u32, entries: &BTreeMap<u32, Name>, before: u32, after: u32) -> Gap {
+    fn gap(&self, directory: u32, entries: &BTreeMap<u32, Entry>, before: u32, after: u32) -> Gap {
         let older = entries.range(..=before).map(|(_, entry)| entry.inode);
         let oldest = older.max().unwrap_or(0).max(directory);
         let younger = entries.range(after..).map(|(_, entry)| entry.inode);

@@ -124,9 +124,9 @@ mod tests {
         ];
         for nodes in copied {
             let mut log = plain();
-            nodes
-                .iter()
-                .for_each(|(block, inode, version)| log.add_inode(*block, *inode, *version));
+            for (block, inode, version) in nodes {
+                log.add_inode(*block, *inode, *version);
+            }
             assert!(log.is_copied(), "{nodes:?}");
         }
     }

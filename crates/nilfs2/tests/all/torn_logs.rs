@@ -283,7 +283,9 @@ fn every_prefix_and_every_gap_keeps_what_was_synced() {
                     medium.set_block(entry.block + block as u64, bytes);
                 }
                 let later = &recording.entries[left_out + 1..count];
-                later.iter().for_each(|it| apply(&medium, it, usize::MAX, false));
+                for entry in later {
+                    apply(&medium, entry, usize::MAX, false);
+                }
                 shows(&medium, format!("{count} bios without {lost:?} of {left_out}"));
                 gaps += 1;
             }
@@ -361,7 +363,9 @@ fn without_barriers_a_lost_log_leads_back() {
             continue;
         }
         let medium = recording.prefix(lost);
-        rest.iter().for_each(|entry| apply(&medium, entry, usize::MAX, false));
+        for entry in rest {
+            apply(&medium, entry, usize::MAX, false);
+        }
         let label = format!("{count} bios without {lost}");
         assert!(shows(&medium, [0; FILES], recording.newest, &label), "{label} is refused");
         rolled_back += 1;
