@@ -103,7 +103,10 @@ fn explain(
         let versions = versions(history, window, row.inode);
         let is_settled = versions.windows(2).all(|pair| pair[0].is_same(pair[1]));
         let there = found.rows.get(path);
-        let is_there = there.is_some_and(|there| is_of_versions(&versions, there));
+        // What the records of names say is as safe as the bytes.
+        let is_known = |there: &Row| versions.iter().any(|row| has_same_name(row, there));
+        let is_there =
+            there.is_some_and(|there| is_known(there) && is_of_versions(&versions, there));
         if stays && !is_there && (there.is_none() || is_settled) {
             let expected = versions.first().map_or_else(|| row.describe(), |row| row.describe());
             let mut seen = describe(there);

@@ -171,14 +171,15 @@ fn the_phases_of_a_life_add_up_and_the_limit_of_requests_is_q_to_g() {
 }
 
 /// Requests that a plug makes of bios, one after the other.
-fn plugged_requests(bios: &'static [Bio]) -> usize {
+fn plugged_requests(bios: &[Bio]) -> usize {
     let mut simulation = Simulation::new(1);
     let sim = simulation.handle();
     let (queue, lives) = queue(&sim, Plugging::Task, false, 128);
+    let given = bios.to_vec();
     let requests = sim.spawn(async move {
         let plug = Plug::new();
-        for bio in bios {
-            drop(queue.submit(*bio, Some(&plug)).await);
+        for bio in given {
+            drop(queue.submit(bio, Some(&plug)).await);
         }
         let requests = plug.len();
         assert_eq!(plug.is_empty(), requests == 0);

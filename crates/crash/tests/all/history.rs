@@ -20,7 +20,10 @@ fn window(history: &History, operation: u64) -> (usize, usize, Vec<(u64, usize)>
     (*window.states.start(), *window.states.end(), dirty)
 }
 
-fn assert_windows(history: &History, expected: &[(u64, usize, usize, &[(u64, usize)])]) {
+/// An operation, the window of a cut there, and the files of which less is safe.
+type Expected<'a> = (u64, usize, usize, &'a [(u64, usize)]);
+
+fn assert_windows(history: &History, expected: &[Expected]) {
     for (operation, first, last, dirty) in expected {
         let found = window(history, *operation);
         assert_eq!(found, (*first, *last, dirty.to_vec()), "operation {operation}");

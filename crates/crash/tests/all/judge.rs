@@ -19,7 +19,7 @@ fn judged(history: &History, torn: Torn, found: &Tree) -> Result<Judgement, Mism
 /// A damage to the tree of [`standard`], all of which was safe, and the report that it asks for.
 struct Damage {
     name: &'static str,
-    damage: fn(&mut Tree),
+    apply: fn(&mut Tree),
     path: &'static str,
     expected: &'static str,
     /// Any of these stands in what was found.
@@ -33,14 +33,14 @@ const G: &str = "f 0600 7:8 links 1, 5000 bytes user.k=7631";
 const DAMAGES: &[Damage] = &[
     Damage {
         name: "a lost file",
-        damage: |tree| remove(tree, "d/f"),
+        apply: |tree| remove(tree, "d/f"),
         path: "d/f",
         expected: F,
         found: &["nothing"],
     },
     Damage {
         name: "a lost directory, with what is in it",
-        damage: |tree| {
+        apply: |tree| {
             remove(tree, "d/f");
             remove(tree, "d");
         },
@@ -50,63 +50,63 @@ const DAMAGES: &[Damage] = &[
     },
     Damage {
         name: "an empty tree",
-        damage: |tree| tree.rows.retain(|path, _| path.is_empty()),
+        apply: |tree| tree.rows.retain(|path, _| path.is_empty()),
         path: "d",
         expected: "d 0755 0:0",
         found: &["nothing"],
     },
     Damage {
         name: "one of two names is lost",
-        damage: |tree| remove(tree, "second"),
+        apply: |tree| remove(tree, "second"),
         path: "second",
         expected: "f 0640 0:0 links 2, 300 bytes",
         found: &["nothing"],
     },
     Damage {
         name: "one wrong byte",
-        damage: |tree| edit(tree, "g", |row| content(row)[4998] ^= 1),
+        apply: |tree| edit(tree, "g", |row| content(row)[4998] ^= 1),
         path: "g",
         expected: G,
         found: &[": 1 bytes are others, the first is byte 4998", ", with other bytes"],
     },
     Damage {
         name: "bytes of another file",
-        damage: |tree| edit(tree, "d/f", |row| content(row).fill(0xff)),
+        apply: |tree| edit(tree, "d/f", |row| content(row).fill(0xff)),
         path: "d/f",
         expected: F,
         found: &[": 10000 bytes are others, the first is byte 0", ", with other bytes"],
     },
     Damage {
         name: "a block of zeros",
-        damage: |tree| edit(tree, "d/f", |row| content(row)[4096..8192].fill(0)),
+        apply: |tree| edit(tree, "d/f", |row| content(row)[4096..8192].fill(0)),
         path: "d/f",
         expected: F,
         found: &[": 4096 bytes are others, the first is byte 4096", ", with other bytes"],
     },
     Damage {
         name: "a shorter file",
-        damage: |tree| edit(tree, "d/f", |row| content(row).truncate(9999)),
+        apply: |tree| edit(tree, "d/f", |row| content(row).truncate(9999)),
         path: "d/f",
         expected: F,
         found: &["links 1, 9999 bytes"],
     },
     Damage {
         name: "an empty file",
-        damage: |tree| edit(tree, "d/f", |row| content(row).clear()),
+        apply: |tree| edit(tree, "d/f", |row| content(row).clear()),
         path: "d/f",
         expected: F,
         found: &["links 1, 0 bytes"],
     },
     Damage {
         name: "a longer file",
-        damage: |tree| edit(tree, "d/f", |row| content(row).push(0)),
+        apply: |tree| edit(tree, "d/f", |row| content(row).push(0)),
         path: "d/f",
         expected: F,
         found: &["links 1, 10001 bytes"],
     },
     Damage {
         name: "a file instead of a directory",
-        damage: |tree| {
+        apply: |tree| {
             remove(tree, "d/f");
             tree.rows.insert(b"d".to_vec(), file(2, 0o755, b""));
         },
@@ -116,49 +116,49 @@ const DAMAGES: &[Damage] = &[
     },
     Damage {
         name: "a wrong mode",
-        damage: |tree| edit(tree, "g", |row| row.facts.permissions = 0o644),
+        apply: |tree| edit(tree, "g", |row| row.facts.permissions = 0o644),
         path: "g",
         expected: G,
         found: &["f 0644 7:8 links 1, 5000 bytes user.k=7631"],
     },
     Damage {
         name: "a wrong mode of a directory",
-        damage: |tree| edit(tree, "d", |row| row.facts.permissions = 0o700),
+        apply: |tree| edit(tree, "d", |row| row.facts.permissions = 0o700),
         path: "d",
         expected: "d 0755 0:0",
         found: &["d 0700 0:0"],
     },
     Damage {
         name: "a wrong owner",
-        damage: |tree| edit(tree, "g", |row| row.facts.owner.0 = 0),
+        apply: |tree| edit(tree, "g", |row| row.facts.owner.0 = 0),
         path: "g",
         expected: G,
         found: &["f 0600 0:8 links 1, 5000 bytes user.k=7631"],
     },
     Damage {
         name: "a wrong group",
-        damage: |tree| edit(tree, "g", |row| row.facts.owner.1 = 0),
+        apply: |tree| edit(tree, "g", |row| row.facts.owner.1 = 0),
         path: "g",
         expected: G,
         found: &["f 0600 7:0 links 1, 5000 bytes user.k=7631"],
     },
     Damage {
         name: "a link too many",
-        damage: |tree| edit(tree, "g", |row| row.facts.links = 2),
+        apply: |tree| edit(tree, "g", |row| row.facts.links = 2),
         path: "g",
         expected: G,
         found: &["f 0600 7:8 links 2, 5000 bytes"],
     },
     Damage {
         name: "a lost extended attribute",
-        damage: |tree| edit(tree, "g", |row| row.facts.extended.clear()),
+        apply: |tree| edit(tree, "g", |row| row.facts.extended.clear()),
         path: "g",
         expected: G,
         found: &["f 0600 7:8 links 1, 5000 bytes"],
     },
     Damage {
         name: "a wrong value of an extended attribute",
-        damage: |tree| {
+        apply: |tree| {
             edit(tree, "g", |row| {
                 row.facts.extended.insert(b"user.k".to_vec(), b"v2".to_vec());
             });
@@ -169,7 +169,7 @@ const DAMAGES: &[Damage] = &[
     },
     Damage {
         name: "an extended attribute that nobody set",
-        damage: |tree| {
+        apply: |tree| {
             edit(tree, "g", |row| {
                 row.facts.extended.insert(b"user.x".to_vec(), b"v1".to_vec());
             });
@@ -180,21 +180,21 @@ const DAMAGES: &[Damage] = &[
     },
     Damage {
         name: "a wrong target",
-        damage: |tree| edit(tree, "l", |row| row.facts.target = b"elsewhere".to_vec()),
+        apply: |tree| edit(tree, "l", |row| row.facts.target = b"elsewhere".to_vec()),
         path: "l",
         expected: "l 0777 0:0 links 1 to d/f",
         found: &["to elsewhere"],
     },
     Damage {
         name: "a wrong device number",
-        damage: |tree| edit(tree, "n", |row| row.facts.device = (4, 64)),
+        apply: |tree| edit(tree, "n", |row| row.facts.device = (4, 64)),
         path: "n",
         expected: "c 0660 0:0 links 1, 5:1",
         found: &["4:64"],
     },
     Damage {
         name: "a file in another directory",
-        damage: |tree| {
+        apply: |tree| {
             let row = tree.rows.remove(b"d/f".as_slice()).expect("there");
             tree.rows.insert(b"f".to_vec(), row);
         },
@@ -204,7 +204,7 @@ const DAMAGES: &[Damage] = &[
     },
     Damage {
         name: "two files that changed their names",
-        damage: |tree| {
+        apply: |tree| {
             let (f, g) = (tree.rows[b"d/f".as_slice()].clone(), tree.rows[b"g".as_slice()].clone());
             tree.rows.insert(b"d/f".to_vec(), g);
             tree.rows.insert(b"g".to_vec(), f);
@@ -219,9 +219,9 @@ const DAMAGES: &[Damage] = &[
 fn damage_to_what_was_safe_is_reported_as_lost() {
     for guarantee in GUARANTEES {
         let history = History::new(guarantee, standard());
-        for Damage { name, damage, path, expected, found } in DAMAGES {
+        for Damage { name, apply, path, expected, found } in DAMAGES {
             let mut tree = standard();
-            damage(&mut tree);
+            apply(&mut tree);
             for torn in ALL_TORN {
                 let at = format!("{} {torn:?}, {name}", guarantee.kind);
                 let mismatch = judged(&history, torn, &tree).expect_err(&at);

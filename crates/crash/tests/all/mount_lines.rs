@@ -30,13 +30,13 @@ fn crash(kind: &'static str, text: &str) -> Result<Crash, CrashError> {
 /// Calls of several kinds, and a file written in pieces that are not pages.
 const CALLS: &str = "\
 mkdir a 755
-put a/f 644 0 0 9000 x 1
-append a/f 3000 700 x 2
-put a/g 600 1 2 100 x 3 fsync
+put a/f 644 9000 4096 x 1
+append a/f 30000 4096 t 2
+put a/g 600 100 100 x 3 fsync
 write a/f 5000 2000 500 x 4
 link a/f h
 rename a/g g
-truncate a/f 4000
+truncate a/f 30000
 unlink h
 ";
 

@@ -66,7 +66,7 @@ fn the_watcher_of_a_file_system_answers_as_the_file_system() {
                 let tree = Tree::read(probe.quietly()).await.expect("it reads");
                 let book = Book::new(guarantee, &tree).await.expect("a model");
                 let recorder = Recorder::new(probe.clone(), || 0, Rc::new(book), "any");
-                exercise(&recorder).await
+                Box::pin(exercise(&recorder)).await
             })
         });
     }

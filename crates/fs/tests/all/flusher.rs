@@ -64,7 +64,8 @@ impl Backing for Noted {
 struct Bench {
     simulation: Simulation,
     sim: Sim,
-    files: Vec<Mapping>,
+    /// A file that nobody holds any more is not written back.
+    files: Rc<Vec<Mapping>>,
     written: Written,
 }
 
@@ -82,7 +83,7 @@ fn bench(kernel: &str) -> Bench {
         let backing = Noted { sim: sim.clone(), file, written: written.clone() };
         cache.clone().add_mapping(device, Rc::new(backing))
     };
-    let files = (0..3).map(add).collect();
+    let files = Rc::new((0..3).map(add).collect());
     Bench { simulation, sim, files, written }
 }
 
@@ -95,6 +96,7 @@ async fn dirty(file: &Mapping, pages: Range<u64>) {
 fn files_are_written_in_the_order_in_which_they_became_dirty() {
     for kernel in ["2.6.29", "3.4"] {
         let Bench { mut simulation, sim, files, written } = bench(kernel);
+        let held = files.clone();
         sim.clone().spawn(async move {
             for (second, file, pages) in
                 [(1, 2, 5..7), (2, 0, 0..3), (3, 1, 9..10), (4, 2, 1..2), (26, 1, 3..4)]
@@ -107,6 +109,7 @@ fn files_are_written_in_the_order_in_which_they_became_dirty() {
         // All pages of a file go with its first; within the file they go up.
         let expected = [(2, 1), (2, 5), (2, 6), (0, 0), (0, 1), (0, 2), (1, 3), (1, 9)];
         assert_eq!(*written.borrow(), expected, "{kernel}");
+        drop(held);
     }
 }
 
@@ -114,7 +117,7 @@ fn files_are_written_in_the_order_in_which_they_became_dirty() {
 fn a_large_file_goes_on_where_its_last_chunk_ended() {
     let Bench { mut simulation, sim, files, written } = bench("2.6.29");
     let pages = CHUNK_PAGES + 500;
-    let progress = written.clone();
+    let (progress, held) = (written.clone(), files.clone());
     sim.clone().spawn(async move {
         dirty(&files[0], 0..pages).await;
         dirty(&files[1], 7..9).await;
@@ -135,4 +138,5 @@ fn a_large_file_goes_on_where_its_last_chunk_ended() {
     let first = written.iter().zip(&expected).position(|(found, expected)| found != expected);
     assert_eq!(first.map(|at| (at, written[at], expected[at])), None);
     assert_eq!(written.len(), expected.len());
+    drop(held);
 }

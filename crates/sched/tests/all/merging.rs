@@ -31,7 +31,8 @@ fn write(sector: u64, sectors: u32) -> Bio {
 /// Start, length and time of making of a request.
 fn shape(elevator: &Elevator, id: RequestId) -> (u64, u32, u64) {
     let request = &elevator.queue().requests[id];
-    (request.bio.sector, request.bio.sectors, request.start_jiffies)
+    let start = request.start_jiffies - elevator.queue().jiffies(0);
+    (request.bio.sector, request.bio.sectors, start)
 }
 
 #[test]
