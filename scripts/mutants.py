@@ -308,7 +308,7 @@ class Campaign:
         self.seed: str = settings["seed"]
         self.sample: int | None = None if own["sample"] == "all" else own["sample"]
         self.tiers: list[list[str]] = [*own.get("quick", []), []]
-        self.limits_s: list[float] = []
+        self.limits_s: dict[int, float] = {}
         self.sources: dict[str, Source] = {}
         self.total = 0
         self.done = 0
@@ -333,9 +333,14 @@ class Campaign:
         numbered = {number: mutant for number, mutant in enumerate(wanted, 1) if is_open(mutant)}
         self.total = len(numbered)
         if numbered:
-            self._measure()
             together = self._apart(numbered)
-            self._try_together(together)
+            if together:
+                self._try_together(together)
+            else:
+                # Faults that are planted alone have the number 0: the limits are measured before.
+                programs = self.workspace.programs(self.crate)
+                for tier in range(len(self.tiers)):
+                    self._limit_s(tier, programs)
             for number in sorted(numbered.keys() - together.keys()):
                 self._try_alone(numbered[number])
 
@@ -357,16 +362,16 @@ class Campaign:
                 last = (file, body)
         return together
 
-    def _measure(self) -> None:
-        """How long the tests take without a mutant, which all must pass."""
-        programs = self.workspace.programs(self.crate)
-        for tier in self.tiers:
-            begin_s = time.monotonic()
-            if failed := self.workspace.failure(self.crate, programs, tier, 0, 3600.0):
+    def _limit_s(self, tier: int, programs: list[Path]) -> float:
+        """How long a tier of tests may take: some times what it takes without a mutant."""
+        if tier not in self.limits_s:
+            arguments, begin_s = self.tiers[tier], time.monotonic()
+            if failed := self.workspace.failure(self.crate, programs, arguments, 0, 3600.0):
                 raise SystemExit(f"{self.crate}: {failed} fails without any mutant")
             seconds = time.monotonic() - begin_s
-            self._say(f"{' '.join(tier) or 'all tests'}: {seconds:.0f} s without a mutant")
-            self.limits_s.append(max(TIMEOUT_MIN_S, TIMEOUT_FACTOR * seconds))
+            self._say(f"{' '.join(arguments) or 'all tests'}: {seconds:.0f} s without a mutant")
+            self.limits_s[tier] = max(TIMEOUT_MIN_S, TIMEOUT_FACTOR * seconds)
+        return self.limits_s[tier]
 
     def _say(self, text: str) -> None:
         print(f"{self.crate}: {text}", flush=True)
@@ -382,8 +387,7 @@ class Campaign:
         finally:
             for path, text in before.items():
                 path.write_text(text, "utf-8")
-        for number, mutant in together.items():
-            self._test(mutant, programs, number)
+        self._test(together, programs)
 
     def _drop_unviable(self, together: dict[int, Mutant], root: Path, lib: Source) -> None:
         """Plants all, and takes those out that the compiler refuses, until it refuses none."""
@@ -416,25 +420,31 @@ class Campaign:
             if errors := self.workspace.errors(self.crate):
                 self._note(mutant, "unviable", errors[0]["message"], 0.0)
                 return
-            self._test(mutant, self.workspace.programs(self.crate), 0)
+            self._test({0: mutant}, self.workspace.programs(self.crate))
         finally:
             path.write_text(self.sources[mutant.file].text, "utf-8")
 
-    def _test(self, mutant: Mutant, programs: list[Path], number: int) -> None:
-        begin_s = time.monotonic()
-        if begin_s > self.end_s:
-            return
-        outcome, by = "survived", ""
-        for tier, limit_s in zip(self.tiers, self.limits_s, strict=True):
-            try:
-                failed = self.workspace.failure(self.crate, programs, tier, number, limit_s)
-            except TimeoutError:
-                outcome, by = "timeout", f"after {limit_s:.0f} s"
-                break
-            if failed:
-                outcome, by = "killed", failed
-                break
-        self._note(mutant, outcome, by, round(time.monotonic() - begin_s, 1))
+    def _test(self, planted: dict[int, Mutant], programs: list[Path]) -> None:
+        """Tries all by one tier of tests before any meets the next, which takes longer."""
+        left = dict(planted)
+        for tier in range(len(self.tiers)):
+            limit_s = self._limit_s(tier, programs)
+            for number, mutant in list(left.items()):
+                begin_s = time.monotonic()
+                if begin_s > self.end_s:
+                    return
+                arguments = self.tiers[tier]
+                try:
+                    by = self.workspace.failure(self.crate, programs, arguments, number, limit_s)
+                    outcome = "killed" if by else ""
+                except TimeoutError:
+                    outcome, by = "timeout", f"after {limit_s:.0f} s"
+                if outcome:
+                    self._note(mutant, outcome, by or "", round(time.monotonic() - begin_s, 1))
+                    del left[number]
+            self._say(f"{len(left)} survived {' '.join(self.tiers[tier]) or 'all tests'}")
+        for mutant in left.values():
+            self._note(mutant, "survived", "", 0.0)
 
     def _note(self, mutant: Mutant, outcome: str, by: str, seconds: float) -> None:
         self.done += 1

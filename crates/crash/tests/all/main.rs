@@ -4,6 +4,7 @@ mod document;
 mod exhaustive;
 mod history;
 mod judge;
+mod judge_by_itself;
 mod model;
 mod mount_lines;
 mod support;

@@ -96,6 +96,8 @@ fn mounts_that_say_the_same_are_all_right() {
         ("ubifs", "mount ubifs ubi0:test sync"),
         ("jffs2", "mount jffs2 mtd0 -"),
         ("yaffs2", "mount yaffs2 /dev/mtdblock0 -"),
+        // Without the option nothing could be read after a cut.
+        ("yaffs2", "mount yaffs2 /dev/mtdblock0 inband-tags"),
         ("jffs2", "mount -"),
         ("jffs2", "mount blocks=64"),
     ] {

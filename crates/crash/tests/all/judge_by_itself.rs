@@ -1,0 +1,139 @@
+//! The judge where each name and each file is judged by itself: JFFS2 after a torn page. And what the words
+//! of a report say.
+
+use crate::support::trees::{At, content, edit, file, guarantee, remove, standard, told};
+use crash::{History, Judgement, Mismatch, Tree, judge};
+use nand::Torn;
+
+fn history(kind: &str, steps: &[At]) -> History {
+    let mut history = History::new(guarantee(kind), steps[0].tree.clone());
+    for (number, step) in (1..).zip(&steps[1..]) {
+        step.tell(&mut history, 10 * number);
+    }
+    history
+}
+
+fn judged(history: &History, torn: Torn, found: &Tree) -> Result<Judgement, Mismatch> {
+    judge(history, &history.window(1000), torn, found)
+}
+
+fn with(path: &str, inode: u64, bytes: &[u8]) -> Tree {
+    let mut tree = standard();
+    tree.rows.insert(path.as_bytes().to_vec(), file(inode, 0o644, bytes));
+    tree
+}
+
+/// A name that leads to another file now: neither may be there yet, or any more.
+#[test]
+fn a_name_that_was_made_anew_may_be_missing() {
+    let (old, new) = (with("x", 20, b"old"), with("x", 21, b"new"));
+    let remade = history("jffs2", &[At::synced(&old), At::unsynced(&new)]);
+    assert_eq!(judged(&remade, Torn::Prefix, &standard()), Ok(Judgement::PartOfWrite));
+    let mismatch = judged(&remade, Torn::Nothing, &standard()).expect_err("calls are in order");
+    assert_eq!(mismatch.path, b"x", "{}", told(&mismatch));
+    // A name of the same file that was written stays.
+    let written = history("jffs2", &[At::synced(&old), At::written(&with("x", 20, b"new"), 20)]);
+    let mismatch = judged(&written, Torn::Prefix, &standard()).expect_err("the name was safe");
+    assert_eq!(mismatch.path, b"x", "{}", told(&mismatch));
+}
+
+/// A name whose inode cannot be read is looked at by itself, and is no reason to refuse the tree.
+#[test]
+fn an_unreadable_new_file_is_allowed_after_a_torn_page_alone() {
+    let history =
+        history("jffs2", &[At::synced(&standard()), At::unsynced(&with("x", 20, b"new"))]);
+    let mut found = standard();
+    found.unreadable.push(b"x".to_vec());
+    assert_eq!(judged(&history, Torn::DataOnly, &found), Ok(Judgement::State));
+    let mismatch = judged(&history, Torn::Nothing, &found).expect_err("no page was torn");
+    assert_eq!((mismatch.was_safe, &mismatch.path[..]), (false, b"x".as_slice()));
+}
+
+/// The links of a file that is being renamed may be told with one of its names or with both.
+#[test]
+fn links_are_not_compared_while_a_file_is_renamed() {
+    let (old, new) = (with("x", 20, b"bytes"), with("y", 20, b"bytes"));
+    let renamed = history("jffs2", &[At::synced(&old), At::unsynced(&new)]);
+    let mut both = new.clone();
+    both.rows.insert(b"x".to_vec(), old.rows[b"x".as_slice()].clone());
+    for path in ["x", "y"] {
+        edit(&mut both, path, |row| row.facts.links = 2);
+    }
+    assert_eq!(judged(&renamed, Torn::Prefix, &both), Ok(Judgement::PartOfWrite));
+    // Of a file that keeps its name they are, beside a call that concerns another.
+    let mut other = new.clone();
+    edit(&mut other, "g", |row| row.facts.links = 2);
+    let mismatch = judged(&renamed, Torn::Prefix, &other).expect_err("nobody renames it");
+    assert_eq!((mismatch.was_safe, &mismatch.path[..]), (true, b"g".as_slice()));
+    // Links that differ between the states are those of one of the calls.
+    let mut linked = old.clone();
+    edit(&mut linked, "x", |row| row.facts.links = 2);
+    linked.rows.insert(b"y".to_vec(), linked.rows[b"x".as_slice()].clone());
+    let linked_history = history("jffs2", &[At::synced(&old), At::unsynced(&linked)]);
+    let mut half = linked.clone();
+    remove(&mut half, "y");
+    assert_eq!(judged(&linked_history, Torn::Prefix, &half), Ok(Judgement::PartOfWrite));
+}
+
+/// A file that was made shorter and longer again may show anything where it was cut, and nothing else.
+#[test]
+fn an_old_tail_is_told_by_its_name_and_only_behind_the_end() {
+    let mut grown = vec![b'a'; 1000];
+    grown.resize(3000, 0);
+    let steps =
+        [At::synced(&with("x", 20, &[b'a'; 1000])), At::written(&with("x", 20, &grown), 20)];
+    let history = history("jffs2", &steps);
+    let mut tail = grown.clone();
+    tail[1000..].fill(b'q');
+    let told_hazard = |found: &Tree, torn| match judged(&history, torn, found) {
+        Ok(Judgement::Hazard(hazard)) => Ok(hazard.name),
+        Ok(_) => Ok("none"),
+        Err(mismatch) => Err(told(&mismatch)),
+    };
+    assert_eq!(told_hazard(&with("x", 20, &tail), Torn::Prefix), Ok("old-tail"));
+    assert_eq!(told_hazard(&with("x", 20, &tail[..2000]), Torn::Prefix), Ok("old-tail"));
+    assert_eq!(told_hazard(&with("x", 20, &grown), Torn::Prefix), Ok("none"));
+    assert!(told_hazard(&with("x", 20, &tail), Torn::Nothing).is_err(), "no page was torn");
+    tail[999] = b'q';
+    assert!(told_hazard(&with("x", 20, &tail), Torn::Prefix).is_err(), "before the end");
+    assert!(told_hazard(&with("x", 20, &tail[..999]), Torn::Prefix).is_err(), "it is shorter");
+}
+
+/// A mixture is one of the file's own versions, and not of another file that was written.
+#[test]
+fn chunks_are_those_of_the_file_that_was_written() {
+    let mut both = with("x", 20, &[b'a'; 4096]);
+    both.rows.insert(b"z".to_vec(), file(21, 0o644, &[b'a'; 4096]));
+    let mut written = both.clone();
+    written.rows.insert(b"z".to_vec(), file(21, 0o644, &[b'b'; 4096]));
+    let history = history("yaffs2", &[At::synced(&both), At::written(&written, 21)]);
+    let mut half = both.clone();
+    edit(&mut half, "z", |row| content(row)[..2048].fill(b'b'));
+    assert_eq!(judged(&history, Torn::Nothing, &half), Ok(Judgement::PartOfWrite));
+    let mut wrong = both.clone();
+    edit(&mut wrong, "x", |row| content(row)[..2048].fill(b'b'));
+    let mismatch = judged(&history, Torn::Nothing, &wrong).expect_err("x was not written");
+    assert_eq!((mismatch.was_safe, &mismatch.path[..]), (true, b"x".as_slice()));
+}
+
+/// Where old and new differ in what a line tells, both are told; what is missing in both is passed over.
+#[test]
+fn a_report_tells_old_and_new() {
+    let mut old = with("x", 20, b"old");
+    old.rows.insert(b"a".to_vec(), file(30, 0o644, b""));
+    let mut new = with("x", 20, b"newer");
+    new.rows.insert(b"b".to_vec(), file(31, 0o644, b""));
+    for (kind, torn) in [("jffs2", Torn::Nothing), ("jffs2", Torn::Prefix)] {
+        let history = history(kind, &[At::synced(&old), At::unsynced(&new)]);
+        let mut found = with("x", 20, b"neither");
+        found.rows.insert(b"b".to_vec(), file(31, 0o644, b""));
+        let mismatch = judged(&history, torn, &found).expect_err("it is neither");
+        let Mismatch { was_safe, path, expected, found } = &mismatch;
+        assert_eq!((*was_safe, &path[..]), (false, b"x".as_slice()), "{}", told(&mismatch));
+        assert_eq!(
+            expected, "f 0644 0:0 links 1, 3 bytes or f 0644 0:0 links 1, 5 bytes",
+            "{torn:?}"
+        );
+        assert_eq!(found, "f 0644 0:0 links 1, 7 bytes", "{torn:?}");
+    }
+}
