@@ -391,9 +391,11 @@ class Campaign:
 
     def _drop_unviable(self, together: dict[int, Mutant], root: Path, lib: Source) -> None:
         """Plants all, and takes those out that the compiler refuses, until it refuses none."""
+        # A file whose last mutant is taken out is written as it was.
+        files = {mutant.file for mutant in together.values()}
         while True:
             places: dict[str, dict[int, tuple[int, int]]] = {}
-            for file in {mutant.file for mutant in together.values()}:
+            for file in files:
                 own = {n: mutant for n, mutant in together.items() if mutant.file == file}
                 text, places[file] = schema(self.sources[file], own)
                 (TREE / file).write_text(text + (SWITCH if TREE / file == root else ""), "utf-8")

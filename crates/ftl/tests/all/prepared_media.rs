@@ -80,7 +80,8 @@ fn assert_version(ftl: &mut dyn Ftl, lpn: u32, expected: u32, place: &str) -> Re
 }
 
 /// A log block is full and in order, but one of its pages is older than the copy in the data block:
-/// the log may not become the data block as it is.
+/// the log may not become the data block as it is. Two guards see to it: a rebuild seals both blocks, and a
+/// merge asks for the newest copy of each page.
 fn stale_page_of_a_full_log(layer: &str) -> Result<(), String> {
     for stale in 0..PAGES {
         let data = |page: u32| {
