@@ -59,11 +59,19 @@ of them must have it.
 
 FOREIGN = {
     *("--oob", "--noecc", "--bb", "--skip-all-ffs"),  # nanddump
-    *("--workspace", "--test", "--release"),  # cargo
+    *("--workspace", "--test", "--release", "--example"),  # cargo
+    "--reverse-bytes",  # objcopy
+    "--table",  # dmsetup
 }
 """Options of other programs that documents name."""
 
-INTERNAL = ("crates/guest/src", "crates/bench/src", "scripts", "python/nandlab/reproduce.py")
+INTERNAL = (
+    "crates/guest/src",
+    "crates/bench/src",
+    "scripts",
+    "python/nandlab/reproduce.py",
+    "python/nandlab/tearing/long_run.py",
+)
 """Programs with options of their own, which their sources name."""
 
 

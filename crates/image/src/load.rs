@@ -325,6 +325,13 @@ fn known(options: &OpenOptions) -> Result<Known<'_>, ImageError> {
         let reason = format!("{block_bytes} is no size of an erase block: 1 byte to 16 MiB");
         return refuse("--block-size", reason);
     }
+    // A block of another size explains nothing, and the message would be about the file.
+    let smallest_page_bytes = page_bytes.unwrap_or(512);
+    if !block_bytes.is_multiple_of(smallest_page_bytes) {
+        let reason =
+            format!("{block_bytes} is not a whole number of {smallest_page_bytes}-byte pages");
+        return refuse("--block-size", reason);
+    }
     Ok(Known {
         file_system,
         layout,

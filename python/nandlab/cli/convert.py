@@ -36,6 +36,7 @@ def convert(
     from nandlab.outputs import check_file
     from nandlab.terminal.output import print_json, print_table, print_text
 
+    check_file(Path(target))
     ending = Path(target).suffix
     if ending.lower() != ".parquet":
         named = Path(target).with_suffix(".parquet") if Path(target).name else "trace.parquet"
@@ -43,7 +44,6 @@ def convert(
             f"{shown_dash(target)}: `convert` writes Parquet, and this name does not end in "
             f".parquet; write it to {named}"
         )
-    check_file(Path(target))
     summary = engine.convert(
         shown_dash(source), target, (trace_options or TraceOptions()).for_engine()
     )

@@ -218,6 +218,12 @@ fn no_block_is_lost_in_silence() {
             let mut damaged = sound.clone();
             erase(&mut damaged, block);
             let after = see(&load(&damaged));
+            // Under the newest copy of the volume table lies one from before the volume was made: that is what
+            // a removal leaves which was cut short, and a kernel finishes it (`process_lvol`, vtbl.c).
+            let notes = load(&damaged).check().map(|report| report.notes).unwrap_or_default();
+            if notes.iter().any(|note| note.what.contains("its copies differ")) {
+                continue;
+            }
             if after.manifest != before.manifest || after.is_damaged {
                 changed += 1;
                 if after.complaints.is_empty() {
@@ -383,10 +389,12 @@ fn a_wrong_bit_in_the_journal_is_not_believed() {
                     (false, _) => refused += 1,
                     (true, true) => {}
                     (true, false) => {
-                        // Only what stands in the last unit that was written can be gone like this.
+                        // Only a node behind which nothing was written can be gone like this: its header
+                        // says where it ends (`no_more_nodes`, fs/ubifs/recovery.c).
                         let data = data_of(&sound, place.block);
                         let end = data.iter().rposition(|byte| *byte != 0xff).expect("written");
-                        assert_eq!(place.offset / PAGE_BYTES, end / PAGE_BYTES, "{place:?}");
+                        let last = place.offset + place.bytes.len() - 1;
+                        assert_eq!(last / PAGE_BYTES, end / PAGE_BYTES, "{place:?}");
                         dropped += 1;
                     }
                 }

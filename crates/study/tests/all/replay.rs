@@ -70,7 +70,7 @@ fn an_address_past_the_end_is_an_error_wraps_or_is_clipped() {
     assert_eq!(
         error,
         "request 2 (write of 1024 bytes at byte 130560): past the end of the device of 131072 bytes; \
-         use a larger part, or --address modulo or clip"
+         give the chip more blocks, or take a larger part"
     );
     assert!(device(AddressRule::Error).serve(Operation::Write, u64::MAX, 1024).is_err());
 

@@ -27,6 +27,8 @@ pub(crate) struct Met {
     pub(crate) erases: u64,
     pub(crate) bad_blocks: u64,
     pub(crate) failures: u64,
+    /// Histories that end where JFFS2 had no block left for nodes whose program failed.
+    pub(crate) lost_nodes: u64,
     pub(crate) remounts: u64,
 }
 
@@ -309,6 +311,9 @@ impl Session {
             let space = self.mounted.file_system.space();
             space.free_blocks * u64::from(space.block_bytes)
         };
+        // Pages that wait to be written are budgeted at their full size (`ubifs_calc_min_idx_lebs` and
+        // `ubifs_budget_space`): what they take is known when they are on the medium.
+        told("sync", self.mounted.vfs.sync().await)?;
         let before = free_bytes();
         if !self.put(b"measured", BYTES, seed).await? {
             return Ok(());
