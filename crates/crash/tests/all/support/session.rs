@@ -311,6 +311,11 @@ impl Session {
             let space = self.mounted.file_system.space();
             space.free_blocks * u64::from(space.block_bytes)
         };
+        // Where little is left, the collector's work hides what a file takes.
+        let SpaceUse { free_blocks, blocks, .. } = self.mounted.file_system.space();
+        if free_blocks < blocks / 4 {
+            return Ok(());
+        }
         // Pages that wait to be written are budgeted at their full size (`ubifs_calc_min_idx_lebs` and
         // `ubifs_budget_space`): what they take is known when they are on the medium.
         told("sync", self.mounted.vfs.sync().await)?;
