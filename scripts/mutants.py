@@ -203,14 +203,16 @@ class Workspace:
     def list_mutants(self, crate: str) -> list[Mutant]:
         """All mutants of a crate, in the order of the list."""
         command = [str(CARGO_MUTANTS), "mutants", "--list", "--json", "--package", crate]
-        listed = subprocess.run(command, cwd=TREE, check=True, capture_output=True, text=True)
+        listed = subprocess.run(
+            command, cwd=TREE, check=True, capture_output=True, encoding="utf-8"
+        )
         return [_mutant(entry) for entry in json.loads(listed.stdout)]
 
     def cargo(self, *arguments: str) -> tuple[bool, list[dict[str, Any]]]:
         """Runs cargo; whether all went well, and its messages."""
         command = ["cargo", *arguments, "--message-format=json", "--quiet"]
         done = subprocess.run(
-            command, cwd=TREE, env=self.environment, capture_output=True, text=True
+            command, cwd=TREE, env=self.environment, capture_output=True, encoding="utf-8"
         )
         messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         return done.returncode == 0, messages
@@ -254,7 +256,7 @@ class Workspace:
             | {"NANDLAB_MUTANT": str(number), "CARGO_MANIFEST_DIR": str(folder)},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            text=True,
+            encoding="utf-8",
             start_new_session=True,
             preexec_fn=_bound_memory,
         )
@@ -319,10 +321,10 @@ class Campaign:
         listed = self.workspace.list_mutants(self.crate)
         wanted = drawn(listed, self.seed, self.sample)
         for file in {mutant.file for mutant in wanted}:
-            self.sources[file] = Source((TREE / file).read_text("utf-8"))
+            self.sources[file] = Source((TREE / file).read_text(encoding="utf-8"))
         RESULTS.mkdir(parents=True, exist_ok=True)
         head = {"listed": len(listed), "drawn": [mutant.name for mutant in wanted]}
-        (RESULTS / f"{self.crate}.json").write_text(json.dumps(head), "utf-8")
+        (RESULTS / f"{self.crate}.json").write_text(json.dumps(head), encoding="utf-8")
         known = results_of(RESULTS, self.crate)
 
         def is_open(mutant: Mutant) -> bool:
@@ -378,15 +380,15 @@ class Campaign:
 
     def _try_together(self, together: dict[int, Mutant]) -> None:
         root = TREE / "crates" / self.crate / "src" / "lib.rs"
-        lib = Source(root.read_text("utf-8"))
+        lib = Source(root.read_text(encoding="utf-8"))
         touched = {TREE / mutant.file for mutant in together.values()} | {root}
-        before = {path: path.read_text("utf-8") for path in touched}
+        before = {path: path.read_text(encoding="utf-8") for path in touched}
         try:
             self._drop_unviable(together, root, lib)
             programs = self.workspace.programs(self.crate)
         finally:
             for path, text in before.items():
-                path.write_text(text, "utf-8")
+                path.write_text(text, encoding="utf-8")
         self._test(together, programs)
 
     def _drop_unviable(self, together: dict[int, Mutant], root: Path, lib: Source) -> None:
@@ -398,9 +400,11 @@ class Campaign:
             for file in files:
                 own = {n: mutant for n, mutant in together.items() if mutant.file == file}
                 text, places[file] = schema(self.sources[file], own)
-                (TREE / file).write_text(text + (SWITCH if TREE / file == root else ""), "utf-8")
+                (TREE / file).write_text(
+                    text + (SWITCH if TREE / file == root else ""), encoding="utf-8"
+                )
             if str(root.relative_to(TREE)) not in places:
-                root.write_text(lib.text + SWITCH, "utf-8")
+                root.write_text(lib.text + SWITCH, encoding="utf-8")
             refused: dict[int, str] = {}
             errors = self.workspace.errors(self.crate)
             for error in errors:
@@ -418,13 +422,13 @@ class Campaign:
     def _try_alone(self, mutant: Mutant) -> None:
         path = TREE / mutant.file
         try:
-            path.write_text(self.sources[mutant.file].planted(mutant), "utf-8")
+            path.write_text(self.sources[mutant.file].planted(mutant), encoding="utf-8")
             if errors := self.workspace.errors(self.crate):
                 self._note(mutant, "unviable", errors[0]["message"], 0.0)
                 return
             self._test({0: mutant}, self.workspace.programs(self.crate))
         finally:
-            path.write_text(self.sources[mutant.file].text, "utf-8")
+            path.write_text(self.sources[mutant.file].text, encoding="utf-8")
 
     def _test(self, planted: dict[int, Mutant], programs: list[Path]) -> None:
         """Tries all by one tier of tests before any meets the next, which takes longer."""
@@ -469,7 +473,7 @@ def main() -> int:
     subparsers.add_parser("record", help="take the results over into docs/mutants.json")
     subparsers.add_parser("page", help="make docs/mutants.md")
     arguments = parser.parse_args()
-    settings = tomllib.loads(SETTINGS.read_text("utf-8"))
+    settings = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))
     if arguments.command == "record":
         mutants_page.record(settings, RESULTS)
     elif arguments.command == "page":

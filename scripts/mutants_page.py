@@ -31,7 +31,7 @@ def results_of(folder: Path, crate: str) -> dict[str, Result]:
     path = folder / f"{crate}.jsonl"
     if not path.exists():
         return {}
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return {line["mutant"]: Result(**line) for line in lines}
 
 
@@ -39,7 +39,7 @@ def record(settings: dict[str, Any], folder: Path) -> None:
     """Takes results over; reasons that are known stay, and crates that were not run."""
     data: dict[str, Any] = {"crates": [], "survivors": []}
     if DATA.exists():
-        data = json.loads(DATA.read_text("utf-8"))
+        data = json.loads(DATA.read_text(encoding="utf-8"))
     reasons = {entry["mutant"]: entry["reason"] for entry in data["survivors"]}
     crates = {entry["crate"]: entry for entry in data["crates"]}
     survivors = {crate: [s for s in data["survivors"] if s["crate"] == crate] for crate in crates}
@@ -47,7 +47,7 @@ def record(settings: dict[str, Any], folder: Path) -> None:
         path = folder / f"{crate}.json"
         if not path.exists():
             continue
-        head = json.loads(path.read_text("utf-8"))
+        head = json.loads(path.read_text(encoding="utf-8"))
         known = results_of(folder, crate)
         found = [known[name] for name in head["drawn"] if name in known]
         counts = {name: sum(result.outcome == name for result in found) for name in OUTCOMES}
@@ -63,7 +63,7 @@ def record(settings: dict[str, Any], folder: Path) -> None:
         "crates": [crates[crate] for crate in sorted(crates)],
         "survivors": [entry for crate in sorted(survivors) for entry in survivors[crate]],
     }
-    DATA.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
+    DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 HEAD = """\
@@ -102,4 +102,4 @@ def page(data: dict[str, Any]) -> str:
 
 def write_page() -> None:
     """Makes the page anew."""
-    PAGE.write_text(page(json.loads(DATA.read_text("utf-8"))), "utf-8")
+    PAGE.write_text(page(json.loads(DATA.read_text(encoding="utf-8"))), encoding="utf-8")

@@ -59,7 +59,7 @@ def test_the_message_says_place_reason_and_suggestion(
         (("explain", "ubfs"), ["did you mean ubifs?", "nandlab list KIND"]),
         (("explain", "file-systems"), ["nandlab list file-systems"]),
         (("convert", "trace.csv", "out.csv"), ["out.csv", "out.parquet", "Parquet"]),
-        (("convert", "trace.csv", "out"), ["out.parquet"]),
+        (("convert", "trace.csv", "converted"), ["converted.parquet"]),
         (("explain", "bast", "--ops", "Q1"), ["Q1"]),
         (("explain", "bast", "--ops", " "), ["--ops"]),
         (("explain", "bast", "--ops", "W1", "--set", "log_blcks=2"), ["log_blocks"]),

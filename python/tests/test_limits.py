@@ -150,7 +150,8 @@ def _fault(record: dict[str, object]) -> str | None:
         return f"exit code {code}"
     if any(sign in errors for sign in ("Traceback", "panicked", "internal error", "line 1 column")):
         return errors
-    if code == 2 and not errors.strip().splitlines()[-1].startswith("nandlab: error: "):
+    # What is wrong in a TOML file is shown with the line and a caret below the message.
+    if code == 2 and not any(line.startswith("nandlab: error: ") for line in errors.splitlines()):
         return f"no message: {errors!r}"
     after_s = record["after_s"]
     assert isinstance(after_s, float)

@@ -46,6 +46,7 @@ def test_the_manifest_tells_nothing_of_time_and_host(run_folder: Path) -> None:
         "results_digest",
         "seed",
         "quick",
+        "inputs",
         "interrupted",
         "axes",
         "tables",

@@ -226,7 +226,7 @@ def tear_here(
     out.mkdir(parents=True, exist_ok=True)
     command = [str(program), file_system, str(script), str(BLOCKS[file_system])]
     command += [str(header_offset), str(cuts), str(seed), str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     told = (line.split(" ", 1) for line in done.stdout.splitlines())
     return dict(told)
 

@@ -42,7 +42,7 @@ def build_example(name: str) -> Path:
         [*command, "--message-format", "json"],
         cwd=_SOURCE,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     if done.returncode != 0:
