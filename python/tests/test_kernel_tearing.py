@@ -23,7 +23,12 @@ from nandlab.tearing.series import (
 )
 from nandlab.vm import VmUnavailable
 
-pytestmark = pytest.mark.usefixtures("engine_is_built")
+pytestmark = [
+    pytest.mark.usefixtures("engine_is_built"),
+    pytest.mark.skipif(
+        os.environ.get("NANDLAB_LONG_TESTS") != "1", reason="a part of make test-long"
+    ),
+]
 
 CASES = int(os.environ.get("NANDLAB_TEAR_CASES", "20"))
 """Cuts of a file system in each direction: a hundred in the long run of the tests."""

@@ -19,7 +19,12 @@ from pathlib import Path
 import pytest
 from command_table import commands
 
-pytestmark = pytest.mark.usefixtures("engine_is_built")
+pytestmark = [
+    pytest.mark.usefixtures("engine_is_built"),
+    pytest.mark.skipif(
+        os.environ.get("NANDLAB_LONG_TESTS") != "1", reason="a part of make test-long"
+    ),
+]
 
 IS_LONG = os.environ.get("NANDLAB_LONG_TESTS") == "1"
 MOMENTS = 12 if IS_LONG else 1
