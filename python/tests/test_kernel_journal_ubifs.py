@@ -39,7 +39,6 @@ put two 644 100 100 t 3
 setxattr two user.first 61207661
 setxattr two trusted.second 61207662
 setxattr d user.of-a-directory 00
-setxattr d/link trusted.of-a-link 01
 put over 644 10 10 x 4
 put target 644 20 20 x 5
 put long 644 20000 4096 x 6 fsync

@@ -225,9 +225,9 @@ fn marked_share(image: &[u8], form: &Form, block_bytes: u32) -> f64 {
     let (mut marked, mut blocks) = (0, 0);
     for block in image.chunks_exact(form.stride() * pages_per_block) {
         let (_, oob) = block[..form.stride()].split_at(form.layout.page_bytes as usize);
-        let mut marker = [0; 4];
-        form.layout.gather(oob, 0, &mut marker);
-        marked += u64::from(u32::from_le_bytes(marker) == JFFS2_MARKER);
+        let mut first_bytes = [0; 4];
+        form.layout.gather(oob, 0, &mut first_bytes);
+        marked += u64::from(u32::from_le_bytes(first_bytes) == JFFS2_MARKER);
         blocks += 1;
     }
     share(marked, blocks)

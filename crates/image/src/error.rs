@@ -46,7 +46,7 @@ pub enum ImageError {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: MountError,
+        source: Box<MountError>,
     },
     /// NILFS2 does not mount.
     #[error("{}: {source}", path.display())]

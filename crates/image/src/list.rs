@@ -83,7 +83,7 @@ impl Image {
                 Holding::Ubifs => {
                     let mut request = self.request.clone();
                     request.ubi.volume = Some(name.clone());
-                    match self.list_mounted(request, limits.clone()) {
+                    match self.list_mounted(request, *limits) {
                         Ok(listing) => listing.below(name),
                         // One volume that does not mount hides no other.
                         Err(error) => {

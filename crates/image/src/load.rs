@@ -464,7 +464,7 @@ fn request_of(
     options: &OpenOptions,
     path: &Path,
 ) -> Result<(&'static Kind, MountRequest), ImageError> {
-    let failed = |source| ImageError::Mount { path: path.to_owned(), source };
+    let failed = |source| ImageError::Mount { path: path.to_owned(), source: Box::new(source) };
     let kind = find_kind(form.file_system).map_err(failed)?;
     let mut request = MountRequest::read_only();
     request.profile = Some(kind.profile(options.profile.as_deref()).map_err(failed)?.to_owned());

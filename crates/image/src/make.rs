@@ -104,7 +104,10 @@ pub fn make(from: &Path, to: &Path, options: &MakeOptions) -> Result<Made, Image
     let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
     let shown = to.to_owned();
     let outcome = mount::run(chip, &Driver::of_tool(layout), 0, move |machine| async move {
-        let mount_error = |source| ImageError::Mount { path: shown.clone(), source };
+        let mount_error = |source| {
+            let source = Box::new(source);
+            ImageError::Mount { path: shown.clone(), source }
+        };
         let mounted = machine.mount(kind, &request).await.map_err(mount_error)?;
         copy(&mounted.vfs, &source).await
     });

@@ -334,7 +334,7 @@ fn write_tree(
 ) -> Result<Vec<Option<Vec<u8>>>, ImageError> {
     let failed = |source| match source {
         error @ MountError::UnknownProfile { .. } => refuse("--profile", error.to_string()),
-        source => ImageError::Mount { path: to.to_owned(), source },
+        source => ImageError::Mount { path: to.to_owned(), source: Box::new(source) },
     };
     let kind = find_kind("ubifs").map_err(failed)?;
     let profile = kind.profile(options.profile.as_deref()).map_err(failed)?;
@@ -350,7 +350,8 @@ fn write_tree(
     let job = move |machine: mount::Machine| async move {
         let volume = Rc::new(MemoryVolume::new(&machine.sim, shape));
         let mounted = machine.mount_volume(volume.clone(), &request, new).await;
-        let mounted = mounted.map_err(|source| ImageError::Mount { path: shown, source })?;
+        let mounted = mounted
+            .map_err(|source| ImageError::Mount { path: shown, source: Box::new(source) })?;
         copy(&mounted.vfs, &source).await?;
         Ok(volume.contents(|_| false))
     };

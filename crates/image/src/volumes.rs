@@ -116,7 +116,7 @@ impl Image {
     }
 
     pub(crate) fn refused(&self, source: MountError) -> ImageError {
-        ImageError::Mount { path: self.path.clone(), source }
+        ImageError::Mount { path: self.path.clone(), source: Box::new(source) }
     }
 
     /// Volumes and what they hold, by number; none without UBI.

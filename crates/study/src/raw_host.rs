@@ -74,16 +74,13 @@ impl RawHost {
             board.check().or_else(|reason| wrong("host", reason))?;
         }
         // The kernel of the board decides, unless a profile is asked for by name.
-        let (profile, kernels) = match value("profile") {
-            Some(asked) => {
-                let found = kind.profile(Some(asked));
-                (found.or_else(|error| wrong("profile", error.to_string()))?, None)
-            }
-            None => {
-                let found = kind.profile_of_kernel(&board.kernel);
-                let found = found.or_else(|error| wrong("host.kernel", error.to_string()))?;
-                (found.name, Some(found))
-            }
+        let (profile, kernels) = if let Some(asked) = value("profile") {
+            let found = kind.profile(Some(asked));
+            (found.or_else(|error| wrong("profile", error.to_string()))?, None)
+        } else {
+            let found = kind.profile_of_kernel(&board.kernel);
+            let found = found.or_else(|error| wrong("host.kernel", error.to_string()))?;
+            (found.name, Some(found))
         };
         let Some(part) = value("part").or(study.part.as_deref()) else {
             return wrong("part", "name the chip, or make `part` an axis");

@@ -257,7 +257,7 @@ impl Engine {
         }
         for (key, entry) in entries {
             let mode = inodes.get(&entry.inode).and_then(|child| child.node.as_ref());
-            complaints.extend(self.check_entry(key, &entry, mode.map(|node| node.mode)));
+            complaints.extend(Self::check_entry(key, &entry, mode.map(|node| node.mode)));
             let child = inodes.entry(entry.inode).or_default();
             child.names += 1;
             let mode = child.node.as_ref().map_or(0, |node| node.mode);
@@ -281,7 +281,7 @@ impl Engine {
     }
 
     /// Whether a name can be, and stands where the hash of it says: it could not be looked up otherwise.
-    fn check_entry(&self, key: Key, entry: &EntryNode, mode: Option<u32>) -> Vec<String> {
+    fn check_entry(key: Key, entry: &EntryNode, mode: Option<u32>) -> Vec<String> {
         let is_attribute = key.kind() == key_kind::ATTRIBUTE;
         let owner = u64::from(key.inode);
         let shown = entry.name.escape_ascii();
