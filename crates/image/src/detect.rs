@@ -386,6 +386,11 @@ fn cover(block: &[u8]) -> (u64, u64) {
 
 /// The checksums of inode and directory nodes hold; other nodes are few.
 fn is_whole(header: &Header, node: &[u8]) -> bool {
+    // Where nodes are marked obsolete in place, the checksum of the node is still that of the type as it
+    // was (`jffs2_mark_node_obsolete`, fs/jffs2/nodemgmt.c); that of the header leaves the mark out.
+    if header.node_type & ACCURATE == 0 {
+        return true;
+    }
     match header.node_type | ACCURATE {
         DIRENT => DirentNode::parse(node).is_some(),
         INODE => InodeNode::parse(node).is_some_and(|inode| {
