@@ -53,7 +53,7 @@ test: build lint ## Run all tests; optional system packages are installed where 
 	NANDLAB_FUZZ_SECONDS=10 PROPTEST_RNG_SEED=1 cargo test --workspace --quiet
 	$(BIN)/python -m pytest -q -ra -n 2 --dist worksteal --durations=30 python/tests
 
-test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, DKMS in a chroot, and the full studies
+test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, chips torn in real kernels, all signals on all commands, DKMS in a chroot, and the full studies
 	cargo test --workspace --quiet
 	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test all queueing_theory -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test all damage::fuzz -- --nocapture
