@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use std::fmt::Write as _;
 use std::panic::catch_unwind;
 use support::calls::{Call, random_calls};
-use support::session::{Met, Wrong, carry_out};
+use support::session::{LOST_NODES, Met, Wrong, carry_out};
 
 /// Histories of a file system, and calls of each: 240,000 in all.
 const HISTORIES: u64 = 120;
@@ -48,7 +48,7 @@ fn play(kind: &'static Kind, seed: u64, calls: &[Call]) -> Result<Met, Wrong> {
     match done {
         // A program failed while no block was free: the kernel loses the nodes, too ("Failed to allocate
         // space for wbuf recovery. Data loss ensues.", `jffs2_wbuf_recover` of fs/jffs2/wbuf.c).
-        Err((_, text)) if kind.name == "jffs2" && text.contains("are lost") => {
+        Err((_, text)) if kind.name == "jffs2" && text.contains(LOST_NODES) => {
             Ok(Met { lost_nodes: 1, ..Met::default() })
         }
         done => done,

@@ -14,6 +14,8 @@ use vfs::{MemoryFileSystem, OpenFile, OpenOptions, Vfs};
 const CALLER: Caller = Caller { pid: 1, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
 /// Calls between two comparisons of all that is there.
 const COMPARED_EVERY: usize = 150;
+/// What JFFS2 says where a program failed and no block was left for the nodes of its page.
+pub(crate) const LOST_NODES: &str = "are lost";
 /// Files of one filling, and their bytes.
 const FILL_FILES: usize = 60;
 const FILL_BYTES: usize = 60_000;
@@ -145,12 +147,17 @@ impl Session {
             told("close", self.model_vfs.close(&CALLER, model).await)?;
         }
         self.compare().await?;
-        if is_clean {
-            let done = self.mounted.unmount().await;
-            let findings = self.mounted.file_system.findings().await;
-            return done.map_err(|error| format!("umount: {error}; {findings:?}"));
+        let done = match is_clean {
+            true => self.mounted.unmount().await.map_err(|error| format!("umount: {error}")),
+            false => told("sync", self.mounted.vfs.sync().await),
+        };
+        // Neither call tells of a buffer that could not be written (`jffs2_sync_fs` of fs/jffs2/super.c
+        // leaves out what `jffs2_flush_wbuf_pad` returns): the next mount would be the first to show it.
+        let findings = self.mounted.file_system.findings().await;
+        if let Some(finding) = findings.iter().find(|finding| finding.contains(LOST_NODES)) {
+            return Err(finding.clone());
         }
-        told("sync", self.mounted.vfs.sync().await)
+        done.map_err(|wrong| format!("{wrong}; {findings:?}"))
     }
 
     /// A rename over another name of the same file: Linux does nothing, as the model; the library
