@@ -60,8 +60,7 @@ test-long: test ## Also property tests from a seed of their own, long fuzz runs 
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p trace --test fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p study --test fuzz -- --nocapture
 	NANDLAB_LONG_TESTS=1 NANDLAB_TEAR_CASES=100 NANDLAB_CALL_SEEDS=200 $(BIN)/python -m pytest -q python/tests/test_kernel_tearing.py \
-		python/tests/test_failing_calls.py python/tests/test_kernel_journal_ubifs.py
-	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_kernel_module.py -k "old_process or order_of_creation"
+		python/tests/test_failing_calls.py
 	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py \
 		python/tests/test_kernel_mounts_nilfs2.py python/tests/test_kernel_mounts_ubifs.py
 	@# DKMS in a clean Debian, which takes root, the network and some minutes.

@@ -1,6 +1,5 @@
 """The journal that a real kernel writes for a script is the one written here, node by node."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,7 @@ from nandlab.vm import VmUnavailable, find_kernel
 from nandlab.vm.guest_program import find_guest_program
 from nandlab.vm.programs import MACHINE_PROGRAMS, require_programs
 
-pytestmark = [
-    pytest.mark.usefixtures("engine_is_built"),
-    pytest.mark.skipif(
-        os.environ.get("NANDLAB_LONG_TESTS") != "1", reason="a part of make test-long"
-    ),
-]
+pytestmark = pytest.mark.usefixtures("engine_is_built")
 
 BLOCKS = 64
 KERNELS = ("6.1", "6.12")

@@ -1,6 +1,5 @@
 """The scheduler as a kernel module: how it builds, and that it loses nothing in two kernels."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -226,7 +225,6 @@ def longest_waits_ns(kernel: Kernel, source: Path, scratch: Path) -> dict[tuple[
     return found
 
 
-@pytest.mark.skipif(os.environ.get("NANDLAB_LONG_TESTS") != "1", reason="a part of make test-long")
 @pytest.mark.parametrize("series", SERIES)
 def test_an_old_process_does_not_starve_beside_short_lived_ones(
     series: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -240,7 +238,6 @@ def test_an_old_process_does_not_starve_beside_short_lived_ones(
         )
 
 
-@pytest.mark.skipif(os.environ.get("NANDLAB_LONG_TESTS") != "1", reason="a part of make test-long")
 def test_a_round_in_the_order_of_creation_starves_old_processes(tmp_path: Path) -> None:
     source = patched_source("visits-in-order-of-creation.patch", tmp_path / "source")
     waits = longest_waits_ns(kernel_or_skip("6.12"), source, tmp_path)

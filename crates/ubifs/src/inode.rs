@@ -173,6 +173,8 @@ impl Engine {
         for budget in pages.into_values() {
             self.release(budget);
         }
+        // `ubifs_evict_inode` cuts the file before it logs the deletion: the node, where one is written, says so.
+        inode.data.borrow_mut().node.size = 0;
         let deleted = self.log_deletion(&inode).await;
         self.make_inode_clean(&inode);
         self.forget_fullness();

@@ -115,7 +115,8 @@ impl Engine {
         };
         {
             let node = &mut inode.data.borrow_mut().node;
-            node.flags = flag::ATTRIBUTE;
+            // What a directory hands down (`inherit_flags` of `fs/ubifs/dir.c`) its attributes have as well.
+            node.flags |= flag::ATTRIBUTE;
             node.size = value.len() as u64;
         }
         let before = host.data.borrow().node.clone();

@@ -125,11 +125,28 @@ fn attributes_of_a_file_go_with_it_in_one_group() {
         node.kind() == INODE && node.links_and_data() == (0, 0) && node.word(116) == 2
     });
     let last = last.expect("the file with two attributes");
+    assert_eq!(nodes[last].word(48), 0, "`ubifs_evict_inode` has cut the file");
     let group: Vec<_> = nodes[last - 2..=last]
         .iter()
         .map(|node| (node.kind(), node.group(), node.links_and_data()))
         .collect();
     assert_eq!(group, [(INODE, 1, (0, 7)), (INODE, 1, (0, 7)), (INODE, 2, (0, 0))]);
+}
+
+/// An attribute of a directory inherits what a file in it would (`inherit_flags`), one of a file nothing.
+#[test]
+fn attributes_of_directories_inherit_flags() {
+    const COMPRESSED: u32 = 1;
+    const IS_ATTRIBUTE: u32 = 0x20;
+    let contents = cut_after(quiet(), |host, _| async move {
+        make_one_of_each(&host).await;
+        host.set_attribute("directory", b"user.three", Some(b"value")).await.expect("set");
+    });
+    let nodes = journal_nodes(&contents);
+    let inodes = nodes.iter().filter(|node| node.kind() == INODE);
+    let flags: Vec<u32> =
+        inodes.map(|node| node.word(108)).filter(|flags| flags & IS_ATTRIBUTE != 0).collect();
+    assert_eq!(flags, [IS_ATTRIBUTE, IS_ATTRIBUTE, IS_ATTRIBUTE | COMPRESSED]);
 }
 
 /// Nodes of the base head end a group each time; data nodes belong to none.
