@@ -186,4 +186,25 @@ mod tests {
             );
         }
     }
+
+    /// A mark is bits that are programmed to zero: it stays through any later program, and none of the
+    /// others comes with it.
+    #[test]
+    fn a_tag_is_marked_lost_or_linked_and_nothing_else_changes() {
+        let tag = Tag::new(5, 6, Role::Data);
+        assert!(!tag.is_lost() && !tag.is_linked() && !tag.is_erased());
+        assert!(!Tag::ERASED.is_lost() && Tag::ERASED.is_erased());
+        let lost = tag.lost();
+        assert!(lost.is_lost() && !lost.is_linked());
+        assert_eq!((lost.lpn(), lost.sequence(), lost.role()), (5, 6, Role::Data));
+        let both = lost.and(Tag::link());
+        assert!(both.is_lost() && both.is_linked());
+        assert!(!tag.and(Tag::link()).is_lost());
+    }
+
+    #[test]
+    fn a_tag_is_told_by_page_number_and_role() {
+        assert_eq!(format!("{:?}", Tag::new(5, 6, Role::Log)), "L5 #6 Log");
+        assert_eq!(format!("{:?}", Tag::ERASED), "erased");
+    }
 }

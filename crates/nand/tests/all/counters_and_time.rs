@@ -172,3 +172,29 @@ fn a_raw_driver_counts_whole_and_spare_operations_by_whether_data_moves() {
     assert_eq!(tags.program_raw(at, &[0; 10], &[]), Err(NandError::NoStorage));
     assert_eq!(tags.counters(), Counters::default(), "a refused operation is not counted");
 }
+
+#[test]
+fn counters_of_several_chips_add_up_and_reads_and_programs_are_of_both_kinds() {
+    let one = Counters {
+        page_reads: 1,
+        spare_reads: 20,
+        page_programs: 300,
+        spare_programs: 4000,
+        erases: 50_000,
+    };
+    let mut sum = one;
+    sum += one;
+    assert_eq!(sum - one, one);
+    assert_eq!((sum.reads(), sum.programs(), sum.erases), (42, 8600, 100_000));
+    assert_eq!(sum.weighted(Cost { read: 1, program: 10, erase: 100 }), 42 + 86_000 + 10_000_000);
+}
+
+/// K9F2G08U0C: 64 pages of 2 KiB are 128 KiB, 2048 blocks are 256 MiB.
+#[test]
+fn sizes_of_a_part_are_those_of_its_data_areas() {
+    let geometry = find_part("k9f2g08u0c").expect("in the catalogue").geometry;
+    assert_eq!((geometry.block_bytes(), geometry.capacity_bytes()), (128 << 10, 256 << 20));
+    assert_eq!(geometry.pages(), 131_072);
+    let half = geometry.with_blocks(1024);
+    assert_eq!((half.block_bytes(), half.capacity_bytes()), (128 << 10, 128 << 20));
+}

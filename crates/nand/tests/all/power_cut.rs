@@ -135,7 +135,9 @@ fn an_erase_cut_before_changed_nothing_and_one_cut_after_is_complete() {
 #[test]
 fn a_torn_erase_leaves_the_block_unusable_until_it_is_erased() {
     let (mut kept, mut blank, mut torn) = (0, 0, 0);
+    let (mut untouched, mut empty) = (0, 0);
     for erases in 0..40 {
+        let before = (kept, blank);
         let mut chip = byte_chip(&small_part());
         chip.set_erase_counts(erases);
         for page in 0..PAGES {
@@ -167,11 +169,15 @@ fn a_torn_erase_leaves_the_block_unusable_until_it_is_erased() {
             assert_eq!(chip.program_raw(at, &[1], &[]), Err(unstable));
             assert_eq!(chip.program_spare(at, Tag::link()), Err(unstable));
         }
+        untouched += u32::from(kept == before.0 + PAGES);
+        empty += u32::from(blank == before.1 + PAGES);
         chip.erase(2).expect("erase");
         assert_eq!(chip.program(PageAddress::new(2, 0), tag(1), None), Ok(()));
         assert_eq!(chip.read(PageAddress::new(2, 0)), Ok(tag(1)));
     }
     assert!(kept > 40 && blank > 40 && torn > 10, "{kept} kept, {blank} blank, {torn} torn");
+    // The look is drawn anew for each erase: a recovery meets whole blocks of both kinds.
+    assert!(untouched > 4 && empty > 4, "{untouched} blocks look untouched, {empty} empty");
 }
 
 #[test]
