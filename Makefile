@@ -67,7 +67,8 @@ test-long: test ## Also property tests from a seed of their own, long fuzz runs 
 	@# DKMS in a clean Debian, which takes root, the network and some minutes.
 	if [ "$$(id -u)" = 0 ]; then kernel/sfq/tests/dkms.sh; else echo "left out: DKMS in a chroot, which takes root"; fi
 	NANDLAB_WHOLE_STUDIES=1 $(BIN)/python -m pytest -q python/tests/test_study_verdict.py -k whole
-	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_signals.py python/tests/test_limits.py
+	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_signals.py \
+		python/tests/test_signals_and_outputs.py python/tests/test_limits.py
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full
 
 # Hours: what is done stays, and the next call goes on. TEAR='--cases 20 --kernels 6.12' narrows it.

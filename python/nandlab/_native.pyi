@@ -18,8 +18,13 @@ def run_study(
     progress: Callable[[int, int, str], None],
 ) -> str: ...
 def run_script(
-    shown: str, text: str, arguments_json: str, progress: Callable[[int, int, str], None]
+    shown: str,
+    text: str,
+    arguments_json: str,
+    progress: Callable[[int, int, str], None],
+    elsewhere: Callable[[str, str], str | None],
 ) -> str: ...
+def stop() -> None: ...
 def cut_script(
     shown: str, text: str, arguments_json: str, progress: Callable[[int, int, str], None]
 ) -> str: ...

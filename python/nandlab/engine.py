@@ -12,6 +12,9 @@ from nandlab.json_text import is_text
 Progress = Callable[[int, int, str], None]
 """Called with the runs done, the runs in all, and what is being worked on."""
 
+Elsewhere = Callable[[str, str], str | None]
+"""Called with a place that takes a file no more, and why; another place, or none."""
+
 
 def listing(kind: str) -> list[dict[str, Any]]:
     """Everything of one kind that the engine has, each with its name and summary."""
@@ -104,14 +107,21 @@ def schedule(shown: str, text: str, arguments: Mapping[str, Any]) -> str:
 
 
 def run_script(
-    shown: str, text: str, arguments: Mapping[str, Any], progress: Progress | None = None
+    shown: str,
+    text: str,
+    arguments: Mapping[str, Any],
+    progress: Progress | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> dict[str, Any]:
     """Carry out a script of system calls; `shown` names it in messages.
 
-    An exception that `progress` raises stops it, with an error.
+    An exception that `progress` raises stops it, and so does a signal: the answer is then what the
+    lines before had counted, with `interrupted` set. A file that cannot be written goes where
+    `elsewhere` says.
     """
     native_arguments = _options(arguments, has_all=True)
-    return _object(_call("run_script", shown, text, native_arguments, progress or _silent))
+    calls = (progress or _silent, elsewhere or _nowhere)
+    return _object(_call("run_script", shown, text, native_arguments, *calls))
 
 
 def cut_script(
@@ -124,6 +134,16 @@ def cut_script(
     """
     native_arguments = _options(arguments, has_all=True)
     return _object(_call("cut_script", shown, text, native_arguments, progress or _silent))
+
+
+def stop() -> None:
+    """Ask all calls that are under way, in whatever thread, to stop."""
+    _native().stop()
+
+
+def _nowhere(place: str, reason: str) -> str | None:
+    """There is no other place for a file that cannot be written: the call fails."""
+    raise NandlabError(f"{place}: {reason}")
 
 
 def _silent(done: int, total: int, label: str) -> None:

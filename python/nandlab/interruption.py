@@ -58,6 +58,18 @@ def heed_signals() -> None:
             signal.signal(number, _handle)
 
 
+def rest() -> None:
+    """The process has done its work and ends: a signal that comes now has nothing to end.
+
+    The interpreter takes its handlers back while it ends, and the signal would end the process with
+    a status that says the work was cut short.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def received() -> Interrupted | None:
     """The first signal that came."""
     return None if _state.number is None else Interrupted(_state.number)

@@ -1,9 +1,10 @@
 """Places of results: looked at before the work, and replaced if they fail after it."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nandlab.errors import NandlabError
@@ -53,8 +54,6 @@ def check_name(target: Path) -> None:
 @contextmanager
 def scratch_folder(beside: Path, name: str) -> Iterator[Path]:
     """A hidden folder in `beside`, which is removed in the end; room in it is tried out."""
-    import shutil
-
     check_name(beside)
     try:
         beside.mkdir(parents=True, exist_ok=True)
@@ -97,12 +96,26 @@ def keep(target: Path, write: Callable[[Path], None]) -> None:
 
 def _elsewhere(target: Path, write: Callable[[Path], None], reason: str) -> str:
     """Writes into the first temporary folder that takes the results; tells of it."""
-    for place in (None, "/var/tmp", str(Path.cwd()), str(Path.home())):
+    for found in other_places(target):
         try:
-            folder = Path(tempfile.mkdtemp(prefix="nandlab-results-", dir=place))
-            found = folder / (target.name or "results")
             write(found)
         except (OSError, NandlabError):
+            shutil.rmtree(found.parent, ignore_errors=True)
             continue
-        return f"{target}: {reason}; the results are in {found}"
-    return f"{target}: {reason}; no temporary folder takes the results either: they are lost"
+        return kept_in(target, reason, found)
+    return kept_in(target, reason, None)
+
+
+def other_places(target: Path) -> Iterator[Path]:
+    """Places in new temporary folders for what its target does not take, the best first."""
+    for place in (None, "/var/tmp", str(Path.cwd()), str(Path.home())):
+        with suppress(OSError):
+            folder = Path(tempfile.mkdtemp(prefix="nandlab-results-", dir=place))
+            yield folder / (target.name or "results")
+
+
+def kept_in(target: Path, reason: str, found: Path | None) -> str:
+    """Says why results are not at their target, and where they are, if a place took them."""
+    if found is None:
+        return f"{target}: {reason}; no temporary folder takes the results either: they are lost"
+    return f"{target}: {reason}; the results are in {found}"

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nandlab import engine
+from nandlab.cli import heedful
 from nandlab.errors import NandlabError
-from nandlab.interruption import Interrupted, end_with, heed_signals, received
+from nandlab.interruption import received
 from nandlab.report.index import write_index
 from nandlab.studies import shipped_studies
 from nandlab.study_runs import RunRequest, run
@@ -53,15 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--full", action="store_true", help="whole studies, not the quick forms")
     parser.add_argument("--jobs", type=int, default=None)
     given = parser.parse_args(arguments)
-    heed_signals()
-    try:
-        return reproduce(given.out, full=given.full, jobs=given.jobs)
-    except NandlabError as error:
-        print(f"nandlab: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt as reason:
-        print("nandlab: interrupted", file=sys.stderr)
-        return end_with(reason.status if isinstance(reason, Interrupted) else 130)
+
+    def work() -> int:
+        try:
+            return reproduce(given.out, full=given.full, jobs=given.jobs)
+        except NandlabError as error:
+            print(f"nandlab: error: {error}", file=sys.stderr)
+            return 2
+
+    return heedful(work, is_process=arguments is None)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,45 @@
 import errno
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from nandlab.errors import NandlabError
-from nandlab.outputs import check_name, keep, scratch_folder, write_whole
+from nandlab.outputs import (
+    check_name,
+    keep,
+    kept_in,
+    other_places,
+    scratch_folder,
+    write_whole,
+)
+
+
+class _Moved:
+    """A file that goes elsewhere, for its target does not take it."""
+
+    def __init__(self, target: Path, reason: str, places: Iterator[Path]) -> None:
+        """Begin before the first of other places."""
+        self._target, self._reason, self._places = target, reason, places
+        self._found: Path | None = None
+        self._is_told = False
+
+    def next_place(self) -> str | None:
+        """The next place, in exchange for the one before."""
+        self.give_up()
+        self._found = next(self._places, None)
+        return None if self._found is None else str(self._found)
+
+    def told(self) -> str:
+        """Says where the file is; from now on it stays there."""
+        self._is_told = True
+        return kept_in(self._target, self._reason, self._found)
+
+    def give_up(self) -> None:
+        """Removes a place that nobody was told of."""
+        if self._found is not None and not self._is_told:
+            shutil.rmtree(self._found.parent, ignore_errors=True)
 
 
 class WholeFiles:
@@ -19,6 +52,7 @@ class WholeFiles:
         self._files: list[tuple[Path, Path]] = []
         self._folders: list[tuple[Path, Path]] = []
         self._stack = ExitStack()
+        self._moved: dict[Path, _Moved] = {}
 
     def file(self, target: Path | None) -> Path | None:
         """A place to write a file at that takes the place of `target` in the end."""
@@ -45,15 +79,46 @@ class WholeFiles:
     def _scratch(self, beside: Path) -> Path:
         return self._stack.enter_context(scratch_folder(beside, "nandlab"))
 
-    def _keep(self) -> None:
+    def elsewhere(self, scratch: str, reason: str) -> str | None:
+        """Another place for a file whose scratch place does not take it; none if no place does.
+
+        Called again when that place takes the file no more than the first.
+        """
+        place = Path(scratch)
+        # What was written of it takes room that other files may need.
+        with suppress(OSError):
+            place.unlink()
+        if place not in self._moved:
+            target = self._target(place)
+            self._moved[place] = _Moved(target, reason, other_places(target))
+        return self._moved[place].next_place()
+
+    def _target(self, place: Path) -> Path:
+        """Where a scratch place is moved in the end."""
         for scratch, target in self._files:
-            keep(target, partial(_move, scratch))
-        for scratch, target in self._folders:
-            for path in sorted(scratch.iterdir()):
-                keep(target / path.name, partial(_move, path))
+            if scratch == place:
+                return target
+        folder = next(target for scratch, target in self._folders if scratch == place.parent)
+        return folder / place.name
+
+    def _keep(self) -> None:
+        """Moves the files to their targets; an error tells of all that are elsewhere."""
+        told = [moved.told() for moved in self._moved.values()]
+        files = [pair for pair in self._files if pair[0] not in self._moved]
+        for folder, target in self._folders:
+            files += [(path, target / path.name) for path in sorted(folder.iterdir())]
+        for scratch, target in files:
+            try:
+                keep(target, partial(_move, scratch))
+            except NandlabError as error:
+                told.append(str(error))
+        if told:
+            raise NandlabError("; ".join(told))
 
     def close(self) -> None:
         """Removes the scratch places and what is left in them."""
+        for moved in self._moved.values():
+            moved.give_up()
         self._stack.close()
 
 

@@ -203,3 +203,19 @@ def test_repeats_of_other_combinations(repeats: int, tmp_path: Path) -> None:
     text = (STUDY.parent / "sfq-emmc.toml").read_text(encoding="utf-8")
     study.write_text(f"{text}\n[[also]]\nrepeats = {repeats}\naxes = {{}}\n", encoding="utf-8")
     _all_end_well([["run", str(study), "--dry-run"]], tmp_path)
+
+
+def test_an_image_is_filled_up_beyond_the_memory(tmp_path: Path) -> None:
+    """What fills it up is never in memory as a whole: it was, and ended the process."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "file").write_text("text", encoding="utf-8")
+    image = tmp_path / "image"
+    make = ["image", "make", "--fs", "ubifs", "--bare", "--from", str(tree), str(image)]
+    _all_end_well([[*make, "--pad", "3GiB"]], tmp_path)
+    small = [sys.executable, "-m", "nandlab", *make, "--pad", "20MiB"]
+    assert subprocess.run(small, capture_output=True, check=False).returncode == 0
+    assert image.stat().st_size == 20 << 20
+    with image.open("rb") as file:
+        file.seek(-(1 << 20), os.SEEK_END)
+        assert file.read() == b"\xff" * (1 << 20)

@@ -1,6 +1,5 @@
 """Places for results that cannot be written to: before the work, and after it."""
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import fill, own_disk
 from synthetic_results import REFERENCE, engine_answer
 
 from nandlab import study_runs
@@ -22,40 +22,16 @@ SMALL = Path(__file__).parents[2] / "traces/small/fat-mp3-1.parquet"
 STUDY = str(REFERENCE.with_name("ftl-windows.toml"))
 
 
-def _mounted(folder: Path, *options: str) -> bool:
-    """Puts a small file system of its own on a folder, where that is allowed."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        return False
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", *options, "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    return done.returncode == 0
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if not _mounted(folder, "-o", "size=1m"):
-        pytest.skip("no file system can be mounted: a disk that is full is left out")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with own_disk(tmp_path / "disk", "-o", "size=1m") as folder:
+        yield folder
 
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "read-only"
-    folder.mkdir()
-    if not _mounted(folder, "-o", "ro,size=1m"):
-        pytest.skip("no file system can be mounted: a read-only one is left out")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def _fill(disk: Path) -> None:
-    with contextlib.suppress(OSError), (disk / "filler").open("wb", 0) as file:
-        while file.write(bytes(4096)):
-            pass
+    with own_disk(tmp_path / "read-only", "-o", "ro,size=1m") as folder:
+        yield folder
 
 
 COMMANDS: dict[str, list[str]] = {
@@ -140,7 +116,7 @@ def test_a_full_disk_is_noticed_first(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    _fill(small_disk)
+    fill(small_disk)
     error = _refuses_at_once(name, str(small_disk / "out"), tmp_path, capsys, monkeypatch)
     assert "No space" in error
 
@@ -201,9 +177,7 @@ def test_results_survive_a_place_that_vanishes(
 def test_results_survive_a_disk_that_fills_up(
     small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    message = _run_whose_engine(
-        lambda: _fill(small_disk), small_disk / "out", monkeypatch, tmp_path
-    )
+    message = _run_whose_engine(lambda: fill(small_disk), small_disk / "out", monkeypatch, tmp_path)
     assert "No space" in message
     assert read_results(_kept(message)).rows.rows
     assert not (small_disk / "out").exists()
@@ -224,7 +198,7 @@ def test_counts_survive_a_disk_that_fills_up(
 
     def full(*arguments: Any) -> Any:
         answer = carry_out(*arguments)
-        _fill(small_disk)
+        fill(small_disk)
         return answer
 
     monkeypatch.setattr("nandlab.engine.run_script", full)
@@ -233,6 +207,42 @@ def test_counts_survive_a_disk_that_fills_up(
     assert main(["script", str(script), "--fs", "jffs2", "--counts", str(counts)]) == 2
     kept = _kept(capsys.readouterr().err.strip())
     assert "reads" in kept.read_text(encoding="utf-8")
+
+
+LINES = "phase a\nput a 644 40k 4096 x 1\nsnap kept\n"
+REWRITES = "".join(f"write a 0 4k 4096 x {number} fsync\n" for number in range(12_000))
+FILES = {"--dump": LINES, "--dump-dir": LINES, "--seq": LINES + REWRITES}
+"""Options of `script` that write files of more than the disk takes, with a script each."""
+
+
+@pytest.mark.usefixtures("engine_is_built")
+@pytest.mark.parametrize("option", FILES)
+def test_files_of_a_script_survive_a_disk_that_fills_up(
+    option: str,
+    small_disk: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fill(small_disk, leave_bytes=80 << 10)
+    script = tmp_path / "script.ops"
+    script.write_text(f"{FILES[option]}end\n", encoding="utf-8")
+    words = ["script", str(script), "--fs", "jffs2", "--blocks", "64"]
+    whole = tmp_path / "whole"
+    assert main([*words, option, str(whole)]) == 0
+    shown = capsys.readouterr().out
+    scratch = tmp_path / "temporary"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    assert main([*words, option, str(small_disk / "out")]) == 2
+    told = capsys.readouterr()
+    # The counts are shown as if nothing had happened.
+    assert told.out == shown
+    assert "No space left on device; the results are in" in told.err
+    kept = _kept(told.err.strip())
+    wanted = next(whole.iterdir()) if whole.is_dir() else whole
+    assert kept.read_bytes() == wanted.read_bytes()
+    assert [path.name for path in small_disk.iterdir()] in (["filler"], ["filler", "out"])
 
 
 def _shell(line: str) -> tuple[int, str]:

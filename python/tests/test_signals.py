@@ -2,7 +2,7 @@
 
 What the promise of two seconds is measured by: the processor time that a command takes after the
 signal, which a busy machine does not change; and the clock, with an allowance that the test
-measures itself. `NANDLAB_LONG_TESTS=1` tries every signal on every command, at many moments.
+measures itself. `NANDLAB_LONG_TESTS=1` tries every signal on every command, at several moments.
 """
 
 import json
@@ -12,103 +12,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from command_table import commands
+from long_commands import LONG, NANDLAB, Long, command_line, write_inputs
+from signalled import PATIENCE_S, Blow, End, slowness, stopped
 
-pytestmark = [
-    pytest.mark.usefixtures("engine_is_built"),
-    pytest.mark.skipif(
-        os.environ.get("NANDLAB_LONG_TESTS") != "1", reason="a part of make test-long"
-    ),
-]
+pytestmark = pytest.mark.usefixtures("engine_is_built")
 
 IS_LONG = os.environ.get("NANDLAB_LONG_TESTS") == "1"
-MOMENTS = 12 if IS_LONG else 1
+MOMENTS = 6 if IS_LONG else 1
 ENDS_WITHIN_S = 2.0
-SPAN_S = 3.0
-"""A signal comes at most so long after its handler is there."""
-
-PATIENCE_S = 120.0
-ROOT = Path(__file__).parents[2]
-COMPARE = f"{ROOT}/workloads/compare"
-SMALL = f"{ROOT}/traces/small/fat-mp3-1.parquet"
-TICKS = os.sysconf("SC_CLK_TCK")
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
-LINE = "128166372003061629,host,0,Write,0,4096,100"
-NANDLAB = (sys.executable, "-m", "nandlab")
-
-
-@dataclass(frozen=True)
-class Long:
-    """A command that works for long; `OUT` in its words is where it writes."""
-
-    words: tuple[str, ...]
-    arguments: tuple[str, ...]
-    feeds: str | None = None
-    """A line that standard input repeats without end."""
-    is_silent: bool = False
-    """Standard input never says anything."""
-    keeps: tuple[str, ...] = field(default=())
-    """What may be beside the target afterwards."""
-
-
-LONG = {
-    "run-traces": Long(("run",), ("ftl-windows", "--jobs", "2", "--out", "OUT")),
-    "run-jobs": Long(("run",), ("sfq-emmc", "--jobs", "2", "--out", "OUT")),
-    "run-file-systems": Long(("run",), ("android", "--jobs", "2", "--out", "OUT")),
-    "run-block": Long(("run",), ("scheduler-filesystem", "--jobs", "1", "--out", "OUT")),
-    "compare": Long(
-        ("compare",),
-        ("--fs", "jffs2,ubifs", "--workload", f"{COMPARE}/iozone.toml", "--out", "OUT"),
-    ),
-    "compare-cuts": Long(
-        ("compare",),
-        ("--fs", "jffs2,yaffs2", "--workload", f"{COMPARE}/update.toml", "--crash"),
-    ),
-    "replay": Long(
-        ("replay",),
-        (SMALL, "--ftl", "fast", "--passes", "4000000000", "--out", "OUT"),
-    ),
-    "replay-pipe": Long(
-        ("replay",), ("-", "--ftl", "page", "--format", "msr", "--out", "OUT"), feeds=LINE
-    ),
-    "replay-waits": Long(("replay",), ("-", "--ftl", "page", "--out", "OUT"), is_silent=True),
-    "convert": Long(("convert",), ("-", "OUT", "--format", "msr"), feeds=LINE),
-    "schedule": Long(("schedule",), ("-", "--scheduler", "noop"), is_silent=True),
-    "script": Long(("script",), ("many.ops", "--fs", "jffs2", "--dump", "OUT")),
-    "script-write-back": Long(("script",), ("many.ops", "--fs", "nilfs2", "--counts", "OUT")),
-    "script-read": Long(("script",), ("hole.ops", "--fs", "jffs2", "--seq", "OUT")),
-    "crash": Long(("crash",), ("cuts.ops", "--fs", "yaffs2", "--out", "OUT")),
-    "validate": Long(("validate",), ("--out", "OUT")),
-    "make-jffs2": Long(
-        ("image", "make"),
-        ("OUT", "--fs", "jffs2", "--from", "tree", "--blocks", "8192", "--option", "compr=zlib"),
-    ),
-    "make-ubifs": Long(
-        ("image", "make"),
-        ("OUT", "--fs", "ubifs", "--from", "tree", "--blocks", "8192", "--compr", "zlib"),
-    ),
-    "make-yaffs2": Long(
-        ("image", "make"), ("OUT", "--fs", "yaffs2", "--from", "tree", "--blocks", "8192")
-    ),
-    "make-nilfs2": Long(("image", "make"), ("OUT", "--fs", "nilfs2", "--from", "tree")),
-    "list-hashes": Long(("image", "ls"), ("--hash", "image.jffs2")),
-    "check": Long(("image", "check"), ("image.jffs2",)),
-    "extract": Long(("image", "extract"), ("image.jffs2", "OUT")),
-    "info": Long(("image", "info"), ("image.jffs2",)),
-    "diff": Long(("image", "diff"), ("image.jffs2", "image.jffs2")),
-    "report": Long(("report",), ("folder",)),
-    "index": Long(("index",), ("runs",)),
-    "list": Long(("list",), ("studies",)),
-    "explain": Long(("explain",), ("bast", "--ops", "W1 W2 W3")),
-    "reproduce": Long((), ("--out", "OUT")),
-}
-"""Long commands, and a short one of every other kind."""
-
 WITHOUT = {("capture",): "boots a machine: test_capture.py and test_vm.py have it"}
 
 
@@ -120,138 +36,8 @@ def test_every_command_is_tried() -> None:
 def place(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Path:
     """A folder with what the commands read."""
     place = tmp_path_factory.mktemp("signals")
-    lines = "".join(f"put f{number} 644 200k 4096 t {number}\n" for number in range(60))
-    changes = "".join(f"write f{number % 60} 0 64k 4096 t {number}\n" for number in range(60_000))
-    (place / "many.ops").write_text(lines + changes, encoding="utf-8")
-    text = "put f 644 4k 4096 x 1\ntruncate f 4294963200\nread f 64k\nread f 64k\n"
-    (place / "hole.ops").write_text(text, encoding="utf-8")
-    cuts = "".join(f"put f{number % 9} 644 40k 4096 x {number} fsync\n" for number in range(200))
-    (place / "cuts.ops").write_text(cuts, encoding="utf-8")
-    claims = "".join(
-        f"put f{number} 644 4k 4096 x {number}\ntruncate f{number} {4294963200 - number}\n"
-        for number in range(12)
-    )
-    (place / "claims.ops").write_text(claims, encoding="utf-8")
-    dump = ["script", str(place / "claims.ops"), "--fs", "jffs2", "--blocks", "64", "--dump"]
-    subprocess.run([*NANDLAB, *dump, str(place / "image.jffs2")], check=True, capture_output=True)
-    draw = random.Random(7)
-    (place / "tree").mkdir()
-    words = [draw.randbytes(12).hex().encode() for _ in range(5000)]
-    for number in range(60):
-        text_bytes = b" ".join(draw.choices(words, k=80_000))
-        (place / "tree" / f"file{number}").write_bytes(text_bytes)
-    (place / "folder").symlink_to(run_folder)
-    (place / "runs").symlink_to(run_folder.parent)
+    write_inputs(place, run_folder)
     return place
-
-
-def _words(long: Long, place: Path, out: Path) -> list[str]:
-    def shown(word: str) -> str:
-        if word == "OUT":
-            return str(out)
-        return str(place / word) if (place / word).exists() and "/" not in word else word
-
-    if not long.words:
-        return [sys.executable, "-m", "nandlab.reproduce", *map(shown, long.arguments)]
-    return [*NANDLAB, *long.words, *map(shown, long.arguments)]
-
-
-def _heeds(process: int) -> bool:
-    """True if the process has a handler for SIGTERM: until then the interpreter starts."""
-    try:
-        status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "0 0")
-    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
-
-
-def _processor_s(process: int) -> float:
-    """Processor time of all threads so far; 0 if the process has ended."""
-    try:
-        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return 0.0
-    fields = text.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def _slowness() -> float:
-    """How many times longer than its processor time a program of this machine takes at present."""
-    start_s, before = time.monotonic(), os.times()
-    subprocess.run([*NANDLAB, "--version"], check=True, capture_output=True)
-    after = os.times()
-    own_s = after.children_user + after.children_system
-    own_s -= before.children_user + before.children_system
-    return max((time.monotonic() - start_s) / max(own_s, 0.01), 1.0)
-
-
-@dataclass(frozen=True)
-class End:
-    """How a command ended after a signal."""
-
-    code: int
-    output: str
-    errors: str
-    processor_s: float
-    clock_s: float
-
-
-def _stopped(
-    words: Sequence[str], long: Long, number: signal.Signals, delay_s: float, folder: Path
-) -> End:
-    """Starts a command, sends the signal after so long, and waits for its end."""
-    feeder = None
-    stdin: int | object = subprocess.DEVNULL
-    if long.feeds is not None:
-        feeder = subprocess.Popen(["yes", long.feeds], stdout=subprocess.PIPE)
-        stdin = feeder.stdout
-    elif long.is_silent:
-        stdin = subprocess.PIPE
-    scratch = folder / "tmp"
-    scratch.mkdir(exist_ok=True)
-    with (folder / "output").open("w+b") as output, (folder / "errors").open("w+b") as errors:
-        process = subprocess.Popen(
-            words,
-            stdin=stdin,  # type: ignore[arg-type]
-            stdout=output,
-            stderr=errors,
-            cwd=folder,
-            env=os.environ | {"TMPDIR": str(scratch)},
-        )
-        while process.poll() is None and not _heeds(process.pid):
-            time.sleep(0.005)
-        time.sleep(delay_s)
-        before_s = _processor_s(process.pid)
-        start_s = time.monotonic()
-        process.send_signal(number)
-        try:
-            _, status, usage = _wait(process.pid)
-        finally:
-            if feeder is not None:
-                feeder.kill()
-                feeder.communicate()
-        clock_s = time.monotonic() - start_s
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.stdin is not None:
-            process.stdin.close()
-        output.seek(0)
-        errors.seek(0)
-        texts = [file.read().decode("utf-8", "replace") for file in (output, errors)]
-    used_s = usage.ru_utime + usage.ru_stime - before_s
-    return End(process.returncode, texts[0], texts[1], used_s, clock_s)
-
-
-def _wait(process: int) -> tuple[int, int, "os.struct_rusage"]:  # type: ignore[name-defined]
-    limit_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < limit_s:
-        found = os.wait4(process, os.WNOHANG)
-        if found[0]:
-            return found
-        time.sleep(0.01)
-    os.kill(process, signal.SIGKILL)
-    os.wait4(process, 0)
-    pytest.fail(f"the command did not end in {PATIENCE_S} s after the signal")
 
 
 def _is_whole(out: Path) -> bool:
@@ -282,38 +68,72 @@ def test_a_signal_ends_the_command(
 ) -> None:
     long = LONG[name]
     draw = random.Random(f"{name} {number}")
+    ends = []
     for moment in range(MOMENTS):
         folder = tmp_path / str(moment)
-        folder.mkdir()
         target = folder / "results"
-        target.mkdir()
-        out = target / "out"
-        slowness = _slowness()
-        end = _stopped(_words(long, place, out), long, number, draw.uniform(0, SPAN_S), folder)
-        shown = f"{name} at moment {moment}: {end}"
-        assert "Traceback" not in end.errors, shown
-        assert "panicked" not in end.errors, shown
-        # A command may be faster than the signal.
-        assert end.code in (STATUS[number], 0, 1), shown
-        if number is not signal.SIGKILL:
-            assert end.processor_s <= ENDS_WITHIN_S, shown
-            assert end.clock_s <= ENDS_WITHIN_S * max(slowness, _slowness()) + 1, shown
-            if end.code == STATUS[number]:
-                assert "interrupted" in end.errors.lower(), shown
-            left = [path.name for path in target.rglob("*") if path.name.startswith(".nandlab")]
-            left += [path.name for path in target.iterdir() if path.name.startswith(".")]
-            left += [path.name for path in target.rglob("*.unfinished")]
-            assert left == [], shown
-            kept = [path.name for path in (folder / "tmp").iterdir()]
-            assert all(name.startswith("nandlab-results-") for name in kept), f"{kept} {shown}"
+        target.mkdir(parents=True)
+        words = command_line(long, place, str(target / "out"))
+        # The first comes as soon as the handlers are there, which is before the libraries are.
+        moment_s = draw.uniform(0, long.span_s) if moment or not IS_LONG else 0.0
+        before = slowness()
+        end = stopped(words, long, Blow(number, moment_s), folder)
+        shown = f"{name} {moment_s:.2f} s after its handlers: {end}"
+        _ends_in_time(end, number, before, shown)
+        _leaves_nothing_half(end, number, folder, shown)
+        ends.append(end)
+    if IS_LONG:
+        assert any(end.code == STATUS[number] for end in ends), f"no signal came in time: {ends}"
+
+
+def _ends_in_time(end: End, number: signal.Signals, slowness_before: float, shown: str) -> None:
+    assert "Traceback" not in end.errors, shown
+    assert "panicked" not in end.errors, shown
+    # A command may be faster than the signal.
+    assert end.code in (STATUS[number], 0, 1), shown
+    if number is signal.SIGKILL:
+        return
+    assert end.processor_s <= ENDS_WITHIN_S, shown
+    assert end.clock_s <= ENDS_WITHIN_S * max(slowness_before, slowness()) + 1, shown
+    if end.code == STATUS[number]:
+        assert "interrupted" in end.errors.lower(), shown
+
+
+def _leaves_nothing_half(end: End, number: signal.Signals, folder: Path, shown: str) -> None:
+    target = folder / "results"
+    if number is not signal.SIGKILL:
+        left = [path.name for path in target.rglob("*") if path.name.startswith(".nandlab")]
+        left += [path.name for path in target.iterdir() if path.name.startswith(".")]
+        left += [path.name for path in target.rglob("*.unfinished")]
+        assert left == [], shown
+        kept = [path.name for path in (folder / "tmp").iterdir()]
+        assert all(name.startswith("nandlab-results-") for name in kept), f"{kept} {shown}"
+    for out in target.glob("out*"):
         assert _is_whole(out), shown
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_moment_of_a_short_command_ends_in_a_traceback(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    """From the first handler to the end of the interpreter, every few milliseconds."""
+    short = Long(("explain",), ())
+    words = [*NANDLAB, "explain", "bast", "--ops", "W1"]
+    faults = []
+    for step in range(60 if IS_LONG else 20):
+        moment_s = step * (0.3 / (60 if IS_LONG else 20))
+        end = stopped(words, short, Blow(number, moment_s), tmp_path)
+        is_quiet = end.errors == ("nandlab: interrupted\n" if end.code == STATUS[number] else "")
+        if end.code not in (STATUS[number], 0) or not is_quiet:
+            faults.append(f"{moment_s:.3f} s: {end}")
+    assert not faults, "\n".join(faults)
+
+
 def test_an_interrupted_study_says_where_its_results_are(tmp_path: Path) -> None:
-    long = Long(("run",), ())
     words = [*NANDLAB, "run", "sfq-emmc", "--quick", "--jobs", "2", "--out", "out"]
-    for delay_s in (4, 10, 25):
-        end = _stopped(words, long, signal.SIGTERM, delay_s, tmp_path)
+    for moment_s in (1, 3, 6, 12, 25):
+        blow = Blow(signal.SIGTERM, moment_s)
+        end = stopped(words, Long(("run",), ()), blow, tmp_path)
         if end.code == 143 and (tmp_path / "out").exists():
             manifest = json.loads((tmp_path / "out/manifest.json").read_text(encoding="utf-8"))
             assert manifest["interrupted"] is True
@@ -322,6 +142,49 @@ def test_an_interrupted_study_says_where_its_results_are(tmp_path: Path) -> None
         if end.code == 0:
             break
     pytest.fail("no signal came between the first run and the last")
+
+
+def test_an_interrupted_script_shows_what_its_lines_have_counted(tmp_path: Path) -> None:
+    first = "mount -\nphase one\nput a 644 200k 4096 t 1 fsync\nend\n"
+    rest = "phase two\n" + "write a 0 64k 4096 t 2\n" * 60_000
+    script = tmp_path / "script.ops"
+    words = [*NANDLAB, "script", str(script), "--fs", "jffs2", "--output-format"]
+    script.write_text(first, encoding="utf-8")
+    whole = subprocess.run([*words, "json"], check=True, capture_output=True)
+    script.write_text(first + rest, encoding="utf-8")
+    files = ["--dump", "chip", "--counts", "counts.csv"]
+    for number, form in ((signal.SIGINT, "json"), (signal.SIGTERM, "table")):
+        blow = Blow(number, 1.5)
+        end = stopped([*words, form, *files], Long(("script",), ()), blow, tmp_path)
+        assert end.code == STATUS[number], end
+        assert "Interrupted after line" in end.errors
+        assert "no chip is written" in end.errors
+        assert not (tmp_path / "chip").exists()
+        counts = (tmp_path / "counts.csv").read_text(encoding="utf-8").splitlines()
+        assert len(counts) == 2
+        assert ",one," in counts[1]
+        if form == "json":
+            answer = json.loads(end.output)
+            assert answer["interrupted"] is True
+            assert answer["phases"] == json.loads(whole.stdout)["phases"]
+            assert answer["unfinished"]["phase"] == "two"
+            assert answer["unfinished"]["programs"] > 0
+        else:
+            assert "two (unfinished)" in end.output
+
+
+def test_an_interrupted_validation_shows_what_it_has_compared(tmp_path: Path) -> None:
+    words = [*NANDLAB, "validate", "--out", "page.md"]
+    for moment_s in (3, 6, 12, 24):
+        blow = Blow(signal.SIGTERM, moment_s)
+        end = stopped(words, Long(("validate",), ()), blow, tmp_path)
+        assert end.code == 143, end
+        assert end.processor_s <= ENDS_WITHIN_S, end
+        assert not (tmp_path / "page.md").exists()
+        assert "Stopped before its end: " in end.output
+        if "| ok |" in end.output:
+            return
+    pytest.fail("no workload was compared before the signal")
 
 
 CHILD = """

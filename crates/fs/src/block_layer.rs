@@ -3,6 +3,33 @@
 use block::{Plugging, PoolRules, QueueOptions};
 use board::Board;
 
+/// The oldest kernel whose page cache and request queues are known here: the steps of `Limits` begin after it.
+const OLDEST: (u32, u32) = (2, 6);
+/// The oldest one's third number, which told kernels apart until 3.0.
+const OLDEST_PATCH: u32 = 29;
+/// The newest kernel that this crate was compared with.
+const NEWEST: (u32, u32) = (6, 12);
+
+/// Refuses a kernel of which nothing is known here: it would be simulated as another.
+///
+/// # Errors
+/// A sentence that names the range and the nearest kernel.
+pub fn check_kernel(board: &Board) -> Result<(), String> {
+    let (major, minor, patch) = board.kernel_version()?;
+    let is_older = (major, minor, patch) < (OLDEST.0, OLDEST.1, OLDEST_PATCH);
+    if !is_older && (major, minor) <= NEWEST {
+        return Ok(());
+    }
+    let oldest = format!("{}.{}.{OLDEST_PATCH}", OLDEST.0, OLDEST.1);
+    let newest = format!("{}.{}", NEWEST.0, NEWEST.1);
+    let nearest = if is_older { &oldest } else { &newest };
+    Err(format!(
+        "the block layer of kernel {} is not modelled, only {oldest} to {newest}; name one of those, such \
+         as {nearest}",
+        board.kernel
+    ))
+}
+
 /// How the board's kernel runs a request queue: tasks plug since 2.6.39, the limit of requests counts
 /// synchronous and asynchronous ones apart since 2.6.30.
 pub fn queue_options(board: &Board, max_sectors: u32) -> QueueOptions {

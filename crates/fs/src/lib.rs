@@ -28,7 +28,7 @@ mod write;
 
 pub use backing::{Backing, Pending, Purpose, Task};
 pub use block_file::BlockFile;
-pub use block_layer::queue_options;
+pub use block_layer::{check_kernel, queue_options};
 pub use error::FileError;
 pub use mapping::Mapping;
 pub use page_cache::{CacheOptions, CacheStatistics, PageCache};

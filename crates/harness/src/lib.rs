@@ -12,6 +12,6 @@ mod session;
 mod tables;
 
 pub use prepare::prepare;
-pub use record::{Failure, LogLine, PhaseCounts, Record};
-pub use session::{HarnessError, Setup, Watch, run};
-pub use tables::{COUNTS_HEAD, counts_csv, sequence};
+pub use record::{Failure, LogLine, PhaseCounts, Record, SoFar};
+pub use session::{HarnessError, Setup, Watch, run, run_observed};
+pub use tables::{COUNTS_HEAD, counts_csv, counts_csv_of, sequence};

@@ -55,6 +55,33 @@ pub struct Record {
     pub is_mounted: bool,
 }
 
+/// What a run had counted after its last whole line: all there is of a run that is left before its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Phases that have ended.
+    pub phases: Vec<PhaseCounts>,
+    /// The phase under way, up to the end of that line.
+    pub unfinished: Option<PhaseCounts>,
+    /// Number of that line, from 1; 0 before the first.
+    pub line: usize,
+    /// As [`Record::file_system`].
+    pub file_system: Option<&'static str>,
+    /// As [`Record::profile`].
+    pub profile: Option<&'static str>,
+}
+
+impl SoFar {
+    /// Takes over what a line has added.
+    pub(crate) fn follow(&mut self, record: &Record, unfinished: Option<PhaseCounts>, line: usize) {
+        // Phases that have ended do not change: only new ones are copied, for this comes after every line.
+        self.phases.extend_from_slice(&record.phases[self.phases.len()..]);
+        self.unfinished = unfinished;
+        self.line = line;
+        self.file_system = record.file_system;
+        self.profile = record.profile;
+    }
+}
+
 /// Counts by phase, over chips that come and go.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
@@ -105,6 +132,14 @@ impl Meter {
             total += mtd.operation_counts() - since;
         }
         total
+    }
+
+    /// The phase that is open, as if it ended now.
+    pub(crate) fn unfinished(&self, mtd: &Mtd, now_ns: u64) -> Option<PhaseCounts> {
+        let open = self.open.as_ref()?;
+        let counts = self.total(mtd) - open.counts;
+        let duration_ns = self.elapsed_ns + now_ns - open.duration_ns;
+        Some(PhaseCounts { name: open.name.clone(), counts, duration_ns })
     }
 
     fn drain(mtd: &Mtd, record: &mut Record) {

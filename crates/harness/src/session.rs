@@ -1,12 +1,13 @@
 //! Carrying a script out, on one machine after another.
 
 use crate::record::Meter;
-use crate::{Failure, Record, prepare};
+use crate::{Failure, Record, SoFar, prepare};
 use mount::{Driver, Kind, Machine, MountError, MountRequest, Mounted, find_kind};
 use mtd::Mtd;
 use nand::{Chip, FaultSettings, Part, Storage};
 use random::Stream;
 use script::{Command, Harness, RunError, Runner, Step};
+use std::cell::RefCell;
 use std::rc::Rc;
 use thiserror::Error;
 
@@ -66,6 +67,21 @@ pub fn run(
     setup: &Setup,
     watch: Watch,
 ) -> Result<(Chip, Record), HarnessError> {
+    run_observed(commands, chip, setup, watch, &Rc::default())
+}
+
+/// As [`run`]; `so_far` holds what was counted at the end of the last whole line, and keeps it when the
+/// run is left by an unwinding (`cancellation`).
+///
+/// # Errors
+/// As [`run`].
+pub fn run_observed(
+    commands: &[Command],
+    chip: Chip,
+    setup: &Setup,
+    watch: Watch,
+    so_far: &Rc<RefCell<SoFar>>,
+) -> Result<(Chip, Record), HarnessError> {
     let commands = prepare(commands, setup)?;
     let mut setup = setup.clone();
     setup.driver.epoch_nanoseconds =
@@ -85,6 +101,7 @@ pub fn run(
         record: Record::default(),
         error: None,
         watch,
+        so_far: so_far.clone(),
     };
     let mut chip = chip;
     loop {
@@ -114,6 +131,7 @@ struct Session {
     record: Record,
     error: Option<HarnessError>,
     watch: Watch,
+    so_far: Rc<RefCell<SoFar>>,
 }
 
 /// What is mounted, and the process that works on it.
@@ -147,8 +165,12 @@ impl Session {
                 self.error = Some(HarnessError::Line { line: command.line, reason });
                 return self;
             }
+            let unfinished = self.meter.unfinished(&machine.mtd, machine.sim.now());
+            self.so_far.borrow_mut().follow(&self.record, unfinished, command.line);
         }
         self.meter.phase(None, &machine.mtd, machine.sim.now(), &mut self.record);
+        let line = self.so_far.borrow().line;
+        self.so_far.borrow_mut().follow(&self.record, None, line);
         self.meter.suspend(&machine.mtd, &mut self.record);
         self.record.is_mounted = mount.is_some();
         if let Some(mount) = &mount {

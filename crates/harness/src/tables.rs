@@ -1,6 +1,6 @@
 //! A record as text.
 
-use crate::{LogLine, Record};
+use crate::{LogLine, PhaseCounts, Record};
 use mtd::Operation;
 use std::fmt::Write as _;
 
@@ -12,9 +12,19 @@ pub const COUNTS_HEAD: &str = "workload,phase,reads,programs,erases,run,implemen
 /// the last column is what a log of Linux's `nandsim` shows as reads, a line for each change of the
 /// column included. The implementation is the profile of the first file system that was mounted.
 pub fn counts_csv(record: &Record, workload: &str, run: u64) -> String {
+    counts_csv_of(&record.phases, record.profile, workload, run)
+}
+
+/// As [`counts_csv`], of phases that a run had ended before it was left.
+pub fn counts_csv_of(
+    phases: &[PhaseCounts],
+    profile: Option<&str>,
+    workload: &str,
+    run: u64,
+) -> String {
     let mut text = format!("{COUNTS_HEAD}\n");
-    let implementation = record.profile.unwrap_or("none");
-    for phase in &record.phases {
+    let implementation = profile.unwrap_or("none");
+    for phase in phases {
         let counts = &phase.counts;
         let _ = writeln!(
             text,

@@ -10,7 +10,8 @@ use cancellation::Checked;
 use mount::{Driver, MountError, MountRequest, find_kind};
 use mtd::{OobLayout, find_layout};
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage};
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use ubi::headers::crc32;
@@ -20,6 +21,8 @@ use ubi::{
 };
 use ubifs::{MemoryVolume, NewFileSystem, VolumeShape};
 
+/// Bytes that a file is filled up with at once.
+const PIECE_BYTES: usize = 1 << 20;
 /// Blocks of the volume table, of wear levelling and of atomic changes.
 const OWN_BLOCKS: u32 = 4;
 /// Bad blocks of 1024 for which some are kept (`CONFIG_MTD_UBI_BEB_LIMIT`).
@@ -87,7 +90,7 @@ pub fn make_ubi(from: Option<&Path>, to: &Path, options: &MakeOptions) -> Result
             return Err(refuse("--from", "a file system is made of a directory: name one"));
         };
         let data = make_bare(source, &layout, to, options)?;
-        return save(to, data, page_bytes, options).map(|made| Made { names, ..made });
+        return save(to, &data, page_bytes, options).map(|made| Made { names, ..made });
     }
     if options.ubi.leb_bytes.is_some() {
         let reason = "on UBI eraseblocks have the size that its headers leave; it goes with --bare";
@@ -117,7 +120,7 @@ pub fn make_ubi(from: Option<&Path>, to: &Path, options: &MakeOptions) -> Result
         return Err(refuse("--blocks", reason));
     }
     if !options.has_oob {
-        return save(to, data, page_bytes, options).map(|made| Made { names, ..made });
+        return save(to, &data, page_bytes, options).map(|made| Made { names, ..made });
     }
     let chip =
         flash(&part, oob_layout, &layout, data).map_err(|reason| refuse("--part", reason))?;
@@ -381,10 +384,19 @@ fn flash(
     Ok(outcome.chip)
 }
 
+/// Writes data and fills the file up: in pieces, for what fills it may be more than the memory of this computer.
+fn write_filled(to: &Path, data: &[u8], file_bytes: u64) -> std::io::Result<()> {
+    let mut writer = BufWriter::with_capacity(PIECE_BYTES, Checked(File::create(to)?));
+    writer.write_all(data)?;
+    let rest = file_bytes - data.len() as u64;
+    std::io::copy(&mut std::io::repeat(0xff).take(rest), &mut writer)?;
+    writer.flush()
+}
+
 /// Writes data alone, filled up as it is asked for.
 fn save(
     to: &Path,
-    mut data: Vec<u8>,
+    data: &[u8],
     page_bytes: u32,
     options: &MakeOptions,
 ) -> Result<Made, ImageError> {
@@ -394,6 +406,7 @@ fn save(
         let reason = format!("the image has {} bytes of data, {limit} are allowed", data.len());
         return Err(refuse("--size-limit", reason));
     }
+    let mut file_bytes = data.len() as u64;
     if let Some(Padding::Bytes(bytes)) = options.padding {
         if bytes > 4 << 30 {
             return Err(refuse(
@@ -401,9 +414,8 @@ fn save(
                 format!("{bytes} bytes are more than the 4 GiB of raw NAND"),
             ));
         }
-        data.resize(data.len().max(bytes as usize), 0xff);
+        file_bytes = file_bytes.max(bytes);
     }
-    finish(to, |to| std::fs::write(to, &data))?;
-    let file_bytes = data.len() as u64;
+    finish(to, |to| write_filled(to, data, file_bytes))?;
     Ok(Made { names: 0, pages: file_bytes.div_ceil(page_bytes.into()) as u32, file_bytes })
 }

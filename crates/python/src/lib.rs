@@ -250,7 +250,7 @@ fn replay(python: Python<'_>, trace_path: PathBuf, options_json: &str) -> PyResu
     })?;
     Ok(json!({
         "trace": {"path": shown, "format": results.format},
-        "device": {"ftl": options.ftl, "chip": results.chip, "capacity_bytes": results.capacity_bytes},
+        "device": {"ftl": options.ftl, "part": results.part, "chip": results.chip, "capacity_bytes": results.capacity_bytes},
         "metrics": results.metrics.iter().map(|metric| {
             json!({"metric": metric.name, "value": metric.value, "unit": metric.unit})
         }).collect::<Vec<_>>(),
@@ -360,11 +360,20 @@ fn schedule(
     interruptible(python, move || run(&shown, &text, &options).map_err(failed))
 }
 
+/// Asks all calls that are under way to stop; one that begins when none is left takes that back.
+///
+/// A signal handler runs in the main thread alone, and so never in a call of another thread.
+#[pyfunction]
+fn stop() {
+    cancellation::request();
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NandlabError", module.py().get_type::<NandlabError>())?;
     module.add("UncertainError", module.py().get_type::<UncertainError>())?;
     module.add_function(wrap_pyfunction!(listing, module)?)?;
+    module.add_function(wrap_pyfunction!(stop, module)?)?;
     module.add_function(wrap_pyfunction!(describe_study, module)?)?;
     module.add_function(wrap_pyfunction!(run_study, module)?)?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;

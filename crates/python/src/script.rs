@@ -1,17 +1,17 @@
 //! Scripts of system calls, carried out over a file system on raw NAND.
 
-use crate::boundary::{interruptible, tell};
+use crate::boundary::tell;
 use crate::{NandlabError, failed};
 use board::Board;
-use cancellation::Checked;
-use harness::{HarnessError, Record, Setup, counts_csv, sequence};
+use cancellation::{Checked, Interrupted};
+use harness::{HarnessError, PhaseCounts, Record, Setup, SoFar, counts_csv_of, sequence};
 use mount::{BlockDeviceChoice, BlockRequest, Driver, MountRequest, UbiRequest, find_kind};
 use mtd::LAYOUTS;
-use nand::{Chip, FaultSettings, ImageLayout, Part, Storage};
-use pyo3::exceptions::PyKeyboardInterrupt;
+use nand::{Chip, FaultSettings, ImageError, ImageLayout, Part, Storage};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,10 @@ struct Bench {
 
 /// Carries out a script: counts by phase, and the files that were asked for.
 ///
-/// `progress(done, total, label)` may raise to stop it.
+/// `progress(done, total, label)` may raise to stop it, and so may a signal handler. The answer then has
+/// `interrupted` set, and holds what was counted at the end of the last whole line; no file is written.
+/// `elsewhere(place, reason)` is asked where a file goes that cannot be written at its place: none leaves it
+/// out, which the caller tells of; an exception fails the call.
 #[pyfunction]
 pub(crate) fn run_script(
     python: Python<'_>,
@@ -64,69 +67,85 @@ pub(crate) fn run_script(
     text: String,
     arguments_json: &str,
     progress: Py<PyAny>,
+    elsewhere: Py<PyAny>,
 ) -> PyResult<String> {
     let arguments: Arguments = serde_json::from_str(arguments_json).map_err(failed)?;
-    interruptible(python, move || match carry_out(&shown, &text, &arguments, progress) {
-        Ok(answer) => Ok(answer.to_string()),
-        Err(Failed::Stopped) => Err(PyKeyboardInterrupt::new_err(())),
-        Err(Failed::Input(message)) => Err(NandlabError::new_err(message)),
-    })
+    let work = move || {
+        let so_far = Rc::default();
+        let run = || carry_out(&shown, &text, &arguments, progress, &elsewhere, &so_far);
+        let record = match cancellation::catch(run) {
+            Ok(done) => done.map_err(NandlabError::new_err)?,
+            Err(Interrupted) => None,
+        };
+        Ok(arguments.answer(&shown, record.as_ref(), &so_far.borrow()).to_string())
+    };
+    crate::boundary::carry_out(python, work)?.part()
 }
 
-/// Why there is no answer.
-enum Failed {
-    /// Whoever watches the progress wanted no more.
-    Stopped,
-    /// Place, reason and suggestion.
-    Input(String),
-}
-
-impl From<String> for Failed {
-    fn from(message: String) -> Self {
-        Self::Input(message)
-    }
-}
-
+/// Runs the script and writes the files that were asked for; none if somebody stopped it.
 fn carry_out(
     shown: &str,
     text: &str,
     arguments: &Arguments,
     progress: Py<PyAny>,
-) -> Result<Value, Failed> {
+    elsewhere: &Py<PyAny>,
+    so_far: &Rc<RefCell<SoFar>>,
+) -> Result<Option<Record>, String> {
     let commands =
         script::parse(text).map_err(|error| format!("{shown}:{}: {}", error.line, error.reason))?;
     let bench = arguments.bench(script::blocks_wanted(&commands))?;
     let watch =
         Box::new(move |done: usize, total: usize| tell(&progress, done as u64, total as u64, ""));
     let (chip, record) =
-        harness::run(&commands, bench.chip, &bench.setup, watch).map_err(|error| match error {
-            HarnessError::Line { line, reason } => format!("{shown}:{line}: {reason}").into(),
-            HarnessError::Stopped => Failed::Stopped,
-            other @ HarnessError::PowerLost => format!("{shown}: {other}").into(),
-        })?;
-    arguments.write(&chip, &record)?;
-    let counts = counts_csv(&record, &arguments.workload, arguments.seed);
-    Ok(json!({
-        "phases": record.phases.iter().map(|phase| json!({
-            "phase": phase.name,
-            "reads": phase.counts.reads(),
-            "programs": phase.counts.programs(),
-            "erases": phase.counts.erases,
-            "duration_ns": phase.duration_ns,
-        })).collect::<Vec<_>>(),
-        "counts_csv": counts,
-        "failures": record.failures.iter().map(|failure| {
-            format!("{shown}:{}: {}", failure.line, failure.error)
-        }).collect::<Vec<_>>(),
-        "file_system": record.file_system,
-        "profile": record.profile,
-        "findings": record.findings,
-        "is_mounted": record.is_mounted,
-        "kept": record.kept.keys().collect::<Vec<_>>(),
-    }))
+        match harness::run_observed(&commands, bench.chip, &bench.setup, watch, so_far) {
+            Ok(done) => done,
+            Err(HarnessError::Stopped) => return Ok(None),
+            Err(HarnessError::Line { line, reason }) => {
+                return Err(format!("{shown}:{line}: {reason}"));
+            }
+            Err(other @ HarnessError::PowerLost) => return Err(format!("{shown}: {other}")),
+        };
+    arguments.write(&chip, &record, elsewhere)?;
+    Ok(Some(record))
+}
+
+fn shown_phase(phase: &PhaseCounts) -> Value {
+    json!({
+        "phase": phase.name,
+        "reads": phase.counts.reads(),
+        "programs": phase.counts.programs(),
+        "erases": phase.counts.erases,
+        "duration_ns": phase.duration_ns,
+    })
 }
 
 impl Arguments {
+    /// The answer of a whole run, or of one that was stopped and has no record.
+    fn answer(&self, shown: &str, record: Option<&Record>, so_far: &SoFar) -> Value {
+        let none = Record::default();
+        let whole = record.unwrap_or(&none);
+        let (phases, profile, file_system) = match record {
+            Some(record) => (&record.phases, record.profile, record.file_system),
+            None => (&so_far.phases, so_far.profile, so_far.file_system),
+        };
+        let unfinished = so_far.unfinished.as_ref().filter(|_| record.is_none());
+        json!({
+            "phases": phases.iter().map(shown_phase).collect::<Vec<_>>(),
+            "unfinished": unfinished.map(shown_phase),
+            "interrupted": record.is_none(),
+            "line": so_far.line,
+            "counts_csv": counts_csv_of(phases, profile, &self.workload, self.seed),
+            "failures": whole.failures.iter().map(|failure| {
+                format!("{shown}:{}: {}", failure.line, failure.error)
+            }).collect::<Vec<_>>(),
+            "file_system": file_system,
+            "profile": profile,
+            "findings": whole.findings,
+            "is_mounted": whole.is_mounted,
+            "kept": whole.kept.keys().collect::<Vec<_>>(),
+        })
+    }
+
     fn bench(&self, blocks_wanted: Option<u32>) -> Result<Bench, String> {
         let kind = self
             .fs
@@ -192,19 +211,20 @@ impl Arguments {
         Ok(Bench { setup, chip })
     }
 
-    fn write(&self, chip: &Chip, record: &Record) -> Result<(), String> {
+    fn write(&self, chip: &Chip, record: &Record, elsewhere: &Py<PyAny>) -> Result<(), String> {
         if let Some(path) = &self.dump {
-            save(path, chip)?;
+            keep(path, elsewhere, |place| save(place, chip))?;
         }
         if let Some(path) = &self.sequence {
-            std::fs::write(path, sequence(record)).map_err(|error| at(path, &error))?;
+            let text = sequence(record);
+            keep(path, elsewhere, |place| std::fs::write(place, &text).map_err(reason))?;
         }
         if let Some(folder) = &self.dump_directory {
             for (name, chip) in &record.kept {
                 let file = Path::new(name).file_name().ok_or_else(|| {
                     format!("`{name}` cannot be the name of a file in {}", folder.display())
                 })?;
-                save(&folder.join(file), chip)?;
+                keep(&folder.join(file), elsewhere, |place| save(place, chip))?;
             }
         }
         Ok(())
@@ -249,9 +269,39 @@ fn load(path: &Path, part: &Part) -> Result<Chip, String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// Writes a file, or elsewhere if its place takes it no more: the run that it came from may have been long.
+fn keep(
+    path: &Path,
+    elsewhere: &Py<PyAny>,
+    write: impl Fn(&Path) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut place = path.to_owned();
+    while let Err(reason) = write(&place) {
+        let next = Python::attach(|python| {
+            let answer = elsewhere.call1(python, (path, &reason))?;
+            answer.extract::<Option<PathBuf>>(python)
+        });
+        match next {
+            Ok(Some(next)) => place = next,
+            Ok(None) => return Ok(()),
+            Err(_) => return Err(format!("{}: {reason}", path.display())),
+        }
+    }
+    Ok(())
+}
+
+/// Why, without the number that Rust adds: nobody looks errors of the system up by it.
+fn reason(error: std::io::Error) -> String {
+    let text = error.to_string();
+    let number = error.raw_os_error().map(|number| format!(" (os error {number})"));
+    number.and_then(|number| text.strip_suffix(&number).map(str::to_owned)).unwrap_or(text)
+}
+
 fn save(path: &Path, chip: &Chip) -> Result<(), String> {
-    let mut writer = BufWriter::new(Checked(File::create(path).map_err(|error| at(path, &error))?));
-    chip.save_image(&mut writer, ImageLayout::WithOob)
-        .map_err(|error| format!("{}: {error}", path.display()))?;
-    writer.flush().map_err(|error| at(path, &error))
+    let mut writer = BufWriter::new(Checked(File::create(path).map_err(reason)?));
+    chip.save_image(&mut writer, ImageLayout::WithOob).map_err(|error| match error {
+        ImageError::Io(error) => reason(error),
+        other => other.to_string(),
+    })?;
+    writer.flush().map_err(reason)
 }

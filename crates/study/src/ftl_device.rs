@@ -54,7 +54,7 @@ pub(crate) fn find_layer(name: &str) -> Result<&'static FtlEntry, StudyError> {
 /// A device that can be built: names found, settings complete, sizes checked.
 pub(crate) struct ResolvedDevice {
     entry: &'static FtlEntry,
-    part: Part,
+    pub(crate) part: Part,
     settings: Settings,
     logical_pages: u32,
 }

@@ -1,7 +1,7 @@
 //! One trace on one device: `nandlab replay`.
 
 use crate::StudyError;
-use crate::ftl_device::{DeviceOptions, build_device};
+use crate::ftl_device::{DeviceOptions, build_device, resolve};
 use crate::replay::{AddressRule, Replay};
 use crate::requests::describe_notes;
 use crate::results::{Metric, device_metrics, shape};
@@ -29,6 +29,8 @@ pub struct ReplayResults {
     pub metrics: Vec<Metric>,
     /// Format the trace was read as.
     pub format: &'static str,
+    /// Name of the part, as its file or the catalogue gives it.
+    pub part: String,
     /// Shape of the chip.
     pub chip: String,
     /// Bytes the device offers.
@@ -43,6 +45,7 @@ pub struct ReplayResults {
 /// Bad traces, names, settings; addresses past the end unless told otherwise.
 pub fn replay_trace(path: &Path, options: &ReplayOptions) -> Result<ReplayResults, StudyError> {
     // Names and settings are checked before a long trace is read.
+    let part = resolve(&options.device)?.part.name;
     let mut replay = Replay::new(build_device(&options.device)?, options.address);
     if options.fills_first {
         replay.fill()?;
@@ -78,6 +81,7 @@ pub fn replay_trace(path: &Path, options: &ReplayOptions) -> Result<ReplayResult
     Ok(ReplayResults {
         metrics: device_metrics(&replay),
         format,
+        part,
         chip: shape(replay.ftl().flash().geometry()),
         capacity_bytes: replay.capacity_bytes(),
         notes,

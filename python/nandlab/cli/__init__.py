@@ -6,12 +6,13 @@ read the output has gone.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nandlab import __version__
 from nandlab.errors import NandlabError, UncertainError
-from nandlab.interruption import Interrupted, end_with, heed_signals
+from nandlab.interruption import Interrupted, end_with, heed_signals, rest
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -25,18 +26,39 @@ EXIT_NO_READER = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns its exit code."""
+    """Runs the command line and returns its exit code.
+
+    Without arguments they are those of the process, which ends when this returns.
+    """
+    return heedful(lambda: _outcome(arguments), is_process=arguments is None)
+
+
+def heedful(work: Callable[[], int], *, is_process: bool) -> int:
+    """Carries out work that a signal ends; its exit code, or that of the signal."""
+    try:
+        heed_signals()
+        code = work()
+        if is_process:
+            rest()
+        return code
+    except KeyboardInterrupt as reason:
+        # A second signal is heeded no more; whoever read the errors may have gone.
+        with suppress(OSError):
+            print("nandlab: interrupted", file=sys.stderr)
+        code = end_with(reason.status if isinstance(reason, Interrupted) else EXIT_INTERRUPTED)
+        if is_process:
+            rest()
+        return code
+
+
+def _outcome(arguments: Sequence[str] | None) -> int:
     from nandlab.terminal.streams import prepare_streams, silence
 
     try:
-        heed_signals()
         prepare_streams()
         code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt as reason:
-        print("nandlab: interrupted", file=sys.stderr)
-        return end_with(reason.status if isinstance(reason, Interrupted) else EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader of the pipe has seen enough; without this Python complains once more at exit.
         silence(sys.stdout)

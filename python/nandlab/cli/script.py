@@ -160,10 +160,29 @@ def script(
                     "dump_directory": _path(files.folder(dump_dir)),
                 },
                 progress,
+                files.elsewhere,
             )
-        keep_text(counts, answer["counts_csv"])
-    _print(answer, output_format)
+        # Before the files are moved: a file that is lost loses nothing else.
+        _print(answer, output_format)
+        if answer["phases"] or not answer.get("interrupted"):
+            keep_text(counts, answer["counts_csv"])
+        if answer.get("interrupted"):
+            raise _told_of_the_end(answer, counts)
     return 0
+
+
+def _told_of_the_end(answer: dict[str, Any], counts: Path | None) -> BaseException:
+    """Says on standard error what there is of a script that was stopped; what is to be raised."""
+    import sys
+
+    from nandlab.interruption import received
+
+    kept = f"; the phases that ended are in {counts}" if counts and answer["phases"] else ""
+    print(
+        f"Interrupted after line {answer['line']}: no chip is written{kept}.",
+        file=sys.stderr,
+    )
+    return received() or KeyboardInterrupt()
 
 
 def _refuse_in_kernel(
@@ -211,9 +230,17 @@ def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
         print_table(
             title,
             tuple(columns),
-            [tuple(show(row) for show in columns.values()) for row in answer["phases"]],
+            [tuple(show(row) for show in columns.values()) for row in _rows(answer)],
             frozenset(range(1, len(columns))),
         )
+
+
+def _rows(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The phases; one that was under way when the script was stopped is told from the others."""
+    unfinished = answer.get("unfinished")
+    if unfinished is None:
+        return list(answer["phases"])
+    return [*answer["phases"], unfinished | {"phase": f"{unfinished['phase']} (unfinished)"}]
 
 
 def _path(path: Path | None) -> str | None:

@@ -7,6 +7,7 @@ from statistics import fmean, median
 from tempfile import TemporaryDirectory
 
 from nandlab import engine
+from nandlab.interruption import received
 from nandlab.validation.explanations import EXPLAINED
 from nandlab.validation.orders import Order, compare_orders
 from nandlab.validation.workloads import KINDS, Counts, Workload, join_mounts
@@ -134,6 +135,8 @@ class Comparison:
 
     figures: list[Figure]
     orders: list[Order]
+    unfinished: int = 0
+    """Workloads that were not replayed with all their seeds before somebody stopped it."""
 
 
 @dataclass(frozen=True)
@@ -152,18 +155,31 @@ def compare(workloads: list[Workload], progress: engine.Progress) -> Comparison:
     tasks = [(one, seed) for one in workloads for seed in range(1, one.implementation.seeds + 1)]
     shown: dict[str, list[Replay]] = {one.name: [] for one in workloads}
     with ThreadPoolExecutor(max_workers=2) as pool:
-        runs = pool.map(lambda task: replay(*task), tasks)
-        for done, ((workload, _), run) in enumerate(zip(tasks, runs, strict=True)):
-            shown[workload.name].append(run)
-            progress(done + 1, len(tasks), workload.name)
+        runs = [pool.submit(replay, *task) for task in tasks]
+        try:
+            for done, ((workload, _), run) in enumerate(zip(tasks, runs, strict=True)):
+                shown[workload.name].append(run.result())
+                progress(done + 1, len(tasks), workload.name)
+        except BaseException as reason:
+            # The threads of the pool hear of no signal.
+            pool.shutdown(wait=False, cancel_futures=True)
+            engine.stop()
+            if not isinstance(reason, KeyboardInterrupt):
+                raise
+    return _judged(workloads, shown)
+
+
+def _judged(workloads: list[Workload], shown: dict[str, list[Replay]]) -> Comparison:
+    """The figures of the workloads that were replayed with all their seeds."""
     figures, orders = [], []
-    for workload in workloads:
+    finished = [one for one in workloads if len(shown[one.name]) == one.implementation.seeds]
+    for workload in finished:
         runs_of = shown[workload.name]
         figures += _figures(workload, [run.phases for run in runs_of])
         found = [run.order for run in runs_of if run.order]
         if found:
             orders.append(max(found, key=lambda order: order.in_step))
-    return Comparison(figures, orders)
+    return Comparison(figures, orders, len(workloads) - len(finished))
 
 
 def replay(workload: Workload, seed: int) -> Replay:
@@ -196,10 +212,19 @@ def _counts(workload: Workload, seed: int, sequence: Path | None) -> dict[str, l
             "sequence": str(sequence) if sequence else None,
             "dump_directory": None,
         },
+        _watch,
     )
+    if answer["interrupted"]:
+        raise KeyboardInterrupt
     return join_mounts(
         {row["phase"]: [(row["reads"], row["programs"], row["erases"])] for row in answer["phases"]}
     )
+
+
+def _watch(_done: int, _total: int, _label: str) -> None:
+    """Stops a replay that began just as all were asked to stop, and so took that back."""
+    if received():
+        raise KeyboardInterrupt
 
 
 def _figures(workload: Workload, runs: list[dict[str, list[Counts]]]) -> list[Figure]:

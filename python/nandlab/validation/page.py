@@ -67,7 +67,8 @@ power cut were recorded with another script and are not compared.
 def render(comparison: Comparison) -> str:
     """The whole page."""
     figures = comparison.figures
-    parts = [_HEAD, _summary(figures)]
+    left_out = f"Stopped before its end: {comparison.unfinished} workloads are left out.\n"
+    parts = [_HEAD, *([left_out] if comparison.unfinished else []), _summary(figures)]
     for implementation in IMPLEMENTATIONS:
         own = [figure for figure in figures if figure.workload.implementation == implementation]
         if not own:

@@ -62,9 +62,12 @@ impl PreparedFlash {
     /// # Errors
     /// The file system's, while the history was made.
     pub(crate) fn copy(&self, plan: &FlashPlan, seed: u64) -> Result<Chip, StudyError> {
+        // The whole part, for two files of a user may give theirs the same name.
+        let part = serde_json::to_string(&plan.part).expect("a part is numbers and words");
+        let key = [&plan.key[..], &part].join(" ");
         let place = {
             let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            places.entry(plan.key.clone()).or_default().clone()
+            places.entry(key).or_default().clone()
         };
         let mut chip = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(chip) = &*chip {

@@ -76,6 +76,7 @@ pub(crate) fn plan_run(
     board.hz = host.hz.unwrap_or(board.hz);
     board.kernel = host.kernel.clone().unwrap_or(board.kernel);
     board.check().or_else(|reason| wrong("host", reason))?;
+    fs::check_kernel(&board).or_else(|reason| wrong("host.kernel", reason))?;
     if !(4..=100_000).contains(&host.nr_requests) {
         return wrong("host.nr_requests", "must be 4 to 100000");
     }

@@ -140,3 +140,19 @@ fn names_that_do_not_exist_are_answered_with_a_suggestion() {
     }
     assert_eq!(wrong, "");
 }
+
+#[test]
+fn kernels_of_which_nothing_is_known_are_refused_with_the_nearest() {
+    for (kernel, nearest) in [("7.0", "6.12"), ("2.4.20", "2.6.29"), ("6.13", "6.12")] {
+        let given = format!("host.kernel={kernel}");
+        let planned = study("kernels", STUDY, &[&given]).and_then(|study| study.runs().map(drop));
+        let error = planned.expect_err(kernel).to_string();
+        assert!(error.contains("host.kernel") && error.contains(kernel), "{error}");
+        assert!(error.ends_with(&format!("such as {nearest}")), "{error}");
+    }
+    for kernel in ["2.6.29", "4.9", "6.12.3"] {
+        let given = format!("host.kernel={kernel}");
+        let study = study("kernels", STUDY, &[&given]).expect(kernel);
+        assert!(!study.runs().expect(kernel).is_empty());
+    }
+}

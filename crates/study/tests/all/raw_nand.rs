@@ -224,3 +224,31 @@ fn what_is_wrong_is_told_with_a_suggestion() {
     );
     assert!(said(&["axes.room=small", "rooms.small.dirty_ratio=0"]).contains("dirty_ratio"));
 }
+
+#[test]
+fn parts_that_share_a_name_share_no_flash() {
+    let folder = Folder::new("raw-nand-parts");
+    let part = nand::find_part("k9f2g08u0c").expect("in the catalogue");
+    let mut slow = part.clone();
+    slow.timing.read_ns *= 20;
+    for (name, part) in [("fast.toml", &part), ("slow.toml", &slow)] {
+        folder.write(name, &toml::to_string(part).expect("a part"));
+    }
+    let text = STUDY
+        .replace("part = \"k9f2g08u0c\"\n", "")
+        .replace("axis_order = [", "axis_order = [\"part\", ")
+        .replace("[axes]\n", "[axes]\npart = [\"fast.toml\", \"slow.toml\"]\n")
+        .replace("[\"jffs2\", \"ubifs\", \"yaffs2\"]", "[\"jffs2\"]")
+        .replace("flash = [\"empty\", \"half\"]", "flash = [\"half\"]");
+    let study = load(&folder.write("small.toml", &text), &[], None, false).expect("right");
+    // One worker: the second run finds what the first has prepared.
+    let results = run_study(&study, 1, &mut |_, _, _| true).expect("a study that runs");
+    let read_ns = |part: &str| -> f64 {
+        let row = results
+            .rows
+            .iter()
+            .find(|row| row.axes[0] == part && row.metric.name == "array_read_ns");
+        row.expect("measured").metric.value.to_string().parse().expect("a number")
+    };
+    assert!(read_ns("slow.toml") > 15.0 * read_ns("fast.toml"));
+}
