@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from long_commands import write_inputs
 from synthetic_results import study_result
 
 from nandlab.report.page import write_report
@@ -39,6 +40,14 @@ def run_folder(result: StudyResult, tmp_path_factory: pytest.TempPathFactory) ->
         write_results(folder, result, "nandlab run ftl-windows")
         write_report(folder, result, judge(result), LAYERS, "nandlab run ftl-windows")
     return out
+
+
+@pytest.fixture(scope="session")
+def inputs(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Path:
+    """A folder with what the commands of `long_commands` read."""
+    place = tmp_path_factory.mktemp("inputs")
+    write_inputs(place, run_folder)
+    return place
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from command_table import commands
-from long_commands import LONG, NANDLAB, Long, command_line, write_inputs
+from long_commands import LONG, NANDLAB, Long, command_line
 from signalled import PATIENCE_S, Blow, End, slowness, stopped
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
@@ -30,14 +30,6 @@ WITHOUT = {("capture",): "boots a machine: test_capture.py and test_vm.py have i
 
 def test_every_command_is_tried() -> None:
     assert {long.words for long in LONG.values() if long.words} | set(WITHOUT) == set(commands())
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Path:
-    """A folder with what the commands read."""
-    place = tmp_path_factory.mktemp("signals")
-    write_inputs(place, run_folder)
-    return place
 
 
 def _is_whole(out: Path) -> bool:
@@ -64,7 +56,7 @@ def _cases() -> list[tuple[str, signal.Signals]]:
     ("name", "number"), _cases(), ids=lambda value: getattr(value, "name", value)
 )
 def test_a_signal_ends_the_command(
-    name: str, number: signal.Signals, place: Path, tmp_path: Path
+    name: str, number: signal.Signals, inputs: Path, tmp_path: Path
 ) -> None:
     long = LONG[name]
     draw = random.Random(f"{name} {number}")
@@ -73,7 +65,7 @@ def test_a_signal_ends_the_command(
         folder = tmp_path / str(moment)
         target = folder / "results"
         target.mkdir(parents=True)
-        words = command_line(long, place, str(target / "out"))
+        words = command_line(long, inputs, str(target / "out"))
         # The first comes as soon as the handlers are there, which is before the libraries are.
         moment_s = draw.uniform(0, long.span_s) if moment or not IS_LONG else 0.0
         before = slowness()

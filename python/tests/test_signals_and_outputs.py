@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from long_commands import LONG, command_line, write_inputs
+from long_commands import LONG, command_line
 from places import fill, own_disk
 from signalled import Blow, End, stopped
 
@@ -97,14 +97,6 @@ def _cases() -> list[tuple[str, str, signal.Signals]]:
         else:
             cases.append((name, places[index % len(places)], numbers[index // len(places) % 2]))
     return cases
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Path:
-    """A folder with what the commands read."""
-    place = tmp_path_factory.mktemp("signals-and-outputs")
-    write_inputs(place, run_folder)
-    return place
 
 
 @pytest.mark.parametrize(

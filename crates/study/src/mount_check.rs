@@ -69,7 +69,8 @@ fn candidates(runs: &[Run], seed: u64) -> Vec<Candidate<'_>> {
             _ => continue,
         };
         let key = format!("{} {} {options:?} {}", flash.key, block.device.name(), host.board.name);
-        if found.iter().any(|other| other.key == key) {
+        // Two files of a user may give their parts the same name.
+        if found.iter().any(|other| other.key == key && other.flash.part == flash.part) {
             continue;
         }
         let request = MountRequest {
