@@ -1,20 +1,22 @@
 //! Damaged study files: whatever the text, a study is refused or planned, soon and in bounds.
 //!
 //! Good studies are mutated by a seeded generator, so a failure can be repeated: the message names
-//! the iteration. `NANDLAB_FUZZ_SECONDS` sets the time spent, 10 by default.
-#![allow(clippy::disallowed_types, reason = "the time to spend is the reader's choice")]
+//! the iteration. `NANDLAB_FUZZ_SECONDS` sets the processor time spent, 10 by default.
 #![allow(clippy::disallowed_methods, reason = "the time to spend is the reader's choice")]
 #![allow(clippy::print_stdout, reason = "the number of iterations is the point")]
 
+#[path = "../../trace/tests/all/support/processor_time.rs"]
+mod processor_time;
 #[path = "all/support/mod.rs"]
 mod support;
 
 use nand::random::Stream;
-use std::time::{Duration, Instant};
+use processor_time::Stopwatch;
+use std::time::Duration;
 use support::{Folder, HEAD};
 use trace::{Operation, Record};
 
-/// No study may take longer to load, even on a busy machine.
+/// No study may take longer to load, in processor time.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// All iterations together may not use more memory than this.
@@ -116,7 +118,7 @@ fn attempt(folder: &Folder, text: &[u8], quick: bool) -> bool {
     assert!(!runs.is_empty() && !study.columns().is_empty());
     let blocks = runs.iter().map(|run| run.device.blocks.unwrap_or(u32::MAX)).max();
     if u64::from(blocks.unwrap_or(u32::MAX)) * 64 <= PAGES_TO_RUN {
-        let started = Instant::now();
+        let started = Stopwatch::of_process();
         // An error is an answer, and a long study is stopped.
         let _ = study::run_study(&study, 1, &mut |_, _, _| {
             started.elapsed() < Duration::from_millis(300)
@@ -134,19 +136,19 @@ fn damaged_studies_are_refused_or_planned() {
     );
     let seconds =
         std::env::var("NANDLAB_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
-    let deadline = Instant::now() + Duration::from_secs(seconds);
+    let (begun, seconds) = (Stopwatch::of_process(), Duration::from_secs(seconds));
     let seeds = seeds();
     for seed in &seeds {
         folder.load(seed).expect("a good study");
     }
     let (mut iterations, mut accepted) = (0_u64, 0_u64);
-    while Instant::now() < deadline {
+    while begun.elapsed() < seconds {
         let mut draw = Stream::new(iterations, "study fuzz");
         let mut text = seeds[draw.below(seeds.len() as u32) as usize].clone().into_bytes();
         for _ in 0..=draw.below(3) {
             mutate(&mut text, &seeds, &mut draw);
         }
-        let started = Instant::now();
+        let started = Stopwatch::of_process();
         let outcome =
             std::panic::catch_unwind(|| attempt(&folder, &text, iterations.is_multiple_of(2)));
         let shown = String::from_utf8_lossy(&text);

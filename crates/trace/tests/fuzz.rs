@@ -1,8 +1,7 @@
 //! Damaged traces: whatever the bytes, a reader ends with records or an error, soon and in bounds.
 //!
 //! The samples of every format are mutated by a seeded generator, so a failure can be repeated:
-//! the message names the iteration. `NANDLAB_FUZZ_SECONDS` sets the time spent, 10 by default.
-#![allow(clippy::disallowed_types, reason = "the time to spend is the reader's choice")]
+//! the message names the iteration. `NANDLAB_FUZZ_SECONDS` sets the processor time spent, 10 by default.
 #![allow(clippy::disallowed_methods, reason = "the time to spend is the reader's choice")]
 #![allow(clippy::print_stdout, reason = "the number of iterations is the point")]
 
@@ -11,15 +10,16 @@ mod support;
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use support::processor_time::Stopwatch;
 use support::{Random, directory, file, sample};
 use trace::{Columns, Event, FORMATS, Options, TimeUnit, convert};
 
 /// Larger seeds would leave few iterations.
 const SEED_BYTES_MAX: usize = 40_000;
 
-/// No damaged sample may take longer to read, even on a busy machine.
+/// No damaged sample may take longer to read, in processor time.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// All iterations together may not use more memory than this.
@@ -142,7 +142,7 @@ fn damaged_traces_neither_panic_nor_hang() {
     let directory = directory("fuzz");
     let seeds = seeds(&directory);
     let mut random = Random::new(20_251_120);
-    let (start, mut iterations, mut complete) = (Instant::now(), 0_u64, 0_u64);
+    let (start, mut iterations, mut complete) = (Stopwatch::of_process(), 0_u64, 0_u64);
     while start.elapsed() < Duration::from_secs(seconds) {
         let mut bytes = seeds[random.below(seeds.len())].clone();
         for _ in 0..=random.below(6) {
@@ -150,7 +150,7 @@ fn damaged_traces_neither_panic_nor_hang() {
         }
         let (options, by_columns) = (any_options(&mut random), random.below(2) == 0);
         let path = file(&directory, "trace", &bytes);
-        let begun = Instant::now();
+        let begun = Stopwatch::of_process();
         let outcome = std::panic::catch_unwind(|| read_through(&path, &options, by_columns));
         let outcome = outcome.unwrap_or_else(|_| panic!("iteration {iterations}: {options:?}"));
         assert!(begun.elapsed() < LONGEST, "iteration {iterations} took {:?}", begun.elapsed());

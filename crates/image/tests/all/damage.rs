@@ -1,17 +1,17 @@
 //! Damaged images: a message or a degraded mount with a report, never a panic and never a loop.
 //!
 //! Failures can be repeated: every case has a seed, and the message names it. `NANDLAB_FUZZ_SECONDS`
-//! adds cases for that long.
-#![allow(clippy::disallowed_types, reason = "the time to spend is the user's choice")]
+//! adds cases for so much processor time.
 #![allow(clippy::disallowed_methods, reason = "the time to spend is the user's choice")]
 
+use crate::processor_time::Stopwatch;
 use crate::samples;
 
 use image::{Image, OpenOptions, PageState};
 use random::Stream;
 use samples::{BLOCK_BYTES, block_bytes, sample};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vfs::{Manifest, ReadLimits};
 
 const PAGE_BYTES: usize = 2112;
@@ -19,7 +19,7 @@ const PAGE_BYTES: usize = 2112;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Flips for each file system.
 const FLIPS: u64 = 100_000;
-/// No case may take longer, even on a busy machine.
+/// No case may take longer, in processor time.
 const LONGEST: Duration = Duration::from_secs(20);
 
 fn options(file_system: Option<&str>, ecc: Option<&str>) -> OpenOptions {
@@ -42,7 +42,7 @@ fn tree(image: &Image) -> Manifest {
 
 /// All that reads an image; only how it ends matters.
 fn try_all(bytes: &[u8], options: &OpenOptions, case: &str) {
-    let start = Instant::now();
+    let start = Stopwatch::of_thread();
     if let Ok(image) = load(bytes, options) {
         // A message is as good as a report.
         let _ = image.check_within(FILE_BYTES_MAX);
@@ -456,7 +456,7 @@ fn damage_beyond_the_ecc_is_named() {
 fn fuzz() {
     let seconds = std::env::var("NANDLAB_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
     let Some(seconds) = seconds.map(Duration::from_secs) else { return };
-    let start = Instant::now();
+    let start = Stopwatch::of_thread();
     let samples =
         ["jffs2", "ubifs", "yaffs2"].map(|name| (name, sample(name, true), sample(name, false)));
     let mut cases = 0;

@@ -8,6 +8,8 @@ mod golden;
 mod jffs2_check;
 mod nilfs2;
 mod nilfs2_damage;
+#[path = "../../../trace/tests/all/support/processor_time.rs"]
+mod processor_time;
 #[path = "../support/samples.rs"]
 mod samples;
 #[path = "../support/mod.rs"]

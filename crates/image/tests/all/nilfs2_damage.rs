@@ -1,9 +1,9 @@
 //! Damaged images of NILFS2: a message or a report, never a panic and never a loop.
 //!
 //! Every case has a seed, and the message names it. `NANDLAB_FORGERIES` asks for more of them.
-#![allow(clippy::disallowed_types, reason = "the longest case is limited in real time")]
 #![allow(clippy::disallowed_methods, reason = "how much is tried is the user's choice")]
 
+use crate::processor_time::Stopwatch;
 use image::{DeviceImage, OpenOptions};
 use medium::{BlockMedium, MemoryMedium};
 use nilfs2::records::SUPER_ROOT_BYTES;
@@ -17,7 +17,7 @@ use random::Stream;
 use sim::{Cpus, Sim, Simulation};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vfs::{OpenOptions as Opening, Vfs};
 
 const BLOCK: usize = 4096;
@@ -26,7 +26,7 @@ const CALLER: Caller = Caller { pid: 1, uid: 3, gid: 4, now: Time::from_seconds(
 /// No damage makes a file longer than this be read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const FLIPS: u64 = 100_000;
-/// No case may take longer, even on a busy machine.
+/// No case may take longer, in processor time.
 const LONGEST: Duration = Duration::from_secs(20);
 
 async fn write(vfs: &Vfs<Nilfs2>, path: &str, bytes: &[u8]) {
@@ -92,7 +92,7 @@ fn sample(unmounts: bool) -> Vec<u8> {
 
 /// All that reads an image; only how it ends matters. True if it was opened and something was found.
 fn try_all(bytes: Vec<u8>, checkpoint: Option<u64>, case: &str) -> bool {
-    let start = Instant::now();
+    let start = Stopwatch::of_thread();
     let options = OpenOptions { checkpoint, ..OpenOptions::default() };
     let mut is_found = false;
     if let Ok(image) = DeviceImage::from_bytes(Path::new("damaged"), bytes, &options) {

@@ -7,6 +7,8 @@ mod generated;
 mod iozone;
 mod jobs;
 mod lifecycle;
+#[path = "../../../trace/tests/all/support/processor_time.rs"]
+mod processor_time;
 mod raw_nand;
 mod replay;
 mod schedule_fuzz;

@@ -3,4 +3,5 @@
 pub(crate) mod calls;
 pub(crate) mod probe;
 pub(crate) mod session;
+mod space;
 pub(crate) mod trees;

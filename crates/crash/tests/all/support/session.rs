@@ -2,7 +2,7 @@
 
 use super::calls::Call;
 use crash::{LOST_GROWTH, Tree, find_guarantee};
-use mount::{Driver, Kind, Machine, MountRequest, Mounted, UbiRequest, run};
+use mount::{AnyFileSystem, Driver, Kind, Machine, MountRequest, Mounted, UbiRequest, run};
 use mtd::find_layout;
 use nand::Chip;
 use posix::{Attributes, Caller, Errno, FileSystem, FileType, SpaceUse, Time};
@@ -11,14 +11,16 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use vfs::{MemoryFileSystem, OpenFile, OpenOptions, Vfs};
 
-const CALLER: Caller = Caller { pid: 1, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
+pub(super) const CALLER: Caller =
+    Caller { pid: 1, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
 /// Calls between two comparisons of all that is there.
 const COMPARED_EVERY: usize = 150;
 /// What JFFS2 says where a program failed and no block was left for the nodes of its page.
 pub(crate) const LOST_NODES: &str = "are lost";
-/// Files of one filling, and their bytes.
-const FILL_FILES: usize = 60;
-const FILL_BYTES: usize = 60_000;
+/// What UBI says where an erase failed and all blocks that were kept for bad ones are in use: the kernel turns
+/// the device read-only, too ("no reserved/available physical eraseblocks", `erase_worker` of
+/// drivers/mtd/ubi/wl.c).
+const NO_RESERVE: &str = "no block is left to replace it";
 
 /// What a history met, so that a test can see that it met it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,11 +33,21 @@ pub(crate) struct Met {
     pub(crate) failures: u64,
     /// Histories that end where JFFS2 had no block left for nodes whose program failed.
     pub(crate) lost_nodes: u64,
+    /// Histories that end where UBI had no block left for one that went bad.
+    pub(crate) worn_out: u64,
+    /// Times `df` was compared before and after a write.
+    pub(crate) measured: u64,
     pub(crate) remounts: u64,
 }
 
 /// A history that went wrong: the number of the call, and how.
 pub(crate) type Wrong = (usize, String);
+
+/// Whether a call was refused because UBI had become read-only for want of good blocks.
+pub(crate) fn is_worn_out(wrong: &str) -> bool {
+    let is_refusal = wrong.contains("Erofs") || wrong.contains("EROFS");
+    is_refusal && wrong.contains(NO_RESERVE)
+}
 
 /// Carries calls out from a mount to the next; the chip, and the number of the first call that is left.
 pub(crate) fn carry_out(
@@ -80,11 +92,11 @@ pub(crate) fn carry_out(
     Ok(met)
 }
 
-struct Session {
-    mounted: Mounted,
+pub(super) struct Session {
+    pub(super) mounted: Mounted,
     model: Rc<MemoryFileSystem>,
     model_vfs: Rc<Vfs<MemoryFileSystem>>,
-    runner: Runner<mount::AnyFileSystem>,
+    runner: Runner<AnyFileSystem>,
     model_runner: Runner<MemoryFileSystem>,
     open: RefCell<Vec<Option<(OpenFile, OpenFile)>>>,
     met: Rc<Cell<Met>>,
@@ -113,7 +125,7 @@ impl Session {
         }
     }
 
-    fn count(&self, count: impl FnOnce(&mut Met)) {
+    pub(super) fn count(&self, count: impl FnOnce(&mut Met)) {
         let mut met = self.met.get();
         count(&mut met);
         self.met.set(met);
@@ -124,16 +136,22 @@ impl Session {
             let at = |wrong: String| (number, format!("{call}: {wrong}"));
             self.count(|met| met.calls += 1);
             if let Call::Remount { is_clean } = call {
-                self.end(*is_clean).await.map_err(at)?;
+                self.explained(self.end(*is_clean).await).await.map_err(at)?;
                 return Ok(number + 1);
             }
-            self.call(call).await.map_err(at)?;
+            self.explained(self.call(call).await).await.map_err(at)?;
             if number % COMPARED_EVERY == 0 {
-                self.compare().await.map_err(at)?;
+                self.explained(self.compare().await).await.map_err(at)?;
             }
         }
-        self.end(true).await.map_err(|wrong| (calls.len(), wrong))?;
+        self.explained(self.end(true).await).await.map_err(|wrong| (calls.len(), wrong))?;
         Ok(calls.len())
+    }
+
+    /// What went wrong, and what the file system has to say of its medium.
+    async fn explained(&self, done: Result<(), String>) -> Result<(), String> {
+        let Err(wrong) = done else { return Ok(()) };
+        Err(format!("{wrong}; {:?}", self.mounted.file_system.findings().await))
     }
 
     async fn end(&self, is_clean: bool) -> Result<(), String> {
@@ -310,87 +328,6 @@ impl Session {
         self.same(done, known)
     }
 
-    /// `df` falls when data is written and rises when it is removed.
-    async fn measure(&self, seed: u64) -> Result<(), String> {
-        const BYTES: usize = 100_000;
-        // JFFS2 counts what is obsolete in the block that is being written only when it is full.
-        const BLOCK_BYTES: u64 = 32_768 + 8192;
-        // Pages of other files that wait are budgeted at their full size (`ubifs_budget_space`), and take
-        // less once they are written, which this file may cause.
-        let waiting_bytes = if self.mounted.file_system.writes_back() { 32_768 } else { 0 };
-        let free_bytes = || {
-            let space = self.mounted.file_system.space();
-            space.free_blocks * u64::from(space.block_bytes)
-        };
-        let before = free_bytes();
-        if !self.put(b"measured", BYTES, seed).await? {
-            return Ok(());
-        }
-        let full = free_bytes();
-        if full + BYTES as u64 > before + BLOCK_BYTES + waiting_bytes {
-            return Err(format!("{before} bytes were free, and {full} after {BYTES} were written"));
-        }
-        told("unlink", self.mounted.vfs.unlink(&CALLER, b"measured").await)?;
-        let after = free_bytes();
-        if after + BLOCK_BYTES < full + BYTES as u64 {
-            return Err(format!("{full} bytes were free, and {after} after {BYTES} were removed"));
-        }
-        Ok(())
-    }
-
-    /// Writes a file on the file system alone; false if there was no space, and nothing is left.
-    async fn put(&self, path: &[u8], bytes: usize, seed: u64) -> Result<bool, String> {
-        let vfs = &self.mounted.vfs;
-        let options = OpenOptions { create: Some(0o600), truncate: true, ..OpenOptions::default() };
-        let file = match vfs.open(&CALLER, path, options).await {
-            Ok(file) => file,
-            Err(Errno::Enospc) => return Ok(false),
-            Err(error) => return Err(format!("open: {error}")),
-        };
-        let data = Data::new(DataKind::Incompressible, seed).take(bytes);
-        let written = vfs.write(&CALLER, &file, 0, &data).await;
-        let closed = vfs.close(&CALLER, file).await;
-        match written.and(closed) {
-            Ok(()) => Ok(true),
-            Err(Errno::Enospc) => {
-                told("unlink", vfs.unlink(&CALLER, path).await)?;
-                Ok(false)
-            }
-            Err(error) => Err(format!("write: {error}")),
-        }
-    }
-
-    async fn fill(&self) -> Result<(), String> {
-        let mut made = Vec::new();
-        loop {
-            let path = format!("filling{}", made.len());
-            if !self.put(path.as_bytes(), FILL_BYTES, made.len() as u64).await? {
-                break;
-            }
-            made.push(path);
-            if made.len() > FILL_FILES {
-                return Err("the chip is never full".into());
-            }
-        }
-        self.count(|met| met.out_of_space += 1);
-        for (number, path) in made.iter().enumerate() {
-            let expected = Data::new(DataKind::Incompressible, number as u64).take(FILL_BYTES);
-            let found = told("read", read_file(&self.mounted.vfs, path.as_bytes()).await)?;
-            if found != expected {
-                return Err(format!("{path} is not what was written"));
-            }
-            told("unlink", self.mounted.vfs.unlink(&CALLER, path.as_bytes()).await)?;
-        }
-        self.compare().await?;
-        if !made.is_empty() && !self.put(b"again", FILL_BYTES / 2, 1).await? {
-            return Err("no space after all was removed that filled the chip".into());
-        }
-        if !made.is_empty() {
-            told("unlink", self.mounted.vfs.unlink(&CALLER, b"again").await)?;
-        }
-        Ok(())
-    }
-
     /// After a cut a file may have the length it had before it was made longer: the model follows.
     async fn give_up_growth(&self) -> Result<(), String> {
         let known = Tree::read(&*self.model).await.map_err(|(_, error)| error.to_string())?;
@@ -413,7 +350,7 @@ impl Session {
     }
 
     /// All that is there is the same, in open files without names as well.
-    async fn compare(&self) -> Result<(), String> {
+    pub(super) async fn compare(&self) -> Result<(), String> {
         if self.mounted.file_system.writes_back() {
             // The tree is read below the page cache.
             told("sync", self.mounted.vfs.sync().await)?;
@@ -460,7 +397,7 @@ impl Session {
     }
 }
 
-fn told<T>(call: &str, done: Result<T, Errno>) -> Result<T, String> {
+pub(super) fn told<T>(call: &str, done: Result<T, Errno>) -> Result<T, String> {
     done.map_err(|error| format!("{call}: {error}"))
 }
 
@@ -479,7 +416,10 @@ async fn read_open<F: FileSystem + 'static>(
     }
 }
 
-async fn read_file<F: FileSystem + 'static>(vfs: &Vfs<F>, path: &[u8]) -> Result<Vec<u8>, Errno> {
+pub(super) async fn read_file<F: FileSystem + 'static>(
+    vfs: &Vfs<F>,
+    path: &[u8],
+) -> Result<Vec<u8>, Errno> {
     let Attributes { kind, .. } = vfs.stat(path).await?;
     if kind != FileType::Regular {
         return Err(Errno::Einval);

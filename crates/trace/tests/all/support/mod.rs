@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a module of a test program has no public")]
 
 pub mod blktrace;
+pub mod processor_time;
 
 use std::fs;
 use std::path::{Path, PathBuf};
