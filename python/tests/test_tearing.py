@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nandlab.tearing import long_run
-from nandlab.tearing.cases import Verdict, failed_calls, judge
+from nandlab.tearing.cases import Keeping, Verdict, failed_calls, judge, judge_again
 from nandlab.tearing.chips import ALL_KINDS, KINDS, Recovery, bad_messages, choose_cuts
 from nandlab.tearing.disks import DiskCut, LogError, choose_cut, disk_after, read_log
 from nandlab.tearing.scripts import DIALECTS, CallWriter
@@ -84,17 +84,60 @@ def _verdict() -> Verdict:
     return Verdict("a-1", "6.12", "torn here", 1, "5", "erase", "nothing")
 
 
+def _blank(folder: Path) -> tuple[Path, Path]:
+    image, script = folder / "torn.oob", folder / "torn.ops"
+    image.write_bytes(b"\xff" * (2112 * 64 * 16))
+    script.write_text("sync\n", encoding="utf-8")
+    return image, script
+
+
 @pytest.mark.usefixtures("engine_is_built")
 def test_a_case_that_differs_is_kept_with_its_dump(tmp_path: Path) -> None:
-    image = tmp_path / "torn.oob"
-    image.write_bytes(b"\xff" * (2112 * 64 * 16))
+    image, script = _blank(tmp_path)
     recovery = Recovery("a-1", ["row"], ["other"], "WARNING: CPU: 0\n", "no mount")
-    verdict = judge(_verdict(), image, {"fs": "jffs2"}, recovery, tmp_path / "kept")
+    keeping = Keeping(tmp_path / "kept")
+    verdict = judge(_verdict(), image, {"fs": "jffs2"}, recovery, keeping, script)
     shown = "; ".join(verdict.faults)
     for part in ("no mount", "WARNING", "second mount"):
         assert part in shown
     assert not verdict.ls_equal
-    assert {path.name for path in Path(verdict.kept).iterdir()} >= {"torn.oob.gz", "dmesg"}
+    kept = {path.name for path in Path(verdict.kept).iterdir()}
+    assert kept >= {"torn.oob.gz", "torn.ops", "dmesg"}
+    image.unlink()
+    assert judge_again(verdict, {"fs": "jffs2"}) == verdict
+
+
+@pytest.mark.usefixtures("engine_is_built")
+def test_a_case_that_is_equal_can_be_kept_and_judged_again(tmp_path: Path) -> None:
+    image, script = _blank(tmp_path)
+    root = "d\t0755\t3\t0\t0\t0\t0\t-\t-\t-\t-\t."
+    recovery = Recovery("a-1", [root], [root], "")
+    options = {"fs": "jffs2", "ecc": "hamming"}
+    equal = judge(_verdict(), image, options, recovery, Keeping(tmp_path / "none"), script)
+    assert (equal.kept, equal.outcome) == ("", "recovered")
+    kept = judge(_verdict(), image, options, recovery, Keeping(tmp_path / "all", True), script)
+    assert judge_again(kept, options) == kept
+    # What the kernel showed is looked at anew.
+    (Path(kept.kept) / "kernel.first.tsv").write_text("other\n", encoding="utf-8")
+    assert [fault[:3] for fault in judge_again(kept, options).faults] == ["the", "ls:"]
+
+
+@pytest.mark.usefixtures("engine_is_built")
+def test_a_disk_that_a_lost_write_took_from_both_is_no_difference(tmp_path: Path) -> None:
+    image, script = _blank(tmp_path)
+    neither = "the first mount failed\nthe second mount failed"
+    for kind, error, agrees in [
+        ("bio-left-out", neither, True),
+        ("inside-bio", neither, False),
+        ("bio-left-out", None, False),
+        ("bio-left-out", "the second mount failed", False),
+    ]:
+        verdict = Verdict("a-1", "6.12", "torn here", 1, "5", kind, "prefix")
+        recovery = Recovery("a-1", [], [], "", error)
+        keeping = Keeping(tmp_path / "kept")
+        judged = judge(verdict, image, {"fs": "nilfs2"}, recovery, keeping, script)
+        assert (judged.faults == []) == agrees, (kind, error, judged.faults)
+        assert (judged.outcome == "neither mounts it") == agrees
 
 
 def test_messages_of_a_torn_page_are_no_complaint() -> None:
@@ -115,13 +158,16 @@ def test_a_long_run_goes_on_where_it_was(
         return [_verdict()], {}
 
     monkeypatch.setattr(long_run, "cut_disks", cut)
+    monkeypatch.setattr(long_run, "cut_disks_here", lambda series, program: [])
     monkeypatch.setattr(long_run, "build_example", lambda name: Path(name))
     command = ["--out", str(tmp_path), "--cases", "60", "--kernels", "6.12"]
     command += ["--file-systems", "nilfs2"]
     with pytest.raises(KeyboardInterrupt):
         long_run.main(command)
     assert long_run.main(command) == 0
-    assert asked == [1000, 1005, 1005, 1010], "the batch that was stopped is made again, no other"
+    assert asked == [13000, 13005, 13005, 13010], (
+        "the batch that was stopped is made again, no other"
+    )
     table = (tmp_path / "results.csv").read_text(encoding="utf-8").splitlines()
     assert len(table) == 4
     assert "3 cases, 0 differ" in capsys.readouterr().out

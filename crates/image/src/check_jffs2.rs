@@ -9,8 +9,8 @@ use crate::check_jffs2_tree::Tree;
 use crate::medium::{BlockData, Medium, PageState};
 use crate::report::Report;
 use jffs2::nodes::{
-    ACCURATE, CLEANMARKER, DIRENT, DirentNode, HEADER_BYTES, Header, INODE, INODE_BYTES, InodeNode,
-    MAGIC, PADDING, SUMMARY, XATTR, XREF, XattrNode, XrefNode, crc, padded,
+    ACCURATE, CLEANMARKER, DIRENT, DIRENT_BYTES, DirentNode, HEADER_BYTES, Header, INODE,
+    INODE_BYTES, InodeNode, MAGIC, PADDING, SUMMARY, XATTR, XREF, XattrNode, XrefNode, crc, padded,
 };
 use jffs2::{parse_summary, summary_offset};
 
@@ -76,7 +76,11 @@ impl Walk<'_> {
             self.counts.clean_markers += 1;
         } else if marker[..free_bytes] != [0xff; 8][..free_bytes] {
             let place = self.medium.place(block * self.medium.block_bytes());
-            self.report.find(place, "the spare area holds no clean marker of JFFS2");
+            // A program that was cut short has cleared some of the mark's bits and no others. A kernel
+            // erases such a block (`jffs2_check_oob_empty`).
+            let is_torn = marker.iter().zip(SPARE_MARKER).all(|(cell, mark)| cell & mark == mark);
+            let what = "the spare area holds no clean marker of JFFS2";
+            self.report.say(is_torn, place, remark(is_torn, what));
         }
         let first = block * self.medium.block_bytes();
         if read.is_half_erased() {
@@ -145,11 +149,24 @@ impl Walk<'_> {
             let what = format!("the CRC of the node is wrong: {name}");
             let is_torn = self.is_torn(at, header.total_bytes as usize, read);
             self.report.say(is_torn, self.medium.place(place), remark(is_torn, &what));
-            if is_torn && header.node_type == INODE {
-                self.tree.add_torn(InodeNode::parse(bytes).map(|node| node.inode));
+            if is_torn {
+                self.torn_node(header.node_type, bytes);
             }
         }
         is_sound && header.node_type != SUMMARY
+    }
+
+    fn torn_node(&mut self, node_type: u16, bytes: &[u8]) {
+        match node_type {
+            INODE => {
+                self.tree.add_torn(InodeNode::parse(bytes).map(|node| node.inode));
+                // It may be one of a directory, which counts its own nodes and its names together.
+                self.tree.add_torn_names(1);
+            }
+            DIRENT => self.tree.add_torn_names(1),
+            XATTR => self.tree.add_torn_attribute(),
+            _ => {}
+        }
     }
 
     fn inode(&mut self, place: u32, bytes: &[u8]) -> bool {
@@ -227,6 +244,12 @@ impl Walk<'_> {
             && at > 0
             && read.data[at - 16..at].iter().all(|byte| *byte == 0xff);
         let is_torn = follows_tear || self.is_torn(at, end - at, read);
+        if is_torn {
+            // Nodes of any kind may have been there.
+            self.tree.add_torn(None);
+            self.tree.add_torn_attribute();
+            self.tree.add_torn_names(((end - at) as u64).div_ceil(DIRENT_BYTES as u64));
+        }
         let place = self.medium.place(first + at as u32);
         self.report.say(is_torn, place, remark(is_torn, &what));
         end
@@ -265,7 +288,10 @@ impl Walk<'_> {
         let Some(at) = summary_offset(&data[data.len() - 8..], data.len() as u32) else { return };
         let Some(entries) = parse_summary(&data[at as usize..]) else {
             let place = self.medium.place(first + at);
-            self.report.find(place, "the block ends with a summary that is damaged");
+            // A kernel scans the block instead (`jffs2_sum_scan_sumnode`).
+            let is_torn = self.is_torn(at as usize, data.len() - at as usize, read);
+            let what = "the block ends with a summary that is damaged";
+            self.report.say(is_torn, place, remark(is_torn, what));
             return;
         };
         self.counts.summaries += 1;

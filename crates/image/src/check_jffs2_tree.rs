@@ -62,6 +62,9 @@ pub(crate) struct Tree {
     references: BTreeMap<(u32, u32), (u32, u32)>,
     /// Inodes of nodes that a cut tore; none where the tear leaves no number.
     torn: BTreeSet<Option<u32>>,
+    /// Names that lay in what cuts tore, at most.
+    torn_names: u64,
+    has_torn_attribute: bool,
     log: Log,
 }
 
@@ -108,6 +111,21 @@ impl Tree {
         self.torn.insert(inode);
     }
 
+    /// Takes in entries of directories that a cut tore. Others may be whole behind them: the ECC of a page
+    /// that lacks its code "corrects" a bit here and there, and damages what was written.
+    pub(crate) fn add_torn_names(&mut self, names: u64) {
+        self.torn_names += names;
+    }
+
+    /// Takes in an extended attribute that a cut tore.
+    pub(crate) fn add_torn_attribute(&mut self) {
+        self.has_torn_attribute = true;
+    }
+
+    fn is_torn(&self, inode: u32) -> bool {
+        self.torn.contains(&Some(inode)) || self.torn.contains(&None)
+    }
+
     /// Part of the medium is known to be gone, so that gaps say nothing.
     pub(crate) fn has_lost_part(&mut self) {
         self.log.has_copies = true;
@@ -131,7 +149,7 @@ impl Tree {
             let is_alive = sequence % 2 == 0 && reached.inodes.contains(inode);
             if is_alive && !self.attributes.contains_key(id) {
                 let what = format!("inode {inode} refers to attribute {id}, which is not there");
-                report.find(medium.place(*place), what);
+                report.say(self.has_torn_attribute, medium.place(*place), what);
             }
         }
     }
@@ -151,8 +169,12 @@ impl Tree {
                 }
                 let shown = format!("`{}` in directory {directory}", escape_path(name));
                 if !self.inodes.contains_key(&entry.inode) && entry.inode != ROOT {
-                    let what = format!("{shown} names inode {}, which is not there", entry.inode);
-                    report.find(medium.place(entry.place), what);
+                    // A kernel passes over the name (`jffs2_build_inode_pass1` in `fs/jffs2/build.c`).
+                    let is_torn = self.is_torn(entry.inode);
+                    let remark = if is_torn { " (a write was cut short)" } else { "" };
+                    let what =
+                        format!("{shown} names inode {}, which is not there{remark}", entry.inode);
+                    report.say(is_torn, medium.place(entry.place), what);
                     continue;
                 }
                 reached.inodes.insert(entry.inode);
@@ -188,7 +210,7 @@ impl Tree {
             let what = format!("inode {inode}: bytes {from} to {} are in no node", to - 1);
             // In older kernels (`jffs2_write_begin`) the hole before a write ends where the page begins.
             let is_hole = from / PAGE_BYTES == to / PAGE_BYTES && to < newest.file_bytes;
-            let is_torn = self.torn.contains(&Some(inode)) || self.torn.contains(&None);
+            let is_torn = self.is_torn(inode);
             let remark = match (is_hole, is_torn) {
                 (true, _) => " (older kernels leave such holes)",
                 (_, true) => " (a write was cut short)",
@@ -243,14 +265,17 @@ impl Tree {
         let gaps = self.gaps(reached);
         let missing: u64 = gaps.iter().map(|gap| gap.versions).sum();
         let is_plain = !self.log.is_copied();
-        if is_plain && nameless > removals {
+        if is_plain && nameless > removals + self.torn_names {
             // Without copies the removal of a name stays: the collector alone drops it.
             let what = format!(
                 "{nameless} inodes were written to and have no name, and {removals} names were \
                  removed: names are lost"
             );
             report.find("names", what);
-        } else if is_plain && missing > 0 && (removals == 0 || gaps.iter().any(Gap::is_loss)) {
+        } else if is_plain
+            && missing > self.torn_names
+            && (removals == 0 || gaps.iter().any(Gap::is_loss))
+        {
             let what = format!(
                 "{missing} entries of directories are missing that nothing on the medium takes \
                  away: names are lost"

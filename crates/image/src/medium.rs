@@ -7,6 +7,8 @@ use nand::Chip;
 /// Bytes of data under one code of the Hamming ECC of Linux, and bytes of the code.
 const STEP_BYTES: usize = 256;
 const CODE_BYTES: usize = 3;
+/// Steps of a sub-page of 512 bytes, the least that is programmed at once.
+const SUB_PAGE_STEPS: usize = 2;
 
 /// What the ECC says of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,29 +115,49 @@ impl<'i> Medium<'i> {
 }
 
 fn judge(layout: &OobLayout, data: &mut [u8], spare: &[u8]) -> PageState {
-    let is_blank = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xff);
-    let is_empty = is_blank(data);
+    let is_empty = data.iter().all(|byte| *byte == 0xff);
+    let cells = data.to_vec();
     let (corrected, lost) = layout.correct(data, spare);
     match (is_empty, lost, corrected) {
         (true, 0, 0) => PageState::Blank,
         (false, 0, 0) => PageState::Sound,
-        (_, 0, bits) => PageState::Corrected(bits),
-        (true, ..) => PageState::TornErase,
-        (false, ..)
-            if layout.ecc == Ecc::Hamming && has_no_code_where_lost(layout, data, spare) =>
-        {
+        (false, ..) if layout.ecc == Ecc::Hamming && has_torn_step(layout, &cells, data, spare) => {
             PageState::TornProgram
         }
+        (_, 0, bits) => PageState::Corrected(bits),
+        (true, ..) => PageState::TornErase,
         (false, steps, _) => PageState::Lost(steps),
     }
 }
 
-/// Whether all steps that are lost have no code at all: what a program that was cut short leaves. UBI
-/// programs its two headers into parts of one page, so the other steps may be whole, with their codes.
-fn has_no_code_where_lost(layout: &OobLayout, data: &[u8], spare: &[u8]) -> bool {
-    data.chunks(STEP_BYTES).enumerate().all(|(number, step)| {
-        let (_, lost) = layout.check_step(step, number, spare);
-        let mut code = layout.codes().skip(number * CODE_BYTES).take(CODE_BYTES);
-        lost == 0 || code.all(|place| spare[place] == 0xff)
-    })
+/// Whether a program that was cut short explains the page: steps without any code, and no step that is
+/// lost beside its code. UBI programs its two headers into parts of one page, so other steps may be
+/// whole, with their codes.
+///
+/// A step with an odd number of set bits differs from a code that was never written in one parity of
+/// each pair, which is what a single wrong bit does: the ECC "corrects" such a step, and only one with an
+/// even number is lost. So it is no sign of a whole program that all steps could be corrected.
+fn has_torn_step(layout: &OobLayout, cells: &[u8], corrected: &[u8], spare: &[u8]) -> bool {
+    let has_code = |step: usize| {
+        let mut code = layout.codes().skip(step * CODE_BYTES).take(CODE_BYTES);
+        code.any(|place| spare[place] != 0xff)
+    };
+    let mut is_torn = false;
+    let steps = cells.chunks(STEP_BYTES).zip(corrected.chunks(STEP_BYTES));
+    for (number, (step, corrected)) in steps.enumerate() {
+        match layout.check_step(step, number, spare) {
+            (0, 0) => {}
+            (_, 1) if has_code(number) => return false,
+            (_, 1) => is_torn = true,
+            // Nothing smaller than a sub-page is programmed, so its other step has no code, either. Zeros
+            // and blank bytes often have the very code of erased flash (`hamming_code`): a wrong bit there
+            // is just that.
+            _ => {
+                let first = number / SUB_PAGE_STEPS * SUB_PAGE_STEPS;
+                let is_bare = !(first..first + SUB_PAGE_STEPS).any(has_code);
+                is_torn |= is_bare && corrected.iter().any(|byte| !matches!(byte, 0 | 0xff));
+            }
+        }
+    }
+    is_torn
 }

@@ -5,6 +5,7 @@ import errno
 import gzip
 import re
 import shutil
+import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -13,11 +14,25 @@ from nandlab.errors import NandlabError
 from nandlab.tearing.chips import Recovery, bad_messages, rows
 
 _SHOWN_ROWS_MAX = 6
+_SHOWN_FINDINGS_MAX = 3
+_PACKED = ".gz"
+_LOST_LOG = re.compile(r"segment \d+: the log at block \d+ is not intact: \d+ of \d+ blocks are")
+
+LOSING_KINDS = ("bio-left-out", "blocks-left-out")
+"""Cuts that may take a disk from the kernel, too: then it must be refused here as well.
+
+A kernel that meets a torn log goes on at the next segment, and takes a newer super root there
+(`strayed` in `nilfs_search_super_root`, fs/nilfs2/recovery.c). Its checkpoint may be what is lost,
+or data of files, which no kernel checks: then a check tells of the log, and of nothing else.
+"""
 
 
 @dataclass
 class Verdict:
-    """A case: its kernel, its cut, and what was found. `faults` is empty if all agree."""
+    """A case: its kernel, its cut, and what was found. `faults` is empty if all agree.
+
+    `outcome` is `recovered`, or says in what way kernel and engine alike lost the medium.
+    """
 
     case: str
     kernel: str
@@ -26,6 +41,7 @@ class Verdict:
     cut: str
     kind: str
     shape: str
+    outcome: str = ""
     ls_equal: bool = False
     findings: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -44,34 +60,120 @@ COLUMNS = tuple(Verdict("", "", "", 0, "", "", "").row())
 """Columns of the table of results."""
 
 
+@dataclass(frozen=True)
+class Keeping:
+    """Where cases are kept with dump, script and listings: those that differ, or all."""
+
+    folder: Path
+    keeps_all: bool = False
+
+
 def judge(
-    verdict: Verdict, image: Path, options: dict[str, object], recovery: Recovery, keep: Path
+    verdict: Verdict,
+    image: Path,
+    options: dict[str, object],
+    recovery: Recovery,
+    keeping: Keeping,
+    script: Path,
 ) -> Verdict:
     """Compare a torn image, as it is read here, with the kernel's recovery; keep what differs.
 
     All columns must be equal, the second mount must show what the first one did, and a check must
     be silent wherever the kernel recovers. A page with random bits may claim anything to a check.
     """
-    if recovery.error:
-        verdict.faults.append(f"the kernel: {recovery.error}")
     verdict.faults += [f"dmesg: {line}" for line in bad_messages(recovery.messages)]
     if recovery.first != recovery.second:
         verdict.faults.append("the kernel's second mount shows something else")
     try:
         listing = engine.image_list(str(image), options, hashes=True)
-        here = rows(listing["tsv"])
-        verdict.ls_equal = here == recovery.first
-        if not verdict.ls_equal:
-            verdict.faults.append(f"ls: {_difference(here, recovery.first)}")
-        verdict.faults += [f"ls tells damage: {damage}" for damage in listing["damage"]]
-        verdict.findings = [str(one) for one in engine.image_check(str(image), options)["findings"]]
-        if verdict.findings and verdict.shape != "random-bits":
-            verdict.faults.append(f"check: {'; '.join(verdict.findings[:3])}")
+        damage = listing["damage"]
+        if _is_lost_alike(verdict, recovery, has_damage=bool(damage)):
+            verdict.outcome = "neither reads all of it"
+        else:
+            verdict.outcome = "recovered"
+            _compare(verdict, rows(listing["tsv"]), recovery)
+            verdict.faults += [f"ls tells damage: {one}" for one in damage]
+            _check(verdict, image, options)
     except NandlabError as error:
-        verdict.faults.append(f"refused: {error}")
-    if verdict.faults:
-        verdict.kept = str(_keep(verdict, image, recovery, keep))
+        if _may_be_lost(verdict) and recovery.is_refused:
+            verdict.outcome = "neither mounts it"
+        else:
+            verdict.faults.append(f"refused: {error}")
+            _complain(verdict, recovery)
+    if verdict.faults or keeping.keeps_all:
+        folder = keeping.folder / f"{verdict.case}-{verdict.kernel}"
+        verdict.kept = str(folder)
+        _keep(folder, verdict, image, recovery, script)
     return verdict
+
+
+def judge_again(verdict: Verdict, options: dict[str, object]) -> Verdict:
+    """Judge a case that was kept, which needs no kernel: after a change of what reads images.
+
+    The case is as it was, its faults are those of today. Raises `OSError` if it was not kept whole.
+    """
+    folder = Path(verdict.kept)
+    names = ("case", "kernel", "direction", "script_seed", "cut", "kind", "shape")
+    fresh = Verdict(**{name: getattr(verdict, name) for name in names})
+    packed = next(folder.glob(f"*{_PACKED}"))
+    script = next(folder.glob("*.ops"))
+    with tempfile.TemporaryDirectory(prefix="nandlab-case-") as unpacked:
+        image = Path(unpacked) / packed.name.removesuffix(_PACKED)
+        with gzip.open(packed, "rb") as source, image.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        # What is kept stays as it is.
+        nowhere = Keeping(Path(unpacked) / "kept")
+        judged = judge(fresh, image, options, _kept_recovery(folder, fresh.case), nowhere, script)
+    judged.kept = verdict.kept
+    return judged
+
+
+def _kept_recovery(folder: Path, case: str) -> Recovery:
+    def text(name: str) -> str:
+        return (folder / name).read_text(encoding="utf-8")
+
+    return Recovery(
+        case,
+        rows(text("kernel.first.tsv")),
+        rows(text("kernel.second.tsv")),
+        text("dmesg"),
+        text("kernel.error").strip() or None,
+    )
+
+
+def _may_be_lost(verdict: Verdict) -> bool:
+    # JFFS2 takes a block whose mark in the spare area is torn for a used one, and refuses a medium
+    # without any node then (`jffs2_scan_medium` in fs/jffs2/scan.c: "Cowardly refusing").
+    is_torn_mark = (verdict.kind, verdict.shape) == ("spare-program", "random-bits")
+    return verdict.kind in LOSING_KINDS or is_torn_mark
+
+
+def _is_lost_alike(verdict: Verdict, recovery: Recovery, *, has_damage: bool) -> bool:
+    is_read = recovery.error and "mount failed" not in recovery.error
+    return verdict.kind in LOSING_KINDS and bool(is_read) and has_damage
+
+
+def _complain(verdict: Verdict, recovery: Recovery) -> None:
+    if recovery.error:
+        verdict.faults.append(f"the kernel: {recovery.error}")
+
+
+def _compare(verdict: Verdict, here: list[str], recovery: Recovery) -> None:
+    _complain(verdict, recovery)
+    verdict.ls_equal = here == recovery.first
+    if not verdict.ls_equal:
+        verdict.faults.append(f"ls: {_difference(here, recovery.first)}")
+
+
+def _check(verdict: Verdict, image: Path, options: dict[str, object]) -> None:
+    findings = engine.image_check(str(image), options)["findings"]
+    verdict.findings = [str(one) for one in findings]
+    if verdict.kind in LOSING_KINDS and findings:
+        verdict.outcome = "recovered with a hole"
+        findings = [one for one in findings if not _LOST_LOG.fullmatch(one["what"])]
+    if findings and verdict.shape != "random-bits":
+        shown = "; ".join(str(one) for one in findings[:_SHOWN_FINDINGS_MAX])
+        verdict.faults.append(f"check: {shown}")
 
 
 def _difference(here: list[str], kernel: list[str]) -> str:
@@ -80,19 +182,23 @@ def _difference(here: list[str], kernel: list[str]) -> str:
     return " | ".join([*only_here[:_SHOWN_ROWS_MAX], *only_there[:_SHOWN_ROWS_MAX]])
 
 
-def _keep(verdict: Verdict, image: Path, recovery: Recovery, keep: Path) -> Path:
+def _keep(folder: Path, verdict: Verdict, image: Path, recovery: Recovery, script: Path) -> None:
     """Keep the dump: the seed alone does not bring a kernel to the same place again."""
-    folder = keep / f"{verdict.case}-{verdict.kernel}"
     folder.mkdir(parents=True, exist_ok=True)
-    with image.open("rb") as source, gzip.open(folder / f"{image.name}.gz", "wb") as target:
+    with (
+        image.open("rb") as source,
+        gzip.open(folder / f"{image.name}{_PACKED}", "wb", 6) as target,
+    ):
         shutil.copyfileobj(source, target)
+    shutil.copyfile(script, folder / script.name)
     for name, listing in (("first", recovery.first), ("second", recovery.second)):
-        (folder / f"kernel.{name}.tsv").write_text("\n".join(listing) + "\n", encoding="utf-8")
+        text = "".join(f"{row}\n" for row in listing)
+        (folder / f"kernel.{name}.tsv").write_text(text, encoding="utf-8")
     (folder / "dmesg").write_text(recovery.messages, encoding="utf-8")
+    (folder / "kernel.error").write_text(recovery.error or "", encoding="utf-8")
     (folder / "verdict").write_text(
         "".join(f"{name}: {value}\n" for name, value in verdict.row().items()), encoding="utf-8"
     )
-    return folder
 
 
 def write_table(path: Path, verdicts: list[Verdict]) -> None:

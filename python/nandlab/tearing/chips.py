@@ -77,6 +77,13 @@ class Recovery:
     result: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def is_refused(self) -> bool:
+        """The kernel did not mount it, and a disk not at a second try, either."""
+        error = self.error or ""
+        is_chip = error.startswith("mount failed: ")
+        return is_chip or error == "the first mount failed\nthe second mount failed"
+
+    @property
     def counts(self) -> list[int]:
         """Operations by kind, of a script that was cut there."""
         return [int(number) for number in self.result["counts"].split(",")]

@@ -16,7 +16,9 @@ from nandlab.vm.guest_program import find_guest_program
 from nandlab.vm.programs import MACHINE_PROGRAMS, require_programs
 
 DISK_MEBIBYTES = 32
-_LOG_MEBIBYTES = 200
+_LOG_MEBIBYTES = 64
+_LARGEST_BIO_MEBIBYTES = 2
+_ICOUNT_SHIFT = 1
 _SECTOR_BYTES = 512
 _DEADLINE_S = 1800.0
 # drivers/md/dm-log-writes.c: the super block, the head of an entry, and its flags.
@@ -35,7 +37,7 @@ class _Needs:
     modules: tuple[str, ...]
 
 
-_NILFS2 = _Needs(("dmsetup", "mkfs.nilfs2"), ("dm_log_writes", "nilfs2"))
+_NILFS2 = _Needs(("dmsetup", "mkfs.nilfs2"), ("brd", "dm_log_writes", "nilfs2"))
 _FAT = _Needs(("mkfs.vfat",), ("vfat", "nls_cp437", "nls_ascii", "nls_utf8", "nls_iso8859_1"))
 
 
@@ -94,15 +96,21 @@ def record_writes(
 ) -> tuple[list[WriteLog], list[list[str]]]:
     """Carry scripts out on NILFS2 in a kernel; each one's writes, and its calls that failed."""
     out.mkdir(parents=True, exist_ok=True)
-    data, log = out / "data.drive", out / "log.drive"
-    for drive, mebibytes in ((data, DISK_MEBIBYTES), (log, _LOG_MEBIBYTES)):
-        with drive.open("wb") as file:
-            file.truncate(len(scripts) * mebibytes << 20)
+    log = out / "log.drive"
+    with log.open("wb") as file:
+        file.truncate(len(scripts) * _LOG_MEBIBYTES << 20)
     commands = [_PREPARE]
     commands += [_record(number, script.name) for number, script in enumerate(scripts)]
     files = {f"scripts/{script.name}": script for script in scripts}
-    drives = (Drive(str(data)), Drive(str(log)))
-    found = _run(series, "\n".join(commands), files, drives, out / "files")
+    # Write-back decides which bios there are, and so does time: it is counted in instructions.
+    found = _run(
+        series,
+        "\n".join(commands),
+        files,
+        (Drive(str(log)),),
+        out / "files",
+        icount_shift=_ICOUNT_SHIFT,
+    )
     logs = []
     with log.open("rb") as file:
         for number in range(len(scripts)):
@@ -111,7 +119,6 @@ def record_writes(
     for number in range(len(scripts)):
         path = found.get(f"{number}.failures")
         failures.append(path.read_text(encoding="utf-8").splitlines() if path else [])
-    data.unlink()
     log.unlink()
     return logs, failures
 
@@ -129,20 +136,21 @@ map() {
 
 
 def _record(number: int, script: str) -> str:
-    data, log = (
-        (mebibytes << 20) // _SECTOR_BYTES for mebibytes in (DISK_MEBIBYTES, _LOG_MEBIBYTES)
-    )
+    # Disks in memory: a disk of the host is done at another instruction in each run.
+    sectors = (DISK_MEBIBYTES << 20) // _SECTOR_BYTES
     return f"""
-map data {data} /dev/vda {number}
-map log {log} /dev/vdb {number}
-dmsetup create watched --table "0 {data} log-writes /dev/mapper/data /dev/mapper/log"
+modprobe brd rd_nr=2 rd_size={_LOG_MEBIBYTES << 10}
+dmsetup create data --table "0 {sectors} linear /dev/ram0 0"
+dmsetup create watched --table "0 {sectors} log-writes /dev/mapper/data /dev/ram1"
 mkfs.nilfs2 -q -K -b 4096 -B 128 /dev/mapper/watched
 dmsetup message watched 0 mark made
 nandlab-guest block-script --file /scripts/{script} --fs nilfs2 --device /dev/mapper/watched \\
     --mount-point /mnt --failures /output/{number}.failures
 dmsetup remove watched
-dmsetup remove log
 dmsetup remove data
+dd if=/dev/ram1 of=/dev/vda bs=1M count={_LOG_MEBIBYTES} seek={number * _LOG_MEBIBYTES} \\
+    conv=notrunc 2> /dev/null
+rmmod brd
 """
 
 
@@ -186,6 +194,7 @@ def _run(
     drives: tuple[Drive, ...],
     out: Path,
     needs: _Needs = _NILFS2,
+    icount_shift: int | None = None,
 ) -> dict[str, Path]:
     machine = Machine(
         find_kernel(series),
@@ -197,6 +206,7 @@ def _run(
             files={"programs/nandlab-guest": find_guest_program(), **files},
         ),
         drives,
+        icount_shift=icount_shift,
         # On a busy host the emulated timer may be late, as if it were broken.
         kernel_arguments="no_timer_check",
     )
@@ -213,6 +223,7 @@ def read_log(read: object, seek: object, start: int) -> WriteLog:
         raise LogError(f"no log of writes at byte {start}")
     writes: list[LoggedWrite] = []
     first = None
+    length_bytes = _SECTOR_BYTES
     for _ in range(count):
         head = read(_SECTOR_BYTES)
         sector, sectors, flags, length = _ENTRY.unpack_from(head)
@@ -222,6 +233,10 @@ def read_log(read: object, seek: object, start: int) -> WriteLog:
             continue
         data = None if flags & _DISCARD else read(sectors * _SECTOR_BYTES)
         writes.append(LoggedWrite(sector, sectors, flags, data))
+        length_bytes += _SECTOR_BYTES + len(data or b"")
+    # The target goes on without a word when its log is full.
+    if length_bytes > (_LOG_MEBIBYTES - _LARGEST_BIO_MEBIBYTES) << 20:
+        raise LogError("the disk of the log is full")
     if first is None:
         raise LogError("the log does not say where the file system was made")
     return WriteLog(writes, first)
@@ -292,10 +307,13 @@ def recover_disks(series: str, images: Mapping[str, Path], out: Path) -> dict[st
 def _recover(number: int, name: str) -> str:
     sectors = (DISK_MEBIBYTES << 20) // _SECTOR_BYTES
     listed = "".join(
-        f"""mount -t nilfs2 -o noatime /dev/mapper/disk /mnt &&
-    nandlab-guest list --mount-point /mnt --file /output/{name}.{ending} && umount /mnt || echo \\
-    "the mount for the {ending} listing, or the listing, failed" >> /output/{name}.error
-umount /mnt 2> /dev/null || true
+        f"""if mount -t nilfs2 -o noatime /dev/mapper/disk /mnt; then
+    nandlab-guest list --mount-point /mnt --file /output/{name}.{ending} ||
+        echo "the {ending} listing failed" >> /output/{name}.error
+    umount /mnt || echo "the {ending} unmount failed" >> /output/{name}.error
+else
+    echo "the {ending} mount failed" >> /output/{name}.error
+fi
 """
         for ending in ("first", "second")
     )

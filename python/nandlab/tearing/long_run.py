@@ -2,7 +2,9 @@
 
 Batches of cuts are made one after the other, each in a machine of its own. A batch that is done has
 a table of its own below the folder, so that a run that was stopped goes on where it was. The table
-of all cases, `results.csv`, is written after every batch.
+of all cases, `results.csv`, is written after every batch. Every case is kept with its dump, so that
+`--again` judges it anew when the reading of images has changed; for a change of what the engine
+writes, delete the tables of the batches that it touches.
 """
 
 import argparse
@@ -14,19 +16,22 @@ import sys
 from pathlib import Path
 
 from nandlab.errors import NandlabError
-from nandlab.tearing.cases import COLUMNS, Verdict, write_table
+from nandlab.tearing.cases import COLUMNS, Keeping, Verdict, judge_again, write_table
 from nandlab.tearing.chips import BLOCKS
 from nandlab.tearing.series import (
     CUTS_A_SCRIPT,
     Series,
     cut_disks,
+    cut_disks_here,
     cut_here,
     cut_in_kernel,
+    image_options,
 )
 from nandlab.vm import ModuleBuildError, VmRunError, VmUnavailable
 from nandlab.vm.programs import require_programs
 
 _BATCH_CUTS = 20
+_KERNEL_SEEDS = 1000
 _SOURCE = Path(__file__).resolve().parents[3]
 FILE_SYSTEMS = (*sorted(BLOCKS), "nilfs2")
 
@@ -60,13 +65,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kernels", default="6.12,6.1", help="series of kernels")
     parser.add_argument("--file-systems", default=",".join(FILE_SYSTEMS), help="which to cut")
     parser.add_argument("--seed", type=int, default=1000, help="seed of the first script")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="judge the cases that are kept once more, after a change of what reads images",
+    )
     given = parser.parse_args(arguments)
     try:
-        program = build_example("tear_images")
-        for kernel in given.kernels.split(","):
-            for file_system in given.file_systems.split(","):
-                for number in range(-(-given.cases // _BATCH_CUTS)):
-                    _batch(given, kernel, file_system, number, program)
+        if given.again:
+            _judge_again(given.out)
+            return 1 if _tell(given.out) else 0
+        programs = {name: build_example(name) for name in ("tear_images", "write_history")}
+        # All file systems and kernels have their share of whatever has been done so far.
+        for number in range(-(-given.cases // _BATCH_CUTS)):
+            for kernel in given.kernels.split(","):
+                for file_system in given.file_systems.split(","):
+                    _batch(given, kernel, file_system, number, programs)
     except (VmUnavailable, VmRunError, ModuleBuildError, NandlabError) as error:
         print(f"nandlab: error: {error}", file=sys.stderr)
         return 2
@@ -74,7 +88,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _batch(
-    given: argparse.Namespace, kernel: str, file_system: str, number: int, program: Path
+    given: argparse.Namespace,
+    kernel: str,
+    file_system: str,
+    number: int,
+    programs: dict[str, Path],
 ) -> None:
     name = f"{file_system}-{kernel}-{number:03}"
     table = given.out / "batches" / f"{name}.csv"
@@ -83,24 +101,43 @@ def _batch(
     print(f"{name}: {_BATCH_CUTS} cuts", flush=True)
     work = given.out / "work"
     shutil.rmtree(work, ignore_errors=True)
-    seed = given.seed + number * -(-_BATCH_CUTS // CUTS_A_SCRIPT)
-    is_disk = file_system == "nilfs2"
-    cuts = _BATCH_CUTS if is_disk else _BATCH_CUTS // 2
-    series = Series(file_system, kernel, seed, cuts, work, given.out / "kept")
-    verdicts = cut_disks(series)[0] if is_disk else cut_in_kernel(series)[0]
-    if not is_disk:
-        verdicts += cut_here(series, program)
+    # Scripts of their own for each kernel.
+    minor = int(kernel.partition(".")[2])
+    seed = given.seed + _KERNEL_SEEDS * minor + number * -(-_BATCH_CUTS // CUTS_A_SCRIPT)
+    # Half of the cuts are made there, half are made here.
+    keeping = Keeping(given.out / "kept" / name, keeps_all=True)
+    series = Series(file_system, kernel, seed, _BATCH_CUTS // 2, work, keeping)
+    if file_system == "nilfs2":
+        verdicts = cut_disks(series)[0] + cut_disks_here(series, programs["write_history"])
+    else:
+        verdicts = cut_in_kernel(series)[0] + cut_here(series, programs["tear_images"])
     write_table(table, verdicts)
     shutil.rmtree(work, ignore_errors=True)
     _tell(given.out)
+
+
+def _judge_again(out: Path) -> None:
+    """Judge what was kept of all batches once more, and write their tables anew."""
+    for table in sorted((out / "batches").glob("*.csv")):
+        options = image_options(table.name.partition("-")[0])
+        verdicts = [_read(row) for row in _rows(table)]
+        write_table(table, [_again(verdict, options) for verdict in verdicts])
+
+
+def _again(verdict: Verdict, options: dict[str, object]) -> Verdict:
+    return judge_again(verdict, options) if verdict.kept else verdict
+
+
+def _rows(table: Path) -> list[dict[str, str]]:
+    with table.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def _tell(out: Path) -> int:
     """Put the tables of the batches together and say what they hold; how many cases differ."""
     every: list[dict[str, str]] = []
     for table in sorted((out / "batches").glob("*.csv")):
-        with table.open(encoding="utf-8", newline="") as file:
-            every += csv.DictReader(file)
+        every += _rows(table)
     write_table(out / "results.csv", [_read(row) for row in every])
     failed = [row for row in every if row["faults"]]
     print(f"{len(every)} cases, {len(failed)} differ: {out / 'results.csv'}", flush=True)

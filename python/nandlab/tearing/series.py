@@ -1,24 +1,27 @@
 """Series of cuts: scripts are drawn, cut, recovered by the kernel and read here."""
 
 import random
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nandlab.tearing import chips, disks
-from nandlab.tearing.cases import Verdict, judge
+from nandlab.tearing.cases import Keeping, Verdict, judge
 from nandlab.tearing.chips import SHAPES, Bench, Cut, Recovery
 from nandlab.tearing.scripts import DIALECTS, CallWriter
 
 CUTS_A_SCRIPT = 4
 _COLLECTING_LINES = 260
+_HISTORY_BLOCKS_MAX = 300
+_HISTORY_TRIES = 40
 
 
 @dataclass(frozen=True)
 class Series:
     """Cuts of a file system, in a kernel of a series: so many, of scripts from `seed` on.
 
-    `out` is for what is between, `keep` for the cases that fail.
+    `out` is for what is between, `keeping` for cases.
     """
 
     file_system: str
@@ -26,7 +29,7 @@ class Series:
     seed: int
     cuts: int
     out: Path
-    keep: Path
+    keeping: Keeping
 
     @property
     def seeds(self) -> range:
@@ -51,10 +54,11 @@ class Series:
         """Begin the verdict of a case."""
         return Verdict(case, self.kernel, direction, seed, cut, "", "")
 
-    def options(self) -> dict[str, object]:
-        """How images are opened. A torn page has no ECC that could tell the code: it is named."""
-        chip = {"ecc": "hamming"} if self.file_system != "nilfs2" else {}
-        return {"fs": self.file_system, **chip}
+
+def image_options(file_system: str) -> dict[str, object]:
+    """How images are opened. A torn page has no ECC that could tell the code: it is named."""
+    chip = {"ecc": "hamming"} if file_system != "nilfs2" else {}
+    return {"fs": file_system, **chip}
 
 
 def header_offset(seed: int) -> int:
@@ -119,10 +123,8 @@ def _shown(cut: Cut) -> str:
 def _judged(
     series: Series, verdict: Verdict, image: Path, recovery: Recovery, script: Path
 ) -> Verdict:
-    judged = judge(verdict, image, series.options(), recovery, series.keep)
-    if judged.kept:
-        (Path(judged.kept) / script.name).write_bytes(script.read_bytes())
-    return judged
+    options = image_options(series.file_system)
+    return judge(verdict, image, options, recovery, series.keeping, script)
 
 
 def cut_here(series: Series, program: Path) -> list[Verdict]:
@@ -173,17 +175,31 @@ def cut_disks(series: Series) -> tuple[list[Verdict], dict[int, list[str]]]:
     return _judge_disks(series, verdicts, images), dict(zip(scripts, failures, strict=True))
 
 
-def recover_disks_of_here(
-    series: Series, images: dict[str, Path], told: dict[str, tuple[int, str]]
-) -> list[Verdict]:
-    """Have the kernel recover disks that the simulation cut; `told` is each seed and cut."""
-    scripts = series.scripts()
-    verdicts = []
-    for name in images:
-        seed, cut = told[name]
-        verdict = series.verdict(name, "torn here", seed, cut)
-        verdict.kind, verdict.shape = "block", "prefix"
-        verdicts.append((verdict, scripts[seed]))
+def cut_disks_here(series: Series, program: Path) -> list[Verdict]:
+    """Cut NILFS2 at blocks that the simulation wrote, and have the kernel recover it.
+
+    `program` is the example `write_history` of the crate `nilfs2`. It cuts in the second half of a
+    script, and its device loses some of the blocks that no flush had followed.
+    """
+    verdicts: list[tuple[Verdict, Path]] = []
+    images: dict[str, Path] = {}
+    for seed, script in series.scripts().items():
+        draw = random.Random(f"{seed} here")
+        wanted = min(CUTS_A_SCRIPT, series.cuts - len(verdicts))
+        for blocks in draw.sample(range(1, _HISTORY_BLOCKS_MAX), _HISTORY_TRIES):
+            if wanted == 0:
+                break
+            name = f"{script.stem}-after-{blocks}"
+            image = series.out / f"{name}.img"
+            command = [program, script, image, disks.DISK_MEBIBYTES, blocks]
+            done = subprocess.run([str(word) for word in command], capture_output=True, check=False)
+            # A cut that lies behind the end of the script is none.
+            if done.returncode == 0:
+                images[name] = image
+                verdict = series.verdict(name, "torn here", seed, f"after {blocks} blocks")
+                verdict.kind, verdict.shape = "blocks-left-out", "prefix"
+                verdicts.append((verdict, script))
+                wanted -= 1
     return _judge_disks(series, verdicts, images)
 
 

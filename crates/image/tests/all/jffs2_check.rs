@@ -18,13 +18,15 @@ use support::{jffs2_data, scratch};
 use vfs::{Manifest, OpenOptions as Opening};
 
 const CALLER: Caller = Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_600_000_000) };
-const PAGE: usize = 2048;
+pub(crate) const PAGE: usize = 2048;
 const PAGE_WITH_SPARE: usize = 2112;
-const PAGES_PER_BLOCK: usize = BLOCK_BYTES as usize / PAGE;
+pub(crate) const PAGES_PER_BLOCK: usize = BLOCK_BYTES as usize / PAGE;
 /// Blocks of images that are put together here.
 const BLOCKS: usize = 6;
 const FILE_MODE: u32 = 0o100_644;
 const DT_REG: u8 = 8;
+/// How a block with a summary ends.
+pub(crate) const SUMMARY_MARK: [u8; 4] = [0x85, 0x18, 0x85, 0x02];
 
 fn open(bytes: &[u8]) -> Image {
     let options = OpenOptions {
@@ -36,7 +38,7 @@ fn open(bytes: &[u8]) -> Image {
     Image::from_bytes(Path::new("made"), bytes.to_vec(), &options).expect("it opens")
 }
 
-fn check(bytes: &[u8]) -> Report {
+pub(crate) fn check(bytes: &[u8]) -> Report {
     open(bytes).check().expect("it mounts")
 }
 
@@ -45,17 +47,17 @@ fn tree(bytes: &[u8]) -> Manifest {
 }
 
 /// Bytes of a chip, page by page, with spare areas.
-struct Dump {
-    bytes: Vec<u8>,
+pub(crate) struct Dump {
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Dump {
-    fn page(&mut self, number: usize) -> &mut [u8] {
+    pub(crate) fn page(&mut self, number: usize) -> &mut [u8] {
         &mut self.bytes[number * PAGE_WITH_SPARE..][..PAGE_WITH_SPARE]
     }
 
     /// The data alone.
-    fn data(&self) -> Vec<u8> {
+    pub(crate) fn data(&self) -> Vec<u8> {
         self.bytes.chunks_exact(PAGE_WITH_SPARE).flat_map(|page| &page[..PAGE]).copied().collect()
     }
 
@@ -75,13 +77,13 @@ impl Dump {
 }
 
 /// A log of nodes that is written as the kernel's write-buffer does.
-struct Log {
+pub(crate) struct Log {
     data: Vec<u8>,
-    at: usize,
+    pub(crate) at: usize,
 }
 
 impl Log {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut log = Self { data: vec![0xff; BLOCKS * BLOCK_BYTES as usize], at: 0 };
         log.file(2, b"first", b"");
         log
@@ -92,7 +94,7 @@ impl Log {
         self.at += padded(node.len() as u32) as usize;
     }
 
-    fn inode(&mut self, inode: u32, version: u32, data: &[u8]) {
+    pub(crate) fn inode(&mut self, inode: u32, version: u32, data: &[u8]) {
         let bytes = data.len() as u32;
         let node = InodeNode {
             inode,
@@ -105,7 +107,7 @@ impl Log {
         self.put(&node.to_bytes(data));
     }
 
-    fn name(&mut self, version: u32, inode: u32, name: &[u8]) {
+    pub(crate) fn name(&mut self, version: u32, inode: u32, name: &[u8]) {
         let node =
             DirentNode { parent: 1, version, inode, changed: 0, kind: DT_REG, name: name.to_vec() };
         self.put(&node.to_bytes());
@@ -122,14 +124,14 @@ impl Log {
     }
 
     /// Leaves so many bytes of the page blank; they are `room` bytes behind a node.
-    fn fill_but(&mut self, room: usize, inode: u32) {
+    pub(crate) fn fill_but(&mut self, room: usize, inode: u32) {
         let data = self.page_end() - self.at - room - 68;
         self.inode(inode, 2, &vec![b'f'; data]);
         assert_eq!(self.page_end() - self.at, room);
     }
 
     /// Fills the page as a flush does.
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         let end = self.page_end();
         let room = end - self.at;
         self.data[self.at..end].fill(0);
@@ -141,7 +143,7 @@ impl Log {
     }
 
     /// The chip; pages that were programmed in part have no ECC.
-    fn dump(&self, torn: &[usize]) -> Dump {
+    pub(crate) fn dump(&self, torn: &[usize]) -> Dump {
         let layout = mtd::find_layout("linux-large").expect("in the table");
         let mut bytes = Vec::new();
         for (number, data) in self.data.chunks_exact(PAGE).enumerate() {
@@ -223,10 +225,9 @@ fn holes_beyond_the_end_of_their_file_are_consistent() {
 #[test]
 fn a_summary_over_a_block_that_was_half_erased_is_no_finding() {
     let mut dump = Dump { bytes: sample("jffs2", true) };
-    let marker = [0x85, 0x18, 0x85, 0x02];
     let data = dump.data();
     let blocks = data.chunks_exact(BLOCK_BYTES as usize);
-    let with_summary = blocks.enumerate().filter(|(_, block)| block.ends_with(&marker));
+    let with_summary = blocks.enumerate().filter(|(_, block)| block.ends_with(&SUMMARY_MARK));
     let numbers: Vec<usize> = with_summary.map(|(number, _)| number).collect();
     assert!(!numbers.is_empty());
     for block in numbers {

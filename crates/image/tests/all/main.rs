@@ -6,6 +6,7 @@ mod damage;
 mod detection;
 mod golden;
 mod jffs2_check;
+mod jffs2_torn;
 mod nilfs2;
 mod nilfs2_damage;
 #[path = "../../../trace/tests/all/support/processor_time.rs"]

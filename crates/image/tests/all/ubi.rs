@@ -9,6 +9,7 @@ use mount::{AnyFileSystem, Driver, MountRequest, find_kind};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use support::{UBI_IMAGES, UBIFS_DUMPS, bytes, scratch, ubi_data, ubifs_manifest};
+use ubi::headers::{Decoded, EraseCounterHeader, HEADER_BYTES};
 
 fn from_bytes(bytes: Vec<u8>) -> Image {
     let options = OpenOptions::default();
@@ -67,6 +68,38 @@ fn what_kernels_and_tools_leave_is_consistent() {
         }
         assert_eq!(report.findings, [], "{name}");
     }
+}
+
+/// A header without its ECC, as a cut leaves it, is torn whatever the number of its set bits: the ECC
+/// "corrects" a bit of those where it is odd.
+#[test]
+fn headers_that_were_cut_before_their_ecc_are_no_findings() {
+    const PAGE_WITH_SPARE: usize = 2112;
+    let image = bytes(&ubi_data(), "ubifs-clean");
+    let block_bytes = 64 * PAGE_WITH_SPARE;
+    let is_free = |block: &[u8]| {
+        block.starts_with(b"UBI#") && block[512..2048].iter().all(|byte| *byte == 0xff)
+    };
+    let free = image.chunks_exact(block_bytes).position(is_free).expect("a block is free");
+    let mut parities = [0; 2];
+    for erase_counter in 1..20 {
+        let mut torn = image.clone();
+        let page = &mut torn[free * block_bytes..][..PAGE_WITH_SPARE];
+        let known = page[..HEADER_BYTES].try_into().expect("64 bytes");
+        let Decoded::Sound(header) = EraseCounterHeader::decode(known) else {
+            panic!("the header is sound");
+        };
+        let header = EraseCounterHeader { erase_counter, ..header }.encode();
+        page[..HEADER_BYTES].copy_from_slice(&header);
+        // The codes of `linux-large`.
+        page[2048 + 40..].fill(0xff);
+        let bits: u32 = header.iter().map(|byte| byte.count_ones()).sum();
+        parities[bits as usize % 2] += 1;
+        let report = from_bytes(torn).check().expect("it mounts");
+        assert_eq!(report.findings, [], "erase counter {erase_counter}");
+        assert_eq!(report.corrected_bits, 0, "erase counter {erase_counter}");
+    }
+    assert!(parities.iter().all(|count| *count > 3), "both parities are tried: {parities:?}");
 }
 
 #[test]

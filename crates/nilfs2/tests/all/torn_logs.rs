@@ -190,7 +190,8 @@ impl Recording {
 
 /// A log that another of the same construction follows. Nothing flushes the device between the two, and
 /// `nilfs_search_super_root` takes a super root in the next segment though the log before it is lost: then
-/// the checkpoint leads to blocks that were never written. Real kernels lose such a medium, too.
+/// the checkpoint leads to blocks that were never written. Real kernels lose such a medium, too; see
+/// [`a_log_that_is_lost_before_its_continuation_takes_the_medium`].
 fn begins_chain(entry: &Entry) -> bool {
     let header = LogHeader::decode(&entry.bytes[..BLOCK]);
     header.is_some_and(|header| header.flags & LOG_END == 0)
@@ -293,6 +294,55 @@ fn every_prefix_and_every_gap_keeps_what_was_synced() {
     }
     let counts = (inside, gaps, hazards);
     assert!(inside > 200 && gaps > 100 && (1..gaps / 4).contains(&hazards), "{counts:?}");
+}
+
+/// The checkpoint that a mount comes to, and what is wrong with it.
+fn newest_of(medium: &MemoryMedium) -> Result<u64, MountError> {
+    let found = Rc::new(RefCell::new(None));
+    let told = found.clone();
+    let (_, is_done) = run(medium.after_cut(None), |bench| async move {
+        let mounted = bench.try_mount(MountOptions { is_read_only: true, ..quiet() }).await;
+        told.replace(Some(mounted.map(|fs| fs.newest_checkpoint())));
+    });
+    assert!(is_done);
+    found.take().expect("it was mounted or refused")
+}
+
+/// Linux 6.1 and 6.12 say `error -5 while loading last checkpoint (checkpoint number=19)` of such a disk,
+/// and mount neither it nor anything older: the walk goes on at the next segment after a log that is not
+/// intact (`strayed` in `nilfs_search_super_root`, `fs/nilfs2/recovery.c`), and the super root there wins.
+#[test]
+fn a_log_that_is_lost_before_its_continuation_takes_the_medium() {
+    let recording = record(true);
+    let (mut refused, mut mounted) = (0, 0);
+    for count in 0..=recording.entries.len() {
+        for left_out in recording.volatile(count) {
+            let entry = &recording.entries[left_out];
+            if entry.bytes.is_empty() || !begins_chain(entry) || left_out + 1 >= count {
+                continue;
+            }
+            let medium = recording.prefix(left_out);
+            for entry in &recording.entries[left_out + 1..count] {
+                apply(&medium, entry, usize::MAX, false);
+            }
+            let newest = newest_of(&recording.prefix(count)).expect("nothing is lost");
+            let label = format!("{count} bios without {left_out}");
+            match newest_of(&medium) {
+                // What is lost was none of the blocks that the mount itself needs.
+                Ok(found) => {
+                    assert_eq!(found, newest, "{label}");
+                    mounted += 1;
+                }
+                Err(MountError::UnknownCheckpoint(missing)) => {
+                    assert_eq!(missing, newest, "{label}");
+                    refused += 1;
+                }
+                Err(MountError::Damaged(_)) => refused += 1,
+                Err(error) => panic!("{label}: {error}"),
+            }
+        }
+    }
+    assert!(refused > 0, "{refused} refused, {mounted} mounted");
 }
 
 /// Both superblocks as they stand on a medium, the newer first.
