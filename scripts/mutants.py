@@ -44,6 +44,7 @@ WORK = ROOT / "target" / "mutants"
 # built anew, and cargo tells the crates of two copies apart by the times of their files alone.
 TREES = WORK / "trees"
 BUILDS = WORK / "builds"
+KEPT = WORK / "kept"
 RESULTS = WORK / "results"
 CARGO_MUTANTS = ROOT / "target" / "tools" / "bin" / "cargo-mutants"
 
@@ -51,9 +52,9 @@ CARGO_MUTANTS = ROOT / "target" / "tools" / "bin" / "cargo-mutants"
 TIMEOUT_FACTOR = 5
 TIMEOUT_MIN_S = 20.0
 MEMORY_MAX_BYTES = 4 << 30
-# A type that lacks a trait or a method: the compiler says so wherever the fault stands. What it
-# says of borrows and types may be due to the other faults, and such a fault is tried alone.
-REFUSED_ANYWHERE = ("E0277", "E0599")
+# A type that lacks a trait, operator or method: the compiler says so wherever the fault stands.
+# What it says of borrows and types may be due to the other faults, and such a fault is tried alone.
+REFUSED_ANYWHERE = ("E0277", "E0368", "E0369", "E0599")
 
 
 class Workspace:
@@ -124,6 +125,33 @@ class Workspace:
             texts = [m["message"]["rendered"] for m in messages if "message" in m]
             raise SystemExit(f"the tests of {self.crate} do not build\n" + "\n".join(texts))
         return [Path(path) for path in built if path]
+
+    def _state(self) -> str:
+        """What the programs are built of."""
+        digest = hashlib.sha256()
+        for path in sorted(self.tree.rglob("*")):
+            if path.is_file():
+                digest.update(str(path).encode() + b"\0" + path.read_bytes())
+        return digest.hexdigest()
+
+    def keep(self, programs: list[Path], planted: list[int]) -> None:
+        """Lays programs aside, which the next build would replace."""
+        folder = KEPT / self.crate
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        names = [Path(shutil.copy2(program, folder)).name for program in programs]
+        record = {"state": self._state(), "planted": planted, "programs": names}
+        (folder / "record.json").write_text(json.dumps(record), encoding="utf-8")
+
+    def kept(self) -> tuple[list[Path], set[int]]:
+        """Programs that were laid aside, and their mutants; none if something changed since."""
+        path = KEPT / self.crate / "record.json"
+        if not path.exists():
+            return [], set()
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["state"] != self._state():
+            return [], set()
+        return [path.with_name(name) for name in record["programs"]], set(record["planted"])
 
     def failure(
         self, programs: list[Path], arguments: list[str], number: int, limit_s: float
@@ -281,6 +309,13 @@ class Campaign:
         print(f"{self.crate}: {text}", flush=True)
 
     def _try_together(self, together: dict[int, Mutant]) -> None:
+        """Builds with all of them and tests; a build that was kept serves again."""
+        programs, planted = self.workspace.kept()
+        if planted:
+            for number in together.keys() - planted:
+                del together[number]
+            self._test(together, programs)
+            return
         root = self.workspace.tree / "crates" / self.crate / "src" / "lib.rs"
         lib = Source(root.read_text(encoding="utf-8"))
         touched = {self.workspace.tree / mutant.file for mutant in together.values()} | {root}
@@ -291,6 +326,7 @@ class Campaign:
         finally:
             for path, text in before.items():
                 path.write_text(text, encoding="utf-8")
+        self.workspace.keep(programs, sorted(together))
         self._test(together, programs)
 
     def _drop_unviable(self, together: dict[int, Mutant], root: Path, lib: Source) -> None:

@@ -26,26 +26,23 @@ pub(crate) struct Occupancy {
 impl Occupancy {
     /// Accounts for the time since the last event; to be called before anything changes.
     pub(crate) fn advance(&mut self, now_ns: u64) {
-        let mut since_ns = std::mem::replace(&mut self.since_ns, now_ns);
+        let since_ns = std::mem::replace(&mut self.since_ns, now_ns);
+        let passed_ns = now_ns - since_ns;
         let Some(oldest) = self.running.front_mut() else {
-            self.totals.idling_ns += if self.is_held_back { now_ns - since_ns } else { 0 };
+            self.totals.idling_ns += if self.is_held_back { passed_ns } else { 0 };
             return;
         };
-        // Before it starts, the device does something else for it, which can only be cleaning.
-        let before_ns = oldest.start_ns.clamp(since_ns, now_ns) - since_ns;
-        let waited_ns = before_ns.min(oldest.cleaning_left_ns);
-        oldest.cleaning_left_ns -= waited_ns;
-        self.totals.cleaning_ns += waited_ns;
-        *self.totals.of(oldest.operation) += before_ns - waited_ns;
-        since_ns += before_ns;
-        let cleaning_ns = oldest.cleaning_left_ns.min(now_ns - since_ns);
+        // A device begins with a command at once, or when one that was issued before is done.
+        debug_assert!(oldest.start_ns <= since_ns, "nothing is in front of the oldest command");
+        // Cleaning comes first in a command, as the device books it.
+        let cleaning_ns = oldest.cleaning_left_ns.min(passed_ns);
         oldest.cleaning_left_ns -= cleaning_ns;
         self.totals.cleaning_ns += cleaning_ns;
-        *self.totals.of(oldest.operation) += now_ns - since_ns - cleaning_ns;
+        *self.totals.of(oldest.operation) += passed_ns - cleaning_ns;
     }
 
-    /// A command went to the device; it will start at `start_ns` and be held up by cleaning of its
-    /// own for `cleaning_ns`.
+    /// A command went to the device; it starts at `start_ns`, when all that were issued before are
+    /// done at the latest, and is held up by cleaning of its own for `cleaning_ns`.
     pub(crate) fn begin(
         &mut self,
         command: u64,

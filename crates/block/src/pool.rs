@@ -196,4 +196,72 @@ mod tests {
         pool.free(1);
         assert!(!pool.is_congested(1), "102 left");
     }
+
+    /// `get_request_wait` of Linux 3.4: who slept becomes the batcher (`ioc_set_batching`), for 32 requests
+    /// and 20 ms, and the one before is none any more.
+    #[test]
+    fn a_task_that_waited_gets_a_batch_for_32_requests_and_20_ms() {
+        let granted = |pool: &mut RequestPool, now_ns: u64, pid: u32| {
+            pool.allocate(now_ns, &bio(pid, false), false, u32::MAX) == Grant::Granted
+        };
+        let mut full = RequestPool::new(PoolRules::PerSync, 128);
+        allocate(&mut full, 1, 200);
+        assert_eq!(full.allocated(1), 127 + 1 + 32);
+        assert_eq!(full.allocated(0), 0, "the other side has its own");
+        for _ in 0..30 {
+            assert!(!full.free(1), "still at the limit or above");
+        }
+        assert!(!granted(&mut full, 0, 2), "130 are in use");
+        full.woke(5_000_000, 2);
+        assert!(!granted(&mut full, 5_000_000, 1), "the batch is another task's");
+        let mut late = full.clone();
+        assert!(granted(&mut late, 24_999_999, 2));
+        assert!(!granted(&mut late, 25_000_000, 2), "20 ms are over");
+        let batch = (0..100).filter(|_| granted(&mut full, 5_000_000, 2)).count();
+        assert_eq!(batch, 32);
+    }
+
+    /// `freed_request` wakes a task as soon as fewer than `nr_requests` are left, and the pool is not full.
+    #[test]
+    fn a_freed_request_wakes_a_task_below_the_limit_alone() {
+        let mut pool = RequestPool::new(PoolRules::PerSync, 128);
+        allocate(&mut pool, 1, 130);
+        assert_eq!([pool.free(1), pool.free(1), pool.free(1)], [false, false, true]);
+        assert_eq!(pool.allocated(1), 127);
+        // It is full again with the next one, and who takes that one is the batcher.
+        assert_eq!(allocate(&mut pool, 2, 100), 33);
+    }
+
+    /// 2.6.29 counts reads and writes apart, 3.4 synchronous and asynchronous requests.
+    #[test]
+    fn what_is_counted_apart_depends_on_the_kernel() {
+        let read = Bio { direction: Direction::Read, ..bio(1, true) };
+        let sides = |rules| {
+            let pool = RequestPool::new(rules, 128);
+            [read, bio(1, true), bio(1, false)].map(|bio| pool.side(&bio))
+        };
+        assert_eq!(sides(PoolRules::PerDirection), [0, 1, 1]);
+        assert_eq!(sides(PoolRules::PerSync), [0, 0, 1]);
+    }
+
+    /// `blk_queue_congestion_threshold`: small limits are rounded so that both thresholds stay within them.
+    #[test]
+    fn congestion_of_a_small_pool() {
+        for (nr_requests, on, off) in [(4, 4, 3), (16, 15, 12), (64, 57, 51), (1, 1, 1)] {
+            let mut pool = RequestPool::new(PoolRules::PerSync, nr_requests);
+            let mut take = || pool.allocate(0, &bio(1, false), true, u32::MAX);
+            for _ in 1..on {
+                take();
+            }
+            assert!(!pool.is_congested(1), "{nr_requests}: {on} are not taken yet");
+            pool.allocate(0, &bio(1, false), true, u32::MAX);
+            assert!(pool.is_congested(1), "{nr_requests}: {on}");
+            while pool.allocated(1) > off {
+                pool.free(1);
+                assert!(pool.is_congested(1), "{nr_requests}: {} left", pool.allocated(1));
+            }
+            pool.free(1);
+            assert!(!pool.is_congested(1), "{nr_requests}: below {off}");
+        }
+    }
 }

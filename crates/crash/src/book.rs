@@ -6,7 +6,7 @@ use crate::tree::{Row, Tree};
 use posix::{
     Caller, Changes, Errno, FileSystem, FileType, InodeNumber, NewInode, PAGE_BYTES, Time,
 };
-use std::cell::RefCell;
+use std::cell::{Ref, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::MemoryFileSystem;
@@ -44,6 +44,11 @@ impl Book {
             contents: contents.into(),
             history: History::new(guarantee, first).into(),
         })
+    }
+
+    /// The states that were noted.
+    pub fn history(&self) -> Ref<'_, History> {
+        self.history.borrow()
     }
 
     /// The model's number; of an inode that it does not know, one that does not exist.

@@ -2,3 +2,6 @@
 
 mod plugging;
 mod queueing_theory;
+mod served;
+mod support;
+mod waiting;

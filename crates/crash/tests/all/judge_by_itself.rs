@@ -116,6 +116,37 @@ fn chunks_are_those_of_the_file_that_was_written() {
     assert_eq!((mismatch.was_safe, &mismatch.path[..]), (true, b"x".as_slice()));
 }
 
+/// YAFFS2 cuts a file off with one object header (`yaffs_resize_file` of `yaffs_guts.c`): the size is the
+/// old one or the new one. Chunks that are written one by one are no reason to accept a size between them.
+#[test]
+fn a_file_that_was_cut_off_has_no_size_between_the_old_and_the_new() {
+    let (long, short) = (with("x", 20, &[b'a'; 4096]), with("x", 20, &[b'a'; 1024]));
+    let cut_off = history("yaffs2", &[At::synced(&long), At::unsynced(&short)]);
+    // The call began before operation 5 and has not returned at operation 7.
+    let found = |tree: &Tree| judge(&cut_off, &cut_off.window(7), Torn::Nothing, tree);
+    for whole in [&long, &short] {
+        assert_eq!(found(whole), Ok(Judgement::State));
+    }
+    let between = with("x", 20, &[b'a'; 2048]);
+    let mismatch = found(&between).expect_err("no write was under way");
+    assert_eq!(mismatch.path, b"x", "{}", told(&mismatch));
+    // The same sizes, but a write led from one to the other: then it may be between.
+    let written = history("yaffs2", &[At::synced(&short), At::written(&long, 20)]);
+    assert_eq!(judged(&written, Torn::Nothing, &between), Ok(Judgement::PartOfWrite));
+}
+
+/// A report names what no state explains: a file that is missing, and not one before it in the order of
+/// names that an old state does not have either.
+#[test]
+fn a_report_passes_over_a_name_that_was_not_made_yet() {
+    let old = with("x", 20, b"old");
+    let mut new = with("x", 20, b"newer");
+    new.rows.insert(b"a".to_vec(), file(30, 0o644, b""));
+    let history = history("jffs2", &[At::synced(&old), At::unsynced(&new)]);
+    let mismatch = judged(&history, Torn::Nothing, &standard()).expect_err("x is in all states");
+    assert_eq!(mismatch.path, b"x", "{}", told(&mismatch));
+}
+
 /// Where old and new differ in what a line tells, both are told; what is missing in both is passed over.
 #[test]
 fn a_report_tells_old_and_new() {

@@ -7,5 +7,7 @@ mod judge;
 mod judge_by_itself;
 mod model;
 mod mount_lines;
+mod small;
 mod support;
+mod watched;
 mod wrappers;

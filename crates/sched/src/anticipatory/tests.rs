@@ -201,3 +201,26 @@ fn processes_that_are_gone_leave_no_state() {
     }
     assert_eq!(bench.scheduler.state_bytes(), bytes);
 }
+
+/// `update_write_batch` of `block/as-iosched.c`, Linux 2.6.29: batches of writes are fitted to 125 ms. One
+/// that took longer is made shorter, by half beyond three times as long; one that was used up earlier is
+/// made longer, twofold below a third.
+#[test]
+fn a_batch_of_writes_is_fitted_to_the_time_it_took() {
+    let fitted = |length: u32, taken: u64, left: u32, uncontended: bool| {
+        let mut bench = Bench::new(&[("write_batch_expire", 125)]);
+        let scheduler = &mut bench.scheduler;
+        scheduler.write_batch_length = length;
+        scheduler.writes_left = left;
+        scheduler.writes_uncontended = uncontended;
+        let now = 10_000;
+        scheduler.batch_expires = now + 125 - taken;
+        scheduler.resize_write_batch(now);
+        scheduler.write_batch_length
+    };
+    assert_eq!([125, 126, 375, 376].map(|taken| fitted(16, taken, 0, false)), [16, 15, 15, 8]);
+    assert_eq!([124, 42, 41, 0].map(|taken| fitted(16, taken, 0, false)), [17, 17, 32, 32]);
+    assert_eq!(fitted(16, 41, 1, false), 16, "writes of the batch are left");
+    assert_eq!(fitted(16, 376, 0, true), 16, "no reader waited for its end");
+    assert_eq!([1, 2].map(|length| fitted(length, 376, 0, false)), [1, 1], "never none");
+}

@@ -160,3 +160,26 @@ fn a_bio_joins_only_requests_of_its_own_queue() {
         assert_eq!(elevator.try_merge(0, &write(2, 116)), None, "{version}: another priority");
     }
 }
+
+/// `cfq_completed_request`: a queue whose slice is over when its last request is done is not waited for
+/// (`cfq_slice_used` is asked before `cfq_arm_slice_timer`).
+#[test]
+fn a_process_that_used_up_its_slice_is_not_waited_for() {
+    for version in VERSIONS {
+        let after_ms = |last_ms: u64| {
+            let mut elevator = elevator(find_scheduler(version).expect("is registered"));
+            for place in 0..2 {
+                elevator.insert(0, bio(1, Direction::Read, 8 * place));
+            }
+            elevator.insert(0, bio(2, Direction::Read, 1_000_000));
+            let mut now_ns = 0;
+            serve(&mut elevator, &mut now_ns, 1);
+            let last = elevator.next(now_ns).expect("the slice has begun");
+            now_ns += last_ms * MILLISECOND_NS;
+            assert_eq!(elevator.complete(now_ns, last).bio.pid, 1, "{version}");
+            elevator.next(now_ns).map(|id| elevator.queue().requests[id].bio.pid)
+        };
+        assert_eq!(after_ms(5), None, "{version}: the slice of 100 ms goes on");
+        assert_eq!(after_ms(200), Some(2), "{version}: it is over");
+    }
+}

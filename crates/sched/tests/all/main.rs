@@ -3,3 +3,4 @@
 mod deadline_bound;
 mod dispatch_list;
 mod merging;
+mod state;

@@ -133,3 +133,56 @@ fn a_plug_s_request_is_appended_within_the_limit() {
         assert_eq!(shape(&elevator, id), (100, 24, 3), "{scheduler}");
     }
 }
+
+/// The neighbours of a request in noop are those in the order of arrival (`noop_former_request`,
+/// `noop_latter_request` of `block/noop-iosched.c`): two that touch are joined if they came one after the
+/// other, and not otherwise.
+#[test]
+fn noop_joins_requests_that_came_one_after_the_other() {
+    for (between, joined) in [(false, true), (true, false)] {
+        let mut elevator = elevator("noop", 1024);
+        let lower = elevator.insert(0, write(84, 8));
+        if between {
+            elevator.insert(0, write(5000, 8));
+        }
+        let upper = elevator.insert(0, write(100, 8));
+        // What was merged last is tried first: the upper one grows towards the lower.
+        let merged = elevator.try_merge(0, &write(108, 4)).expect("behind it");
+        assert_eq!((merged.survivor, merged.absorbed), (upper, None));
+        let merged = elevator.try_merge(0, &write(92, 8)).expect("before it");
+        assert_eq!(merged.side, MergeSide::Front);
+        let expected = if joined { (lower, Some(upper)) } else { (upper, None) };
+        assert_eq!((merged.survivor, merged.absorbed), expected, "{between}");
+    }
+}
+
+/// `as_merged_request` sorts a request in again whose first sector changed: the next bio before it is
+/// looked for at its new place.
+#[test]
+fn a_request_of_the_anticipatory_scheduler_grows_to_the_front_again_and_again() {
+    let mut elevator = elevator("anticipatory", 1024);
+    let sync = |sector| Bio { sync: true, ..write(sector, 8) };
+    let id = elevator.insert(0, sync(100));
+    for sector in [92, 84, 76] {
+        // Another request is merged with in between, so that the one merged last is not this one.
+        let other = elevator.insert(0, write(10_000 * sector, 8));
+        let merged = elevator.try_merge(0, &write(10_000 * sector + 8, 8)).expect("behind it");
+        assert_eq!(merged.survivor, other);
+        let merged = elevator.try_merge(0, &sync(sector)).map(|merged| merged.survivor);
+        assert_eq!(merged, Some(id), "before {}", sector + 8);
+    }
+    assert_eq!(shape(&elevator, id), (76, 32, 0));
+}
+
+#[test]
+fn a_queue_without_requests_is_empty() {
+    let mut elevator = elevator("noop", 1024);
+    assert!(elevator.queue().requests.is_empty());
+    let id = elevator.insert(0, write(100, 8));
+    assert!(!elevator.queue().requests.is_empty() && elevator.queue().requests.len() == 1);
+    assert_eq!(elevator.next(0), Some(id));
+    assert!(!elevator.queue().requests.is_empty(), "it is with the device");
+    elevator.complete(MS, id);
+    assert!(elevator.queue().requests.is_empty());
+    assert_eq!((elevator.queue().requests.len(), elevator.queue().requests.capacity()), (0, 1));
+}

@@ -146,3 +146,45 @@ fn depth_is_assumed_then_measured_then_believed_for_ever() {
     shallow(&mut bench, 100);
     assert_eq!(bench.cfq.own.device_queues, Some(true));
 }
+
+/// `cfq_setup_merge`: the queue that fewer processes use is to go up in the other, which counts them from
+/// then on, so that it outlives them.
+#[test]
+fn a_queue_that_is_to_be_merged_hands_its_processes_over() {
+    for (processes, of_other, goes_up) in [(1, 1, true), (1, 2, true), (2, 1, false)] {
+        let mut bench = Bench::new();
+        let [id, other] = [(); 2].map(|()| bench.cfq.queues.make(true));
+        // Requests refer to their queue as well, and are no processes.
+        bench.cfq.queues[id].references = processes + 3;
+        bench.cfq.queues[id].allocated = 3;
+        bench.cfq.queues[other].references = of_other;
+        bench.cfq.plan_merge(id, other);
+        let (from, into) = if goes_up { (id, other) } else { (other, id) };
+        assert_eq!(bench.cfq.queues[from].merges_into, Some(into));
+        assert_eq!(bench.cfq.queues[into].merges_into, None);
+        assert_eq!(bench.cfq.queues[into].processes(), processes + of_other);
+        // A queue that was merged with this one already is not merged again.
+        let before = bench.cfq.queues[into].references;
+        bench.cfq.plan_merge(into, from);
+        assert_eq!(bench.cfq.queues[into].references, before);
+    }
+}
+
+/// `cfq_update_hw_tag`: a queue that is idled for and has fewer than five requests keeps the device from
+/// showing how many it takes.
+#[test]
+fn the_depth_says_nothing_while_a_queue_is_waited_for() {
+    let mut bench = Bench::new();
+    assert!(!bench.cfq.holds_depth_down(0), "it is nobody's turn");
+    let id = bench.cfq.queues.make(true);
+    bench.cfq.active = Some(id);
+    let mut holds = |dispatched, in_driver| {
+        bench.cfq.queues[id].dispatched = dispatched;
+        bench.cfq.holds_depth_down(in_driver)
+    };
+    assert!(holds(0, 0) && holds(4, 0) && holds(0, 4) && holds(4, 4));
+    assert!(!holds(5, 0) && !holds(0, 5));
+    bench.cfq.queues[id].dispatched = 0;
+    bench.cfq.queues[id].flags.clear(Flag::IdleWindow);
+    assert!(!bench.cfq.holds_depth_down(0), "it is not waited for");
+}

@@ -1,0 +1,224 @@
+//! What a bio waited behind, worked out by hand: reads, writes, flushes, cleaning, or a device that had
+//! nothing to do.
+
+use crate::support::{Lives, MS, bio, elevator, elevator_of, options};
+use block::{Behind, Life, Plugging, QueueOptions, RequestQueue};
+use device::{
+    Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics, Operation,
+};
+use sched::Direction;
+use sim::Simulation;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Reads take 2 ms, writes 5 ms of which the first 3 are cleaning, flushes 1 ms; one at a time.
+#[derive(Clone, Default)]
+struct Cleaning {
+    busy_until_ns: u64,
+    statistics: DeviceStatistics,
+}
+
+impl BlockDevice for Cleaning {
+    fn sectors(&self) -> u64 {
+        1 << 20
+    }
+
+    fn queue_depth(&self) -> u32 {
+        2
+    }
+
+    fn is_rotational(&self) -> bool {
+        false
+    }
+
+    fn submit(&mut self, now_ns: u64, command: &Command) -> Result<Completion, DeviceError> {
+        command.check(self.sectors())?;
+        let start_ns = now_ns.max(self.busy_until_ns);
+        let (taken_ms, cleaning_ms) = match command.operation {
+            Operation::Read => (2, 0),
+            Operation::Write => (5, 3),
+            Operation::Flush | Operation::Discard => (1, 0),
+        };
+        self.statistics.completed += 1;
+        self.busy_until_ns = start_ns + taken_ms * MS;
+        let own_cleaning_ns = cleaning_ms * MS;
+        Ok(Completion {
+            start_ns,
+            done_ns: self.busy_until_ns,
+            own_cleaning_ns,
+            ..Completion::default()
+        })
+    }
+
+    fn clone_box(&self) -> Box<dyn BlockDevice> {
+        Box::new(self.clone())
+    }
+
+    fn statistics(&self) -> DeviceStatistics {
+        self.statistics
+    }
+
+    fn record_activity(&mut self, _on: bool) {}
+
+    fn take_activity(&mut self) -> Vec<Activity> {
+        Vec::new()
+    }
+}
+
+/// A call, and the millisecond at which it is made.
+#[derive(Clone, Copy)]
+enum Call {
+    Submit(Direction, u64),
+    Flush,
+}
+
+/// Lives of the bios in the order in which they were done; those of flushes have no sectors. And what
+/// the device did in all.
+fn lives(queue_depth: u32, plugging: Plugging, calls: &[(u64, Call)]) -> (Vec<Life>, Behind) {
+    let mut simulation = Simulation::new(1);
+    let sim = simulation.handle();
+    let options = QueueOptions { queue_depth, ..options(plugging) };
+    let elevator = elevator(plugging == Plugging::Queue, 128);
+    let queue = RequestQueue::new(&sim, elevator, Box::new(Cleaning::default()), options);
+    let seen = Rc::new(RefCell::new(Lives::default()));
+    queue.observe(seen.clone());
+    for (at_ms, call) in calls.iter().copied() {
+        let (sim, queue) = (sim.clone(), queue.clone());
+        sim.clone().spawn(async move {
+            sim.sleep_until(at_ms * MS).await;
+            match call {
+                Call::Submit(direction, sector) => {
+                    let life = queue.submit(bio(1, direction, sector), None).await.wait().await;
+                    assert_eq!(life.expect("no error").bio.sector, sector);
+                }
+                Call::Flush => drop(queue.flush(1).await.expect("no error")),
+            }
+        });
+    }
+    simulation.run();
+    let commands = queue.statistics().expect("the device counts").completed;
+    assert_eq!(commands, calls.len() as u64, "every call is a command");
+    let lives = seen.borrow().0.clone();
+    (lives, queue.totals())
+}
+
+fn behind_ms(reads: u64, writes: u64, cleaning: u64, idling: u64) -> Behind {
+    Behind {
+        reads_ns: reads * MS,
+        writes_ns: writes * MS,
+        cleaning_ns: cleaning * MS,
+        idling_ns: idling * MS,
+    }
+}
+
+const READ: Direction = Direction::Read;
+const WRITE: Direction = Direction::Write;
+
+#[test]
+fn a_bio_waits_behind_reads_flushes_cleaning_and_writes() {
+    let calls = [
+        (0, Call::Submit(READ, 0)),
+        (0, Call::Submit(WRITE, 100)),
+        (1, Call::Flush),
+        (1, Call::Submit(READ, 200)),
+        (4, Call::Submit(READ, 300)),
+        (7, Call::Submit(READ, 400)),
+        (30, Call::Submit(READ, 500)),
+    ];
+    // The read until 2, the flush, which goes before what is queued, until 3, the write until 8 with
+    // its cleaning until 6, the reads until 10, 12 and 14; then nothing until 30.
+    let (lives, totals) = lives(1, Plugging::None, &calls);
+    let told: Vec<(u64, u64, Behind)> =
+        lives.iter().map(|life| (life.bio.sector, life.complete_ns / MS, life.behind)).collect();
+    let expected = [
+        (0, 2, behind_ms(0, 0, 0, 0)),
+        (0, 3, behind_ms(1, 0, 0, 0)),
+        // Its own cleaning is told as well: the host waits for it.
+        (100, 8, behind_ms(2, 1, 3, 0)),
+        (200, 10, behind_ms(1, 3, 3, 0)),
+        (300, 12, behind_ms(2, 2, 2, 0)),
+        (400, 14, behind_ms(4, 1, 0, 0)),
+        (500, 32, behind_ms(0, 0, 0, 0)),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(totals, behind_ms(10, 3, 3, 0), "nobody waits while the device is idle");
+    for life in &lives {
+        let own_ns = life.complete_ns - life.start_ns;
+        let own_cleaning_ns = if life.bio.sector == 100 { 3 * MS } else { 0 };
+        assert_eq!(life.behind.total_ns() + own_ns, life.q2c_ns() + own_cleaning_ns);
+    }
+}
+
+#[test]
+fn a_command_that_waits_in_the_device_begins_when_the_one_in_front_is_done() {
+    let calls = [
+        (0, Call::Submit(READ, 0)),
+        (0, Call::Submit(WRITE, 100)),
+        (0, Call::Submit(READ, 200)),
+        (0, Call::Submit(WRITE, 300)),
+    ];
+    // Two at once are with the device: the third goes there when the first is done.
+    let (lives, totals) = lives(2, Plugging::None, &calls);
+    let times = |life: &Life| [life.issue_ns, life.start_ns, life.complete_ns].map(|ns| ns / MS);
+    assert_eq!(times(&lives[0]), [0, 0, 2]);
+    assert_eq!(times(&lives[1]), [0, 2, 7]);
+    assert_eq!(times(&lives[2]), [2, 7, 9]);
+    assert_eq!(times(&lives[3]), [7, 9, 14]);
+    assert_eq!(lives[3].behind, behind_ms(4, 2, 6, 0));
+    assert_eq!(totals, behind_ms(4, 4, 6, 0));
+}
+
+/// `blk_plug_device` of Linux 2.6.29: a queue that was empty waits 3 ms for more to merge.
+#[test]
+fn a_queue_that_is_held_back_is_idle_time_and_the_first_command_ends_it() {
+    let calls = [(10, Call::Submit(READ, 0)), (11, Call::Submit(READ, 100))];
+    let asynchronous = [(10, Call::Submit(WRITE, 0)), (11, Call::Submit(WRITE, 100))];
+    let (held, totals) = lives(1, Plugging::Queue, &asynchronous);
+    assert_eq!(held[0].behind, behind_ms(0, 0, 3, 3), "3 ms, and its own cleaning");
+    assert_eq!(held[1].behind, behind_ms(0, 2, 6, 2));
+    assert_eq!(held[1].behind.total_ns(), 10 * MS);
+    assert_eq!(totals, behind_ms(0, 4, 6, 3));
+    // Reads are synchronous and end it at once.
+    let (_, totals) = lives(1, Plugging::Queue, &calls);
+    assert_eq!(totals, behind_ms(4, 0, 0, 0));
+}
+
+#[test]
+fn a_flush_goes_before_what_is_queued_and_ends_the_plug() {
+    let calls = [(0, Call::Submit(WRITE, 0)), (0, Call::Submit(WRITE, 100)), (1, Call::Flush)];
+    let (lives, _) = lives(1, Plugging::Queue, &calls);
+    let order: Vec<(u32, u64)> =
+        lives.iter().map(|life| (life.bio.sectors, life.complete_ns / MS)).collect();
+    assert_eq!(order, [(0, 2), (8, 7), (8, 12)]);
+    // What was queued before the flush and is sent after it was overtaken by it.
+    assert!(lives.iter().all(|life| life.overtaken <= 1));
+}
+
+/// CFQ waits up to 8 ms for the next read of a process (`slice_idle`); once the process is gone
+/// (`cfq_exit_io_context`), the next one's turn begins at once.
+#[test]
+fn nobody_is_waited_for_who_is_gone() {
+    let second_issued_ms = |exits: bool| {
+        let mut simulation = Simulation::new(1);
+        let sim = simulation.handle();
+        let elevator = elevator_of("cfq-3.4", true, 128);
+        let device = Box::new(Cleaning::default());
+        let queue = RequestQueue::new(&sim, elevator, device, options(Plugging::None));
+        let seen = Rc::new(RefCell::new(Lives::default()));
+        queue.observe(seen.clone());
+        sim.clone().spawn(async move {
+            drop(queue.submit(bio(1, READ, 0), None).await);
+            drop(queue.submit(bio(2, READ, 100_000), None).await);
+            sim.sleep_until(5 * MS).await;
+            if exits {
+                queue.exit(1);
+            }
+        });
+        simulation.run();
+        let lives = &seen.borrow().0;
+        assert_eq!((lives.len(), lives[0].complete_ns), (2, 2 * MS));
+        assert_eq!(lives[1].behind, behind_ms(2, 0, 0, lives[1].issue_ns / MS - 2));
+        lives[1].issue_ns / MS
+    };
+    assert_eq!((second_issued_ms(false), second_issued_ms(true)), (10, 5));
+}

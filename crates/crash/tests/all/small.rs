@@ -1,0 +1,153 @@
+//! Short scripts, cut everywhere: what the outcome counts and tells, and in which order.
+
+use crash::{Crash, CrashError, Cuts, Outcome, Sabotage, Setup, ViolationKind, find_torn_model};
+use mount::MountRequest;
+use mtd::find_layout;
+use nand::{Chip, FaultSettings, RawOperation, Storage, find_part};
+use script::parse;
+
+fn chip(blocks: u32) -> Chip {
+    let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
+    part.geometry.blocks = blocks;
+    part.geometry.pages_per_block = 16;
+    Chip::new(&part, Storage::Bytes, &FaultSettings::default())
+}
+
+fn crash_on(blocks: u32, kind: &'static str, text: &str, sabotage: Sabotage) -> Crash {
+    let setup = Setup {
+        kind,
+        request: MountRequest::default(),
+        layout: find_layout("linux-large").expect("in the table"),
+        seed: 1,
+        sabotage,
+    };
+    Crash::new(&chip(blocks), &setup, &parse(text).expect("a script")).expect("the script runs")
+}
+
+/// More than one stretch of operations that share a copy of the chip; files synced and not.
+const CALLS: &str = "\
+put a 644 9000 4096 x 1 fsync
+put b 644 70000 4096 x 2
+sync
+rename a c
+write c 3000 4000 4000 x 3 fsync
+put a 644 5000 5000 x 4
+unlink b
+sync
+";
+
+fn run(crash: &Crash, cuts: &Cuts) -> Outcome {
+    crash.run(cuts, |_, _| true).expect("there are cut points")
+}
+
+#[test]
+fn every_operation_is_cut_once_in_each_torn_model() {
+    for kind in ["jffs2", "ubifs", "yaffs2"] {
+        let crash = crash_on(32, kind, CALLS, Sabotage::None);
+        let operations = crash.journal().len() as u64;
+        assert!(operations > 40, "{kind}: {operations}, so that there are two stretches");
+        assert_eq!(crash.operations(), operations);
+        let outcome = run(&crash, &Cuts::default());
+        assert_eq!(outcome.violations().next(), None, "{kind}");
+        assert_eq!((outcome.operations, outcome.cuts()), (operations, 3 * operations), "{kind}");
+        assert_eq!((outcome.refused_lines, outcome.interrupted), (0, false), "{kind}");
+        let erases = crash.journal().iter();
+        let erases = erases.filter(|one| matches!(one, RawOperation::Erase { .. })).count() as u64;
+        assert_eq!(outcome.erases, erases, "{kind}");
+        let names: Vec<&str> = outcome.torn.iter().map(|torn| torn.torn).collect();
+        assert_eq!(names, ["nothing", "prefix", "data-only"]);
+        for torn in &outcome.torn {
+            assert_eq!(
+                (torn.cuts, torn.recovered, torn.full),
+                (operations, operations, 0),
+                "{kind}"
+            );
+            // Nothing of this script is among what the real code loses.
+            assert!(torn.hazards.is_empty(), "{kind}: {:?}", torn.hazards);
+            // `b` is written page by page: some cuts leave a part of it.
+            let parts = torn.partial_writes;
+            assert!((1..operations).contains(&parts), "{kind}: {parts} of {operations}");
+        }
+    }
+}
+
+#[test]
+fn cuts_are_chosen_and_progress_is_told() {
+    let crash = crash_on(32, "jffs2", CALLS, Sabotage::None);
+    let operations = crash.operations();
+    let prefix = vec![find_torn_model("prefix").expect("in the table")];
+    let every = Cuts { every: 7, torn: prefix.clone(), ..Cuts::default() };
+    let outcome = run(&crash, &every);
+    assert_eq!((outcome.cuts(), outcome.torn.len()), (operations.div_ceil(7), 1));
+    let only = Cuts { only: Some(operations - 1), workers: Some(1), ..Cuts::default() };
+    let outcome = run(&crash, &only);
+    assert_eq!((outcome.cuts(), outcome.torn.len(), outcome.interrupted), (3, 3, false));
+    let beyond = Cuts { only: Some(operations), ..Cuts::default() };
+    let error = crash.run(&beyond, |_, _| true).expect_err("there is none");
+    assert!(matches!(error, CrashError::NoCutPoint { asked, operations: of } if asked == of));
+    // All torn models of a cut point are done before the next one, whatever the number of workers.
+    let mut told = Vec::new();
+    let whole = crash.run(&Cuts { workers: Some(2), ..Cuts::default() }, |done, of| {
+        told.push((done, of));
+        true
+    });
+    assert_eq!(told.last(), Some(&(3 * operations, 3 * operations)));
+    assert!(told.iter().all(|(done, _)| done % 3 == 0), "{told:?}");
+    let alone = run(&crash, &Cuts { workers: Some(1), ..Cuts::default() });
+    assert_eq!(whole.expect("there are cut points"), alone);
+}
+
+/// A script of more operations than are handed out between two calls of the progress.
+#[test]
+fn a_run_that_is_told_to_stop_keeps_what_it_has() {
+    let text: String =
+        (0..40).map(|number| format!("put f{number} 644 30000 4096 x {number}\n")).collect();
+    let crash = crash_on(128, "yaffs2", &text, Sabotage::None);
+    let every = Cuts { every: 16, ..Cuts::default() };
+    let outcome = crash.run(&every, |_, _| false).expect("there are cut points");
+    let total = 3 * crash.operations().div_ceil(16);
+    assert!(outcome.interrupted && outcome.cuts() > 0 && outcome.cuts() < total);
+    assert!(outcome.torn.iter().all(|torn| torn.cuts == outcome.cuts() / 3));
+}
+
+#[test]
+fn a_violation_tells_where_and_what() {
+    let crash = crash_on(32, "jffs2", CALLS, Sabotage::ForgetSyncs);
+    let outcome = run(&crash, &Cuts::default());
+    let lost: Vec<_> =
+        outcome.violations().filter(|found| found.kind == ViolationKind::Lost).collect();
+    assert!(lost.len() > 3, "{:?}", outcome.violations().collect::<Vec<_>>());
+    for violation in &lost {
+        let operation = &crash.journal()[violation.cut_point as usize];
+        assert_eq!(violation.operation, operation.to_string());
+        assert!((1..=8).contains(&violation.line), "{violation:?}");
+        assert_ne!(violation.expected, violation.found);
+        assert!(["a", "b", "c"].contains(&violation.path.as_str()), "{violation:?}");
+    }
+    let counts = |torn: &crash::TornOutcome| torn.recovered + torn.violations.len() as u64;
+    assert!(outcome.torn.iter().all(|torn| counts(torn) == torn.cuts));
+    let by_model: usize = outcome.torn.iter().map(|torn| torn.violations.len()).sum();
+    assert_eq!(outcome.violations().count(), by_model);
+}
+
+/// After a cut on a medium without space the file that is written then may be refused; that is counted.
+#[test]
+fn a_full_medium_is_no_violation() {
+    for kind in ["jffs2", "yaffs2"] {
+        let text: String =
+            (0..30).map(|number| format!("put f{number} 644 30000 4096 x {number}\n")).collect();
+        let crash = crash_on(24, kind, &(text + "sync\n"), Sabotage::None);
+        let outcome = run(&crash, &Cuts { every: 5, ..Cuts::default() });
+        assert!(outcome.refused_lines > 3, "{kind}: {}", outcome.refused_lines);
+        assert_eq!(outcome.violations().next(), None, "{kind}");
+        for torn in &outcome.torn {
+            assert!(
+                torn.full > 0 && torn.full < torn.cuts,
+                "{kind}: {} of {}",
+                torn.full,
+                torn.cuts
+            );
+            assert_eq!(torn.recovered, torn.cuts, "{kind}");
+        }
+    }
+}
