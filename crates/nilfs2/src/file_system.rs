@@ -1,5 +1,6 @@
 //! The calls of [`posix::FileSystem`], and what only NILFS2 offers.
 
+use crate::directory::NAME_BYTES_MAX;
 use crate::engine::Engine;
 use crate::file::Buffer;
 use crate::mount::{self, MountError};
@@ -190,6 +191,10 @@ impl FileSystem for Nilfs2 {
 
     async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
         let directory = self.engine.file(directory).await?;
+        // Also of a name that is only looked for (`nilfs_lookup` in `fs/nilfs2/namei.c`).
+        if name.len() > NAME_BYTES_MAX {
+            return Err(Errno::Enametoolong);
+        }
         let place = self.engine.find_name(&directory, name).await?;
         place.map(|place| place.inode).ok_or(Errno::Enoent)
     }

@@ -60,6 +60,11 @@ impl Engine {
         name: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), Errno> {
+        // A prefix alone names nothing; UBIFS has no handler of `system.` (`xattr_resolve_name` in
+        // `fs/xattr.c`).
+        if PREFIXES.contains(&name) && name != b"system." {
+            return Err(Errno::Einval);
+        }
         if !PREFIXES.iter().any(|prefix| name.starts_with(prefix) && name.len() > prefix.len()) {
             return Err(Errno::Eopnotsupp);
         }

@@ -149,8 +149,11 @@ def _may_be_lost(verdict: Verdict) -> bool:
 
 
 def _is_lost_alike(verdict: Verdict, recovery: Recovery, *, has_damage: bool) -> bool:
-    is_read = recovery.error and "mount failed" not in recovery.error
-    return verdict.kind in LOSING_KINDS and bool(is_read) and has_damage
+    """The kernel mounted it and could not list all of it, and it is damaged here."""
+    error = recovery.error or ""
+    # A page of JFFS2 without ECC may damage the only node of an inode, and leave its name whole.
+    is_unread = verdict.kind in LOSING_KINDS or "Input/output error" in error
+    return bool(error) and "mount failed" not in error and is_unread and has_damage
 
 
 def _complain(verdict: Verdict, recovery: Recovery) -> None:

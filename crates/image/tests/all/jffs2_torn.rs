@@ -36,18 +36,20 @@ fn what_a_page_without_ecc_lost_is_no_finding() {
         let mut log = Log::new();
         log.fill_but(20, 2);
         log.flush();
-        let mut version = 2;
-        for inode in 3..13 {
+        for (version, inode) in (2..).zip(3..13) {
             let length = 1 + random.below(40) as usize;
             log.inode(inode, 1, &vec![b'd'; length]);
             log.name(version, inode, format!("name-{inode}-{}", random.below(1000)).as_bytes());
-            version += 1;
             if log.at + 300 > 2 * PAGE {
                 break;
             }
         }
         let report = check(&log.dump(&[1]).bytes);
-        assert_eq!(report.findings, [], "seed {seed}");
+        // A name whose inode has no intact node is shown, but not its inode: a kernel answers EIO, too
+        // (`jffs2_do_read_inode_internal` in `fs/jffs2/readinode.c`).
+        let is_expected = |found: &&image::Remark| found.what.contains("the inode cannot be read");
+        let others: Vec<_> = report.findings.iter().filter(|it| !is_expected(it)).collect();
+        assert!(others.is_empty(), "seed {seed}: {others:?}");
         let is_entry = |note: &image::Remark| note.what.contains("directory entry");
         lost += usize::from(report.notes.iter().any(is_entry));
     }

@@ -4,7 +4,8 @@ use crate::support;
 
 use medium::MemoryMedium;
 use nilfs2::{FormatError, FormatOptions, format};
-use support::{data, run};
+use posix::{Errno, FileSystem};
+use support::{data, quiet, run};
 
 #[test]
 fn an_empty_file_system_is_that_of_mkfs() {
@@ -30,6 +31,20 @@ fn an_empty_file_system_is_that_of_mkfs() {
     for (block, (found, expected)) in image.chunks(4096).zip(expected.chunks(4096)).enumerate() {
         assert!(found == expected, "block {block} differs");
     }
+}
+
+/// `nilfs_lookup` refuses a long name before it looks for it.
+#[test]
+fn a_name_that_is_too_long_is_not_looked_for() {
+    let (_, is_done) = run(MemoryMedium::new(4096, 32 << 20), |bench| async move {
+        format(&*bench.medium, &FormatOptions::default()).await.expect("it is made");
+        let fs = bench.mount(quiet()).await;
+        for (length, error) in [(255, Errno::Enoent), (256, Errno::Enametoolong)] {
+            let name = vec![b'y'; length];
+            assert_eq!(fs.lookup(fs.root(), &name).await, Err(error), "{length} bytes");
+        }
+    });
+    assert!(is_done);
 }
 
 #[test]

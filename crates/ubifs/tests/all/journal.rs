@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use posix::{FileSystem, NewInode};
+use posix::{Errno, FileSystem, NewInode};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use support::host::Host;
@@ -258,6 +258,25 @@ fn a_new_attribute_takes_all_names_with_it() {
     let paths: Vec<&str> = rows.iter().filter_map(|row| row.rsplit('\t').next()).collect();
     assert_eq!(paths, [".", "directory", "directory/one", "two"]);
     assert!(rows[3].contains("user.name=76616c7565"), "{}", rows[3]);
+}
+
+/// Linux 6.1 says EINVAL of a prefix alone and EOPNOTSUPP of one that it does not know
+/// (`xattr_resolve_name` in `fs/xattr.c`).
+#[test]
+fn a_prefix_alone_is_no_name_of_an_attribute() {
+    cut_after(quiet(), |host, _| async move {
+        host.open("file").await.expect("made");
+        for (name, error) in [
+            (&b"user."[..], Errno::Einval),
+            (b"trusted.", Errno::Einval),
+            (b"security.", Errno::Einval),
+            (b"system.", Errno::Eopnotsupp),
+            (b"bogus.a", Errno::Eopnotsupp),
+        ] {
+            let refused = host.set_attribute("file", name, Some(b"value")).await;
+            assert_eq!(refused, Err(error), "{}", String::from_utf8_lossy(name));
+        }
+    });
 }
 
 /// `stat` shows the length of a device's number, as of any other data (`ubifs_mknod`, `ubifs_getattr`).
