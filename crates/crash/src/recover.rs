@@ -169,12 +169,16 @@ fn check_findings(findings: &[String], history: &History, torn: Torn) -> Result<
 const WITNESS: &[u8] = b"written-after-the-cut";
 const WITNESS_BYTES: usize = 6000;
 
+/// Bytes that say where they belong: no two pages of them are the same.
+fn witness_bytes() -> Vec<u8> {
+    (0..WITNESS_BYTES).map(|at| (at * at / 7) as u8).collect()
+}
+
 async fn write_once(machine: &Machine, mounted: &Mounted) -> Result<(), Errno> {
     let (vfs, caller) = (&mounted.vfs, machine.root(1));
     let options = OpenOptions { create: Some(0o600), ..OpenOptions::default() };
     let file = vfs.open(&caller, WITNESS, options).await?;
-    let bytes: Vec<u8> = (0..WITNESS_BYTES).map(|at| (at * at / 7) as u8).collect();
-    let written = vfs.write(&caller, &file, 0, &bytes).await;
+    let written = vfs.write(&caller, &file, 0, &witness_bytes()).await;
     let closed = vfs.close(&caller, file).await;
     written.and(closed)
 }
@@ -183,7 +187,7 @@ async fn write_once(machine: &Machine, mounted: &Mounted) -> Result<(), Errno> {
 fn compare_again(before: &Tree, after: &Tree, is_full: bool) -> Result<(), Fault> {
     let mut after = after.clone();
     let witness = after.rows.remove(WITNESS);
-    let is_whole = witness.as_ref().is_some_and(|row| row.content.len() == WITNESS_BYTES);
+    let is_whole = witness.as_ref().is_some_and(|row| *row.content == witness_bytes());
     if !is_whole && !is_full {
         let found = witness.map_or("nothing".into(), |row| row.describe());
         return Err(Fault::new(ViolationKind::Unstable, WITNESS, "all that was written", &found));
@@ -203,5 +207,112 @@ fn compare_again(before: &Tree, after: &Tree, is_full: bool) -> Result<(), Fault
             Err(Fault::new(ViolationKind::Unstable, path, "no such name", &found))
         }
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ViolationKind, WITNESS, check_findings, compare_again, witness_bytes};
+    use crate::guarantee::find_guarantee;
+    use crate::history::History;
+    use crate::tree::{Facts, Row, Tree};
+    use nand::Torn;
+    use posix::FileType;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    fn tree(files: &[(&str, &[u8])]) -> Tree {
+        let row = |bytes: &[u8]| {
+            let facts = Facts {
+                kind: FileType::Regular,
+                permissions: 0o644,
+                owner: (0, 0),
+                links: 1,
+                size_bytes: bytes.len() as u64,
+                device: (0, 0),
+                target: Vec::new(),
+                extended: BTreeMap::new(),
+            };
+            Arc::new(Row { inode: 1, facts, content: Arc::new(bytes.to_vec()) })
+        };
+        let rows = files.iter().map(|(path, bytes)| (path.as_bytes().to_vec(), row(bytes)));
+        Tree { rows: rows.collect(), ..Tree::default() }
+    }
+
+    /// What is found where `before` was, with the file that was written in between; path and words.
+    fn compared(before: &Tree, after: &Tree, witness: Option<&[u8]>, is_full: bool) -> String {
+        let mut after = after.clone();
+        if let Some(bytes) = witness {
+            let name = std::str::from_utf8(WITNESS).expect("letters");
+            after.rows.extend(tree(&[(name, bytes)]).rows);
+        }
+        match compare_again(before, &after, is_full) {
+            Ok(()) => "the same".to_owned(),
+            Err(fault) => {
+                assert_eq!(fault.kind, ViolationKind::Unstable);
+                format!("{}: {}; {}", fault.path, fault.expected, fault.found)
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_after_the_cut_is_there_with_its_bytes_unless_the_medium_was_full() {
+        let (before, bytes) = (tree(&[("f", b"bytes")]), witness_bytes());
+        assert_eq!(compared(&before, &before, Some(&bytes), false), "the same");
+        let missing = "written-after-the-cut: all that was written; nothing";
+        assert_eq!(compared(&before, &before, None, false), missing);
+        let (short, mut wrong) = (&bytes[..4096], bytes.clone());
+        wrong[5999] ^= 1;
+        for (found, size) in [(short, 4096), (&wrong, 6000)] {
+            let told = compared(&before, &before, Some(found), false);
+            let end = format!("all that was written; f 0644 0:0 links 1, {size} bytes");
+            assert!(told.ends_with(&end), "{told}");
+            assert_eq!(compared(&before, &before, Some(found), true), "the same", "no space");
+        }
+        assert_eq!(compared(&before, &before, None, true), "the same");
+        // The pages of the file are not alike: one in the place of the other would be seen.
+        assert_ne!(bytes[..1904], bytes[4096..]);
+        let kinds: std::collections::BTreeSet<u8> = bytes.iter().copied().collect();
+        assert!(kinds.len() > 100, "{}", kinds.len());
+    }
+
+    #[test]
+    fn a_second_mount_that_shows_something_else_is_told_with_its_path() {
+        let (before, bytes) = (tree(&[("a", b"a"), ("f", b"bytes")]), witness_bytes());
+        let told = |after: &Tree, is_full| compared(&before, after, Some(&bytes), is_full);
+        let five = "f: f 0644 0:0 links 1, 5 bytes;";
+        for is_full in [false, true] {
+            let other = tree(&[("a", b"a"), ("f", b"bites")]);
+            let with_others = format!("{five} f 0644 0:0 links 1, 5 bytes, with other bytes");
+            assert_eq!(told(&other, is_full), with_others);
+            let shorter = tree(&[("a", b"a"), ("f", b"byte")]);
+            assert_eq!(told(&shorter, is_full), format!("{five} f 0644 0:0 links 1, 4 bytes"));
+            assert_eq!(told(&tree(&[("a", b"a")]), is_full), format!("{five} nothing"));
+            let more = tree(&[("a", b"a"), ("b", b""), ("f", b"bytes")]);
+            assert_eq!(told(&more, is_full), "b: nothing; f 0644 0:0 links 1, 0 bytes");
+            let mut dangling = before.clone();
+            dangling.dangling.push(b"x".to_vec());
+            assert_eq!(told(&dangling, is_full), "x: no such name; a name of nothing");
+        }
+    }
+
+    #[test]
+    fn findings_are_expected_by_their_words_and_by_what_the_cut_left() {
+        let history = History::new(find_guarantee("jffs2").expect("in the table"), Tree::default());
+        let found = |findings: &[&str], torn| {
+            let findings: Vec<String> = findings.iter().map(|text| (*text).to_owned()).collect();
+            let fault = check_findings(&findings, &history, torn).err();
+            fault.map(|fault| (fault.kind, fault.path, fault.found))
+        };
+        let (damaged, nodeless) = ("a damaged node", "no node of inode 7 can be read");
+        assert_eq!(found(&[], Torn::Nothing), None);
+        for torn in [Torn::Nothing, Torn::Prefix, Torn::DataOnly] {
+            assert_eq!(found(&[damaged, damaged], torn), None, "{torn:?}");
+        }
+        assert_eq!(found(&[damaged, nodeless], Torn::Prefix), None);
+        let unexplained = Some((ViolationKind::Finding, ".".to_owned(), nodeless.to_owned()));
+        assert_eq!(found(&[damaged, nodeless], Torn::Nothing), unexplained);
+        let strange = Some((ViolationKind::Finding, ".".to_owned(), "strange".to_owned()));
+        assert_eq!(found(&[damaged, "strange"], Torn::Prefix), strange);
     }
 }

@@ -9,13 +9,16 @@ use sim::{Sim, Simulation};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+/// When a command came, in milliseconds, and of its parts sector, sectors, and whether they have bytes.
+type Served = (u64, Command, Vec<(u64, u32, bool)>);
+
 /// Reads give their sector's number, and take 2 ms; writes take 5 ms, a flush 1 ms. A sector cannot be
 /// written.
 struct Thread {
     sim: Sim,
     bad_sector: u64,
     is_busy: Cell<bool>,
-    log: RefCell<Vec<(u64, Command, Vec<(u64, u32, bool)>)>>,
+    log: RefCell<Vec<Served>>,
 }
 
 impl Thread {

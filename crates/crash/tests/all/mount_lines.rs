@@ -192,3 +192,12 @@ fn a_mount_with_sync_keeps_its_guarantee_wherever_it_is_cut() {
     let violations: Vec<_> = outcome.violations().collect();
     assert!(violations.is_empty(), "{violations:?}");
 }
+
+/// A script may begin with lines that touch no file system, and with an unmount of what it is given.
+#[test]
+fn a_script_begins_mounted_unless_a_mount_line_comes_first() {
+    for text in ["phase one\nmount -\nmkdir a 755\n", "umount\nmount -\nmkdir a 755\n"] {
+        let crash = crash("jffs2", text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert!(crash.operations() > 0, "{text}");
+    }
+}

@@ -1,6 +1,7 @@
 //! What the watcher of a file system notes of each call: the states that a cut may leave, when each began,
 //! which file was being written, and from when on it is safe.
 
+use crate::support::trees::standard;
 use crash::{Book, Facts, History, Recorder, Tree, find_guarantee};
 use posix::{Caller, Changes, Errno, FileSystem, InodeNumber, NewInode, PAGE_BYTES, PageRun, Time};
 use std::cell::Cell;
@@ -494,4 +495,22 @@ fn fsync_of_a_file_of_jffs2_makes_its_own_records_safe() {
     assert_eq!(watched.window(350), (1, 0));
     done(watched.at(400).fsync(&CALLER, f)).expect("synced");
     assert_eq!(watched.window(450), (0, 0));
+}
+
+/// A medium that holds something already: the model begins with all of it.
+#[test]
+fn a_history_begins_with_the_tree_that_the_medium_holds() {
+    let guarantee = find_guarantee("jffs2").expect("in the table");
+    let tree = standard();
+    let book = done(Book::new(guarantee, &tree)).expect("a model");
+    let history = book.history();
+    let begun = &history.states()[0].tree;
+    assert_eq!(history.states().len(), 1);
+    let told = |tree: &Tree| -> Vec<String> {
+        let name = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        tree.rows.iter().map(|(path, row)| name(path) + ": " + &row.describe()).collect()
+    };
+    assert_eq!(told(begun), told(&tree));
+    assert!(begun.is_same(&tree), "the bytes, too");
+    assert_eq!(begun.rows[b"first".as_slice()].inode, begun.rows[b"second".as_slice()].inode);
 }
