@@ -147,9 +147,10 @@ impl Session {
             told("close", self.model_vfs.close(&CALLER, model).await)?;
         }
         self.compare().await?;
-        let done = match is_clean {
-            true => self.mounted.unmount().await.map_err(|error| format!("umount: {error}")),
-            false => told("sync", self.mounted.vfs.sync().await),
+        let done = if is_clean {
+            self.mounted.unmount().await.map_err(|error| format!("umount: {error}"))
+        } else {
+            told("sync", self.mounted.vfs.sync().await)
         };
         // Neither call tells of a buffer that could not be written (`jffs2_sync_fs` of fs/jffs2/super.c
         // leaves out what `jffs2_flush_wbuf_pad` returns): the next mount would be the first to show it.
