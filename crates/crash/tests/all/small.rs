@@ -5,6 +5,7 @@ use mount::MountRequest;
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, RawOperation, Storage, find_part};
 use script::parse;
+use std::fmt::Write as _;
 
 fn chip(blocks: u32) -> Chip {
     let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
@@ -35,6 +36,15 @@ put a 644 5000 5000 x 4
 unlink b
 sync
 ";
+
+/// A line for each file of 30,000 bytes.
+fn many_files(count: u32) -> String {
+    let mut text = String::new();
+    for number in 0..count {
+        let _ = writeln!(text, "put f{number} 644 30000 4096 x {number}");
+    }
+    text
+}
 
 fn run(crash: &Crash, cuts: &Cuts) -> Outcome {
     crash.run(cuts, |_, _| true).expect("there are cut points")
@@ -100,8 +110,7 @@ fn cuts_are_chosen_and_progress_is_told() {
 /// A script of more operations than are handed out between two calls of the progress.
 #[test]
 fn a_run_that_is_told_to_stop_keeps_what_it_has() {
-    let text: String =
-        (0..40).map(|number| format!("put f{number} 644 30000 4096 x {number}\n")).collect();
+    let text = many_files(40);
     let crash = crash_on(128, "yaffs2", &text, Sabotage::None);
     let every = Cuts { every: 16, ..Cuts::default() };
     let outcome = crash.run(&every, |_, _| false).expect("there are cut points");
@@ -134,8 +143,7 @@ fn a_violation_tells_where_and_what() {
 #[test]
 fn a_full_medium_is_no_violation() {
     for kind in ["jffs2", "yaffs2"] {
-        let text: String =
-            (0..30).map(|number| format!("put f{number} 644 30000 4096 x {number}\n")).collect();
+        let text = many_files(30);
         let crash = crash_on(24, kind, &(text + "sync\n"), Sabotage::None);
         let outcome = run(&crash, &Cuts { every: 5, ..Cuts::default() });
         assert!(outcome.refused_lines > 3, "{kind}: {}", outcome.refused_lines);

@@ -456,7 +456,7 @@ fn what_a_change_makes_safe_depends_on_the_size() {
     assert_eq!(changed("yaffs2", size(20)), told("f 10*7 10*0", true, 1), "zeros are in memory");
     assert_eq!(changed("yaffs2", size(10)), told("f 10*7", true, 0));
     assert_eq!(changed("yaffs2", size(4)), told("f 4*7", true, 0));
-    assert_eq!(changed("yaffs2", mode.clone()), told("f 10*7", false, 0));
+    assert_eq!(changed("yaffs2", mode), told("f 10*7", false, 0));
     // UBIFS writes attributes back later, and so the root's `fsync` leaves those of the file behind.
     assert_eq!(changed("ubifs", mode), told("f 10*7", false, 2));
 }
