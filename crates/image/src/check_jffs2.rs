@@ -124,7 +124,14 @@ impl Walk<'_> {
         let bytes = &read.data[at..at + header.total_bytes as usize];
         let place = first + at as u32;
         if header.node_type & ACCURATE == 0 {
-            self.obsolete.push(place);
+            // The ECC of a page without its code may "correct" the very bit that marks a node.
+            if self.is_torn(at, header.total_bytes as usize, read) {
+                let what = "the node is marked obsolete";
+                self.report.note(self.medium.place(place), remark(true, what));
+                self.torn_node(header.node_type | ACCURATE, bytes);
+            } else {
+                self.obsolete.push(place);
+            }
             return false;
         }
         let (name, is_sound) = match header.node_type {
