@@ -8,6 +8,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs" / "mutants.json"
 PAGE = ROOT / "docs" / "mutants.md"
+# The table that docs/validation.md shows.
+TABLE = ROOT / "python" / "nandlab" / "validation" / "planted_faults.csv"
 
 OUTCOMES = ("killed", "timeout", "survived", "unviable")
 # It survived the first lists of tests, as many as `by` says, and is to meet the others.
@@ -83,18 +85,33 @@ seed `{seed}`.
 """
 
 
+def share(entry: dict[str, Any]) -> str:
+    """How many of the viable faults of a crate its tests notice."""
+    # Those that are still open survived the quick tests: they may count as neither.
+    most = entry["drawn"] - entry["unviable"]
+    text = f"{100 * (entry['killed'] + entry['timeout']) / most:.1f} %" if most else "-"
+    return text if entry["tried"] == entry["drawn"] else f"at least {text}"
+
+
+def table(data: dict[str, Any]) -> str:
+    """The table of the crates, as CSV."""
+    text = "crate,faults,drawn,tried,viable,noticed,survived,share noticed\n"
+    for entry in data["crates"]:
+        viable = entry["tried"] - entry["unviable"]
+        noticed = entry["killed"] + entry["timeout"]
+        cells = [entry["crate"], entry["listed"], entry["drawn"], entry["tried"], viable]
+        cells += [noticed, entry["survived"], share(entry)]
+        text += ",".join(str(cell) for cell in cells) + "\n"
+    return text
+
+
 def page(data: dict[str, Any]) -> str:
     """The page of the data."""
     text = HEAD.format(seed=data["seed"])
     for entry in data["crates"]:
         viable = entry["tried"] - entry["unviable"]
-        noticed = entry["killed"] + entry["timeout"]
-        # Those that are still open survived the quick tests: they may count as neither.
-        most = entry["drawn"] - entry["unviable"]
-        share = f"{100 * noticed / most:.1f} %" if most else "-"
-        share = share if entry["tried"] == entry["drawn"] else f"at least {share}"
         cells = [entry["crate"], entry["listed"], entry["drawn"], entry["tried"], viable]
-        cells += [entry["killed"], entry["timeout"], entry["survived"], share]
+        cells += [entry["killed"], entry["timeout"], entry["survived"], share(entry)]
         text += "| " + " | ".join(str(cell) for cell in cells) + " |\n"
     text += "\n## What survived, and why\n\n| crate | fault | reason |\n|---|---|---|\n"
     for entry in data["survivors"]:
@@ -104,5 +121,7 @@ def page(data: dict[str, Any]) -> str:
 
 
 def write_page() -> None:
-    """Makes the page anew."""
-    PAGE.write_text(page(json.loads(DATA.read_text(encoding="utf-8"))), encoding="utf-8")
+    """Makes the page anew, and the table."""
+    data = json.loads(DATA.read_text(encoding="utf-8"))
+    PAGE.write_text(page(data), encoding="utf-8")
+    TABLE.write_text(table(data), encoding="utf-8")

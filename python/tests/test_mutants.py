@@ -91,6 +91,7 @@ def test_a_named_seed_draws_the_same_faults_in_any_order() -> None:
 def test_the_page_is_made_of_the_data_and_every_survivor_has_a_reason() -> None:
     data = json.loads(mutants_page.DATA.read_text("utf-8"))
     assert mutants_page.PAGE.read_text("utf-8") == mutants_page.page(data)
+    assert mutants_page.TABLE.read_text("utf-8") == mutants_page.table(data)
     for entry in data["survivors"]:
         assert len(entry["reason"].split()) > 3, entry
     for entry in data["crates"]:

@@ -13,6 +13,7 @@ from nandlab.tearing.chips import ALL_KINDS, KINDS, Recovery, bad_messages, choo
 from nandlab.tearing.disks import DiskCut, LogError, choose_cut, disk_after, read_log
 from nandlab.tearing.scripts import DIALECTS, CallWriter
 from nandlab.tearing.series import Series
+from nandlab.validation import recorded
 
 SECTOR = 512
 
@@ -181,3 +182,24 @@ def test_scripts_have_every_kind_of_inode_and_of_deletion() -> None:
         wanted += ["setxattr "] if dialect.has_attributes else []
         for call in wanted:
             assert f"\n{call}" in text, (name, call)
+
+
+def test_the_sums_of_a_long_run_tell_what_differs_from_what_is_lost_alike(tmp_path: Path) -> None:
+    plain = {"case": "ubifs-1-2", "kernel": "6.1", "ls_equal": "yes", "shape": "nothing"}
+    plain |= {"kind": "program", "faults": "", "findings": ""}
+    lost = plain | {"ls_equal": "no"}
+    wrong = plain | {"ls_equal": "no", "faults": "a name is missing"}
+    noise = plain | {"shape": "random-bits", "findings": "a node is damaged"}
+    found = plain | {"findings": "a node is damaged"}
+    other = plain | {"case": "jffs2-1-2", "kernel": "6.12"}
+    table = tmp_path / "table.csv"
+    recorded.write_torn_media([plain, lost, wrong, noise, found, other], table)
+    assert table.read_text(encoding="utf-8").splitlines()[1:] == [
+        "jffs2,6.12,1,1,0,0,0",
+        "ubifs,6.1,5,3,1,1,1",
+    ]
+
+
+def test_the_recorded_tables_are_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs/validation.md").read_text(encoding="utf-8")
+    assert recorded.sections() in page

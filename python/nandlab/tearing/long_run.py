@@ -27,6 +27,7 @@ from nandlab.tearing.series import (
     cut_in_kernel,
     image_options,
 )
+from nandlab.validation import recorded
 from nandlab.vm import ModuleBuildError, VmRunError, VmUnavailable
 from nandlab.vm.programs import require_programs
 
@@ -70,11 +71,19 @@ def main(arguments: list[str] | None = None) -> int:
         action="store_true",
         help="judge the cases that are kept once more, after a change of what reads images",
     )
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="put the sums of the run into the table that docs/validation.md shows",
+    )
     given = parser.parse_args(arguments)
     try:
         if given.again:
             _judge_again(given.out)
             return 1 if _tell(given.out) else 0
+        if given.record:
+            recorded.write_torn_media(_rows(given.out / "results.csv"))
+            return 0
         programs = {name: build_example(name) for name in ("tear_images", "write_history")}
         # All file systems and kernels have their share of whatever has been done so far.
         for number in range(-(-given.cases // _BATCH_CUTS)):

@@ -2,7 +2,7 @@
 
 from statistics import fmean
 
-from nandlab.validation import published_times
+from nandlab.validation import published_times, recorded
 from nandlab.validation.comparison import Comparison, Figure
 from nandlab.validation.explanations import DEPARTURES
 from nandlab.validation.orders import Order
@@ -77,7 +77,7 @@ def render(comparison: Comparison) -> str:
         parts.append(f"## {implementation.title}: profile `{implementation.profile}`{seeds}\n")
         parts += [_table(name, own) for name in dict.fromkeys(one.workload.name for one in own)]
         parts.append(_NOTES[implementation.name])
-    parts += [_orders(comparison.orders), _BIOS, published_times.section()]
+    parts += [_orders(comparison.orders), _BIOS, recorded.sections(), published_times.section()]
     return "\n".join(parts)
 
 

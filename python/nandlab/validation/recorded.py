@@ -1,0 +1,76 @@
+"""Sections of docs/validation.md whose figures were recorded by runs of hours.
+
+`make mutants` and `make tear-long` leave a table each beside this file; the page shows them.
+"""
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+PLANTED_FAULTS = Path(__file__).with_name("planted_faults.csv")
+TORN_MEDIA = Path(__file__).with_name("torn_media.csv")
+
+_TORN_COLUMNS = ("file system", "kernel", "media", "equal", "lost alike", "differ", "findings")
+_EXCUSED_SHAPES = ("random-bits",)
+"""A page of random bits may claim anything to a check."""
+_EXCUSED_KINDS = ("bio-left-out", "blocks-left-out")
+"""A log with a hole is damaged, though the kernel may recover what it can read."""
+
+_PLANTED = """\
+## Planted faults
+
+`make mutants` plants the faults that cargo-mutants knows in a crate, one at a time, and runs the
+tests of that crate and no others. *viable* faults compile; *noticed* ones make a test fail or run
+much longer. The share is of those that were tried to the end; where fewer were tried than drawn,
+it is the least that it can be. docs/mutants.md lists what survived, each with its reason.
+"""
+
+_TORN = """\
+## Power cuts in real kernels
+
+`make tear-long` cuts the power at drawn operations of drawn scripts, which make, change and remove
+every kind of inode. Half of the cuts are made inside a kernel by `kernel/tear` (NILFS2: by leaving
+out writes), half are made here; some scripts end uncut. The kernel recovers each medium, which is
+read here before.
+*equal*: all names, attributes and contents are the same. *lost alike*: neither mounts it, or both
+read the same part of it. *findings*: `nandlab image check` complains of a medium that the kernel
+recovers, pages of random bits and logs of NILFS2 with a hole left out.
+"""
+
+
+def sections() -> str:
+    """The sections, each with the table that is recorded."""
+    parts = [_PLANTED, _table(PLANTED_FAULTS), _TORN, _table(TORN_MEDIA)]
+    return "\n".join(parts)
+
+
+def write_torn_media(rows: list[dict[str, str]], path: Path = TORN_MEDIA) -> None:
+    """Record the cases of a long run, summed by file system and kernel.
+
+    `rows` are those of its results.csv. Cases of which a fault was told count as *differ*.
+    """
+    sums: dict[tuple[str, str], Counter[str]] = {}
+    for row in rows:
+        counts = sums.setdefault((row["case"].partition("-")[0], row["kernel"]), Counter())
+        is_equal = row["ls_equal"] == "yes"
+        is_excused = row["shape"] in _EXCUSED_SHAPES or row["kind"] in _EXCUSED_KINDS
+        counts["media"] += 1
+        counts["equal"] += is_equal
+        counts["lost alike"] += not is_equal and not row["faults"]
+        counts["differ"] += bool(row["faults"])
+        counts["findings"] += bool(row["findings"]) and not is_excused
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_TORN_COLUMNS)
+        writer.writerows(
+            [*place, *(counts[column] for column in _TORN_COLUMNS[2:])]
+            for place, counts in sorted(sums.items())
+        )
+
+
+def _table(path: Path) -> str:
+    with path.open(newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    lines = [f"| {' | '.join(head)} |", f"|---{'|---:' * (len(head) - 1)}|"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([*lines, ""])
