@@ -30,8 +30,9 @@ _TORN = """\
 
 `make tear-long` cuts the power at drawn operations of drawn scripts, which make, change and remove
 every kind of inode. Half of the cuts are made inside a kernel by `kernel/tear` (NILFS2: by leaving
-out writes), half are made here; some scripts end uncut. The kernel recovers each medium, which is
-read here before.
+out writes), half are made here; some scripts end uncut. Each medium is read here, and then
+recovered by the kernel.
+
 *equal*: all names, attributes and contents are the same. *lost alike*: neither mounts it, or both
 read the same part of it. *findings*: `nandlab image check` complains of a medium that the kernel
 recovers, pages of random bits and logs of NILFS2 with a hole left out.
