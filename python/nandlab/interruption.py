@@ -20,6 +20,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ENDS_WITHIN_S = 2.0
 """All long work ends in this time after the signal."""
 
+_AGAIN_AFTER_S = 0.02
+"""An exception that was lost is raised again after this time, out of the place that lost it."""
+
 _STATUS_OF_SIGNALS = 128
 """A shell adds the number of the signal: 130 after Ctrl-C, 143 after SIGTERM."""
 
@@ -53,6 +56,7 @@ def heed_signals() -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     _state = _State()
+    sys.unraisablehook = _raise_again
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _handle)
@@ -105,7 +109,28 @@ def end_with(status: int) -> int:
     return status
 
 
+def _raise_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Sends the signal once more if its exception was lost.
+
+    The interpreter runs a handler between any two instructions, those of a finalizer or of a
+    callback of a weak reference included, and drops what these raise. The lock of a module that is
+    imported has such a callback, so a command that has just begun would go on as if nothing came.
+    """
+    if not isinstance(lost.exc_value, Interrupted):
+        sys.__unraisablehook__(lost)
+        return
+    _state.is_raised = False
+    # The main thread, as a call of the system that waits there must end for the handler to run.
+    main = threading.main_thread().ident
+    again = threading.Timer(_AGAIN_AFTER_S, signal.pthread_kill, (main, _state.number))
+    again.daemon = True
+    again.start()
+
+
 def _handle(number: int, _frame: FrameType | None) -> None:
+    if _state.number is not None and not _state.is_raised and _state.held == 0:
+        _state.is_raised = True
+        raise Interrupted(_state.number)
     if _state.number is not None:
         if time.monotonic() - _state.since_s > ENDS_WITHIN_S:
             from nandlab.vm.children import end_all

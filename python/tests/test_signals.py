@@ -214,3 +214,31 @@ def _is_running(process: int) -> bool:
     except OSError:
         return False
     return text.rpartition(")")[2].split()[0] != "Z"
+
+
+LOST = """
+import os, signal, sys, time
+from nandlab.interruption import Interrupted, heed_signals
+
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{name})
+        for _ in range(1000):
+            pass
+
+heed_signals()
+try:
+    dropped = Finalized()
+    del dropped
+    time.sleep(30)
+except Interrupted as end:
+    sys.exit(end.status)
+"""
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_in_a_finalizer_is_not_lost(name: str, status: int) -> None:
+    # What a finalizer raises is dropped by the interpreter. The sleep stands for a call that waits.
+    command = [sys.executable, "-c", LOST.format(name=name)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=25, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
