@@ -221,3 +221,108 @@ pub(crate) fn decode_info(sector: &[u8]) -> Option<(Option<u32>, Option<u32>)> {
     let told = |value: u32| (value != u32::MAX).then_some(value);
     (at(0) == 0x4161_5252 && at(484) == 0x6141_7272).then(|| (told(at(488)), told(at(492))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{FatType, MountError, Volume};
+
+    /// A boot sector of 512-byte sectors: one reserved, two tables of 64, 512 slots, clusters of 4 sectors.
+    fn fat16(sectors: u16) -> [u8; 512] {
+        let mut sector = [0; 512];
+        sector[11..13].copy_from_slice(&512_u16.to_le_bytes());
+        sector[13] = 4;
+        sector[14..16].copy_from_slice(&1_u16.to_le_bytes());
+        sector[16] = 2;
+        sector[17..19].copy_from_slice(&512_u16.to_le_bytes());
+        sector[19..21].copy_from_slice(&sectors.to_le_bytes());
+        sector[21] = 0xf8;
+        sector[22..24].copy_from_slice(&64_u16.to_le_bytes());
+        sector
+    }
+
+    #[test]
+    fn the_parts_of_a_volume_follow_each_other() {
+        let volume = Volume::decode(&fat16(60_000)).expect("a volume");
+        // 1 reserved, 128 of tables, 32 of the root directory; (60,000 - 161) / 4 clusters.
+        assert_eq!((volume.table_start, volume.root_start, volume.data_start), (1, 129, 161));
+        assert_eq!(
+            (volume.kind, volume.clusters, volume.sectors),
+            (FatType::Fat16, 14_959, 60_000)
+        );
+        assert_eq!((volume.cluster_end(), volume.cluster_bytes()), (14_961, 2048));
+        assert!(volume.has_cluster(2) && volume.has_cluster(14_960));
+        assert!(!volume.has_cluster(1) && !volume.has_cluster(14_961));
+        assert_eq!((volume.sector_of(2), volume.sector_of(3)), (161, 165));
+        // More sectors than 16 bits hold stand in another field; a table has 16,384 entries.
+        let mut large = fat16(0);
+        large[32..36].copy_from_slice(&70_000_u32.to_le_bytes());
+        let volume = Volume::decode(&large).expect("a volume");
+        assert_eq!((volume.sectors, volume.clusters), (70_000, 16_382));
+        // 4084 clusters are the most of FAT12 (`MAX_FAT12`).
+        let kind = |clusters: u16| {
+            Volume::decode(&fat16(161 + 4 * clusters)).map(|volume| (volume.kind, volume.clusters))
+        };
+        assert_eq!(kind(4084).expect("a volume"), (FatType::Fat12, 4084));
+        assert_eq!(kind(4085).expect("a volume"), (FatType::Fat16, 4085));
+        assert_eq!(kind(1).expect("a volume"), (FatType::Fat12, 1));
+    }
+
+    /// `fat_read_bpb` of `fs/fat/inode.c`: what no volume can be, field by field.
+    #[test]
+    fn every_field_that_cannot_be_is_told() {
+        let told = |changes: &[(usize, &[u8])]| {
+            let mut sector = fat16(60_000);
+            for (at, bytes) in changes {
+                sector[*at..at + bytes.len()].copy_from_slice(bytes);
+            }
+            match Volume::decode(&sector) {
+                Ok(_) => "a volume".to_owned(),
+                Err(MountError::NotFat(why)) => why,
+                Err(error) => error.to_string(),
+            }
+        };
+        assert_eq!(told(&[]), "a volume");
+        assert_eq!(told(&[(14, &[0, 0])]), "no reserved sectors");
+        assert_eq!(told(&[(16, &[0])]), "no tables");
+        // 0xf0 and all from 0xf8 on (`fat_valid_media`).
+        for (media, is_one) in [(0xf0, true), (0xf7, false), (0xf8, true), (0xff, true), (0, false)]
+        {
+            let expected = if is_one { "a volume" } else { "no media type" };
+            assert_eq!(told(&[(21, &[media])]), expected, "{media:#x}");
+        }
+        for bytes in [0_u16, 256, 768, 8192] {
+            let expected = "a sector size that cannot be";
+            assert_eq!(told(&[(11, &bytes.to_le_bytes())]), expected, "{bytes}");
+        }
+        assert!(told(&[(11, &4096_u16.to_le_bytes())]).contains("more than 512 bytes"));
+        for count in [0, 3] {
+            assert_eq!(told(&[(13, &[count])]), "a cluster size that cannot be");
+        }
+        assert_eq!(told(&[(22, &[0, 0])]), "tables of no sectors");
+        assert_eq!(told(&[(17, &[8, 2])]), "a root directory that ends within a sector");
+        assert_eq!(told(&[(19, &[161, 0])]), "no room for data");
+        assert_eq!(told(&[(19, &[164, 0])]), "a number of clusters that cannot be");
+        assert_eq!(told(&[(19, &[165, 0])]), "a volume");
+        assert!(matches!(Volume::decode(&[0; 511]), Err(MountError::NotFat(_))));
+    }
+
+    /// Two halves of 32-bit fields: a volume of FAT32 has its tables' length and its root in the second part.
+    #[test]
+    fn a_volume_of_fat32_tells_its_tables_and_root_in_32_bits() {
+        let mut sector = fat16(0);
+        sector[14..16].copy_from_slice(&32_u16.to_le_bytes());
+        sector[17..19].copy_from_slice(&[0, 0]);
+        sector[22..24].copy_from_slice(&[0, 0]);
+        sector[32..36].copy_from_slice(&1_000_000_u32.to_le_bytes());
+        sector[36..40].copy_from_slice(&70_000_u32.to_le_bytes());
+        sector[44..48].copy_from_slice(&0x0001_0002_u32.to_le_bytes());
+        sector[48..50].copy_from_slice(&1_u16.to_le_bytes());
+        let volume = Volume::decode(&sector).expect("a volume");
+        assert_eq!((volume.kind, volume.table_sectors), (FatType::Fat32, 70_000));
+        assert_eq!((volume.root_cluster, volume.info_sector), (0x0001_0002, Some(1)));
+        assert_eq!((volume.data_start, volume.clusters), (140_032, 214_992));
+        // The sector of FSInfo is one of the reserved ones, or there is none.
+        sector[48..50].copy_from_slice(&32_u16.to_le_bytes());
+        assert_eq!(Volume::decode(&sector).expect("a volume").info_sector, None);
+    }
+}

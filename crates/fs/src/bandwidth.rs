@@ -195,3 +195,145 @@ impl Bandwidth {
         Pace { rate, longest, shortest, pages }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Bandwidth, Limits, Pace, Sample};
+    use crate::limits::Era;
+
+    /// 1000 pages in the background, 2000 at most: nobody is held below 1500, and 1750 are aimed at.
+    fn limits(hz: u64) -> Limits {
+        Limits {
+            background: 1000,
+            dirty: 2000,
+            unchecked: 1024,
+            era: Era::WriterPauses,
+            has_stable_pages: true,
+            looks_back: true,
+            minds_congestion: false,
+            sleeps_when_clean: true,
+            interval_ns: 5_000_000_000,
+            expire_ns: 30_000_000_000,
+            tick_ns: 1_000_000_000 / hz,
+            hz,
+        }
+    }
+
+    fn sample(now_ticks: u64, written: u64) -> Sample {
+        Sample {
+            now_ticks,
+            since_ticks: 0,
+            written,
+            dirtied: written,
+            dirty: None,
+            device_dirty: 0,
+        }
+    }
+
+    /// `bdi_update_write_bandwidth`: with 1000 ticks a second the mean goes over 4096; the smooth one follows
+    /// by an eighth as long as the other goes on in its direction.
+    #[test]
+    fn the_rate_of_the_device_is_a_moving_mean() {
+        let (mut bandwidth, limits) = (Bandwidth::default(), limits(1000));
+        let mut rates = Vec::new();
+        let mut written = 0;
+        for (turn, pages) in [2000, 2000, 2000, 8000, 8000, 8000, 8000].into_iter().enumerate() {
+            written += pages;
+            bandwidth.update(&limits, &sample(200 * (turn as u64 + 1), written));
+            rates.push((bandwidth.rate, bandwidth.pages_per_second()));
+        }
+        let expected = [
+            (24_838, 25_600),
+            (24_113, 25_505),
+            (23_423, 25_331),
+            (24_232, 25_331),
+            (25_001, 25_331),
+            (25_733, 25_331),
+            (26_429, 25_381),
+        ];
+        assert_eq!(rates, expected);
+    }
+
+    /// `BANDWIDTH_INTERVAL` is a fifth of a second, in ticks; a mean of more than its own period is the rate
+    /// of all that time.
+    #[test]
+    fn an_estimate_needs_a_fifth_of_a_second() {
+        for (hz, ticks) in [(1000, 200), (100, 20)] {
+            let (mut bandwidth, limits) = (Bandwidth::default(), limits(hz));
+            bandwidth.update(&limits, &sample(ticks - 1, 5000));
+            assert_eq!(bandwidth.pages_per_second(), 25_600, "too early");
+            assert_eq!(bandwidth.written_stamp, 0);
+            bandwidth.update(&limits, &sample(ticks, 5000));
+            assert_eq!(bandwidth.written_stamp, 5000);
+        }
+        let long = |elapsed, written| {
+            let mut bandwidth = Bandwidth::default();
+            bandwidth.update(&limits(1000), &sample(elapsed, written));
+            (bandwidth.rate, bandwidth.smooth_rate)
+        };
+        assert_eq!(long(4096, 8192), (2000, 25_600));
+        assert_eq!(long(4097, 8194), (2000, 2000));
+        // Work that began later than the last estimate, more than a second ago, says nothing.
+        let mut rested = Bandwidth::default();
+        let late = Sample { since_ticks: 5000, ..sample(5000, 10) };
+        rested.update(&limits(1000), &late);
+        assert_eq!((rested.rate, rested.stamp_ticks, rested.written_stamp), (25_600, 5000, 10));
+    }
+
+    /// `bdi_position_ratio`, in 1024ths: 1 at the point that is aimed at, a cube around it, nothing at the
+    /// limit; a device with few dirty pages is left more of them.
+    #[test]
+    fn writers_go_slower_the_nearer_the_limit_is() {
+        let bandwidth = Bandwidth::default();
+        let ratio = |dirty, of_device| bandwidth.position_ratio(&limits(1000), dirty, of_device);
+        let all = [1500, 1600, 1750, 1900, 1999, 2000].map(|dirty| ratio(dirty, dirty));
+        assert_eq!(all, [2035, 1241, 1023, 805, 25, 0]);
+        let few = [500, 126, 125, 100].map(|of_device| ratio(1900, of_device));
+        assert_eq!(few, [1620, 6444, 6496, 6496], "eightfold below an eighth of the half");
+        let slow = Bandwidth { smooth_rate: 10, ..bandwidth };
+        let ratio = |dirty, of_device| slow.position_ratio(&limits(1000), dirty, of_device);
+        assert_eq!([ratio(1750, 1750), ratio(1900, 1900)], [1011, 201]);
+        assert_eq!([ratio(1750, 1809), ratio(1750, 1810)], [265, 256], "never below a quarter");
+    }
+
+    /// `bdi_max_pause` and `bdi_min_pause`: about 10 ms, longer for slow writers so that 32 pages go between
+    /// two pauses, and never so long that the device runs dry.
+    #[test]
+    fn a_pause_fits_the_rates_of_writer_and_device() {
+        let pace = |writer_rate, smooth_rate, dirty| {
+            let bandwidth = Bandwidth { writer_rate, smooth_rate, ..Bandwidth::default() };
+            let Pace { rate, longest, shortest, pages } =
+                bandwidth.pace(&limits(1000), dirty, dirty);
+            (rate, longest, shortest, pages)
+        };
+        assert_eq!(pace(25_600, 25_600, 1900), (20_125, 10, 4, 150));
+        assert_eq!(pace(25_600, 25_600, 2000), (0, 10, 10, 0), "at the limit");
+        assert_eq!(pace(200, 1000, 1750), (199, 200, 81, 32), "32 pages take 160 ticks");
+        assert_eq!(pace(164, 1000, 1750), (163, 200, 101, 32), "just 32 in the longest pause");
+        assert_eq!(pace(1000, 25_600, 1900), (786, 10, 10, 7));
+        assert_eq!(pace(200, 1000, 1990), (24, 200, 200, 4));
+    }
+
+    /// `bdi_update_dirty_ratelimit`: the rate at which pages were dirtied says how many writers share the
+    /// device's: two that dirty twice as much as it writes get half of it, step by step.
+    #[test]
+    fn the_writers_rate_goes_to_their_share_of_the_device() {
+        let (mut bandwidth, limits) = (Bandwidth::default(), limits(1000));
+        let mut written = 0;
+        for turn in 1..400 {
+            // The device writes 10,000 pages a second, and two writers dirty at the rate of each.
+            written += 2000;
+            let dirtied = bandwidth.dirtied_stamp + 2 * bandwidth.writer_rate / 5;
+            let sample = Sample {
+                dirtied,
+                dirty: Some(1750),
+                device_dirty: 1750,
+                ..sample(200 * turn, written)
+            };
+            bandwidth.update(&limits, &sample);
+        }
+        assert!((9900..=10_100).contains(&bandwidth.smooth_rate), "{}", bandwidth.smooth_rate);
+        let rate = bandwidth.writer_rate;
+        assert!((4500..=5500).contains(&rate), "{rate} pages a second for each of two");
+    }
+}

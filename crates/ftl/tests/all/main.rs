@@ -7,6 +7,7 @@ mod faults;
 mod golden;
 mod power_storm;
 mod prepared_media;
+mod ram;
 mod support;
 mod wear;
 mod write_amplification;
@@ -18,6 +19,7 @@ fn main() {
         ("golden", golden::trials()),
         ("power_storm", power_storm::trials()),
         ("prepared_media", prepared_media::trials()),
+        ("ram", ram::trials()),
         ("wear", wear::trials()),
         ("write_amplification", write_amplification::trials()),
     ];

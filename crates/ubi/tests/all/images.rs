@@ -227,3 +227,61 @@ fn an_interrupted_update_is_told() {
         assert_eq!((kernel.used_bytes(), kernel.is_corrupted()), (10, false));
     });
 }
+
+/// `UBI_VOL_NAME_MAX` is 127, `UBI_MAX_VOLUMES` 128; an alignment is a multiple of the smallest write up to
+/// the bytes of a block (`verify_mkvol_req` of `drivers/mtd/ubi/cdev.c`).
+#[test]
+fn what_a_volume_cannot_be_is_refused_at_the_very_limit() {
+    run(blank(64), false, |bench| async move {
+        bench.format(&FormatOptions::default()).await;
+        let ubi = bench.attach(quiet()).await;
+        let (longest, too_long) = ("n".repeat(127), "n".repeat(128));
+        let make =
+            |name: &str| VolumeOptions { size: VolumeSize::Bytes(1), ..VolumeOptions::new(name) };
+        for name in ["", too_long.as_str(), "a\0b"] {
+            let refused = ubi.make_volume(&make(name)).await;
+            assert!(matches!(refused, Err(UbiError::Invalid(_))), "{name:?}: {refused:?}");
+        }
+        assert_eq!(ubi.make_volume(&make(&longest)).await, Ok(0));
+        let numbered = |id, name: &str| VolumeOptions { id: Some(id), ..make(name) };
+        assert!(matches!(ubi.make_volume(&numbered(128, "x")).await, Err(UbiError::Invalid(_))));
+        assert_eq!(ubi.make_volume(&numbered(127, "last")).await, Ok(127));
+        assert_eq!(ubi.make_volume(&numbered(127, "x")).await, Err(UbiError::Exists("127".into())));
+        assert_eq!(ubi.make_volume(&make("second")).await, Ok(1), "the lowest that is free");
+        for alignment in [0, 1000, 256, 129_025, 129_536] {
+            let odd = VolumeOptions { alignment, ..make("odd") };
+            let refused = ubi.make_volume(&odd).await;
+            assert!(matches!(refused, Err(UbiError::Invalid(_))), "{alignment}: {refused:?}");
+        }
+        let nothing = VolumeOptions { size: VolumeSize::Bytes(0), ..make("nothing") };
+        assert!(matches!(ubi.make_volume(&nothing).await, Err(UbiError::Invalid(_))));
+        let whole = VolumeOptions { alignment: 129_024, ..make("whole") };
+        assert_eq!(ubi.make_volume(&whole).await, Ok(2));
+        // 58 blocks, less four volumes of one block.
+        assert_eq!(ubi.info().available_pebs, 54);
+        let rest = VolumeOptions { size: VolumeSize::Bytes(54 * 129_024), ..make("rest") };
+        assert_eq!(ubi.make_volume(&rest).await, Ok(3), "all that is left");
+        assert_eq!(ubi.info().available_pebs, 0);
+        let none = Err(UbiError::VolumeTooLarge { wanted: 1, available: 0 });
+        assert_eq!(ubi.make_volume(&VolumeOptions::new("all")).await, none);
+        // Names may be exchanged, and no two volumes have the same.
+        for name in ["", too_long.as_str(), "a\0b"] {
+            let refused = ubi.rename_volumes(&[(1, name)]).await;
+            assert!(matches!(refused, Err(UbiError::Invalid(_))), "{name:?}: {refused:?}");
+        }
+        assert_eq!(ubi.rename_volumes(&[(5, "x")]).await, Err(UbiError::NoVolume("5".into())));
+        let twice = Err(UbiError::Exists("rest".into()));
+        assert_eq!(ubi.rename_volumes(&[(1, "rest")]).await, twice);
+        let other = "m".repeat(127);
+        ubi.rename_volumes(&[(1, &other), (127, "second")]).await.expect("renamed");
+        let names: Vec<_> = ubi.volumes().into_iter().map(|(id, name)| (id, name.len())).collect();
+        assert_eq!(names, [(0, 127), (1, 127), (2, 5), (3, 4), (127, 6)]);
+        ubi.settle().await.expect("settled");
+        // A device that may not be written refuses all of it.
+        let reader = bench.attach(AttachOptions { is_read_only: true, ..quiet() }).await;
+        assert_eq!(reader.make_volume(&make("x")).await, Err(UbiError::ReadOnly));
+        assert_eq!(reader.rename_volumes(&[(1, "x")]).await, Err(UbiError::ReadOnly));
+        assert_eq!(reader.volumes().len(), 5);
+        assert_eq!(reader.open_volume(127).await.map(|volume| volume.leb_count()), Ok(1));
+    });
+}

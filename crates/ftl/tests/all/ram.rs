@@ -1,0 +1,41 @@
+//! RAM that a controller needs for the tables of each layer.
+
+use crate::support::{build, page_bytes, small_part};
+use ftl::{FTLS, Value, find_ftl};
+use libtest_mimic::{Failed, Trial};
+use std::collections::BTreeMap;
+
+const LOGICAL_PAGES: u32 = 256;
+
+/// Bytes of 32 logical blocks of eight pages, with four log blocks where a layer has them.
+const RAM_BYTES: &[(&str, u64)] = &[];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![Trial::test("ram of all layers", || ram_of_all_layers().map_err(Failed::from))]
+}
+
+fn ram_of_all_layers() -> Result<(), String> {
+    let mut told = Vec::new();
+    for entry in FTLS {
+        if find_ftl(entry.name).map(|found| found.name) != Some(entry.name) {
+            return Err(format!("{} is not found by its name", entry.name));
+        }
+        let mut given = BTreeMap::new();
+        if entry.parameters.iter().any(|parameter| parameter.name == "log_blocks") {
+            given.insert("log_blocks".to_owned(), Value::Integer(4));
+        }
+        let mut ftl = build(entry, &small_part(8, 80), LOGICAL_PAGES, &given)?;
+        let empty = ftl.ram_bytes();
+        for lpn in 0..LOGICAL_PAGES {
+            ftl.write(lpn, Some(&page_bytes(lpn, 1))).map_err(|error| error.to_string())?;
+        }
+        if ftl.ram_bytes() != empty {
+            return Err(format!("{}: tables are there from the beginning", entry.name));
+        }
+        told.push((entry.name, empty));
+    }
+    if told != RAM_BYTES {
+        return Err(format!("{told:?}"));
+    }
+    (find_ftl("none").is_none()).then_some(()).ok_or_else(|| "there is no such layer".into())
+}
