@@ -373,7 +373,10 @@ pub(crate) fn slots_of(units: &[u16], is_short: bool, record: &Record) -> Vec<Sl
 
 #[cfg(test)]
 mod tests {
-    use super::{Errno, short_name, units_of};
+    use super::{
+        Errno, FatType, LONG_ATTRIBUTES, LONG_FIRST, LONG_SLOTS_MAX, Parser, SLOT_BYTES, Seen,
+        checksum_of, short_name, units_of,
+    };
 
     fn short(name: &str, used: &[&str]) -> (String, bool) {
         let units = units_of(name.as_bytes()).expect("a name");
@@ -413,5 +416,36 @@ mod tests {
         assert_eq!(units_of(&[0xff]), Err(Errno::Einval));
         assert_eq!(units_of(&[b'a'; 256]), Err(Errno::Enametoolong));
         assert_eq!(units_of(&[b'a'; 255]).map(|units| units.len()), Ok(255));
+    }
+
+    /// The name that a parser finds in `parts` slots of a long name of "aaa…" and the short one's slot.
+    fn long_of(parts: usize) -> Option<Vec<u8>> {
+        let short = *b"AAAAAA~1   ";
+        let mut parser = Parser::default();
+        for left in (1..=parts).rev() {
+            let mut slot = [0; SLOT_BYTES];
+            for at in super::UNIT_OFFSETS {
+                slot[at] = b'a';
+            }
+            slot[0] = left as u8 | if left == parts { LONG_FIRST } else { 0 };
+            slot[11] = LONG_ATTRIBUTES;
+            slot[13] = checksum_of(&short);
+            let seen = parser.push((parts - left) as u32, &slot, FatType::Fat16);
+            assert!(matches!(seen, Seen::Part));
+        }
+        let mut slot = [0; SLOT_BYTES];
+        slot[..11].copy_from_slice(&short);
+        match parser.push(parts as u32, &slot, FatType::Fat16) {
+            Seen::Entry(entry) => entry.long,
+            _ => panic!("the slot of the short name is an entry"),
+        }
+    }
+
+    #[test]
+    fn a_long_name_of_too_many_slots_is_none() {
+        let longest = long_of(LONG_SLOTS_MAX).map(|name| name.len());
+        assert_eq!(longest, Some(LONG_SLOTS_MAX * super::UNITS));
+        // `fat_parse_long` gives up beyond 20 slots; the short name stands then.
+        assert_eq!(long_of(LONG_SLOTS_MAX + 1), None);
     }
 }

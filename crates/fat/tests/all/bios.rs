@@ -148,6 +148,9 @@ fn deleting_writes_no_data_and_frees_the_chain() {
         let free = fs.space().free_blocks;
         copy(&vfs, b"file", 400_000, true).await;
         assert_eq!(free - fs.space().free_blocks, 400_000_u64.div_ceil(2048));
+        let memory = fs.memory();
+        let caches = memory.kinds.iter().find(|(kind, ..)| *kind == "fat_cache");
+        assert_eq!(caches.map(|(_, count, _)| *count), Some(1), "one run, as all is in one piece");
         bench.medium.take_bios();
         vfs.unlink(&CALLER, b"file").await.expect("it is removed");
         assert_eq!(fs.space().free_blocks, free);

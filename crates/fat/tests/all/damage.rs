@@ -146,3 +146,27 @@ fn a_chain_in_a_ring_is_found() {
     });
     assert!(is_done);
 }
+
+#[test]
+fn a_chain_that_does_not_fit_its_size_is_found() {
+    // Eight clusters of 512 bytes. (Size that the entry gets, chains too long, chains too short.)
+    for (size_bytes, long, short) in [(4096_u32, 0, 0), (3585, 0, 0), (3584, 1, 0), (4097, 0, 1)] {
+        let format = FormatOptions { cluster_sectors: Some(1), ..FormatOptions::default() };
+        let (_, is_done) = run(formatted(1 << 20, format), move |bench| async move {
+            let fs = bench.mount(options()).await;
+            let file = fs.make(&CALLER, fs.root(), b"FILE", NewInode::Regular(0o644)).await;
+            let page = [1; PAGE_BYTES];
+            let file = file.expect("it is made");
+            fs.write_page(&CALLER, file, 0, &page, 0..PAGE_BYTES).await.expect("it is written");
+            fs.unmount().await.expect("it unmounts");
+            let root = u64::from(fs.volume().root_start);
+            let mut sector = bench.medium.block(root);
+            assert_eq!(sector[28..32], 4096_u32.to_le_bytes());
+            sector[28..32].copy_from_slice(&size_bytes.to_le_bytes());
+            bench.medium.set_block(root, &sector);
+            let found = check(&*bench.medium).await.expect("a volume");
+            assert_eq!((found.long_chains, found.short_chains), (long, short), "{size_bytes}");
+        });
+        assert!(is_done);
+    }
+}
