@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn a_pause_fits_the_rates_of_writer_and_device() {
         let pace = |writer_rate, smooth_rate, dirty| {
-            let bandwidth = Bandwidth { writer_rate, smooth_rate, ..Bandwidth::default() };
+            let bandwidth = Bandwidth { smooth_rate, writer_rate, ..Bandwidth::default() };
             let Pace { rate, longest, shortest, pages } =
                 bandwidth.pace(&limits(1000), dirty, dirty);
             (rate, longest, shortest, pages)
@@ -314,26 +314,26 @@ mod tests {
         assert_eq!(pace(200, 1000, 1990), (24, 200, 200, 4));
     }
 
-    /// `bdi_update_dirty_ratelimit`: the rate at which pages were dirtied says how many writers share the
-    /// device's: two that dirty twice as much as it writes get half of it, step by step.
+    /// `bdi_update_dirty_ratelimit`: two writers that dirty twice as much as the device writes get half of its
+    /// rate, times the position ratio. The rate only falls above the point that is aimed at, and only rises
+    /// below it; the last small steps are not taken, as a step is shifted by how often it fits in the rate.
     #[test]
     fn the_writers_rate_goes_to_their_share_of_the_device() {
-        let (mut bandwidth, limits) = (Bandwidth::default(), limits(1000));
-        let mut written = 0;
-        for turn in 1..400 {
-            // The device writes 10,000 pages a second, and two writers dirty at the rate of each.
-            written += 2000;
-            let dirtied = bandwidth.dirtied_stamp + 2 * bandwidth.writer_rate / 5;
-            let sample = Sample {
-                dirtied,
-                dirty: Some(1750),
-                device_dirty: 1750,
-                ..sample(200 * turn, written)
-            };
-            bandwidth.update(&limits, &sample);
+        for (dirty, first, nearest) in [(1900, 25_600, 1.0..1.2), (1600, 500, 0.8..1.01)] {
+            let mut bandwidth = Bandwidth { writer_rate: first, ..Bandwidth::default() };
+            let (limits, mut written) = (limits(1000), 0);
+            for turn in 1..2000 {
+                // The device writes 10,000 pages a second, and two writers dirty at the rate of each.
+                written += 2000;
+                let dirtied = bandwidth.dirtied_stamp + 2 * bandwidth.writer_rate / 5;
+                let (dirty, device_dirty) = (Some(dirty), dirty);
+                let sample = Sample { dirtied, dirty, device_dirty, ..sample(200 * turn, written) };
+                bandwidth.update(&limits, &sample);
+            }
+            assert!((9900..=10_100).contains(&bandwidth.smooth_rate), "{}", bandwidth.smooth_rate);
+            let share = bandwidth.position_ratio(&limits, dirty, dirty) as f64 / 1024.0 * 5000.0;
+            let found = bandwidth.writer_rate as f64 / share;
+            assert!(nearest.contains(&found), "{dirty}: {found} of {share} pages a second");
         }
-        assert!((9900..=10_100).contains(&bandwidth.smooth_rate), "{}", bandwidth.smooth_rate);
-        let rate = bandwidth.writer_rate;
-        assert!((4500..=5500).contains(&rate), "{rate} pages a second for each of two");
     }
 }

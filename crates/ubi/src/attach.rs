@@ -252,7 +252,8 @@ fn make_volumes(
     let mut volumes = Volumes::default();
     volumes.bad_pebs = scan.bad.len() as u32;
     volumes.good_pebs = layout.peb_count - volumes.bad_pebs;
-    let usable = volumes.good_pebs - scan.corrupted.len() as u32 - scan.alien.len() as u32;
+    volumes.preserved_pebs = scan.corrupted.len() as u32 + scan.alien.len() as u32;
+    let usable = volumes.good_pebs - volumes.preserved_pebs;
     let of_users: u64 =
         records.iter().flatten().map(|record| u64::from(record.reserved_pebs)).sum();
     let wanted = of_users + u64::from(LAYOUT_LEBS + OWN_PEBS);
@@ -297,6 +298,7 @@ fn make_volumes(
     };
     volumes.calculate_reserve();
     volumes.fill_reserve();
+    volumes.assert_sums();
     if volumes.bad_reserve < volumes.bad_reserve_level {
         io.find(format!(
             "{} blocks are kept for those that go bad, {} should be",

@@ -110,3 +110,21 @@ impl Layout {
         self.leb_bytes - data_pad
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{AttachError, Layout};
+
+    #[test]
+    fn a_header_may_end_where_its_unit_ends() {
+        let geometry = nand::find_part("nandsim-64MiB").expect("in the catalogue").geometry;
+        // Units of 512 bytes, a header of 64: the last place in the second unit is 960.
+        let layout = Layout::of_geometry(&geometry, 512, Some(960)).expect("a layout");
+        assert_eq!((layout.header_offset, layout.data_offset), (960, 2048));
+        for crossing in [968, 1016] {
+            let refused = Layout::of_geometry(&geometry, 512, Some(crossing));
+            assert!(matches!(refused, Err(AttachError::Offset { .. })), "{crossing}");
+        }
+        assert!(Layout::of_geometry(&geometry, 512, Some(1024)).is_ok());
+    }
+}

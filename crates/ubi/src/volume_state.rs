@@ -1,5 +1,6 @@
 //! Volumes in memory: their records and where their blocks are.
 
+use crate::attach::OWN_PEBS;
 use crate::headers::{LAYOUT_VOLUME, VolumeKind};
 use crate::layout::Layout;
 use crate::volume_table::VolumeRecord;
@@ -85,6 +86,8 @@ pub(crate) struct Volumes {
     pub(crate) bad_limit: Option<u32>,
     pub(crate) good_pebs: u32,
     pub(crate) bad_pebs: u32,
+    /// Good blocks whose contents are damaged or not ours: they are neither available nor reserved.
+    pub(crate) preserved_pebs: u32,
 }
 
 impl Volumes {
@@ -92,6 +95,21 @@ impl Volumes {
     pub(crate) fn reserve(&mut self, pebs: u32) {
         self.available_pebs -= pebs;
         self.reserved_pebs += pebs;
+    }
+
+    /// Gives blocks back that a volume does not need any more.
+    pub(crate) fn release(&mut self, pebs: u32) {
+        self.available_pebs += pebs;
+        self.reserved_pebs -= pebs;
+    }
+
+    /// Asserts that every good block is counted once (`self_check_volumes` looks at each volume alone).
+    pub(crate) fn assert_sums(&self) {
+        let sum = self.available_pebs + self.reserved_pebs + self.preserved_pebs;
+        debug_assert_eq!(sum, self.good_pebs, "available, reserved and preserved blocks");
+        let of_volumes: u32 = self.by_id.values().map(|volume| volume.record.reserved_pebs).sum();
+        let reserved = of_volumes + OWN_PEBS + self.bad_reserve;
+        debug_assert_eq!(reserved, self.reserved_pebs, "blocks of volumes and of UBI itself");
     }
 
     /// Says how many blocks should be kept for bad ones (`ubi_calculate_reserved`).

@@ -155,10 +155,11 @@ impl Ubi {
         if let Err(error) = self.store_table().await {
             let mut volumes = self.volumes.borrow_mut();
             volumes.by_id.remove(&id);
-            volumes.available_pebs += pebs;
-            volumes.reserved_pebs -= pebs;
+            volumes.release(pebs);
+            volumes.assert_sums();
             return Err(error);
         }
+        self.volumes.borrow().assert_sums();
         Ok(id)
     }
 
@@ -220,9 +221,9 @@ impl Ubi {
         }
         let mut volumes = self.volumes.borrow_mut();
         volumes.by_id.remove(&id);
-        volumes.available_pebs += lebs;
-        volumes.reserved_pebs -= lebs;
+        volumes.release(lebs);
         volumes.fill_reserve();
+        volumes.assert_sums();
         Ok(())
     }
 
@@ -316,14 +317,14 @@ impl Ubi {
         if let Err(error) = stored {
             let mut volumes = self.volumes.borrow_mut();
             let grown = lebs.saturating_sub(old);
-            volumes.available_pebs += grown;
-            volumes.reserved_pebs -= grown;
+            volumes.release(grown);
             if let Some(volume) = volumes.by_id.get_mut(&id) {
                 volume.map.truncate(old as usize);
                 if volume.record.kind == VolumeKind::Dynamic {
                     volume.used_lebs = old;
                 }
             }
+            volumes.assert_sums();
             return Err(error);
         }
         for lnum in lebs..old {
@@ -334,9 +335,9 @@ impl Ubi {
             volume.map.truncate(lebs as usize);
         }
         let freed = old.saturating_sub(lebs);
-        volumes.available_pebs += freed;
-        volumes.reserved_pebs -= freed;
+        volumes.release(freed);
         volumes.fill_reserve();
+        volumes.assert_sums();
         Ok(())
     }
 

@@ -7,8 +7,25 @@ use std::collections::BTreeMap;
 
 const LOGICAL_PAGES: u32 = 256;
 
-/// Bytes of 32 logical blocks of eight pages, with four log blocks where a layer has them.
-const RAM_BYTES: &[(&str, u64)] = &[];
+/// Bytes of 32 logical blocks of eight pages on 80 blocks, with four log blocks where a layer has them.
+/// Numbers of blocks take two bytes, addresses of pages four.
+const RAM_BYTES: &[(&str, u64)] = &[
+    // The block map, and the offset in its logical block of every page of a log.
+    ("bast", 2 * 32 + 2 * 4 * 8),
+    // Four translation pages are found through the directory; 4096 entries of eight bytes are cached.
+    ("dftl", 4 * 4 + 8 * 4096),
+    // The block map, a page map of three random logs, and the sequential log with its owner and length.
+    ("fast", 2 * 32 + 4 * 3 * 8 + 6),
+    // Original and moved block, and a bit a page.
+    ("lexar", 32 * (2 + 2 + 1)),
+    // Primary and replacement block.
+    ("m-systems", 2 * 2 * 32),
+    // A head for every virtual unit, a successor for every unit.
+    ("m-systems-anand", 2 * (32 + 80)),
+    // Half of a block is space for rewrites, so 64 blocks hold the data.
+    ("mitsubishi", 2 * 64),
+    ("page", 4 * 256),
+];
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![Trial::test("ram of all layers", || ram_of_all_layers().map_err(Failed::from))]

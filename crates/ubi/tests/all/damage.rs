@@ -305,7 +305,11 @@ fn a_block_that_cannot_be_read_stays_where_it_is() {
         let mut page = [0; 2048];
         assert!(volume.read(5, 0, &mut page, false).await.expect("read").is_readable());
         assert_eq!(page, [5; 2048]);
+        // `UBI_IO_RETRIES` is 3: a page that the ECC gives up is read four times.
+        let reads = || bench.mtd.with_chip(|chip| chip.counters().page_reads);
+        let before = (reads(), ubi.statistics().unreadable_reads);
         assert!(!volume.read(5, 2048, &mut page, false).await.expect("read").is_readable());
+        assert_eq!((reads() - before.0, ubi.statistics().unreadable_reads - before.1), (4, 1));
         // Once it is not needed any more it is tortured, and used again if it stands that.
         volume.unmap(5).await.expect("unmapped");
         ubi.settle().await.expect("settled");

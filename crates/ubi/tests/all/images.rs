@@ -8,7 +8,7 @@ use ubi::headers::{Decoded, EraseCounterHeader, LAYOUT_VOLUME, VolumeHeader};
 use ubi::volume_table::decode;
 use ubi::{
     AttachOptions, FormatOptions, ImageOptions, Layout, Ubi, UbiError, VolumeImage, VolumeKind,
-    VolumeOptions, VolumeSize, parse_config, ubinize,
+    VolumeOptions, VolumeSection, VolumeSize, parse_config, ubinize,
 };
 
 #[test]
@@ -284,4 +284,17 @@ fn what_a_volume_cannot_be_is_refused_at_the_very_limit() {
         assert_eq!(reader.volumes().len(), 5);
         assert_eq!(reader.open_volume(127).await.map(|volume| volume.leb_count()), Ok(1));
     });
+}
+
+#[test]
+fn an_alignment_that_no_block_has_is_refused() {
+    let layout = Layout::of_geometry(&part(64).geometry, 512, None).expect("a layout");
+    let section = &parse_config(CONFIG).expect("it is right")[0];
+    for (alignment, is_right) in [(1, true), (0, false), (layout.leb_bytes + 2048, false)] {
+        let section = VolumeSection { alignment, ..section.clone() };
+        let made =
+            ubinize(&layout, ImageOptions::default(), &[VolumeImage { section, data: vec![1] }]);
+        assert_eq!(made.is_ok(), is_right, "{alignment}");
+        assert!(is_right || matches!(made, Err(UbiError::Invalid(_))), "{alignment}: {made:?}");
+    }
 }

@@ -33,6 +33,7 @@ fn hot_and_cold(threshold: u64, profile: &'static str, changes: u32) -> (u64, f6
             assert_eq!(page, [lnum as u8; 2048]);
         }
         assert!(ubi.findings().is_empty(), "{:?}", ubi.findings());
+        assert_eq!(ubi.statistics().changes, u64::from(changes));
         found.set(ubi.info().erase_counter_range());
     });
     assert!(is_done);
@@ -142,5 +143,37 @@ fn failing_blocks_are_tortured_and_the_failing_ones_marked() {
         let counts = ubi.statistics();
         assert!(counts.programs_recovered > 3 && counts.blocks_tortured > 3, "{counts:?}");
         assert!(!ubi.is_read_only());
+        let findings = ubi.findings();
+        assert!(!findings.iter().any(|it| it.contains("data was lost")), "{findings:?}");
     });
+}
+
+#[test]
+fn a_block_that_cannot_be_erased_is_marked_bad() {
+    let faults =
+        FaultSettings { seed: 5, erase_failure_probability: 0.2, ..FaultSettings::default() };
+    let (chip, is_done) = run(small(60, &faults), false, |bench| async move {
+        bench.format(&FormatOptions::default()).await;
+        let options = AttachOptions { bad_blocks_per_1024: Some(700), ..threaded() };
+        let ubi = bench.attach(options).await;
+        let before = ubi.info().bad_pebs;
+        let size = VolumeSize::Bytes(4 * 14_336);
+        let options = VolumeOptions { size, ..VolumeOptions::new("data") };
+        let id = ubi.make_volume(&options).await.expect("made");
+        let volume = ubi.open_volume(id).await.expect("opened");
+        for change in 0..1500_u32 {
+            volume.change(change % 4, &[change as u8; 2048]).await.expect("changed");
+        }
+        ubi.settle().await.expect("settled");
+        let (counts, info) = (ubi.statistics(), ubi.info());
+        assert!(counts.blocks_bad > 0, "{counts:?}");
+        assert_eq!(u64::from(info.bad_pebs - before), counts.blocks_bad);
+        let memory = ubi.memory_use();
+        let entries = memory.kinds.iter().find(|(kind, ..)| *kind == "ubi_wl_entry");
+        assert_eq!(entries.map(|(_, count, _)| *count), Some(60 - u64::from(info.bad_pebs)));
+        let marked = bench.mtd.with_chip(|chip| (0..60).filter(|peb| chip.is_bad(*peb)).count());
+        assert_eq!(marked as u32, info.bad_pebs);
+    });
+    assert!(is_done);
+    assert!((0..60).any(|peb| chip.is_bad(peb)));
 }
