@@ -165,7 +165,7 @@ impl Ubi {
         let mut tries = 0;
         loop {
             let to = self.get_block(DataType::Unknown).await?;
-            let error = match self.try_recover(from, to, leb, offset, data).await {
+            let error = match self.try_recover(from, to, offset, data).await {
                 Ok(()) => {
                     self.io.count(|counts| counts.programs_recovered += 1);
                     self.set_mapping(leb.0, leb.1, Some(to));
@@ -186,7 +186,6 @@ impl Ubi {
         &self,
         from: u32,
         to: u32,
-        leb: (u32, u32),
         offset: u32,
         data: &[u8],
     ) -> Result<(), UbiError> {
@@ -198,8 +197,11 @@ impl Ubi {
         let mut whole = vec![0xff; offset as usize + data.len()];
         if offset > 0 {
             let status = self.io.read_data(from, 0, &mut whole[..offset as usize]).await?;
+            // The old block keeps what can still be read of it; the device becomes read-only
+            // (`try_recover_peb`).
             if !status.is_readable() {
-                self.io.find(format!("LEB {}:{}: data was lost with block {from}", leb.0, leb.1));
+                let reason = "the data before a failed write cannot be read any more".to_owned();
+                return Err(UbiError::Corrupt { peb: from, reason });
             }
         }
         whole[offset as usize..].copy_from_slice(data);

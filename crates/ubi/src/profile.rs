@@ -22,6 +22,10 @@ pub struct Profile {
     pub preserves_corrupted: bool,
     /// A block written by the recovery of a failed program carries the CRC of its data.
     pub recovers_with_copy_flag: bool,
+    /// A volume that shrinks loses the blocks behind its new end before the table says so. In the
+    /// other order a power cut between the two leaves blocks that no volume can have, and the next
+    /// attach refuses the device.
+    pub erases_before_shrinking: bool,
     /// Buffers of a physical block's size that the device keeps.
     pub block_buffers: u64,
 }
@@ -48,6 +52,7 @@ pub const PROFILES: &[Profile] = &[
         keeps_clean_targets: false,
         preserves_corrupted: false,
         recovers_with_copy_flag: false,
+        erases_before_shrinking: false,
         block_buffers: 2,
     },
     Profile {
@@ -59,6 +64,7 @@ pub const PROFILES: &[Profile] = &[
         keeps_clean_targets: false,
         preserves_corrupted: false,
         recovers_with_copy_flag: false,
+        erases_before_shrinking: false,
         block_buffers: 2,
     },
     Profile {
@@ -70,6 +76,7 @@ pub const PROFILES: &[Profile] = &[
         keeps_clean_targets: true,
         preserves_corrupted: true,
         recovers_with_copy_flag: true,
+        erases_before_shrinking: true,
         block_buffers: 1,
     },
     Profile {
@@ -81,6 +88,7 @@ pub const PROFILES: &[Profile] = &[
         keeps_clean_targets: true,
         preserves_corrupted: true,
         recovers_with_copy_flag: true,
+        erases_before_shrinking: true,
         block_buffers: 1,
     },
 ];

@@ -10,6 +10,7 @@ use crate::volume::Volume;
 use crate::volume_state::VolumeState;
 use crate::volume_table::{NAME_BYTES_MAX, VolumeRecord, encode, slots, table_bytes};
 use crate::wear_state::DataType;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Bytes of a volume to be made.
@@ -216,9 +217,7 @@ impl Ubi {
         records[id as usize] = None;
         let bytes = table_bytes(layout.leb_bytes, layout.min_io_bytes) as usize;
         self.write_table(&encode(&records, bytes)).await?;
-        for lnum in 0..lebs {
-            self.unmap_leb(id, lnum).await?;
-        }
+        self.unmap_lebs(id, 0..lebs).await?;
         let mut volumes = self.volumes.borrow_mut();
         volumes.by_id.remove(&id);
         volumes.release(lebs);
@@ -305,6 +304,12 @@ impl Ubi {
             }
             old
         };
+        // `ubi_resize_volume` of `drivers/mtd/ubi/vmt.c`; the flush erases what was unmapped.
+        let erases_first = self.options.profile.erases_before_shrinking;
+        if erases_first && lebs < old {
+            self.unmap_lebs(id, lebs..old).await?;
+            self.flush_works(id, None).await?;
+        }
         let stored = self
             .change_record(id, |volume| {
                 volume.record.reserved_pebs = lebs;
@@ -327,8 +332,8 @@ impl Ubi {
             volumes.assert_sums();
             return Err(error);
         }
-        for lnum in lebs..old {
-            self.unmap_leb(id, lnum).await?;
+        if !erases_first {
+            self.unmap_lebs(id, lebs..old).await?;
         }
         let mut volumes = self.volumes.borrow_mut();
         if let Some(volume) = volumes.by_id.get_mut(&id) {
@@ -338,6 +343,13 @@ impl Ubi {
         volumes.release(freed);
         volumes.fill_reserve();
         volumes.assert_sums();
+        Ok(())
+    }
+
+    async fn unmap_lebs(&self, id: u32, lnums: Range<u32>) -> Result<(), UbiError> {
+        for lnum in lnums {
+            self.unmap_leb(id, lnum).await?;
+        }
         Ok(())
     }
 

@@ -157,7 +157,7 @@ impl Ubi {
         volumes.reserved_pebs -= 1;
         volumes.bad_pebs += 1;
         volumes.good_pebs -= 1;
-        volumes.assert_sums();
+        volumes.assert_good_pebs();
         volumes.calculate_reserve();
         let left = volumes.bad_reserve;
         drop(volumes);

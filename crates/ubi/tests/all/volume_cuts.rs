@@ -160,3 +160,71 @@ fn volumes_survive_under_linux_2_6_35() {
 fn volumes_survive_under_linux_6_12() {
     storm("linux-6.12");
 }
+
+/// A volume of six blocks, all of them written.
+fn written(profile: &'static Profile) -> Chip {
+    let (chip, is_done) = run(blank(profile), false, move |bench| async move {
+        let ubi = bench.attach(options(profile)).await;
+        ubi.make_volume(&volume("a", VolumeKind::Dynamic, 6)).await.expect("made");
+        let volume = ubi.open_volume(0).await.expect("opened");
+        for lnum in 0..6 {
+            volume.write(lnum, 0, &[lnum as u8; 2048]).await.expect("written");
+        }
+        ubi.settle().await.expect("settled");
+        ubi.detach();
+    });
+    assert!(is_done);
+    chip
+}
+
+/// Shrinks the volume to three blocks and cuts the power after so many operations: whether all was done
+/// before, and the blocks it has afterwards, or none if the device is refused.
+fn shrink(chip: &Chip, profile: &'static Profile, after: u64) -> (bool, Option<u32>) {
+    let mut chip = chip.clone();
+    chip.cut_power_after(after, CutPoint::Inside);
+    let (mut chip, is_done) = run(chip, false, move |bench| async move {
+        let ubi = bench.attach(options(profile)).await;
+        ubi.resize_volume(0, 3).await.expect("shrunk");
+        ubi.settle().await.expect("settled");
+        ubi.detach();
+    });
+    chip.power_on();
+    let found = Rc::new(RefCell::new(None));
+    let told = found.clone();
+    run(chip, false, move |bench| async move {
+        let Ok(ubi) = bench.try_attach(options(profile)).await else { return };
+        let volume = ubi.open_volume(0).await.expect("opened");
+        for lnum in 0..3 {
+            let mut page = [0; 2048];
+            volume.read(lnum, 0, &mut page, false).await.expect("read");
+            assert_eq!(page, [lnum as u8; 2048], "{after}: what stays is kept");
+        }
+        *told.borrow_mut() = Some(volume.leb_count());
+    });
+    let found = *found.borrow();
+    (is_done, found)
+}
+
+#[test]
+fn a_cut_while_a_volume_shrinks() {
+    for name in ["linux-2.6.35", "linux-6.1", "linux-6.12"] {
+        let profile = find_profile(name).expect("in the table");
+        let chip = written(profile);
+        let (mut refused, mut seen) = (0, Vec::new());
+        for after in 1.. {
+            let (is_done, found) = shrink(&chip, profile, after);
+            match found {
+                Some(lebs) => seen.push(lebs),
+                None => refused += 1,
+            }
+            if is_done {
+                break;
+            }
+        }
+        assert!(
+            seen.contains(&6) && seen.contains(&3) && seen.iter().all(|it| [3, 6].contains(it))
+        );
+        // The old order: the table says three blocks while a fourth has data (`ubi_resize_volume`).
+        assert_eq!(refused > 0, !profile.erases_before_shrinking, "{name}: {refused} refused");
+    }
+}
