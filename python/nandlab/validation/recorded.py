@@ -36,6 +36,10 @@ recovered by the kernel.
 *equal*: all names, attributes and contents are the same. *lost alike*: neither mounts it, or both
 read the same part of it. *findings*: `nandlab image check` complains of a medium that the kernel
 recovers, pages of random bits and logs of NILFS2 with a hole left out.
+
+The one medium that differs is NILFS2's: a write is left out between two logs, and the inode of the
+root directory is lost with it. The kernel refuses to mount it; here it is mounted, and its root
+directory cannot be read.
 """
 
 
