@@ -36,17 +36,24 @@ recovered by the kernel.
 *equal*: all names, attributes and contents are the same. *lost alike*: neither mounts it, or both
 read the same part of it. *findings*: `nandlab image check` complains of a medium that the kernel
 recovers, pages of random bits and logs of NILFS2 with a hole left out.
-
-The one medium that differs is NILFS2's: a write is left out between two logs, and the inode of the
-root directory is lost with it. The kernel refuses to mount it; here it is mounted, and its root
-directory cannot be read.
+"""
+_DIFFERENCE = """
+A known difference: where a log of NILFS2 with a hole loses the inode of the root directory, the
+kernel refuses to mount (`nilfs_get_root_dentry`). Here the disk is mounted, and its root directory
+cannot be read.
 """
 
 
 def sections() -> str:
     """The sections, each with the table that is recorded."""
-    parts = [_PLANTED, _table(PLANTED_FAULTS), _TORN, _table(TORN_MEDIA)]
-    return "\n".join(parts)
+    torn = _TORN + (_DIFFERENCE if _differ() else "")
+    return "\n".join([_PLANTED, _table(PLANTED_FAULTS), torn, _table(TORN_MEDIA)])
+
+
+def _differ() -> int:
+    """Media on record that kernel and engine read differently."""
+    with TORN_MEDIA.open(newline="", encoding="utf-8") as file:
+        return sum(int(row["differ"]) for row in csv.DictReader(file))
 
 
 def write_torn_media(rows: list[dict[str, str]], path: Path = TORN_MEDIA) -> None:
