@@ -12,7 +12,7 @@ use thiserror::Error;
 /// The board that commands use when none is named.
 pub const DEFAULT_BOARD: &str = "odroid-xu";
 
-/// A host.
+/// A host: processors, kernel, memory and costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Board {
@@ -24,11 +24,11 @@ pub struct Board {
     pub kernel: String,
     /// Ticks a second (`CONFIG_HZ`).
     pub hz: u32,
-    /// RAM.
+    /// Bytes of RAM.
     pub memory_bytes: u64,
     /// RAM free for the page cache and its dirty pages when nothing of the study runs.
     pub available_bytes: u64,
-    /// Processors.
+    /// The processors.
     pub processors: Processors,
     /// Processor time of kernel paths.
     pub costs: Costs,
@@ -49,7 +49,7 @@ pub struct Board {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processors {
-    /// How many.
+    /// Number of processors.
     pub count: u32,
     /// Longest run while others wait.
     pub timeslice_ns: u64,
@@ -123,6 +123,7 @@ pub struct RawNand {
 
 impl Default for RawNand {
     /// No costs; the habits of Linux's `nandsim`.
+    // `nandsim` reads sub-pages and keeps its bad blocks in memory.
     fn default() -> Self {
         Self {
             command_ns: 0,
@@ -149,7 +150,7 @@ pub struct Writeback {
     pub dirty_writeback_centisecs: u32,
     /// Age from which the periodic flusher writes a page, in hundredths of a second.
     pub dirty_expire_centisecs: u32,
-    /// Largest read-ahead window.
+    /// Largest read-ahead window, bytes.
     pub read_ahead_bytes: u64,
 }
 
@@ -159,7 +160,7 @@ pub enum BoardError {
     /// The file cannot be read.
     #[error("{path}: {reason}")]
     File {
-        /// Path as given.
+        /// Path as it was given.
         path: String,
         /// What the system said.
         reason: std::io::Error,
@@ -180,6 +181,7 @@ impl Board {
         Self {
             name: "none".into(),
             summary: "a host on which nothing takes time".into(),
+            // A recent kernel: what depends on its version takes the newest form.
             kernel: "6.12".into(),
             hz: 1000,
             memory_bytes: 4 << 30,
@@ -193,6 +195,7 @@ impl Board {
                 copy_ps_per_byte: 0,
             },
             writeback: Writeback {
+                // Linux's defaults: 10 % and 20 % of memory, 5 s, 30 s, 128 KiB.
                 dirty_background_ratio: 10,
                 dirty_ratio: 20,
                 dirty_writeback_centisecs: 500,
@@ -226,6 +229,7 @@ impl Board {
             ("hz", u64::from(self.hz), 1, 10_000),
             ("processors.count", u64::from(self.processors.count), 1, 1024),
             ("processors.timeslice_ns", self.processors.timeslice_ns, 1000, 1_000_000_000),
+            // The page cache cannot be larger than memory.
             ("available_bytes", self.available_bytes, 1 << 20, self.memory_bytes),
             ("costs.syscall_ns", self.costs.syscall_ns, 0, 1_000_000_000),
             ("costs.bio_submit_ns", self.costs.bio_submit_ns, 0, 1_000_000_000),
@@ -258,6 +262,8 @@ impl Board {
                 return Err(format!("{key} is {value}, but must be {least} to {most}"));
             }
         }
+        // `global_dirty_limits` halves a background limit that is not below the other; here the
+        // ratio is refused.
         if self.writeback.dirty_background_ratio >= self.writeback.dirty_ratio {
             return Err("writeback.dirty_background_ratio must be below dirty_ratio".into());
         }
@@ -276,11 +282,13 @@ impl Board {
         let mut next = || numbers.next().transpose();
         let major = next()?.ok_or_else(wrong)?;
         let minor = next()?.ok_or_else(wrong)?;
+        // Kernels before 3.0 differ by a third number; without one it is 0.
         Ok((major, minor, next()?.unwrap_or(0)))
     }
 
     /// True if the kernel is `version` or later.
     pub fn is_kernel_at_least(&self, version: (u32, u32, u32)) -> bool {
+        // A board that was checked has a version.
         self.kernel_version().is_ok_and(|own| own >= version)
     }
 }

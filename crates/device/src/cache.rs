@@ -13,6 +13,7 @@ pub(crate) type Sectors = u128;
 /// The sectors `first..end` of a page.
 #[inline]
 pub(crate) fn sectors(first: u32, end: u32) -> Sectors {
+    // A shift by all 128 bits would overflow.
     let below = |bit: u32| if bit >= Sectors::BITS { Sectors::MAX } else { (1 << bit) - 1 };
     below(end) & !below(first)
 }
@@ -55,7 +56,7 @@ impl WriteCache {
         }
     }
 
-    /// Memory for data.
+    /// Memory for data, in bytes.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         u64::from(self.capacity_sectors) * crate::SECTOR_BYTES
     }
@@ -95,6 +96,7 @@ impl WriteCache {
 
     /// Puts sectors of a page in; there must be room for those that are new.
     pub(crate) fn put(&mut self, die: usize, page: u32, written: Sectors, ready_ns: u64) {
+        // Only a waiting page can be joined; one that its die has taken is being programmed.
         if let Some(held) = self.waiting(page) {
             let slot = &mut self.slots[self.newest[&page] as usize];
             slot.written = held | written;
@@ -110,6 +112,7 @@ impl WriteCache {
             self.slots.push(cached);
             self.slots.len() as u32 - 1
         };
+        // Reads find the newest copy.
         self.newest.insert(page, slot);
         self.queues[die].push_back(slot);
         self.waiting += 1;
@@ -145,6 +148,7 @@ impl WriteCache {
     pub(crate) fn withdraw(&mut self, die: usize, page: u32) -> Sectors {
         let Some(written) = self.waiting(page) else { return 0 };
         let slot = self.newest[&page];
+        // Rare: only writes past the cache and discards withdraw pages.
         self.queues[die].retain(|queued| *queued != slot);
         self.waiting -= 1;
         self.release(slot);

@@ -1,4 +1,4 @@
-//! What a host asks of a device and what it is told.
+//! What a host asks of a device and what it answers.
 
 use ftl::FtlError;
 use nand::Counters;
@@ -20,12 +20,12 @@ pub enum Operation {
     Discard,
 }
 
-/// One command.
+/// One command of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Kind.
+    /// Kind of the command.
     pub operation: Operation,
-    /// First sector.
+    /// The first sector it concerns.
     pub sector: u64,
     /// Number of sectors; not zero but for a flush.
     pub sectors: u32,
@@ -39,22 +39,22 @@ impl Command {
         Self { operation, sector, sectors, fua: false }
     }
 
-    /// A read.
+    /// A read of sectors without force unit access.
     pub const fn read(sector: u64, sectors: u32) -> Self {
         Self::new(Operation::Read, sector, sectors)
     }
 
-    /// A write.
+    /// A write of sectors without force unit access.
     pub const fn write(sector: u64, sectors: u32) -> Self {
         Self::new(Operation::Write, sector, sectors)
     }
 
-    /// A flush.
+    /// A flush of the device's cache.
     pub const fn flush() -> Self {
         Self::new(Operation::Flush, 0, 0)
     }
 
-    /// A discard.
+    /// A discard of sectors.
     pub const fn discard(sector: u64, sectors: u32) -> Self {
         Self::new(Operation::Discard, sector, sectors)
     }
@@ -72,6 +72,7 @@ impl Command {
     /// # Errors
     /// [`DeviceError::Empty`]; [`DeviceError::PastTheEnd`].
     pub fn check(&self, device_sectors: u64) -> Result<(), DeviceError> {
+        // A flush concerns no sectors, so there is nothing to check.
         if self.operation == Operation::Flush {
             return Ok(());
         }
@@ -94,7 +95,7 @@ impl Command {
 pub struct Completion {
     /// Execution began: the command in front was out of the way.
     pub start_ns: u64,
-    /// The host is told that the command is done.
+    /// When the device answers that the command is done.
     pub done_ns: u64,
     /// Part of the time from submission to `done_ns` in which the command waited for cleaning,
     /// foreground or background, its own or that of a command in front.
@@ -108,16 +109,16 @@ pub struct Completion {
 /// Why a command was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
-    /// No sectors.
+    /// The command has no sectors.
     #[error("the command at sector {sector} has no sectors")]
     Empty {
-        /// First sector.
+        /// First sector of the command.
         sector: u64,
     },
     /// Sectors that the device does not have.
     #[error("sectors {sector} to {} lie outside the device of {device_sectors} sectors", sector.saturating_add(u64::from(*sectors)) - 1)]
     PastTheEnd {
-        /// First sector.
+        /// First sector of the command.
         sector: u64,
         /// Sectors of the command.
         sectors: u32,
@@ -138,6 +139,9 @@ pub enum DeviceError {
         /// First sector of what could not be carried out.
         sector: u64,
     },
+    /// The scheduler gave the request up before the device had it.
+    #[error("the scheduler cancelled the request")]
+    Cancelled,
     /// The translation layer could not serve it; [`FtlError::NoFreeBlock`] is the end of life.
     #[error(transparent)]
     Ftl(#[from] FtlError),
@@ -161,17 +165,17 @@ pub struct DeviceFlash {
 /// What a device has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStatistics {
-    /// Commands taken.
+    /// Commands that were taken.
     pub submitted: u64,
     /// Commands answered with a completion; the rest were errors.
     pub completed: u64,
-    /// Read commands completed.
+    /// Read commands that were completed.
     pub reads: u64,
-    /// Write commands completed.
+    /// Write commands that were completed.
     pub writes: u64,
-    /// Flush commands completed.
+    /// Flush commands that were completed.
     pub flushes: u64,
-    /// Discard commands completed.
+    /// Discard commands that were completed.
     pub discards: u64,
     /// Sectors read by the host.
     pub read_sectors: u64,
@@ -240,9 +244,9 @@ pub enum ActivityKind {
 pub struct Activity {
     /// Number of the die.
     pub die: u32,
-    /// Beginning.
+    /// When it begins, nanoseconds.
     pub start_ns: u64,
-    /// End.
+    /// When it ends, nanoseconds.
     pub end_ns: u64,
     /// What the die did.
     pub kind: ActivityKind,

@@ -59,6 +59,7 @@ impl BlockDevice for ConstantDevice {
         self.last_ns = now_ns;
         self.statistics.submitted += 1;
         command.check(self.sectors)?;
+        // In the order of submission, whatever the host has outstanding: the server of M/D/1.
         let start_ns = now_ns.max(self.busy_until_ns);
         self.busy_until_ns = start_ns + self.service_ns;
         self.statistics.host_busy_ns += self.service_ns;

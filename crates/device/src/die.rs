@@ -41,6 +41,7 @@ impl Times {
         let (geometry, timing) = (&part.geometry, &part.timing);
         Self {
             read_ns: timing.read_ns,
+            // A spare area alone takes the array time of a lower page.
             spare_program_ns: timing.program_ns[0],
             erase_ns: timing.erase_ns,
             transfer_ns: timing.transfer_ns(geometry.page_data_bytes + geometry.page_oob_bytes),
@@ -53,6 +54,7 @@ impl Times {
     fn cost(&self, work: Work) -> Cost {
         let counters = work.counters;
         let copies =
+            // A copy is a read and a program; with copy-back neither crosses the channel.
             if self.copy_back { counters.page_reads.min(counters.page_programs) } else { 0 };
         Cost {
             array_ns: counters.reads() * self.read_ns
@@ -163,6 +165,8 @@ impl Dies {
     pub(crate) fn read(&mut self, die: usize, ready: Moment, work: &PageWork) -> Moment {
         let mut rest = work.total;
         if rest.counters.page_reads == 0 {
+            // Without a page read the layer answered from its map, for which it may have read
+            // translation pages.
             return if rest == Work::default() { ready } else { self.manage(die, ready, rest) };
         }
         rest.counters.page_reads -= 1;
@@ -170,6 +174,8 @@ impl Dies {
         let array_end_ns = start.ns + self.times.read_ns;
         let transfer_ns = self.times.transfer_ns;
         let channel = self.all[die].channel as usize;
+        // Booked for the time at which the array is done; the channel stays free for others before
+        // that.
         let end_ns = self.channels[channel].book(array_end_ns, transfer_ns) + transfer_ns;
         self.occupy(die, start.ns, end_ns, self.times.read_ns + transfer_ns, ActivityKind::Read);
         start.not_before(end_ns)
@@ -179,11 +185,14 @@ impl Dies {
     #[inline]
     pub(crate) fn program(&mut self, die: usize, ready: Moment, work: &PageWork) -> Moment {
         let mut rest = work.total;
+        // The page's own program is timed below; all else is the layer's management and comes
+        // first.
         rest.counters.page_programs -= 1;
         rest.program_ns -= work.own_program_ns;
         let start = self.manage(die, ready, rest);
         let transfer_ns = self.times.transfer_ns;
         let channel = self.all[die].channel as usize;
+        // Data go to the die first, then the array works, while another die uses the channel.
         let transferred_ns = self.channels[channel].book(start.ns, transfer_ns) + transfer_ns;
         let end_ns = transferred_ns + work.own_program_ns;
         let busy_ns = transfer_ns + work.own_program_ns;
@@ -196,6 +205,8 @@ impl Dies {
     #[inline]
     pub(crate) fn manage(&mut self, die: usize, ready: Moment, work: Work) -> Moment {
         let start = self.wait(die, ready);
+        // An experiment without the cost of cleaning: the layer still cleans, and its counts are
+        // the same.
         if work == Work::default() || !self.cleaning.takes_time {
             return start;
         }
@@ -208,10 +219,12 @@ impl Dies {
     fn clean(&mut self, die: usize, start_ns: u64, work: Work, kind: ActivityKind) -> u64 {
         let cost = self.times.cost(work);
         let channel = self.all[die].channel as usize;
+        // The sum of the transfers at the beginning, although copies would spread them.
         let begun_ns = self.channels[channel].book(start_ns, cost.transfer_ns);
         let end_ns = begun_ns + cost.transfer_ns + cost.array_ns;
         self.occupy(die, start_ns, end_ns, cost.transfer_ns + cost.array_ns, kind);
         let die = &mut self.all[die];
+        // No question concerns times before the horizon, so the list stays short.
         die.cleaning_times.forget_before(self.horizon_ns);
         die.cleaning_times.add(start_ns, end_ns);
         let sum = if kind == ActivityKind::ForegroundCleaning {
@@ -230,6 +243,7 @@ impl Dies {
         if die.busy_until_ns <= ready.ns {
             return ready;
         }
+        // Only the part of the wait in which the die cleaned counts as cleaning.
         let waited_ns = die.cleaning_times.between(ready.ns, die.busy_until_ns);
         Moment { ns: die.busy_until_ns, cleaning_ns: ready.cleaning_ns + waited_ns }
     }
@@ -265,6 +279,7 @@ impl Dies {
     /// within it waits for its end. With suspension by block, it waits for the block.
     pub(crate) fn clean_until(&mut self, die: usize, until_ns: u64) -> Result<(), FtlError> {
         let whole_blocks = self.cleaning.suspend == Suspend::Block;
+        // A block that was begun is finished where cleaning cannot be suspended within it.
         while self.next_cleaning_ns(die) < until_ns || (whole_blocks && self.all[die].in_block) {
             let start_ns = self.all[die].clean_from_ns;
             let layer = &mut self.all[die].layer.0;
@@ -273,6 +288,8 @@ impl Dies {
             let work = Work::of(layer.flash().chip()) - before;
             let state = &mut self.all[die];
             state.in_block = step == CleanStep::Moved;
+            // After a step that found nothing the layer is not asked again until something is
+            // written.
             state.may_clean = step != CleanStep::Idle;
             if self.cleaning.takes_time && work != Work::default() {
                 let end_ns = self.clean(die, start_ns, work, ActivityKind::BackgroundCleaning);

@@ -25,9 +25,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
-    /// Revolutions per minute.
+    /// Speed of the platter, revolutions per minute.
     pub revolutions_per_minute: u32,
-    /// Cylinders.
+    /// Number of cylinders.
     pub cylinders: u32,
     /// Heads, which is tracks of a cylinder.
     pub heads: u32,
@@ -46,7 +46,7 @@ pub struct DiskSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeekSpec {
-    /// Constant part, nanoseconds.
+    /// The part that does not depend on the distance, nanoseconds.
     pub settle_ns: u64,
     /// Factor of the root, nanoseconds.
     pub root_ns: u64,
@@ -63,6 +63,7 @@ impl SeekSpec {
             return 0;
         }
         let short = cylinders.min(self.knee_cylinders);
+        // The root stands for an arm that accelerates; beyond the knee it moves at full speed.
         let root_ns = self.root_ns as f64 * f64::from(short).sqrt();
         self.settle_ns + root_ns as u64 + u64::from(cylinders - short) * self.per_cylinder_ps / 1000
     }
@@ -165,6 +166,7 @@ impl DiskDevice {
     pub fn new(disk: DiskSpec, host: HostSpec, seed: u64) -> Self {
         let mut stream = Stream::new(seed, "disk");
         Self {
+            // The platter's angle at time zero is drawn, since no host knows it.
             phase_ns: stream.next_u64() % disk.revolution_ns(),
             disk,
             host,
@@ -192,6 +194,7 @@ impl DiskDevice {
     /// Time to move the head from one place to another.
     fn move_ns(&self, cylinder: u32, head: u32, to: Place) -> u64 {
         let seek_ns = self.disk.seek.seek_ns(cylinder.abs_diff(to.cylinder));
+        // Arm and head switch at the same time; the slower one counts.
         if head == to.head { seek_ns } else { seek_ns.max(self.disk.head_switch_ns) }
     }
 
@@ -205,6 +208,7 @@ impl DiskDevice {
     /// Every track begins as much later as the change to it takes.
     fn skew_ns(&self, track: u64) -> u64 {
         let cylinders = track / u64::from(self.disk.heads);
+        // Every track but the first of a cylinder is reached by a head switch.
         let switches = track - cylinders;
         let revolution_ns = u128::from(self.disk.revolution_ns());
         let sum = u128::from(cylinders)
@@ -218,6 +222,7 @@ impl DiskDevice {
         let revolution_ns = self.disk.revolution_ns();
         let sector_ns = (self.skew_ns(at.track) + self.pass_ns(at.sector)) % revolution_ns;
         let angle_ns = (now_ns % revolution_ns + self.phase_ns) % revolution_ns;
+        // A sector passes once in a revolution.
         (sector_ns + revolution_ns - angle_ns) % revolution_ns
     }
 
@@ -234,6 +239,7 @@ impl DiskDevice {
                 return now_ns;
             }
             let next = self.place((at.track + 1) * u64::from(self.disk.sectors_per_track));
+            // The skew is made for this move, so a long transfer loses no revolution.
             now_ns += self.move_ns(at.cylinder, at.head, next);
             now_ns += self.wait_ns(now_ns, next);
             at = next;
@@ -260,6 +266,7 @@ impl DiskDevice {
         let command_ns = start_ns + self.host.command_overhead_ns;
         let end = sector + sectors;
         let ahead = self.read_ahead.filter(|ahead| {
+            // The buffer reaches so far ahead of the host, and not past the end of the disk.
             let reach = ahead.sector + self.disk.read_ahead_bytes / SECTOR_BYTES;
             ahead.sector <= sector && end <= reach.min(self.disk.sectors())
         });
@@ -286,6 +293,7 @@ impl DiskDevice {
     }
 
     fn write(&mut self, start_ns: u64, sector: u64, sectors: u64) -> u64 {
+        // A write may change what the buffer holds.
         self.read_ahead = None;
         let received_ns = start_ns + self.host.command_overhead_ns + self.transfer_ns(sectors);
         // The arm moves while the data comes; the medium must not run ahead of the host.

@@ -30,6 +30,7 @@ use nand::{Chip, FaultSettings, Part, Storage};
 use std::collections::BTreeMap;
 
 /// Sectors of a page are kept in one mask.
+// One bit a sector: pages of up to 64 KiB, all planes together.
 const PAGE_SECTORS_MAX: u32 = Sectors::BITS;
 
 /// A flash device at work.
@@ -82,6 +83,7 @@ impl Stripe {
     }
 
     /// Where the pages of the column begin if they are put one column behind the other.
+    // The first columns are one page longer than the others.
     fn offset(self, column: usize) -> usize {
         let (whole, rest) = ((self.pages / self.dies) as usize, (self.pages % self.dies) as usize);
         column * whole + column.min(rest)
@@ -123,6 +125,7 @@ pub(crate) fn join_planes(part: &Part) -> Part {
 fn settings(flash: &FlashSpec, seed: u64) -> Result<Settings, String> {
     let entry = find_ftl(&flash.ftl).expect("checked with the device");
     let mut given: BTreeMap<String, Value> = BTreeMap::new();
+    // A policy that draws at random gets the device's seed; a seed in the description still wins.
     if entry.parameters.iter().any(|parameter| parameter.name == "cleaning_seed") {
         given.insert(
             "cleaning_seed".into(),
@@ -158,6 +161,7 @@ impl FlashDevice {
         if let Some(blocks) = flash.blocks {
             part.geometry.blocks = blocks;
         }
+        // A bus mode replaces the part's own cycle time.
         if let Some(bus) = &flash.bus {
             (part.timing.bus, part.timing.transfer_ps_per_byte) = (Some(bus.clone()), None);
         }
@@ -179,6 +183,7 @@ impl FlashDevice {
         let dies = u64::from(flash.dies());
         let pages = flash.capacity_bytes.div_ceil(page_bytes);
         let pages_of_a_die = pages.div_ceil(dies);
+        // Every die has the same number of pages, rounded up: the last stripe may be short.
         if pages > u64::from(u32::MAX) || pages_of_a_die > u64::from(part.geometry.pages()) {
             return Err(format!(
                 "flash.capacity_bytes asks for {pages_of_a_die} pages of {page_bytes} bytes on each of {dies} dies, which have {}",
@@ -260,6 +265,7 @@ impl FlashDevice {
     /// Everything that happens by itself until `until_ns`.
     #[inline]
     fn catch_up(&mut self, until_ns: u64) -> Result<(), FtlError> {
+        // Without a cache and background cleaning nothing happens by itself.
         if self.works_in_idle_time {
             for die in 0..self.dies.all.len() {
                 self.catch_up_die(die, until_ns, true)?;
@@ -274,6 +280,7 @@ impl FlashDevice {
     fn catch_up_die(&mut self, die: usize, until_ns: u64, cleans: bool) -> Result<(), FtlError> {
         loop {
             if let Some(in_flight) = self.dies.all[die].in_flight {
+                // It is still being programmed.
                 if in_flight.end_ns > until_ns {
                     return Ok(());
                 }
@@ -303,6 +310,7 @@ impl FlashDevice {
         let Some(slot) = self.cache.take_first(die) else { return Ok(()) };
         let (_, local) = self.die_of(u64::from(first.page));
         let start = Moment { ns: start_ns, cleaning_ns: 0 };
+        // A page of which the host wrote a part is read before it is programmed.
         let is_whole = first.written == sectors(0, self.page_sectors);
         let read = if is_whole { start } else { self.read_rest(die, local, start)? };
         let mut work = [PageWork::default()];
@@ -336,6 +344,7 @@ impl FlashDevice {
         cached: &mut u32,
     ) -> Result<Moment, FtlError> {
         let stripe = self.stripe(command);
+        // With an empty cache each layer is asked for all its pages at once.
         if !self.cache.is_empty() {
             return self.read_past_cache(command, ready, cached);
         }
@@ -351,6 +360,7 @@ impl FlashDevice {
             let piece = self.piece(command, index);
             let (die, _) = self.die_of(piece.page);
             let work = self.work[stripe.position(index as usize)];
+            // All dies begin together; the host gets the pages in order.
             let here = self.dies.read(die, ready, &work);
             last = self.cross(here.or_later(last), piece.sectors());
         }
@@ -395,6 +405,7 @@ impl FlashDevice {
         for (index, read) in [0, last_index].into_iter().zip(&mut read).take(ends) {
             let piece = self.piece(command, index);
             let (die, local) = self.die_of(piece.page);
+            // Sectors that wait in the cache go to the medium with this write.
             let held = self.cache_withdraw(die, piece.page);
             let written = sectors(piece.first, piece.end) | held;
             if written != sectors(0, self.page_sectors) {
@@ -416,6 +427,7 @@ impl FlashDevice {
         for index in 0..stripe.pages {
             let piece = self.piece(command, index);
             let (die, _) = self.die_of(piece.page);
+            // Data arrive page by page, whatever the dies do.
             arrived = self.cross(arrived, piece.sectors());
             let rest = match index {
                 0 => read[0],
@@ -441,6 +453,7 @@ impl FlashDevice {
             let (die, _) = self.die_of(piece.page);
             let written = sectors(piece.first, piece.end);
             loop {
+                // Sectors that wait here already take no more room.
                 let waiting = self.cache.waiting(piece.page as u32).unwrap_or(0);
                 if self.cache.has_room((written & !waiting).count_ones()) {
                     self.statistics.cache_merged_sectors +=
@@ -463,6 +476,8 @@ impl FlashDevice {
             let state = &self.dies.all[die];
             let end_ns = match (state.in_flight, self.cache.first(die)) {
                 (Some(in_flight), _) => in_flight.end_ns,
+                // It takes its first page by then at the earliest; a nanosecond later that is in
+                // flight.
                 (None, Some(first)) => state.busy_until_ns.max(first.ready_ns).max(from.ns) + 1,
                 (None, None) => continue,
             };
@@ -479,7 +494,7 @@ impl FlashDevice {
         Ok(Moment { ns: end_ns, cleaning_ns: from.cleaning_ns + cleaning_ns })
     }
 
-    /// Empties the cache.
+    /// Programs all that the cache holds, as before a run begins.
     pub(crate) fn settle(&mut self) -> Result<(), FtlError> {
         self.drain_all(Moment { ns: self.last_ns, cleaning_ns: 0 })?;
         Ok(())
@@ -520,6 +535,7 @@ impl FlashDevice {
         }
         let stripe = Stripe { first, pages: end_page - first, dies: self.dies.all.len() as u64 };
         if self.cache.has_waiting() {
+            // What waits in the cache must not be written after the discard.
             for page in first..end_page {
                 let (die, _) = self.die_of(page);
                 self.cache_withdraw(die, page);
@@ -532,6 +548,7 @@ impl FlashDevice {
             let before = Work::of(layer.flash().chip());
             layer.trim_pages(stripe.first_page(column), stripe.depth(column) as u32)?;
             let work = Work::of(layer.flash().chip()) - before;
+            // Trimmed pages can make a block worth cleaning.
             self.dies.look_again(die);
             if work != Work::default() {
                 done = done.or_later(self.dies.manage(die, ready, work));
@@ -561,6 +578,7 @@ impl FlashDevice {
 
     /// The place that is free first, and since when.
     #[inline]
+    // Commands begin in order, on the place that is free first.
     fn first_place(&self) -> (usize, u64) {
         let places = self.places.iter().copied().enumerate();
         places.min_by_key(|(_, done_ns)| *done_ns).expect("at least one")
@@ -589,6 +607,8 @@ impl BlockDevice for FlashDevice {
         command.check(self.sectors)?;
         let (place, free_ns) = self.first_place();
         let start_ns = now_ns.max(free_ns);
+        // Idle time is made up for now: the state must be that of the moment at which the command
+        // begins.
         self.catch_up(start_ns)?;
         self.cleaning_times.forget_before(now_ns);
         let waited_ns = self.cleaning_times.between(now_ns, start_ns);
@@ -596,7 +616,7 @@ impl BlockDevice for FlashDevice {
         let mut cached_sectors = 0;
         let done = self.execute(command, start, &mut cached_sectors)?;
         self.places[place] = done.ns;
-        // Cleaning comes first in a command: a command behind it is told so.
+        // Cleaning comes first in a command: it delays the commands behind.
         let own_cleaning_ns = done.cleaning_ns - waited_ns;
         self.cleaning_times.add(start_ns, start_ns + own_cleaning_ns);
         self.statistics.count(command);

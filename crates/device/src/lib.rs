@@ -1,6 +1,6 @@
 //! Block devices as a host sees them: an eMMC card, an SSD, a rotating disk.
 //!
-//! A device is a pure state machine over virtual time. [`BlockDevice::submit`] is told the time and
+//! A device is a pure state machine over virtual time. [`BlockDevice::submit`] takes the time and
 //! a command and answers when it will be done; nothing calls back, nothing waits, nothing draws
 //! random numbers. A flash device is a translation layer behind dies, channels, a host interface
 //! and perhaps a write cache; each of them is a timeline.
@@ -34,7 +34,7 @@ pub use spec::{
 
 /// A device that takes commands in units of 512-byte sectors.
 pub trait BlockDevice: Send {
-    /// Sectors offered.
+    /// Sectors that the device offers.
     fn sectors(&self) -> u64;
 
     /// Commands that the host may have outstanding.
@@ -42,7 +42,7 @@ pub trait BlockDevice: Send {
     /// An eMMC 4.5 card says 2: one that executes, and one that the driver has prepared.
     fn queue_depth(&self) -> u32;
 
-    /// True if the distance between two commands costs time: what a scheduler is told.
+    /// True if the distance between two commands costs time, which schedulers ask for.
     fn is_rotational(&self) -> bool;
 
     /// Takes a command at `now_ns` and says when it will be done.

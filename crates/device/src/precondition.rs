@@ -67,6 +67,7 @@ pub(crate) fn prepare(device: &mut FlashDevice, how: &Precondition) -> Result<()
         let filled = (pages.saturating_sub(number)).div_ceil(dies) as u32;
         let layer = die.layer.0.as_mut();
         layer.write_pages(0, filled)?;
+        // A stream for each die, so that the number of dies does not change what another die draws.
         let mut stream = Stream::new(how.seed, &format!("precondition of die {number}"));
         let overwrites = u64::from(filled) * u64::from(how.overwrite_permille) / 1000;
         for _ in 0..overwrites {
@@ -81,6 +82,7 @@ pub(crate) fn prepare(device: &mut FlashDevice, how: &Precondition) -> Result<()
                 left -= 1;
             }
         }
+        // Counters begin at zero after the fill; wear stays.
         layer.flush()?;
         layer.flash_mut().chip_mut().reset_counters();
         layer.flash_mut().merges = ftl::MergeCounts::default();

@@ -62,7 +62,7 @@ pub struct FlashSpec {
     /// Bus mode of the channels, instead of the part's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bus: Option<String>,
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
     /// Dies on each channel.
     pub dies_per_channel: u32,
@@ -82,7 +82,7 @@ fn default_ftl() -> String {
     "page".into()
 }
 
-/// The write cache.
+/// The write cache of a flash device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSpec {
@@ -97,7 +97,7 @@ pub struct Cleaning {
     /// False: blocks are cleaned as ever, but it takes no time, for an experiment without it.
     #[serde(default = "yes")]
     pub takes_time: bool,
-    /// Clean idle dies.
+    /// Clean dies that are idle.
     pub background: bool,
     /// A die is idle when nothing was asked of it for so long, nanoseconds.
     pub idle_before_ns: u64,
@@ -139,17 +139,17 @@ pub enum SpecError {
     /// No preset of that name.
     #[error("no device is called `{name}`{hint}; known: {known}")]
     Unknown {
-        /// Name given.
+        /// Name that was given.
         name: String,
         /// A near name, as a half sentence.
         hint: String,
-        /// All names.
+        /// Names that are known.
         known: String,
     },
     /// The file cannot be read.
     #[error("{path}: {reason}")]
     File {
-        /// Path as given.
+        /// Path as it was given.
         path: String,
         /// What the system said.
         reason: std::io::Error,
@@ -214,6 +214,7 @@ impl DeviceSpec {
         let spec: Self = toml::from_str(text).map_err(|error| wrong(explain(&error)))?;
         match spec.check() {
             Ok(()) => Ok(spec),
+            // The sentence begins with the key, by which its line is found.
             Err(sentence) => Err(wrong(match line_of(text, &sentence) {
                 Some(line) => format!("line {line}: {sentence}"),
                 None => sentence,
@@ -231,6 +232,7 @@ impl DeviceSpec {
         let text = std::fs::read_to_string(path)
             .map_err(|reason| SpecError::File { path: shown.clone(), reason })?;
         let mut spec = Self::parse(&shown, &text)?;
+        // A name of the catalogue wins over a file of that name.
         if let Some(flash) = spec.flash.as_mut()
             && nand::find_part(&flash.part).is_none()
         {
@@ -256,6 +258,7 @@ impl DeviceSpec {
             let hint = hint(key, KEYS.iter().copied());
             return Err(wrong(format!("unknown key `{key}`{hint}; known: {}", KEYS.join(", "))));
         }
+        // Changed as a table and parsed again, so that one check covers files and overrides.
         let mut table = toml::Table::try_from(&*self).map_err(|error| wrong(error.to_string()))?;
         let (path, last) = key.rsplit_once('.').expect("every key has a section");
         let mut section = &mut table;
@@ -338,7 +341,7 @@ impl FlashSpec {
         first_broken("flash", &rules)
     }
 
-    /// Dies in all.
+    /// Number of dies on all channels.
     pub fn dies(&self) -> u32 {
         self.channels * self.dies_per_channel
     }
@@ -348,6 +351,7 @@ impl Cleaning {
     fn check(&self) -> Result<(), String> {
         let rules = [
             (
+                // A target of one is what cleaning within writes keeps anyway.
                 !self.background || self.free_target_blocks >= 2,
                 "free_target_blocks must be at least 2 with background = true",
             ),

@@ -8,6 +8,7 @@ pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
+    // A third of the letters, one at least: more would suggest words that were not meant.
     let allowed = (word.chars().count().min(LONGEST_COMPARED) / 3).max(1);
     candidates
         .into_iter()

@@ -46,7 +46,9 @@ impl Timeline {
         }
         self.busy_ns += duration_ns;
         match self.booked.back_mut() {
+            // Touching intervals are joined, so a busy bus is one entry.
             Some((_, end_ns)) if *end_ns == earliest_ns => *end_ns += duration_ns,
+            // A transfer was booked ahead; an earlier one may fit before it.
             Some((_, end_ns)) if *end_ns > earliest_ns => {
                 return self.book_gap(earliest_ns, duration_ns);
             }
@@ -57,6 +59,7 @@ impl Timeline {
 
     fn book_gap(&mut self, earliest_ns: u64, duration_ns: u64) -> u64 {
         let mut start_ns = earliest_ns;
+        // The first interval that ends after the moment.
         let mut index = self.booked.partition_point(|(_, end_ns)| *end_ns <= earliest_ns);
         while let Some((next_ns, end_ns)) = self.booked.get(index) {
             if start_ns + duration_ns <= *next_ns {
@@ -109,6 +112,7 @@ impl CleaningTimes {
             return;
         }
         match self.intervals.back_mut() {
+            // Overlapping intervals are joined: time lost is counted once.
             Some((_, last_ns)) if *last_ns >= start_ns => *last_ns = end_ns.max(*last_ns),
             _ => self.intervals.push_back((start_ns, end_ns)),
         }

@@ -51,9 +51,11 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         },
     ],
     blocks_required: |geometry, logical_pages, settings| {
+        // One block more than data and logs: a full merge fills it before it gives two back.
         logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("log_blocks") + 1
     },
     check: |_, _| Ok(()),
+    predicted_waf: None,
     build: |flash, logical_pages, settings| Box::new(Bast::new(flash, logical_pages, settings)),
 };
 
@@ -100,6 +102,8 @@ impl Bast {
         role: Role,
         data: Option<&[u8]>,
     ) -> Result<(), FtlError> {
+        // The location is set only when the program has returned: a failed program leaves the old
+        // copy the newest.
         self.flash.program(at, lpn, role, data)?;
         self.locations.set(lpn, at);
         Ok(())
@@ -112,12 +116,15 @@ impl Bast {
             let log = self.logs[index];
             if self.flash.next_page(log.block) < pages {
                 if self.victim_is_lru {
+                    // The log written last moves to the end; of those behind it none overtakes
+                    // another.
                     self.logs[index..].rotate_left(1);
                 }
                 return Ok(log.block);
             }
             self.merge(index)?;
         } else if self.logs.len() >= self.log_blocks_max {
+            // No log block is free for another logical block: the victim's merge frees one.
             self.merge(0)?;
         }
         let block = self.flash.allocate()?;
@@ -135,11 +142,17 @@ impl Bast {
         // its copy in the log.
         let is_newest_in_log = |lpn| self.locations.get(lpn).is_none_or(|at| at.block == block);
         let is_home = |page| self.flash.peek(PageAddress::new(block, page)).lpn() == first + page;
+        // A sealed log block may hold a page that only looks erased, so no further page is
+        // programmed there.
         let in_order = !self.flash.is_sealed(block)
             && (0..used).all(|page| is_home(page) && is_newest_in_log(first + page));
         let old = self.data[logical_block as usize];
         if in_order && (used == pages || self.partial_merge) {
+            // A cut within leaves copies behind the log's own pages; their originals lie in the
+            // data block, which is released last.
             gather(&mut self.flash, &mut self.locations, first, pages, block, used, None)?;
+            // The map changes before the old block is erased; after a cut the scan finds both and
+            // takes the log's pages for the newer ones.
             self.data[logical_block as usize] = Some(block);
             self.logs.remove(index);
             if used == pages {
@@ -150,6 +163,8 @@ impl Bast {
         } else {
             self.merge_fully(logical_block)?;
             self.logs.remove(index);
+            // Either order would do: after a cut a complete target without log pages ends whatever
+            // is left.
             self.flash.release(block)?;
         }
         old.map_or(Ok(()), |old| self.flash.release(old))
@@ -170,7 +185,10 @@ impl Bast {
         let found = |block: u32| &scan.blocks[block as usize];
         let data = &mut self.data[logical_block as usize];
         match *blocks {
+            // One block in place is a data block, or a log block whose data block was released by a
+            // cut switch merge: both read the same.
             [block] if found(block).is_in_place(pages) => *data = Some(block),
+            // A log block that holds pages in order still is a log, as its role says.
             [block, log] if found(block).is_in_place(pages) && found(log).has_role(Role::Log) => {
                 *data = Some(block);
                 self.logs.push(Log { logical_block, block: log });
@@ -185,6 +203,8 @@ impl Bast {
                 }
             }
             _ => {
+                // Anything else is what a cut left in the middle of an operation: a full merge
+                // takes what is newest of it.
                 self.merge_fully(logical_block)?;
                 blocks.iter().try_for_each(|block| self.flash.release(*block))?;
             }
@@ -209,6 +229,7 @@ impl Ftl for Bast {
         let home = if let Some(block) = self.data[logical_block as usize] {
             block
         } else {
+            // A first write of a logical block goes to its home offset and needs no log.
             *self.data[logical_block as usize].insert(self.flash.allocate()?)
         };
         let in_place = PageAddress::new(home, offset);
@@ -232,6 +253,7 @@ impl Ftl for Bast {
             return Ok(());
         }
         // The data block, with the older copies, goes first.
+        // The other way round, a cut would leave the older copies as the newest.
         if let Some(block) = self.data[logical_block as usize].take() {
             self.flash.release(block)?;
         }
@@ -247,6 +269,8 @@ impl Ftl for Bast {
     fn rebuild(&mut self) -> Result<(), FtlError> {
         let mut scan = self.flash.scan()?;
         let pages = self.flash.pages_per_block();
+        // Before the locations are built, or pages of an unfinished target would count as the
+        // newest copies.
         drop_unfinished(&mut self.flash, &mut scan, UNFINISHED, pages)?;
         self.locations.rebuild(&scan);
         self.data.fill(None);
@@ -255,7 +279,9 @@ impl Ftl for Bast {
         {
             self.adopt(logical_block, &blocks, &scan)?;
         }
+        // Opened earlier, merged earlier: use since the cut is not known.
         self.logs.sort_by_key(|log| scan.blocks[log.block as usize].oldest_sequence());
+        // What a cut leaves can count as more logs than the setting allows.
         while self.logs.len() > self.log_blocks_max {
             self.merge(0)?;
         }

@@ -72,10 +72,13 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         pages.div_ceil(geometry.pages_per_block) + settings.integer("low_water") + 3
     },
     check: |_, _| Ok(()),
+    predicted_waf: None,
     build: |flash, logical_pages, settings| Box::new(Dftl::new(flash, logical_pages, settings)),
 };
 
 const DATA: usize = 0;
+// Host data, translation pages and copies have open blocks of their own, so that pages of a like
+// age lie together.
 const TRANSLATION: usize = 1;
 const COPIES: usize = 2;
 
@@ -105,6 +108,7 @@ struct Dftl {
 impl Dftl {
     fn new(flash: Flash, logical_pages: u32, settings: &Settings) -> Self {
         let entries_per_page = entries_per_page(flash.geometry().page_data_bytes, settings);
+        // The paper's cleaning is greedy over data and translation blocks alike.
         let policy = cleaning::find_policy("greedy").expect("a listed policy");
         let buffer_bytes =
             if flash.chip().stores_bytes() { flash.geometry().page_data_bytes } else { 0 };
@@ -130,6 +134,8 @@ impl Dftl {
             return Ok(());
         }
         self.make_room()?;
+        // The page is read even if the whole entry is about to be overwritten: the cache holds
+        // entries, not pages.
         self.read_translation_page(lpn / self.entries_per_page)?;
         self.cache.insert(lpn);
         Ok(())
@@ -138,10 +144,13 @@ impl Dftl {
     /// Evicts entries until the cache has room for one more.
     fn make_room(&mut self) -> Result<(), FtlError> {
         while let Some(victim) = self.cache.victim() {
+            // A clean entry is in its translation page already and costs nothing to drop.
             if self.cache.is_dirty(victim) {
                 let page = victim / self.entries_per_page;
                 self.read_translation_page(page)?;
                 self.write_translation_page(page, TRANSLATION)?;
+                // The page was filled after any cleaning, so it holds what cleaning changed in this
+                // entry.
                 self.cache.set_dirty(victim, false);
                 if self.batch_update {
                     self.cache.clean_range(page * self.entries_per_page, self.entries_per_page);
@@ -163,11 +172,14 @@ impl Dftl {
     }
 
     fn write_translation_page(&mut self, page: u32, stream: usize) -> Result<(), FtlError> {
+        // A rewrite within cleaning must not clean in its turn; it takes what its caller left free.
         let at = if stream == TRANSLATION {
             self.place(stream)?
         } else {
             self.log.next_or_open(TRANSLATION)?
         };
+        // The whole page is filled from the map: an update on flash is a read and a write of all
+        // its entries.
         self.fill_buffer(page);
         self.log.flash.program(at, page, Role::Translation, Some(&self.buffer))?;
         self.settle_translation(page, at);
@@ -193,6 +205,7 @@ impl Dftl {
 
     /// The next page for a host or translation write, cleaning first where a block must be opened.
     fn place(&mut self, stream: usize) -> Result<PageAddress, FtlError> {
+        // Room in the open block: cleaning is looked at only where a block would be opened.
         if let Some(at) = self.log.next(stream) {
             return Ok(at);
         }
@@ -201,6 +214,8 @@ impl Dftl {
                 let victim = self.log.take_victim()?;
                 self.empty(victim)?;
             }
+            // Rewrites that had to wait go first now; each may need room, so the limit is tested
+            // again.
             let Some(page) = self.moved.pop() else { break };
             self.rewrite_translation_page(page)?;
         }
@@ -209,6 +224,8 @@ impl Dftl {
 
     fn settle(&mut self, lpn: u32, at: PageAddress, stream: usize) {
         if let Some(old) = self.map.get(lpn) {
+            // The old copy becomes stale with the new program, not before: a cut between keeps the
+            // old one.
             self.log.valid.remove(old.block);
         }
         self.map.set(lpn, at);
@@ -228,6 +245,7 @@ impl Dftl {
                 self.move_page(tag, from)?;
             }
         }
+        // Erased before translation pages are rewritten, so that the rewrites have a free block.
         self.log.release(victim)?;
         // Each changed translation page is read and written once, whatever number of its entries moved.
         while self.log.next(TRANSLATION).is_some() || self.log.flash.free_blocks() > 1 {
@@ -258,13 +276,17 @@ impl Dftl {
             self.settle_translation(lpn, to);
             return Ok(());
         }
+        // Copies keep their role and number but get a new sequence number, by which a rebuild
+        // prefers them.
         let to = self.log.next_or_open(COPIES)?;
         self.log.flash.copy(from, to, lpn, Role::Data)?;
         self.settle(lpn, to, COPIES);
         let page = lpn / self.entries_per_page;
+        // A cached entry is the newest in any case; it is made dirty in place of a rewrite.
         if self.cache.contains(lpn) {
             self.cache.set_dirty(lpn, true);
         } else if !self.moved.contains(&page) {
+            // Once for each translation page, however many of its entries moved.
             self.moved.push(page);
         }
         Ok(())
@@ -278,6 +300,8 @@ impl Dftl {
             for (page, tag) in found.tags().filter(|(_, tag)| tag.role() == Role::Translation) {
                 let index = tag.lpn() as usize;
                 if index < newest.len()
+                    // A chip of a larger layer may show translation pages that this one does not
+                    // have.
                     && (self.directory[index].is_none() || newest[index] < tag.sequence())
                 {
                     newest[index] = tag.sequence();
@@ -301,6 +325,8 @@ impl Ftl for Dftl {
     }
 
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
+        // Before the page is placed: the lookup may evict and so clean, which would move the
+        // frontier.
         self.map.check(lpn)?;
         self.look_up(lpn)?;
         let at = self.place(DATA)?;
@@ -312,6 +338,7 @@ impl Ftl for Dftl {
 
     /// A step is a whole block: the translation pages that it changes are written with it.
     fn clean_step(&mut self, free_target: u32) -> Result<CleanStep, FtlError> {
+        // Cleaning between requests has a target of its own, given by the device.
         if self.log.flash.free_blocks() >= free_target as usize {
             return Ok(CleanStep::Idle);
         }
@@ -348,6 +375,7 @@ impl Ftl for Dftl {
                 map.is_newest(tag.lpn(), at)
             }
         })?;
+        // A rebuild without a free block cleans at once, before the cache needs translation pages.
         if let Some(victim) = victim {
             self.empty(victim)?;
         }
@@ -355,6 +383,7 @@ impl Ftl for Dftl {
             let Some(at) = self.map.get(lpn) else { continue };
             let page = (lpn / self.entries_per_page) as usize;
             let sequence = self.log.flash.peek(at).sequence();
+            // Newer than its translation page: the entry was in the cache only, and is dirty again.
             if self.directory[page].is_none() || sequence > written_at[page] {
                 self.make_room()?;
                 self.cache.insert(lpn);

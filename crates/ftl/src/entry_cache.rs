@@ -73,11 +73,14 @@ impl EntryCache {
             return false;
         }
         self.unlink(slot);
+        // Plain LRU is the probationary list alone.
         if self.protected_max == 0 {
             self.link(slot, PROBATIONARY);
             return true;
         }
         self.link(slot, PROTECTED);
+        // The oldest protected entry is demoted, not evicted: it gets a second chance on the other
+        // list.
         if self.lists[PROTECTED as usize].length > self.protected_max {
             let demoted = self.lists[PROTECTED as usize].oldest;
             self.unlink(demoted);
@@ -115,6 +118,7 @@ impl EntryCache {
         if probationary.length + protected.length < self.capacity {
             return None;
         }
+        // Only when the probationary list is empty is a protected entry given up.
         let slot = if probationary.length > 0 { probationary.oldest } else { protected.oldest };
         Some(self.slots[slot as usize].lpn)
     }

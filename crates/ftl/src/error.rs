@@ -17,7 +17,7 @@ pub enum FtlError {
     /// The data of the page was lost: it could not be read, now or when it was moved.
     #[error("the data of logical page {lpn} was lost")]
     Lost {
-        /// Logical page.
+        /// The logical page whose data was lost.
         lpn: u32,
     },
     /// No free block is left: the device is at its end of life, or too small for its settings.

@@ -46,6 +46,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("log_blocks") + 1
     },
     check: |_, _| Ok(()),
+    predicted_waf: None,
     build: |flash, logical_pages, settings| Box::new(Fast::new(flash, logical_pages, settings)),
 };
 
@@ -79,6 +80,7 @@ impl Fast {
             data: vec![None; logical_blocks as usize],
             sequential: None,
             random: VecDeque::new(),
+            // One of the k log blocks is the sequential one.
             random_blocks_max: settings.integer("log_blocks") as usize - 1,
             flash,
         }
@@ -104,15 +106,20 @@ impl Fast {
     ) -> Result<Option<PageAddress>, FtlError> {
         let owned = self.sequential.filter(|log| log.logical_block == logical_block);
         match owned {
+            // A page 0 starts a sequential log in any case, even of the logical block that owns the
+            // present one.
             _ if offset == 0 => {
                 self.merge_sequential()?;
                 let block = self.flash.allocate()?;
                 self.sequential = Some(SequentialLog { logical_block, block });
                 Ok(Some(PageAddress::new(block, 0)))
             }
+            // The next page in order, and only that: a gap would cost copies at the merge.
             Some(log) if self.flash.next_page(log.block) == offset => {
                 Ok(Some(PageAddress::new(log.block, offset)))
             }
+            // Out of order: the sequential log is merged, and the page goes to a random one, since
+            // it cannot start a new log.
             Some(_) => self.merge_sequential().map(|()| None),
             None => Ok(None),
         }
@@ -126,6 +133,8 @@ impl Fast {
                 return Ok(PageAddress::new(*last, page));
             }
         }
+        // Random log blocks are used to the last page before any is merged, which is FAST's gain
+        // over BAST.
         if self.random.len() >= self.random_blocks_max {
             self.merge_oldest_random()?;
         }
@@ -156,6 +165,7 @@ impl Fast {
         } else {
             self.flash.merges.partial += 1;
         }
+        // The map and the log before the old block is erased; see `adopt` for what a cut leaves.
         self.sequential = None;
         self.data[logical_block as usize]
             .replace(block)
@@ -183,6 +193,7 @@ impl Fast {
         let pages = self.flash.pages_per_block();
         let first = logical_block * pages;
         let target = rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, None)?;
+        // Pages of the logical block in other random log blocks become stale with it.
         self.flash.merges.full += 1;
         let old = self.data[logical_block as usize].replace(target);
         self.release_with_sequential(logical_block, old)
@@ -194,6 +205,8 @@ impl Fast {
         logical_block: u32,
         data: Option<u32>,
     ) -> Result<(), FtlError> {
+        // The sequential log of the same logical block is merged in, since its pages were gathered,
+        // too.
         let log = self.sequential.take_if(|log| log.logical_block == logical_block);
         data.into_iter()
             .chain(log.map(|log| log.block))
@@ -225,6 +238,7 @@ impl Fast {
                     discard(&mut self.flash, scan, &mut self.locations, *block)?;
                 }
             }
+            // Neither is complete: a merge was cut short. It is done again.
             _ => {
                 self.merge_fully(logical_block)?;
                 homes.iter().try_for_each(|block| self.flash.release(*block))?;
@@ -282,6 +296,7 @@ impl Ftl for Fast {
     fn rebuild(&mut self) -> Result<(), FtlError> {
         let mut scan = self.flash.scan()?;
         let pages = self.flash.pages_per_block();
+        // Targets of cut merges go before anything is located.
         drop_unfinished(&mut self.flash, &mut scan, UNFINISHED, pages)?;
         self.locations.rebuild(&scan);
         self.data.fill(None);
@@ -290,6 +305,7 @@ impl Ftl for Fast {
         let mut logs = Vec::new();
         for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)?
         {
+            // Random log blocks hold pages of several logical blocks, or not at their offsets.
             let is_home = |block: &u32| {
                 let found = &scan.blocks[*block as usize];
                 found.is_in_place(pages)
@@ -311,6 +327,7 @@ impl Ftl for Fast {
         self.random
             .make_contiguous()
             .sort_by_key(|block| scan.blocks[*block as usize].oldest_sequence());
+        // What a cut leaves can count as more random log blocks than the setting allows.
         while self.random.len() > self.random_blocks_max {
             self.merge_oldest_random()?;
         }

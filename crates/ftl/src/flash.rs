@@ -13,6 +13,7 @@ use fixedbitset::FixedBitSet;
 use nand::{Chip, Geometry, NandError, PageAddress, PageOrder, Role, Tag};
 
 /// Erases between two looks at the spread of erase counts.
+// The search costs a look at every block; wear grows slowly against that.
 const WEAR_CHECK_ERASES: u64 = 16;
 
 /// Merges by kind, and victims that a page-mapped layer cleaned.
@@ -59,6 +60,7 @@ impl Flash {
     pub fn new(chip: Chip, settings: &Settings) -> Self {
         let blocks = chip.geometry().blocks;
         let leveling = settings.word("wear_leveling");
+        // At first virtual and physical numbers agree; an exchange swaps two entries.
         let mut flash = Self {
             physical: (0..blocks).collect(),
             free: FreePool::new(leveling != "none"),
@@ -137,11 +139,16 @@ impl Flash {
     /// [`FtlError::NoFreeBlock`]; power loss.
     pub fn allocate(&mut self) -> Result<u32, FtlError> {
         loop {
+            // Taken before it is erased: a block whose erase fails is retired and must not be in
+            // the pool.
             let block = self.free.pop().ok_or(FtlError::NoFreeBlock)?;
             self.is_free.remove(block as usize);
+            // Free blocks of a scan are erased before their first use, since their last erase may
+            // have been cut.
             if !self.needs_erase.contains(block as usize) || self.erase(block)? {
                 return Ok(block);
             }
+            // The retired block came from the pool; a spare one takes its place there.
             self.free_spare();
         }
     }
@@ -153,6 +160,7 @@ impl Flash {
     pub fn release(&mut self, block: u32) -> Result<(), FtlError> {
         self.erase_to_free(block)?;
         if self.wear_threshold.is_some() {
+            // Counted in erases and not in time: wear comes from erases alone.
             self.erases_to_wear_check -= 1;
             if self.erases_to_wear_check == 0 {
                 self.erases_to_wear_check = WEAR_CHECK_ERASES;
@@ -177,8 +185,10 @@ impl Flash {
         role: Role,
         data: Option<&[u8]>,
     ) -> Result<(), FtlError> {
+        // Before the tag is drawn, so that sequence numbers stay in the order of programs.
         self.pad(at)?;
         let tag = self.next_tag(lpn, role);
+        // One tag for the first attempt and all retries: the page is the same.
         match self.chip.program(self.on_chip(at), tag, data) {
             Ok(()) => Ok(()),
             Err(NandError::ProgramFailed { .. }) => {
@@ -229,6 +239,8 @@ impl Flash {
             _ => self.chip.read(at),
         };
         match tag {
+            // Moving a page that cannot be read leaves a marked substitute, which must not pass for
+            // the data.
             Ok(tag) if !tag.is_lost() => {
                 debug_assert_eq!(tag.lpn(), lpn, "{at:?} holds another page");
                 Ok(())
@@ -243,6 +255,7 @@ impl Flash {
     /// # Errors
     /// Power loss. An unreadable spare area is a used one.
     pub fn probe(&mut self, at: PageAddress) -> Result<(), FtlError> {
+        // What cannot be read was programmed, and that is all a probe asks.
         match self.chip.read_spare(self.on_chip(at)) {
             Ok(_) | Err(NandError::Uncorrectable { .. }) => Ok(()),
             Err(error) => Err(error.into()),
@@ -270,6 +283,8 @@ impl Flash {
         match self.geometry().page_order {
             PageOrder::Any => !self.chip.is_programmed(on_chip),
             PageOrder::Ascending | PageOrder::Sequential => {
+                // A part with ascending order takes no page below one that is programmed, even if
+                // it is erased.
                 at.page >= self.chip.next_page(on_chip.block)
             }
         }
@@ -323,12 +338,16 @@ impl Flash {
         let dropped = scan.drop_incomplete_copies();
         let blocks = self.geometry().blocks;
         self.physical = (0..blocks).collect();
+        // Drawn anew from the chip: all exchanges are forgotten, and tags alone say what lies
+        // where.
         self.free = FreePool::new(self.least_worn_first);
         self.is_free.clear();
         self.sealed.clear();
         self.needs_erase.clear();
         self.reserve.clear();
+        // Above all numbers found, so that pages written from now on are newer.
         self.sequence = scan.next_sequence();
+        // At once: left for their next use, they would show their pages again at another cut.
         for block in dropped {
             self.erase(block)?;
         }
@@ -337,9 +356,12 @@ impl Flash {
                 continue;
             }
             if scan.blocks[block as usize].is_empty() {
+                // It reads as erased, but its erase may have been cut short.
                 self.needs_erase.insert(block as usize);
                 self.add_free(block);
             } else if self.chip.next_page(block) < self.pages_per_block()
+                // On a part without an order any page may have been begun, so even a block that
+                // looks full is sealed.
                 || self.geometry().page_order == PageOrder::Any
             {
                 self.sealed.insert(block as usize);
@@ -363,6 +385,7 @@ impl Flash {
     /// Fills the gap before `at` on parts that do not allow one.
     #[inline]
     fn pad(&mut self, at: PageAddress) -> Result<(), FtlError> {
+        // Gaps are programmed only where the part asks for it; elsewhere they stay erased.
         let next = self.chip.next_page(self.physical[at.block as usize]);
         if at.page <= next || self.geometry().page_order != PageOrder::Sequential {
             return Ok(());
@@ -394,11 +417,15 @@ impl Flash {
         mut program: impl FnMut(&mut Chip, PageAddress) -> Result<(), NandError>,
     ) -> Result<(), FtlError> {
         loop {
+            // A fresh block first: what the failing one holds must be copied before it is given up.
             let spare = self.spare_block()?;
+            // Pages below the failing one; the exchange copies those above it, too, if there are
+            // any.
             if self.exchange(at.block, spare, at.page)? {
                 let on_chip = self.on_chip(at);
                 match program(&mut self.chip, on_chip) {
                     Ok(()) => {
+                        // Marked bad only after its data is safe in the other block.
                         self.retire(spare)?;
                         return Ok(());
                     }
@@ -425,8 +452,10 @@ impl Flash {
             let to = PageAddress::new(target, page);
             let outcome = if holds_data(&self.chip, page) {
                 let from = PageAddress::new(source, page);
+                // With its old tag, sequence number included: a rebuild recognises twins by that.
                 self.chip.copy(from, to, self.chip.peek(from))
             } else if self.geometry().page_order == PageOrder::Sequential {
+                // Padding gets a number of its own; it is passed over by every scan.
                 let tag = self.next_tag(u32::MAX, Role::Padding);
                 self.chip.program(to, tag, None)
             } else {
@@ -438,6 +467,7 @@ impl Flash {
                 Err(error) => return Err(error.into()),
             }
         }
+        // The swap is the moment from which the layer sees the new block.
         self.physical.swap(block as usize, spare as usize);
         Ok(true)
     }
@@ -445,6 +475,7 @@ impl Flash {
     /// Takes a block for a replacement: from the reserve, else from the free pool.
     fn spare_block(&mut self) -> Result<u32, FtlError> {
         match self.reserve.pop() {
+            // A spare block found by a scan is erased before its use, as a free one is.
             Some(block) if self.needs_erase.contains(block as usize) && !self.erase(block)? => {
                 self.spare_block()
             }
@@ -481,6 +512,7 @@ impl Flash {
         if self.erase(block)? {
             self.push_free(block);
         } else {
+            // The pool must not shrink with each retired block, as long as there are spare ones.
             self.free_spare();
         }
         Ok(())
@@ -516,6 +548,7 @@ impl Flash {
             !self.is_free.contains(*block as usize)
                 && !self.reserve.contains(block)
                 && !self.chip.is_bad(physical)
+                // An erased block in use holds nothing that could be cold.
                 && self.chip.next_page(physical) > 0
         };
         let count_of = |block: &u32| counts[self.physical[*block as usize] as usize];
@@ -523,15 +556,18 @@ impl Flash {
             return Ok(());
         };
         let coldest_count = count_of(&coldest);
+        // The most worn block takes the data that is written least.
         let Some(worn) = self.free.pop_most_worn() else { return Ok(()) };
         self.is_free.remove(worn as usize);
         let apart =
             self.chip.erase_cycles(self.physical[worn as usize]).saturating_sub(coldest_count);
+        // A block that still needs an erase is not used, for its erase may fail.
         if apart <= threshold || self.needs_erase.contains(worn as usize) {
             self.push_free(worn);
             return Ok(());
         }
         self.leveled_blocks += 1;
+        // From page 0: all of the cold block's pages.
         if self.exchange(coldest, worn, 0)? {
             return self.erase_to_free(worn);
         }

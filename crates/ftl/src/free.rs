@@ -7,6 +7,8 @@ use std::collections::{BTreeSet, VecDeque};
 pub(crate) enum FreePool {
     /// First released, first used.
     Fifo(VecDeque<u32>),
+    // The ticket keeps equal counts in the order of release, so that the choice is the same on
+    // every machine.
     /// Lowest erase count first, then first released: (erase count, ticket, block).
     LeastWorn(BTreeSet<(u32, u64, u32)>, u64),
 }
@@ -47,6 +49,7 @@ impl FreePool {
     /// Takes the most worn free block.
     pub(crate) fn pop_most_worn(&mut self) -> Option<u32> {
         match self {
+            // Static levelling always has the other pool; this arm keeps the match whole.
             Self::Fifo(queue) => queue.pop_back(),
             Self::LeastWorn(set, _) => set.pop_last().map(|(_, _, block)| block),
         }

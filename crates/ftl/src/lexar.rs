@@ -60,11 +60,13 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         },
     ],
     blocks_required: |geometry, logical_pages, settings| {
+        // One moved block at least, and one free block for a consolidation.
         logical_pages.div_ceil(geometry.pages_per_block)
             + settings.integer("moved_blocks").max(1)
             + 1
     },
     check: |_, _| Ok(()),
+    predicted_waf: None,
     build: |flash, logical_pages, settings| Box::new(Lexar::new(flash, logical_pages, settings)),
 };
 
@@ -127,6 +129,7 @@ impl Lexar {
 
     /// Takes a free block other than the last, which a consolidation may need.
     fn allocate(&mut self) -> Result<u32, FtlError> {
+        // The last free block is kept, or no consolidation could begin.
         while self.flash.free_blocks() < 2 && !self.by_age.is_empty() {
             self.evict_oldest()?;
         }
@@ -143,6 +146,7 @@ impl Lexar {
             self.evict_oldest()?;
         }
         let block = self.allocate()?;
+        // The sequence number serves as the age and is unique, because every program takes one.
         self.set_moved(logical_block, block, self.flash.sequence());
         Ok(block)
     }
@@ -173,12 +177,15 @@ impl Lexar {
         let stays_behind = |lpn: &u32| self.locations.get(*lpn).is_some_and(|at| at.block != block);
         let has_room = |lpn: u32| self.flash.is_programmable(PageAddress::new(block, lpn - first));
         let behind = || (first..first + pages).filter(stays_behind);
+        // Nothing stays behind: the moved block holds every page and can become the original as it
+        // is.
         let complete = behind().next().is_none();
         // Filling is impossible after a power cut, or against the page order of the part.
         if !(complete && self.switch || fills && behind().all(has_room)) {
             self.rewrite(logical_block, incoming)?;
             return Ok(incoming.is_some());
         }
+        // Upwards from offset 0: pages that are in the block already are passed over.
         gather(&mut self.flash, &mut self.locations, first, pages, block, 0, None)?;
         if complete {
             self.flash.merges.switch += 1;
@@ -186,6 +193,7 @@ impl Lexar {
             self.flash.merges.partial += 1;
         }
         self.take_moved(logical_block);
+        // After the copies: up to here a cut leaves the original whole.
         let old = self.original[logical_block as usize].replace(block);
         old.map_or(Ok(()), |old| self.flash.release(old))?;
         Ok(false)
@@ -204,6 +212,8 @@ impl Lexar {
 
     /// Releases a former original block, then the moved block of the same logical block.
     fn release(&mut self, original: Option<u32>, logical_block: u32) -> Result<(), FtlError> {
+        // The original first: it holds only older copies, while the moved block may still hold the
+        // newest.
         let moved = self.take_moved(logical_block);
         original.into_iter().chain(moved).try_for_each(|block| self.flash.release(block))
     }
@@ -262,6 +272,8 @@ impl Ftl for Lexar {
             return self.program(at, lpn, role, data);
         }
         let incoming = Some(Incoming { lpn, data });
+        // The incoming page is written with the fresh block; filling cannot take it, since its slot
+        // is used.
         if moved.is_some()
             && self.consolidate(logical_block, self.consolidates_by_filling, incoming)?
         {

@@ -17,7 +17,7 @@ pub struct Locations {
 }
 
 impl Locations {
-    /// No page written.
+    /// A device none of whose pages was written.
     pub fn new(logical_pages: u32) -> Self {
         Self { pages: vec![NOWHERE; logical_pages as usize] }
     }
@@ -29,8 +29,12 @@ impl Locations {
         for (block, found) in scan.blocks.iter().enumerate() {
             for (page, tag) in found.tags() {
                 let lpn = tag.lpn() as usize;
+                // Translation pages have numbers of their own kind, which would be taken for
+                // logical pages.
                 if tag.role() == Role::Translation
                     || lpn >= newest.len()
+                    // Strictly newer or equal: of twins the one found later counts, which is as
+                    // good.
                     || newest[lpn] > tag.sequence()
                 {
                     continue;

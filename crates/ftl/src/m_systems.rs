@@ -66,9 +66,11 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         },
     ],
     blocks_required: |geometry, logical_pages, _| {
+        // One replacement block, and one free block for a fold into a fresh one.
         logical_pages.div_ceil(geometry.pages_per_block) + 1 + FREE_BLOCKS_KEPT
     },
     check: |_, _| Ok(()),
+    predicted_waf: None,
     build: |flash, logical_pages, settings| Box::new(Fmax::new(flash, logical_pages, settings)),
 };
 
@@ -127,6 +129,7 @@ impl FoldCandidates {
     /// The logical block to fold.
     pub(crate) fn heaviest(&self) -> Option<u32> {
         let rank = |candidate: &&Candidate| (candidate.weight, std::cmp::Reverse(candidate.age));
+        // Among equals the one that has been a candidate for longest, so that none waits for ever.
         self.candidates.iter().max_by_key(rank).map(|candidate| candidate.logical_block)
     }
 }
@@ -187,6 +190,7 @@ impl Fmax {
     ) -> Result<(), FtlError> {
         let logical_block = lpn / self.flash.pages_per_block();
         self.program(at, lpn, Role::Log, data)?;
+        // The weight is the number of used pages: the fullest replacement gains most by a fold.
         self.candidates.set(logical_block, self.candidates.weight(logical_block) + 1);
         Ok(())
     }
@@ -204,10 +208,12 @@ impl Fmax {
 
     /// Takes a free block, folding replacements if only those kept for folds are left.
     fn take_block(&mut self) -> Result<u32, FtlError> {
+        // Folds need a free block of their own; with less the device could not go on.
         while self.flash.free_blocks() <= FREE_BLOCKS_KEPT as usize {
             let Some(logical_block) = self.candidates.heaviest() else { break };
             self.fold(logical_block)?;
         }
+        // With nothing left to fold the last block is taken, and a later fold may find none.
         self.flash.allocate()
     }
 
@@ -233,6 +239,7 @@ impl Fmax {
         let next = self.flash.next_page(block);
         if !compound {
             let in_place = PageAddress::new(block, offset);
+            // The slot's spare area tells whether it is used; the RAM holds no such bit.
             self.probe(in_place)?;
             if self.flash.is_programmable(in_place) {
                 return Ok(Some(in_place));
@@ -240,8 +247,10 @@ impl Fmax {
             if next == pages {
                 return Ok(None);
             }
+            // From here on the replacement is filled in order, and no page has a home in it.
             self.replacement[logical_block as usize] = Some(Replacement { block, compound: true });
         }
+        // To the highest used page, where the next free one begins.
         self.probe_down_to(block, next - 1)?;
         Ok((next < pages).then(|| PageAddress::new(block, next)))
     }
@@ -272,6 +281,8 @@ impl Fmax {
     /// Completes a simple replacement in place; it becomes the primary block.
     fn complete(&mut self, logical_block: u32, block: u32) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
+        // Whether it was a switch or a partial merge is known only afterwards: copies show in the
+        // counter.
         let programs = self.flash.chip().counters().page_programs;
         gather(&mut self.flash, &mut self.locations, logical_block * pages, pages, block, 0, None)?;
         if self.flash.chip().counters().page_programs == programs {
@@ -291,11 +302,13 @@ impl Fmax {
         logical_block: u32,
         incoming: Option<Incoming>,
     ) -> Result<(), FtlError> {
+        // A fold reads the state of every page, since compound use leaves them in any order.
         if let Some(Replacement { block, .. }) = self.replacement[logical_block as usize] {
             let mut pages = 0..self.flash.pages_per_block();
             pages.try_for_each(|page| self.probe(PageAddress::new(block, page)))?;
         }
         let old = self.rewrite(logical_block, incoming)?;
+        // After the target is whole: until then a cut finds primary and replacement.
         let replacement = self.replacement[logical_block as usize].take();
         self.candidates.remove(logical_block);
         let blocks = old.into_iter().chain(replacement.map(|replacement| replacement.block));
@@ -323,6 +336,7 @@ impl Fmax {
         let primary = &mut self.primary[logical_block as usize];
         match *blocks {
             [block] if found(block).is_in_place(pages) => *primary = Some(block),
+            // Written with `Data` as its last page's role: a fold that was finished.
             [ref older @ .., target] if !found(target).has_role(Role::Log) => {
                 // A finished fold into a fresh block; the older ones hold at most trimmed pages.
                 *primary = Some(target);
@@ -331,6 +345,7 @@ impl Fmax {
                 })?;
             }
             [first, block] if found(first).is_in_place(pages) => {
+                // A page out of place proves compound use.
                 let compound = !found(block).is_in_place(pages);
                 *primary = Some(first);
                 self.replacement[logical_block as usize] = Some(Replacement { block, compound });
@@ -356,6 +371,7 @@ impl Fmax {
                 }),
             );
         }
+        // By the oldest page: replacements opened earlier stay older after a rebuild.
         found.sort_unstable();
         for (_, logical_block, used) in found {
             self.candidates.set(logical_block, used);
@@ -370,6 +386,7 @@ impl Fmax {
             return self.program_replacement(at, lpn, data);
         }
         if let Some(Replacement { block, compound }) = self.replacement[logical_block as usize] {
+            // A fold into a fresh block takes the page with it, which saves a write.
             if compound || (self.fold_switch && !self.can_be_completed(logical_block, block)) {
                 return self.fold_fully(logical_block, Some(Incoming { lpn, data }));
             }
@@ -400,6 +417,7 @@ impl Ftl for Fmax {
             let pages = self.flash.pages_per_block();
             match self.replacement[(lpn / pages) as usize] {
                 Some(Replacement { block, compound: true }) => {
+                    // A page that is not in the replacement costs a look at all of them.
                     self.probe_down_to(block, if at.block == block { at.page } else { 0 })?;
                 }
                 Some(Replacement { block, compound: false }) => {
@@ -431,6 +449,7 @@ impl Ftl for Fmax {
             return Ok(());
         }
         self.candidates.remove(logical_block);
+        // Primary before replacement: the older copies must not outlive the newer.
         let primary = self.primary[logical_block as usize].take();
         let replacement = self.replacement[logical_block as usize].take();
         primary.map_or(Ok(()), |block| self.flash.release(block))?;

@@ -56,6 +56,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         logical_pages.div_ceil(geometry.pages_per_block) + 1 + FREE_BLOCKS_KEPT
     },
     check: |_, _| Ok(()),
+    predicted_waf: None,
     build: |flash, logical_pages, settings| Box::new(Anand::new(flash, logical_pages, settings)),
 };
 
@@ -88,6 +89,7 @@ impl Anand {
     }
 
     fn chain_length(&self, virtual_unit: u32) -> u32 {
+        // A chain of one unit is no candidate for a fold.
         let shortest = u32::from(self.heads[virtual_unit as usize].is_some());
         self.candidates.weight(virtual_unit).max(shortest)
     }
@@ -107,6 +109,7 @@ impl Anand {
         let mut walk = self.heads[virtual_unit as usize];
         while let Some(unit) = walk {
             let at = PageAddress::new(unit, offset);
+            // One look in each unit on the walk; the newest copy lies before the first free slot.
             if probes {
                 self.flash.probe(at)?;
             }
@@ -126,6 +129,7 @@ impl Anand {
             self.heads[virtual_unit as usize] = Some(unit);
             return Ok(unit);
         };
+        // The mark before the unit is used: a reader of the medium follows it to the pages to come.
         self.link(last)?;
         self.next[last as usize] = Some(unit);
         self.candidates.set(virtual_unit, self.candidates.weight(virtual_unit).max(1) + 1);
@@ -136,6 +140,7 @@ impl Anand {
     fn link(&mut self, unit: u32) -> Result<(), FtlError> {
         let first = PageAddress::new(unit, 0);
         let geometry = self.flash.geometry();
+        // A second program of a spare area is not allowed on parts with NOP 1.
         let takes_mark = geometry.oob_programs_max >= 2
             && (geometry.page_order == PageOrder::Any || self.flash.is_programmed(first))
             && !self.flash.is_sealed(unit)
@@ -158,6 +163,7 @@ impl Anand {
         let is_missing = |lpn: &u32| self.locations.get(*lpn).is_some_and(|at| at.block != last);
         let missing = (first..first + pages).filter(is_missing).count();
         let has_room = |lpn: u32| self.flash.is_programmable(PageAddress::new(last, lpn - first));
+        // In place: one erase less than a fresh unit.
         let target = if (first..first + pages).filter(is_missing).all(has_room) {
             gather(&mut self.flash, &mut self.locations, first, pages, last, 0, None)?;
             let merges = &mut self.flash.merges;
@@ -171,6 +177,7 @@ impl Anand {
         };
         let old = self.heads[virtual_unit as usize].replace(target);
         self.candidates.remove(virtual_unit);
+        // Oldest first: a cut leaves the newer copies.
         self.release_chain(old, target)
     }
 
@@ -228,6 +235,7 @@ impl Anand {
             if self.chain_length(virtual_unit) >= self.chain_length_max {
                 self.fold(virtual_unit)?;
             } else if self.flash.free_blocks() > FREE_BLOCKS_KEPT as usize {
+                // One unit stays free for folds.
                 return Ok(PageAddress::new(self.append(virtual_unit)?, offset));
             } else if let Some(longest) = self.candidates.heaviest() {
                 self.fold(longest)?;
@@ -249,6 +257,7 @@ impl Ftl for Anand {
 
     fn read(&mut self, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
+        // A chain of one unit needs no walk: its slot is the only place.
         if self.probes && self.locations.get(lpn).is_some() && self.chain_length(lpn / pages) > 1 {
             self.free_slot(lpn / pages, lpn % pages, true)?;
         }
@@ -264,6 +273,7 @@ impl Ftl for Anand {
             None => self.make_slot(virtual_unit, offset)?,
         };
         let is_head = self.heads[virtual_unit as usize] == Some(at.block);
+        // The first unit's pages are data, later ones log, so that a rebuild knows a finished fold.
         self.flash.program(at, lpn, if is_head { Role::Data } else { Role::Log }, data)?;
         self.locations.set(lpn, at);
         Ok(())

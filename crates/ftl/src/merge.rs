@@ -25,13 +25,18 @@ pub(crate) fn gather(
     for offset in from_offset..count {
         let lpn = first + offset;
         let to = PageAddress::new(target, offset);
+        // In its turn, because ascending parts take no page below one that is programmed.
         match incoming {
             Some(page) if page.lpn == lpn => flash.program(to, lpn, Role::Data, page.data)?,
             _ => match locations.get(lpn) {
+                // A page that is in the target is passed over: its slot is used, and it may be the
+                // newest copy.
                 Some(from) if from.block != target => flash.copy(from, to, lpn, Role::Data)?,
                 _ => continue,
             },
         }
+        // After each page, not at the end: a cut in the middle leaves a map that agrees with the
+        // chip.
         locations.set(lpn, to);
     }
     Ok(())
@@ -55,6 +60,7 @@ pub(crate) fn rewrite(
     let target = flash.allocate()?;
     let is_incoming = |lpn| incoming.is_some_and(|page| page.lpn == lpn);
     let is_valid = |locations: &Locations, lpn| is_incoming(lpn) || locations.get(lpn).is_some();
+    // The last page to be copied carries the mark of completeness, whichever offset it has.
     let last = (first..first + count).rev().find(|lpn| is_valid(locations, *lpn));
     for lpn in (first..first + count).filter(|lpn| is_valid(locations, *lpn)) {
         let to = PageAddress::new(target, lpn - first);
@@ -65,10 +71,12 @@ pub(crate) fn rewrite(
             (_, None) => Ok(()),
         };
         if let Err(error) = outcome {
+            // Nothing was moved in the map yet, so the originals are still the newest.
             flash.release(target)?;
             return Err(error);
         }
     }
+    // The map changes at once, after the last page: a target without it does not exist.
     for lpn in first..first + count {
         if is_valid(locations, lpn) {
             locations.set(lpn, PageAddress::new(target, lpn - first));

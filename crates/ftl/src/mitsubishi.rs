@@ -60,6 +60,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
     blocks_required: |geometry, logical_pages, settings| {
         let space_pages = space_pages(geometry.pages_per_block, settings);
         let data_pages = geometry.pages_per_block.saturating_sub(space_pages).max(1);
+        // One free block: a merge fills it and gives the old one back.
         logical_pages.div_ceil(data_pages) + 1
     },
     check: |geometry, settings| {
@@ -71,6 +72,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             "setting `space_pages` must be below the {pages} pages of a block, to leave one for data"
         )))
     },
+    predicted_waf: None,
     build: |flash, logical_pages, settings| {
         Box::new(Mitsubishi::new(flash, logical_pages, settings))
     },
@@ -168,6 +170,7 @@ impl Mitsubishi {
     }
 
     /// Looks for the lowest free space page.
+    // Backward, the first used page ends the search; forward, the first free one.
     fn probe_for_room(&mut self, block: u32) -> Result<(), FtlError> {
         let backward = self.order == Order::Backward;
         self.probe_space(block, |flash, at| flash.is_programmed(at) == backward)
@@ -191,6 +194,7 @@ impl Mitsubishi {
         if !self.probes {
             return Ok(());
         }
+        // Forward and `all` have read these pages in the search for room.
         if self.order == Order::Backward {
             let used = |page: &u32| self.flash.is_programmed(PageAddress::new(block, *page));
             let last = (self.data_pages..self.flash.pages_per_block()).rfind(used);
@@ -201,6 +205,8 @@ impl Mitsubishi {
         let first = logical_block * self.data_pages;
         for offset in 0..self.data_pages {
             let lpn = first + offset;
+            // Pages of locations are known; a home that was never written must be looked at to know
+            // it is empty.
             if lpn != incoming && self.locations.contains(lpn) && self.locations.get(lpn).is_none()
             {
                 self.flash.probe(PageAddress::new(block, offset))?;
@@ -232,6 +238,7 @@ impl Ftl for Mitsubishi {
             return self.program(in_place, lpn, data);
         }
         self.probe_for_room(block)?;
+        // At least the first space page: homes that are still free do not count as space.
         let next = self.flash.next_page(block).max(self.data_pages);
         if next < self.flash.pages_per_block() {
             return self.program(PageAddress::new(block, next), lpn, data);
@@ -243,6 +250,7 @@ impl Ftl for Mitsubishi {
             rewrite(&mut self.flash, &mut self.locations, first, count, UNFINISHED, incoming)?;
         self.flash.merges.full += 1;
         self.data[logical_block as usize] = Some(target);
+        // The old block goes after the merge is whole; its last page's role says so.
         self.flash.release(block)
     }
 

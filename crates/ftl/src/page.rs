@@ -12,6 +12,7 @@
 
 use crate::cleaning::{self, NAMES};
 use crate::page_log::{PageLog, newest_pages};
+use crate::predicted_waf::Occupancy;
 use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{CleanStep, Flash, FtlError, Settings};
@@ -72,10 +73,22 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         },
     ],
     blocks_required: |geometry, logical_pages, settings| {
+        // With separate frontiers both open blocks may be nearly empty at the same time.
         let open = if settings.word("frontier") == "shared" { 1 } else { 2 };
         logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("low_water") + open
     },
     check: |_, _| Ok(()),
+    predicted_waf: Some(|geometry, logical_pages, settings| {
+        let predict = cleaning::find_policy(settings.word("cleaning"))?.predicted_waf?;
+        // With open blocks apart, pages of one block are alike; static wear levelling moves valid pages.
+        if settings.word("frontier") != "shared" || settings.word("wear_leveling") == "static" {
+            return None;
+        }
+        // Blocks that are free when cleaning ends hold no data, and neither does half of the open block, on average.
+        let kept_free = settings.integer("reserve_blocks") + settings.integer("low_water");
+        let empty_blocks = f64::from(kept_free) + 0.5;
+        Occupancy::of(geometry, logical_pages, empty_blocks).map(|at| predict(&at, settings))
+    }),
     build: |flash, logical_pages, settings| Box::new(PageMap::new(flash, logical_pages, settings)),
 };
 
@@ -107,12 +120,14 @@ struct PageMap {
 impl PageMap {
     fn new(flash: Flash, logical_pages: u32, settings: &Settings) -> Self {
         let policy = cleaning::find_policy(settings.word("cleaning")).expect("a listed choice");
+        // As many programs as there are logical pages: once around the device under uniform writes.
         let hot_window = match settings.integer("hot_window") {
             0 => logical_pages,
             window => window,
         };
         Self {
             map: vec![UNMAPPED; logical_pages as usize],
+            // Block and page packed by shifts, so that the map costs four bytes a page.
             page_bits: flash.pages_per_block().next_power_of_two().trailing_zeros(),
             frontier: match settings.word("frontier") {
                 "shared" => Frontier::Shared,
@@ -158,12 +173,15 @@ impl PageMap {
         let rewritten_after = |packed| {
             self.log.flash.sequence() - self.log.flash.peek(self.unpack(packed)).sequence()
         };
+        // Rewritten within the window: the page is likely to be rewritten again.
         if packed != UNMAPPED && rewritten_after(packed) <= self.hot_window { SECOND } else { HOST }
     }
 
     /// Open block for copies: with hot and cold streams, what survives cleaning is cold.
     #[inline]
     fn copy_stream(&self) -> usize {
+        // Survivors of cleaning are cold, so they share the block of cold writes unless frontiers
+        // are separate.
         if self.frontier == Frontier::Separate { SECOND } else { HOST }
     }
 
@@ -192,6 +210,8 @@ impl PageMap {
     #[cold]
     fn clean(&mut self) -> Result<(), FtlError> {
         while self.log.must_clean() {
+            // A block half emptied between requests is finished first, or two victims would hold
+            // valid pages.
             let victim = match self.half_cleaned.take() {
                 Some(at) => at.block,
                 None => self.log.take_victim()?,
@@ -217,6 +237,8 @@ impl PageMap {
         for page in 0..self.log.flash.pages_per_block() {
             let from = PageAddress::new(victim, page);
             let (lpn, packed) = self.victim_entries[page as usize];
+            // Compared with the entry of before the first move: moving a page changes no other
+            // entry of the victim.
             if packed == self.pack(from) {
                 let to = self.log.next_or_open(stream)?;
                 self.log.flash.copy(from, to, lpn, Role::Data)?;
@@ -255,6 +277,7 @@ impl Ftl for PageMap {
         let at = if let Some(at) = self.log.next(stream) {
             at
         } else {
+            // Cleaning is looked at only where the stream needs a new block.
             self.clean()?;
             self.log.next_or_open(stream)?
         };
@@ -282,11 +305,14 @@ impl Ftl for PageMap {
             return Ok(CleanStep::Freed);
         };
         let stream = self.copy_stream();
+        // The last block must be filled from one victim alone (`PageLog::scan` takes it back as a
+        // whole).
         if self.log.next(stream).is_none() && self.log.must_clean() {
             self.half_cleaned = None;
             self.empty(from.block)?;
             return Ok(CleanStep::Freed);
         }
+        // Set before the copy: if that fails the power is gone, and the rebuild forgets it.
         self.half_cleaned = Some(PageAddress::new(from.block, from.page + 1));
         let lpn = self.log.flash.peek_lpns(from.block)[from.page as usize];
         let to = self.log.next_or_open(stream)?;
@@ -305,6 +331,7 @@ impl Ftl for PageMap {
     }
 
     fn rebuild(&mut self) -> Result<(), FtlError> {
+        // The scan erases or reopens blocks; a half-emptied one is closed like any other.
         self.half_cleaned = None;
         let scan = self.log.scan()?;
         let newest = newest_pages(&scan, self.map.len() as u32);

@@ -15,6 +15,7 @@ pub(crate) struct PageLog {
     ages: AgeList,
     policy: Box<dyn Policy>,
     /// Open block and its next page, by stream.
+    // Three streams at most: host data, second stream or translation pages, copies.
     open: [Option<PageAddress>; 3],
     low_water_blocks: usize,
 }
@@ -70,6 +71,7 @@ impl PageLog {
     /// The stream's next page was programmed and holds a newest copy.
     #[inline]
     pub(crate) fn wrote(&mut self, stream: usize, at: PageAddress) {
+        // Valid from the program on; the old copy is made stale by the caller.
         self.valid.add(at.block);
         if at.page + 1 < self.flash.pages_per_block() {
             self.open[stream] = Some(PageAddress::new(at.block, at.page + 1));
@@ -82,6 +84,8 @@ impl PageLog {
     /// True if blocks must be cleaned before a host write may open one.
     #[inline]
     pub(crate) fn must_clean(&self) -> bool {
+        // At most as many as the limit, not fewer: with a limit of 1 the last block is for
+        // cleaning.
         self.flash.free_blocks() <= self.low_water_blocks
     }
 
@@ -97,6 +101,7 @@ impl PageLog {
     pub(crate) fn take_worthwhile_victim(&mut self) -> Option<u32> {
         let view = View { flash: &self.flash, valid: &self.valid, ages: &self.ages };
         let victim = self.policy.choose(&view)?;
+        // Every page valid: cleaning would write a block to win a block.
         if self.valid.count(victim) >= self.flash.pages_per_block() {
             return None;
         }
@@ -107,6 +112,7 @@ impl PageLog {
     fn take(&mut self, victim: u32) {
         self.ages.remove(victim);
         self.valid.take(victim);
+        // Counted when it is taken, so that cleaning between requests counts once.
         self.flash.merges.cleaned += 1;
     }
 
@@ -124,10 +130,13 @@ impl PageLog {
     /// power cuts have wasted.
     pub(crate) fn scan(&mut self) -> Result<Scan, FtlError> {
         let mut scan = self.flash.scan()?;
+        // Blocks that hold no newest page were not released yet, hence `copies_to_take_back` looks
+        // for them.
         if self.flash.free_blocks() == 0
             && let Some(block) = copies_to_take_back(&scan)
         {
             self.flash.release(block)?;
+            // The scan must agree with the chip, since the rebuild goes by it.
             scan.blocks[block as usize].pages.fill(PageScan::Erased);
         }
         Ok(scan)
@@ -159,9 +168,11 @@ impl PageLog {
                 (0..newest).for_each(|_| self.valid.add(block));
                 used.push((found.oldest_sequence().unwrap_or(0), block));
             } else if !found.is_empty() {
+                // Pages but none the newest: the block is free for the price of an erase.
                 self.flash.release(block)?;
             }
         }
+        // By the oldest page, which is the order in which the blocks were opened.
         used.sort_unstable();
         let last = if self.flash.free_blocks() == 0 { used.pop() } else { None };
         for (_, block) in used {
@@ -172,6 +183,7 @@ impl PageLog {
             .ages
             .iter()
             .min_by_key(|block| self.valid.count(*block))
+            // Fewest valid pages: they must have room in the block opened last.
             .ok_or(FtlError::NoFreeBlock)?;
         self.reopen(last, copy_stream, self.valid.count(victim));
         self.take(victim);
@@ -181,6 +193,7 @@ impl PageLog {
     /// Goes on in a block that a power cut left partly filled. If there is room, one page is passed
     /// over: its program may have begun without leaving a trace.
     fn reopen(&mut self, block: u32, stream: usize, pages_needed: u32) {
+        // Its pages are known to be copies of the victim; the sealed rest may be used again.
         self.flash.unseal(block);
         let pages = self.flash.pages_per_block();
         let next = self.flash.next_page(block);
@@ -222,12 +235,14 @@ fn copies_to_take_back(scan: &Scan) -> Option<u32> {
         !found.is_empty()
             && !found.tags().any(|(_, tag)| newest[&key(tag)][0] == Some((tag.sequence(), block)))
     };
+    // A stale block would be free after an erase, and then nothing needs to be taken back.
     if scan.blocks.iter().zip(0..).any(|(found, block)| is_stale(found, block)) {
         return None;
     }
     let last = (0_u32..).zip(&scan.blocks).max_by_key(|(_, found)| found.oldest_sequence())?;
     let mut originals = last.1.tags().map(|(_, tag)| newest[&key(tag)][1].map(|(_, block)| block));
     let first = originals.next().flatten()?;
+    // All originals in one block: the mark of a cleaning that was cut short.
     originals.all(|original| original == Some(first)).then_some(last.0)
 }
 

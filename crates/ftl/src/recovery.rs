@@ -29,7 +29,7 @@ pub struct BlockScan {
 /// All blocks of a chip, by physical number.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// Blocks in order.
+    /// Blocks by physical number.
     pub blocks: Vec<BlockScan>,
 }
 
@@ -42,6 +42,7 @@ impl BlockScan {
     /// Page number and tag of every page that holds data.
     pub fn tags(&self) -> impl Iterator<Item = (u32, Tag)> + '_ {
         self.pages.iter().enumerate().filter_map(|(page, scan)| match scan {
+            // Padding holds no data.
             PageScan::Tagged(tag) if !tag.is_erased() && tag.role() != Role::Padding => {
                 Some((page as u32, *tag))
             }
@@ -69,6 +70,7 @@ impl BlockScan {
         let mut blocks = self.tags().map(|(_, tag)| tag.lpn() / pages_per_logical_block);
         let first = blocks.next();
         blocks.all(|block| Some(block) == first)
+            // Both tests: a log block can hold pages of one logical block out of place.
             && self.tags().all(|(page, tag)| tag.lpn() % pages_per_logical_block == page)
     }
 }
@@ -77,6 +79,8 @@ impl Scan {
     /// A sequence number above all found.
     pub fn next_sequence(&self) -> u64 {
         let all = self.blocks.iter().flat_map(|block| &block.pages).filter_map(|page| match page {
+            // Unreadable pages may have had higher numbers; they can never be compared, so it does
+            // not matter.
             PageScan::Tagged(tag) if !tag.is_erased() => Some(tag.sequence() + 1),
             _ => None,
         });
@@ -94,8 +98,10 @@ impl Scan {
         for block in 0..self.blocks.len() {
             let sequences: Vec<u64> =
                 self.blocks[block].tags().map(|(_, tag)| tag.sequence()).collect();
+            // An exchange copies tags unchanged, and no other operation repeats a sequence number.
             let twin = sequences.iter().find_map(|sequence| holder.get(sequence).copied());
             let loser = match twin {
+                // The fuller one is the original: an exchange copies upwards and was cut short.
                 Some(twin) if self.blocks[twin].tags().count() < sequences.len() => Some(twin),
                 Some(_) => Some(block),
                 None => None,
@@ -104,6 +110,7 @@ impl Scan {
                 self.blocks[loser].pages.fill(PageScan::Erased);
                 losers.push(loser as u32);
             }
+            // The loser's numbers must not claim later blocks as its twins.
             if loser != Some(block) {
                 holder.extend(sequences.into_iter().map(|sequence| (sequence, block)));
             }
@@ -123,6 +130,7 @@ pub(crate) fn scan_chip(chip: &mut Chip) -> Result<Scan, FtlError> {
                 pages.push(match chip.read_spare(PageAddress::new(block, page)) {
                     Ok(Tag::ERASED) => PageScan::Erased,
                     Ok(tag) => PageScan::Tagged(tag),
+                    // It was programmed and cannot be read: no tag, but no free page either.
                     Err(NandError::Uncorrectable { .. }) => PageScan::Unreadable,
                     Err(error) => return Err(error.into()),
                 });
@@ -143,6 +151,7 @@ pub(crate) fn drop_unfinished(
 ) -> Result<(), FtlError> {
     for (found, block) in scan.blocks.iter_mut().zip(0..) {
         let drops = found.has_role(unfinished)
+            // In place as well: a random log block of FAST has the same role, but not this form.
             && found.tags().all(|(_, tag)| tag.role() == unfinished)
             && found.is_in_place(pages_per_logical_block);
         if drops {
@@ -161,6 +170,7 @@ pub(crate) fn discard(
     block: u32,
 ) -> Result<(), FtlError> {
     for (page, tag) in scan.blocks[block as usize].tags() {
+        // A trimmed page has no newer copy, so its old one would come back as the newest.
         if locations.is_newest(tag.lpn(), PageAddress::new(block, page)) {
             locations.clear(tag.lpn());
         }
@@ -181,12 +191,14 @@ pub(crate) fn sort_blocks(
     for (found, block) in scan.blocks.iter().zip(0..) {
         let newest = found
             .tags()
+            // One newest page decides: a block of these layers belongs to one logical block.
             .find(|(page, tag)| locations.is_newest(tag.lpn(), PageAddress::new(block, *page)));
         match newest {
             Some((_, tag)) => {
                 sorted.entry(tag.lpn() / pages_per_logical_block).or_default().push(block);
             }
             None if found.is_empty() => {}
+            // Nothing in it is the newest copy: what a cut left of a merge that was finished.
             None => flash.release(block)?,
         }
     }

@@ -103,7 +103,10 @@ pub trait Ftl: Send {
         for (page, lpn) in pages.iter_mut().zip(first..) {
             self.write(lpn, None)?;
             let after = Work::of(self.flash().chip());
+            // Copies of cleaning and merges are in the difference; the page's own program is
+            // separated below.
             page.total = after - before;
+            // One program in all: it was the page's own.
             page.own_program_ns = if page.total.counters.page_programs == 1 {
                 page.total.program_ns
             } else {
@@ -170,9 +173,9 @@ pub(crate) use flash_accessors;
 pub struct Table {
     /// What it maps to what.
     pub title: &'static str,
-    /// Column heads.
+    /// Heads of the columns, one for each cell of a row.
     pub columns: Vec<&'static str>,
-    /// Cells.
+    /// Cells, row by row.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -189,6 +192,9 @@ pub struct Features {
     pub block_kinds: &'static str,
 }
 
+/// Predicts the write amplification for a chip, logical pages and settings; `None` where no closed form is known.
+pub type PredictWaf = fn(&Geometry, u32, &Settings) -> Option<f64>;
+
 /// A row of the table of layers.
 pub struct FtlEntry {
     /// Name on the command line and in studies.
@@ -197,7 +203,7 @@ pub struct FtlEntry {
     pub summary: &'static str,
     /// Paper, patent or driver that describes it.
     pub source: &'static str,
-    /// Feature table row.
+    /// How the layer works, for the feature table of the report.
     pub features: Features,
     /// Its own parameters, beside the common ones.
     pub parameters: &'static [Parameter],
@@ -205,6 +211,8 @@ pub struct FtlEntry {
     pub blocks_required: fn(&Geometry, u32, &Settings) -> u32,
     /// Checks what only the layer can know of part and settings.
     pub check: fn(&Geometry, &Settings) -> Result<(), SettingError>,
+    /// Write amplification under uniform random writes, where a closed form is known for the settings.
+    pub predicted_waf: Option<PredictWaf>,
     /// Makes the layer over erased blocks.
     pub build: fn(Flash, u32, &Settings) -> Box<dyn Ftl>,
 }
@@ -254,6 +262,7 @@ pub fn check_fit(
     logical_pages: u32,
     settings: &Settings,
 ) -> Result<(), SettingError> {
+    // The layer's own conditions first: they name the setting that is wrong.
     (entry.check)(geometry, settings)?;
     let name = entry.name;
     if logical_pages == 0 || logical_pages > geometry.pages() {
@@ -262,6 +271,7 @@ pub fn check_fit(
             geometry.pages()
         )));
     }
+    // Blocks kept to replace bad ones come on top of what the layer needs.
     let required = (entry.blocks_required)(geometry, logical_pages, settings)
         + settings.integer("reserve_blocks");
     if good_blocks < required {

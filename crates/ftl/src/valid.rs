@@ -22,6 +22,7 @@ pub(crate) struct ValidIndex {
 impl ValidIndex {
     /// No block closed. Without `indexed`, [`ValidIndex::fewest`] may not be asked.
     pub(crate) fn new(blocks: u32, pages_per_block: u32, indexed: bool) -> Self {
+        // Policies that do not ask for the fewest save the rows and their upkeep.
         let numbers = if indexed { pages_per_block as usize + 1 } else { 0 };
         let row_words = (blocks as usize).div_ceil(64);
         let summary_words = row_words.div_ceil(64);
@@ -66,6 +67,7 @@ impl ValidIndex {
     #[inline]
     pub(crate) fn remove(&mut self, block: u32) {
         let count = self.counts[block as usize];
+        // Before the row changes: the count says in which row the block stands.
         self.counts[block as usize] = count - 1;
         if self.indexed && self.closed[block as usize] {
             self.take_out(block, count as usize);
@@ -85,6 +87,7 @@ impl ValidIndex {
         self.closed[block as usize] = false;
         if self.indexed {
             self.take_out(block, self.counts[block as usize] as usize);
+            // The bound only rises here; it falls when a block with fewer valid pages is put in.
             while self.population.get(self.fewest_bound) == Some(&0) {
                 self.fewest_bound += 1;
             }
@@ -96,6 +99,8 @@ impl ValidIndex {
         let number = (self.fewest_bound..self.population.len())
             .find(|number| self.population[*number] > 0)?;
         let summary =
+            // The summary row finds the first word with a bit, which finds the lowest block of
+            // equals.
             &self.summaries[number * self.summary_words..(number + 1) * self.summary_words];
         let (index, word) = summary.iter().enumerate().find(|(_, word)| **word != 0)?;
         let row_index = index * 64 + word.trailing_zeros() as usize;
@@ -154,6 +159,7 @@ impl AgeList {
     }
 
     pub(crate) fn push(&mut self, block: u32, sequence: u64) {
+        // Closed at a sequence number, so that age counts programs.
         self.closed_at[block as usize] = sequence;
         self.older[block as usize] = self.newest;
         self.newer[block as usize] = END;

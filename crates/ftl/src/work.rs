@@ -6,7 +6,7 @@ use std::ops::Sub;
 /// Operations of a chip and the time that its page programs took in the array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Operations.
+    /// Operations of the chip, by kind.
     pub counters: Counters,
     /// Array time of the page programs: the pages of a word line differ in it. Nanoseconds.
     pub program_ns: u64,
@@ -18,6 +18,7 @@ impl Work {
     pub fn of(chip: &Chip) -> Self {
         let counters = chip.counters();
         let program_ns = match chip.timing().program_ns.as_slice() {
+            // One time for all pages needs no count by position.
             [one] => one * counters.page_programs,
             several => several
                 .iter()
@@ -53,7 +54,7 @@ pub struct PageWork {
 /// What one step of cleaning between requests came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleanStep {
-    /// Nothing to do.
+    /// Nothing is to be done: enough blocks are free, or cleaning would win nothing.
     Idle,
     /// A page was moved; the block is not free yet.
     Moved,
@@ -64,6 +65,7 @@ pub enum CleanStep {
 /// Array time of a program of page `page` of any block.
 pub(crate) fn program_array_ns(chip: &Chip, page: u32) -> u64 {
     let times = &chip.timing().program_ns;
+    // Pages of a word line take different times; a part that lists fewer times repeats the last.
     let position = chip.geometry().word_line_position(page) as usize;
     times[position.min(times.len() - 1)]
 }

@@ -34,6 +34,7 @@ fn check(step: &Step, setup: &Setup) -> Result<(), String> {
     let found = |name: &str| find_kind(name).map_err(|error| error.to_string());
     match step {
         Step::Harness(Harness::Mount { file_system, options, .. }) => {
+            // `a,,b` would reach the file system as an option without a name.
             if options.iter().any(String::is_empty) {
                 return Err("an option is empty: divide options by one comma, or write `-`".into());
             }

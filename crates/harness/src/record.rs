@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// What a phase cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseCounts {
-    /// Name.
+    /// Name of the phase.
     pub name: String,
     /// Operations of the chip while they were counted.
     pub counts: OperationCounts,
@@ -19,7 +19,7 @@ pub struct PhaseCounts {
 /// A line of the log of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogLine {
-    /// A phase begins.
+    /// A phase of this name begins here.
     Phase(String),
     /// The chip carries something out.
     Operation(Operation),
@@ -43,7 +43,7 @@ pub struct Record {
     pub log: Vec<LogLine>,
     /// Chips that were kept, by name.
     pub kept: BTreeMap<String, Chip>,
-    /// Calls that failed.
+    /// Calls that failed and were passed over, in their order.
     pub failures: Vec<Failure>,
     /// What the file systems found wrong with the medium, a sentence each.
     pub findings: Vec<String>,
@@ -108,12 +108,14 @@ impl Meter {
     pub(crate) fn resume(&mut self, mtd: &Mtd) {
         if self.counting_since.is_none() {
             self.counting_since = Some(mtd.operation_counts());
+            // The log has what is counted and nothing else.
             mtd.log_operations(self.logs);
         }
     }
 
     /// Does not count any more.
     pub(crate) fn suspend(&mut self, mtd: &Mtd, record: &mut Record) {
+        // Fetched now: the device may end with its machine.
         Self::drain(mtd, record);
         mtd.log_operations(false);
         if let Some(since) = self.counting_since.take() {
@@ -123,6 +125,7 @@ impl Meter {
 
     /// The machine ends at `now_ns` of its time; another will take its place.
     pub(crate) fn change_machine(&mut self, now_ns: u64) {
+        // The clock of the next machine begins at zero.
         self.elapsed_ns += now_ns;
     }
 
@@ -154,6 +157,7 @@ impl Meter {
         now_ns: u64,
         record: &mut Record,
     ) {
+        // Before the phase changes, so that operations stand below their own heading.
         Self::drain(mtd, record);
         let (total, now_ns) = (self.total(mtd), self.elapsed_ns + now_ns);
         if let Some(open) = self.open.take() {

@@ -32,7 +32,7 @@ pub enum HarnessError {
     Stopped,
 }
 
-/// Is told how many lines are done, and of how many; false stops the run.
+/// Called with how many lines are done, and of how many; false stops the run.
 pub type Watch = Box<dyn FnMut(usize, usize) -> bool>;
 
 /// What a script runs on.
@@ -107,7 +107,9 @@ pub fn run_observed(
     loop {
         let driver = session.setup.driver.clone();
         let seed = session.setup.request.seed;
+        // A machine for each supply of power: a cut loses all memory.
         let outcome = mount::run(chip, &driver, seed, |machine| session.play(machine));
+        // Without a value the job did not end: the chip lost its power under it.
         session = outcome.value.ok_or(HarnessError::PowerLost)?;
         chip = outcome.chip;
         if let Some(error) = session.error {
@@ -146,6 +148,7 @@ impl Session {
         if self.is_counting {
             self.meter.resume(&machine.mtd);
         }
+        // Taken: a machine after a cut goes on with the phase.
         if let Some(name) = self.first_phase.take() {
             self.meter.phase(Some(&name), &machine.mtd, 0, &mut self.record);
         }
@@ -156,6 +159,7 @@ impl Session {
                 self.error = Some(HarnessError::Stopped);
                 return self;
             }
+            // Counted before it is carried out: after a cut the next machine goes on behind it.
             self.next += 1;
             if command.step == Step::Harness(Harness::PowerCut) {
                 self.cut_power(&machine);
@@ -173,6 +177,7 @@ impl Session {
         self.so_far.borrow_mut().follow(&self.record, None, line);
         self.meter.suspend(&machine.mtd, &mut self.record);
         self.record.is_mounted = mount.is_some();
+        // What stays mounted is asked here for what an unmount would have reported.
         if let Some(mount) = &mount {
             self.note(mount.mounted.file_system.findings().await);
         }
@@ -198,6 +203,7 @@ impl Session {
         let error = match &command.step {
             Step::Harness(line) => return self.harness(command.line, line, machine, mount).await,
             Step::Sleep { milliseconds } => {
+                // Here and not in the runner: scripts may sleep with nothing mounted.
                 machine.sim.sleep(milliseconds * 1_000_000).await;
                 return Ok(());
             }
@@ -246,6 +252,7 @@ impl Session {
                 *mount = Some(self.mount(machine, kind, &request).await?);
             }
             Harness::Unmount => {
+                // Gone even if unmounting fails: nothing can be done with it any more.
                 let Mount { mounted, .. } = mount.take().expect("prepared scripts mount first");
                 let done = mounted.unmount().await;
                 self.note(mounted.file_system.findings().await);
@@ -264,6 +271,7 @@ impl Session {
             Harness::Settle { milliseconds } => settle(machine, *milliseconds).await?,
             Harness::AddChip => {
                 let part = &self.setup.part;
+                // A new chip of the part, without the faults that were asked of the first.
                 mtd.replace_chip(Chip::new(part, Storage::Bytes, &FaultSettings::default()));
             }
             Harness::Snap(name) | Harness::Save(name) => {
@@ -271,8 +279,10 @@ impl Session {
             }
             Harness::Load(name) => {
                 let kept = self.record.kept.get(name).expect("prepared scripts keep first");
+                // A copy, so that the kept chip can be loaded again.
                 mtd.replace_chip(kept.clone());
             }
+            // The chip goes when the next one comes; `Order` refuses what would need it until then.
             Harness::RemoveChip | Harness::Workload(_) => {}
             Harness::PowerCut => unreachable!("carried out by the caller"),
             Harness::Format { .. }
@@ -309,7 +319,7 @@ impl Session {
         }
     }
 
-    /// What was found wrong with the medium; layers that live on tell it again.
+    /// What was found wrong with the medium; layers that live on report the same again.
     fn note(&mut self, findings: Vec<String>) {
         for finding in findings {
             if !self.record.findings.contains(&finding) {
@@ -330,6 +340,7 @@ impl Session {
             self.record.profile = kind.profile(request.profile.as_deref()).ok();
         }
         let Driver { epoch_seconds, epoch_nanoseconds, .. } = self.setup.driver;
+        // One process makes all calls of a script.
         let runner = Runner::new(&machine.sim, mounted.vfs.clone(), epoch_seconds, 1)
             .with_epoch_nanoseconds(epoch_nanoseconds);
         Ok(Mount { mounted, runner })
@@ -337,6 +348,7 @@ impl Session {
 }
 
 fn copy(mtd: &Mtd) -> Chip {
+    // Blocks are shared until one is written, so a copy costs little.
     mtd.with_chip(|chip| chip.clone())
 }
 
@@ -353,6 +365,7 @@ async fn settle(machine: &Machine, milliseconds: u64) -> Result<(), String> {
         if quiet_ns <= now_ns {
             return Ok(());
         }
+        // A background thread may write for ever, each time before the chip was idle long enough.
         if now_ns - begin_ns > idle_ns.saturating_mul(SETTLE_FACTOR) {
             return Err(format!(
                 "the chip was never idle for {milliseconds} ms within {} s of simulated time",

@@ -23,6 +23,7 @@ pub fn counts_csv_of(
     run: u64,
 ) -> String {
     let mut text = format!("{COUNTS_HEAD}\n");
+    // Nothing was mounted, as in a script about UBI alone.
     let implementation = profile.unwrap_or("none");
     for phase in phases {
         let counts = &phase.counts;

@@ -1,14 +1,16 @@
-//! The module `nandlab._native`: calls into the engine, JSON text out.
+//! The module `nandlab._native`: calls into the engine; JSON text and typed columns out.
 //!
 //! Every error becomes one `nandlab.NandlabError` with the whole message. Long calls release the
 //! interpreter lock and give Python a chance to stop them (`boundary`).
 
 mod boundary;
+mod columns;
 mod crash;
 mod image;
 mod script;
 
 use boundary::{carry_out, interruptible, tell};
+use columns::{Columns, StudyTables};
 use ftl::Value;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -123,6 +125,7 @@ impl Options {
             part: self.part.clone(),
             settings: self.settings()?,
             blocks: self.blocks,
+            pages_per_block: self.pages_per_block,
             logical_bytes: self.logical_bytes,
         })
     }
@@ -159,7 +162,10 @@ fn describe_study(
 }
 
 /// Runs a study; `progress(done, total, label)` may raise to stop it, and so may a signal handler.
+///
+/// Returns the answer as JSON, and the tables as typed columns. The JSON holds rows and curves, too, if `has_rows`.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the command line")]
 fn run_study(
     python: Python<'_>,
     path: PathBuf,
@@ -168,21 +174,46 @@ fn run_study(
     quick: bool,
     jobs: usize,
     progress: Py<PyAny>,
-) -> PyResult<String> {
+    has_rows: bool,
+) -> PyResult<(String, StudyTables)> {
     let run = move || {
         let study = study::load(&path, &sets, seed, quick).map_err(failed)?;
         let mut watch = |done: usize, total: usize, label: &str| {
             tell(&progress, done as u64, total as u64, label)
         };
         let results = study::run_study(&study, jobs, &mut watch).map_err(failed)?;
-        study_json(&study, &results)
+        Ok((study_json(&study, &results, has_rows)?, StudyTables::of(results)))
     };
     // What finished before a signal came is part of the answer, which says that it is not all.
     carry_out(python, run)?.part()
 }
 
-fn study_json(study: &study::Study, results: &study::StudyResults) -> PyResult<String> {
-    let curves: Vec<serde_json::Value> = results
+fn study_json(
+    study: &study::Study,
+    results: &study::StudyResults,
+    has_rows: bool,
+) -> PyResult<String> {
+    let mut answer = json!({
+        "study": resolved(study)?,
+        "columns": results.columns,
+        "axis_kinds": results.axis_kinds,
+        "tables": results.tables.iter().filter(|table| !table.rows.is_empty())
+            .map(|table| json!({"name": table.name, "csv": table.to_csv()})).collect::<Vec<_>>(),
+        "results_csv": results.to_csv(),
+        "results_digest": results.digest(),
+        "notes": results.notes,
+        "interrupted": results.interrupted,
+    });
+    if has_rows {
+        answer["rows"] = json!(rows_json(&results.rows));
+        answer["curves"] = curves_json(results);
+    }
+    Ok(answer.to_string())
+}
+
+/// Cumulative curves, one point after the other.
+fn curves_json(results: &study::StudyResults) -> serde_json::Value {
+    let points: Vec<serde_json::Value> = results
         .curves
         .iter()
         .flat_map(|(axes, points)| {
@@ -193,9 +224,14 @@ fn study_json(study: &study::Study, results: &study::StudyResults) -> PyResult<S
             })
         })
         .collect();
-    let rows: Vec<serde_json::Value> = results
-        .rows
-        .iter()
+    let columns: Vec<&str> =
+        results.columns.iter().map(String::as_str).chain(study::CURVE_COLUMNS).collect();
+    json!({"columns": columns, "rows": points})
+}
+
+/// Rows of results as lists of cells.
+fn rows_json(rows: &[study::Row]) -> Vec<serde_json::Value> {
+    rows.iter()
         .map(|row| {
             let mut cells: Vec<serde_json::Value> =
                 row.axes.iter().map(|axis| json!(axis)).collect();
@@ -207,26 +243,7 @@ fn study_json(study: &study::Study, results: &study::StudyResults) -> PyResult<S
             ]);
             json!(cells)
         })
-        .collect();
-    let curve_columns: Vec<&str> = results
-        .columns
-        .iter()
-        .map(String::as_str)
-        .chain(["io", "reads", "writes", "erases", "weighted_time"])
-        .collect();
-    Ok(json!({
-        "study": resolved(study)?,
-        "columns": results.columns,
-        "rows": rows,
-        "curves": {"columns": curve_columns, "rows": curves},
-        "tables": results.tables.iter().filter(|table| !table.rows.is_empty())
-            .map(|table| json!({"name": table.name, "csv": table.to_csv()})).collect::<Vec<_>>(),
-        "results_csv": results.to_csv(),
-        "results_digest": results.digest(),
-        "notes": results.notes,
-        "interrupted": results.interrupted,
-    })
-    .to_string())
+        .collect()
 }
 
 /// Replays a trace on one device.
@@ -242,6 +259,7 @@ fn replay(python: Python<'_>, trace_path: PathBuf, options_json: &str) -> PyResu
         })?,
         fills_first: options.fill,
         warm_up_passes: options.passes.unwrap_or(1).saturating_sub(1),
+        service_times: true,
     };
     // JSON is Unicode, and a path need not be.
     let shown = trace_path.to_string_lossy().into_owned();
@@ -254,6 +272,7 @@ fn replay(python: Python<'_>, trace_path: PathBuf, options_json: &str) -> PyResu
         "metrics": results.metrics.iter().map(|metric| {
             json!({"metric": metric.name, "value": metric.value, "unit": metric.unit})
         }).collect::<Vec<_>>(),
+        "service_times": results.service_times,
         "notes": results.notes,
     })
     .to_string())
@@ -372,6 +391,8 @@ fn stop() {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NandlabError", module.py().get_type::<NandlabError>())?;
     module.add("UncertainError", module.py().get_type::<UncertainError>())?;
+    module.add_class::<Columns>()?;
+    module.add_class::<StudyTables>()?;
     module.add_function(wrap_pyfunction!(listing, module)?)?;
     module.add_function(wrap_pyfunction!(stop, module)?)?;
     module.add_function(wrap_pyfunction!(describe_study, module)?)?;

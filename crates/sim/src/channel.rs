@@ -48,6 +48,7 @@ impl<T> Sender<T> {
         if self.0.is_closed.get() {
             return Err(value);
         }
+        // The place in the channel belongs to the value now; the receiver gives it back.
         std::mem::forget(room);
         self.put(value);
         Ok(())
@@ -108,6 +109,7 @@ impl<T> Receiver<T> {
     /// The next value if there is one.
     pub fn try_receive(&mut self) -> Option<T> {
         let value = self.0.values.borrow_mut().pop_front()?;
+        // Taking a value makes room for the sender that has waited longest.
         self.0.room.leave(1);
         Some(value)
     }

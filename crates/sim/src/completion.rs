@@ -19,6 +19,7 @@ impl Completion {
 
     /// Lets the event happen and wakes all who wait, in the order in which they came.
     pub fn complete(&self) {
+        // Set before waking: a task that comes between finds the event past.
         self.is_done.set(true);
         self.waiters.wake_all();
     }

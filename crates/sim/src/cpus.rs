@@ -35,7 +35,7 @@ impl Cpus {
     pub async fn run(&self, cost_ns: u64) {
         let mut left_ns = cost_ns;
         while left_ns > 0 {
-            // Whoever waits goes first after each slice; if nobody does, entering again is free.
+            // Tasks that wait go first after each slice; without any, entering again is free.
             let _pass = self.gate.enter(1).await;
             let _running = Running::start(self);
             let slice_ns = left_ns.min(self.timeslice_ns);
@@ -52,6 +52,7 @@ impl Cpus {
 
     fn count(&self) {
         let now_ns = self.sim.now();
+        // Added up at each change of the number of busy processors, so the sum is exact.
         let passed_ns = now_ns - self.counted_ns.replace(now_ns);
         self.spent_ns.set(self.spent_ns.get() + passed_ns * self.running.get());
     }

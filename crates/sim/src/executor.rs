@@ -23,6 +23,7 @@ pub(crate) struct Core {
 impl Core {
     /// Polls tasks until none is ready or the power is cut.
     fn run_ready(&self) {
+        // Tasks are woken by number; the waker of the standard interface does nothing here.
         let mut context = Context::from_waker(Waker::noop());
         while !self.is_stopped.get() {
             cancellation::check();
@@ -50,6 +51,7 @@ impl Core {
         self.now_ns.set(at_ns);
         let mut tasks = self.tasks.borrow_mut();
         tasks.wake(first);
+        // All timers of the instant before any task runs, in the order in which they were armed.
         while let Some((_, task)) = timers.pop(at_ns) {
             tasks.wake(task);
         }
@@ -57,6 +59,7 @@ impl Core {
     }
 
     fn abandon_tasks(&self) {
+        // Taken out of the cell first: dropping a future may wake or spawn tasks.
         let tasks = self.tasks.borrow_mut().clear();
         for task in &tasks {
             task.abandon();
@@ -73,7 +76,7 @@ pub enum RunEnd {
     Stopped,
     /// Tasks are left that nothing will ever wake: see [`Simulation::blocked_tasks`].
     Blocked {
-        /// How many.
+        /// Number of tasks that are left.
         tasks: usize,
     },
     /// The time given to [`Simulation::run_until`] was reached; tasks wait for later timers.
@@ -120,6 +123,7 @@ impl Simulation {
         let end = self.advance(until_ns);
         if end != RunEnd::Stopped {
             let core = &self.sim.0;
+            // The time that was asked for has passed, even if nothing happened at its end.
             core.now_ns.set(core.now_ns.get().max(until_ns));
         }
         end
@@ -201,6 +205,7 @@ impl Sim {
 
     fn start<F: Future + 'static>(&self, name: Name, future: F) -> JoinHandle<F::Output> {
         let (task, handle) = make_task(self.clone(), future);
+        // After a power cut nothing runs any more, not even what a drop spawns.
         if self.is_stopped() {
             task.abandon();
         } else {
@@ -233,6 +238,7 @@ impl Sim {
     /// `await`; then all tasks are dropped.
     pub fn stop(&self) {
         self.0.is_stopped.set(true);
+        // Outside of a task all futures can go now; within one, its own is still being polled.
         if self.0.current.get() == TaskId::NONE {
             self.0.abandon_tasks();
         }

@@ -44,7 +44,7 @@ struct State<R: Rule> {
     line: WaitList<R::Kind>,
 }
 
-/// A rule and its line. Whoever leaves hands over to the first in line, so nobody overtakes.
+/// A rule and its line. A task that leaves hands over to the first in line, so none overtakes.
 pub(crate) struct Gate<R: Rule> {
     sim: Sim,
     state: RefCell<State<R>>,
@@ -86,6 +86,8 @@ impl<R: Rule> Gate<R> {
     #[inline]
     fn settle(&self) {
         let state = &mut *self.state.borrow_mut();
+        // In the order of the line, up to the first that cannot be admitted: one who asks for much
+        // is not overtaken.
         while let Some(kind) = state.line.front()
             && state.rule.admit(kind)
             && let Some(task) = state.line.grant_front(kind)
@@ -134,6 +136,7 @@ impl<R: Rule> Drop for Enter<'_, R> {
         let Some(place) = self.place else { return };
         let mut state = self.gate.state.borrow_mut();
         if let Some(granted) = state.line.leave(place) {
+            // Granted and not taken up: the next in line gets it.
             state.rule.give_back(granted);
         }
         drop(state);

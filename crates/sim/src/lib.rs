@@ -19,7 +19,7 @@
 //! granted goes to the next in line.
 //!
 //! **Power cut.** After [`Sim::stop`] no task is polled again; all are dropped. Dropping releases
-//! guards and queue places, which nobody sees any more. A `Drop` outside this crate must not act
+//! guards and queue places, which no task sees any more. A `Drop` outside this crate must not act
 //! on what outlives the run, such as a medium; [`Sim::is_stopped`] tells it.
 //!
 //! ```

@@ -31,12 +31,12 @@ impl<T> Lock<T> {
         Some(LockGuard { value: self.value.borrow_mut(), _pass: pass })
     }
 
-    /// Whether somebody holds the lock.
+    /// Whether a task holds the lock.
     pub fn is_locked(&self) -> bool {
         self.gate.inspect(|permits| permits.available == 0)
     }
 
-    /// Whether somebody waits for the lock.
+    /// Whether a task waits for the lock.
     pub fn is_contended(&self) -> bool {
         self.gate.has_line()
     }

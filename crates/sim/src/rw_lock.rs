@@ -22,6 +22,7 @@ impl Rule for Sharing {
 
     fn admit(&mut self, access: Access) -> bool {
         let is_possible = match access {
+            // Readers may join readers; that none overtakes a waiting writer is the line's doing.
             Access::Read => !self.is_writing,
             Access::Write => !self.is_writing && self.readers == 0,
         };
@@ -62,25 +63,25 @@ impl<T> RwLock<T> {
         ReadGuard { value: self.value.borrow(), _pass: pass }
     }
 
-    /// Waits to write.
+    /// Waits until no task reads or writes, then writes.
     pub async fn write(&self) -> WriteGuard<'_, T> {
         let pass = self.gate.enter(Access::Write).await;
         WriteGuard { value: self.value.borrow_mut(), _pass: pass }
     }
 
-    /// Reads if nobody writes or waits.
+    /// Reads if no task writes or waits.
     pub fn try_read(&self) -> Option<ReadGuard<'_, T>> {
         let pass = self.gate.try_enter(Access::Read)?;
         Some(ReadGuard { value: self.value.borrow(), _pass: pass })
     }
 
-    /// Writes if nobody is inside or waits.
+    /// Writes if no task is inside or waits.
     pub fn try_write(&self) -> Option<WriteGuard<'_, T>> {
         let pass = self.gate.try_enter(Access::Write)?;
         Some(WriteGuard { value: self.value.borrow_mut(), _pass: pass })
     }
 
-    /// Whether somebody waits for the lock.
+    /// Whether a task waits for the lock.
     pub fn is_contended(&self) -> bool {
         self.gate.has_line()
     }

@@ -25,7 +25,7 @@ impl Semaphore {
         Permit { pass: self.gate.enter(permits).await }
     }
 
-    /// One permit if one is free and nobody waits.
+    /// One permit if one is free and no task waits.
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
         Some(Permit { pass: self.gate.try_enter(1)? })
     }

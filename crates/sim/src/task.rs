@@ -42,7 +42,7 @@ impl fmt::Display for Name {
 pub(crate) trait Task {
     /// Polls once; at the end returns who waits for the result, or [`TaskId::NONE`].
     fn poll(&self, context: &mut Context<'_>) -> Poll<TaskId>;
-    /// Drops the future.
+    /// Drops the future without polling it again.
     fn abandon(&self);
 }
 
@@ -66,11 +66,13 @@ struct Spawned<F: Future> {
 
 impl<F: Future> Task for Spawned<F> {
     fn poll(&self, context: &mut Context<'_>) -> Poll<TaskId> {
+        // Taken out while it is polled, so that the task can be abandoned from within.
         let mut future = self.future.take().expect("a live task has its future");
         let Poll::Ready(value) = future.as_mut().poll(context) else {
             self.future.set(Some(future));
             return Poll::Pending;
         };
+        // Dropped before the result is seen: its guards are free when the waiter runs.
         drop(future);
         self.result.value.set(Some(value));
         self.result.is_finished.set(true);
@@ -178,6 +180,7 @@ impl Tasks {
         let entry = &mut self.slots[slot as usize];
         entry.live = Some(live);
         entry.is_queued = true;
+        // A new task is ready at once, behind those that are ready.
         self.ready.push_back(TaskId { slot, generation: entry.generation });
     }
 
@@ -199,6 +202,7 @@ impl Tasks {
         loop {
             let id = self.ready.pop_front()?;
             let slot = &mut self.slots[id.slot as usize];
+            // An entry of a task that has ended is skipped: its slot may hold another one.
             if slot.generation == id.generation
                 && let Some(live) = &slot.live
             {
@@ -211,6 +215,7 @@ impl Tasks {
     /// Frees the slot of a task that ended. What is returned must be dropped without a borrow.
     pub(crate) fn remove(&mut self, id: TaskId) -> Option<Live> {
         let slot = &mut self.slots[id.slot as usize];
+        // The next task in the slot has another number, so late wakings miss it.
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(id.slot);
         self.live -= 1;
@@ -229,6 +234,7 @@ impl Tasks {
     pub(crate) fn names(&self) -> Vec<String> {
         let mut live: Vec<&Live> =
             self.slots.iter().filter_map(|slot| slot.live.as_ref()).collect();
+        // Slots are used again, so only the number gives the order of spawning.
         live.sort_unstable_by_key(|live| live.number);
         live.iter().map(|live| live.name.to_string()).collect()
     }

@@ -83,6 +83,7 @@ impl Timers {
                 return None;
             }
             self.heap.pop();
+            // A dead entry must not move the clock.
             if is_dead {
                 self.dead -= 1;
                 continue;
@@ -120,11 +121,13 @@ impl Future for Sleep {
     #[inline]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        // A time that has come needs no timer.
         if this.sim.now() >= this.at_ns {
             return Poll::Ready(());
         }
         let task = this.sim.current();
         let mut timers = this.sim.0.timers.borrow_mut();
+        // Armed at the first poll only; a later poll may come from another task.
         let slot = *this.slot.get_or_insert_with(|| {
             let slot = timers.take_slot();
             timers.arm(slot, this.at_ns);
@@ -157,7 +160,7 @@ impl Timer {
     }
 
     /// Arms the timer for `at_ns`, in place of what it was armed for; it fires at once if that is
-    /// not in the future. A firing that nobody has seen yet is forgotten.
+    /// not in the future. A firing that no task has seen yet is forgotten.
     pub fn arm(&self, at_ns: u64) {
         let mut timers = self.sim.0.timers.borrow_mut();
         if at_ns > self.sim.now() {

@@ -12,10 +12,10 @@ enum Woken {
     WithAll,
 }
 
-/// Tasks that wait until somebody wakes them, all as the kernel's exclusive waiters: one wake-up
-/// wakes one, the one that has waited longest. A wake-up that finds nobody is lost; no other task
-/// runs between looking at a condition and waiting, so it cannot slip through in between.
-/// Source: `kernel/sched/wait.c` of Linux 6, of which shared waiters are left out.
+/// Tasks that wait until they are woken, all as the kernel's exclusive waiters: one wake-up wakes
+/// one, the one that has waited longest. A wake-up that finds no waiter is lost; no other task runs
+/// between looking at a condition and waiting, so it cannot slip through in between. Source:
+/// `kernel/sched/wait.c` of Linux 6, of which shared waiters are left out.
 pub struct WaitQueue {
     sim: Sim,
     line: RefCell<WaitList<Woken>>,
@@ -55,7 +55,7 @@ impl WaitQueue {
         }
     }
 
-    /// Whether nobody waits.
+    /// Whether no task waits.
     pub fn is_empty(&self) -> bool {
         self.line.borrow().is_empty()
     }
@@ -90,6 +90,7 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.place {
             let woken = self.queue.line.borrow_mut().leave(place);
+            // A wake-up for this waiter alone must not be lost with it.
             if woken == Some(Woken::Alone) {
                 self.queue.wake_one();
             }

@@ -37,7 +37,7 @@ pub(crate) fn block_of(
 ) -> Result<BlockRequest, StudyError> {
     let mut block = match values.get("scheduler") {
         Some(name) => {
-            let (scheduler, settings) = scheduler_of(study, name, "")?;
+            let (scheduler, settings) = scheduler_of(study, name, "", values)?;
             BlockRequest { settings, ..BlockRequest::new(scheduler) }
         }
         None => BlockRequest::default(),
@@ -45,12 +45,14 @@ pub(crate) fn block_of(
     let host = study.host.as_ref();
     let of_host = host.and_then(|host| host.block_device.as_deref());
     let name = values.get(AXIS).copied().or(of_host).unwrap_or(kind.usual_block_device);
+    // A device file beside the study comes first.
     let beside = study.folder.join(name);
     let path = if beside.is_file() { beside.display().to_string() } else { name.to_owned() };
     block.device =
         BlockDeviceChoice::find(&path).or_else(|error| wrong(AXIS, error.to_string()))?;
     kind.check_block_device(&block.device).or_else(|error| wrong(AXIS, error.to_string()))?;
     if block.device != BlockDeviceChoice::MtdBlock {
+        // The study counts in kilobytes, the queue in sectors.
         block.max_sectors = host.map(|host| host.max_sectors_kb * 2);
     }
     Ok(block)

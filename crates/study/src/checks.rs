@@ -6,7 +6,8 @@ use crate::ftl_device::{find_layer, resolve};
 use crate::iozone::{check_iozone_study, iozone_axes};
 use crate::jobs::{check_kernel_study, jobs_axes, kernel_axes};
 use crate::matrix::{DEFAULT_SETTINGS, STACK_AXES};
-use crate::raw_nand::{RAW_NAND_AXES, check_raw_nand_study};
+use crate::raw_nand::{check_raw_nand_study, raw_nand_axes};
+use crate::setting_axes::{SHAPE_AXES, layer_axes};
 use crate::study_file::Study;
 use crate::workload_kinds::{WORKLOADS, WorkloadEntry};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,13 +113,12 @@ impl Study {
                 "spare_percent and workload.capacity_bytes both say how large the device is",
             );
         }
-        let file = self.workload.file.as_deref().unwrap_or_default();
         let of_processes = if self.is_of_kernel() {
             kernel_axes(self)
         } else if self.has_iozone() {
             iozone_axes(self)
         } else if self.has_raw_nand() {
-            RAW_NAND_AXES.map(str::to_owned).to_vec()
+            raw_nand_axes(self)
         } else {
             jobs_axes(self)
         };
@@ -131,19 +131,21 @@ impl Study {
                     let known = of_processes.iter().map(String::as_str);
                     return Err(StudyError::unknown("axis", axis, known));
                 }
-            } else if !STACK_AXES.contains(&axis.as_str()) && !file.contains(&format!("{{{axis}}}"))
-            {
-                let known = STACK_AXES.join(", ");
-                let reason = format!(
-                    "axis `{axis}` is neither one of {known} nor named in workload.file as {{{axis}}}"
-                );
-                return wrong("axes", reason);
+            } else if !self.names_file(axis) {
+                let settings = layer_axes(self);
+                let own = STACK_AXES.iter().chain(&SHAPE_AXES).copied();
+                let known = own.chain(settings.iter().map(String::as_str));
+                if !known.clone().any(|known| known == axis) {
+                    return Err(self.unknown_axis(axis, known));
+                }
             }
+            // Results of raw NAND have no column `test`, so an axis may be called so.
             let is_test = axis == TEST_COLUMN && !self.has_raw_nand();
             if is_test || RESERVED_COLUMNS.contains(&axis.as_str()) || !is_plain(axis) {
                 return wrong("axes", format!("`{axis}` cannot be the name of a column"));
             }
         }
+        // Counted before anything is planned: a slip must not fill the memory.
         self.check_run_count()?;
         for (axis, values) in &self.axes {
             let mut seen = BTreeSet::new();
@@ -169,10 +171,32 @@ impl Study {
         }
     }
 
+    /// The error of an axis that means nothing; `known` ones with a layer in front are not listed.
+    fn unknown_axis<'a>(
+        &self,
+        axis: &str,
+        known: impl Iterator<Item = &'a str> + Clone,
+    ) -> StudyError {
+        let listed = known.clone().filter(|known| !known.contains('.')).collect::<Vec<_>>();
+        let hint = trace::suggest::nearest(axis, known)
+            .map_or(String::new(), |nearest| format!(" (did you mean `{nearest}`?)"));
+        let of_trace = if self.workload.kind == "trace" {
+            format!("; an axis of traces is named in workload.file as {{{axis}}}")
+        } else {
+            String::new()
+        };
+        let listed = listed.join(", ");
+        StudyError::Study {
+            place: "axes".into(),
+            reason: format!("unknown axis `{axis}`{hint}; known: {listed}{of_trace}"),
+        }
+    }
+
     fn check_run_count(&self) -> Result<(), StudyError> {
         if self.repeats == 0 {
             return wrong("repeats", "must be at least 1");
         }
+        // Saturating: a product beyond all numbers is too large as well.
         let product = |repeats: u32, lengths: &mut dyn Iterator<Item = usize>| {
             lengths.fold(u64::from(repeats), |runs, length| runs.saturating_mul(length as u64))
         };
@@ -231,6 +255,7 @@ impl Study {
         }
         for run in runs {
             resolve(&run.device)?;
+            // Found before hours of other runs.
             if let Some(trace) = run.trace.filter(|trace| !trace.is_file()) {
                 return wrong("workload.file", format!("there is no trace {}", trace.display()));
             }
@@ -243,6 +268,7 @@ impl Study {
 fn check_name(name: &str) -> Result<(), StudyError> {
     let is_component = !name.is_empty()
         && !["", ".", ".."].contains(&name.trim())
+        // Both slashes, whatever the system.
         && !name.contains(['/', '\\'])
         && !name.chars().any(char::is_control);
     if is_component {

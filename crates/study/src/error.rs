@@ -11,7 +11,7 @@ pub enum StudyError {
     /// A file cannot be read.
     #[error("{path}: {reason}")]
     File {
-        /// Path as given.
+        /// Path as it was given.
         path: String,
         /// What the system said.
         reason: std::io::Error,
@@ -19,21 +19,21 @@ pub enum StudyError {
     /// The study file or an override is wrong.
     #[error("{place}: {reason}")]
     Study {
-        /// File, line, key.
+        /// File, line and key, as far as they are known.
         place: String,
-        /// Reason and suggestion.
+        /// What is wrong, and what would be right.
         reason: String,
     },
     /// A name is not in its table.
     #[error("unknown {kind} `{name}`{}; known: {known}", did_you_mean(.suggestion.as_deref()))]
     Unknown {
-        /// What was named.
+        /// Kind of thing that was named.
         kind: &'static str,
-        /// The name given.
+        /// Name that was given.
         name: String,
         /// The nearest known name.
         suggestion: Option<String>,
-        /// All known names.
+        /// All names of the table.
         known: String,
     },
     /// A board of the user's own cannot be used.
@@ -61,9 +61,9 @@ pub enum StudyError {
     Request {
         /// Number of the request in the trace, from 1.
         number: u64,
-        /// Operation, address, length.
+        /// Operation, address and length of the request.
         what: String,
-        /// Reason and suggestion.
+        /// What is wrong, and what would be right.
         reason: String,
     },
     /// Stacks of a study cannot be mounted; nothing was run.
@@ -72,9 +72,9 @@ pub enum StudyError {
     /// A run of a study failed.
     #[error("run `{run}` failed after {finished} of {total} runs were done: {reason}")]
     Run {
-        /// Its axis values.
+        /// Axis values of the run.
         run: String,
-        /// What went wrong.
+        /// Message of the error that ended it.
         reason: String,
         /// Runs that were done by then; their results are not kept.
         finished: usize,

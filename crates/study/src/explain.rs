@@ -23,10 +23,10 @@ pub struct ExplainOptions {
     pub settings: BTreeMap<String, Value>,
 }
 
-/// What happened.
+/// A few operations and all that they cause.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
-    /// The layer.
+    /// Name of the translation layer.
     pub ftl: &'static str,
     /// Shape of the device.
     pub device: String,
@@ -36,10 +36,10 @@ pub struct Explanation {
     pub steps: Vec<Step>,
 }
 
-/// One operation.
+/// An operation and its effects.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
-    /// As typed.
+    /// The operation as it was typed.
     pub operation: String,
     /// What it cost, by RD, RS, PD, PS, E.
     pub cost: BTreeMap<&'static str, u64>,
@@ -54,20 +54,20 @@ pub struct Step {
 /// A table of the layer.
 #[derive(Clone, Debug, Serialize)]
 pub struct TableView {
-    /// What it maps.
+    /// What the table maps, and to what.
     pub title: &'static str,
-    /// Column heads.
+    /// Heads of the columns.
     pub columns: Vec<&'static str>,
-    /// Cells.
+    /// Cells of each row.
     pub rows: Vec<Vec<String>>,
 }
 
 /// A block and its pages: `L3` a copy of logical page 3, `L3*` the newest one, `-` erased, `x` unreadable.
 #[derive(Clone, Debug, Serialize)]
 pub struct BlockView {
-    /// Block number.
+    /// Number of the block.
     pub block: u32,
-    /// Pages in order.
+    /// What each page holds, in order.
     pub pages: Vec<String>,
 }
 
@@ -119,6 +119,7 @@ fn small_device(
     let geometry = &mut part.geometry;
     geometry.pages_per_block = options.pages_per_block;
     geometry.check().map_err(|reason| wrong("--pages-per-block", reason))?;
+    // Whole blocks, in which many layers map.
     let all_touched = touched.next_multiple_of(options.pages_per_block);
     let logical_pages = options.logical_pages.unwrap_or(all_touched);
     if logical_pages > PAGES_MAX {
@@ -130,6 +131,7 @@ fn small_device(
     (entry.check)(geometry, settings)?;
     let required = (entry.blocks_required)(geometry, logical_pages, settings)
         + settings.integer("reserve_blocks");
+    // Two more than needed, so that cleaning does not begin at once.
     geometry.blocks = options.blocks.unwrap_or(required + 2);
     geometry.check().map_err(|reason| wrong("--blocks", reason))?;
     if geometry.pages() > 2 * PAGES_MAX {
@@ -144,6 +146,7 @@ fn parse(word: &str) -> Result<(char, u32), StudyError> {
         reason: "write W5 (write page 5), R5 (read) or T5 (trim), separated by spaces".into(),
     };
     let kind = word.chars().next().filter(|kind| "WRT".contains(*kind)).ok_or_else(wrong)?;
+    // The word begins with an ASCII letter, so its second byte begins a character.
     let lpn: u32 = word[1..].parse().map_err(|_| wrong())?;
     if lpn < PAGES_MAX { Ok((kind, lpn)) } else { Err(wrong()) }
 }
@@ -155,6 +158,7 @@ fn perform(ftl: &mut dyn Ftl, kind: char, lpn: u32) -> Result<Step, StudyError> 
         'R' => ftl.read(lpn, None)?,
         _ => ftl.trim(lpn)?,
     }
+    // Taken after each step, so that the log holds one operation.
     let log = ftl.flash_mut().chip_mut().take_log();
     Ok(Step {
         operation: format!("{kind}{lpn}"),
@@ -199,6 +203,7 @@ fn blocks(ftl: &dyn Ftl) -> Vec<BlockView> {
         let tag = flash.peek(at);
         match (flash.is_programmed(at), tag.is_erased()) {
             (false, _) => "-".to_owned(),
+            // Programmed without a tag that can be read: lost.
             (true, true) => "x".to_owned(),
             (true, false) if tag.role() == nand::Role::Translation => format!("M{}", tag.lpn()),
             (true, false) => {
@@ -212,6 +217,7 @@ fn blocks(ftl: &dyn Ftl) -> Vec<BlockView> {
             block,
             pages: (0..pages).map(|number| page(block, number)).collect(),
         })
+        // Erased blocks say nothing.
         .filter(|view| view.pages.iter().any(|page| page != "-"))
         .collect()
 }

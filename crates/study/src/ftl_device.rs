@@ -6,7 +6,7 @@ use nand::{Chip, FaultSettings, Geometry, Part, Storage, catalogue, find_part, l
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Share of the physical pages that a device offers at most if nobody says how large it is: an
+/// Share of the physical pages that a device offers at most if its size is not given: an
 /// over-provisioning of 7.5 % of the logical capacity, as usual between GB and GiB.
 const LOGICAL_SHARE_PERCENT: u64 = 93;
 
@@ -24,6 +24,8 @@ pub struct DeviceOptions {
     pub settings: BTreeMap<String, Value>,
     /// Blocks of the chip, instead of the part's own number.
     pub blocks: Option<u32>,
+    /// Pages of a block, instead of the part's own number.
+    pub pages_per_block: Option<u32>,
     /// Bytes the device offers; as many as layer and chip allow if absent.
     pub logical_bytes: Option<u64>,
 }
@@ -37,6 +39,7 @@ pub fn find_part_or_file(name: &str) -> Result<Part, StudyError> {
         return Ok(part);
     }
     let path = Path::new(name);
+    // What looks like a file is one, so that the message is about the file.
     if path.extension().is_some_and(|extension| extension == "toml") || path.exists() {
         return Ok(load_part(path)?);
     }
@@ -59,11 +62,22 @@ pub(crate) struct ResolvedDevice {
     logical_pages: u32,
 }
 
+impl ResolvedDevice {
+    /// Write amplification under uniform random writes, where a closed form is known.
+    pub(crate) fn predicted_waf(&self) -> Option<f64> {
+        let geometry = &self.part.geometry;
+        ftl::predicted_waf::predicted_waf(self.entry, geometry, self.logical_pages, &self.settings)
+    }
+}
+
 /// The part of a device, with as many blocks as the options say.
 pub(crate) fn chip_of(options: &DeviceOptions) -> Result<Part, StudyError> {
     let mut part = find_part_or_file(options.part.as_deref().unwrap_or(nand::DEFAULT_PART))?;
     if let Some(blocks) = options.blocks {
         part.geometry.blocks = blocks;
+    }
+    if let Some(pages) = options.pages_per_block {
+        part.geometry.pages_per_block = pages;
     }
     check_geometry(&part.geometry)
         .map_err(|reason| StudyError::Study { place: "blocks".into(), reason })?;
@@ -133,9 +147,11 @@ fn largest_logical_pages(entry: &FtlEntry, geometry: &Geometry, settings: &Setti
     if fits(high) {
         return high;
     }
+    // The blocks that are needed grow with the pages, so the search may halve.
     while low + 1 < high {
         let middle = low + (high - low) / 2;
         if fits(middle) { low = middle } else { high = middle }
     }
+    // One page at least, of which the check says what it lacks.
     low.max(1)
 }

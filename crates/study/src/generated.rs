@@ -42,9 +42,11 @@ pub(crate) fn run_generated(
         if number % STRIDE == 0 && stopped() {
             return Ok(false);
         }
+        // Filling and warming up are not counted.
         if number == fill + warm_up {
             replay.reset_counters();
         }
+        // Each page once, in order; then as the workload draws them.
         let lpn = if number < fill { number as u32 } else { pages.next() };
         replay.serve(Operation::Write, u64::from(lpn) * u64::from(page_bytes), page_bytes)?;
     }
@@ -66,6 +68,7 @@ enum Kind {
 
 impl Pages {
     fn new(workload: &Workload, seed: u64, count: u32) -> Self {
+        // By default 80 % of the writes go to 20 % of the pages.
         let hot_pages =
             u64::from(count) * u64::from(workload.hot_pages_percent.unwrap_or(20)) / 100;
         let kind = match workload.kind.as_str() {
@@ -76,6 +79,7 @@ impl Pages {
             },
             _ => Kind::Uniform,
         };
+        // Named by the kind, so that no two kinds share their draws.
         Self { kind, stream: Stream::new(seed, &workload.kind), count }
     }
 
@@ -88,6 +92,7 @@ impl Pages {
             }
             Kind::HotCold { hot_pages, hot_writes_percent } => {
                 let is_hot = self.stream.below(100) < *hot_writes_percent;
+                // Without cold pages all writes are hot.
                 if is_hot || *hot_pages == self.count {
                     self.stream.below(*hot_pages)
                 } else {

@@ -5,9 +5,12 @@
 //! streams. Runs of one study go side by side, and their results are put in the order of the plan,
 //! so that the digest does not depend on the number of workers.
 
+mod axis_values;
 mod block_choice;
 mod checks;
+mod columns;
 mod error;
+mod exact_times;
 mod explain;
 mod flash_history;
 mod ftl_device;
@@ -29,6 +32,7 @@ mod run;
 mod schedule;
 mod scheduler_choice;
 mod service_times;
+mod setting_axes;
 mod single;
 mod stacks;
 mod study_file;
@@ -36,7 +40,9 @@ mod time_parts;
 mod windows;
 mod workload_kinds;
 
+pub use columns::{AxisKind, CURVE_COLUMNS, Cells, NamedCells, ROW_COLUMNS};
 pub use error::StudyError;
+pub use exact_times::{ServiceTimeQuantiles, ServiceTimeSummary};
 pub use explain::{ExplainOptions, Explanation, Step, explain};
 pub use flash_history::{FlashState, PercentOf};
 pub use ftl_device::{DeviceOptions, build_device, check_geometry, find_part_or_file};

@@ -29,7 +29,7 @@ pub(crate) struct Wear<'a> {
 }
 
 impl Wear<'_> {
-    /// Erases in all.
+    /// Erases of all blocks together.
     pub(crate) fn erases(&self) -> u64 {
         self.erase_counts.iter().copied().map(u64::from).sum()
     }

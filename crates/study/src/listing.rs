@@ -120,7 +120,7 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
     })
 }
 
-/// A translation layer.
+/// The entry of a translation layer.
 fn ftl(entry: &ftl::FtlEntry) -> Value {
     let parameters: Vec<Value> =
         entry.parameters.iter().chain(COMMON_PARAMETERS).map(parameter).collect();

@@ -5,6 +5,7 @@ use crate::ftl_device::{DeviceOptions, chip_of, find_layer};
 use crate::iozone::{IozoneRun, plan_iozone};
 use crate::jobs::{JobsRun, check_kernel_run, plan_run};
 use crate::raw_nand::{RawNandRun, plan_raw_nand};
+use crate::setting_axes::apply_to_device;
 use crate::study_file::{SettingValue, Study};
 use crate::windows::HostWriteCharge;
 use ftl::Settings;
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Name of the settings that every layer has without being told.
+/// Name of the settings that every layer has by itself.
 pub(crate) const DEFAULT_SETTINGS: &str = "default";
 
 /// Axes that mean something to the stack; all others only name files.
@@ -29,9 +30,9 @@ pub type Axis = (String, Vec<String>);
 pub struct Run {
     /// Axis values in the order of the columns, `initial` last.
     pub axes: Vec<String>,
-    /// Repeat number.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
-    /// The device.
+    /// Layer and chip of the run.
     pub device: DeviceOptions,
     /// The trace, for workloads that have one.
     pub trace: Option<PathBuf>,
@@ -60,6 +61,7 @@ impl Run {
         if let (Some(own), Some(others)) = (&self.raw_nand, &other.raw_nand) {
             return own.work_key == others.work_key && self.repeat == other.repeat;
         }
+        // Jobs are drawn by the repeat, so none of their runs is like another.
         self.jobs.is_none()
             && self.raw_nand.is_none()
             && self.device == other.device
@@ -73,6 +75,7 @@ impl Study {
     /// Axes in the order of the columns.
     pub fn ordered_axes(&self) -> Vec<Axis> {
         let mut names: Vec<&String> = self.axes.keys().collect();
+        // Axes without a place come last, by name.
         let place = |name: &str| {
             self.axis_order.iter().position(|other| other == name).unwrap_or(usize::MAX)
         };
@@ -111,6 +114,7 @@ impl Study {
                 }
             }
             for run in self.product(&axes, also.repeats.unwrap_or(self.repeats))? {
+                // A combination that is named twice is run once.
                 if known.insert(place(&run)) {
                     runs.push(run);
                 }
@@ -121,6 +125,7 @@ impl Study {
 
     /// The runs of all combinations of these axes.
     fn product(&self, axes: &[Axis], repeats: u32) -> Result<Vec<Run>, StudyError> {
+        // The first axis changes slowest.
         let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
         for (_, values) in axes {
             let longer = |head: &Vec<String>| {
@@ -183,9 +188,13 @@ impl Study {
             part: part.map(|part| self.part_beside(part)),
             settings: BTreeMap::new(),
             blocks: self.blocks,
+            pages_per_block: self.pages_per_block,
             logical_bytes: self.workload.capacity_bytes,
         };
         self.apply_settings(value("settings").unwrap_or(DEFAULT_SETTINGS), &mut device)?;
+        let named =
+            axes.iter().zip(values).map(|((axis, _), value)| (axis.as_str(), value.as_str()));
+        apply_to_device(&mut device, named, |axis| self.names_file(axis))?;
         if let Some(spare) = value("spare_percent") {
             device.logical_bytes = Some(logical_bytes_for(spare, &device)?);
         }
@@ -200,6 +209,12 @@ impl Study {
             if trace.is_some() { self.workload.preconditioning.name() } else { WARMED_UP };
         let axes = values.iter().cloned().chain([initial.to_owned()]).collect();
         Ok(Run { axes, repeat: 0, device, trace, charge, jobs: None, iozone: None, raw_nand: None })
+    }
+
+    /// True if the name of the trace holds `{axis}`.
+    pub(crate) fn names_file(&self, axis: &str) -> bool {
+        let file = self.workload.file.as_deref().unwrap_or_default();
+        file.contains(&format!("{{{axis}}}"))
     }
 
     /// The settings called `chosen` of the device's layer; `blocks` among them is the chip's.
@@ -218,6 +233,7 @@ impl Study {
                 _ => drop(device.settings.insert(name.clone(), value.into())),
             }
         }
+        // Checked here, where the name of the settings is known.
         Settings::new(layer.parameters, &device.settings)
             .map_err(|error| wrong(error.to_string()))?;
         Ok(())

@@ -11,7 +11,7 @@ use std::path::Path;
 /// A file that a study names.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct OwnFile {
-    /// What it describes.
+    /// Kind of thing that the file describes.
     pub what: &'static str,
     /// As the study names it.
     pub name: String,
@@ -54,6 +54,7 @@ impl Study {
         let on_axis = |axis: &str| -> Vec<String> {
             self.axes.get(axis).into_iter().flatten().map(ToString::to_string).collect()
         };
+        // `[[also]]` may name values that the axis lacks.
         let also = |axis: &str| -> Vec<String> {
             let values = self.also.iter().filter_map(|also| also.axes.get(axis));
             values.flatten().map(ToString::to_string).collect()
@@ -73,6 +74,7 @@ impl Study {
         let mut files: Vec<OwnFile> = Vec::new();
         for (what, names) in kinds {
             for name in names {
+                // What the catalogue has is no file of the user's, even if a file is called so.
                 let is_known = match what {
                     "part" => nand::find_part(&name).is_some(),
                     "board" => board::find_board(&name).is_some(),

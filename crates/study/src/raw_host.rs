@@ -86,6 +86,7 @@ impl RawHost {
             return wrong("part", "name the chip, or make `part` an axis");
         };
         let mut part = find_part_or_file(&study.part_beside(part))?;
+        // The blocks of the study go before those of the part.
         part.geometry.blocks = study.blocks.unwrap_or(part.geometry.blocks);
         check_geometry(&part.geometry).or_else(|reason| wrong("blocks", reason))?;
         let layout = layout_of(&part)?;

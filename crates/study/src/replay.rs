@@ -39,13 +39,13 @@ pub struct HostCounters {
     pub requests: u64,
     /// Pages read, without those read to complete a partial write.
     pub read_pages: u64,
-    /// Pages written.
+    /// Pages that host writes touch.
     pub write_pages: u64,
-    /// Bytes read.
+    /// Bytes that the host read.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Bytes that the host wrote.
     pub write_bytes: u64,
-    /// Pages trimmed.
+    /// Pages that trims cover whole.
     pub trim_pages: u64,
     /// Pages written in part, that had to be read first.
     pub partial_writes: u64,
@@ -76,6 +76,7 @@ impl Written {
             let begin = word * WORD_BITS;
             let from = first.max(begin) - begin;
             let to = (end - begin).min(WORD_BITS);
+            // Both shifts are below the width: `from` is at most 63 and `to` at least 1.
             let mask = (u64::MAX >> (WORD_BITS - to)) & (u64::MAX << from);
             (from < to).then_some((word as usize, mask))
         })
@@ -138,11 +139,12 @@ impl Replay {
             written,
             before: Before::default(),
         };
+        // What a layer does while it is built is not counted.
         replay.reset_counters();
         replay
     }
 
-    /// The device.
+    /// The device with its layer.
     pub fn ftl(&self) -> &dyn Ftl {
         self.ftl.as_ref()
     }
@@ -241,6 +243,7 @@ impl Replay {
         if length_bytes == 0 {
             return Ok(());
         }
+        // The usual request lies inside, and needs no look at the rule.
         if offset_bytes.checked_add(length_bytes).is_some_and(|end| end <= self.capacity_bytes) {
             return self.serve_range(operation, offset_bytes, length_bytes);
         }
@@ -319,6 +322,7 @@ impl Replay {
             Operation::Trim => {
                 let first = offset_bytes.div_ceil(self.page_bytes) as u32;
                 let end = (end_bytes / self.page_bytes) as u32;
+                // A range within a page covers none whole: its `end` lies before its `first`.
                 self.host.trim_pages += u64::from(end.saturating_sub(first));
                 (first..end).try_for_each(|lpn| self.ftl.trim(lpn))?;
                 if first < end {
@@ -352,9 +356,11 @@ impl Replay {
         let last = ((end_bytes - 1) / self.page_bytes) as u32;
         let starts_inside = !offset_bytes.is_multiple_of(self.page_bytes);
         let ends_inside = !end_bytes.is_multiple_of(self.page_bytes);
+        // A range within one page reads it once.
         let pages =
             [(starts_inside, first), (ends_inside && !(starts_inside && first == last), last)];
         for (_, lpn) in pages.into_iter().filter(|(partial, _)| *partial) {
+            // A page that holds nothing has nothing to keep.
             if self.ftl.locate(lpn).is_some() {
                 self.host.partial_writes += 1;
                 self.read(lpn, 1)?;

@@ -7,9 +7,9 @@ use trace::{Columns, Notes, Operation, Options, TraceError};
 /// One request, as a replay needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// First byte.
+    /// First byte that is addressed.
     pub offset_bytes: u64,
-    /// Bytes.
+    /// Bytes that are addressed.
     pub length_bytes: u32,
     /// File operation it belongs to: 0 for set-up and for traces that do not say.
     pub file_operation: u32,
@@ -20,7 +20,7 @@ pub struct Request {
 /// A trace in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
-    /// Requests in order.
+    /// Requests in the order of the trace.
     pub requests: Vec<Request>,
     /// True if the trace says which file operation caused a request.
     pub has_file_operations: bool,
@@ -44,6 +44,7 @@ impl Requests {
             for index in 0..columns.len() {
                 let file_operation = columns.file_operation[index];
                 loaded.has_file_operations |= file_operation.is_some();
+                // The set-up is kept whole: the limit counts what is measured.
                 if file_operation != Some(0) {
                     measured += 1;
                     if limit.is_some_and(|limit| measured > limit) {
@@ -82,6 +83,7 @@ impl Requests {
 
 /// What a trace reader suggests are options of commands on traces, which a study has not.
 fn of_study(error: TraceError) -> StudyError {
+    // Options begin with two dashes.
     if error.to_string().contains("--") { StudyError::TraceOfStudy(error) } else { error.into() }
 }
 

@@ -1,5 +1,6 @@
 //! Tidy rows: one column an axis, then repeat, metric, value, unit.
 
+use crate::columns::AxisKind;
 use crate::life::Wear;
 use crate::replay::Replay;
 use crate::windows::WEIGHTS;
@@ -11,7 +12,7 @@ use std::fmt::Write as _;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Number {
-    /// A count.
+    /// A count, printed as an integer.
     Count(u64),
     /// A mean, share or ratio.
     Real(f64),
@@ -21,6 +22,7 @@ impl std::fmt::Display for Number {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Count(count) => write!(f, "{count}"),
+            // The shortest decimal that reads back as the same number.
             Self::Real(real) => write!(f, "{real}"),
         }
     }
@@ -31,9 +33,9 @@ impl std::fmt::Display for Number {
 pub struct Metric {
     /// Name, unit last where it has one.
     pub name: String,
-    /// Value.
+    /// Value in the unit.
     pub value: Number,
-    /// Unit in words.
+    /// Unit of the value, in words.
     pub unit: &'static str,
 }
 
@@ -52,7 +54,7 @@ impl Metric {
 pub(crate) struct TestRow {
     /// Value of the last axis column.
     pub(crate) test: &'static str,
-    /// Its metrics.
+    /// Metrics of the test.
     pub(crate) metrics: Vec<Metric>,
     /// What a reader has to know of them, such as why there are few.
     pub(crate) note: Option<String>,
@@ -71,7 +73,7 @@ pub struct Row {
     pub axes: Vec<String>,
     /// Repeat number, from 0.
     pub repeat: u32,
-    /// What was measured.
+    /// Name, value and unit of what was measured.
     #[serde(flatten)]
     pub metric: Metric,
 }
@@ -105,8 +107,12 @@ impl Table {
 pub struct StudyResults {
     /// Names of the axis columns.
     pub columns: Vec<String>,
+    /// What the values of those columns are.
+    pub axis_kinds: Vec<AxisKind>,
     /// Rows in the order of the plan.
     pub rows: Vec<Row>,
+    /// What follows from the rows under another way of counting; no part of the CSV and its digest.
+    pub derived: Vec<Row>,
     /// Cumulative counts over the run: axis values, then `io, reads, writes, erases, weighted_time`.
     pub curves: Vec<(Vec<String>, Vec<[u64; 5]>)>,
     /// Tables made of several runs; none for studies of translation layers alone.
@@ -168,6 +174,7 @@ pub fn device_metrics(replay: &Replay) -> Vec<Metric> {
         Metric::count("merges_partial", merges.partial, "merges"),
         Metric::count("merges_full", merges.full, "merges"),
         Metric::count("blocks_cleaned", merges.cleaned, "blocks"),
+        // All that the host did not ask for, pages of the map included.
         Metric::count(
             "pages_copied",
             counters.page_programs.saturating_sub(host.write_pages),
@@ -191,6 +198,7 @@ fn wear_metrics(replay: &Replay) -> Vec<Metric> {
     let counted = (0..).zip(replay.erase_counts());
     let good: Vec<u32> =
         counted.filter(|(block, _)| !chip.is_bad(*block)).map(|(_, erases)| erases).collect();
+    // In integers, so that no rounding depends on the order.
     let squares: u128 = good.iter().map(|count| u128::from(*count) * u128::from(*count)).sum();
     let wear = Wear {
         host_write_bytes: replay.host().write_bytes,
@@ -202,6 +210,7 @@ fn wear_metrics(replay: &Replay) -> Vec<Metric> {
         is_unlevelled: false,
     };
     let (sum, blocks) = (wear.erases(), good.len() as u64);
+    // In integers, so that nothing depends on the order of additions.
     let spread = u128::from(blocks) * squares - u128::from(sum) * u128::from(sum);
     let [min, max] =
         [good.iter().min(), good.iter().max()].map(|count| count.copied().unwrap_or(0));
@@ -216,6 +225,7 @@ fn wear_metrics(replay: &Replay) -> Vec<Metric> {
         ),
     ];
     if let Some(lifetime_bytes) = wear.lifetime_host_bytes() {
+        // Drive writes per day, over five years of 365 days.
         let five_years_of_capacity = replay.capacity_bytes() as f64 * 5.0 * 365.0;
         metrics.push(Metric::count("lifetime_host_bytes", lifetime_bytes, "bytes"));
         metrics.push(Metric::number(

@@ -2,7 +2,7 @@
 
 use crate::StudyError;
 use crate::flash_history::PreparedFlash;
-use crate::ftl_device::build_device;
+use crate::ftl_device::{build_device, resolve};
 use crate::generated::run_generated;
 use crate::iozone::run_iozone;
 use crate::jobs::{CellTables, JobsOutcome, JobsRun, PreparedDevices, pooled_tables, run_jobs};
@@ -17,6 +17,7 @@ use crate::single::unwritten_note;
 use crate::stacks::kernel_notes;
 use crate::study_file::{Preconditioning, Study};
 use crate::windows::Windows;
+use crate::workload_kinds::UNIFORM;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,6 +41,8 @@ const STRIDE: usize = 4096;
 #[derive(Clone, Default)]
 struct Measured {
     metrics: Vec<Metric>,
+    /// What follows from them under another way of counting.
+    derived: Vec<Metric>,
     /// Points of its cumulative curve.
     curve: Vec<[u64; 5]>,
     /// Everything of a run of processes, to be pooled with other repeats.
@@ -70,10 +73,12 @@ pub fn run_study(
     }
     let runs = study.runs()?;
     let traces = load_traces(study, &runs)?;
+    // Runs that cannot differ are carried out once.
     let groups = same_work(&runs);
     let prepared = Prepared::default();
     let stop = AtomicBool::new(false);
     let (sender, receiver) = channel();
+    // Workers without work would cost memory.
     let jobs = jobs.clamp(1, groups.len().max(1));
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(jobs)
@@ -82,11 +87,13 @@ pub fn run_study(
     let mut outcomes: Vec<Option<Outcome>> = groups.iter().map(|_| None).collect();
     let unmountable = Mutex::new(None);
     std::thread::scope(|scope| {
+        // A thread of its own: this one reports progress and asks whether to stop.
         scope.spawn(|| {
             pool.install(|| match can_be_mounted(study, &runs, &prepared, &stop) {
                 Ok(()) => run_all(study, &runs, &groups, &traces, &prepared, &stop, sender),
                 Err(error) => {
                     *unmountable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    // The loop below ends when the last sender is gone.
                     drop(sender);
                 }
             });
@@ -157,6 +164,7 @@ fn run_all(
     stop: &AtomicBool,
     sender: Sender<(usize, Outcome)>,
 ) {
+    // The progress function said stop, or the work was cancelled from outside.
     let stopped = || stop.load(Ordering::Relaxed) || cancellation::is_requested();
     // Single runs differ in length a hundredfold: they are handed out one by one.
     groups.par_iter().enumerate().with_max_len(1).for_each_with(
@@ -219,6 +227,7 @@ fn collect(
             finished,
             total: runs.len(),
         })?;
+        // The runs of a group have the same results.
         for index in group {
             by_run[*index].clone_from(&measured);
         }
@@ -228,7 +237,9 @@ fn collect(
     };
     let mut results = StudyResults {
         columns: study.columns(),
+        axis_kinds: study.axis_kinds(),
         rows: Vec::new(),
+        derived: Vec::new(),
         curves: Vec::new(),
         tables: Vec::new(),
         notes: traces.iter().flat_map(notes_of).chain(kernel_notes(runs)).collect(),
@@ -240,6 +251,7 @@ fn collect(
         let Some(measured) = measured else { continue };
         let row = |metric| Row { axes: run.axes.clone(), repeat: run.repeat, metric };
         results.rows.extend(measured.metrics.into_iter().map(row));
+        results.derived.extend(measured.derived.into_iter().map(row));
         for TestRow { test, metrics, note } in measured.tests {
             let axes: Vec<String> = run.axes.iter().cloned().chain([test.to_owned()]).collect();
             results.notes.extend(note.map(|note| format!("{}, {test}: {note}", run.label())));
@@ -337,9 +349,15 @@ fn run_one(
     let mut replay = Replay::new(build_device(&run.device)?, AddressRule::Error);
     let Some(requests) = requests else {
         let complete = run_generated(study, run.repeat, &mut replay, stopped)?;
-        return Ok(
-            complete.then(|| Measured { metrics: device_metrics(&replay), ..Measured::default() })
-        );
+        if !complete {
+            return Ok(None);
+        }
+        let mut metrics = device_metrics(&replay);
+        if study.workload.kind == UNIFORM {
+            let predicted = resolve(&run.device)?.predicted_waf();
+            metrics.extend(predicted.map(|waf| Metric::number("predicted_waf", waf, "ratio")));
+        }
+        return Ok(Some(Measured { metrics, ..Measured::default() }));
     };
     let complete = match study.workload.preconditioning {
         Preconditioning::None => true,
@@ -379,6 +397,7 @@ fn measure(
     let mut by_request = Windows::new(study.workload.window, run.charge);
     let mut by_operation = Windows::new(study.workload.window, run.charge);
     let all = requests.measured().filter(|request| is_io(request)).count() as u64;
+    // About as many points as a figure can show.
     let stride = all.div_ceil(CURVE_POINTS).max(1);
     let (mut io, mut last_operation) = (0, 0);
     let mut curve = vec![[0; 5]];
@@ -388,6 +407,7 @@ fn measure(
             return Ok(None);
         }
         let operation = u64::from(request.file_operation);
+        // File operations are numbered in order: one is complete when the next begins.
         if operation > last_operation {
             by_operation.reached(operation - 1, replay.counters(), replay.host().write_pages);
             last_operation = operation;
@@ -412,6 +432,7 @@ fn measure(
         metrics.extend(by_operation.metrics("operation_window_"));
         metrics.push(Metric::count("file_operations", last_operation, "operations"));
     }
+    // A shortened trace has copied less than its metadata say.
     if let (Some(copied), false) = (requests.metadata_number("copied_bytes"), study.quick) {
         let written = replay.host().write_bytes.max(1);
         metrics.push(Metric::number(
@@ -423,9 +444,15 @@ fn measure(
     metrics.extend(device_metrics(replay));
     if let Some(times) = times {
         metrics.extend(times.metrics(replay));
+        // After all other metrics, since it changes the layer.
         metrics.push(rebuild_metric(replay)?);
     }
-    Ok(Some(Measured { metrics, curve, ..Measured::default() }))
+    let derived = if study.published_charging.is_empty() {
+        Vec::new()
+    } else {
+        run.charge.totals(replay.counters(), replay.host().write_pages)
+    };
+    Ok(Some(Measured { metrics, derived, curve, ..Measured::default() }))
 }
 
 /// Reads and writes are I/Os; flushes and trims are served but not counted as such.

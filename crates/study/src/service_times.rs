@@ -29,6 +29,7 @@ impl ServiceTimes {
         let now_ns = chip_ns(replay);
         let took_ns = now_ns - self.before_ns;
         self.before_ns = now_ns;
+        // All requests, flushes and trims included.
         self.all.record(took_ns);
         match operation {
             Operation::Read => self.reads.record(took_ns),

@@ -1,6 +1,7 @@
 //! One trace on one device: `nandlab replay`.
 
 use crate::StudyError;
+use crate::exact_times::{ExactTimes, ServiceTimeSummary};
 use crate::ftl_device::{DeviceOptions, build_device, resolve};
 use crate::replay::{AddressRule, Replay};
 use crate::requests::describe_notes;
@@ -8,10 +9,10 @@ use crate::results::{Metric, device_metrics, shape};
 use std::path::Path;
 use trace::{Columns, Options};
 
-/// What `nandlab replay` is told.
+/// Options of `nandlab replay`.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayOptions {
-    /// The device.
+    /// Layer and chip that serve the trace.
     pub device: DeviceOptions,
     /// How to read the trace.
     pub trace: Options,
@@ -21,12 +22,16 @@ pub struct ReplayOptions {
     pub fills_first: bool,
     /// Uncounted passes before the counted one.
     pub warm_up_passes: u32,
+    /// The chip's time of each request is measured.
+    pub service_times: bool,
 }
 
 /// What a single replay yields.
 pub struct ReplayResults {
-    /// All metrics.
+    /// Metrics of host, chip and layer.
     pub metrics: Vec<Metric>,
+    /// Quantiles of the chip's time for a request, if that was asked for.
+    pub service_times: Option<ServiceTimeSummary>,
     /// Format the trace was read as.
     pub format: &'static str,
     /// Name of the part, as its file or the catalogue gives it.
@@ -42,7 +47,7 @@ pub struct ReplayResults {
 /// Replays a trace on one device, streaming: memory does not grow with the trace.
 ///
 /// # Errors
-/// Bad traces, names, settings; addresses past the end unless told otherwise.
+/// Bad traces, names, settings; addresses past the end unless an option admits them.
 pub fn replay_trace(path: &Path, options: &ReplayOptions) -> Result<ReplayResults, StudyError> {
     // Names and settings are checked before a long trace is read.
     let part = resolve(&options.device)?.part.name;
@@ -53,8 +58,11 @@ pub fn replay_trace(path: &Path, options: &ReplayOptions) -> Result<ReplayResult
     let mut columns = Columns::default();
     let mut notes = Vec::new();
     let mut format = "";
+    let mut times = None;
     for pass in 0..=options.warm_up_passes {
         replay.reset_counters();
+        let is_counted = pass == options.warm_up_passes;
+        times = (is_counted && options.service_times).then(|| ExactTimes::start(&replay));
         let mut reader = trace::open(path, &options.trace)?.into_columns()?;
         format = reader.reader().format().name;
         while reader.next_columns(&mut columns)? {
@@ -67,9 +75,13 @@ pub fn replay_trace(path: &Path, options: &ReplayOptions) -> Result<ReplayResult
                     columns.length_bytes[index],
                 );
                 served.map_err(with_options_of_replay)?;
+                if let Some(times) = &mut times {
+                    times.served(columns.operation[index], &replay);
+                }
             }
         }
-        if pass == options.warm_up_passes {
+        // Every pass has the same notes; the last one is counted.
+        if is_counted {
             notes = describe_notes(reader.reader().notes());
         }
     }
@@ -80,6 +92,7 @@ pub fn replay_trace(path: &Path, options: &ReplayOptions) -> Result<ReplayResult
     notes.extend(unwritten_note(host.unwritten_read_pages, host.read_pages));
     Ok(ReplayResults {
         metrics: device_metrics(&replay),
+        service_times: times.map(|times| times.summary()),
         format,
         part,
         chip: shape(replay.ftl().flash().geometry()),

@@ -1,6 +1,7 @@
 //! What a study file holds, and how it is read: every message names file, line, key and reason.
 
 use crate::StudyError;
+use crate::axis_values::read_axes;
 use crate::flash_history::FlashState;
 use crate::jobs::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
 use crate::overrides::apply_override;
@@ -28,6 +29,9 @@ pub struct Study {
     /// Blocks of the chip, instead of the part's own number.
     #[serde(default)]
     pub blocks: Option<u32>,
+    /// Pages of a block, instead of the part's own number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages_per_block: Option<u32>,
     /// Seed of all random streams.
     pub seed: u64,
     /// Runs of each combination, each with its own streams.
@@ -41,7 +45,8 @@ pub struct Study {
     pub needs_vm: bool,
     /// What is asked of the device.
     pub workload: Workload,
-    /// Values to vary.
+    /// Axes and the values on each.
+    #[serde(deserialize_with = "read_axes")]
     pub axes: BTreeMap<String, Vec<AxisValue>>,
     /// Order of the axis columns; alphabetical if absent.
     #[serde(default)]
@@ -91,11 +96,11 @@ pub struct Study {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a value on an axis is a number or a word")]
 pub enum AxisValue {
-    /// A whole number.
+    /// A whole number on an axis.
     Number(i64),
     /// A number with decimals.
     Decimal(f64),
-    /// A word.
+    /// A word, such as a name of a table.
     Word(String),
 }
 
@@ -113,11 +118,11 @@ impl std::fmt::Display for AxisValue {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a setting is true, false, a whole number or a word")]
 pub enum SettingValue {
-    /// True or false.
+    /// A switch: true or false.
     Switch(bool),
-    /// A whole number.
+    /// A whole number as a setting.
     Integer(i64),
-    /// A word.
+    /// A word, such as a name of a table.
     Word(String),
 }
 
@@ -179,7 +184,7 @@ pub struct Workload {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preconditioning {
-    /// As delivered.
+    /// The device is as it was delivered.
     None,
     /// The set-up of the trace: file system made, disk filled.
     Image,
@@ -227,8 +232,10 @@ pub fn load(
         })?;
     }
     study.folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
+    // The command line goes before the file.
     study.seed = seed.unwrap_or(study.seed);
     study.quick = quick;
+    // After the overrides and before the check, which sees what is run.
     if quick {
         study.shorten();
     }
@@ -245,6 +252,7 @@ impl Study {
     /// Takes the axes and repeats of the short form, if the file states one.
     fn shorten(&mut self) {
         let Some(form) = self.quick_form.clone() else { return };
+        // Axes that the short form does not name stay.
         self.axes.extend(form.axes);
         self.repeats = form.repeats.unwrap_or(self.repeats);
         self.also.retain(|also| !also.full_only);
@@ -260,7 +268,7 @@ impl Study {
         self.workload.kind == RAW_NAND
     }
 
-    /// True for both.
+    /// True for studies of file systems, of either kind.
     pub(crate) fn has_file_systems(&self) -> bool {
         self.has_iozone() || self.has_raw_nand()
     }
@@ -275,7 +283,7 @@ impl Study {
         self.workload.kind == KERNEL
     }
 
-    /// True for both.
+    /// True for studies of processes, on a simulated or a real kernel.
     pub(crate) fn has_processes(&self) -> bool {
         self.has_jobs() || self.is_of_kernel()
     }
@@ -286,6 +294,7 @@ fn explain_toml(error: &toml::de::Error) -> String {
     let message = error.to_string().trim_end().to_owned();
     let is_unknown =
         ["unknown field", "unknown variant"].iter().any(|kind| error.message().starts_with(kind));
+    // What was given is quoted first, then what is known.
     let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
     let nearest = match quoted.split_first() {
         Some((given, known)) if is_unknown => trace::suggest::nearest(given, known.iter().copied()),

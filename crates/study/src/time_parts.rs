@@ -14,6 +14,7 @@ pub(crate) fn time_parts(host: &RawHost, chip: Counters, elapsed_ns: u64) -> Vec
     let spare_bytes = u64::from(geometry.page_oob_bytes);
     let page_bytes = u64::from(geometry.page_data_bytes) + spare_bytes;
     let array_read_ns = (page_reads + spare_reads) * timing.read_ns;
+    // As the driver's model, which knows one program time.
     let array_program_ns = (page_programs + spare_programs) * timing.program_ns[0];
     let array_erase_ns = erases * timing.erase_ns;
     let moved =

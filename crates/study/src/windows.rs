@@ -17,6 +17,35 @@ pub(crate) struct HostWriteCharge {
     pub(crate) writes: u64,
 }
 
+impl HostWriteCharge {
+    /// Operations of a whole run as they are charged: chip operations, and this charge for each host page write.
+    ///
+    /// Layers that the study charges nothing have their own counts here, so that all can be compared.
+    pub(crate) fn totals(&self, counters: Counters, host_write_pages: u64) -> Vec<Metric> {
+        let reads = counters.reads() + self.reads * host_write_pages;
+        let writes = counters.programs() + self.writes * host_write_pages;
+        let time = weighted_time(reads, writes, counters.erases);
+        let quantities = QUANTITIES.iter().zip([reads, writes, counters.erases, time]);
+        quantities
+            .map(|(name, total)| {
+                Metric::count(format!("{CHARGED}{name}_total"), total, unit_of(name))
+            })
+            .collect()
+    }
+}
+
+/// Before the names of metrics that count as the publication seems to.
+const CHARGED: &str = "published_charging_";
+
+/// The unit of a quantity.
+fn unit_of(quantity: &str) -> &'static str {
+    if quantity == "weighted_time" { "reads" } else { "operations" }
+}
+
+fn weighted_time(reads: u64, writes: u64, erases: u64) -> u64 {
+    WEIGHTS.read * reads + WEIGHTS.program * writes + WEIGHTS.erase * erases
+}
+
 /// Sums over complete windows; the last, incomplete one is never closed.
 #[derive(Clone, Debug)]
 pub(crate) struct Windows {
@@ -67,15 +96,16 @@ impl Windows {
         self.count += 1;
         self.counters_before = counters;
         self.write_pages_before = host_write_pages;
+        // Windows begin at multiples of their length, even if events come in a leap.
         self.started_at = events - events % self.length;
     }
 
     /// Mean and sample standard deviation of every quantity, honest and charged.
     pub(crate) fn metrics(&self, prefix: &str) -> Vec<Metric> {
         let mut metrics = vec![Metric::count(format!("{prefix}windows"), self.count, "windows")];
-        for (label, moments) in [("", &self.honest), ("published_charging_", &self.charged)] {
+        for (label, moments) in [("", &self.honest), (CHARGED, &self.charged)] {
             for (quantity, moments) in QUANTITIES.iter().zip(moments) {
-                let unit = if *quantity == "weighted_time" { "reads" } else { "operations" };
+                let unit = unit_of(quantity);
                 let name = format!("{prefix}{label}{quantity}");
                 metrics.push(Metric::number(
                     format!("{name}_mean"),
@@ -94,7 +124,7 @@ impl Windows {
 }
 
 fn record(moments: &mut [Moments; 4], reads: u64, writes: u64, erases: u64) {
-    let time = WEIGHTS.read * reads + WEIGHTS.program * writes + WEIGHTS.erase * erases;
+    let time = weighted_time(reads, writes, erases);
     for (moments, value) in moments.iter_mut().zip([reads, writes, erases, time]) {
         moments.sum += u128::from(value);
         moments.squares += u128::from(value) * u128::from(value);
@@ -120,6 +150,29 @@ impl Moments {
 mod tests {
     use super::{HostWriteCharge, Windows};
     use nand::Counters;
+
+    #[test]
+    fn totals_are_charged_for_every_page_that_the_host_wrote() {
+        let counters = Counters {
+            page_reads: 10,
+            spare_reads: 5,
+            page_programs: 100,
+            spare_programs: 20,
+            erases: 3,
+        };
+        let totals = |reads, writes| -> Vec<String> {
+            let totals = HostWriteCharge { reads, writes }.totals(counters, 50);
+            totals.iter().map(|metric| format!("{} {}", metric.name, metric.value)).collect()
+        };
+        let expected = [
+            "published_charging_reads_total 115",
+            "published_charging_writes_total 170",
+            "published_charging_erases_total 3",
+            "published_charging_weighted_time_total 1494",
+        ];
+        assert_eq!(totals(2, 1), expected);
+        assert_eq!(totals(0, 0)[3], "published_charging_weighted_time_total 1044");
+    }
 
     #[test]
     fn windows_close_on_their_boundary_and_the_last_partial_one_is_dropped() {

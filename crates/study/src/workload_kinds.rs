@@ -12,11 +12,14 @@ pub(crate) const KERNEL: &str = "kernel";
 /// The kind whose axis `test` names what is done with file systems on raw NAND.
 pub(crate) const RAW_NAND: &str = "raw-nand";
 
+/// The kind that writes single pages, every page as likely as the others.
+pub(crate) const UNIFORM: &str = "uniform";
+
 /// A row of the table of workloads.
 pub struct WorkloadEntry {
-    /// Name after `workload.kind`.
+    /// Name that `workload.kind` gives.
     pub name: &'static str,
-    /// What it does.
+    /// What such a workload does, in one line.
     pub summary: &'static str,
     /// Keys it takes, beside `kind`.
     pub keys: &'static [&'static str],
@@ -73,7 +76,7 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
         ],
     },
     WorkloadEntry {
-        name: "uniform",
+        name: UNIFORM,
         summary: "single-page writes, every page as likely as the others",
         keys: &["capacity_bytes", "warm_up_writes", "measured_writes"],
     },

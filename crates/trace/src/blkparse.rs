@@ -27,6 +27,7 @@ const OTHER_ACTIONS: [&str; 12] = ["M", "F", "G", "S", "P", "U", "UT", "T", "X",
 
 /// Events begin with a device and a time in seconds.
 pub(crate) fn detect(head: &Head) -> Match {
+    // Device and kind are left to the parser, whose messages say more.
     head.certain_if_most(|line| columns(line).is_ok_and(|columns| columns.time_ns.is_ok()))
 }
 
@@ -52,6 +53,7 @@ impl LineParser for Parser {
         if line.starts_with(CHATTER) {
             return Ok(Line::Parsed);
         }
+        // `CPU0 (sda):` or `Total (sda):` begins the summary.
         if SUMMARY.iter().any(|word| line.starts_with(word)) {
             return Ok(Line::End);
         }
@@ -72,6 +74,7 @@ impl LineParser for Parser {
         };
         let mut category = category_of(columns.category)?;
         let range = range_of(columns.rest, moment)?;
+        // A command that is passed through has no address.
         category.is_passthrough = range.is_none();
         let (sector, length_bytes) = range.unwrap_or_default();
         let event = BlockEvent { moment, category, time_ns, device, sector, length_bytes };
@@ -114,6 +117,7 @@ fn columns(line: &str) -> Result<Columns<'_>, Fault> {
     next("CPU")?;
     next("sequence number")?;
     let time = next("time")?;
+    // blkparse prints seconds with nine decimals.
     let time_ns = if time.contains('.') {
         decimal_ns("time", time, SECOND_DIGITS)
     } else {
@@ -138,6 +142,7 @@ fn first_word(text: &str) -> (&str, &str) {
 fn device_number(major: &str, minor: &str) -> Result<u32, Fault> {
     let (major, minor): (u32, u32) =
         (integer("major device number", major)?, integer("minor device number", minor)?);
+    // Twelve bits and twenty, as the kernel's `MKDEV` divides a number.
     if major >> (u32::BITS - MINOR_BITS) != 0 || minor >> MINOR_BITS != 0 {
         return Err(Fault::malformed("the device number is too large"));
     }
@@ -152,6 +157,7 @@ fn category_of(letters: &str) -> Result<Category, Fault> {
     let transfer = match rest.next() {
         Some('D') => Transfer::Discard,
         Some('W') => Transfer::Write,
+        // `fill_rwbs` writes N for a request without data, such as a flush.
         Some('R' | 'N') => Transfer::Read,
         _ => return Err(unknown()),
     };

@@ -19,6 +19,7 @@ use crate::input::{Bytes, Input};
 use crate::reader::{BATCH_RECORDS, Notes, Source};
 use crate::record::{Flags, Record};
 
+// `BLK_IO_TRACE_MAGIC`; its low byte is the version.
 const MAGIC: u32 = 0x6561_7400;
 const MAGIC_MASK: u32 = 0xffff_ff00;
 const VERSION: u32 = 7;
@@ -69,6 +70,7 @@ pub(crate) fn per_cpu_files(path: &Path) -> Vec<PathBuf> {
     let Some(name) = name else { return Vec::new() };
     let stem = match split_cpu(&name) {
         Some((stem, _)) => stem.to_owned(),
+        // A file of that very name is not the stem of a trace.
         None if path.exists() => return Vec::new(),
         None => name.strip_suffix(".blktrace").unwrap_or(&name).to_owned(),
     };
@@ -141,6 +143,7 @@ impl ByteOrder {
 
 /// The `N` bytes at `offset`; zeroes if there are fewer.
 fn field<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    // Callers have checked the length.
     bytes.get(offset..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
 
@@ -183,6 +186,7 @@ impl CpuFile {
     fn read_entry(&mut self) -> Result<Option<(u64, Entry)>, Fault> {
         let mut header = Vec::with_capacity(HEADER_BYTES);
         self.read_exactly(&mut header, HEADER_BYTES)?;
+        // Nothing at all is the end; a part of a header is a file that was cut off.
         if header.is_empty() {
             return Ok(None);
         }
@@ -225,10 +229,12 @@ impl CpuFile {
             let skipped = if action & CGROUP_BIT == 0 { 0 } else { CGROUP_ID_BYTES };
             let text = payload.get(skipped..).unwrap_or_default();
             return match number {
+                // A message is what a program wrote, in any encoding.
                 NOTIFY_MESSAGE => Entry::Message(String::from_utf8_lossy(text).into_owned()),
                 _ => Entry::Other,
             };
         }
+        // `__BLK_TA_QUEUE`, `__BLK_TA_REQUEUE`, `__BLK_TA_ISSUE` and `__BLK_TA_COMPLETE`.
         let moment = match number {
             1 => Moment::Queue,
             6 => Moment::Requeue,
@@ -257,6 +263,7 @@ fn check_length(found: usize, expected: usize) -> Result<(), Fault> {
 
 fn category_of(bits: u32) -> Category {
     let has = |bit: u32| bits & bit != 0;
+    // A discard has the bit of a write too (`__blk_add_trace`).
     let transfer = match (has(category::DISCARD), has(category::WRITE)) {
         (true, _) => Transfer::Discard,
         (false, true) => Transfer::Write,

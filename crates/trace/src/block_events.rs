@@ -7,7 +7,7 @@
 //!
 //! A data request that asks for a flush first becomes two records, the flush and the data.
 //! Left out: merges, splits, plugs and remaps, which D already contains.
-//! A write of zeroes cannot be told from a write: blktrace has no category for it.
+//! A write of zeroes looks like any other write: blktrace has no category for it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -110,9 +110,11 @@ impl Tracker {
             reader::Event::Issue => is_issue,
             reader::Event::Queue => is_queue,
         };
+        // To say which events the trace has, if it lacks those that were asked for.
         self.saw_wanted |= is_wanted;
         self.saw_other |= (is_issue || is_queue) && !is_wanted;
         if event.category.is_passthrough {
+            // Counted once, at the event that would be its record.
             notes.passthrough += u64::from(is_wanted);
             return Ok(());
         }
@@ -140,14 +142,17 @@ impl Tracker {
         };
         check_range(&record)?;
         if record.operation == Operation::Flush {
+            // A flush has no address, whatever the event says.
             let flush = Record { offset_bytes: 0, length_bytes: 0, ..record };
             self.hold(flush, identity(event));
             return Ok(());
         }
+        // The order in which the block layer carries it out (`REQ_PREFLUSH`): flush, then data.
         if event.category.is_flush {
             let operation = Operation::Flush;
             let (offset_bytes, length_bytes, flags) = (0, 0, Flags::NONE);
             let flush = Record { operation, offset_bytes, length_bytes, flags, ..record };
+            // One C ends both, and its latency goes to the data.
             self.held.push_back(Held { record: Some(flush), waits_for: None });
         }
         self.hold(record, identity(event));
@@ -155,9 +160,11 @@ impl Tracker {
     }
 
     fn hold(&mut self, record: Record, identity: Identity) {
+        // A Q is of a bio, and a C of the request that took it in.
         let waits_for = (self.wanted == reader::Event::Issue).then_some(identity);
         if waits_for.is_some() {
             let number = self.first_number.saturating_add(self.held.len() as u64);
+            // A second D without a C between: that of the first is lost.
             if let Some(older) = self.under_way.insert(identity, number) {
                 self.settle(older, |_| {});
             }
@@ -166,9 +173,11 @@ impl Tracker {
     }
 
     fn complete(&mut self, event: &BlockEvent) {
+        // Its D was before the trace began, or was given up.
         let Some(number) = self.under_way.remove(&identity(event)) else { return };
         self.settle(number, |held| {
             if let Some(record) = &mut held.record {
+                // Clocks of processors may differ: a C before its D gives no latency.
                 record.latency_ns = event.time_ns.checked_sub(record.arrival_ns);
             }
         });
@@ -190,6 +199,7 @@ impl Tracker {
 
     /// Appends the records that need not wait any longer.
     pub(crate) fn release(&mut self, records: &mut Vec<Record>) {
+        // In the order of requests: one that waits for its C holds back all behind it.
         while self.held.front().is_some_and(|held| held.waits_for.is_none())
             || self.held.len() > HELD_RECORDS_MAX
         {
@@ -202,6 +212,8 @@ impl Tracker {
         while !self.held.is_empty() {
             self.release_first(records);
         }
+        // A trace without requests is no fault; one with the other events only was read by the
+        // wrong choice.
         if self.saw_other && !self.saw_wanted {
             return Err(self.wrong_event());
         }

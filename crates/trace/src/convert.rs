@@ -26,6 +26,7 @@ pub fn convert(
         writer.write(&batch)?;
     }
     let summary = tally.finish(&reader);
+    // Without directories, so that the bytes do not depend on where the trace lay.
     let source_name = input.file_name().unwrap_or(input.as_os_str()).to_string_lossy();
     let mut metadata = metadata.clone();
     metadata.insert("source_format".to_owned(), summary.format.to_owned());

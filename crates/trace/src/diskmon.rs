@@ -27,6 +27,7 @@ impl LineParser for Parser {
         _notes: &mut Notes,
     ) -> Result<Line, Fault> {
         let [index, time, duration, disk, request, sector, length] = fields(line)?;
+        // Checked though unused: a line whose columns are shifted is found.
         integer::<u64>("index", index)?;
         if time.contains(':') {
             return Err(Fault::malformed("the time is a clock, not seconds from the start")

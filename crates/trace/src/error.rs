@@ -86,7 +86,7 @@ impl TraceError {
         self.fault.text.as_deref()
     }
 
-    /// What is wrong.
+    /// What is wrong, without place and file.
     pub fn reason(&self) -> &str {
         &self.fault.reason
     }
@@ -122,6 +122,7 @@ impl Fault {
     pub(crate) fn io(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::new(Kind::Missing, "there is no such file"),
+            // Both decoders report a stream that was cut off so.
             io::ErrorKind::UnexpectedEof => {
                 Self::new(Kind::Truncated, "the compressed data ends early")
                     .suggest("copy or download the file again")
@@ -146,6 +147,7 @@ impl Fault {
     }
 
     pub(crate) fn of_file(mut self, file: &str) -> Self {
+        // A fault that knows its file keeps it.
         self.file.get_or_insert_with(|| file.to_owned());
         self
     }
@@ -174,6 +176,7 @@ impl fmt::Display for Fault {
 
 /// The beginning of a text, printable on one line.
 fn shortened(text: &str) -> String {
+    // Escaped: control characters of a damaged trace must not reach a terminal.
     let mut shown: String =
         text.chars().take(QUOTE_CHARACTERS).flat_map(char::escape_debug).collect();
     if text.chars().nth(QUOTE_CHARACTERS).is_some() {

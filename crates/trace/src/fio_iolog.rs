@@ -80,6 +80,7 @@ impl LineParser for Parser {
         records: &mut Vec<Record>,
         notes: &mut Notes,
     ) -> Result<Line, Fault> {
+        // The first line, which `new` has read.
         if line.starts_with("fio version ") {
             return Ok(Line::Parsed);
         }
@@ -88,6 +89,7 @@ impl LineParser for Parser {
             let time = integer("timestamp", words.next().unwrap_or_default())?;
             scaled("timestamp", time, NS_PER_MICROSECOND)?
         } else {
+            // Version 2 has no times: a request arrives when the waits before it are over.
             self.waited_ns
         };
         let file = words.next().unwrap_or_default();
@@ -97,6 +99,7 @@ impl LineParser for Parser {
         match action {
             "add" => self.add(file)?,
             "open" | "close" => {
+                // Files may be opened and closed at any time, but must be known.
                 self.device(file)?;
             }
             "wait" => self.wait(words, notes)?,
@@ -115,6 +118,7 @@ impl Parser {
     fn add(&mut self, file: &str) -> Result<(), Fault> {
         let number = u32::try_from(self.files.len())
             .map_err(|_| Fault::malformed("there are too many files"))?;
+        // A file that is added again keeps its number.
         self.files.entry(file.to_owned()).or_insert(number);
         Ok(())
     }
@@ -151,6 +155,7 @@ fn operation(action: &str) -> Result<Operation, Fault> {
         "read" => Ok(Operation::Read),
         "write" => Ok(Operation::Write),
         "trim" => Ok(Operation::Trim),
+        // A device knows no difference between the two.
         "sync" | "datasync" => Ok(Operation::Flush),
         _ => Err(Fault::malformed("the action is unknown")),
     }

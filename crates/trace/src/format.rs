@@ -11,7 +11,7 @@ use crate::{blkparse, blktrace, diskmon, disksim, fio_iolog, mqsim, msr, parquet
 /// Lines that detection looks at.
 const DETECTION_LINES: usize = 16;
 
-/// One trace format.
+/// A format: a row of [`FORMATS`].
 pub struct FormatEntry {
     /// The name users choose it by.
     pub name: &'static str,
@@ -161,6 +161,7 @@ pub static FORMATS: &[FormatEntry] = &[
         length: "512-byte sectors",
         operations: "0 write, 1 read",
         takes_time_unit: false,
+        // The same lines as MQSim's: the name of the file decides, or the user.
         detect: mqsim::detect,
         open: |opening| Ok(opening.lines(mqsim::Parser::of_ssdsim())),
     },
@@ -201,7 +202,7 @@ impl Opening<'_> {
 /// How well content fits a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// Not at all.
+    /// The content is of another format.
     No,
     /// It fits, and may fit others too.
     Possible,
@@ -225,7 +226,9 @@ impl<'a> Head<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         let lines = bytes
             .split(|byte| *byte == b'\n')
+            // Binary content has no lines.
             .filter_map(|line| std::str::from_utf8(line).ok())
+            // The byte order mark and the line ends of Windows are no part of the content.
             .map(|line| line.trim_start_matches('\u{feff}').trim_end_matches('\r'))
             .filter(|line| !line.trim().is_empty())
             .take(DETECTION_LINES)
@@ -260,6 +263,7 @@ pub(crate) fn choose(
         FORMATS.iter().filter(|entry| (entry.detect)(&head) == wanted).collect::<Vec<_>>()
     };
     let certain = fitting(Match::Certain);
+    // Only content that is certainly of one other format contradicts a name that was given.
     match (named, certain.as_slice()) {
         (Some(named), [other]) if (named.detect)(&head) == Match::No => Err(Fault::new(
             Kind::WrongFormat,
@@ -280,6 +284,7 @@ fn choose_possible(
 ) -> Result<&'static FormatEntry, Fault> {
     let by_name: Vec<_> =
         possible.iter().copied().filter(|entry| is_named_like(entry, path)).collect();
+    // One format alone fits, or one alone is called so.
     if let ([only], _) | (_, [only]) = (possible, by_name.as_slice()) {
         return Ok(only);
     }

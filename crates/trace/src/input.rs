@@ -48,10 +48,13 @@ impl Input {
 
     fn sniffed(mut reader: impl Read + Send + 'static, is_file: bool) -> io::Result<Self> {
         let mut magic = Vec::new();
+        // The longer of both magics.
         reader.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut magic)?;
         let (is_gzip, is_zstd) = (magic.starts_with(&GZIP_MAGIC), magic == ZSTD_MAGIC);
+        // Time goes into reading, so this is where an interruption is looked for.
         let raw = BufReader::new(Checked(Cursor::new(magic).chain(reader)));
         let mut rest: Bytes = if is_gzip {
+            // Members one behind the other are one stream, as `gzip -d` reads them.
             Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(raw)))
         } else if is_zstd {
             Box::new(BufReader::new(zstd::Decoder::with_buffer(raw)?))

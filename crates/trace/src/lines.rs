@@ -37,7 +37,7 @@ pub(crate) trait LineParser: Send {
     }
 }
 
-/// A text trace.
+/// A text trace, read line by line.
 pub(crate) struct Lines<P> {
     input: Bytes,
     parser: P,
@@ -69,6 +69,7 @@ impl<P: LineParser> Lines<P> {
     }
 
     fn parse_line(&mut self, records: &mut Vec<Record>, notes: &mut Notes) -> Result<Line, Fault> {
+        // Names may be in any encoding; numbers are ASCII.
         let text = String::from_utf8_lossy(&self.buffer);
         let line = text.trim_start_matches('\u{feff}').trim_end_matches(['\n', '\r']);
         if line.trim().is_empty() {
@@ -79,8 +80,10 @@ impl<P: LineParser> Lines<P> {
             records.iter().skip(before).try_for_each(check_range).map(|()| outcome)
         });
         parsed.or_else(|fault| {
+            // Records of a bad line go with it.
             records.truncate(before);
             let fault = fault.at(Place::Line(self.line_number)).quoting(line);
+            // Only what is wrong with a line is skipped, not a wrong format or a failing disk.
             if self.skips_bad && fault.kind == Kind::Malformed {
                 notes.skip_line(&fault);
                 return Ok(Line::Parsed);

@@ -18,6 +18,7 @@ const NS_PER_MICROSECOND: u64 = 1000;
 pub(crate) fn detect(head: &Head) -> Match {
     match head.certain_if_most(|line| parse(line, TimeUnit::Nanoseconds).is_ok()) {
         Match::No => Match::No,
+        // All of it fits two formats, so it is never certain.
         Match::Possible | Match::Certain => Match::Possible,
     }
 }
@@ -58,6 +59,7 @@ fn parse(line: &str, unit: TimeUnit) -> Result<Record, Fault> {
     let [time, device, sector, size, kind] = exactly(line.split_whitespace())?;
     let time: u64 = integer("arrival time", time)?;
     let arrival_ns = match unit {
+        // Nothing is kept below a nanosecond.
         TimeUnit::Picoseconds => time / PICOSECONDS_PER_NS,
         TimeUnit::Nanoseconds => time,
         TimeUnit::Microseconds => scaled("arrival time", time, NS_PER_MICROSECOND)?,

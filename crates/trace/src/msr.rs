@@ -32,11 +32,13 @@ impl LineParser for Parser {
         records: &mut Vec<Record>,
         _notes: &mut Notes,
     ) -> Result<Line, Fault> {
+        // The published files have no header; tables made from them may.
         if is_header(line) {
             return Ok(Line::Parsed);
         }
         let [time, _host, disk, kind, offset, size, response] =
             exactly(line.split(',').map(str::trim))?;
+        // The reader makes times relative, so the year 1601 does not matter.
         let arrival_ns = scaled("timestamp", integer("timestamp", time)?, TICK_NS)?;
         let latency_ns = scaled("response time", integer("response time", response)?, TICK_NS)?;
         records.push(Record {

@@ -23,6 +23,7 @@ pub(crate) fn hexadecimal<T: TryFrom<u64>>(name: &str, text: &str) -> Result<T, 
 
 fn parse_digits<T: TryFrom<u64>>(name: &str, text: &str, radix: u32) -> Result<T, Fault> {
     check_sign(name, text)?;
+    // `from_str_radix` would take a plus sign.
     if !text.chars().all(|letter| letter.is_digit(radix)) {
         return Err(Fault::malformed(format!("the {name} is not a whole number")));
     }
@@ -42,6 +43,7 @@ pub(crate) fn decimal_ns(name: &str, text: &str, digits: usize) -> Result<u64, F
     if !is_number {
         return Err(Fault::malformed(format!("the {name} is not a decimal number")));
     }
+    // Longer fractions are cut and shorter ones filled up: nothing is rounded.
     let padded = fraction.bytes().chain(std::iter::repeat(b'0')).take(digits);
     whole
         .bytes()

@@ -101,6 +101,7 @@ pub(crate) fn open(opening: &Opening) -> Result<Box<dyn Source>, Fault> {
 /// Runs a call of the Parquet library, which panics on some damaged files.
 fn guarded<T>(call: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|reason| {
+        // An interruption unwinds too, and is no damage.
         if cancellation::is_interruption(reason.as_ref()) {
             resume_unwind(reason);
         }
@@ -132,12 +133,14 @@ impl TraceFile {
             .filter(|pair| !pair.key.starts_with(ARROW_KEYS))
             .map(|pair| (pair.key.clone(), pair.value.clone().unwrap_or_default()))
             .collect();
+        // In the order of keys, whatever the writer's was.
         pairs.sort_unstable();
         Ok(Self { path: path.to_owned(), metadata, pairs })
     }
 
     /// Decodes the named columns, or all.
     fn rows(&self, columns: Option<&[&str]>) -> Result<Rows, Fault> {
+        // A file for each stream: rows and columns keep places of their own.
         let file = File::open(&self.path).map_err(|error| Fault::io(&error))?;
         guarded(|| {
             let names = fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
@@ -165,6 +168,7 @@ fn load(file: &File) -> Result<ArrowReaderMetadata, Fault> {
         Fault::new(Kind::Truncated, format!("the Parquet file cannot be read: {error}"))
             .suggest("it may be cut off: its directory is at the end")
     })?;
+    // Before anything is decoded: a column by its name is the better message.
     for field in &fields() {
         check_column(plain.schema(), field)?;
     }
@@ -177,6 +181,7 @@ fn load(file: &File) -> Result<ArrowReaderMetadata, Fault> {
         .fields()
         .iter()
         .map(|field| match field.name().as_str() {
+            // Decoded as a dictionary, so that a name is compared once a batch.
             column::OPERATION => field.as_ref().clone().with_data_type(operation_type()),
             _ => field.as_ref().clone(),
         })
@@ -187,6 +192,7 @@ fn load(file: &File) -> Result<ArrowReaderMetadata, Fault> {
 
 /// The decoder panics on a piece that is not inside the file.
 fn check_chunk(chunk: &ColumnChunkMetaData, file_bytes: u64) -> Result<(), Fault> {
+    // A dictionary stands in front of its data.
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
     let end = start.checked_add(chunk.compressed_size()).unwrap_or(i64::MAX);
     let is_inside = start >= 0 && end >= start && end.unsigned_abs() <= file_bytes;
@@ -202,6 +208,7 @@ fn check_column(schema: &Schema, expected: &Field) -> Result<(), Fault> {
     let Ok(found) = schema.field_with_name(name) else {
         return Err(fault(format!("the column {name} is missing")));
     };
+    // Other writers may store operations as plain text.
     let is_text = matches!(found.data_type(), DataType::Utf8) && name == column::OPERATION;
     if found.data_type() != expected.data_type() && !is_text {
         return Err(fault(format!(
@@ -234,7 +241,7 @@ impl Rows {
     }
 }
 
-/// Rows as records.
+/// The rows of a file, as records.
 struct RecordSource {
     file: TraceFile,
     rows: Rows,
@@ -368,6 +375,7 @@ fn append_operations(batch: &RecordBatch, operations: &mut Vec<Operation>) -> Re
             })
         })
         .collect::<Result<Vec<_>, _>>()?;
+    // A dictionary of one name: no key needs to be read.
     if let [only] = meanings.as_slice() {
         operations.resize(operations.len() + dictionary.len(), *only);
         return Ok(());
@@ -380,6 +388,7 @@ fn append_operations(batch: &RecordBatch, operations: &mut Vec<Operation>) -> Re
 }
 
 fn append_optional(column: &PrimitiveArray<UInt32Type>, values: &mut Vec<Option<u32>>) {
+    // None and all are the usual cases, and need no look at each row.
     match column.null_count() {
         0 => values.extend(column.values().iter().copied().map(Some)),
         nulls if nulls == column.len() => values.resize(values.len() + nulls, None),
@@ -391,7 +400,7 @@ fn append_optional(column: &PrimitiveArray<UInt32Type>, values: &mut Vec<Option<
 ///
 /// The file appears under its name only when it is [finished](Self::finish).
 pub struct TraceWriter {
-    /// None once finished.
+    /// None once the file is finished.
     writer: Option<ArrowWriter<File>>,
     buffer: Vec<Record>,
     temporary: PathBuf,
@@ -402,6 +411,7 @@ impl TraceWriter {
     /// Begins a file beside `output`.
     pub fn create(output: &Path) -> Result<Self, TraceError> {
         let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Hidden and of this process, so that neither a listing nor a second run meets it.
         let temporary = output.with_file_name(format!(".{name}.{}.partial", std::process::id()));
         let error = |fault: Fault| fault.into_error(&output.display().to_string());
         let file = File::create(&temporary).map_err(|reason| error(Fault::io(&reason)))?;
@@ -414,6 +424,7 @@ impl TraceWriter {
 
     /// Appends records. How they are divided among calls does not change the file.
     pub fn write(&mut self, records: &[Record]) -> Result<(), TraceError> {
+        // Groups are filled up whole, so the division among calls leaves no mark.
         let mut rest = records;
         while !rest.is_empty() {
             let room = ROW_GROUP_RECORDS - self.buffer.len();
@@ -439,6 +450,7 @@ impl TraceWriter {
             writer.append_key_value_metadata(KeyValue::new(key.clone(), value.clone()));
         }
         writer.close().map_err(|reason| Fault::new(Kind::Io, reason.to_string()))?;
+        // The name appears by renaming, so no reader meets half a file.
         fs::rename(&self.temporary, &self.output).map_err(|error| Fault::io(&error))
     }
 
@@ -451,6 +463,7 @@ impl TraceWriter {
         let batch = batch_of(&self.buffer).map_err(|reason| fault(reason.to_string()))?;
         self.buffer.clear();
         writer.write(&batch).map_err(|reason| fault(reason.to_string()))?;
+        // `flush` ends the row group.
         writer.flush().map_err(|reason| fault(reason.to_string()))
     }
 
@@ -472,7 +485,9 @@ fn properties() -> WriterProperties {
         .set_created_by(CREATED_BY.to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_max_row_group_row_count(Some(ROW_GROUP_RECORDS))
+        // Statistics by page would take room that no reader uses.
         .set_statistics_enabled(EnabledStatistics::Chunk)
+        // Numbers of a wide range gain nothing by a dictionary.
         .set_dictionary_enabled(false)
         .set_encoding(Encoding::DELTA_BINARY_PACKED)
         .set_column_dictionary_enabled(ColumnPath::from(column::OPERATION), true)
@@ -493,6 +508,7 @@ fn batch_of(records: &[Record]) -> Result<RecordBatch, arrow_schema::ArrowError>
     ) -> ArrayRef {
         Arc::new(records.iter().map(value).collect::<PrimitiveArray<T>>())
     }
+    // All names, in the order of their codes, so that a key is a code.
     let names = StringArray::from_iter_values(Operation::ALL.map(Operation::name));
     let keys = records.iter().map(|record| record.operation as i32);
     let operations: DictionaryArray<Int32Type> = DictionaryArray::try_new(

@@ -33,14 +33,14 @@ pub struct Options {
     pub device: Option<u32>,
 }
 
-/// Unit of time.
+/// Unit in which a trace states its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
-    /// 10^-12 s.
+    /// Units of 10^-12 s.
     Picoseconds,
-    /// 10^-9 s.
+    /// Units of 10^-9 s.
     Nanoseconds,
-    /// 10^-6 s.
+    /// Units of 10^-6 s.
     Microseconds,
 }
 
@@ -149,6 +149,7 @@ type NamedSource = (&'static FormatEntry, Box<dyn Source>);
 fn open_source(path: &Path, options: &Options) -> Result<NamedSource, Fault> {
     let named = options.format.as_deref().map(format::named).transpose()?;
     let files = blktrace::per_cpu_files(path);
+    // A processor without events leaves an empty file, which says nothing of the format.
     let path = blktrace::first_with_content(&files).unwrap_or(path);
     let input = Input::open(path)?;
     let format = format::choose(named, input.head(), path)?;
@@ -160,7 +161,7 @@ fn open_source(path: &Path, options: &Options) -> Result<NamedSource, Fault> {
     Ok((format, source))
 }
 
-/// An open trace.
+/// A trace that was opened, to be read in batches.
 pub struct Reader {
     format: &'static FormatEntry,
     name: String,
@@ -188,6 +189,7 @@ impl Reader {
     pub fn next_batch(&mut self, records: &mut Vec<Record>) -> Result<bool, TraceError> {
         records.clear();
         let mut more = true;
+        // A batch may lose all of its records to the choice of a device.
         while more && records.is_empty() {
             cancellation::check();
             more = self
@@ -205,10 +207,12 @@ impl Reader {
             self.notes.other_devices += 1;
             return false;
         }
+        // A flush is the one request without a range.
         if record.length_bytes == 0 && record.operation != Operation::Flush {
             self.notes.zero_length += 1;
             return false;
         }
+        // Of the first record that is kept, so that the trace begins at 0.
         let first = *self.first_arrival_ns.get_or_insert(record.arrival_ns);
         let arrival_ns = record.arrival_ns.saturating_sub(first);
         if record.arrival_ns < first || arrival_ns < self.last_arrival_ns {
@@ -243,6 +247,7 @@ impl Reader {
     ///
     /// To be called before the first batch is read.
     pub fn into_columns(self) -> Result<ColumnReader, TraceError> {
+        // These columns have no device, so others are left out by records only.
         let fast = if self.device.is_none() { self.source.columns() } else { None };
         let fast = fast.transpose().map_err(|fault| fault.into_error(&self.name))?;
         Ok(ColumnReader { reader: self, fast, batch: Vec::new() })
@@ -254,9 +259,9 @@ impl Reader {
 pub struct Columns {
     /// What is asked of the device.
     pub operation: Vec<Operation>,
-    /// First byte addressed.
+    /// First byte that is addressed.
     pub offset_bytes: Vec<u64>,
-    /// Bytes addressed.
+    /// Bytes that are addressed.
     pub length_bytes: Vec<u32>,
     /// File-system operation that caused the request.
     pub file_operation: Vec<Option<u32>>,
@@ -289,6 +294,7 @@ impl Columns {
 
     /// Drops requests of zero length other than flushes; returns how many.
     fn drop_zero_length(&mut self) -> u64 {
+        // The usual batch stays as it is.
         if !self.length_bytes.contains(&0) {
             return 0;
         }

@@ -14,7 +14,7 @@ pub struct Record {
     pub operation: Operation,
     /// Disk, volume, unit or file, in the numbering of the source.
     pub device: u32,
-    /// First byte addressed.
+    /// First byte that is addressed.
     pub offset_bytes: u64,
     /// Bytes addressed; 0 only for a flush.
     pub length_bytes: u32,
@@ -90,13 +90,13 @@ impl Operation {
 pub struct Flags(u8);
 
 impl Flags {
-    /// No modifier.
+    /// The request is a plain one.
     pub const NONE: Self = Self(0);
     /// The data is durable before the request completes.
     pub const FUA: Self = Self(1);
-    /// Somebody waits for the request.
+    /// A task waits for the request.
     pub const SYNC: Self = Self(2);
-    /// File-system metadata.
+    /// The request concerns metadata of the file system.
     pub const META: Self = Self(4);
     /// A guess about the future, not a demand.
     pub const READAHEAD: Self = Self(8);
@@ -108,6 +108,7 @@ impl Flags {
 
     /// Flags of these bits; none if a bit has no meaning.
     pub const fn from_bits(bits: u8) -> Option<Self> {
+        // Four bits have a meaning.
         if bits < 16 { Some(Self(bits)) } else { None }
     }
 

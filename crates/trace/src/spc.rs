@@ -48,6 +48,7 @@ impl LineParser for Parser {
 }
 
 fn fields(line: &str) -> Result<[&str; REQUIRED_FIELDS], Fault> {
+    // Fields behind the fifth are optional.
     let fields: Vec<&str> = line.split(',').take(REQUIRED_FIELDS).map(str::trim).collect();
     let count = fields.len();
     fields.try_into().map_err(|_| {

@@ -1,6 +1,6 @@
 //! "Did you mean": the known word nearest to a mistyped one.
 
-/// Longer words are compared by their first characters only: nobody mistypes a name that long.
+/// Longer words are compared by their first characters only: names are not that long.
 const LONGEST_COMPARED: usize = 64;
 
 /// Least number of one-character insertions, deletions and replacements that turn `from` into `to`.

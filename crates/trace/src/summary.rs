@@ -17,13 +17,13 @@ pub struct Summary {
     pub format: &'static str,
     /// Records of every kind.
     pub records: u64,
-    /// Records of reads.
+    /// Reads among the records.
     pub reads: u64,
-    /// Records of writes.
+    /// Writes with data among the records.
     pub writes: u64,
-    /// Records of trims.
+    /// Trims among the records.
     pub trims: u64,
-    /// Records of flushes.
+    /// Flushes among the records.
     pub flushes: u64,
     /// Records of writes of zeroes.
     pub write_zeroes: u64,

@@ -5,9 +5,9 @@ use random::Stream;
 /// Bytes of a device or file that a process works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// First byte.
+    /// First byte of the region.
     pub offset_bytes: u64,
-    /// Number of bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
@@ -15,6 +15,7 @@ impl Region {
     /// The `index`th of `count` equal parts, each a whole number of `block_bytes`.
     #[must_use]
     pub fn part(&self, index: u32, count: u32, block_bytes: u64) -> Self {
+        // Rounded down to whole blocks, so that parts do not share one.
         let bytes = self.bytes / u64::from(count) / block_bytes * block_bytes;
         Self { offset_bytes: self.offset_bytes + u64::from(index) * bytes, bytes }
     }
@@ -96,6 +97,8 @@ impl Addresses {
 }
 
 fn below(stream: &mut Stream, bound: u64) -> u64 {
+    // Multiply and shift maps 64 random bits to the bound without a loop; the bias is the bound
+    // over 2^64.
     ((u128::from(stream.next_u64()) * u128::from(bound)) >> 64) as u64
 }
 
@@ -122,6 +125,7 @@ impl Zipf {
 
     fn draw(&self, stream: &mut Stream) -> u64 {
         let unit = stream.unit();
+        // The first two ranks are exact; the others follow the formula.
         let scaled = unit * self.zeta;
         if scaled < 1.0 {
             return 0;
@@ -140,6 +144,7 @@ fn zeta_sum(terms: u64, theta: f64) -> f64 {
 
 fn zeta(blocks: u64, theta: f64) -> f64 {
     let summed = blocks.min(ZETA_TERMS_MAX);
+    // The midpoint rule: a term stands for half a step to both sides.
     let integral = |upper: u64| libm::pow(upper as f64 + 0.5, 1.0 - theta) / (1.0 - theta);
     zeta_sum(summed, theta)
         + if blocks > summed { integral(blocks) - integral(summed) } else { 0.0 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 pub enum Pattern {
     /// One block after the other.
     Sequential,
-    /// Drawn at random.
+    /// Each block drawn at random.
     Random(Distribution),
 }
 
@@ -32,11 +32,11 @@ pub enum Pace {
 /// Processes of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Name, for results.
+    /// Name under which results stand.
     pub name: String,
     /// Processes that run at the same time.
     pub processes: u32,
-    /// Order of addresses.
+    /// Order of the addresses.
     pub pattern: Pattern,
     /// Share of requests that read (`rwmixread`), in percent.
     pub read_percent: u32,
@@ -90,6 +90,7 @@ impl Job {
         if self.read_percent > 100 {
             return wrong(format!("rwmixread is {}, but must be 0 to 100", self.read_percent));
         }
+        // A buffered call returns when it is done, so a process has one under way.
         if self.iodepth > 1 && self.mode != Mode::Direct {
             return wrong("iodepth above 1 needs direct = true: buffered calls wait".into());
         }
@@ -107,6 +108,7 @@ impl Job {
             ));
         }
         if let Pattern::Random(Distribution::Zipf(theta)) = self.pattern
+            // The formula divides by 1 - theta.
             && !(theta > 0.0 && theta < 1.0)
         {
             return wrong(format!("zipf:{theta}: theta must lie between 0 and 1"));

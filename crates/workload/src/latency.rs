@@ -2,7 +2,8 @@
 
 use hdrhistogram::Histogram;
 
-/// Longest latency told apart, an hour; longer ones count as an hour, but the maximum is exact.
+/// Longest latency that has a bucket of its own, an hour. Longer ones count as an hour, but the
+/// maximum is exact.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Latencies in a histogram whose buckets are 0.1 % wide; sum, count and extremes are exact.
@@ -28,6 +29,7 @@ pub struct PackedLatencies {
 impl Default for Latencies {
     fn default() -> Self {
         Self {
+            // Three significant digits: buckets are 0.1 % wide.
             histogram: Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds in order"),
             count: 0,
             sum_ns: 0,
@@ -38,8 +40,9 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one.
+    /// Counts one latency.
     pub fn record(&mut self, latency_ns: u64) {
+        // The histogram begins at 1; a latency of zero counts there.
         self.histogram.saturating_record(latency_ns.max(1));
         self.count += 1;
         self.sum_ns += u128::from(latency_ns);
@@ -65,6 +68,7 @@ impl Latencies {
 
     /// Adds those of another run, in their small form.
     pub fn add_packed(&mut self, other: &PackedLatencies) {
+        // By the upper end of each bucket, which falls into the same bucket again.
         for (highest, count) in &other.buckets {
             self.histogram.saturating_record_n(*highest, *count);
         }
@@ -74,7 +78,7 @@ impl Latencies {
         self.min_ns = self.min_ns.min(other.min_ns);
     }
 
-    /// How many.
+    /// Number of latencies.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -84,7 +88,7 @@ impl Latencies {
         if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
     }
 
-    /// The longest.
+    /// The longest latency.
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
@@ -97,6 +101,7 @@ impl Latencies {
     /// The latency that a share of `per_million` of all does not exceed, to 0.1 %.
     pub fn quantile_ns(&self, per_million: u32) -> u64 {
         let value = self.histogram.value_at_quantile(f64::from(per_million) / 1e6);
+        // The end of a bucket may lie beyond the longest latency.
         if self.count == 0 { 0 } else { value.min(self.max_ns) }
     }
 

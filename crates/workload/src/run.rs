@@ -14,14 +14,14 @@ pub struct Sample {
     pub start_ns: u64,
     /// How long it took.
     pub latency_ns: u64,
-    /// Read, else write.
+    /// True for a read, false for a write.
     pub is_read: bool,
 }
 
 /// What a process did.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessReport {
-    /// Its number.
+    /// Number of the process.
     pub pid: u32,
     /// Latencies of its reads.
     pub reads: Latencies,
@@ -31,7 +31,7 @@ pub struct ProcessReport {
     pub fsyncs: Latencies,
     /// Bytes read and written.
     pub bytes: u64,
-    /// When it began.
+    /// When the process began.
     pub start_ns: u64,
     /// When its last request was done.
     pub end_ns: u64,
@@ -54,7 +54,7 @@ impl ProcessReport {
 /// Each process draws from a stream of its own, named after its number. Private parts of the region
 /// are dealt out in a random order: the order in which files were made says little of where they lie,
 /// and processes that are served in turn must not sweep over a disk by chance. When a process has made
-/// its requests it exits, and the request queue is told. The job must have passed
+/// its requests it exits, which the request queue learns. The job must have passed
 /// [`Job::check`].
 pub fn start_job(
     sim: &Sim,
@@ -66,6 +66,7 @@ pub fn start_job(
 ) -> Vec<JoinHandle<ProcessReport>> {
     let mut parts: Vec<u32> = (0..job.processes).collect();
     let mut order = sim.stream(&format!("files of processes from {first_pid}"));
+    // Fisher and Yates: every order is as likely as the others.
     for last in (1..job.processes).rev() {
         parts.swap(last as usize, order.below(last + 1) as usize);
     }
@@ -114,11 +115,13 @@ struct Runner {
 
 impl Runner {
     async fn run(self: Rc<Self>, addresses: Addresses) -> ProcessReport {
+        // One request at a time needs no task for each.
         if self.job.iodepth == 1 && matches!(self.job.pace, Pace::Closed { .. }) {
             self.one_by_one(addresses).await;
         } else {
             self.clone().many(addresses).await;
         }
+        // The scheduler frees what it keeps of the process.
         self.queue.exit(self.process.pid);
         self.report.take()
     }
@@ -150,6 +153,8 @@ impl Runner {
         for _ in 0..self.job.requests {
             if let Pace::Rate { interval_ns } = self.job.pace {
                 self.sim.sleep_until(due_ns).await;
+                // A late request puts all later ones off: the clock goes on from it and does not
+                // catch up.
                 due_ns = due_ns.max(self.sim.now()) + interval_ns;
             }
             slots.acquire().await.forget();
@@ -170,6 +175,7 @@ impl Runner {
                 slots.release(1);
             });
         }
+        // The process ends when its last request is done.
         slots.acquire_many(self.job.iodepth).await.forget();
     }
 

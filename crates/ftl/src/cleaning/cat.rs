@@ -12,6 +12,7 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "the smallest u / (1 − u) × erase count / age, u being the share of valid pages",
     source: "Chiang, Chang, Journal of Systems and Software 48, 1999",
     needs_valid_index: false,
+    predicted_waf: None,
     build: |_| Box::new(Cat),
 };
 
@@ -22,6 +23,7 @@ impl Policy for Cat {
         // v × e / ((N − v) × a) compared without division; a block never erased counts as erased once.
         let smaller = |left: &u32, right: &u32| -> Ordering {
             let side = |block: u32, other: u32| {
+                // 128 bits: pages, erases and ages of a long run multiply past 64.
                 let cost = u128::from(view.valid_pages(block))
                     * u128::from(view.erase_count(block).max(1));
                 let free = view.pages_per_block() - view.valid_pages(other);

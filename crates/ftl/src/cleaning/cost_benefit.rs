@@ -11,6 +11,7 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "the largest age × (1 − u) / 2u, u being the share of valid pages",
     source: "Kawaguchi, Nishioka, Motoda, USENIX 1995",
     needs_valid_index: false,
+    predicted_waf: None,
     build: |_| Box::new(CostBenefit),
 };
 
@@ -26,6 +27,8 @@ impl Policy for CostBenefit {
             };
             side(*left, *right).cmp(&side(*right, *left))
         };
+        // An empty block costs nothing to clean: its benefit is without bound, so it goes before
+        // all.
         let empty = view.oldest_first().find(|block| view.valid_pages(*block) == 0);
         empty.or_else(|| view.oldest_first().max_by(better))
     }

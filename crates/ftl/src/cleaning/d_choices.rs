@@ -6,6 +6,7 @@
 
 use super::random::draw_closed;
 use super::{Policy, PolicyEntry, View};
+use crate::predicted_waf;
 use nand::random::Stream;
 
 pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
@@ -13,6 +14,9 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "the block with the fewest valid pages among `choices` drawn at random",
     source: "Van Houdt, SIGMETRICS 2013",
     needs_valid_index: false,
+    predicted_waf: Some(|occupancy, settings| {
+        predicted_waf::d_choices(occupancy, settings.integer("choices"))
+    }),
     build: |settings| {
         let stream = Stream::new(u64::from(settings.integer("cleaning_seed")), "d-choices");
         Box::new(DChoices { choices: settings.integer("choices"), stream })
@@ -28,8 +32,10 @@ struct DChoices {
 impl Policy for DChoices {
     fn choose(&mut self, view: &View) -> Option<u32> {
         let mut best = draw_closed(&mut self.stream, view)?;
+        // With replacement, as in the mean-field analysis: one block may be drawn twice.
         for _ in 1..self.choices {
             let drawn = draw_closed(&mut self.stream, view)?;
+            // Strictly fewer: of equals the first drawn wins, so no bias by block number enters.
             if view.valid_pages(drawn) < view.valid_pages(best) {
                 best = drawn;
             }

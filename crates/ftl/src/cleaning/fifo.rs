@@ -4,12 +4,14 @@
 //! Source: Desnoyers, "Analytic models of SSD write performance", ACM TOS 10(2), 2014.
 
 use super::{Policy, PolicyEntry, View};
+use crate::predicted_waf;
 
 pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     name: "fifo",
     summary: "the block closed first",
     source: "Desnoyers, ACM Transactions on Storage 10(2), 2014",
     needs_valid_index: false,
+    predicted_waf: Some(|occupancy, _| predicted_waf::fifo(occupancy)),
     build: |_| Box::new(Fifo),
 };
 

@@ -5,12 +5,14 @@
 //! arrays and file systems", 1998, and the analysis of Bux and Iliadis, Performance Evaluation 67, 2010.
 
 use super::{Policy, PolicyEntry, View};
+use crate::predicted_waf;
 
 pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     name: "greedy",
     summary: "the block with the fewest valid pages",
     source: "Bux, Iliadis, Performance Evaluation 67, 2010",
     needs_valid_index: true,
+    predicted_waf: Some(|occupancy, _| predicted_waf::greedy(occupancy)),
     build: |_| Box::new(Greedy),
 };
 

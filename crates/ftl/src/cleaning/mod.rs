@@ -11,6 +11,7 @@ mod greedy;
 mod random;
 mod windowed;
 
+use crate::predicted_waf::Occupancy;
 use crate::valid::{AgeList, ValidIndex};
 use crate::{Flash, Settings};
 
@@ -44,6 +45,7 @@ impl View<'_> {
 
     /// Programs since the block was closed.
     pub fn age(&self, block: u32) -> u64 {
+        // Programs are the clock of the papers: time without writes makes no block older.
         self.flash.sequence() - self.ages.closed_at(block)
     }
 
@@ -82,6 +84,8 @@ pub struct PolicyEntry {
     pub source: &'static str,
     /// True if it asks for [`View::fewest_valid`], whose index costs time on every write.
     pub needs_valid_index: bool,
+    /// Write amplification under uniform random writes, where a closed form is known.
+    pub predicted_waf: Option<fn(&Occupancy, &Settings) -> f64>,
     /// Makes it from the settings of the page-mapped layer.
     pub build: fn(&Settings) -> Box<dyn Policy>,
 }
@@ -98,6 +102,7 @@ pub const POLICIES: &[&PolicyEntry] = &[
 ];
 
 /// Names of [`POLICIES`], for the parameter that chooses one.
+// A second table by name, because parameters are constants and cannot be built from the rows.
 pub(crate) const NAMES: &[&str] =
     &["cat", "cost-benefit", "d-choices", "fifo", "greedy", "random", "windowed"];
 

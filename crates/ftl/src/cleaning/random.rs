@@ -4,6 +4,7 @@
 //! Source: Desnoyers, "Analytic models of SSD write performance", ACM TOS 10(2), 2014.
 
 use super::{Policy, PolicyEntry, View};
+use crate::predicted_waf;
 use nand::random::Stream;
 
 pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
@@ -11,6 +12,7 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "any block, drawn at random",
     source: "Desnoyers, ACM Transactions on Storage 10(2), 2014",
     needs_valid_index: false,
+    predicted_waf: Some(|occupancy, _| predicted_waf::random(occupancy)),
     build: |settings| {
         Box::new(Random {
             stream: Stream::new(u64::from(settings.integer("cleaning_seed")), "random cleaning"),
@@ -35,8 +37,11 @@ impl Policy for Random {
 
 /// Draws a closed block, each as likely as the others.
 pub(super) fn draw_closed(stream: &mut Stream, view: &View) -> Option<u32> {
+    // Without a closed block the draw would never end.
     view.oldest_first().next()?;
     loop {
+        // Draws among all blocks and rejects: closed ones are nearly all, and each is as likely as
+        // the others.
         let block = stream.below(view.blocks());
         if view.is_closed(block) {
             return Some(block);

@@ -10,6 +10,7 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "the block with the fewest valid pages among the oldest `window_blocks`",
     source: "Hu, Eleftheriou, Haas, Iliadis, Pletka, SYSTOR 2009",
     needs_valid_index: false,
+    predicted_waf: None,
     build: |settings| {
         Box::new(Windowed { window_blocks: settings.integer("window_blocks") as usize })
     },

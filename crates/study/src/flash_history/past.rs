@@ -52,6 +52,7 @@ impl<'a> Past<'a> {
             mounted,
             numbers: Stream::new(seed, HISTORY),
             file_bytes_max: u64::from(state.file_kib_max) << 10,
+            // In whole words, as they are drawn.
             random_bytes: (PAGE_BYTES * state.random_percent as usize / 100).next_multiple_of(8),
             folder: if mounted.file_system.has_bounded_root() { FOLDER } else { "" },
             files: Vec::new(),
@@ -83,6 +84,7 @@ impl<'a> Past<'a> {
         }
         let fill = capacity * u64::from(state.fill_percent) / 100;
         let rewritten = capacity * u64::from(state.rewritten_percent) / 100;
+        // What was written to leave little space is no part of it.
         (self.wanted, self.written) = (fill + rewritten, 0);
         let mut filled = 0;
         while filled < fill {
@@ -91,6 +93,7 @@ impl<'a> Past<'a> {
         let mut done = 0;
         while done < rewritten && !self.files.is_empty() {
             let which = self.numbers.below(self.files.len() as u32) as usize;
+            // As likely to write over a file as to replace one.
             done += if self.numbers.below(2) == 0 {
                 self.overwrite(which).await?
             } else {
@@ -104,6 +107,7 @@ impl<'a> Past<'a> {
 
     /// Why the history ended early; `all` is the space before it.
     fn explain(&self, errno: Errno, state: &FlashState, all: SpaceUse) -> String {
+        // A full file system is explained; other errors speak for themselves.
         if errno != Errno::Enospc || state.free_mib.is_some() {
             return errno.to_string();
         }
@@ -149,6 +153,7 @@ impl<'a> Past<'a> {
 
     /// A new file of at most so many bytes.
     async fn make_file(&mut self, most: u64) -> Result<u64, Errno> {
+        // In pages, and one at least.
         let pages = (self.file_bytes_max.min(most) >> 12).max(1);
         let bytes = u64::from(self.numbers.below(pages as u32) + 1) << 12;
         let number = self.next;
@@ -204,9 +209,9 @@ impl<'a> Past<'a> {
         }
     }
 
-    /// A user who is told that no space is left comes back when a cleaner outside the kernel, if there is
-    /// one, may have made some: until then no time passes, so that all that was overwritten is still
-    /// protected. False if there is nothing to wait for.
+    /// A user who is refused for lack of space comes back when a cleaner outside the kernel, if
+    /// there is one, may have made some: until then no time passes, so that all that was
+    /// overwritten is still protected. False if there is nothing to wait for.
     async fn waits_for_cleaner(&self, errno: Errno) -> bool {
         let period_s = self.mounted.file_system.protection_period_s();
         let Some(period_s) = period_s.filter(|_| errno == Errno::Enospc) else { return false };

@@ -65,10 +65,12 @@ impl PreparedFlash {
         // The whole part, for two files of a user may give theirs the same name.
         let part = serde_json::to_string(&plan.part).expect("a part is numbers and words");
         let key = [&plan.key[..], &part].join(" ");
+        // The table is free again while the flash is made, so that others are made beside it.
         let place = {
             let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             places.entry(key).or_default().clone()
         };
+        // A second run with the same flash waits here until it is made.
         let mut chip = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(chip) = &*chip {
             return Ok(chip.clone());

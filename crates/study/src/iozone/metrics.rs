@@ -57,6 +57,7 @@ fn device_metrics(passes: &[&Measurement]) -> Vec<Metric> {
         Metric::count("device_flushes", sum(|one| one.flushes), "requests"),
         Metric::count("device_reads_before", sum(|one| one.reads_before), "requests"),
         Metric::count("device_writes_before", sum(|one| one.writes_before), "requests"),
+        // What the last pass leaves dirty.
         Metric::count("dirty_bytes_at_end", all.last().map_or(0, |one| one.dirty_bytes), "bytes"),
     ]
 }

@@ -4,6 +4,7 @@ use crate::StudyError;
 use crate::block_choice::{block_of, check_history};
 use crate::flash_history::{FRESH, FlashPlan};
 use crate::raw_host::{RawHost, check_flash_states};
+use crate::setting_axes::{is_of_scheduler, scheduler_axes};
 use crate::study_file::Study;
 use iozone::{Contents, Options};
 use mount::BlockRequest;
@@ -37,7 +38,7 @@ pub(crate) struct IozoneRun {
     pub(crate) passes: u32,
     /// The block device and its scheduler, if the file system stands on one.
     pub(crate) block: BlockRequest,
-    /// Options of mount.
+    /// Options of the mount, in the kernel's words.
     pub(crate) mount_options: Vec<String>,
     /// What tells this run from others that do other work. The scheduler is not in it for a file system
     /// on raw NAND, which submits no bio, nor the cleaner for one that has none.
@@ -52,9 +53,11 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
 pub(crate) fn iozone_axes(study: &Study) -> Vec<String> {
     let mut axes: Vec<String> = IOZONE_AXES.iter().map(|axis| (*axis).to_owned()).collect();
     let options = study.workload.options.as_deref().unwrap_or_default();
+    // What stands in braces is an axis.
     for rest in options.split('{').skip(1) {
         axes.extend(rest.split_once('}').map(|(axis, _)| axis.to_owned()));
     }
+    axes.extend(scheduler_axes(study));
     axes
 }
 
@@ -91,6 +94,7 @@ pub(crate) fn plan_iozone(
         return wrong("axes.passes", format!("`{passes}` must be a number, 1 to {PASSES_MAX}"));
     };
     let mount_options = match value("cleaner") {
+        // With this option `mount.nilfs2` starts no cleaner.
         Some("off") if host.kind.has_cleaner => vec!["nogc".to_owned()],
         None | Some("off" | "on") => Vec::new(),
         Some(other) => {
@@ -98,10 +102,10 @@ pub(crate) fn plan_iozone(
         }
     };
     let matters = |axis: &str| match axis {
-        "scheduler" => host.kind.is_on_block_device,
         "cleaner" => host.kind.has_cleaner,
-        _ => true,
+        axis => host.kind.is_on_block_device || !is_of_scheduler(axis),
     };
+    // What cannot change the work is no part of its key.
     let others = values.iter().filter(|(axis, _)| matters(axis));
     let work_key = others.map(|(_, value)| (*value).to_owned()).collect();
     Ok(IozoneRun { host, flash, options, passes, block, mount_options, work_key })

@@ -76,6 +76,7 @@ async fn prepare(
 ) -> Result<(), Errno> {
     let tick_ns = 1_000_000_000 / u64::from(machine.board.hz);
     let (caller, vfs) = (machine.root(PID), benchmark.vfs());
+    // Fewer pages than a block has: the next file begins at any page of one.
     let pages = Stream::new(seed, POSITION).below(machine.mtd.geometry().pages_per_block);
     let page_bytes = machine.mtd.geometry().page_data_bytes as usize;
     let open = OpenOptions { create: Some(0o644), truncate: true, ..OpenOptions::default() };
@@ -84,6 +85,7 @@ async fn prepare(
     let page = || -> Vec<u8> { (0..page_bytes).map(|_| contents.next_u64() as u8).collect() };
     let bytes: Vec<u8> = std::iter::repeat_with(page).take(pages as usize).flatten().collect();
     vfs.write(&caller, &file, 0, &bytes).await?;
+    // Synced, or the position would move later.
     vfs.fsync(&caller, &file).await?;
     vfs.close(&caller, file).await?;
     if !options.remounts {
@@ -91,6 +93,7 @@ async fn prepare(
         machine.sim.sleep(SETTLE_NS).await;
         vfs.drop_caches().await?;
     }
+    // Last of all, so that the first call of IOzone has this phase.
     machine.sim.sleep(u64::from(Stream::new(seed, PHASE).below(tick_ns as u32))).await;
     Ok(())
 }

@@ -78,6 +78,7 @@ pub(crate) fn check_kernel_run(
     let jobs = plan_jobs(study, values, DISK_BYTES, DISK_BYTES)?;
     for (job, spec) in jobs.iter().zip(&study.jobs) {
         let place = format!("job {}", job.name);
+        // The program in the machine draws uniformly and knows no more.
         let is_uniform =
             matches!(job.pattern, Pattern::Sequential | Pattern::Random(Distribution::Uniform));
         let is_plain = is_uniform
@@ -106,6 +107,7 @@ pub(crate) fn check_kernel_run(
     if processes > PROCESSES_MAX {
         return wrong("job", format!("{processes} processes; at most {PROCESSES_MAX}"));
     }
+    // Saturating: a sum beyond all numbers is too large as well.
     let requests = |(sum, job): (u64, &workload::Job)| {
         sum.saturating_add(job.requests.saturating_mul(u64::from(job.processes)))
     };

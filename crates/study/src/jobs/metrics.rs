@@ -16,7 +16,7 @@ const DIRECTIONS: [&str; 2] = ["read", "write"];
 #[derive(Clone, Debug)]
 pub(crate) struct JobsOutcome {
     pub(crate) end_ns: u64,
-    /// Reads, writes.
+    /// Phases of bios: reads, then writes.
     pub(crate) phases: [Phases; 2],
     pub(crate) device: DeviceStatistics,
     pub(crate) activity: Vec<Activity>,
@@ -34,7 +34,7 @@ pub(crate) struct JobsOutcome {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CellTables {
     pub(crate) axes: Vec<String>,
-    /// Reads, writes.
+    /// Latencies of reads, then of writes.
     latencies: [Latencies; 2],
     requests: Vec<[String; 4]>,
     activity: Vec<[String; 4]>,
@@ -64,6 +64,7 @@ impl JobsOutcome {
             let own = report.samples.iter();
             samples.extend(own.map(|sample| (sample.start_ns, report.pid, *sample)));
         }
+        // Processes report each for itself; a time line goes by time.
         samples.sort_unstable_by_key(|(start_ns, pid, _)| (*start_ns, *pid));
         Self {
             end_ns,
@@ -117,6 +118,7 @@ impl JobsOutcome {
         for (pooled, own) in cell.latencies.iter_mut().zip(&self.latencies) {
             pooled.add_packed(own);
         }
+        // Time lines are of the first repeat: others have no samples.
         cell.requests.extend(self.samples.iter().map(|(start_ns, pid, sample)| {
             let direction = DIRECTIONS[usize::from(!sample.is_read)];
             [
@@ -144,6 +146,7 @@ impl JobsOutcome {
 }
 
 fn latency_metrics(direction: &str, latencies: &Latencies) -> Vec<Metric> {
+    // A direction without requests has no rows.
     if latencies.count() == 0 {
         return Vec::new();
     }
@@ -209,6 +212,7 @@ fn phase_metrics(direction: &str, phases: &Phases) -> Vec<Metric> {
 fn coarse(fine: impl Iterator<Item = (u64, u64, u64)>) -> Vec<(u64, u64, u64)> {
     let mut buckets: Vec<(u64, u64, u64)> = Vec::new();
     for (from_ns, _, count) in fine {
+        // Below 16 ns a bucket is one nanosecond wide.
         let width_ns = 1_u64 << from_ns.max(1).ilog2().saturating_sub(3);
         let low_ns = from_ns / width_ns * width_ns;
         match buckets.last_mut() {

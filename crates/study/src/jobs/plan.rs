@@ -3,6 +3,7 @@
 use super::spec::{Host, JobSpec};
 use crate::StudyError;
 use crate::scheduler_choice::scheduler_of;
+use crate::setting_axes::scheduler_axes;
 use crate::study_file::{SettingValue, Study};
 use board::Board;
 use device::DeviceSpec;
@@ -15,6 +16,9 @@ const JOBS_AXES: [&str; 3] = ["scheduler", "device", "mechanism"];
 
 /// Private parts of a region begin and end at pages of the host.
 const PAGE_BYTES: u64 = 4096;
+
+/// Before a key of the device, in the name of an axis that varies it.
+const DEVICE_PREFIX: &str = "device.";
 
 /// The mechanism that changes nothing.
 const ALL_MECHANISMS: &str = "all";
@@ -36,7 +40,10 @@ pub(crate) struct JobsRun {
 
 /// Axes that a study of this kind may have.
 pub(crate) fn jobs_axes(study: &Study) -> Vec<String> {
-    axes_with(&JOBS_AXES, study)
+    let mut axes = axes_with(&JOBS_AXES, study);
+    axes.extend(scheduler_axes(study));
+    axes.extend(study.axes.keys().filter(|axis| axis.starts_with(DEVICE_PREFIX)).cloned());
+    axes
 }
 
 /// `own` axes, and those that fill in the words of jobs.
@@ -73,13 +80,16 @@ pub(crate) fn plan_run(
         return wrong("job", "workload kind `jobs` needs at least one [[job]]");
     }
     let mut board = study.board_beside(&host.board)?;
+    // What the study says goes before what the board says.
     board.hz = host.hz.unwrap_or(board.hz);
     board.kernel = host.kernel.clone().unwrap_or(board.kernel);
     board.check().or_else(|reason| wrong("host", reason))?;
     fs::check_kernel(&board).or_else(|reason| wrong("host.kernel", reason))?;
+    // `BLKDEV_MIN_RQ` is 4.
     if !(4..=100_000).contains(&host.nr_requests) {
         return wrong("host.nr_requests", "must be 4 to 100000");
     }
+    // `queue_max_sectors_store` refuses less than a page.
     if !(4..=1 << 20).contains(&host.max_sectors_kb) {
         return wrong("host.max_sectors_kb", "must be 4 to 1048576");
     }
@@ -87,7 +97,7 @@ pub(crate) fn plan_run(
     let Some(scheduler) = values.get("scheduler") else {
         return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
     };
-    let (scheduler, settings) = scheduler_of(study, scheduler, mechanism)?;
+    let (scheduler, settings) = scheduler_of(study, scheduler, mechanism, values)?;
     let (device, device_key) = device_of(study, &host, values, mechanism)?;
     let device_bytes = capacity_bytes(&device)?;
     if host.free_bytes == 0 {
@@ -100,6 +110,7 @@ pub(crate) fn plan_run(
         );
     }
     let jobs = plan_jobs(study, values, host.free_bytes, device_bytes)?;
+    // A time line is kept where every axis that it names has one of the values.
     let timeline = study.timeline.as_ref().filter(|timeline| {
         timeline.axes.iter().all(|(axis, wanted)| {
             let value = values.get(axis.as_str());
@@ -125,6 +136,7 @@ pub(super) fn plan_jobs(
         .iter()
         .map(|spec| job_of(spec, study, values, free_bytes, device_bytes))
         .collect::<Result<_, _>>()?;
+    // A part depends on all jobs of its region, so all must be known.
     let regions = private_regions(&jobs);
     for (job, region) in jobs.iter_mut().zip(regions) {
         job.region = region;
@@ -138,6 +150,7 @@ pub(super) fn plan_jobs(
 fn capacity_bytes(device: &DeviceSpec) -> Result<u64, StudyError> {
     match &device.flash {
         Some(flash) => Ok(flash.capacity_bytes),
+        // The size of a disk is known when it is built.
         None => Ok(device::build(device, 0)?.sectors() * device::SECTOR_BYTES),
     }
 }
@@ -161,7 +174,14 @@ fn device_of(
         for (name, value) in &changes.device {
             let text = Value::from(value).to_string();
             device.set(name, &text)?;
+            // A device that was changed is filled for itself.
             key.extend([" ", name, "=", &text]);
+        }
+    }
+    for (axis, value) in values {
+        if let Some(name) = axis.strip_prefix(DEVICE_PREFIX) {
+            device.set(name, value)?;
+            key.extend([" ", name, "=", value]);
         }
     }
     Ok((device, key))
@@ -210,6 +230,7 @@ fn job_of(
             return Err(StudyError::unknown("mode", other, known.into_iter()));
         }
     };
+    // The files of the jobs are at the end of the device.
     let filled_bytes = device_bytes - free_bytes;
     let region = match filled(&spec.region).as_str() {
         "all" => Region { offset_bytes: 0, bytes: device_bytes },
@@ -241,6 +262,7 @@ fn job_of(
             Some(0) => return wrong(&place, "rate_iops must be at least 1"),
             Some(rate) => Pace::Rate { interval_ns: 1_000_000_000 / rate },
         },
+        // The short form makes no job longer.
         requests: quick_requests.unwrap_or(spec.requests).min(spec.requests),
         mode,
         fsync_writes: spec.fsync,
@@ -262,6 +284,7 @@ fn private_regions(jobs: &[Job]) -> Vec<Region> {
         if !job.is_private {
             return region;
         }
+        // Whole pages, so that no two processes share one.
         let part_bytes = region.bytes / processes(jobs, region).max(1) / PAGE_BYTES * PAGE_BYTES;
         Region {
             offset_bytes: region.offset_bytes + processes(&jobs[..place], region) * part_bytes,
@@ -284,6 +307,7 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     let number: u64 = digits
         .parse()
         .map_err(|_| format!("bs is `{text}`, but must be a number with k, m or g"))?;
+    // `checked_shl` looks at the shift alone; the way back shows what was lost.
     number
         .checked_shl(shift)
         .filter(|bytes| bytes >> shift == number)

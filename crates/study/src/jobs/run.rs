@@ -26,6 +26,7 @@ pub(crate) struct PreparedDevices(Mutex<BTreeMap<String, Box<dyn BlockDevice>>>)
 
 impl PreparedDevices {
     fn copy(&self, run: &JobsRun, seed: u64) -> Result<Box<dyn BlockDevice>, StudyError> {
+        // Held while a device is filled: another run would only fill it again.
         let mut prepared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = prepared.get(&run.device_key) {
             return Ok(device.clone_box());
@@ -116,7 +117,9 @@ pub(crate) fn run_jobs(
     devices: &PreparedDevices,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Option<JobsOutcome>, StudyError> {
+    // One repeat is enough for a figure over time.
     let timeline_ns = if repeat == 0 { run.timeline_ns } else { 0 };
+    // Filled by the seed of the study: all repeats begin on the same device.
     let device = devices.copy(run, study_seed)?;
     let mut simulation = Simulation::new(study_seed.wrapping_add(repeat.into()));
     let sim = simulation.handle();
@@ -145,6 +148,7 @@ pub(crate) fn run_jobs(
         first_pid += job.processes;
     }
     let (task_sim, task_reports) = (sim.clone(), reports.clone());
+    // The cache's threads never end, so the end of the jobs ends the run.
     sim.spawn_named("end of the jobs", async move {
         for handle in handles {
             let report = handle.await;
@@ -157,6 +161,7 @@ pub(crate) fn run_jobs(
         if stopped() {
             return Ok(None);
         }
+        // In steps of simulated time, so that a stop is seen.
         until_ns += STOP_CHECK_NS;
         simulation.run_until(until_ns);
     }

@@ -1,5 +1,6 @@
 //! What a study file says about processes, host and device.
 
+use crate::axis_values::read_axes;
 use crate::study_file::{AxisValue, SettingValue};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,10 +47,12 @@ const fn is_zero(bytes: &u64) -> bool {
 }
 
 const fn default_nr_requests() -> u32 {
+    // `BLKDEV_MAX_RQ`.
     128
 }
 
 const fn default_max_sectors_kb() -> u32 {
+    // `BLK_DEF_MAX_SECTORS` is 1024 sectors.
     512
 }
 
@@ -57,9 +60,9 @@ const fn default_max_sectors_kb() -> u32 {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
-    /// Name.
+    /// Name under which results stand.
     pub name: String,
-    /// Processes (`numjobs`).
+    /// Processes that do the job (`numjobs`).
     pub processes: u32,
     /// `read`, `write`, `randread`, `randwrite`, `rw` or `randrw`.
     pub rw: String,
@@ -68,7 +71,7 @@ pub struct JobSpec {
     pub rwmixread: u32,
     /// Bytes of a request, with fio's suffixes.
     pub bs: String,
-    /// Requests under way.
+    /// Requests that a process has under way.
     #[serde(default = "one")]
     pub iodepth: u32,
     /// Requests of each process.
@@ -81,7 +84,7 @@ pub struct JobSpec {
     /// Requests a second of each process; absent for a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_iops: Option<u64>,
-    /// `uniform` or `zipf:theta`.
+    /// How places are drawn: `uniform` or `zipf:theta`.
     #[serde(default = "uniform")]
     pub random_distribution: String,
     /// Writes between two calls of `fsync`; 0 for none.
@@ -129,7 +132,7 @@ fn free() -> String {
 pub struct SchedulerVariant {
     /// Name in the table of schedulers.
     pub scheduler: String,
-    /// Tunables.
+    /// Tunables of the scheduler.
     #[serde(default)]
     pub set: BTreeMap<String, SettingValue>,
 }
@@ -150,7 +153,8 @@ pub struct Mechanism {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Also {
-    /// Axes replaced.
+    /// Axes that are replaced, and their values.
+    #[serde(deserialize_with = "read_axes")]
     pub axes: BTreeMap<String, Vec<AxisValue>>,
     /// Runs of each combination, if not as many as elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,8 +168,8 @@ pub struct Also {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuickForm {
-    /// Axes replaced.
-    #[serde(default)]
+    /// Axes that are replaced, and their values.
+    #[serde(default, deserialize_with = "read_axes")]
     pub axes: BTreeMap<String, Vec<AxisValue>>,
     /// Runs of each combination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,5 +188,6 @@ pub struct Timeline {
     #[serde(default = "ten")]
     pub seconds: u32,
     /// Axis to permitted values; an axis that is not named is not looked at.
+    #[serde(deserialize_with = "read_axes")]
     pub axes: BTreeMap<String, Vec<AxisValue>>,
 }

@@ -55,6 +55,7 @@ pub(super) fn run_benchmark(
                 Ok((Vec::new(), memory_bytes, dirty_bytes))
             }
             Err(error) => {
+                // What the mount found says more than the error of a call.
                 let findings = benchmark.vfs().file_system().findings().await;
                 Err([vec![error.to_string()], findings].concat().join("; "))
             }
@@ -105,6 +106,7 @@ async fn one_test(
         vfs.sync().await.map_err(at)?;
         vfs.drop_caches().await.map_err(at)?;
     }
+    // One test at a time, on the file that the first one made.
     let alone = Options { tests: vec![test], keeps_file: true, ..options.clone() };
     benchmark.run(&alone).await
 }
@@ -124,6 +126,7 @@ pub(super) async fn prepare(
     let open = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
     let file = vfs.open(&caller, b"position", open).await?;
     vfs.write(&caller, &file, 0, &bytes).await?;
+    // Synced, or the position would move later.
     vfs.fsync(&caller, &file).await?;
     vfs.close(&caller, file).await?;
     // Mounted long ago: nothing is left to be checked or erased. What was read then is forgotten.

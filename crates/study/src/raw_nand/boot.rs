@@ -46,6 +46,7 @@ impl RawNandRun {
                 copy_ps_per_byte: 0,
             },
             work: Work::default(),
+            // Rules of the driver stay, since they decide which operations there are.
             raw_nand: RawNand {
                 has_bad_block_table: self.host.board.raw_nand.has_bad_block_table,
                 reads_sub_pages: self.host.board.raw_nand.reads_sub_pages,
@@ -96,6 +97,7 @@ impl Boot {
     ) -> Result<Self, MountError> {
         let request = run.request(seed);
         let mut attach = None;
+        // Attached before the mount, so that each has its own time.
         if run.host.kind.name == "ubifs" {
             let meter = Meter::start(machine);
             machine.attach_ubi(&request).await?;

@@ -40,6 +40,7 @@ pub(super) fn run_burst(
     let chip = context.prepared.copy(&plan.flash, context.study_seed)?;
     let ledger = Rc::new(RefCell::new(Ledger::default()));
     let (mut chip, written_ns) = cut(plan, context, chip, &ledger)?;
+    // The supply is back; the cells stay as the cut left them.
     chip.power_on();
     let ledger = ledger.take();
     let mut metrics = vec![
@@ -68,11 +69,13 @@ fn cut(
     let (own, seed, ledger) = (plan.clone(), context.seed, ledger.clone());
     let outcome = run(chip, &plan.timed_driver(), seed, |machine| async move {
         let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
+        // The threads of the mount come to rest first.
         machine.sim.sleep(crate::flash_history::SETTLE_NS).await;
         let writer = Writer::new(&machine, &boot.mounted, ledger, own.rate_kib_per_s);
         let stopped = Rc::new(RefCell::new(None::<Errno>));
         let place = stopped.clone();
         let meter = Meter::start(&machine);
+        // A task of its own, so that the cut may find it within a call.
         machine.sim.spawn_named("application", async move {
             *place.borrow_mut() = writer.write_on().await.err();
         });
@@ -81,6 +84,7 @@ fn cut(
         if let Some(errno) = *stopped.borrow() {
             return Err(format!("the application was stopped: {errno}"));
         }
+        // The next operation is torn; if none begins in time, the cut falls between two.
         machine.mtd.with_chip(|chip| chip.cut_power_after(0, CutPoint::Inside));
         machine.sim.sleep(TEAR_NS).await;
         drop(boot);
@@ -101,7 +105,9 @@ fn recovered(
     ledger: Ledger,
 ) -> Result<Vec<Metric>, StudyError> {
     let (own, seed) = (plan.clone(), context.seed);
+    // Only what is found counts here, not the time that it takes.
     let outcome = run(chip, &plan.untimed_driver(), seed, |machine| async move {
+        // A mount that fails is a result.
         let Ok(boot) = Boot::of(&machine, &own, seed).await else {
             return Ok(vec![Metric::count("is_mounted", 0, "yes or no")]);
         };
@@ -121,6 +127,7 @@ async fn complaints(boot: &Boot) -> u64 {
     let file_system = &boot.mounted.file_system;
     let limits = ReadLimits { has_hashes: true, file_bytes_max: FILE_BYTES_MAX };
     let (_, damage) = Manifest::of_damaged(&**file_system, &limits).await;
+    // A check that cannot be carried out counts as one complaint.
     let own = file_system.check().await.map_or(1, |found| found.len());
     (damage.len() + own) as u64
 }

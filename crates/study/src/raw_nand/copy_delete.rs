@@ -81,8 +81,10 @@ impl<'a> Work<'a> {
         seed: u64,
     ) -> Result<Self, String> {
         let file_set = plan.file_set.expect("the plan has a file set for this test");
+        // None for a file system on raw NAND.
         let traffic = mounted.file_system.block_path().map(Traffic::watch);
         let before = traffic.as_ref().map(Traffic::read).unwrap_or_default();
+        // Making the directory is part of the fill.
         let meter = Meter::start(machine);
         let made = async {
             let directory = NewInode::Directory(0o755);
@@ -90,6 +92,7 @@ impl<'a> Work<'a> {
             mounted.vfs.sync().await
         };
         made.await.map_err(|errno| format!("{DIRECTORY}: {errno}"))?;
+        // Counted when the directory is durable.
         let space = mounted.file_system.space();
         let block_bytes = u64::from(space.block_bytes);
         let room = (space.available_blocks * block_bytes).saturating_sub(RESERVED_BYTES);
@@ -109,6 +112,7 @@ impl<'a> Work<'a> {
 
     async fn fill(&mut self) -> Result<(), String> {
         for file in fill_order(self.seed, self.table.files()) {
+            // A capture stops at the first file that does not fit.
             if !self.table.fits(file) {
                 break;
             }
@@ -174,7 +178,7 @@ impl<'a> Work<'a> {
         vfs.close(&self.caller(), file).await
     }
 
-    /// Ends a phase.
+    /// Ends a phase; its row.
     fn row(&mut self, phase: &'static str, plan: &RawNandRun) -> TestRow {
         let (elapsed_ns, chip) = self.meter.read(self.machine);
         self.meter = Meter::start(self.machine);
@@ -190,6 +194,7 @@ impl<'a> Work<'a> {
             Metric::count("deletes", deletes, "files"),
             Metric::count("copied_bytes", copied_bytes, "bytes"),
         ];
+        // Another device has chips of its own, and this one is idle.
         if plan.block.device == BlockDeviceChoice::MtdBlock {
             let programmed =
                 chip.page_programs * u64::from(plan.host.part.geometry.page_data_bytes);

@@ -42,6 +42,7 @@ pub(super) fn run_files(
         let at = |errno: Errno| errno.to_string();
         make(&machine, &boot, own.files, seed).await.map_err(at)?;
         rows.push(row("created", &machine, &boot));
+        // A new mount has no inodes in memory.
         boot.end(&machine).await.map_err(at)?;
         let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
         rows.push(row("mounted", &machine, &boot));
@@ -67,6 +68,7 @@ async fn make(machine: &Machine, boot: &Boot, files: u32, seed: u64) -> Result<(
     let mut numbers = Stream::new(seed, CONTENTS);
     for number in 0..files {
         let caller = application.caller();
+        // With all files in one directory this would be a test of long directories.
         if number % FILES_PER_DIRECTORY == 0 {
             vfs.make(&caller, &directory(number), NewInode::Directory(0o755)).await?;
         }
@@ -74,6 +76,7 @@ async fn make(machine: &Machine, boot: &Boot, files: u32, seed: u64) -> Result<(
         let file = application.write_random(&path, FILE_BYTES as u64, &mut numbers).await?;
         vfs.close(&caller, file).await?;
     }
+    // All is on the medium before memory is looked at.
     vfs.sync().await
 }
 
@@ -95,6 +98,7 @@ fn row(phase: &'static str, machine: &Machine, boot: &Boot) -> TestRow {
     let mounted = &boot.mounted;
     let (names, inodes) = mounted.vfs.remembered();
     let mut kinds = mounted.file_system.memory().kinds;
+    // Structures of the VFS are not the file system's to count.
     kinds.push(("dentry", names, names * DENTRY_BYTES));
     if matches!(&*mounted.file_system, AnyFileSystem::Yaffs2(_)) {
         kinds.push(("inode", inodes, inodes * INODE_BYTES));
@@ -109,6 +113,7 @@ fn row(phase: &'static str, machine: &Machine, boot: &Boot) -> TestRow {
         Metric::count("cached_bytes", cached_bytes, "bytes"),
         Metric::count("free_bytes", available.saturating_sub(cached_bytes), "bytes"),
     ];
+    // By name, whatever the order of the file system.
     kinds.sort_unstable();
     for (name, _, bytes) in kinds {
         metrics.push(Metric::count(format!("structure_{}_bytes", slug(name)), bytes, "bytes"));

@@ -10,7 +10,7 @@ use nand::Counters;
 
 /// Flash between two moments.
 pub(super) struct FlashUse {
-    /// Operations.
+    /// Operations of the chip between the two.
     pub(super) counters: Counters,
     /// Sizes, erases of each block and memory of a controller; none of a device without flash.
     pub(super) state: Option<DeviceFlash>,
@@ -18,7 +18,7 @@ pub(super) struct FlashUse {
     device: Option<[DeviceStatistics; 2]>,
 }
 
-/// A moment.
+/// The flash and its counters at a moment.
 pub(super) struct FlashMoment {
     counters: Counters,
     state: Option<DeviceFlash>,
@@ -26,9 +26,11 @@ pub(super) struct FlashMoment {
 }
 
 impl FlashMoment {
-    /// Now.
+    /// The moment that is now.
     pub(super) fn now(machine: &Machine, plan: &RawNandRun, file_system: &AnyFileSystem) -> Self {
         let queue = file_system.block_path().map(mount::BlockPath::queue);
+        // A device with statistics has chips of its own; mtdblock has none and stands on the
+        // machine's chip.
         if let Some((queue, device)) = queue.and_then(|queue| Some((queue, queue.statistics()?))) {
             let (counters, state) = (device.chip, queue.flash());
             return Self { counters, state, device: Some(device) };
@@ -42,6 +44,7 @@ impl FlashMoment {
             block_bytes: page_bytes * u64::from(geometry.pages_per_block),
             erase_cycles_max: plan.host.part.errors.erase_cycles_max,
             erase_counts,
+            // There is no controller.
             ram_bytes: 0,
         };
         Self { counters, state: Some(state), device: None }
@@ -75,6 +78,7 @@ impl FlashUse {
         };
         let since = |of: fn(&DeviceStatistics) -> u64| of(now) - of(before);
         let cleaning_ns = since(|one| one.foreground_cleaning_ns + one.background_cleaning_ns);
+        // Cleaning has a row of its own.
         let die_ns = since(|one| one.die_busy_ns).saturating_sub(cleaning_ns);
         let interface_ns = since(|one| one.host_busy_ns);
         let named = die_ns + cleaning_ns + interface_ns;

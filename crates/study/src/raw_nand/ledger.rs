@@ -22,7 +22,7 @@ const PID: u32 = 1000;
 /// Stream of what is written.
 const CONTENTS: &str = "contents of bursts";
 
-/// What calls promised.
+/// What an application was promised by calls.
 #[derive(Default)]
 pub(super) struct Ledger {
     /// Bytes of the log that `write` and `fsync` answered for.
@@ -67,6 +67,7 @@ impl Found {
     /// Adds one file: bytes promised, synced, and what is there.
     fn add(&mut self, promised: u64, synced: u64, there: &Content) {
         self.lost_synced_bytes += synced.saturating_sub(there.right);
+        // Bytes that `fsync` had answered for count above alone.
         self.lost_unsynced_bytes += promised.saturating_sub(there.right.max(synced));
         self.zero_bytes += there.zero;
         self.wrong_bytes += there.wrong;
@@ -92,6 +93,7 @@ impl Ledger {
         for (number, is_synced) in (0..).zip(&self.files) {
             let path = file_path(number);
             let synced = if *is_synced { RECORD_BYTES } else { 0 };
+            // A name that is gone is another loss than a file without bytes.
             if mounted.vfs.stat(&path).await.is_err() {
                 found.missing_files += 1;
                 found.add(RECORD_BYTES, synced, &Content::default());
@@ -118,7 +120,7 @@ struct Content {
     length: u64,
 }
 
-/// Reads a file.
+/// Reads a file and compares it.
 async fn content(
     vfs: &Vfs<AnyFileSystem>,
     caller: &Caller,
@@ -132,14 +134,17 @@ async fn content(
         let Ok(count) = vfs.read(&file, there.length, &mut bytes).await else { break };
         let wanted = contents(file_number, record);
         let same = wanted.iter().zip(&bytes[..count]).take_while(|(one, two)| one == two).count();
+        // Only what is right from the beginning on counts: behind a gap the file is another.
         if is_right {
             there.right += same as u64;
             is_right = same == count;
         }
         let rest = &bytes[same..count];
+        // What follows the right bytes of a record is zeros or wrong as a whole.
         let is_zero = rest.iter().all(|byte| *byte == 0);
         *(if is_zero { &mut there.zero } else { &mut there.wrong }) += rest.len() as u64;
         there.length += count as u64;
+        // A record that is cut short is the last.
         if count < bytes.len() {
             break;
         }
@@ -151,6 +156,7 @@ async fn content(
 /// The bytes of a record; the log has the highest number that a file can have.
 fn contents(file_number: u64, record: u64) -> Vec<u8> {
     let mut bytes = vec![0; RECORD_BYTES as usize];
+    // There are fewer than 2^32 records, so no two share a seed.
     let seed = file_number.wrapping_mul(1 << 32).wrapping_add(record);
     super::boot::fill(&mut bytes, &mut Stream::new(seed, CONTENTS));
     bytes
@@ -164,7 +170,7 @@ fn file_path(number: u64) -> Vec<u8> {
     format!("small-{}/{number}", number / FILES_PER_DIRECTORY).into_bytes()
 }
 
-/// The application.
+/// The application that writes at a rate.
 pub(super) struct Writer {
     machine: Machine,
     vfs: Rc<Vfs<AnyFileSystem>>,
@@ -197,6 +203,7 @@ impl Writer {
         let log = self.vfs.open(&self.caller(), LOG, open).await?;
         let start_ns = self.machine.sim.now();
         for turn in 0_u64.. {
+            // By the clock, not by the record before: one that took long is made up for.
             let due_ns = start_ns + turn * self.interval_ns;
             let now_ns = self.machine.sim.now();
             self.machine.sim.sleep(due_ns.saturating_sub(now_ns)).await;
@@ -210,7 +217,9 @@ impl Writer {
 
     async fn append(&self, log: &OpenFile, record: u64) -> Result<(), Errno> {
         let bytes = contents(u64::MAX, record);
+        // The log is open for appending: the offset means nothing.
         self.vfs.write(&self.caller(), log, 0, &bytes).await?;
+        // Noted when the call has returned; until then nothing is promised.
         self.ledger.borrow_mut().log_bytes += RECORD_BYTES;
         if record % LOG_RECORDS_PER_SYNC == LOG_RECORDS_PER_SYNC - 1 {
             self.vfs.fsync(&self.caller(), log).await?;

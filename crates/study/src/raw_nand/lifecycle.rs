@@ -114,6 +114,7 @@ async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, S
     let calls = Rc::new(RefCell::new(Calls::default()));
     let (counted, watched) = (calls.clone(), machine.clone());
     boot.mounted.vfs.watch_calls(Some(Rc::new(move |call| {
+        // The counter of the chip tells which syncs had something to write.
         let page_programs = watched.mtd.with_chip(|chip| chip.counters().page_programs);
         counted.borrow_mut().add(call, watched.sim.now(), page_programs);
     })));
@@ -122,8 +123,10 @@ async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, S
     let (before, meter) = (flash(&mounted), Meter::start(machine));
     let mounted = carry_out(machine, plan, mounted, seed).await?;
     let work_ns = meter.read(machine).0;
+    // Before the sync: what a power cut leaves when the last call has returned.
     let cut = machine.mtd.with_chip(|chip| chip.clone());
     let dirty_bytes_at_end = mounted.vfs.dirty_pages() * PAGE_BYTES as u64;
+    // The final sync is a row of its own and no call of the work.
     mounted.vfs.watch_calls(None);
     mounted.vfs.sync().await?;
     let elapsed_ns = meter.read(machine).0;
@@ -142,6 +145,7 @@ async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, S
         dirty_bytes,
         dirty_bytes_at_end,
     };
+    // What a card keeps in its own memory ends with the machine.
     let is_on_device = plan.block.device != BlockDeviceChoice::MtdBlock;
     let mounted_again =
         if is_on_device { Some(mount_again(machine, plan, seed).await?) } else { None };
@@ -158,7 +162,7 @@ async fn mount_again(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<
     Ok(TestRow::new("mount", metrics))
 }
 
-/// The work itself.
+/// Carries the work out: IOzone or the script.
 async fn carry_out(
     machine: &Machine,
     plan: &RawNandRun,
@@ -188,6 +192,7 @@ async fn play(
     for command in plan.script.iter() {
         match &command.step {
             Step::Harness(Harness::DropCaches) => vfs.drop_caches().await?,
+            // Phases and logs belong to the harness and mean nothing here.
             Step::Harness(_) => {}
             step => match runner.step(step).await {
                 Ok(_) => {}

@@ -37,9 +37,9 @@ pub(super) struct Calls {
 impl Calls {
     /// Counts a call that returns at `now_ns`, when the chip has programmed `page_programs`.
     ///
-    /// A sync that had something to write is told from one that had not by the pages that were programmed
-    /// while it ran. That is known only if it began when the call before it returned: in a pause between
-    /// the two, threads of the file system may write as well.
+    /// A sync that had something to write differs from one that had not by the pages that were
+    /// programmed while it ran. That is known only if it began when the call before it returned: in
+    /// a pause between the two, threads of the file system may write as well.
     pub(super) fn add(&mut self, call: Call, now_ns: u64, page_programs: u64) {
         let last = self.last_return.replace((now_ns, page_programs));
         let has_worked = last.is_some_and(|(returned_ns, programmed)| {
@@ -77,6 +77,7 @@ pub(super) struct Work {
 /// The rows of a piece of work.
 pub(super) fn metrics(plan: &RawNandRun, work: &Work) -> Vec<Metric> {
     let Calls { busy_ns, read_bytes, write_bytes, .. } = work.calls;
+    // Pauses between calls are the user's, not the file system's.
     let served_ns = busy_ns + work.final_sync_ns;
     let moved = (read_bytes + write_bytes) as f64;
     let mut rows = vec![
@@ -147,12 +148,14 @@ fn wear_metrics(flash: &DeviceFlash, work: &Work, levels_wear: bool) -> Vec<Metr
         Metric::number("erase_count_mean", wear.erases() as f64 / blocks, "erases"),
         Metric::count("erase_count_max", hottest.into(), "erases"),
     ];
+    // Without writes nothing wears, and no life follows.
     let Some(lifetime) = wear.lifetime_host_bytes() else { return rows };
     let written = wear.host_write_bytes as f64;
     let programmed = (wear.page_programs * flash.page_bytes) as f64;
     if programmed > 0.0 {
         rows.push(Metric::number("waf", programmed / written, "ratio"));
     }
+    // At the pace of the work, pauses included.
     let years = lifetime as f64 / written * work.elapsed_ns as f64 / YEAR_NS;
     rows.extend([
         Metric::count("lifetime_host_bytes", lifetime, "bytes"),

@@ -16,6 +16,6 @@ mod spec;
 mod test_table;
 mod traffic;
 
-pub(crate) use plan::{RAW_NAND_AXES, RawNandRun, check_raw_nand_study, plan_raw_nand};
+pub(crate) use plan::{RawNandRun, check_raw_nand_study, plan_raw_nand, raw_nand_axes};
 pub use spec::Room;
 pub(crate) use test_table::{Context, TESTS};

@@ -48,11 +48,13 @@ pub(super) fn run_mount_after_cut(
     let chip = positioned(plan, context)?;
     let (_, changes) = written(plan, context, chip.clone(), None)?;
     let mut numbers = Stream::new(context.seed, CUT);
+    // A write that changes nothing is cut at its first operation.
     let which = numbers.below((changes.len() as u32).max(1)) as usize;
     let at = changes.get(which).copied().unwrap_or(0);
     let mut torn_chip = chip;
     torn_chip.set_torn(torn(&mut numbers));
     let (mut chip, _) = written(plan, context, torn_chip, Some(at))?;
+    // The supply is back; the cells stay as the cut left them.
     chip.power_on();
     let cut = vec![
         Metric::count("changes_of_write", changes.len() as u64, "operations"),
@@ -78,6 +80,7 @@ fn positioned(plan: &RawNandRun, context: &Context<'_>) -> Result<Chip, StudyErr
 async fn position(machine: &Machine, boot: &Boot, seed: u64) -> Result<(), posix::Errno> {
     let mut numbers = Stream::new(seed, POSITION);
     let geometry = machine.mtd.geometry();
+    // One page at least: a file without bytes moves nothing.
     let pages = u64::from(numbers.below(geometry.pages_per_block) + 1);
     let bytes = pages * u64::from(geometry.page_data_bytes);
     let application = Application { machine, mounted: &boot.mounted };
@@ -99,11 +102,13 @@ fn written(
     let outcome = run(chip, &plan.timed_driver(), seed, |machine| async move {
         let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
         machine.sim.sleep(UP_NS).await;
+        // Threads have come to rest, so that both runs number the operations alike.
         machine.mtd.log_operations(true);
         if let Some(at) = cut_at {
             machine.mtd.with_chip(|chip| chip.cut_power_after(at, CutPoint::Inside));
         }
         let application = Application { machine: &machine, mounted: &boot.mounted };
+        // The same bytes in both runs.
         let mut numbers = Stream::new(seed, WRITTEN);
         let file = application.write_random(b"cut", own.written_bytes, &mut numbers).await;
         let file = file.map_err(|errno| errno.to_string())?;
@@ -142,6 +147,7 @@ pub(super) fn timed_mount(
         let mut metrics = Vec::new();
         let mut elapsed_ns = mount_ns;
         if let Some((attach_ns, attach_chip)) = boot.attach {
+            // A user waits for the attach of UBI, too.
             elapsed_ns += attach_ns;
             chip += attach_chip;
             metrics.push(Metric::count("attach_ns", attach_ns, "ns"));

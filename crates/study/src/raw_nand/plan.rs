@@ -8,6 +8,7 @@ use crate::block_choice::{block_of, check_history};
 use crate::flash_history::{FRESH, FlashPlan};
 use crate::iozone::options_of;
 use crate::raw_host::{RawHost, check_flash_states};
+use crate::setting_axes::{is_of_scheduler, scheduler_axes};
 use crate::study_file::Study;
 use files::FileSet;
 use iozone::Options;
@@ -16,8 +17,8 @@ use script::Command;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Axes of such a study.
-pub(crate) const RAW_NAND_AXES: [&str; 16] = [
+/// Axes of such a study, beside the tunables of its schedulers.
+const RAW_NAND_AXES: [&str; 16] = [
     "block_device",
     "board",
     "data",
@@ -60,7 +61,7 @@ pub(crate) struct RawNandRun {
     pub(crate) benchmark: Option<Options>,
     /// Files that are copied and deleted.
     pub(crate) file_set: Option<FileSet>,
-    /// Copies and deletions.
+    /// Copies and deletions that are carried out.
     pub(crate) operations: u32,
     /// Room that copied files may take, if it is said.
     pub(crate) capacity_bytes: Option<u64>,
@@ -78,6 +79,11 @@ pub(crate) struct RawNandRun {
 
 fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
+}
+
+/// Axes that a study of this kind may have.
+pub(crate) fn raw_nand_axes(study: &Study) -> Vec<String> {
+    RAW_NAND_AXES.map(str::to_owned).into_iter().chain(scheduler_axes(study)).collect()
 }
 
 /// Checks what does not depend on a combination of axis values.
@@ -124,6 +130,7 @@ pub(crate) fn plan_raw_nand(
         }
     };
     let place = format!("rooms.{room_name}");
+    // Before the flash is planned: a history fills the partition, not the chip.
     room.apply(&mut host).or_else(|reason| wrong(&place, reason))?;
     let flash_name = value("flash").unwrap_or(FRESH);
     let flash = match room.filling() {
@@ -146,8 +153,9 @@ pub(crate) fn plan_raw_nand(
     }
     let number = |axis: &str| count(values, axis);
     let (benchmark, script) = work_of(study, values, test)?;
+    // Only bios to a block device meet a scheduler.
     let meets_scheduler = host.kind.is_on_block_device;
-    let others = values.iter().filter(|(axis, _)| meets_scheduler || **axis != "scheduler");
+    let others = values.iter().filter(|(axis, _)| meets_scheduler || !is_of_scheduler(axis));
     let work_key = others.map(|(_, value)| (*value).to_owned()).collect();
     Ok(RawNandRun {
         test,

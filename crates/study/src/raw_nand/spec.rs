@@ -37,6 +37,7 @@ impl Room {
         let geometry = &mut host.part.geometry;
         if let Some(mebibytes) = self.partition_mib {
             let block_bytes = u64::from(geometry.pages_per_block * geometry.page_data_bytes);
+            // Whole blocks: a part of one at the end is not used.
             let blocks = (u64::from(mebibytes) << 20) / block_bytes;
             if blocks == 0 || blocks > u64::from(geometry.blocks) {
                 let chip_mib = (u64::from(geometry.blocks) * block_bytes) >> 20;
@@ -52,6 +53,7 @@ impl Room {
         writeback.dirty_ratio = self.dirty_ratio.unwrap_or(writeback.dirty_ratio);
         writeback.dirty_background_ratio =
             self.dirty_background_ratio.unwrap_or(writeback.dirty_background_ratio);
+        // The ratios can be compared only now that both are known.
         board.check()
     }
 

@@ -22,11 +22,11 @@ type Carry = fn(&RawNandRun, &Context<'_>) -> Result<Vec<TestRow>, StudyError>;
 /// What a test takes from the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nothing.
+    /// The test brings its own work.
     Nothing,
     /// `options`, the command line of IOzone.
     Options,
-    /// That, or `script`.
+    /// Either `options` or `script`.
     OptionsOrScript,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Needs {
 pub(crate) struct Test {
     /// Value on the axis `test`.
     pub(crate) name: &'static str,
-    /// What it does.
+    /// What the test does, in one line.
     pub(crate) summary: &'static str,
     /// Axes that it has beside those of all tests.
     pub(crate) axes: &'static [&'static str],

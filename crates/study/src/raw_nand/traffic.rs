@@ -66,9 +66,11 @@ impl Counts {
 
 impl Observer for Counts {
     fn completed(&mut self, life: &Life) {
+        // A bio that was merged brings sectors and no request.
         let requests = u64::from(!life.is_merged);
         let sectors = u64::from(life.bio.sectors);
         match life.bio.direction {
+            // A flush has no sectors.
             _ if sectors == 0 => self.flushes += 1,
             Direction::Read => {
                 self.read_requests += requests;

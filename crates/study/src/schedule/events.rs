@@ -69,6 +69,7 @@ impl Recording {
     fn fire_timers(&mut self, time_ns: u64) {
         while let Some(due_ns) = self.elevator.timer_ns().filter(|due_ns| *due_ns <= time_ns) {
             self.elevator.timer(due_ns);
+            // A timer that is due at the same time again would fire for ever.
             if self.elevator.timer_ns() == Some(due_ns) {
                 break;
             }
@@ -92,6 +93,7 @@ impl Recording {
                 let chosen = self.elevator.next(time_ns);
                 let name = chosen.map_or("", |id| self.names[&id].as_str());
                 let recorded = line.cell("id");
+                // For the message of the first event that cannot be followed.
                 if name != recorded {
                     self.first_difference.get_or_insert(line.number);
                 }
@@ -109,6 +111,7 @@ impl Recording {
             }
             "exit" => {
                 let pid = line.pid()?;
+                // Requests that the scheduler gave up with the process.
                 for id in self.elevator.exit(time_ns, pid) {
                     let name = self.names.remove(&id).unwrap_or_default();
                     self.by_name.remove(&name);
@@ -128,6 +131,7 @@ impl Recording {
         let Some(merged) = self.elevator.try_merge(time_ns, &bio) else {
             return self.differs(line, "would not have taken this bio here");
         };
+        // Where two requests became one, the recorder may name either.
         if merged.survivor != into && merged.absorbed != Some(into) {
             let other = self.names[&merged.survivor].clone();
             return self

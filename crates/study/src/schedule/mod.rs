@@ -32,7 +32,7 @@ const MICROSECOND_NS: u64 = 1000;
 pub struct ScheduleOptions {
     /// Name of the scheduler.
     pub scheduler: String,
-    /// Its tunables.
+    /// Tunables of the scheduler.
     pub settings: BTreeMap<String, Value>,
     /// Ticks a second of the kernel.
     pub hz: u32,
@@ -44,7 +44,7 @@ pub struct ScheduleOptions {
     pub queue_depth: Option<u32>,
     /// Who plugs: `none`, `queue` (2.6.29) or `task` (3.x; rows of one process and time together).
     pub plug: String,
-    /// The queue is told that the device does not rotate; a named device says so itself.
+    /// The queue takes the device for one that does not rotate; a named device says so itself.
     pub nonrot: bool,
     /// Synchronous writes carry `REQ_NOIDLE`, as those of `fsync` do.
     pub sync_write_noidle: bool,
@@ -118,6 +118,7 @@ impl ScheduleOptions {
             }
             (Some(depth), _) => depth,
             (None, Some(_)) => admitted,
+            // A service time alone serves one request at a time.
             (None, None) => 1,
         };
         let order = match self.harness.as_str() {
@@ -140,10 +141,12 @@ impl ScheduleOptions {
                 return Err(StudyError::unknown("plug", other, known.into_iter()));
             }
         };
+        // Without moving parts, by option or by the device's own word.
         let is_flat = self.nonrot || (self.device.is_some() && !device.is_rotational());
         let elevator = ElevatorOptions {
             hz: self.hz,
             rotational: !is_flat,
+            // A scenario takes rows as they are.
             merging: order == Order::ArrivalsFirst,
             ..ElevatorOptions::default()
         };
@@ -182,6 +185,7 @@ pub fn schedule(shown: &str, text: &str, options: &ScheduleOptions) -> Result<St
         match device.submit(now_ns, &command) {
             Ok(completion) => completion.done_ns,
             Err(error) => {
+                // The replay goes on to its end, where the first error is reported.
                 failure.get_or_insert(error);
                 now_ns
             }

@@ -42,6 +42,7 @@ pub(super) fn schedule_plugged(resolved: Resolved, rows: &[Row]) -> Result<Strin
             };
             let handle = queue.submit(bio, Some(&plug)).await;
             let (lives, failure) = (task_lives.clone(), task_failure.clone());
+            // A task for each request, so that rows arrive at their times.
             sim.spawn(async move {
                 match handle.wait().await {
                     Ok(life) => lives.borrow_mut().push((id, life)),
@@ -52,6 +53,7 @@ pub(super) fn schedule_plugged(resolved: Resolved, rows: &[Row]) -> Result<Strin
                 next.time_ns == row.time_ns
                     && matches!(next.event, RowEvent::Submit(other) if other.pid == bio.pid)
             });
+            // The plug ends with the last row of a batch, as `blk_finish_plug` ends one.
             if resolved.plugging == Plugging::Task && !goes_on {
                 queue.unplug(&plug);
             }
@@ -62,6 +64,7 @@ pub(super) fn schedule_plugged(resolved: Resolved, rows: &[Row]) -> Result<Strin
         return wrong("device", error.to_string());
     }
     let mut lives = lives.borrow_mut();
+    // In the order of dispatch; bios of one request in that of sectors.
     lives.sort_by_key(|(id, life)| (life.issue_ns, life.complete_ns, life.bio.sector, *id));
     let mut printed = String::from("id,dispatch_us,complete_us\n");
     for (id, life) in lives.iter() {

@@ -25,7 +25,7 @@ pub(super) struct Row {
 pub(super) enum RowEvent {
     /// A process submits a bio.
     Submit(Bio),
-    /// A process exits.
+    /// A process of this number exits.
     Exit(u32),
 }
 
@@ -74,6 +74,7 @@ impl<'a> Table<'a> {
         needed: &[&str],
         allowed: &[&str],
     ) -> Result<Self, StudyError> {
+        // Tables of spreadsheets may begin with a byte order mark.
         let head = text.lines().next().unwrap_or_default().trim_start_matches('\u{feff}');
         let columns: Vec<&str> = head.split(',').map(str::trim).collect();
         let expected = needed.join(",");
@@ -95,6 +96,7 @@ impl<'a> Table<'a> {
 
     /// All lines with something in them.
     pub(super) fn lines(&'a self) -> impl Iterator<Item = Result<Line<'a>, StudyError>> {
+        // The head is line 1.
         let lines = self.text.lines().zip(1..).skip(1);
         lines.filter(|(line, _)| !line.trim().is_empty()).map(|(line, number)| {
             let cells: Vec<&str> = line.split(',').map(str::trim).collect();
@@ -194,6 +196,7 @@ impl Line<'_> {
 
     fn priority(&self) -> Result<(Class, u8), StudyError> {
         let text = self.cell(PRIORITY_COLUMN);
+        // Level 4 is that of processes that ask for none (`IOPRIO_NORM`).
         let (class, level) = text.split_once('/').unwrap_or((text, "4"));
         let class = match class {
             "" | "be" => Class::BestEffort,

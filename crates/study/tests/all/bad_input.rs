@@ -40,8 +40,59 @@ const STUDIES: &[(&str, &str, &str, &[&str])] = &[
         "[axes]",
         "[axes]\ncolour = [1]",
         &[
-            "axis `colour` is neither one of ftl, part, settings, spare_percent nor named in workload.file",
+            "axes: unknown axis `colour`; known: ftl, part, settings, spare_percent, blocks, pages_per_block",
         ],
+    ),
+    (
+        TRACED,
+        "[axes]",
+        "[axes]\ncolour = [1]",
+        &["unknown axis `colour`", "an axis of traces is named in workload.file as {colour}"],
+    ),
+    (
+        GOOD,
+        "[axes]",
+        "[axes]\ncleanin = [1]",
+        &["unknown axis `cleanin` (did you mean `cleaning`?)"],
+    ),
+    (GOOD, "[axes]", "[axes]\nlog_blocks = [1]", &["unknown axis `log_blocks`"]),
+    (GOOD, "[axes]", "[axes]\nbast.log_blocks = [1]", &["unknown axis `bast.log_blocks`"]),
+    (
+        GOOD,
+        "[axes]",
+        "[axes]\npage.cleanin = [\"fifo\"]",
+        &["unknown axis `page.cleanin` (did you mean `page.cleaning`?)"],
+    ),
+    (
+        GOOD,
+        "[axes]",
+        "[axes]\ncleaning = [\"fifo\", \"gredy\"]",
+        &["axes.cleaning: setting `cleaning` is `gredy`, but takes cat, cost-benefit"],
+    ),
+    (
+        GOOD,
+        "[axes]",
+        "[axes]\npages_per_block = [\"some\"]",
+        &["axes.pages_per_block: `some` is no whole number"],
+    ),
+    (GOOD, "[axes]", "[axes]\npages_per_block = [1]", &["geometry.pages_per_block must be 2 to"]),
+    (
+        GOOD,
+        "[axes]",
+        "[axes]\nchoices = { from = 2, to = 60, scale = \"log2\" }",
+        &["line 11", "the range has 32 and 64, but not `to` = 60"],
+    ),
+    (
+        GOOD,
+        "[axes]",
+        "[axes]\nchoices = { fro = 2, to = 60 }",
+        &["line 11", "`fro` is no key of a range", "did you mean `from`?"],
+    ),
+    (
+        GOOD,
+        "[axes]",
+        "[axes]\nchoices = { from = 1, to = 6000 }\nlow_water = [1, 2]",
+        &["axes and repeats make 12000 runs; at most 10000 are possible"],
     ),
     (GOOD, "[axes]", "[axes]\nspare_percent = []", &["axis `spare_percent` has no values"]),
     (
@@ -299,6 +350,20 @@ fn overrides_are_checked_as_the_file_is() {
         load(also).unwrap().runs().unwrap().len(),
         load("also=[]").unwrap().runs().unwrap().len() + 2
     );
+    let axis = |given: &str, axis: &str| {
+        let study = load(given).unwrap_or_else(|error| panic!("{given}: {error}"));
+        let found = study.axes.get(axis).unwrap_or_else(|| panic!("{given}: no axis {axis}"));
+        format!("{found:?}")
+    };
+    assert_eq!(axis("axes.spare_percent=7,12.5", "spare_percent"), "[Number(7), Decimal(12.5)]");
+    assert_eq!(axis("axes.spare_percent=20", "spare_percent"), "[Number(20)]");
+    let range = "axes.choices={from = 2, to = 8, scale = \"log2\"}";
+    assert_eq!(axis(range, "choices"), "[Number(2), Number(4), Number(8)]");
+    assert_eq!(axis("axes.page.choices=2,4", "page.choices"), "[Number(2), Number(4)]");
+    assert_eq!(axis("axes.settings.page.choices=2", "page.choices"), "[Number(2)]");
+    let kernel = folder.write("kernel.toml", &format!("{HEAD}{OF_KERNEL}"));
+    let study = study::load(&kernel, &["axes.kernel=6.1,6.12".to_owned()], None, false).unwrap();
+    assert_eq!(format!("{:?}", study.axes["kernel"]), "[Word(\"6.1\"), Word(\"6.12\")]");
     assert_eq!(load("settings.default.page.low_water=2").unwrap().runs().unwrap().len(), 1);
 }
 

@@ -12,4 +12,5 @@ mod processor_time;
 mod raw_nand;
 mod replay;
 mod schedule_fuzz;
+mod setting_axes;
 mod support;

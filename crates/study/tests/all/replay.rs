@@ -192,3 +192,67 @@ fn windows_are_closed_when_full() {
         }
     }
 }
+
+/// Times of the chip of a replay: quantiles of what each request took, the longest one a write that cleans.
+#[test]
+fn a_replay_has_quantiles_of_service_times() {
+    let folder = Folder::new("service-times");
+    let mut records: Vec<Record> = (0..64_u64)
+        .map(|page| Record::new(page, Operation::Write, page * PAGE_BYTES, 2048))
+        .collect();
+    let overwrites = (0..400_u64).map(|number| {
+        Record::new(100 + number, Operation::Write, number * 37 % 64 * PAGE_BYTES, 2048)
+    });
+    records.extend(overwrites);
+    records.extend(
+        (0..36_u64).map(|page| Record::new(600 + page, Operation::Read, page * PAGE_BYTES, 2048)),
+    );
+    let trace = folder.trace("times.parquet", &records);
+    let device = DeviceOptions {
+        ftl: "page".into(),
+        part: Some("k9f2g08u0c".into()),
+        blocks: Some(5),
+        logical_bytes: Some(64 * PAGE_BYTES),
+        ..DeviceOptions::default()
+    };
+    let options = |service_times| study::ReplayOptions {
+        device: device.clone(),
+        service_times,
+        ..study::ReplayOptions::default()
+    };
+    let results = study::replay_trace(&trace, &options(true)).unwrap();
+    // What every request took, one after the other.
+    let mut replay = Replay::new(build_device(&device).unwrap(), AddressRule::Error);
+    let mut took: Vec<(Operation, u64)> = Vec::new();
+    for record in &records {
+        let before: u64 = replay.busy_ns().iter().sum();
+        replay.serve(record.operation, record.offset_bytes, record.length_bytes).unwrap();
+        took.push((record.operation, replay.busy_ns().iter().sum::<u64>() - before));
+    }
+    let times = results.service_times.clone().unwrap();
+    let check = |found: Option<study::ServiceTimeQuantiles>, is_wanted: fn(Operation) -> bool| {
+        let mut list: Vec<u64> =
+            took.iter().filter(|(kind, _)| is_wanted(*kind)).map(|(_, took_ns)| *took_ns).collect();
+        list.sort_unstable();
+        let nth = |share: usize| list[(list.len() * share).div_ceil(10_000) - 1];
+        let expected = study::ServiceTimeQuantiles {
+            requests: list.len() as u64,
+            p50_ns: nth(5_000),
+            p90_ns: nth(9_000),
+            p99_ns: nth(9_900),
+            p999_ns: nth(9_990),
+            p9999_ns: nth(9_999),
+            max_ns: list[list.len() - 1],
+        };
+        assert_eq!(found, Some(expected));
+    };
+    check(times.all.clone(), |_| true);
+    check(times.read.clone(), |kind| kind == Operation::Read);
+    check(times.write.clone(), |kind| kind == Operation::Write);
+    let (read, write) = (times.read.unwrap(), times.write.unwrap());
+    assert!(read.p50_ns > 0 && read.max_ns < write.p50_ns && write.p50_ns < write.max_ns);
+    assert_eq!(study::replay_trace(&trace, &options(false)).unwrap().service_times, None);
+    let total = took.iter().map(|(_, took_ns)| took_ns).sum::<u64>();
+    let busy = results.metrics.iter().find(|metric| metric.name == "busy_ns").unwrap();
+    assert_eq!(busy.value.to_string(), total.to_string());
+}
