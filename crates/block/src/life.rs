@@ -9,11 +9,11 @@ use sched::Bio;
 /// the command that has been with the device longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behind {
-    /// Carrying out reads.
+    /// The device carried out reads.
     pub reads_ns: u64,
-    /// Carrying out writes and flushes.
+    /// The device carried out writes and flushes.
     pub writes_ns: u64,
-    /// Cleaning, while a command waited for it.
+    /// The device cleaned, and a command waited for it.
     pub cleaning_ns: u64,
     /// Nothing, although requests were queued: the scheduler (or a plug) held them back.
     pub idling_ns: u64,
@@ -40,6 +40,8 @@ impl Behind {
     pub(crate) fn of(&mut self, operation: Operation) -> &mut u64 {
         match operation {
             Operation::Read => &mut self.reads_ns,
+            // A flush is booked as a write: it delays others in the same way, and blktrace counts
+            // it so.
             Operation::Write | Operation::Flush | Operation::Discard => &mut self.writes_ns,
         }
     }
@@ -98,12 +100,12 @@ impl Life {
         self.get_ns - self.queue_ns
     }
 
-    /// In a plug.
+    /// Time in the plug of the task.
     pub fn g2i_ns(&self) -> u64 {
         self.insert_ns - self.get_ns
     }
 
-    /// With the scheduler.
+    /// Time with the scheduler.
     pub fn i2d_ns(&self) -> u64 {
         self.issue_ns - self.insert_ns
     }

@@ -28,6 +28,8 @@ impl Occupancy {
     pub(crate) fn advance(&mut self, now_ns: u64) {
         let since_ns = std::mem::replace(&mut self.since_ns, now_ns);
         let passed_ns = now_ns - since_ns;
+        // The oldest command stands for all: a device that works on several at once has no single
+        // answer.
         let Some(oldest) = self.running.front_mut() else {
             self.totals.idling_ns += if self.is_held_back { passed_ns } else { 0 };
             return;
@@ -56,6 +58,7 @@ impl Occupancy {
 
     /// The command is done.
     pub(crate) fn end(&mut self, command: u64) {
+        // Commands of a device that reorders can end before older ones.
         self.running.retain(|running| running.command != command);
     }
 

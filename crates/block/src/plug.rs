@@ -9,6 +9,8 @@ use sim::Sim;
 use std::cell::RefCell;
 
 /// Requests that a new one finds on the list when it makes the list go (`BLK_MAX_REQUEST_COUNT`).
+// A new request finds sixteen and makes them go, so a plug holds sixteen at most (`blk_queue_bio`
+// tests the count before it adds).
 pub(crate) const PLUG_REQUESTS_MAX: usize = 16;
 
 /// A request that the scheduler has not seen.
@@ -28,7 +30,7 @@ pub struct Plug {
 }
 
 impl Plug {
-    /// An empty list.
+    /// A plug whose list is empty.
     pub fn new() -> Self {
         Self::default()
     }
@@ -46,7 +48,11 @@ impl Plug {
     /// Merges the bio into a request of the list, the latest first; gives it back if none fits.
     pub(crate) fn try_merge(&self, bio: &Bio, member: Member, max_sectors: u32) -> Option<Member> {
         let mut list = self.list.borrow_mut();
+        // The latest first, as `attempt_plug_merge` walks the list in reverse: streams touch at
+        // their ends.
         for plugged in list.iter_mut().rev() {
+            // `attempt_plug_merge` asks no scheduler. The test of the flag is this model's own: it
+            // keeps a request from holding both kinds.
             let is_alike = plugged.bio.direction == bio.direction && plugged.bio.sync == bio.sync;
             if !is_alike || plugged.bio.sectors + bio.sectors > max_sectors {
                 continue;

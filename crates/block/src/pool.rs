@@ -24,7 +24,7 @@ pub enum PoolRules {
 /// The answer to a request for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// It is allocated.
+    /// The request is allocated.
     Granted,
     /// The pool is used up: wait for one to be freed, first come, first served.
     Wait,
@@ -56,6 +56,8 @@ impl RequestPool {
     /// The side of the pool that a bio's request comes from.
     pub fn side(&self, bio: &Bio) -> usize {
         let second = match self.rules {
+            // `rl->count[2]`: the index is the direction up to 2.6.29 and the synchronous flag from
+            // 2.6.30 on.
             PoolRules::PerDirection => bio.direction == Direction::Write,
             PoolRules::PerSync => !bio.sync,
         };
@@ -67,18 +69,27 @@ impl RequestPool {
     pub fn allocate(&mut self, now_ns: u64, bio: &Bio, must: bool, limit: u32) -> Grant {
         let index = self.side(bio);
         let side = &mut self.sides[index];
+        // Plus one: the tests are made for the request that is asked for (`rl->count[] + 1`).
         if side.allocated + 1 >= congestion_on(self.nr_requests) {
             if side.allocated + 1 >= self.nr_requests {
+                // The task that fills the pool becomes the batcher and goes on; whoever comes after
+                // it waits (`ioc_set_batching`).
                 if !side.is_full {
                     side.is_full = true;
                     self.batcher = Some((bio.pid, BATCH_REQUESTS, now_ns + BATCH_NS));
                 } else if !must && !may_batch(&mut self.batcher, now_ns, bio.pid) {
+                    // `ELV_MQUEUE_MUST` passes this test, but not the one of three halves below.
                     return Grant::Wait;
                 }
             }
+            // Congestion is announced before the pool is empty, so that write-back turns to other
+            // devices.
             self.sides[index].is_congested = true;
         }
         let side = &mut self.sides[index];
+        // `limit` is the asynchronous depth of the multi-queue schedulers. The others return
+        // `nr_requests`, so a batch of asynchronous requests ends there, while the kernel's may go
+        // on to three halves.
         if side.allocated >= 3 * self.nr_requests / 2 || (side.allocated >= limit && !must) {
             return Grant::Wait;
         }
@@ -87,6 +98,7 @@ impl RequestPool {
     }
 
     /// A task that waited gets its turn and may allocate a batch (`get_request_wait`).
+    // Without it a waking task could find its request taken by another that never slept.
     pub fn woke(&mut self, now_ns: u64, pid: u32) {
         self.batcher = Some((pid, BATCH_REQUESTS, now_ns + BATCH_NS));
     }
@@ -96,9 +108,12 @@ impl RequestPool {
         let nr_requests = self.nr_requests;
         let side = &mut self.sides[side];
         side.allocated -= 1;
+        // Off lies a sixteenth below on, so that the state does not change with each request.
         if side.allocated < congestion_off(nr_requests) {
             side.is_congested = false;
         }
+        // `freed_request` wakes one waiter for each request below the limit, first come, first
+        // served.
         if side.allocated < nr_requests {
             side.is_full = false;
             return true;
@@ -119,6 +134,7 @@ impl RequestPool {
 
 fn may_batch(batcher: &mut Option<(u32, u32, u64)>, now_ns: u64, pid: u32) -> bool {
     match batcher {
+        // One task at a time here; the kernel keeps the right in each `io_context`.
         Some((task, left, until_ns)) if *task == pid && *left > 0 && now_ns < *until_ns => {
             *left -= 1;
             true
@@ -129,12 +145,14 @@ fn may_batch(batcher: &mut Option<(u32, u32, u64)>, now_ns: u64, pid: u32) -> bo
 
 /// Allocations from which a side is congested.
 const fn congestion_on(nr_requests: u32) -> u32 {
+    // `blk_queue_congestion_threshold`: seven eighths and one.
     let on = nr_requests - nr_requests / 8 + 1;
     if on > nr_requests { nr_requests } else { on }
 }
 
 /// Allocations below which it is not any more.
 const fn congestion_off(nr_requests: u32) -> u32 {
+    // Thirteen sixteenths less one, and never zero, or a small pool would stay congested for ever.
     let below = nr_requests - nr_requests / 8 - nr_requests / 16;
     if below > 1 { below - 1 } else { 1 }
 }

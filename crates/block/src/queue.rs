@@ -17,15 +17,17 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 
 /// Unplug delay of 2.6.29 (`unplug_delay`).
+// `q->unplug_delay` of `blk_queue_make_request`: 3 ms, in jiffies there.
 const UNPLUG_DELAY_NS: u64 = 3_000_000;
 
 /// Requests at which a plugged queue of 2.6.29 is run (`unplug_thresh`).
+// `q->unplug_thresh` of the same function.
 const UNPLUG_REQUESTS: u32 = 4;
 
 /// Who holds requests back so that more can be merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Plugging {
-    /// Nobody: every bio runs the queue.
+    /// No plugging: every bio runs the queue.
     None,
     /// The queue, if it was empty and the device is rotational (2.6.29).
     Queue,
@@ -37,11 +39,11 @@ pub enum Plugging {
 /// How a queue is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// Who plugs.
+    /// Which of the queue and the tasks holds bios back.
     pub plugging: Plugging,
     /// What the limit of requests counts.
     pub pool: PoolRules,
-    /// Most sectors of a request, as the elevator was told.
+    /// Most sectors of a request, the same number as the elevator's.
     pub max_sectors: u32,
     /// Commands the driver keeps with the device; 0 for as many as the device admits.
     pub queue_depth: u32,
@@ -122,6 +124,8 @@ enum Device {
     Served {
         device: Rc<dyn ServedDevice>,
         /// Commands that the thread has not taken yet, by number of issue.
+        // The thread takes commands in the order of issue: `mtd_blkdevs` does not reorder what the
+        // elevator gave it.
         waiting: VecDeque<(u64, Command, Vec<Part>)>,
         /// Commands that are not done.
         outstanding: u32,
@@ -148,6 +152,8 @@ struct State {
     occupancy: Occupancy,
     observers: Vec<Rc<RefCell<dyn Observer>>>,
     finished: Vec<Rc<BioState>>,
+    // Vectors of finished requests are used again: a request is made for each bio that is not
+    // merged.
     spare: Vec<Vec<Member>>,
 }
 
@@ -189,6 +195,8 @@ impl RequestQueue {
     ) -> Self {
         let (waiting, outstanding) = (VecDeque::new(), 0);
         let under = Device::Served { device: device.clone(), waiting, outstanding };
+        // One at a time, whatever the options say: the thread of `mtd_blktrans_thread` carries a
+        // request out before it fetches the next.
         let queue = Self::over(sim, elevator, under, options, 1);
         let driver = queue.clone();
         sim.spawn_named("block driver thread", async move {
@@ -236,6 +244,8 @@ impl RequestQueue {
             thread: WaitQueue::new(sim),
         });
         let driver = Self(shared.clone());
+        // Interrupts, the unplug timer and the scheduler's timer are one task: events of one time
+        // must run in a fixed order.
         sim.spawn_named("block driver", async move {
             loop {
                 driver.0.timer.fired().await;
@@ -279,7 +289,7 @@ impl RequestQueue {
         self.0.state.borrow().options
     }
 
-    /// The elevator.
+    /// The elevator with its scheduler.
     pub fn elevator(&self) -> Ref<'_, Elevator> {
         Ref::map(self.0.state.borrow(), |state| &state.elevator)
     }
@@ -326,12 +336,16 @@ impl RequestQueue {
     ) -> Handle {
         let plug = plug.filter(|_| self.0.state.borrow().options.plugging == Plugging::Task);
         let now_ns = self.0.sim.now();
+        // Assumed merged; a request of its own clears the flag below. A bio in a plug's request has
+        // no other moment to learn it.
         let life = Life { is_merged: true, ..Life::entering(bio, now_ns) };
         let state = BioState::new(&self.0.sim, life, bytes);
         let handle = Handle(state.clone());
         let mut member = Member(state);
         if let Some(plug) = plug {
             let max_sectors = self.0.state.borrow().options.max_sectors;
+            // The plug first, without the scheduler (`attempt_plug_merge` before `elv_merge` in
+            // `blk_queue_bio`).
             match plug.try_merge(&bio, member, max_sectors) {
                 None => return handle,
                 Some(back) => member = back,
@@ -340,6 +354,7 @@ impl RequestQueue {
         let merged = self.0.state.borrow_mut().try_merge(now_ns, &bio, member);
         let Err(member) = merged else {
             self.after_submit(&bio);
+            // A merge lifts the plug of the queue as an insertion does, if the bio is synchronous.
             return handle;
         };
         self.get_request(&bio, plug).await;
@@ -355,6 +370,8 @@ impl RequestQueue {
             let side = {
                 let mut state = self.0.state.borrow_mut();
                 let state = &mut *state;
+                // A task that slept has a batch granted (`get_request_wait`), or it would sleep
+                // again for its next bio.
                 if waited {
                     state.pool.woke(now_ns, bio.pid);
                 }
@@ -369,9 +386,13 @@ impl RequestQueue {
                     Grant::Wait => state.pool.side(bio),
                 }
             };
+            // A task must not sleep on requests that lie in its own plug: they would never go
+            // (`blk_flush_plug` in `io_schedule`).
             if let Some(plug) = plug {
                 self.unplug(plug);
             }
+            // A waiter ends the queue's plugging, because the requests it waits for may be the ones
+            // held back (`__generic_unplug_device`).
             self.run_unplugged();
             self.0.waiters[side].wait().await;
             waited = true;
@@ -386,6 +407,8 @@ impl RequestQueue {
         life.get_ns = now_ns;
         member.0.life.set(life);
         if let Some(plug) = plug {
+            // The list goes before the new request is added, so it takes one more request than the
+            // limit to see it go.
             if plug.len() >= PLUG_REQUESTS_MAX {
                 self.unplug(plug);
             }
@@ -397,6 +420,8 @@ impl RequestQueue {
             let mut state = self.0.state.borrow_mut();
             let state = &mut *state;
             state.occupancy.advance(now_ns);
+            // `blk_plug_device` only for an empty queue on a rotating disk; flash is never plugged
+            // in 2.6.29.
             let holds_back = state.options.plugging == Plugging::Queue
                 && !state.device_is_flat()
                 && state.elevator.waiting() == 0
@@ -407,6 +432,7 @@ impl RequestQueue {
             }
             state.insert(now_ns, bio, member);
             if state.is_plugged && state.elevator.waiting() as u32 >= UNPLUG_REQUESTS {
+                // Requests that wait, not those with the driver (`nrq` in `elv_insert`).
                 state.unplug_queue();
             }
         }
@@ -437,6 +463,8 @@ impl RequestQueue {
             let mut state = self.0.state.borrow_mut();
             let now_ns = self.0.sim.now();
             state.occupancy.advance(now_ns);
+            // The queue runs once, after all: `blk_flush_plug_list` runs it with the last request
+            // of each queue.
             for plugged in list {
                 state.insert_plugged(now_ns, plugged);
             }
@@ -459,6 +487,8 @@ impl RequestQueue {
     ///
     /// # Errors
     /// The device's.
+    // A flush has no request: it passes by the elevator and the limit, and goes to the device
+    // before what is queued.
     pub async fn flush(&self, pid: u32) -> Result<Life, DeviceError> {
         let now_ns = self.0.sim.now();
         let bio = Bio {
@@ -484,15 +514,19 @@ impl RequestQueue {
         Handle(state).wait().await
     }
 
-    /// The process is gone.
+    /// The process has exited. A scheduler whose policy cancels what such a process queued ends these
+    /// bios with [`DeviceError::Cancelled`].
     pub fn exit(&self, pid: u32) {
+        let freed;
         {
             let mut state = self.0.state.borrow_mut();
             let now_ns = self.0.sim.now();
             state.occupancy.advance(now_ns);
-            state.exit(now_ns, pid);
+            freed = state.exit(now_ns, pid);
             state.run(now_ns);
         }
+        // Requests that were cancelled make room for processes that wait for one.
+        self.wake_freed(freed);
         self.after_run();
     }
 
@@ -502,6 +536,8 @@ impl RequestQueue {
         let mut freed = [0_u32; 2];
         {
             let mut state = self.0.state.borrow_mut();
+            // All completions of this moment before any task wakes: a task that submits must find
+            // the room that they leave.
             while let Some(number) = state.next_done(now_ns) {
                 if let Some(side) = state.complete(now_ns, number) {
                     freed[side] += 1;
@@ -509,6 +545,7 @@ impl RequestQueue {
             }
             state.fire_timers(now_ns);
         }
+        // Tasks wake after the state is released, since a waker may run into the queue again.
         self.wake_freed(freed);
         self.after_run();
     }
@@ -557,6 +594,7 @@ impl RequestQueue {
         if self.has_command() {
             self.0.thread.wake_all();
         }
+        // Completed last: whoever waits sees a queue that has run.
         for bio in finished.drain(..) {
             bio.done.complete();
         }
@@ -587,6 +625,7 @@ impl State {
     }
 
     fn try_merge(&mut self, now_ns: u64, bio: &Bio, member: Member) -> Result<(), Member> {
+        // Merging needs no request of the pool, which is why it is tried before one is asked for.
         let Some(merged) = self.elevator.try_merge(now_ns, bio) else { return Err(member) };
         self.occupancy.advance(now_ns);
         self.enter(now_ns, &member.0);
@@ -599,6 +638,8 @@ impl State {
                 self.members[survivor].push(member);
                 self.members[survivor].append(&mut later);
                 self.spare.push(later);
+                // The absorbed request goes back to the pool; a task that waits is woken by the
+                // next completion.
                 self.pool.free(self.sides[absorbed.index()]);
             }
         }
@@ -626,8 +667,11 @@ impl State {
 
     /// The scheduler sees the bio now.
     fn enter(&self, now_ns: u64, bio: &BioState) {
+        // It was set at submission; what counts for the wait is when the scheduler sees the bio.
         bio.life.set(Life { insert_ns: now_ns, ..bio.life.get() });
         bio.totals.set(self.occupancy.totals());
+        // Commands sent and requests queued by now: if more commands than these go first, later
+        // ones have overtaken it.
         bio.turn.set(self.issues + self.elevator.waiting() as u64);
     }
 
@@ -642,14 +686,18 @@ impl State {
             self.enter(now_ns, &member.0);
         }
         self.members[id.index()].append(&mut members);
+        // Two requests became one: the plug's was allocated when its bio came.
         self.pool.free(self.pool.side(&bio));
     }
 
     /// Runs the queue, and again as long as the scheduler asks for it and something comes of it.
     fn run(&mut self, now_ns: u64) {
         self.occupancy.advance(now_ns);
+        // A plugged queue dispatches nothing; its time is booked as held back.
         if !self.is_plugged {
             self.dispatch(now_ns);
+            // `__blk_run_queue` from within a hook: the scheduler asks, and the loop ends when
+            // nothing comes of it.
             while self.elevator.take_run_soon() {
                 if !self.dispatch(now_ns) {
                     break;
@@ -664,6 +712,8 @@ impl State {
     fn dispatch(&mut self, now_ns: u64) -> bool {
         let before = self.issues;
         while self.outstanding() < self.queue_depth {
+            // A flush first: it waits for no order but its own, since its caller has waited for the
+            // data before.
             if let Some(flush) = self.flushes.pop_front() {
                 self.issue(now_ns, &Command::flush(), None, Some(flush));
                 continue;
@@ -717,6 +767,8 @@ impl State {
         self.occupancy.begin(number, command.operation, completion.start_ns, cleaning_ns);
         for bio in members.iter().map(|member| &member.0).chain(&flush) {
             let mut life = bio.life.get();
+            // The device may begin later than it was given the command; from D to there the bio
+            // waits behind others.
             life.issue_ns = now_ns;
             life.start_ns = completion.start_ns;
             life.overtaken = number.saturating_sub(bio.turn.get());
@@ -739,6 +791,8 @@ impl State {
         if let Device::Served { outstanding, .. } = &mut self.device {
             *outstanding -= 1;
         }
+        // `issued` is in the order of issue, and the served device has one outstanding command: a
+        // search finds it at once.
         if let Some((_, issued)) = self.issued.iter_mut().find(|(other, _)| *other == number) {
             issued.own_ns = now_ns - issued.start_ns;
             issued.error = error;
@@ -759,6 +813,7 @@ impl State {
     fn complete(&mut self, now_ns: u64, number: u64) -> Option<usize> {
         self.occupancy.advance(now_ns);
         self.occupancy.end(number);
+        // Not always the first: a device with a queue completes out of order.
         let place = self.issued.iter().position(|(other, _)| *other == number)?;
         let (_, issued) = self.issued.remove(place)?;
         let mut woken = None;
@@ -777,6 +832,8 @@ impl State {
             self.finish(now_ns, bio, &issued);
         }
         self.spare.push(members);
+        // The queue is run before the tasks wake, as the interrupt does: a request that waits goes
+        // before one that is yet to come.
         self.run(now_ns);
         woken
     }
@@ -784,6 +841,7 @@ impl State {
     fn finish(&mut self, now_ns: u64, bio: Rc<BioState>, issued: &Issued) {
         let mut life = bio.life.get();
         life.complete_ns = now_ns;
+        // Its own execution is no waiting; what is left of the totals is what others did meanwhile.
         let mut behind = self.occupancy.totals().since(&bio.totals.get());
         let own = behind.of(issued.operation);
         *own = own.saturating_sub(issued.own_ns);
@@ -797,16 +855,25 @@ impl State {
         self.finished.push(bio);
     }
 
-    fn exit(&mut self, now_ns: u64, pid: u32) {
+    /// Gives the requests of each side that became free.
+    fn exit(&mut self, now_ns: u64, pid: u32) -> [u32; 2] {
+        let mut freed = [0; 2];
         for id in self.elevator.exit(now_ns, pid) {
-            self.pool.free(self.sides[id.index()]);
+            let side = self.sides[id.index()];
+            freed[side] += u32::from(self.pool.free(side));
             let mut members = std::mem::take(&mut self.members[id.index()]);
-            self.finished.extend(members.drain(..).map(|member| member.0));
+            for Member(bio) in members.drain(..) {
+                bio.error.set(Some(DeviceError::Cancelled));
+                self.finished.push(bio);
+            }
             self.spare.push(members);
         }
+        freed
     }
 
     fn fire_timers(&mut self, now_ns: u64) {
+        // The plug's timer before the scheduler's: requests it lets go may be what the scheduler
+        // waits for.
         if self.unplug_ns.is_some_and(|at_ns| at_ns <= now_ns) {
             self.unplug_queue();
             self.run(now_ns);

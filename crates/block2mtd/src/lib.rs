@@ -25,7 +25,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use thiserror::Error;
 
-/// Who reads and writes for the callers of an MTD, who are not told apart.
+/// Process number under which all callers of the MTD read and write.
 const CALLER: u32 = Submitter::Caller as u32 + 1;
 
 /// Why a block device cannot be an MTD.
@@ -34,7 +34,7 @@ pub enum AttachError {
     /// Erase blocks are whole pages of memory.
     #[error("an erase block of {block_bytes} bytes: choose a multiple of {PAGE_BYTES}")]
     EraseBlock {
-        /// Bytes asked for.
+        /// Bytes that were asked for.
         block_bytes: u32,
     },
     /// There is no room for one erase block.
@@ -42,7 +42,7 @@ pub enum AttachError {
     TooSmall {
         /// Bytes of the device.
         size_bytes: u64,
-        /// Bytes asked for.
+        /// Bytes that were asked for.
         block_bytes: u32,
     },
     /// The block device takes other blocks than pages.
@@ -60,7 +60,7 @@ pub struct Options {
     pub block_bytes: u32,
     /// Bytes of the device that are used, as of a partition; what is no whole erase block is not.
     pub size_bytes: u64,
-    /// False for tools.
+    /// False for tools, where nothing takes time.
     pub takes_time: bool,
     /// Whoever dirties pages waits if too many are dirty, as from Linux 3.10 on at the latest; in
     /// 2.6.29 the driver does not ask.
@@ -108,6 +108,7 @@ impl Block2Mtd {
             return Err(AttachError::DeviceBlock { bytes: medium.block_bytes() });
         }
         let size_bytes = options.size_bytes.min(medium.size_bytes());
+        // A part of an erase block at the end is not used.
         let blocks = size_bytes / u64::from(block_bytes);
         if blocks == 0 {
             return Err(AttachError::TooSmall { size_bytes, block_bytes });
@@ -154,6 +155,8 @@ impl Block2Mtd {
         change: impl FnOnce(&mut [u8]) -> bool,
     ) -> Result<bool, RamError> {
         let is_held = self.options.holds_writers;
+        // The kernel's driver runs in the context of its caller; one process stands for all of them
+        // here.
         let process = Process::new(CALLER);
         let changed = self.mapping.change_page(process, page, touched_bytes, is_held, change).await;
         changed.map_err(|_: FileError| RamError { offset: page * PAGE_BYTES })
@@ -176,6 +179,7 @@ impl RamMtd for Block2Mtd {
     fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> RamPending<'a> {
         Box::pin(async move {
             let range = self.range(offset, into.len())?;
+            // A fresh state each time: `page_read` asks for one page and keeps no history.
             let read_ahead = Cell::new(ReadAhead::default());
             let process = Process::new(CALLER);
             let read = self.mapping.read(process, &read_ahead, range, Some(into), 0).await;
@@ -186,6 +190,7 @@ impl RamMtd for Block2Mtd {
     fn write<'a>(&'a self, offset: u64, bytes: &'a [u8]) -> RamPending<'a> {
         Box::pin(async move {
             let range = self.range(offset, bytes.len())?;
+            // `write_mutex`: a write and an erase do not mix, while reads take no lock.
             let _held = self.writing.lock().await;
             let (mut at, mut rest) = (range.start, bytes);
             while !rest.is_empty() {
@@ -194,6 +199,7 @@ impl RamMtd for Block2Mtd {
                 let (part, later) = rest.split_at(count);
                 let put = |page: &mut [u8]| {
                     let place = &mut page[within..within + count];
+                    // `_block2mtd_write` copies and dirties a page only if its bytes differ.
                     let differs = place != part;
                     place.copy_from_slice(part);
                     differs
@@ -217,6 +223,8 @@ impl RamMtd for Block2Mtd {
             let _held = self.writing.lock().await;
             for page in range.start / PAGE_BYTES..range.end / PAGE_BYTES {
                 let fill = |page: &mut [u8]| {
+                    // `_block2mtd_erase` looks for a word that is not all ones and leaves a blank
+                    // page clean.
                     let differs = page.iter().any(|byte| *byte != 0xff);
                     page.fill(0xff);
                     differs

@@ -67,6 +67,7 @@ impl Backing for DevicePages {
         task: &'a Task,
     ) -> Pending<'a, ()> {
         Box::pin(async move {
+            // A bio holds no more than a request of the queue.
             let most = u64::from(self.medium.bio_blocks_max()).max(1);
             let is_sync = purpose == Purpose::Integrity;
             let flags = WriteFlags { is_sync, ..WriteFlags::default() };
@@ -75,6 +76,7 @@ impl Backing for DevicePages {
             while at < pages.end {
                 let part = at..(at + most).min(pages.end);
                 at = part.end;
+                // Copied at submission; a change that comes later makes the page dirty again.
                 let mut bytes = Vec::with_capacity((part.end - part.start) as usize * 4096);
                 for page in part.clone() {
                     let _ = mapping.with_bytes(page, |stored| bytes.extend_from_slice(stored));
@@ -82,6 +84,7 @@ impl Backing for DevicePages {
                 match self.medium.write(part.start, bytes, flags, submitter).await {
                     Ok(pending) => {
                         let mapping = mapping.clone();
+                        // Write-back of the pages ends with their bio, while the submitter goes on.
                         self.sim.spawn_named("block2mtd bio end", async move {
                             mapping.end_write(part, pending.await.map_err(failed));
                         });

@@ -19,6 +19,8 @@ const END: [u8; 3] = [0x11, 0, 0];
 
 /// Writes the part of a length that does not fit its field: 255 for each zero byte, then the rest.
 fn put_extension(out: &mut Vec<u8>, mut rest: usize) {
+    // Not `>=`: a rest of 255 is one byte, or the stream would differ from the kernel's though it
+    // decodes the same.
     while rest > 255 {
         out.push(0);
         rest -= 255;
@@ -32,6 +34,9 @@ fn put_literals(out: &mut Vec<u8>, bytes: &[u8]) {
     match bytes.len() {
         0 => {}
         count @ 1..=3 => {
+            // In both forms of a match the lowest two bits of the second last byte are free for
+            // this (`state_offset` of the kernel). The first literals are five at least, so a match
+            // always comes before.
             let flags = out.len() - 2;
             out[flags] |= count as u8;
         }
@@ -62,6 +67,9 @@ fn put_match(out: &mut Vec<u8>, bytes: usize, distance: usize) {
 
 /// Bytes that two places have in common; looked at eight by eight until the tail is reached.
 fn common_bytes(data: &[u8], at: usize, before: usize, limit: usize) -> usize {
+    // Four bytes are known to be equal, for the hash was of four. Eight by eight, as 64-bit kernels
+    // compare: the limit is only looked at between steps, so a match may reach a few bytes into the
+    // tail.
     let mut count = 4;
     loop {
         let pairs = (0..8).map(|step| (data[at + count + step], data[before + count + step]));
@@ -84,24 +92,32 @@ fn word(data: &[u8], at: usize) -> u32 {
 pub fn compress(data: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len() + data.len() / 16 + 64);
     let limit = data.len().saturating_sub(TAIL_BYTES);
+    // An unused slot points to the first bytes, which are compared like any other place: no mark is
+    // needed.
     let mut places = vec![0_u16; 1 << HASH_BITS];
     let mut literals = 0;
+    // The kernel skips four bytes for the state of a stream, then steps as after a miss: one more.
     let mut at = if limit > 0 { 5 } else { 0 };
     while at < limit {
         let wanted = word(data, at);
         let slot = (wanted.wrapping_mul(HASH_FACTOR) >> (32 - HASH_BITS)) as usize;
         let before = usize::from(std::mem::replace(&mut places[slot], at as u16));
         if word(data, before) != wanted {
+            // Steps grow by one with every 32 bytes without a match, so data that does not compress
+            // costs little.
             at += 1 + ((at - literals) >> 5);
             continue;
         }
         put_literals(&mut out, &data[literals..at]);
+        // Places inside a match are not entered in the table. That loses matches, and is the
+        // kernel's length.
         let bytes = common_bytes(data, at, before, limit);
         put_match(&mut out, bytes, at - before);
         at += bytes;
         literals = at;
     }
     let tail = &data[literals..];
+    // Only at the beginning of a stream: a first byte above 17 counts literals and nothing else.
     if out.is_empty() && tail.len() <= 238 && !tail.is_empty() {
         out.push(17 + tail.len() as u8);
         out.extend_from_slice(tail);

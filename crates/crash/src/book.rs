@@ -22,6 +22,7 @@ pub struct Book {
 }
 
 /// Who makes the model; times are not compared.
+// Names of who made what are compared, so the model is made by the same caller throughout.
 const NOBODY: Caller = Caller { pid: 0, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
 
 impl Book {
@@ -32,6 +33,7 @@ impl Book {
     pub async fn new(guarantee: &'static Guarantee, tree: &Tree) -> Result<Self, Errno> {
         let model = MemoryFileSystem::new(&NOBODY);
         let mut numbers = BTreeMap::new();
+        // In the order of paths, so a directory is adopted before what it holds.
         for (path, row) in &tree.rows {
             let number = adopt(&model, &numbers, path, row, tree).await?;
             numbers.insert(row.inode, number);
@@ -52,6 +54,7 @@ impl Book {
     }
 
     /// The model's number; of an inode that it does not know, one that does not exist.
+    // The largest number is never given out, so a call on it fails in the model as it should.
     pub(crate) fn number(&self, inode: InodeNumber) -> InodeNumber {
         self.numbers.borrow().get(&inode).copied().unwrap_or(InodeNumber::MAX)
     }
@@ -62,6 +65,8 @@ impl Book {
         let read = Tree::read_known(&self.model, &mut contents).await;
         self.contents.replace(contents);
         let mut tree = read.map_err(|(_, error)| error)?;
+        // Rows that did not change are shared with the state before: a history of thousands of
+        // states fits into memory.
         tree.share(&self.history.borrow().newest().tree);
         Ok(tree)
     }
@@ -73,6 +78,7 @@ impl Book {
         written: Option<InodeNumber>,
     ) -> Result<(), Errno> {
         if let Some(inode) = written {
+            // Bytes of other files are taken from the last look, so a state costs what changed.
             self.contents.borrow_mut().remove(&inode);
         }
         let tree = self.tree().await?;
@@ -100,6 +106,7 @@ async fn adopt(
         let cut = path.iter().rposition(|byte| *byte == b'/');
         let (parent, name) = cut.map_or((&path[..0], path), |cut| (&path[..cut], &path[cut + 1..]));
         let directory = numbers[&tree.rows[parent].inode];
+        // A second name of an inode that is there is a link, not a file.
         if let Some(number) = numbers.get(&row.inode) {
             model.link(&NOBODY, *number, directory, name).await?;
             return Ok(*number);

@@ -20,9 +20,9 @@ use std::sync::Arc;
 pub struct Cuts {
     /// Every how many operations.
     pub every: u64,
-    /// This operation alone.
+    /// This operation alone, by its number in the journal.
     pub only: Option<u64>,
-    /// The torn models.
+    /// The torn models to cut with.
     pub torn: Vec<&'static TornModel>,
     /// Threads; none for one a processor.
     pub workers: Option<usize>,
@@ -34,22 +34,22 @@ impl Default for Cuts {
     }
 }
 
-/// A broken guarantee.
+/// A guarantee that was broken, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// Cut point: operations that had changed the medium before the one that was torn.
     pub cut_point: u64,
-    /// The operation.
+    /// The operation that was torn, in words.
     pub operation: String,
     /// Name of the torn model.
     pub torn: &'static str,
     /// What kind of violation it is.
     pub kind: ViolationKind,
-    /// Path.
+    /// Path of what is wrong; `.` for all of the file system.
     pub path: String,
     /// What the guarantee says.
     pub expected: String,
-    /// What was found.
+    /// What was found in place of that.
     pub found: String,
     /// Line of the script that was under way.
     pub line: usize,
@@ -60,7 +60,7 @@ pub struct Violation {
 pub struct TornOutcome {
     /// Name of the torn model.
     pub torn: &'static str,
-    /// Cut points.
+    /// Cuts that were made.
     pub cuts: u64,
     /// Recoveries without a violation.
     pub recovered: u64,
@@ -113,9 +113,9 @@ pub struct Outcome {
     pub erases: u64,
     /// Lines that were refused in that run: no space, or a call that the file system lacks.
     pub refused_lines: u64,
-    /// By torn model.
+    /// Outcomes by torn model, in the order of the models.
     pub torn: Vec<TornOutcome>,
-    /// Not all cuts were made: somebody asked to stop.
+    /// True if not all cuts were made because the run was asked to stop.
     pub interrupted: bool,
 }
 
@@ -162,6 +162,8 @@ impl Crash {
         if journal.is_empty() {
             return Err(CrashError::NoOperation);
         }
+        // A test of the checker: erased bytes in place of a program show whether a lost write is
+        // noticed.
         if let Sabotage::LoseProgram(number) = setup.sabotage {
             let programs = journal.iter_mut().filter_map(|operation| match operation {
                 RawOperation::PageProgram { data, oob, .. } => Some((data, oob)),
@@ -172,6 +174,7 @@ impl Crash {
                 oob.fill(0xff);
             }
         }
+        // The options of the script's mount lines are part of the request by now.
         // After a cut it is mounted as the script mounts it.
         let (setup, history) = (Setup { request, ..setup.clone() }, Arc::new(history));
         Ok(Self { setup, journal, history, before, refused_lines })
@@ -192,11 +195,10 @@ impl Crash {
         &self.history
     }
 
-    /// Cuts, recovers and judges. Cut points run side by side; the outcome does not depend on how many
-    /// do.
+    /// Cuts, recovers and judges. Cut points run side by side; the outcome does not depend on how
+    /// many do.
     ///
-    /// `progress` is told how many cuts are done, of how many; the run ends early if it returns
-    /// false.
+    /// `progress` gets the number of cuts done, and of all; the run ends early if it returns false.
     ///
     /// # Errors
     /// [`CrashError::NoCutPoint`].
@@ -223,14 +225,16 @@ impl Crash {
         let mut done = 0;
         for batch in stretches.chunks(BATCH) {
             let cut = |stretch| self.cut_stretch(stretch, &cuts.torn, &is_wanted);
+            // Results come in the order of the stretches, whichever worker is done first.
             let batch = || pool.install(|| batch.par_iter().map(cut).collect());
             let results: Vec<Vec<Result<Recovered, Box<Violation>>>> =
                 match cancellation::catch(batch) {
                     Ok(results) => results,
-                    // What was judged before is told, and that it is not all.
+                    // The outcome holds what was judged before, and says that it is not all.
                     Err(Interrupted) => break,
                 };
             for result in results.into_iter().flatten() {
+                // Each cut point has one result for each model, in their order.
                 outcomes[done as usize % cuts.torn.len()].add(result);
                 done += 1;
             }
@@ -247,6 +251,7 @@ impl Crash {
     fn stretches(&self) -> Vec<Stretch> {
         let mut chip = self.before.clone();
         let mut stretches = Vec::new();
+        // One pass over the journal: each stretch begins with a copy of the chip as it is there.
         for start in (0..self.journal.len()).step_by(STRETCH) {
             let end = self.journal.len().min(start + STRETCH);
             cancellation::check();
@@ -269,14 +274,16 @@ impl Crash {
         let mut results = Vec::new();
         for at in stretch.operations.clone() {
             if is_wanted(at) {
+                // All models of a cut point work on the same chip, each on a copy.
                 results.extend(torn.iter().map(|model| self.cut(&chip, at, model)));
             }
+            // The operation itself is carried out after it was torn in the copies.
             let _ = chip.apply(&self.journal[at]);
         }
         results
     }
 
-    /// One cut.
+    /// Tears one operation in a copy of the chip, and judges what a mount makes of it.
     fn cut(
         &self,
         before: &Chip,
@@ -285,11 +292,14 @@ impl Crash {
     ) -> Result<Recovered, Box<Violation>> {
         let mut chip = before.clone();
         chip.set_torn(model.torn);
+        // The cut hits the next operation, in its middle; the torn model says what is left.
         chip.cut_power_after(0, CutPoint::Inside);
         let _ = chip.apply(&self.journal[at]);
         chip.power_on();
         let window = self.history.window(at as u64);
+        // The line of the last state that may have been reached: the one the user looks for.
         let line = self.history.states()[*window.states.end()].line;
+        // A defect of the engine is a violation of its own and must not end the run.
         let recovered = catch_unwind(AssertUnwindSafe(|| {
             recover(chip, &self.setup, &self.history, &window, model.torn)
         }));

@@ -42,11 +42,11 @@ pub enum Order {
     NamesInOrder,
 }
 
-/// Something that the real code loses though it was synced: checked as such, told by its name, and
-/// counted apart.
+/// Something that the real code loses though it was synced. The checker knows it by name and counts
+/// it apart.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hazard {
-    /// Name.
+    /// Name in outcomes and in the documents.
     pub name: &'static str,
     /// What happens, and to what.
     pub summary: &'static str,
@@ -61,9 +61,11 @@ pub struct ExpectedFinding {
     pub torn: &'static [Torn],
 }
 
+// Shared with `recover`, which must know this finding among others.
 /// JFFS2's finding about a name without an inode.
 pub(crate) const LOST_INODE: &str = ": no inode";
 
+// A cut that left nothing is among them: the finding is about what came before.
 const ALL: &[Torn] = &[Torn::Nothing, Torn::Prefix, Torn::DataOnly];
 const TORN_PAGE: &[Torn] = &[Torn::Prefix, Torn::DataOnly];
 
@@ -106,8 +108,12 @@ pub const GUARANTEES: &[Guarantee] = &[
     Guarantee {
         kind: "jffs2",
         durable: Durable::AtSync,
+        // Nodes reach the medium in the order of the calls, page by page through one write buffer.
         order: Order::Calls,
+        // The software ECC of a torn page takes missing code bytes for wrong bits, so nodes that
+        // were whole can be damaged.
         order_of_torn_page: Order::EachByItself,
+        // `jffs2_rename` links the new name before it unlinks the old one.
         renames_in_two_steps: true,
         is_made_in_steps: false,
         new_attribute_is_synced: false,
@@ -136,9 +142,13 @@ pub const GUARANTEES: &[Guarantee] = &[
     Guarantee {
         kind: "ubifs",
         durable: Durable::EachAtSync,
+        // `ubifs_jnl_update` writes names to the base head, `ubifs_jnl_write_data` bytes to the
+        // data head: each keeps its own order.
         order: Order::NamesInOrder,
         order_of_torn_page: Order::NamesInOrder,
         renames_in_two_steps: false,
+        // `create_default_filesystem` writes superblock, master nodes, index and root inode one
+        // after the other.
         is_made_in_steps: true,
         // The inode of a new attribute has `S_SYNC` (`create_xattr` of `fs/ubifs/xattr.c`), so that
         // `ubifs_jnl_update` writes the buffer of the head that all names go through.
@@ -163,10 +173,12 @@ pub const GUARANTEES: &[Guarantee] = &[
     },
     Guarantee {
         kind: "yaffs2",
+        // Each change of a name writes its object header before the call returns.
         durable: Durable::AtReturn,
         order: Order::CallsWithChunks,
         order_of_torn_page: Order::CallsWithChunks,
         renames_in_two_steps: false,
+        // `yaffs_del_file` of the newer library makes a file empty before it deletes it.
         is_made_in_steps: false,
         new_attribute_is_synced: false,
         empties_before_unlink: &["yaffs-direct"],
@@ -232,6 +244,7 @@ pub(crate) const RENAME_OVER_LINKED: Hazard = Hazard {
 impl Guarantee {
     /// What is possible beyond what is safe, where torn operations leave this.
     pub fn order(&self, torn: Torn) -> Order {
+        // A page of which nothing is left looks as if the operation had never begun.
         if torn == Torn::Nothing { self.order } else { self.order_of_torn_page }
     }
 }
@@ -265,9 +278,9 @@ pub fn guarantees_in_markdown() -> String {
 pub struct TornModel {
     /// Name on the command line.
     pub name: &'static str,
-    /// What is left.
+    /// What is left of a page, or of a block, that was being written or erased.
     pub summary: &'static str,
-    /// The chip's.
+    /// The chip's setting for it.
     pub torn: Torn,
 }
 

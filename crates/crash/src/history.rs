@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A state of the tree.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// What is shown.
+    /// What the file system shows.
     pub tree: Arc<Tree>,
     /// Operations that had changed the medium when the call began that leads to this state.
     pub begun_at: u64,
@@ -52,7 +52,7 @@ pub struct History {
     /// Of each inode, the newest state that its own records made: what its `fsync` makes safe.
     changed: BTreeMap<InodeNumber, usize>,
     dirty: Dirty,
-    /// Line under way.
+    /// Number of the line under way.
     pub(crate) line: usize,
 }
 
@@ -74,7 +74,7 @@ impl History {
         self.guarantee
     }
 
-    /// All states.
+    /// All states, the oldest first.
     pub fn states(&self) -> &[State] {
         &self.states
     }
@@ -100,11 +100,13 @@ impl History {
     }
 
     fn inode_changed(&mut self, inode: InodeNumber) {
+        // The newest state, not the next: the record is made before its call is noted.
         self.changed.insert(inode, self.newest_index());
     }
 
     /// The newest state is due to records of a name, which concern these inodes.
     pub fn names_changed(&mut self, inodes: &[InodeNumber]) {
+        // Where everything before is safe with a sync, names need no entry of their own.
         if self.guarantee.durable == Durable::EachAtSync {
             for inode in inodes {
                 self.inode_changed(*inode);
@@ -124,11 +126,12 @@ impl History {
     pub fn file_dirtied(&mut self, inode: InodeNumber) {
         if self.guarantee.durable != Durable::AtSync {
             let newest = self.newest_index();
+            // The oldest counts: what was safe before the first change in memory.
             self.dirty.entry(inode).or_insert(newest);
         }
     }
 
-    /// A call returned.
+    /// A call returned, and with it what it did is safe where the guarantee says so.
     pub fn returned(&mut self, now: u64) {
         if self.guarantee.durable == Durable::AtReturn {
             self.mark(now, self.newest_index());
@@ -149,8 +152,11 @@ impl History {
             Durable::AtReturn => self.flushed(now, inode),
             Durable::AtSync | Durable::EachAtSync => {
                 if self.guarantee.durable == Durable::EachAtSync {
+                    // Bytes up to the newest state are safe from now on; further changes begin at
+                    // it.
                     self.dirty.insert(inode, self.newest_index());
                 }
+                // A file that never changed is safe as it was at the beginning.
                 let state = self.changed.get(&inode).copied().unwrap_or(0);
                 self.mark(now, state);
             }
@@ -159,6 +165,7 @@ impl History {
 
     /// A call returned that made a new extended attribute: some file systems have written all names then.
     pub(crate) fn attribute_made(&mut self, now: u64) {
+        // The write buffer that the attribute was put into holds all names before it.
         if self.guarantee.new_attribute_is_synced {
             self.mark(now, self.newest_index());
         }
@@ -172,14 +179,17 @@ impl History {
 
     fn mark(&mut self, returned_at: u64, state: usize) {
         let last = self.marks.last().expect("a history begins with a mark");
+        // A state that was safe once stays safe, whatever a later mark says of another file.
         let state = state.max(last.state);
         let is_as_before = *last.dirty == self.dirty;
+        // Shared where nothing changed: a mark for each call would copy the map each time.
         let dirty = if is_as_before { last.dirty.clone() } else { Arc::new(self.dirty.clone()) };
         self.marks.push(Mark { returned_at, state, dirty });
     }
 
     /// What may be found after a cut within operation `operation`.
     pub fn window(&self, operation: u64) -> Window {
+        // A call that had returned when the operation began is safe.
         let returned = self.marks.partition_point(|mark| mark.returned_at <= operation);
         // Write-back may begin before a call and be noted after it.
         let begun = self.states.iter().rposition(|state| state.begun_at <= operation);

@@ -9,7 +9,7 @@ use posix::{FileType, InodeNumber};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What was found.
+/// How a tree that is allowed was allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// A state of the history.
@@ -29,7 +29,7 @@ pub struct Mismatch {
     pub path: Vec<u8>,
     /// What the guarantee allows there, as [`Row::describe`] says it.
     pub expected: String,
-    /// What is there.
+    /// What stands there instead.
     pub found: String,
 }
 
@@ -46,9 +46,12 @@ pub fn judge(
     found: &Tree,
 ) -> Result<Judgement, Mismatch> {
     let judged = judge_as_found(history, window, torn, found);
+    // Only a file system that has this hazard is judged a second time.
     if judged.is_ok() || !history.guarantee().hazards.contains(&LOST_GROWTH) {
         return judged;
     }
+    // Zeros that a truncate added exist in memory alone until a checkpoint; with them the tree must
+    // be allowed.
     let states = &history.states()[window.states.clone()];
     match grown(states, found) {
         Some(grown) if judge_as_found(history, window, torn, &grown).is_ok() => {
@@ -90,6 +93,7 @@ fn judge_as_found(
     let states = &history.states()[window.states.clone()];
     let differing = differences(states, found);
     let order = history.guarantee().order(torn);
+    // Where each file stands by itself, an unreadable one is among the outcomes that are allowed.
     let unreadable = found.unreadable.first().filter(|_| order != Order::EachByItself);
     if let Some(path) = unreadable.or(found.dangling.first()) {
         let hazard = states.iter().find_map(|state| state.hazard);
@@ -104,9 +108,11 @@ fn judge_as_found(
         });
     }
     let is_whole = |at: &usize| differing[*at].as_ref().is_some_and(BTreeMap::is_empty);
+    // The newest state first: the one that explains most is named.
     if let Some(at) = (0..states.len()).rev().find(is_whole) {
         return Ok(states[at].hazard.map_or(Judgement::State, Judgement::Hazard));
     }
+    // A state that differs in bytes alone may be one with a write that was under way.
     for (at, files) in differing.iter().enumerate() {
         let Some(files) = files else { continue };
         let allowed = files.iter().all(|(inode, path)| match order {
@@ -153,6 +159,7 @@ fn by_itself(states: &[State], found: &Tree) -> Result<Judgement, Mismatch> {
                 expected: describe_either(old, new),
                 found: describe_beside(new, found.rows.get(path)),
             };
+            // What was safe and untouched is the worst, and is reported before anything else.
             if mismatch.was_safe {
                 return Err(mismatch);
             }
@@ -187,6 +194,7 @@ fn is_of_versions(
             }
         }
         let facts = &found.facts;
+        // Attributes can be of different states, since each record is old or new by itself.
         let has = |wanted: &dyn Fn(&Facts) -> bool| rows.iter().any(|row| wanted(&row.facts));
         let has_attribute = |name: &[u8], value: Option<&Vec<u8>>| {
             rows.iter().any(|row| row.facts.extended.get(name) == value)
@@ -198,6 +206,7 @@ fn is_of_versions(
         has(&|known| known.permissions == facts.permissions)
             && has(&|known| known.owner == facts.owner)
             && has(&|known| known.target == facts.target && known.device == facts.device)
+            // Links follow from names, so they may differ while names change.
             && (!is_settled || rows[0].facts.links == facts.links)
             && facts.extended.keys().all(|name| names.contains(name))
             && names.iter().all(|name| has_attribute(name, facts.extended.get(*name)))
@@ -218,6 +227,7 @@ fn is_renamed(states: &[State], inode: InodeNumber) -> bool {
 /// As [`is_mixture`], but behind the end that the file once had anything may stand.
 fn is_mixture_with_old_tail(rows: &[&Row], found: &Row) -> bool {
     let end = rows.iter().map(|row| row.content.len()).min().unwrap_or(0);
+    // Behind the shortest length that the file had, cut bytes can show again.
     let cut = |row: &Row| {
         let bytes = row.content.len().max(end);
         let mut content = row.content[..end].to_vec();
@@ -239,6 +249,8 @@ fn differences(states: &[State], found: &Tree) -> Vec<Option<Differing>> {
     let mut all: Vec<Option<Differing>> =
         states.iter().map(|state| has_as_many(state).then(Differing::new)).collect();
     for (path, row) in &found.rows {
+        // Rows are shared between states, so a path is compared once for each version and not for
+        // each state.
         let mut last: Option<(&Arc<Row>, Difference)> = None;
         for (state, files) in states.iter().zip(&mut all) {
             let Some(named) = files else { continue };
@@ -277,6 +289,7 @@ fn difference(known: &Row, found: &Row) -> Difference {
         return Difference::None;
     }
     let mut facts = known.facts.clone();
+    // The size goes with the bytes: a file that is being written has both in between.
     facts.size_bytes = found.facts.size_bytes;
     if facts == found.facts && facts.kind == FileType::Regular {
         Difference::Bytes(known.inode)
@@ -300,6 +313,7 @@ fn is_part_of_write(states: &[State], path: &[u8], inode: InodeNumber, found: &T
 /// True if a file was being written, and each of its bytes is one that it had since it was safe.
 fn is_of_chunks(history: &History, window: &Window, inode: InodeNumber, found: &Row) -> bool {
     let (first, last) = (*window.states.start(), *window.states.end());
+    // A file that was changed in memory before the window began has versions older than the window.
     let since = window.dirty.get(&inode).copied().unwrap_or(first).min(first);
     let states = &history.states()[since..=last];
     if !states.iter().any(|state| state.written == Some(inode)) {
@@ -319,6 +333,7 @@ fn is_of_chunks(history: &History, window: &Window, inode: InodeNumber, found: &
 
 /// True if each byte is that of a version; what lies behind a version's end counts as zero.
 fn is_mixture(versions: &[&Row], found: &Row) -> bool {
+    // Any size between the shortest and the longest, since bytes and size are written apart.
     let sizes = versions.iter().map(|row| row.content.len());
     let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
     let byte = |row: &Row, at: usize| row.content.get(at).copied().unwrap_or(0);
@@ -336,6 +351,7 @@ fn explain(states: &[State], dirty: &Dirty, found: &Tree) -> Mismatch {
     let safe = &states[0].tree;
     let is_untouched = |path: &[u8], row: &Arc<Row>| {
         let untouched = |state: &State| {
+            // Hazards are states of their own and say nothing about what should be there.
             state
                 .tree
                 .rows

@@ -8,6 +8,7 @@ use posix::InodeNumber;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+// `UBIFS_BLOCK_SIZE`: a data node holds a block, and each is on the medium or not.
 /// Bytes that are written as one.
 const BLOCK_BYTES: usize = 4096;
 
@@ -23,6 +24,7 @@ pub(crate) fn names_in_order(
     let mut known: BTreeMap<InodeNumber, Versions> = BTreeMap::new();
     let states = &history.states()[window.states.clone()];
     let mut first_wrong = None;
+    // The newest first, so that the explanation is about the state that came closest.
     for state in states.iter().rev() {
         let tree = &state.tree;
         if !tree.rows.keys().eq(found.rows.keys()) {
@@ -30,6 +32,7 @@ pub(crate) fn names_in_order(
         }
         let wrong = tree.rows.iter().find(|(path, row)| {
             let there = &found.rows[*path];
+            // Versions of an inode do not depend on the state that is tried.
             let versions =
                 known.entry(row.inode).or_insert_with(|| versions(history, window, row.inode));
             !has_same_name(row, there) || !is_of_versions(versions, there)
@@ -45,6 +48,7 @@ pub(crate) fn names_in_order(
 fn versions<'a>(history: &'a History, window: &Window, inode: InodeNumber) -> Versions<'a> {
     let (first, last) = (*window.states.start(), *window.states.end());
     let since = window.dirty.get(&inode).copied().unwrap_or(first);
+    // All versions since the file was safe: any block may stem from any of them.
     let mut versions: Versions = Vec::new();
     for state in &history.states()[since..=last] {
         for row in state.tree.rows.values().filter(|row| row.inode == inode) {

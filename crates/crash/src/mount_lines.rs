@@ -31,6 +31,8 @@ impl MountWay {
         let given = Step::Harness(Harness::MountGiven { blocks: None });
         if !begins_unmounted(commands) {
             // Such a script finds a mounted file system.
+            // The order of a script's lines asks for a mount first, which was made before the first
+            // line here.
             order.step(&given).expect("the first mount of a chip");
         }
         for command in commands {
@@ -57,6 +59,8 @@ impl MountWay {
         match line {
             Harness::Mount { file_system, .. } if file_system != kind.name => {
                 return Err(format!(
+                    // The table of guarantees is chosen by `--fs`, so another file system cannot be
+                    // judged.
                     "the script mounts {file_system}, and --fs is {}: give --fs {file_system}, or write \
                      `mount -`",
                     kind.name
@@ -79,6 +83,7 @@ impl MountWay {
             | Harness::End
             | Harness::DropCaches
             | Harness::Settle { .. }
+            // Such lines would exchange the chip whose operations are in the journal.
             | Harness::Unmount => return Ok(()),
             _ => {
                 return Err(
@@ -97,6 +102,7 @@ impl MountWay {
             *self = Self { request, line: Some(line) };
             return Ok(());
         };
+        // Profiles and drivers come from the command line and are the same for all mounts.
         let same = |request: &MountRequest| (request.options.clone(), request.ubi.volume.clone());
         if same(&request) == same(&self.request) {
             return Ok(());

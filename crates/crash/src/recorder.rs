@@ -59,12 +59,15 @@ impl<F: FileSystem> Recorder<F> {
     /// A call returned that changed names of these inodes of the model.
     fn named(&self, inodes: &[InodeNumber]) {
         self.book.history.borrow_mut().names_changed(inodes);
+        // After the names, since `returned` may make the newest state safe.
         self.returned();
     }
 
     /// Before a sync the layer above writes all dirty pages concerned: of those that it forgets no
     /// recovery could tell.
     fn must_be_handed_over(&self, is_meant: impl Fn(InodeNumber) -> bool) -> Result<(), Errno> {
+        // A page that the layer above keeps at a sync is an error of that layer, and is shown as
+        // one.
         let is_owed = self.unwritten.borrow().iter().any(|(inode, _)| is_meant(*inode));
         if is_owed { Err(Errno::Eio) } else { Ok(()) }
     }
@@ -91,6 +94,7 @@ impl<F: FileSystem> Recorder<F> {
     fn note_doubled_name(&self, begun_at: u64, left: Tree, removed: Option<&Row>) {
         let mut history = self.book.history.borrow_mut();
         if history.guarantee().hazards.contains(&DOUBLED_NAME)
+            // Only with other names left: the last name's removal deletes the object.
             && removed.is_some_and(|row| row.facts.links > 1)
         {
             history.push_hazard(begun_at, left, &DOUBLED_NAME);
@@ -101,6 +105,7 @@ impl<F: FileSystem> Recorder<F> {
     fn note_emptied(&self, begun_at: u64, path: &[u8], row: &Row) {
         let mut history = self.book.history.borrow_mut();
         let empties = history.guarantee().empties_before_unlink.contains(&self.profile);
+        // `yaffs_del_file` resizes to nothing before it deletes; see the table of guarantees.
         if empties && row.facts.links == 1 && row.facts.kind == FileType::Regular {
             let mut tree = (*history.newest().tree).clone();
             let mut row = row.clone();
@@ -123,7 +128,9 @@ impl<F: FileSystem> Recorder<F> {
     ) -> Result<(), Errno> {
         let number = self.book.number(inode);
         self.book.history.borrow_mut().file_dirtied(number);
+        // Before the state is noted: the file's bytes of before are what is safe.
         let start = page * PAGE_BYTES as u64 + part.start as u64;
+        // A gap is a state of its own, because a cut can leave the zeros without the bytes.
         self.note_gap(caller, begun_at, number, start).await?;
         self.book.model.write_page(caller, number, page, bytes, part).await?;
         self.book.note(begun_at, Some(number)).await?;
@@ -155,6 +162,8 @@ impl<F: FileSystem> Recorder<F> {
         let moved_rows: Vec<(Vec<u8>, Arc<Row>)> = below(&old, from)
             .map(|(path, row)| ([to, &path[from.len()..]].concat(), row.clone()))
             .collect();
+        // Both names at once, with one link more, as `jffs2_rename` leaves it between its two
+        // steps.
         if self.book.history.borrow().guarantee().renames_in_two_steps {
             let mut both = old.clone();
             remove(&mut both, to, replaced.as_deref());
@@ -165,6 +174,7 @@ impl<F: FileSystem> Recorder<F> {
             self.book.history.borrow_mut().push(begun_at, both, None);
             return;
         }
+        // The name is moved by one header; only what it replaces has a second step.
         let mut gone = old;
         gone.rows.retain(|path, _| path != from && !is_below(path, from));
         gone.rows.extend(moved_rows);
@@ -222,8 +232,10 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
 
     async fn change(&self, caller: &Caller, inode: InodeNumber, to: &Changes) -> Result<(), Errno> {
         let begun_at = self.now();
+        // The real call first: a call that fails must not be noted.
         self.real.change(caller, inode, to).await?;
         if let Some(size_bytes) = to.size_bytes {
+            // Pages behind the new end are dropped by the layer above and are owed no more.
             let end = size_bytes.div_ceil(PAGE_BYTES as u64);
             self.unwritten.borrow_mut().retain(|(of, page)| *of != inode || *page < end);
         }
@@ -236,7 +248,10 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         }
         self.book.model.change(caller, number, to).await?;
         self.book.note(begun_at, to.size_bytes.map(|_| number)).await?;
+        // After the state is noted, because the record belongs to it.
         self.book.history.borrow_mut().file_changed(number);
+        // A shorter file is written out with its new header; a longer one changes in memory alone
+        // (`yaffs_resize_file`).
         if to.size_bytes.is_some_and(|bytes| bytes < old_bytes) {
             self.book.history.borrow_mut().flushed(self.now(), number);
         } else {
@@ -256,6 +271,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         let made = self.real.make(caller, directory, name, new).await?;
         let parent = self.book.number(directory);
         let number = self.book.model.make(caller, parent, name, new).await?;
+        // Numbers of the two differ, so each inode is remembered by both.
         self.book.numbers.borrow_mut().insert(made, number);
         // The inode's own record comes before its name: it changed before the name was there.
         self.book.history.borrow_mut().file_changed(number);
@@ -286,11 +302,13 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         directory: InodeNumber,
         name: &[u8],
     ) -> Result<(), Errno> {
+        // Taken before the call: the cut may come at any of its operations.
         let begun_at = self.now();
         self.real.unlink(caller, directory, name).await?;
         let path = self.path_of(directory, name);
         let mut left = self.book.newest();
         let removed = left.rows.remove(&path);
+        // States in the order in which the medium shows them: emptied, doubled, gone.
         if let Some(row) = &removed {
             self.note_emptied(begun_at, &path, row);
         }
@@ -311,6 +329,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     ) -> Result<(), Errno> {
         let begun_at = self.now();
         self.real.rename(caller, from, to).await?;
+        // Paths as they were before: the model still has both.
         let paths = [from, to].map(|(directory, name)| self.path_of(directory, name));
         self.note_half_a_rename(begun_at, &paths[0], &paths[1]);
         let [model_from, model_to] =
@@ -344,6 +363,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         part: Range<usize>,
     ) -> Result<(), Errno> {
         let begun_at = self.now();
+        // Handed over, whether or not the call succeeds.
         self.unwritten.borrow_mut().remove(&(inode, page));
         self.real.write_page(caller, inode, page, bytes, part.clone()).await?;
         self.note_page(caller, begun_at, inode, page, bytes, part).await
@@ -449,6 +469,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     ) -> Result<(), Errno> {
         let begun_at = self.now();
         self.real.end_write(caller, inode, page, part.clone()).await?;
+        // The layer above owes the page from here until it hands it over.
         self.unwritten.borrow_mut().insert((inode, page));
         // The size may be written before the bytes are: until then there are zeros.
         let number = self.book.number(inode);
@@ -492,6 +513,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         self.book.model.set_extended_attribute(caller, number, name, value).await?;
         self.book.note(begun_at, None).await?;
         self.named(&[number]);
+        // Only a new attribute writes the buffer; changing one does not.
         if !was_there && value.is_some() {
             self.book.history.borrow_mut().attribute_made(self.now());
         }
@@ -504,6 +526,8 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         self.book.model.forget(self.book.number(inode)).await
     }
 
+    // Only where a call is durable when it returns does a flush make bytes safe
+    // (`History::flushed`).
     async fn flush(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
         self.real.flush(caller, inode).await?;
         self.book.history.borrow_mut().flushed(self.now(), self.book.number(inode));
@@ -512,6 +536,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
 
     async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
         self.must_be_handed_over(|of| of == inode)?;
+        // A sabotaged run notes what it does not do: the checker must find that.
         if !self.forgets_syncs {
             self.real.fsync(caller, inode).await?;
         }

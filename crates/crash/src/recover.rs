@@ -11,7 +11,7 @@ use posix::Errno;
 use std::sync::Arc;
 use vfs::{OpenOptions, escape_path};
 
-/// Kinds of violations.
+/// Kinds of violations of a guarantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ViolationKind {
@@ -143,7 +143,7 @@ async fn with_findings(mounted: &Mounted, error: Errno) -> String {
     text
 }
 
-/// Nothing contradicts itself.
+/// The file system's own check finds no contradiction.
 async fn check(mounted: &Mounted) -> Result<(), Fault> {
     let checked = mounted.file_system.check().await;
     let complaints = checked

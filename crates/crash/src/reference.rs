@@ -18,7 +18,7 @@ use vfs::{Vfs, escape_path};
 /// What is mounted, on which machine.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// File system.
+    /// Name of the file system.
     pub kind: &'static str,
     /// How it is mounted; a mount line of the script adds its options.
     pub request: MountRequest,
@@ -33,7 +33,7 @@ pub struct Setup {
 /// How a test of the checker damages what is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sabotage {
-    /// Not at all.
+    /// Nothing is damaged.
     #[default]
     None,
     /// `fsync` and `sync` do nothing.
@@ -54,7 +54,7 @@ pub enum CrashError {
          was synced long ago, whatever the file system does, so there is nothing to hold it to"
     )]
     NoGuarantee {
-        /// File system.
+        /// Name of the file system.
         kind: &'static str,
     },
     /// A line failed in the run without a cut.
@@ -62,29 +62,29 @@ pub enum CrashError {
     Line {
         /// Number of the line.
         line: usize,
-        /// Why.
+        /// Why, in words.
         reason: String,
     },
     /// The medium that the script begins with cannot be read.
     #[error("{path}: {error}")]
     Read {
-        /// Path.
+        /// Path that was read.
         path: String,
-        /// Why.
+        /// Answer of the file system.
         error: Errno,
     },
     /// A cut point that there is none of.
     #[error("there is no cut point {asked}: the script changes the medium {operations} times, so 0 to {} are", operations.saturating_sub(1))]
     NoCutPoint {
-        /// Asked for.
+        /// Cut point that was asked for.
         asked: u64,
         /// How many there are.
         operations: u64,
     },
-    /// No threads.
+    /// No threads can be started.
     #[error("workers cannot be started: {reason}")]
     Workers {
-        /// Why.
+        /// Why, in words.
         reason: String,
     },
     /// The script changes nothing.
@@ -100,7 +100,7 @@ pub(crate) struct Reference {
     pub(crate) request: MountRequest,
     /// What changed the medium.
     pub(crate) journal: Vec<RawOperation>,
-    /// The states.
+    /// States that the calls led to.
     pub(crate) history: History,
     /// Lines that the file system refused for want of space, or because it does not offer the call.
     pub(crate) refused_lines: u64,

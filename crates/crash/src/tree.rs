@@ -9,17 +9,17 @@ use vfs::{escape_path, hexadecimal, tree::read_all};
 /// All of a name but times, and but links and sizes of directories: file systems differ in these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Kind.
+    /// Kind of the inode.
     pub kind: FileType,
-    /// Permission bits.
+    /// Permission bits of the inode.
     pub permissions: u32,
-    /// Owner and group.
+    /// Numbers of owner and group.
     pub owner: (u32, u32),
     /// Names of the inode; zero for directories.
     pub links: u32,
     /// Bytes; zero for directories.
     pub size_bytes: u64,
-    /// Device number.
+    /// Major and minor number of a device.
     pub device: (u32, u32),
     /// Target of a symbolic link.
     pub target: Vec<u8>,
@@ -27,7 +27,7 @@ pub struct Facts {
     pub extended: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// A name.
+/// A name and what it leads to.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Inode, as its file system counts them.

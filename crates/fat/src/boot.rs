@@ -10,6 +10,10 @@ pub const SECTOR_BYTES: usize = 512;
 pub(crate) const FIRST_CLUSTER: u32 = 2;
 /// Most clusters that a volume has whose entries take 12 bits (`MAX_FAT12`).
 pub(crate) const CLUSTERS_12_MAX: u32 = 0xff4;
+/// Most clusters of a volume whose entries take 16 bits (`MAX_FAT16` of `fs/fat/fat.h`).
+const CLUSTERS_16_MAX: u32 = 0xfff4;
+/// Most clusters of a volume whose entries take 32 bits (`MAX_FAT32`).
+const CLUSTERS_32_MAX: u32 = 0x0fff_fff6;
 /// The bit of the state byte that a mount sets.
 const STATE_DIRTY: u8 = 1;
 
@@ -22,7 +26,7 @@ pub enum MountError {
     /// The volume is one that is not supported.
     #[error("{0} are not supported")]
     Unsupported(&'static str),
-    /// The medium failed.
+    /// A read of the medium failed.
     #[error(transparent)]
     Medium(#[from] medium::MediumError),
     /// What the mount reads makes no sense.
@@ -33,9 +37,9 @@ pub enum MountError {
 /// Width of the entries of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FatType {
-    /// 12 bits.
+    /// 12 bits, two entries in three bytes.
     Fat12,
-    /// 16 bits.
+    /// 16 bits, all of which count.
     Fat16,
     /// 32 bits, of which 28 count.
     Fat32,
@@ -90,7 +94,7 @@ pub struct Volume {
     pub root_cluster: u32,
     /// First sector of cluster 2.
     pub data_start: u32,
-    /// Clusters of data.
+    /// Clusters of data, without the two that are none.
     pub clusters: u32,
     /// Sector of FSInfo of FAT32, if it has one.
     pub info_sector: Option<u32>,
@@ -119,6 +123,7 @@ impl Volume {
         if tables == 0 {
             return not_fat("no tables");
         }
+        // `fat_valid_media`. The signature 0x55AA is not asked for, as in the kernel.
         if media != 0xf0 && media < 0xf8 {
             return not_fat("no media type");
         }
@@ -133,6 +138,8 @@ impl Volume {
         if !cluster_sectors.is_power_of_two() {
             return not_fat("a cluster size that cannot be");
         }
+        // Only the place of the table's length decides on FAT32. Between the other two the number
+        // of clusters does.
         let is_32 = u16_at(22) == 0 && u32_at(36) != 0;
         let table_sectors = if is_32 { u32_at(36) } else { u16_at(22) };
         if table_sectors == 0 {
@@ -142,6 +149,7 @@ impl Volume {
         if !root_slots.is_multiple_of(SECTOR_BYTES as u32 / 32) {
             return not_fat("a root directory that ends within a sector");
         }
+        // The older field goes before; the newer one counts where it is zero.
         let sectors = if u16_at(19) == 0 { u32_at(32) } else { u16_at(19) };
         let table_start = reserved;
         let root_start =
@@ -153,6 +161,8 @@ impl Volume {
         }
         let clusters = (sectors - data_start) / cluster_sectors;
         let kind = match clusters {
+            // Whatever the number of clusters: a small FAT32 volume is one, against Microsoft's
+            // rule.
             _ if is_32 => FatType::Fat32,
             0..=CLUSTERS_12_MAX => FatType::Fat12,
             _ => FatType::Fat16,
@@ -160,11 +170,14 @@ impl Volume {
         // A table may be too short for the clusters: the kernel counts those that it has entries for.
         let entries = u64::from(table_sectors) * SECTOR_BYTES as u64 * 8 / u64::from(kind.bits());
         let clusters = u64::from(clusters).min(entries.saturating_sub(2)) as u32;
-        if clusters == 0 || clusters > 0x0fff_fff4 || kind == FatType::Fat16 && clusters > 0xfff4 {
+        let clusters_max = if kind == FatType::Fat32 { CLUSTERS_32_MAX } else { CLUSTERS_16_MAX };
+        if clusters == 0 || clusters > clusters_max {
             return not_fat("a number of clusters that cannot be");
         }
         let (root_cluster, info_sector) = match kind {
             FatType::Fat32 => {
+                // A zero stands for sector 1 (`fat_fill_super`). That it lies in the reserved
+                // sectors is asked here only: the kernel goes by the signatures in it.
                 (u32_at(44), Some(u16_at(48).max(1)).filter(|sector| *sector < reserved))
             }
             _ => (0, None),
@@ -203,23 +216,24 @@ impl Volume {
 
     /// First sector of a cluster.
     pub(crate) fn sector_of(&self, cluster: u32) -> u64 {
+        // Entries 0 and 1 of the table have other uses, so data begins with cluster 2.
         let index = u64::from(cluster - FIRST_CLUSTER);
         u64::from(self.data_start) + index * u64::from(self.cluster_sectors)
     }
 
-    /// Sets or clears the bit that tells of a mount.
+    /// Sets or clears the bit that says whether the volume is mounted.
     pub(crate) fn set_dirty(&self, sector: &mut [u8], is_dirty: bool) {
         let state = &mut sector[self.kind.state_offset()];
         *state = if is_dirty { *state | STATE_DIRTY } else { *state & !STATE_DIRTY };
     }
 }
 
-/// The counters of FAT32's FSInfo sector: free clusters, and the one allocated last; none where the
-/// sector does not tell them. None if it is no FSInfo.
-pub(crate) fn decode_info(sector: &[u8]) -> Option<(Option<u32>, Option<u32>)> {
+/// The counters of FAT32's FSInfo sector: free clusters, none where the sector does not have them, and
+/// the one allocated last as it stands there. None if it is no FSInfo.
+pub(crate) fn decode_info(sector: &[u8]) -> Option<(Option<u32>, u32)> {
     let at = |at: usize| u32::from_le_bytes(sector[at..at + 4].try_into().expect("four bytes"));
     let told = |value: u32| (value != u32::MAX).then_some(value);
-    (at(0) == 0x4161_5252 && at(484) == 0x6141_7272).then(|| (told(at(488)), told(at(492))))
+    (at(0) == 0x4161_5252 && at(484) == 0x6141_7272).then(|| (told(at(488)), at(492)))
 }
 
 #[cfg(test)]
@@ -324,5 +338,26 @@ mod tests {
         // The sector of FSInfo is one of the reserved ones, or there is none.
         sector[48..50].copy_from_slice(&32_u16.to_le_bytes());
         assert_eq!(Volume::decode(&sector).expect("a volume").info_sector, None);
+    }
+
+    /// `MAX_FAT32` of `fs/fat/fat.h`.
+    #[test]
+    fn the_largest_volumes_of_fat32_have_so_many_clusters() {
+        let mut sector = fat16(0);
+        sector[13] = 1;
+        sector[14..16].copy_from_slice(&32_u16.to_le_bytes());
+        sector[16] = 1;
+        sector[17..19].copy_from_slice(&[0, 0]);
+        sector[22..24].copy_from_slice(&[0, 0]);
+        let table_sectors = 0x20_0000_u32;
+        sector[36..40].copy_from_slice(&table_sectors.to_le_bytes());
+        for (clusters, is_one) in
+            [(0x0fff_fff4_u32, true), (0x0fff_fff6, true), (0x0fff_fff7, false)]
+        {
+            let sectors = 32 + table_sectors + clusters;
+            sector[32..36].copy_from_slice(&sectors.to_le_bytes());
+            let volume = Volume::decode(&sector).map(|volume| volume.clusters);
+            assert_eq!(volume.ok(), is_one.then_some(clusters), "{clusters:#x}");
+        }
     }
 }

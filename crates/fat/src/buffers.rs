@@ -17,9 +17,9 @@ use std::rc::Rc;
 /// Whose `fsync` writes a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
-    /// The tables (`fat_inode`).
+    /// The tables (`fat_inode`): every `fsync` writes them.
     Tables,
-    /// A directory.
+    /// A directory, whose own `fsync` writes them.
     Directory(InodeNumber),
     /// None: the sector of an entry whose file changed.
     Nobody,
@@ -92,6 +92,8 @@ impl Buffers {
         if self.get(first).is_some() {
             return Ok(());
         }
+        // One bio for all of them, as read-ahead makes one of neighbours. Sectors behind the first
+        // that are in memory are read again, and the copy is dropped.
         let bytes = self.medium.read(first, sectors, Submitter::Caller).await?;
         let mut known = self.known.borrow_mut();
         for (sector, bytes) in (first..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
@@ -120,6 +122,9 @@ impl Buffers {
         if self.dirty_since_ns.get().is_none() {
             self.dirty_since_ns.set(Some(self.sim.now()));
         }
+        // The first owner keeps it until its `fsync` (`mark_buffer_dirty_inode` leaves a buffer on
+        // the list that it is on). A sector that two directories share is not written by the
+        // other's.
         if owner != Owner::Nobody && buffer.owner.get() == Owner::Nobody {
             buffer.owner.set(owner);
             self.owned.borrow_mut().entry(owner).or_default().push(buffer.clone());
@@ -140,6 +145,8 @@ impl Buffers {
 
     /// Writes what a file's `fsync` has to write.
     pub(crate) async fn write_owned(&self, owner: Owner) -> Result<(), MediumError> {
+        // Taken off the list before they are written: what becomes dirty meanwhile is the next
+        // call's.
         let buffers = self.owned.borrow_mut().remove(&owner).unwrap_or_default();
         for buffer in &buffers {
             buffer.owner.set(Owner::Nobody);
@@ -153,6 +160,8 @@ impl Buffers {
         is_sync: bool,
         submitter: Submitter,
     ) -> Result<(), MediumError> {
+        // Before the writes, so that a sector that changes while they are under way starts a new
+        // age.
         self.dirty_since_ns.set(None);
         let is_wanted = |buffer: &&Rc<Buffer>| buffer.is_dirty.get() || buffer.is_written.get();
         let dirty: Vec<_> = self.known.borrow().values().filter(is_wanted).cloned().collect();
@@ -171,6 +180,8 @@ impl Buffers {
         for buffer in buffers {
             // A buffer that another task writes is locked (`lock_buffer`).
             self.written.wait_until(|| !buffer.is_written.get()).await;
+            // Clean from the moment on at which its bytes are copied, not when the medium has them:
+            // a change meanwhile makes it dirty again and is not lost.
             if !buffer.is_dirty.replace(false) {
                 continue;
             }
@@ -187,6 +198,9 @@ impl Buffers {
                 Err(error) => {
                     buffer.is_written.set(false);
                     self.written.wake_all();
+                    // The others are written all the same. The sector stays clean in memory though
+                    // the medium has not got it: the kernel gives up on it too
+                    // (`end_buffer_async_write`).
                     result = Err(error);
                 }
             }
@@ -202,6 +216,8 @@ impl Buffers {
     pub(crate) async fn forget(&self, sectors: Range<u64>) {
         let gone: Vec<_> = self.known.borrow().range(sectors).map(|(_, it)| it.clone()).collect();
         for buffer in gone {
+            // A write under way is waited for: it must not reach the medium behind the new file's
+            // data.
             buffer.is_dirty.set(false);
             self.written.wait_until(|| !buffer.is_written.get()).await;
             self.known.borrow_mut().remove(&buffer.sector);

@@ -28,7 +28,7 @@ pub struct Check {
     pub double_names: u64,
     /// Directories that do not begin with themselves and their parent.
     pub bad_directories: u64,
-    /// FSInfo tells another number of free clusters than there are.
+    /// FSInfo has another number of free clusters than there are.
     pub is_free_count_wrong: bool,
     /// The boot sector says that the volume was not unmounted.
     pub is_dirty: bool,
@@ -109,6 +109,7 @@ impl Checker {
 
     /// Clusters of a chain, marked as used; ends where something is wrong.
     fn chain(&mut self, start: u32) -> Vec<u32> {
+        // Marks from …8 on end a chain; …7 is a bad cluster, which no chain may have.
         let end_mark = self.volume.kind.end_mark() & !0xf | 0x8;
         let mut chain = Vec::new();
         if start == 0 {
@@ -171,6 +172,8 @@ impl Checker {
                 }
                 let size = u64::from(entry.record.size_bytes);
                 let needed = size.div_ceil(volume.cluster_bytes());
+                // A chain that is too long wastes space; one that is too short loses data. Power
+                // cuts make both.
                 self.found.long_chains += u64::from(chain.len() as u64 > needed);
                 self.found.short_chains += u64::from((chain.len() as u64) < needed);
             }

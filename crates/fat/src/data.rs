@@ -49,10 +49,13 @@ impl Engine {
                 None => Link::Next(inode.start.get()),
                 Some(last) => self.link(last).await?,
             };
+            // Another task followed the chain while this one read the table: its result counts.
             if inode.chain.borrow().len() != known {
                 continue;
             }
             match next {
+                // More clusters than the volume has can only be a loop (`fat_get_cluster` counts
+                // the same way). The mount becomes read-only then.
                 Link::Next(next) if known as u64 > u64::from(self.volume.clusters) => {
                     return Err(self.damaged(format!("a chain comes back to cluster {next}")));
                 }
@@ -79,6 +82,8 @@ impl Engine {
         self.follow_chain(inode).await?;
         let last = inode.chain.borrow().last().copied();
         if let Some(last) = last {
+            // The new cluster has its end mark already: in memory the chain is whole at any time.
+            // On the medium nothing is ordered.
             self.set_link(last, Some(cluster)).await?;
         } else {
             inode.start.set(cluster);
@@ -95,12 +100,14 @@ impl Engine {
         }
         let clusters_of = |bytes: u64| bytes.div_ceil(self.volume.cluster_bytes()) as usize;
         let needed = clusters_of(bytes);
+        // The whole chain is read before the first allocation, so a damaged one costs no cluster.
         if needed > clusters_of(inode.size_bytes.get()) {
             self.follow_chain(inode).await?;
         }
         while needed > 0 && self.cluster(inode, needed - 1).await?.is_none() {
             let cluster = self.allocate().await?;
             if let Err(error) = self.append_cluster(inode, cluster).await {
+                // It is in no chain yet, so it goes back alone.
                 self.free_chain(cluster).await?;
                 return Err(error);
             }
@@ -116,24 +123,28 @@ impl Engine {
         self.may_write()?;
         let size = inode.size_bytes.get();
         if let Err(error) = self.reserve(inode, write.end).await {
+            // What was allocated before the volume was full belongs to no byte of the file.
             self.cut_chain(inode, size.div_ceil(self.volume.cluster_bytes()) as usize).await?;
             return Err(error);
         }
+        // FAT has no holes: the bytes between are allocated now and written as zeros with the
+        // inode.
         inode.zeros.borrow_mut().push(size..write.start);
         Ok(())
     }
 
-    /// The file reaches a place at least, and was changed at a time, if one is told.
+    /// The file reaches a place at least, and was changed at a time, if there is one.
     pub(crate) fn grown(&self, inode: &Inode, end: u64, now: Time) {
         inode.size_bytes.set(inode.size_bytes.get().max(end));
         if now > Time::default() {
             self.touch(inode, now);
+            // Every write sets the bit (`fat_write_end`); backup programs clear it.
             inode.bits.set(inode.bits.get() | ATTRIBUTE_ARCHIVE);
         }
         self.mark_dirty(inode);
     }
 
-    /// Data was changed.
+    /// Data was changed: the inode has a new time of modification.
     pub(crate) fn touch(&self, inode: &Inode, now: Time) {
         inode.modified.set(times::truncated(now));
         self.mark_dirty(inode);
@@ -148,6 +159,8 @@ impl Engine {
             self.may_write()?;
             inode.zeros.borrow_mut().remove(&(size..u64::MAX));
             inode.size_bytes.set(size);
+            // The size in memory first, so that no write-back looks for clusters that go now. On
+            // the medium the entry may keep the old size with a shorter chain after a cut.
             self.cut_chain(inode, size.div_ceil(self.volume.cluster_bytes()) as usize).await?;
         }
         inode.size_bytes.set(size);
@@ -165,6 +178,8 @@ impl Engine {
             let last = inode.chain.borrow()[keep - 1];
             self.set_link(last, None).await?;
         }
+        // The tail is ended before its clusters are freed (`fat_free`): the other order would leave
+        // a chain that leads into another file's.
         inode.chain.borrow_mut().truncate(keep);
         inode.is_chain_whole.set(true);
         self.free_chain(first).await
@@ -182,6 +197,7 @@ impl Engine {
             };
             let within = at % cluster_bytes;
             let sector = self.volume.sector_of(cluster) + within / SECTOR;
+            // Whole sectors: the medium takes no parts of one.
             let here = (cluster_bytes - within).min(bytes.end - at).div_ceil(SECTOR);
             for sector in sector..sector + here {
                 match runs.last_mut() {
@@ -233,6 +249,7 @@ impl Engine {
     ) -> Result<(), Errno> {
         let end = start + bytes.len() as u64;
         let runs = self.runs(inode, start..end).await?;
+        // Before the write, which brings these bytes anyway.
         inode.zeros.borrow_mut().remove(&(start..end));
         let flags = WriteFlags { is_sync, ..WriteFlags::default() };
         let submitter = if is_sync { Submitter::Caller } else { Submitter::Writer };
@@ -274,6 +291,8 @@ impl Engine {
                 let last = start / PAGE + pages as u64 - 1;
                 self.read_pages(inode, last, &mut content[pages - 1..]).await?;
             }
+            // Whole sectors again; what stands around the zeros in the first and the last one was
+            // read above.
             let from = range.start / SECTOR * SECTOR;
             let to = end.next_multiple_of(SECTOR).min(size);
             let bytes = &content.as_flattened()[(from - start) as usize..(to - start) as usize];

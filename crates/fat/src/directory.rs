@@ -21,6 +21,7 @@ impl Engine {
     /// The volume's sector for a sector of a directory; none behind its end.
     async fn directory_sector(&self, inode: &Inode, index: u32) -> Result<Option<u64>, Errno> {
         if inode.is_root() && self.volume.kind != FatType::Fat32 {
+            // The root of FAT12 and FAT16 stands in front of the clusters, with a fixed length.
             let is_inside = index < self.volume.root_slots / SECTOR_SLOTS;
             return Ok(is_inside.then(|| u64::from(self.volume.root_start + index)));
         }
@@ -53,7 +54,7 @@ impl Engine {
         Ok((buffer.sector, at))
     }
 
-    /// Hands slots to `see` until it says that it has seen enough; tells whether it did.
+    /// Hands slots to `see` until it says that it has seen enough; whether it did.
     async fn each_slot(
         &self,
         inode: &Inode,
@@ -61,6 +62,7 @@ impl Engine {
     ) -> Result<bool, Errno> {
         let mut index = 0;
         while let Some(sector) = self.directory_sector(inode, index).await? {
+            // A bound for damaged chains, at twice what `add_slots` makes.
             if index >= SLOTS_MAX / SECTOR_SLOTS * 2 {
                 return Err(self.damaged("a directory does not end".into()));
             }
@@ -87,6 +89,7 @@ impl Engine {
         let kind = self.volume.kind;
         let ends_early = self.options.profile.ends_at_unused_slot;
         self.each_slot(inode, |number, slot| {
+            // A zero first byte says that no slot behind was ever used.
             if ends_early && slot[0] == 0 {
                 return true;
             }
@@ -129,6 +132,8 @@ impl Engine {
         let wanted = slots.len() as u32;
         let (mut free, mut end) = (0, 0);
         self.each_slot(directory, |number, slot| {
+            // A run of free slots, wherever it is: the first that is long enough is taken
+            // (`fat_add_entries`), so names do not stay in the order in which they came.
             let is_free = matches!(slot[0], 0 | 0xe5);
             free = if is_free { free + 1 } else { 0 };
             end = number + 1;
@@ -142,6 +147,8 @@ impl Engine {
             self.add_clusters(directory, missing, end).await?;
         }
         for (number, slot) in (first..).zip(slots) {
+            // Slots may lie in two sectors, which nothing orders: after a cut the long name may be
+            // there without the short one or the other way round.
             let (buffer, at) = self.slot(directory, number).await?;
             self.buffers.change(&buffer, Owner::Directory(directory.number), |bytes| {
                 bytes[at..at + SLOT_BYTES].copy_from_slice(slot);
@@ -157,6 +164,7 @@ impl Engine {
         }
         let cluster_slots = self.volume.cluster_sectors * SECTOR_SLOTS;
         let count = slots.div_ceil(cluster_slots);
+        // Before anything is allocated: `fat_add_entries` refuses at two megabytes.
         if have + count * cluster_slots > SLOTS_MAX {
             return Err(Errno::Enospc);
         }
@@ -173,6 +181,8 @@ impl Engine {
             }
         }
         for cluster in clusters {
+            // The slots are in their buffers before the chain leads to them, but on the medium the
+            // table may come first.
             self.append_cluster(directory, cluster).await?;
         }
         let clusters = directory.chain.borrow().len() as u64;
@@ -185,6 +195,8 @@ impl Engine {
         let cluster = self.allocate().await?;
         let first = self.volume.sector_of(cluster);
         for sector in first..first + u64::from(self.volume.cluster_sectors) {
+            // Zeros in memory only: a cut before they are written leaves a directory with whatever
+            // stood in the cluster.
             let buffer = self.buffers.fresh(sector);
             self.buffers.change(&buffer, owner, |_| {});
         }
@@ -209,6 +221,8 @@ impl Engine {
 
     /// Frees the slots of a name, the short one first (`fat_remove_entries`).
     pub(crate) async fn remove_slots(&self, directory: &Inode, entry: &Entry) -> Result<(), Errno> {
+        // The short one first, as `fat_remove_entries` does before it clears the long ones: what a
+        // cut leaves then is slots without a file, which other systems pass over.
         for number in (entry.slots.0..=entry.slots.1).rev() {
             let (buffer, at) = self.slot(directory, number).await?;
             self.buffers.change(&buffer, Owner::Directory(directory.number), |bytes| {
@@ -226,6 +240,8 @@ impl Engine {
             return Err(self.damaged("a directory does not know its parent".into()));
         };
         let (buffer, at) = self.slot(moved, entry.slots.1).await?;
+        // Zero for the root, also on FAT32 where the root has a cluster of its own: the format
+        // wants it so.
         let start = parent.start_for_children();
         self.buffers.change(&buffer, Owner::Directory(moved.number), |bytes| {
             Record::set_start(&mut bytes[at..], start);

@@ -33,7 +33,7 @@ pub(crate) struct Engine {
     pub(crate) is_count_certain: Cell<bool>,
     /// FSInfo has to be written.
     pub(crate) is_info_dirty: Cell<bool>,
-    /// Inodes in memory.
+    /// Inodes in memory by number, the removed ones in use among them.
     pub(crate) inodes: RefCell<BTreeMap<InodeNumber, Rc<Inode>>>,
     /// Inodes by the place of their directory entry (`i_pos`): sector and byte.
     pub(crate) places: RefCell<BTreeMap<(u64, usize), InodeNumber>>,
@@ -52,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// Notes something odd.
+    /// Adds to the findings, each of which stands there once.
     pub(crate) fn note(&self, finding: String) {
         let mut findings = self.findings.borrow_mut();
         if findings.len() < 1000 && !findings.contains(&finding) {
@@ -60,9 +60,11 @@ impl Engine {
         }
     }
 
-    /// Something on the medium makes no sense: it is noted, and nothing is written any more
-    /// (`fat_fs_error`, `errors=remount-ro`).
+    /// Something on the medium makes no sense: it is noted, and nothing changes any more
+    /// (`fat_fs_error`, `errors=remount-ro`). What is dirty already still reaches the medium.
     pub(crate) fn damaged(&self, finding: String) -> Errno {
+        // `errors=remount-ro`, the default. Only what makes no sense comes here; an error of the
+        // medium does not.
         self.is_read_only.set(true);
         self.note(finding);
         Errno::Eio

@@ -41,7 +41,7 @@ impl Fat {
         &self.engine.volume
     }
 
-    /// Counts free clusters, if nobody did: the first `statfs` reads a whole table.
+    /// Counts free clusters, if that was not done yet: the first `statfs` reads a whole table.
     pub async fn count_free_clusters(&self) -> Result<u32, Errno> {
         self.engine.count_free().await
     }
@@ -109,6 +109,7 @@ impl FileSystem for Fat {
         _directory: InodeNumber,
         _name: &[u8],
     ) -> Result<(), Errno> {
+        // An entry is the inode: two of them would be two files with the same clusters.
         Err(Errno::Eperm)
     }
 
@@ -165,12 +166,14 @@ impl FileSystem for Fat {
         let start = page * PAGE_BYTES as u64;
         let end = start + part.end as u64;
         if end > inode.size_bytes.get() || caller.now > posix::Time::default() {
-            // The layer above keeps no dirty pages: nobody made room before.
+            // The layer above keeps no dirty pages: no room was made before.
             let write = start + part.start as u64..end;
             self.engine.make_room(&inode, write).await?;
             self.engine.grown(&inode, end, caller.now);
         }
         let _held = inode.writing.lock().await;
+        // Only up to the end of the file: the last sector is filled with zeros and no cluster
+        // behind it is touched.
         let valid = (inode.size_bytes.get() - start).min(PAGE_BYTES as u64) as usize;
         self.engine.write_bytes(&inode, start, &bytes[..valid], false).await
     }
@@ -215,6 +218,7 @@ impl FileSystem for Fat {
         // Zeros in front of the part but within the page are in memory with it.
         let zeroed_to = write.start.min(start.max(inode.size_bytes.get()));
         self.engine.make_room(&inode, zeroed_to..write.end).await?;
+        // A page that is written whole need not be read (`block_write_begin`).
         Ok(!is_cached && part != (0..PAGE_BYTES))
     }
 
@@ -264,20 +268,21 @@ impl FileSystem for Fat {
     }
 
     async fn fsync(&self, _caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
-        self.engine.may_write()?;
+        // No question whether the mount may write (`fat_file_fsync`): on a read-only one nothing is
+        // dirty, and after damage what is dirty is still written.
         let inode = self.engine.inode(inode)?;
         self.engine.fsync(&inode).await
     }
 
     async fn sync(&self) -> Result<(), Errno> {
-        if self.engine.is_read_only.get() { Ok(()) } else { self.engine.sync().await }
+        self.engine.sync().await
     }
 
     async fn unmount(&self) -> Result<(), Errno> {
         mount::unmount(&self.engine).await
     }
 
-    /// Free clusters as counted; before that, as FSInfo says, and none where nobody says.
+    /// Free clusters as counted; before that, as FSInfo says, and none where it does not.
     fn space(&self) -> SpaceUse {
         let free = u64::from(self.engine.free_clusters.get().unwrap_or(0));
         SpaceUse {

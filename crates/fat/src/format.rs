@@ -52,7 +52,7 @@ pub enum FormatError {
     /// A label that cannot be.
     #[error("a label has eleven letters of ASCII at most")]
     Label,
-    /// The medium failed.
+    /// A write to the medium failed.
     #[error(transparent)]
     Medium(#[from] MediumError),
 }
@@ -90,8 +90,12 @@ fn geometry(sectors: u64) -> (u64, u64) {
 fn layout(device_bytes: u64, options: &FormatOptions) -> Result<Layout, FormatError> {
     let all = device_bytes / SECTOR;
     let (track_sectors, heads) = geometry(all);
+    // Whole tracks only, as the tool rounds down: the last sectors of a device may stay outside of
+    // the volume.
     let sectors = all / track_sectors * track_sectors;
     let is_32 = match options.kind {
+        // The size decides unless a width was asked for; a small volume may be made FAT32 on
+        // request.
         Some(kind) => kind == FatType::Fat32,
         None => device_bytes >= FAT32_BYTES,
     };
@@ -112,6 +116,8 @@ fn layout(device_bytes: u64, options: &FormatOptions) -> Result<Layout, FormatEr
     let is_aligned = sectors > TINY_SECTORS;
     let root_slots = if is_32 { 0 } else { 512 };
     loop {
+        // Tables and data begin at multiples of a cluster, so that clusters lie on the blocks of
+        // flash media as far as the start of the partition does.
         let align = |count: u64| {
             if is_aligned { count.next_multiple_of(cluster_sectors) } else { count }
         };
@@ -128,6 +134,8 @@ fn layout(device_bytes: u64, options: &FormatOptions) -> Result<Layout, FormatEr
             let table_bytes = ((clusters + 2) * bits).div_ceil(8);
             let table_sectors = align(table_bytes.div_ceil(SECTOR));
             let clusters = room.saturating_sub(TABLES * table_sectors) / cluster_sectors;
+            // Aligned tables hold more entries than are needed, but a volume must not have more
+            // clusters than entries.
             let entries = table_sectors * SECTOR * 8 / bits;
             let (index, least) = match kind {
                 FatType::Fat12 => (0, 1),
@@ -159,6 +167,7 @@ fn layout(device_bytes: u64, options: &FormatOptions) -> Result<Layout, FormatEr
                 clusters,
             });
         }
+        // Too many clusters of this size for any width: the tool tries the next one.
         cluster_sectors *= 2;
         if options.cluster_sectors.is_some() || cluster_sectors > 128 {
             return Err(FormatError::NoFit);
@@ -184,6 +193,8 @@ pub async fn format(medium: &dyn BlockMedium, options: &FormatOptions) -> Result
     for sector in 0..end {
         let is_table_start =
             (0..TABLES).any(|table| sector == layout.reserved + table * layout.table_sectors);
+        // FAT32 keeps copies of the boot sector and of FSInfo six sectors on; FAT12 and FAT16 have
+        // no room for them.
         let bytes = if sector == 0 || layout.kind == FatType::Fat32 && sector == 6 {
             boot.clone()
         } else if layout.kind == FatType::Fat32 && (sector == 1 || sector == 7) {

@@ -1,4 +1,4 @@
-//! Inodes: what a directory entry tells of a file, while the file is in memory.
+//! Inodes: what a directory entry holds of a file, while the file is in memory.
 //!
 //! Source: `fat_build_inode`, `fat_fill_inode`, `fat_write_inode` of `fs/fat/inode.c`, Linux 6.12.
 
@@ -19,7 +19,7 @@ pub(crate) struct Inode {
     pub(crate) is_directory: bool,
     /// Sector and byte of the short entry; none of the root and of what was removed (`i_pos`).
     pub(crate) place: Cell<Option<(u64, usize)>>,
-    /// Attribute bits.
+    /// Attribute bits of the entry: read-only, directory, archive.
     pub(crate) bits: Cell<u8>,
     pub(crate) start: Cell<u32>,
     pub(crate) size_bytes: Cell<u64>,
@@ -53,6 +53,7 @@ impl Inode {
             place: Cell::new(place),
             bits: Cell::new(record.attributes),
             start: Cell::new(record.start),
+            // The entry of a directory has no size; its chain tells it.
             size_bytes: Cell::new(if is_directory { 0 } else { record.size_bytes.into() }),
             links: Cell::new(1 + u32::from(is_directory)),
             created: Cell::new(record.created),
@@ -101,6 +102,8 @@ impl Engine {
     ) -> Result<Rc<Inode>, Errno> {
         let known = |engine: &Self| engine.places.borrow().get(&place).copied();
         if let Some(number) = known(self) {
+            // By the place of the entry, which is all the identity that a FAT file has
+            // (`fat_iget`). A rename moves it along.
             return self.inode(number);
         }
         let number = self.next_inode.get();
@@ -143,9 +146,11 @@ impl Engine {
         Ok(())
     }
 
-    /// What `stat` tells (`fat_make_mode`).
+    /// What `stat` reports (`fat_make_mode`).
     pub(crate) fn attributes_of(&self, inode: &Inode) -> Attributes {
         let umask = self.options.umask;
+        // Of directories the bit means something else to Windows, so it takes no permission away
+        // (`fat_mode_can_hold_ro` without `rodir`).
         let is_locked = !inode.is_directory && inode.bits.get() & ATTRIBUTE_READ_ONLY != 0;
         let permissions = if is_locked { 0o555 } else { 0o777 } & !umask;
         Attributes {
@@ -157,6 +162,7 @@ impl Engine {
             size_bytes: inode.size_bytes.get(),
             accessed: inode.accessed.get(),
             modified: inode.modified.get(),
+            // FAT knows no time of change; its creation time is not shown by `stat`.
             changed: inode.modified.get(),
             device: (0, 0),
         }
@@ -179,16 +185,20 @@ impl Engine {
         dirty
     }
 
-    /// Brings an inode's entry up to date, in the buffer of its sector; on the medium too, if somebody
-    /// waits for it (`__fat_write_inode`).
+    /// Brings an inode's entry up to date, in the buffer of its sector; on the medium too, if a
+    /// caller waits for it (`__fat_write_inode`).
     pub(crate) async fn write_inode(&self, inode: &Rc<Inode>, waits: bool) -> Result<(), Errno> {
         {
             let _held = inode.writing.lock().await;
+            // The zeros before the entry whose size makes them visible, at least in the order of
+            // the requests.
             self.write_zeros(inode, waits).await?;
         }
         if inode.dirty_since_ns.get().is_none() {
             return Ok(());
         }
+        // The root has no entry, and what was removed has none any more: there is nothing to be
+        // written.
         let Some((sector, at)) = inode.place.get() else {
             inode.dirty_since_ns.set(None);
             return Ok(());
@@ -198,6 +208,8 @@ impl Engine {
         if inode.place.get() != Some((sector, at)) {
             return Ok(());
         }
+        // Before the entry is filled in: nothing is awaited until then, and later changes make it
+        // dirty again.
         inode.dirty_since_ns.set(None);
         let kind = self.volume.kind;
         self.buffers.change(&buffer, Owner::Nobody, |bytes| {
@@ -208,6 +220,7 @@ impl Engine {
             record.size_bytes = if inode.is_directory { 0 } else { inode.size_bytes.get() as u32 };
             (record.created, record.accessed) = (inode.created.get(), inode.accessed.get());
             record.modified = inode.modified.get();
+            // The fine part of the creation time is not kept in memory, so it stays as it was.
             let tenths = slot[13];
             slot.copy_from_slice(&record.encode());
             slot[13] = tenths;

@@ -7,20 +7,20 @@
 //!
 //! **What a power cut leaves.** FAT has no journal, and the kernel orders no metadata against other:
 //!
-//! - What `sync` wrote and nobody touched since is there, byte by byte; the device's cache must have been
-//!   flushed too, which only `fsync` asks for, and that in Linux 6.x, not in 2.6.
+//! - What `sync` wrote and no call changed since is there, byte by byte; the device's cache must have
+//!   been flushed too, which only `fsync` asks for, and that in Linux 6.x, not in 2.6.
 //! - `fsync` of a file writes its data, the sector of its short entry, then both tables. The file is found
 //!   if its directory was on the medium before: `fsync` writes neither the slots of a long name in
 //!   another sector nor the directories above a file, so a *new* file may be missing or have its short
 //!   name only. Linux 2.6.29 wrote all dirty sectors of the device then.
-//! - A cut in between leaves clusters of nobody, tables that differ, names with no clusters, files whose
+//! - A cut in between leaves lost clusters, tables that differ, names with no clusters, files whose
 //!   size and chain do not fit, and a file in no directory after a rename. Two files with the same clusters
 //!   (cross-links) happen too: the table that frees a chain and the directory that still names it are not
 //!   ordered, so freed clusters may already be another's when the old name comes back.
 //!   `tests/all/power_cuts.rs` cuts some hundred calls at every sector: of 451 cuts on FAT12, 212 left nothing
 //!   wrong, 226 lost clusters, 80 files shorter than their size, 76 chains that lead nowhere, 25 tables
 //!   that differ, 2 cross-links; FAT16 and FAT32 are alike.
-//! - A mount reads such a volume as it is; from Linux 3.10 on the boot sector tells that it was not
+//! - A mount reads such a volume as it is; from Linux 3.10 on the boot sector says that it was not
 //!   unmounted.
 //!
 //! The copies and deletions of a captured trace of Linux 6.12 write the same sectors of files and of

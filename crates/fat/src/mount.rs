@@ -29,12 +29,14 @@ pub(crate) async fn mount(
     if u64::from(volume.sectors) * SECTOR_BYTES as u64 > medium.size_bytes() {
         return Err(MountError::NotFat("the volume is larger than its medium".into()));
     }
-    let (mut free, mut last) = (None, None);
+    let (mut free, mut last) = (None, FIRST_CLUSTER);
     if let Some(sector) = volume.info_sector {
         let info = decode_info(&buffers.read(sector.into()).await?.bytes());
-        (free, last) = info.unwrap_or_default();
+        (free, last) = info.unwrap_or((free, last));
     }
-    let last = last.filter(|last| volume.has_cluster(*last)).unwrap_or(FIRST_CLUSTER);
+    // Where the search for free clusters goes on. Out of range it is taken modulo `max_cluster`, which
+    // spreads rather than resets it (`fat_fill_super`); 0xFFFFFFFF for "unknown" is no exception.
+    let last = (last % volume.cluster_end()).max(FIRST_CLUSTER);
     let engine = Rc::new(Engine {
         sim: sim.clone(),
         cpus,
@@ -45,6 +47,8 @@ pub(crate) async fn mount(
         names_lock: Lock::new(sim, ()),
         table_lock: Lock::new(sim, ()),
         last_allocated: Cell::new(last),
+        // FSInfo may be stale after a cut, so the number is shown but not relied on
+        // (`free_clus_valid`).
         free_clusters: Cell::new(free.filter(|free| *free <= volume.clusters)),
         is_count_certain: Cell::new(false),
         is_info_dirty: Cell::new(false),
@@ -68,6 +72,7 @@ pub(crate) async fn mount(
     if options.counts_free_clusters && engine.free_clusters.get().is_none() {
         engine.count_free().await.map_err(damaged)?;
     }
+    // Last: a mount that fails leaves the boot sector as it was.
     engine.set_state(true).await.map_err(damaged)?;
     engine.start_flusher();
     Ok(engine)
@@ -93,9 +98,8 @@ async fn read_root(engine: &Rc<Engine>) -> Result<(), Errno> {
 pub(crate) async fn unmount(engine: &Engine) -> Result<(), Errno> {
     engine.is_ended.set(true);
     engine.timer.arm(engine.sim.now());
-    if engine.is_read_only.get() {
-        return Ok(());
-    }
     engine.sync().await?;
+    // Not on a volume that is read-only, or became it by damage: it stays marked (`fat_set_state`).
+    // After all else is on the medium, or the mark would be gone while sectors are still missing.
     engine.set_state(false).await
 }

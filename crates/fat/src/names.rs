@@ -29,7 +29,7 @@ const LOWER_EXTENSION: u8 = 0x10;
 pub(crate) const ATTRIBUTE_READ_ONLY: u8 = 0x01;
 /// The label of the volume.
 const ATTRIBUTE_VOLUME: u8 = 0x08;
-/// A directory.
+/// The entry is that of a directory.
 pub(crate) const ATTRIBUTE_DIRECTORY: u8 = 0x10;
 /// Changed since it was archived.
 pub(crate) const ATTRIBUTE_ARCHIVE: u8 = 0x20;
@@ -42,7 +42,7 @@ pub(crate) const DOT: ShortName = *b".          ";
 /// The name of the slot of a directory's parent.
 pub(crate) const DOT_DOT: ShortName = *b"..         ";
 
-/// What the slot of a short name tells of a file.
+/// What the slot of a short name holds of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) name: ShortName,
@@ -100,6 +100,7 @@ impl Record {
         put(14, created.1);
         put(16, created.0);
         put(18, times::encode(self.accessed).0);
+        // Written for FAT12 and FAT16 as well, where clusters have 16 bits and it is zero.
         put(20, (self.start >> 16) as u16);
         put(22, modified.1);
         put(24, modified.0);
@@ -139,6 +140,7 @@ impl Entry {
             bytes[..end].iter().map(lower).collect::<Vec<u8>>()
         };
         let mut raw = self.record.name;
+        // A first letter 0xE5 would look like a free slot, so it is stored as 5.
         if raw[0] == 0x05 {
             raw[0] = DELETED;
         }
@@ -156,6 +158,8 @@ impl Entry {
     /// ASCII in either case.
     pub(crate) fn is_meant_by(&self, name: &[u8]) -> bool {
         let name = without_trailing_dots(name);
+        // Each file has two names, and both find it. A new one must differ from both of every
+        // other.
         self.short(false).eq_ignore_ascii_case(name)
             || self.long.as_ref().is_some_and(|long| long.eq_ignore_ascii_case(name))
     }
@@ -191,11 +195,14 @@ impl Parser {
             return Seen::Part;
         }
         if slot[11] & ATTRIBUTE_VOLUME != 0 {
+            // A label shares a bit with long names; parts before it belong to nothing.
             self.pending = None;
             return Seen::Part;
         }
         let record = Record::decode(slot, kind);
         let (first, long) = match self.pending.take() {
+            // Systems that know no long names move and rename the short slot alone. The sum shows
+            // that the parts before it are another file's.
             Some((0, checksum, first)) if checksum == checksum_of(&record.name) => {
                 let end = self.units.iter().position(|unit| *unit == 0);
                 let units = &self.units[..end.unwrap_or(self.units.len())];
@@ -203,7 +210,7 @@ impl Parser {
             }
             _ => (number, None),
         };
-        // A name with a slash, or none, cannot be told to anyone.
+        // A name with a slash, or an empty one, cannot be shown.
         let long = long.filter(|name| !name.is_empty() && !name.contains(&b'/'));
         Seen::Entry(Entry { slots: (first, number), record, long })
     }
@@ -238,7 +245,7 @@ fn checksum_of(name: &ShortName) -> u8 {
     name.iter().fold(0_u8, |sum, byte| sum.rotate_right(1).wrapping_add(*byte))
 }
 
-/// `vfat_striptail_len`.
+/// A name without the dots at its end, which mean nothing (`vfat_striptail_len`).
 pub(crate) fn without_trailing_dots(name: &[u8]) -> &[u8] {
     let end = name.iter().rposition(|byte| *byte != b'.').map_or(0, |last| last + 1);
     &name[..end]
@@ -254,6 +261,7 @@ pub(crate) fn units_of(name: &[u8]) -> Result<Vec<u16>, Errno> {
     let text = std::str::from_utf8(name).map_err(|_| Errno::Einval)?;
     let is_bad = |letter: char| letter < ' ' || "*?<>|\":/\\".contains(letter);
     // `vfat_valid_longname`: the spaces of a name that ends with one would be lost elsewhere.
+    // Nothing but dots: `vfat_add_entry` answers as if the name did not exist.
     if text.is_empty() {
         return Err(Errno::Enoent);
     }
@@ -261,6 +269,7 @@ pub(crate) fn units_of(name: &[u8]) -> Result<Vec<u16>, Errno> {
         return Err(Errno::Einval);
     }
     let units: Vec<u16> = text.encode_utf16().collect();
+    // Counted in units of UTF-16, not in bytes.
     if units.len() > 255 { Err(Errno::Enametoolong) } else { Ok(units) }
 }
 
@@ -279,6 +288,8 @@ fn short_part(units: &[u16], most: usize) -> Part {
         let letter = u8::try_from(*unit).unwrap_or(0xff);
         let is_skipped = matches!(letter, b'.' | b' ');
         let is_plain = letter < 0x80 && !b"[];,+=".contains(&letter);
+        // Letters that a short name cannot have become an underscore, dots and spaces go; either
+        // means that a long name is needed.
         part.is_valid &= !is_skipped && is_plain;
         if is_skipped {
             continue;
@@ -295,7 +306,7 @@ fn short_part(units: &[u16], most: usize) -> Part {
 
 /// A short name for a new name, and whether the short one says all (`vfat_create_shortname`).
 ///
-/// `is_used` tells short names that are taken, `tick` makes a number where the first nine are.
+/// `is_used` is true of short names that are taken, `tick` makes a number where the first nine are.
 ///
 /// # Errors
 /// [`Errno::Eexist`] if the name is a short one that is taken, [`Errno::Einval`] if nothing is left of it.
@@ -323,6 +334,8 @@ pub(crate) fn short_name(
         if is_used(&name) {
             return Err(Errno::Eexist);
         }
+        // `VFAT_SFN_CREATE_WIN95`: lower case needs a long name; the bits of Windows NT for it are
+        // read, never written.
         return Ok((name, base.is_upper && extension.is_upper));
     }
     let length = base.bytes.len();
@@ -330,6 +343,8 @@ pub(crate) fn short_name(
     let at = length.min(6);
     numbered[at..8].fill(b' ');
     numbered[at] = b'~';
+    // Nine are tried one by one. After that the clock makes a number, or a directory with many
+    // similar names would be searched for each.
     for digit in b'1'..=b'9' {
         numbered[at + 1] = digit;
         if !is_used(&numbered) {
@@ -361,6 +376,7 @@ pub(crate) fn slots_of(units: &[u16], is_short: bool, record: &Record) -> Vec<Sl
         (slot[11], slot[13]) = (LONG_ATTRIBUTES, checksum_of(&record.name));
         for (unit, at) in UNIT_OFFSETS.into_iter().enumerate() {
             let place = index * UNITS + unit;
+            // One zero ends a name that does not fill its last slot, all bits set follow it.
             let padding = if place == units.len() { 0 } else { 0xffff };
             let value = units.get(place).copied().unwrap_or(padding);
             slot[at..at + 2].copy_from_slice(&value.to_le_bytes());

@@ -18,6 +18,8 @@ type Named<'a> = (InodeNumber, &'a [u8]);
 impl Engine {
     /// The inode of a name.
     pub(crate) async fn lookup(&self, directory: &Inode, name: &[u8]) -> Result<Rc<Inode>, Errno> {
+        // Also for a lookup: `vfat_lookup` takes `s_lock`, so one slow directory holds up all
+        // others.
         let _held = self.names_lock.lock().await;
         Ok(self.inode_of_name(directory, name).await?.0)
     }
@@ -88,6 +90,8 @@ impl Engine {
         let (attributes, start) = match new {
             NewInode::Regular(_) => (ATTRIBUTE_ARCHIVE, 0),
             NewInode::Directory(_) => {
+                // The directory's cluster before its name, in memory. On the medium a name may come
+                // first and lead to a cluster of old data.
                 (ATTRIBUTE_DIRECTORY, self.make_directory(&parent, caller.now).await?)
             }
             NewInode::Symlink(_) | NewInode::Special(..) => return Err(Errno::Eperm),
@@ -121,6 +125,8 @@ impl Engine {
         let parent = self.directory(directory)?;
         let _held = self.names_lock.lock().await;
         let (inode, entry) = self.inode_of_name(&parent, name).await?;
+        // The name first; clusters are freed when the last user is gone (`forget`). A cut in
+        // between loses clusters, no data of others.
         self.remove_slots(&parent, &entry).await?;
         self.touch(&parent, caller.now);
         self.detach(&inode);
@@ -155,6 +161,8 @@ impl Engine {
             Err(Errno::Enoent) => None,
             Err(error) => return Err(error),
         };
+        // The entry of what is replaced is used again with its name, so the new name is never
+        // missing; only what it leads to changes.
         let place = if let Some(replaced) = &replaced {
             let place = replaced.place.get().ok_or(Errno::Enoent)?;
             self.detach(replaced);
@@ -168,6 +176,9 @@ impl Engine {
         self.detach(&inode);
         inode.place.set(Some(place));
         self.places.borrow_mut().insert(place, inode.number);
+        // The new entry gets start and size with the inode, later; the old one is freed below.
+        // Until both are written a cut may leave the file under two names, one, or none
+        // (`vfat_rename` makes no order either).
         self.mark_dirty(&inode);
         if inode.is_directory && from.0 != to.0 {
             self.set_parent(&inode, &new_parent).await?;
@@ -247,6 +258,7 @@ impl Engine {
             }
             return Ok(());
         }
+        // A write-back under way ends before its clusters can be another file's.
         let held = inode.writing.lock().await;
         inode.zeros.borrow_mut().remove(&(0..u64::MAX));
         let freed = if self.is_read_only.get() { Ok(()) } else { self.cut_chain(&inode, 0).await };

@@ -15,11 +15,11 @@ pub enum FsyncScope {
 pub struct Profile {
     /// Name on the command line.
     pub name: &'static str,
-    /// What `fsync` writes.
+    /// What `fsync` of a file writes beside the file's data.
     pub fsync: FsyncScope,
     /// `fsync` ends with a flush of the device (`blkdev_issue_flush` in `fat_file_fsync`).
     pub fsync_flushes: bool,
-    /// The boot sector tells that the volume is mounted (since Linux 3.10).
+    /// The boot sector says that the volume is mounted (since Linux 3.10).
     pub marks_dirty: bool,
     /// A directory ends with the first slot that was never used. The captured traces of Linux 6.12.117
     /// have one read of an empty root directory of 32 sectors; `fat_get_entry` of older ones looks at all.
@@ -86,13 +86,13 @@ pub struct CpuCosts {
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of mount")]
 pub struct MountOptions {
-    /// Kernel.
+    /// The kernel whose behaviour the mount has.
     pub profile: &'static Profile,
     /// Nothing is written to the medium.
     pub is_read_only: bool,
-    /// Owner of everything.
+    /// Owner of all files, as FAT stores none.
     pub uid: u32,
-    /// Group of everything.
+    /// Group of all files, as FAT stores none.
     pub gid: u32,
     /// Permission bits that files and directories do not have.
     pub umask: u32,
@@ -100,15 +100,15 @@ pub struct MountOptions {
     pub is_synchronous: bool,
     /// Clusters that become free are discarded (`discard`).
     pub discards: bool,
-    /// Free clusters are counted at mount where the volume does not tell them, as the first `statfs`
-    /// does, which reads a whole table.
+    /// Free clusters are counted at mount where the volume does not have their number, as the first
+    /// `statfs` does, which reads a whole table.
     pub counts_free_clusters: bool,
     /// Time from one look of the flusher for old metadata to the next (`dirty_writeback_centisecs`),
     /// nanoseconds; zero for none.
     pub flusher_interval_ns: u64,
     /// Age at which metadata is written back (`dirty_expire_centisecs`), nanoseconds.
     pub flusher_expire_ns: u64,
-    /// Processor costs.
+    /// Processor time that the engine's work costs.
     pub costs: CpuCosts,
 }
 

@@ -34,6 +34,8 @@ impl Engine {
     fn link_of(&self, value: u32) -> Link {
         match self.volume.kind {
             _ if value == 0 => Link::Free,
+            // `BAD_FAT12` counts as an end (`fat12_ent_get`), and so do the reserved marks above
+            // it.
             FatType::Fat12 if value >= 0xff7 => Link::End,
             FatType::Fat16 if value >= 0xfff7 => Link::End,
             FatType::Fat32 if value >= 0x0fff_fff7 => Link::End,
@@ -48,6 +50,8 @@ impl Engine {
         Ok(match self.volume.kind {
             FatType::Fat12 => {
                 let low = buffer.bytes()[at];
+                // Entries of 12 bits may lie across two sectors (`fat12_ent_bread` takes two
+                // buffers).
                 let high = if at + 1 == SECTOR_BYTES {
                     self.buffer(sector + 1).await?.bytes()[0]
                 } else {
@@ -114,7 +118,7 @@ impl Engine {
                 bytes[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
             }),
             FatType::Fat32 => change(&buffer, &mut |bytes| {
-                // The four bits above belong to nobody and stay.
+                // The four bits above are reserved and stay.
                 let value = value | u32::from(bytes[at + 3] & 0xf0) << 24;
                 bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
             }),
@@ -127,6 +131,8 @@ impl Engine {
         for copy in 1..self.volume.tables {
             let distance = u64::from(copy) * u64::from(self.volume.table_sectors);
             for buffer in touched {
+                // Not read before: the whole sector is the first table's (`fat_mirror_bhs`).
+                // Differences that a cut left in the copy go with it.
                 let twin = self.buffers.fresh_or_known(buffer.sector + distance);
                 let bytes = buffer.bytes().to_vec();
                 self.buffers.change(&twin, Owner::Tables, |twin| twin.copy_from_slice(&bytes));
@@ -151,9 +157,12 @@ impl Engine {
     /// [`Errno::Enospc`].
     pub(crate) async fn allocate(&self) -> Result<u32, Errno> {
         let _held = self.table_lock.lock().await;
+        // FSInfo's number alone is not believed: the volume would seem full after a cut.
         if self.is_count_certain.get() && self.free_clusters.get() == Some(0) {
             return Err(Errno::Enospc);
         }
+        // From the last one on, round and round (`prev_free`): new data goes forward, and freed
+        // clusters behind rest until the search comes back.
         let mut cluster = self.last_allocated.get();
         for looked_at in 1..=u64::from(self.volume.clusters) {
             cluster += 1;
@@ -175,6 +184,8 @@ impl Engine {
         }
         self.free_clusters.set(Some(0));
         self.is_count_certain.set(true);
+        // `fat_alloc_clusters` of `fatent.c` marks FSInfo on every way out of the search.
+        self.is_info_dirty.set(true);
         Err(Errno::Enospc)
     }
 

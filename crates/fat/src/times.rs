@@ -5,9 +5,9 @@
 use posix::Time;
 
 const DAY_S: i64 = 86_400;
-/// 1980-01-01.
+/// The earliest time that fits: 1980-01-01.
 const FIRST_S: i64 = 315_532_800;
-/// 2107-12-31 23:59:58.
+/// The latest time that fits: 2107-12-31 23:59:58.
 const LAST_S: i64 = 4_354_819_198;
 
 /// Day number since 1970 of a date, by the rule of the Gregorian calendar.
@@ -46,6 +46,8 @@ pub(crate) fn encode(time: Time) -> (u16, u16) {
 /// The time of the words of a directory entry; whatever they hold makes some time.
 pub(crate) fn decode(date: u16, time: u16) -> Time {
     let (date, time) = (i64::from(date), i64::from(time));
+    // Media hold zeros for a day that was never set; the kernel takes them for the first as well
+    // (`fat_time_fat2unix`).
     let (month, day) = ((date >> 5 & 15).max(1), (date & 31).max(1));
     let days = day_of(1980 + (date >> 9), month, day);
     let of_day = (time >> 11) * 3600 + (time >> 5 & 63) * 60 + (time & 31) * 2;

@@ -31,7 +31,7 @@ impl Engine {
                 let _ = engine.write_old().await;
                 let has_dirty =
                     !engine.dirty_inodes().is_empty() || engine.buffers.dirty_since_ns().is_some();
-                if has_dirty && !engine.is_read_only.get() {
+                if has_dirty {
                     engine.arm_flusher();
                 }
             }
@@ -51,10 +51,18 @@ impl Engine {
         let is_old = |since_ns: u64| since_ns + self.options.flusher_expire_ns <= now_ns;
         let mut result = Ok(());
         for inode in self.dirty_inodes() {
+            // After damage as well: neither the flusher nor `fat_write_inode` asks for `SB_RDONLY`.
             if inode.dirty_since_ns.get().is_some_and(is_old) {
-                result = result.and(self.write_inode(&inode, false).await);
+                let written = self.write_inode(&inode, false).await;
+                if written.is_err() && self.is_read_only.get() {
+                    // One attempt. What cannot be written on a damaged volume will not be written
+                    // later either, and the flusher would never come to rest.
+                    inode.dirty_since_ns.set(None);
+                }
+                result = result.and(written);
             }
         }
+        // FSInfo after the inodes, so that the counters include what they allocated.
         result = result.and(self.write_info().await);
         if self.buffers.dirty_since_ns().is_some_and(is_old) {
             result = result.and(self.write_buffers(false, Submitter::Writer).await);
@@ -69,6 +77,8 @@ impl Engine {
 
     /// Brings FAT32's FSInfo up to date, in memory (`fat_clusters_flush`).
     async fn write_info(&self) -> Result<(), Errno> {
+        // In memory at every allocation, on the medium now and then: `fat_write_inode` of a
+        // pretended inode does it.
         let is_dirty = self.is_info_dirty.replace(false);
         let Some(sector) = self.volume.info_sector.filter(|_| is_dirty) else { return Ok(()) };
         let buffer = self.buffer(sector.into()).await?;
@@ -94,6 +104,9 @@ impl Engine {
                 self.write_buffers(true, Submitter::Caller).await?;
             }
             FsyncScope::File => {
+                // The order of `__generic_file_fsync` and `fat_file_fsync`: buffers of the file,
+                // its inode, the tables. The entry comes before the chain that it leads to: a cut
+                // in between leaves a size without clusters.
                 let written = self.buffers.write_owned(Owner::Directory(inode.number)).await;
                 written.map_err(|error| self.failed(error))?;
                 self.write_inode(inode, true).await?;
@@ -101,6 +114,7 @@ impl Engine {
                 written.map_err(|error| self.failed(error))?;
             }
         }
+        // The last step, for a cache that lost one of the writes before would make it worthless.
         if profile.fsync_flushes {
             let flushed = self.medium.flush(Submitter::Caller).await;
             flushed.map_err(|error| self.failed(error))?;
@@ -109,11 +123,17 @@ impl Engine {
     }
 
     /// Writes all that is dirty (`sync`). The kernel does not flush the device then.
+    ///
+    /// On a volume that is read-only, inodes and FSInfo are left out (`sync_filesystem` and
+    /// `sync_inodes_one_sb` of `fs/sync.c` return at once), but sectors belong to the block device and are
+    /// written: by `sync_bdevs`, and at the unmount by `kill_block_super`.
     pub(crate) async fn sync(&self) -> Result<(), Errno> {
-        for inode in self.dirty_inodes() {
-            self.write_inode(&inode, false).await?;
+        if !self.is_read_only.get() {
+            for inode in self.dirty_inodes() {
+                self.write_inode(&inode, false).await?;
+            }
+            self.write_info().await?;
         }
-        self.write_info().await?;
         self.write_buffers(true, Submitter::Caller).await
     }
 
@@ -122,9 +142,10 @@ impl Engine {
         if self.options.is_synchronous { self.sync().await } else { Ok(()) }
     }
 
-    /// Tells in the boot sector that the volume is mounted, or is not (`fat_set_state`). One that was
-    /// not unmounted before stays marked.
+    /// Notes in the boot sector that the volume is mounted, or is not (`fat_set_state`). One that
+    /// was not unmounted before stays marked.
     pub(crate) async fn set_state(&self, is_mounted: bool) -> Result<(), Errno> {
+        // A volume that was dirty stays so until a check clears it (`fat_set_state`).
         let is_told = self.options.profile.marks_dirty && !self.volume.is_dirty;
         if !is_told || self.is_read_only.get() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Bytes of a file that are zero, though nobody wrote them.
+//! Bytes of a file that are zero, though no call wrote them.
 //!
 //! FAT has no holes: what lies between an old end and the place of a write behind it must be zero on the
 //! medium. The kernel keeps those pages dirty in the page cache (`cont_expand_zero`); here they are
@@ -15,6 +15,7 @@ impl Zeros {
     pub(crate) fn push(&mut self, range: Range<u64>) {
         match self.0.last_mut() {
             _ if range.is_empty() => {}
+            // Files grow at their end, so a new range lies behind all others or touches the last.
             Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
             _ => self.0.push(range),
         }

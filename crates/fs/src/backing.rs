@@ -13,7 +13,7 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 /// Why pages are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To have fewer dirty pages; nobody waits for it (`WB_SYNC_NONE`).
+    /// To have fewer dirty pages; no call waits for it (`WB_SYNC_NONE`).
     Cleaning,
     /// A call waits until the medium has them (`WB_SYNC_ALL`).
     Integrity,
@@ -37,6 +37,8 @@ impl Task {
 impl Purpose {
     pub(crate) fn bio_kind(self) -> BioKind {
         match self {
+            // The flag decides in which class of the pool and of the scheduler the bio counts; see
+            // `BioKind`.
             Self::Cleaning => BioKind::WriteBack,
             Self::Integrity => BioKind::SyncWrite,
         }
@@ -89,7 +91,7 @@ pub trait Backing {
     /// The medium's.
     fn flush(&self, process: Process) -> Pending<'_, Result<(), FileError>>;
 
-    /// Pages are read before anybody asks for them.
+    /// Whether the cache may read pages that no call has asked for yet.
     fn reads_ahead(&self) -> bool {
         true
     }

@@ -13,6 +13,7 @@ fn interval_ticks(hz: u64) -> u64 {
 }
 
 /// Rate at which every estimate begins: 100 MiB a second (`INIT_BW`).
+// 100 MiB in pages of 4 KiB: `INIT_BW` is 100 << (20 - PAGE_SHIFT).
 const FIRST_RATE: u64 = 100 << (20 - 12);
 
 /// Bits behind the point of a position ratio (`RATELIMIT_CALC_SHIFT`).
@@ -45,6 +46,7 @@ pub(crate) struct Bandwidth {
     dirtied_stamp: u64,
     rate: u64,
     smooth_rate: u64,
+    // `dirty_ratelimit`, which every writer of the device multiplies by the position ratio.
     /// Base of every writer's rate.
     writer_rate: u64,
     balanced_rate: u64,
@@ -64,12 +66,12 @@ impl Default for Bandwidth {
     }
 }
 
-/// A writer's pause.
+/// How a writer that is over the free run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     /// Pages a second the writer may dirty; zero at the limit.
     pub(crate) rate: u64,
-    /// Longest pause, ticks.
+    /// The longest pause of a writer, in ticks.
     pub(crate) longest: u64,
     /// Shorter pauses are saved up, ticks.
     pub(crate) shortest: u64,
@@ -93,6 +95,8 @@ impl Bandwidth {
         let is_stale = elapsed > limits.hz && self.stamp_ticks < sample.since_ticks;
         if !is_stale {
             if let Some(dirty) = sample.dirty {
+                // Before `measure`, as in `__bdi_update_bandwidth`: the writers' rate is steered by
+                // the bandwidth of the interval before.
                 let dirty_rate = (sample.dirtied - self.dirtied_stamp) * limits.hz / elapsed;
                 self.steer(limits, dirty, sample.device_dirty, dirty_rate);
             }
@@ -105,6 +109,8 @@ impl Bandwidth {
 
     /// A moving mean of the device's rate over about three seconds, and a smoother one behind it.
     fn measure(&mut self, hz: u64, elapsed: u64, written: u64) {
+        // `roundup_pow_of_two(3 * HZ)`, so that the kernel can shift; at 1000 Hz the window is 4.1
+        // s.
         let period = (3 * hz).next_power_of_two();
         let before = self.rate;
         if elapsed > period {
@@ -114,6 +120,8 @@ impl Bandwidth {
         }
         self.rate = (written * hz + before * (period - elapsed)) / period;
         let smooth = self.smooth_rate;
+        // The second mean follows only if the first one moves away from it in the same direction
+        // twice: single spikes pass by.
         if smooth > before && before >= self.rate {
             self.smooth_rate -= (smooth - before) / 8;
         }
@@ -125,16 +133,25 @@ impl Bandwidth {
     /// Moves the writers' rate towards the one at which the device keeps up.
     fn steer(&mut self, limits: &Limits, dirty: u64, device_dirty: u64, dirty_rate: u64) {
         let ratio = self.position_ratio(limits, dirty, device_dirty);
+        // One more page a second: a rate of zero would stay at zero (`bdi_update_dirty_ratelimit`).
         let task_rate = ((self.writer_rate * ratio) >> RATIO_BITS) + 1;
+        // Never above what the device writes, and `| 1` keeps an idle interval from dividing by
+        // zero.
         let balanced = (task_rate * self.smooth_rate / (dirty_rate | 1)).min(self.smooth_rate);
         let before = self.writer_rate;
+        // Below the set point only a rise is wanted, above it only a fall: the most careful of
+        // three estimates decides.
         let step = if dirty < u64::midpoint(limits.free_run(), limits.dirty) {
             self.balanced_rate.min(balanced).min(task_rate).saturating_sub(before)
         } else {
             before.saturating_sub(self.balanced_rate.max(balanced).max(task_rate))
         };
+        // `step >>= ratelimit / (2 * step + 1)`: small steps of a large rate are noise and vanish.
         let shift = u32::try_from(before / (2 * step + 1)).unwrap_or(u32::MAX);
+        // An eighth of the way at a time, rounded up so that the last steps are made at all.
         let step = step.checked_shr(shift).unwrap_or(0).div_ceil(8);
+        // The direction is that of the newest estimate, although the step was measured against
+        // three.
         self.writer_rate = if before < balanced { before + step } else { before - step }.max(1);
         self.balanced_rate = balanced;
     }
@@ -145,20 +162,26 @@ impl Bandwidth {
         let limit = limits.dirty.cast_signed();
         let dirty = dirty.cast_signed();
         if dirty >= limit {
+            // 10 bits of fraction and signed: above the set point the cube is negative.
             return 0;
         }
         let set_point = i64::midpoint(limits.free_run().cast_signed(), limit);
         let distance = ((set_point - dirty) << RATIO_BITS) / (limit - set_point + 1);
+        // A third power is flat around the set point and steep at its ends, which keeps writers
+        // steady in the middle.
         let cube = (((distance * distance) >> RATIO_BITS) * distance) >> RATIO_BITS;
         let mut ratio = (cube + (1 << RATIO_BITS)).cast_unsigned();
         // The same for the device alone, on a line that reaches zero eight seconds of writing later.
         let (set_point, span) = (set_point.cast_unsigned(), 8 * self.smooth_rate);
         let end = set_point + span;
+        // A quarter of the ratio is the least that the device's own line leaves.
         if device_dirty < end - span / 4 {
             ratio = ratio * (end - device_dirty) / (span + 1);
         } else {
             ratio /= 4;
         }
+        // The reserve of `bdi_position_ratio`: with few dirty pages a device may run dry, so its
+        // writers go faster, by eight times at most.
         let few = limits.dirty / 2;
         if device_dirty < few {
             ratio = if device_dirty > few / 8 { ratio * few / device_dirty } else { ratio * 8 };
@@ -172,13 +195,19 @@ impl Bandwidth {
         let rate =
             (self.writer_rate * self.position_ratio(limits, dirty, device_dirty)) >> RATIO_BITS;
         let quantum = self.smooth_rate / (1 + hz / 8).next_power_of_two();
+        // An eighth of the time in which the device could write what is dirty; with longer pauses
+        // it would run dry.
         let longest = (device_dirty / (1 + quantum) + 1).min((hz / 5).max(1));
         let fast = u64::from(self.smooth_rate.max(1).ilog2());
         let slow = u64::from(self.writer_rate.max(1).ilog2());
+        // 10 ms for one writer, 10 ms more for each doubling of their number, of which the quotient
+        // of the rates is a measure.
         let mut ticks = (hz / 100).max(1) + fast.saturating_sub(slow) * (10 * hz) / 1024;
         ticks = ticks.min(1 + longest / 2);
         let second = hz.next_power_of_two();
         let mut pages = self.writer_rate * ticks / second;
+        // A writer that pauses after fewer than 32 pages costs throughput, so the pause grows
+        // instead.
         if pages < POLL_PAGES {
             ticks = longest;
             pages = self.writer_rate * ticks / second;
@@ -187,6 +216,7 @@ impl Bandwidth {
                 ticks = hz * POLL_PAGES / self.writer_rate;
             }
         }
+        // The rate of this moment lies far below the base: the longest pause sets the pages.
         if hz * pages / (rate + 1) > longest {
             ticks = longest;
             pages = rate * ticks / second;
@@ -201,7 +231,8 @@ mod tests {
     use super::{Bandwidth, Limits, Pace, Sample};
     use crate::limits::Era;
 
-    /// 1000 pages in the background, 2000 at most: nobody is held below 1500, and 1750 are aimed at.
+    /// 1000 pages in the background, 2000 at most: writers go free up to 1500, and 1750 are aimed
+    /// at.
     fn limits(hz: u64) -> Limits {
         Limits {
             background: 1000,

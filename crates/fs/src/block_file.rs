@@ -46,6 +46,7 @@ impl BlockFile {
         cache: Rc<PageCache>,
     ) -> Self {
         let size_bytes = queue.sectors() * SECTOR_BYTES;
+        // A call that waits for a flush of its own finds its times here.
         let flushes = Rc::new(RefCell::default());
         let pages = Rc::new(DevicePages {
             sim: sim.clone(),
@@ -85,11 +86,14 @@ impl BlockFile {
         mode: Mode,
     ) -> Result<Transfer, FileError> {
         let this = &*self.0;
+        // Reads end at the device's end without an error; writes that begin there fail
+        // (`generic_write_checks`).
         let range = offset..offset.saturating_add(bytes).min(this.size_bytes).max(offset);
         if mode == Mode::Direct {
             return self.direct(process, BioKind::Read, range).await;
         }
         let start_ns = this.sim.now();
+        // The state belongs to the open file, which each process has of its own.
         let read_ahead = this.read_aheads.borrow_mut().entry(process.pid).or_default().clone();
         let bytes = range.end - range.start;
         let syscall_ns = this.board.costs.syscall_ns;
@@ -123,6 +127,8 @@ impl BlockFile {
         this.mapping.write(process, range, None, this.board.costs.syscall_ns).await?;
         let mut slowest = None;
         if mode == Mode::Sync {
+            // `O_SYNC` waits for the pages of this write, then flushes the device
+            // (`generic_write_sync`).
             this.mapping.fsync_pages(process, pages).await?;
             slowest = this.flushes.borrow_mut().remove(&process.pid);
         }
@@ -151,6 +157,7 @@ impl BlockFile {
         let this = &*self.0;
         let start_ns = this.sim.now();
         let Range { start: offset, end } = range;
+        // Sectors of 512 bytes: `blockdev_direct_IO` asks for the logical block size of the device.
         if !offset.is_multiple_of(SECTOR_BYTES) || !end.is_multiple_of(SECTOR_BYTES) {
             return Err(FileError::Misaligned { offset, end });
         }
@@ -193,6 +200,7 @@ struct DevicePages {
 
 impl DevicePages {
     async fn submit(&self, mapping: &Mapping, pages: Range<u64>, kind: BioKind, task: &Task) {
+        // A bio must fit into one request.
         let sectors_max = u64::from(self.queue.options().max_sectors);
         let most = (sectors_max / sectors_of_pages(1)).clamp(1, BIO_PAGES_MAX);
         let mut at = pages.start;
@@ -200,12 +208,15 @@ impl DevicePages {
             let part = at..(at + most).min(pages.end);
             at = part.end;
             let sector = sectors_of_pages(part.start);
+            // The last page of the device may lie in part behind its end.
             let end = sectors_of_pages(part.end).min(self.sectors);
             self.cpus.run(self.board.costs.bio_submit_ns).await;
             let bio = task.process.bio(kind, sector, (end - sector) as u32);
             let handle = self.queue.submit(bio, Some(&task.plug)).await;
             let (mapping, cpus) = (mapping.clone(), self.cpus.clone());
             let complete_ns = self.board.costs.bio_complete_ns;
+            // A task for each bio: pages end their write-back when the medium has them, not when
+            // the submitter looks.
             self.sim.spawn_named("bio end", async move {
                 let result = handle.wait().await.map(drop).map_err(FileError::from);
                 cpus.run(complete_ns).await;

@@ -5,7 +5,7 @@ use board::Board;
 
 /// The oldest kernel whose page cache and request queues are known here: the steps of `Limits` begin after it.
 const OLDEST: (u32, u32) = (2, 6);
-/// The oldest one's third number, which told kernels apart until 3.0.
+/// Its third number, which distinguished kernels until 3.0.
 const OLDEST_PATCH: u32 = 29;
 /// The newest kernel that this crate was compared with.
 const NEWEST: (u32, u32) = (6, 12);

@@ -41,6 +41,7 @@ impl Lists {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
+        // All three, so that the interval is not stopped while files wait for their next round.
         self.dirty.is_empty() && self.io.is_empty() && self.more.is_empty()
     }
 }
@@ -62,10 +63,10 @@ pub(crate) struct DeviceState {
 pub(crate) struct CacheDevice {
     pub(crate) sim: Sim,
     pub(crate) number: u32,
-    /// The flusher's.
+    /// The process under whose number the flusher writes.
     pub(crate) process: Process,
     pub(crate) timer: Timer,
-    /// The flusher is at work, or was told to be.
+    /// The flusher is at work, or was asked to be.
     pub(crate) is_active: Cell<bool>,
     uncongested: WaitQueue,
     was_congested: Cell<bool>,
@@ -98,6 +99,9 @@ impl CacheDevice {
             return;
         }
         let now_ns = self.sim.now();
+        // From 2.6.36 on a flusher sleeps while all is clean and is woken an interval after the
+        // first dirty page (`bdi_wakeup_thread_delayed`); before, `kupdate` ran by a clock of its
+        // own.
         let at_ns = if cache.limits.sleeps_when_clean {
             now_ns + interval_ns
         } else {
@@ -108,6 +112,7 @@ impl CacheDevice {
 
     /// Waits until the queue is no longer congested, at most `most_ns` (`congestion_wait`).
     pub(crate) async fn wait_uncongested(&self, is_congested: bool, most_ns: u64) {
+        // Remembered, so that the end of a write wakes writers only if there was congestion.
         self.was_congested.set(self.was_congested.get() || is_congested);
         let mut uncongested = pin!(self.uncongested.wait());
         let mut sleep = pin!(self.sim.sleep(most_ns));
@@ -123,6 +128,8 @@ impl CacheDevice {
 
     /// A write has ended: wakes those who wait for the end of congestion, if this was it.
     pub(crate) fn wake_uncongested(&self, is_congested: impl FnOnce() -> bool) {
+        // Only the end of congestion wakes, not each request, so writers come in groups
+        // (`clear_bdi_congested`).
         if self.was_congested.get() && !is_congested() {
             self.was_congested.set(false);
             self.uncongested.wake_all();

@@ -35,6 +35,7 @@ impl DirectPath<'_> {
         overhead_ns: u64,
     ) -> Result<Option<Life>, FileError> {
         let options = self.queue.options();
+        // `bio_get_nr_vecs`: what the queue takes in one request.
         let most = u64::from(options.max_sectors).clamp(1, sectors_of_pages(BIO_PAGES_MAX));
         let bios = (sectors.end - sectors.start).div_ceil(most) as usize;
         let mut handles = Vec::with_capacity(bios);
@@ -57,6 +58,7 @@ impl DirectPath<'_> {
                 handles.push(self.queue.submit(bio, Some(&plug)).await);
                 at += u64::from(length);
             }
+            // The first batch had one more: it found the plug empty.
             batch = batch.min(PLUG_REQUESTS);
         }
         self.queue.unplug(&plug);
@@ -73,6 +75,8 @@ impl DirectPath<'_> {
         let mut next = 0;
         while next < handles.len() {
             let first = next;
+            // The first is waited for, those done meanwhile are taken along: one interrupt ends
+            // several bios.
             while next == first || handles.get(next).is_some_and(Handle::is_done) {
                 match handles[next].wait().await {
                     Ok(life)
@@ -81,6 +85,7 @@ impl DirectPath<'_> {
                         slowest = Some(life);
                     }
                     Ok(_) => {}
+                    // The first error counts, but all bios must end before the call returns.
                     Err(error) => outcome = outcome.and(Err(error.into())),
                 }
                 next += 1;

@@ -16,7 +16,7 @@ pub enum FileError {
     /// Direct transfers begin and end at sectors (`EINVAL`).
     #[error("bytes {offset} to {end} are no whole sectors, which a direct transfer needs")]
     Misaligned {
-        /// First byte.
+        /// The first byte of the transfer.
         offset: u64,
         /// The byte after the last.
         end: u64,
@@ -24,7 +24,7 @@ pub enum FileError {
     /// The write begins where the file cannot grow (`ENOSPC`).
     #[error("byte {offset} is past the end of the device at {size}")]
     NoSpace {
-        /// First byte.
+        /// The first byte of the write.
         offset: u64,
         /// Bytes of the device.
         size: u64,

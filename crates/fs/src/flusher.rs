@@ -15,14 +15,14 @@ use std::rc::Rc;
 /// unit of the larger chunks later).
 const CHUNK_PAGES: u64 = 1024;
 
-/// What to write.
+/// Which pages are written, and when it is enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Files whose first page has been dirty for the time of expiry.
     Old,
     /// Anything, while more is dirty than the background limit.
     Background,
-    /// So many pages.
+    /// So many pages, whatever their age, for a writer that is held.
     Pages(u64),
     /// So many pages, for a file system short of space: who asks may hold pages, or be waited for by
     /// whoever writes a file, so neither is waited for (`writeback_inodes_sb_nr`).
@@ -52,11 +52,15 @@ pub(crate) fn start(cache: &Rc<PageCache>, device: Rc<CacheDevice>) {
             let interval_ns = cache.limits.interval_ns;
             let now_ns = device.sim.now();
             let is_due = last_old_ns.is_none_or(|last_ns| now_ns >= last_ns + interval_ns);
+            // Old pages before the background limit, as `wb_do_writeback` does; the interval counts
+            // from the last look.
             if interval_ns > 0 && is_due {
                 last_old_ns = Some(now_ns);
                 write_back(&cache, &device, &task, Work::Old).await;
             }
             write_back(&cache, &device, &task, Work::Background).await;
+            // Cleared before the lists are looked at: a page dirtied from now on starts the flusher
+            // anew.
             device.is_active.set(false);
             let is_clean = cache.state.borrow().devices[device.number as usize].lists.is_empty();
             if !is_clean {
@@ -78,16 +82,21 @@ pub(crate) async fn write_back(
     let mut left = match work {
         Work::Pages(pages) | Work::Shortage(pages) => pages,
         // Pages dirtied meanwhile are for the next round.
+        // A count taken once, or a fast writer would keep the round alive for ever
+        // (`get_nr_dirty_pages`).
         Work::Old | Work::All => amount(cache, number).max(1),
         Work::Background => u64::MAX,
     };
     let mut written = 0;
     while left > 0 {
+        // Background work stops in the middle of a round when the limit is met
+        // (`over_bground_thresh`).
         if work == Work::Background
             && cache.state.borrow().statistics.dirty <= cache.limits.background
         {
             break;
         }
+        // Only when `b_io` is empty: a round that was broken off goes on where it was.
         queue_files(cache, number, work, since_ns);
         let round = write_round(cache, device, task, work, left).await;
         written += round.pages;
@@ -99,9 +108,11 @@ pub(crate) async fn write_back(
             continue;
         }
         if round.is_congested {
+            // `congestion_wait(WRITE, HZ/10)` of `background_writeout` (2.6.29).
             device
                 .wait_uncongested(true, (cache.limits.hz / 10).max(1) * cache.limits.tick_ns)
                 .await;
+            // A writer that is held looks at the limits again before it writes more.
             if matches!(work, Work::Pages(_)) {
                 break;
             }
@@ -146,6 +157,8 @@ fn queue_files(cache: &PageCache, device: usize, work: Work, since_ns: u64) {
     if !lists.io.is_empty() {
         return;
     }
+    // What had to wait in the last round goes first (`queue_io` splices `b_more_io` before expired
+    // files).
     std::mem::swap(&mut lists.io, &mut lists.more);
     while let Some(file) = lists.dirty.front() {
         let dirtied_ns = state.mappings[*file as usize].dirtied_ns.unwrap_or(0);
@@ -154,6 +167,8 @@ fn queue_files(cache: &PageCache, device: usize, work: Work, since_ns: u64) {
             Work::All => dirtied_ns > since_ns,
             _ => false,
         };
+        // The list is in the order of ages, so the first that is too young ends the search
+        // (`move_expired_inodes`).
         if is_late {
             break;
         }
@@ -178,6 +193,8 @@ async fn write_round(
             let of = &mut state.devices[number];
             let Some(file) = of.lists.io.pop_front() else { return round };
             let entry = &mut state.mappings[file as usize];
+            // `I_SYNC`: another task writes the file, and only a task that waits for integrity
+            // waits for it (`requeue_io`).
             if entry.is_syncing {
                 of.lists.more.push_back(file);
                 continue;
@@ -187,9 +204,13 @@ async fn write_round(
         };
         let mapping = Mapping { cache: cache.clone(), number: file };
         let backing = mapping.backing();
+        // Pages first, then attributes: an inode may point to blocks that its pages have just been
+        // given (`writeback_single_inode`).
         let end = mapping.clean(task, chunk, work.waits()).await;
         round.pages += end.pages;
         mapping.write_attributes().await;
+        // A file that had more than its chunk goes on in the next round, one that was written
+        // through goes to the end of the dirty list.
         let is_clean = put_back(cache, number, file, end.pages >= chunk || end.is_congested);
         round.cleaned_files += u64::from(is_clean);
         if end.is_congested {
@@ -197,6 +218,8 @@ async fn write_round(
             backing.unplug(task);
             return round;
         }
+        // HZ / 10 in `writeback_sb_inodes`: the flusher comes back to look at limits and other
+        // work.
         let is_late = cache.sim.now() - since_ns > 100_000_000;
         if round.has_progress() && (is_late || round.pages >= left) {
             backing.unplug(task);
@@ -211,6 +234,7 @@ fn put_back(cache: &PageCache, device: usize, file: u32, goes_on: bool) -> bool 
     let state = &mut *cache.state.borrow_mut();
     let entry = &mut state.mappings[file as usize];
     entry.is_syncing = false;
+    // Waiters look at the flag when they run, which is after this function.
     cache.synced.wake_all();
     let lists = &mut state.devices[device].lists;
     if !entry.is_dirty() {
@@ -232,6 +256,8 @@ fn chunk_pages(cache: &PageCache, pages_per_second: u64, left: u64) -> u64 {
     match cache.limits.era {
         Era::WriterWrites => CHUNK_PAGES.min(left),
         Era::WriterPauses => {
+            // `MIN_WRITEBACK_PAGES` is 4 MiB; half a second of writing, an eighth of the limit
+            // (`DIRTY_SCOPE`), rounded up to it.
             let pages = (pages_per_second / 2).min(cache.limits.dirty / 8).min(left);
             (pages + CHUNK_PAGES) / CHUNK_PAGES * CHUNK_PAGES
         }
@@ -260,12 +286,14 @@ pub(crate) async fn write_all(cache: &Rc<PageCache>, device: &CacheDevice, task:
         }
         {
             let state = &mut *cache.state.borrow_mut();
+            // Off its list, as a file that is being written is on none.
             state.devices[device.number as usize].lists.remove(file);
             state.mappings[file as usize].is_syncing = true;
         }
         let mapping = Mapping { cache: cache.clone(), number: file };
         mapping.write_and_wait(task.process, 0..u64::MAX).await;
         mapping.write_attributes().await;
+        // Whatever became dirty meanwhile puts the file on a list again.
         put_back(cache, device.number as usize, file, false);
     }
 }
@@ -286,7 +314,7 @@ fn measure(cache: &PageCache, device: usize, since_ns: u64) {
 }
 
 impl Mapping {
-    /// Begins to write dirty pages that nobody waits for, at most `most`, from where the last call
+    /// Begins to write dirty pages that no call waits for, at most `most`, from where the last call
     /// ended (`write_cache_pages` with `range_cyclic`).
     pub(crate) async fn clean(&self, task: &Task, most: u64, waits: bool) -> Cleaned {
         let backing = self.backing();
@@ -297,6 +325,7 @@ impl Mapping {
         loop {
             let run = self.next_run(at..end, most - cleaned.pages, waits, task).await;
             let Some(run) = run else {
+                // The second half of the cycle: from the beginning to where this call started.
                 if end == u64::MAX && start > 0 {
                     (at, end) = (0, start);
                     continue;
@@ -309,12 +338,16 @@ impl Mapping {
             if cleaned.pages >= most {
                 break;
             }
+            // Before 2.6.32 `wbc->nonblocking`: background writers turn away instead of sleeping
+            // for a request.
             if self.cache.limits.minds_congestion && backing.is_write_congested() {
                 cleaned.is_congested = true;
                 break;
             }
         }
         self.cache.state.borrow_mut().mappings[self.number as usize].next_write = at;
+        // The plug goes before this task sleeps or looks elsewhere; others may wait for these
+        // pages.
         backing.unplug(task);
         cleaned
     }
@@ -324,6 +357,8 @@ impl Mapping {
         let is_dirty = {
             let state = &mut *self.cache.state.borrow_mut();
             let entry = &mut state.mappings[self.number as usize];
+            // Cleared before it is written: a change that comes meanwhile makes the file dirty
+            // again.
             std::mem::take(&mut entry.has_dirty_attributes)
         };
         if is_dirty && let Err(error) = self.backing().write_attributes().await {
@@ -333,7 +368,7 @@ impl Mapping {
     }
 }
 
-/// What [`Mapping::clean`] did.
+/// What a call of [`Mapping::clean`] has written, and why it ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cleaned {
     pub(crate) pages: u64,

@@ -13,6 +13,8 @@ pub(crate) const LOCKED: u8 = 8;
 /// A read of the page asks for the next window of read-ahead.
 pub(crate) const MARKER: u8 = 16;
 
+// What a task holds, or what the medium lacks: giving it up would lose it or pull it from under a
+// task.
 /// What must not be given up.
 const BUSY: u8 = DIRTY | WRITE_BACK | LOCKED;
 
@@ -66,6 +68,8 @@ impl Frames {
 
     pub(crate) fn remove(&mut self, frame: u32) {
         self.unlink(frame);
+        // Freed now, since a frame that is not used again may stay in the list of free ones for the
+        // rest of the run.
         self.slots[frame as usize].bytes = None;
         self.free.push(frame);
     }

@@ -49,6 +49,7 @@ impl Limits {
         let write_back = &board.writeback;
         let dirtyable = board.available_bytes / PAGE_BYTES;
         let share = |percent: u32| dirtyable * u64::from(percent) / 100;
+        // Two at least, so that there is room for a background limit below it.
         let dirty = share(write_back.dirty_ratio).max(2);
         // The board's check keeps the ratio below the other; small memories round to the same number.
         let background = match share(write_back.dirty_background_ratio).max(1) {
@@ -64,8 +65,13 @@ impl Limits {
             dirty,
             unchecked,
             era: if is_from(3, 2, 0) { Era::WriterPauses } else { Era::WriterWrites },
+            // `grab_cache_page_write_begin` waits since 3.0; from 3.9 on only devices that compute
+            // checksums ask for it.
             has_stable_pages: is_from(3, 0, 0) && !is_from(3, 9, 0),
+            // `try_context_readahead` came with 2.6.31.
             looks_back: is_from(2, 6, 31),
+            // `pdflush` set `nonblocking`; the flusher threads of 2.6.32 sleep in `get_request`
+            // instead.
             minds_congestion: !is_from(2, 6, 32),
             sleeps_when_clean: is_from(2, 6, 36),
             interval_ns: u64::from(write_back.dirty_writeback_centisecs) * CENTISECOND_NS,
@@ -75,7 +81,7 @@ impl Limits {
         }
     }
 
-    /// Pages up to which nobody is held (`dirty_freerun_ceiling`).
+    /// Pages up to which no writer is held (`dirty_freerun_ceiling`).
     pub(crate) fn free_run(&self) -> u64 {
         u64::midpoint(self.background, self.dirty)
     }

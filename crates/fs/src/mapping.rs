@@ -20,7 +20,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// The cache.
+    /// The cache that holds the file.
     pub fn cache(&self) -> &Rc<PageCache> {
         &self.cache
     }
@@ -85,6 +85,8 @@ impl Mapping {
         overhead_ns: u64,
     ) -> Result<(), FileError> {
         let mut owed_ns = overhead_ns;
+        // Costs are put off until something else could notice, so a call on cached pages is one
+        // event.
         let pages = pages_of(&bytes);
         for page in pages.clone() {
             let mut was_tried = false;
@@ -92,6 +94,8 @@ impl Mapping {
                 let Some(flags) = self.flags(page) else {
                     self.pay(&mut owed_ns).await;
                     self.read_around(process, read_ahead, page, pages.end - page, false).await;
+                    // Read-ahead may have found no memory, or a page that is beyond the file: one
+                    // page is read in any case (`no_cached_page`).
                     if self.flags(page).is_none() {
                         self.cache.insert(self.number, page, LOCKED);
                         self.read_locked(process, page).await;
@@ -99,7 +103,11 @@ impl Mapping {
                     continue;
                 };
                 if flags & MARKER != 0 {
+                    // Cleared first, or each reader of the page would start the same window
+                    // (`ClearPageReadahead`).
                     self.cache.change(self.number, page, 0, MARKER);
+                    // A congested queue would make a reader wait for pages that no call has asked
+                    // for yet (`page_cache_async_readahead`).
                     if flags & WRITE_BACK == 0 && !self.backing().is_read_congested() {
                         self.pay(&mut owed_ns).await;
                         self.read_around(process, read_ahead, page, pages.end - page, true).await;
@@ -107,9 +115,12 @@ impl Mapping {
                 } else if flags & UPTODATE != 0 {
                     break;
                 } else if flags & LOCKED != 0 {
+                    // Locked and not up to date: the read of another process is on its way.
                     self.pay(&mut owed_ns).await;
                     self.cache.wait_clear(self.number, page, LOCKED).await;
                 } else {
+                    // Neither: the read has failed. It is tried once more by this reader
+                    // (`readpage` in `do_generic_file_read`).
                     self.pay(&mut owed_ns).await;
                     self.try_again(process, page, &mut was_tried).await?;
                 }
@@ -122,6 +133,8 @@ impl Mapping {
             }
         }
         self.pay(&mut owed_ns).await;
+        // Once for the call: small reads of one page must not look like steps backwards
+        // (`prev_pos`).
         if !pages.is_empty() {
             let mut state = read_ahead.get();
             state.read_to(pages.end - 1);
@@ -141,6 +154,7 @@ impl Mapping {
             let state = &mut *self.cache.state.borrow_mut();
             state.mappings[self.number as usize].read_errors.remove(&page)
         };
+        // The first attempt may have been read-ahead's; its error is not this reader's.
         if let Some(error) = error
             && std::mem::replace(was_tried, true)
         {
@@ -192,9 +206,12 @@ impl Mapping {
             };
             read_ahead.set(ahead);
             let Some(window) = window else { return };
+            // The marker lies where the pages begin that no reader has asked for: reading it starts
+            // the next window in time.
             let marker = window.first + window.count - window.ahead;
             for page in window.first..(window.first + window.count).min(backing.pages()) {
                 if self.flags(page).is_some() {
+                    // Pages that are there break the window into several reads.
                     continue;
                 }
                 let mark = if window.ahead > 0 && page == marker { MARKER } else { 0 };
@@ -206,11 +223,13 @@ impl Mapping {
             }
         }
         let count = runs.iter().map(|run| run.end - run.start).sum();
+        // Before the bios go, since pages are allocated before they are submitted.
         self.cache.cpus.run(self.cache.pages_ns(count)).await;
         let task = Task::new(process);
         for run in runs {
             backing.read_pages(self, run, &task).await;
         }
+        // All runs under one plug, so that neighbours become one request.
         backing.unplug(&task);
     }
 
@@ -246,15 +265,19 @@ impl Mapping {
         process: Process,
         pages: Range<u64>,
     ) -> Result<(), FileError> {
+        // Write, wait, then flush: the device may hold completed writes in its cache until the
+        // flush.
         self.write_and_wait(process, pages).await;
+        // Before the flush: after a failed write-back there is nothing worth a flush
+        // (`filemap_write_and_wait_range` returns the error).
         self.take_write_error()?;
         self.backing().flush(process).await
     }
 
-    /// The error of a write-back that no call has been told of yet.
+    /// The error of a write-back that no call has returned yet.
     ///
     /// # Errors
-    /// It, once.
+    /// The recorded write-back error; this call clears it.
     pub fn take_write_error(&self) -> Result<(), FileError> {
         let state = &mut *self.cache.state.borrow_mut();
         state.mappings[self.number as usize].write_error.take().map_or(Ok(()), Err)
@@ -266,6 +289,8 @@ impl Mapping {
             return;
         }
         let task = Task::new(process);
+        // The pages that are dirty now: those that a writer adds meanwhile are not waited for, or
+        // `fsync` would not end.
         for run in self.dirty_runs(&pages) {
             let mut at = run.start;
             while let Some(next) = self.next_integrity_run(at..run.end, &task).await {
@@ -273,8 +298,10 @@ impl Mapping {
                 self.write_run(next, Purpose::Integrity, &task).await;
             }
         }
+        // The plug before the wait: this task's own bios may be what it waits for.
         self.backing().unplug(&task);
         let mut at = pages.start;
+        // In the order of pages; those that end meanwhile are not found any more.
         while let Some(page) = self.next_tagged(Tag::WriteBack, at).filter(|page| *page < pages.end)
         {
             self.cache.wait_clear(self.number, page, WRITE_BACK).await;
@@ -302,8 +329,8 @@ impl Mapping {
         self.cache.state.borrow().mappings[self.number as usize].pages.next(tag, from)
     }
 
-    /// The next pages in a row that can be written; those being written are passed over, and, unless
-    /// `waits`, those that somebody holds.
+    /// The next pages in a row that can be written. Those being written are passed over, and so are
+    /// those that a task holds, unless `waits`.
     pub(crate) async fn next_run(
         &self,
         pages: Range<u64>,
@@ -315,9 +342,12 @@ impl Mapping {
         loop {
             let page = self.next_tagged(Tag::Dirty, at).filter(|page| *page < pages.end)?;
             let flags = self.flags(page)?;
+            // Already on its way, or held: if it is dirty again later, the next round takes it
+            // (`WB_SYNC_NONE`).
             if flags & WRITE_BACK != 0 || flags & LOCKED != 0 && !waits {
                 at = page + 1;
             } else if flags & LOCKED != 0 {
+                // Sleeping with a plug could wait for itself.
                 self.backing().unplug(task);
                 self.cache.wait_clear(self.number, page, LOCKED).await;
             } else {
@@ -326,7 +356,7 @@ impl Mapping {
         }
     }
 
-    /// The next pages in a row that are dirty, when nobody else is at them.
+    /// The next pages in a row that are dirty, once no task reads, changes or writes them.
     async fn next_integrity_run(&self, pages: Range<u64>, task: &Task) -> Option<Range<u64>> {
         loop {
             let page =
@@ -336,6 +366,8 @@ impl Mapping {
                 return Some(self.extend_run(page, pages.end));
             }
             self.backing().unplug(task);
+            // For integrity a page that is being written is waited for: what was changed since may
+            // not be in that write.
             self.cache.wait_clear(self.number, page, WRITE_BACK | LOCKED).await;
         }
     }
@@ -351,12 +383,14 @@ impl Mapping {
 
     /// Puts pages under write-back and hands them to the backing.
     pub(crate) async fn write_run(&self, pages: Range<u64>, purpose: Purpose, task: &Task) {
+        // Dirty is cleared before the write begins: a change during the write makes the page dirty
+        // again (`clear_page_dirty_for_io`).
         self.cache.begin_write(self.number, pages.clone());
         self.cache.cpus.run(self.cache.pages_ns(pages.end - pages.start)).await;
         self.backing().write_pages(self, pages, purpose, task).await;
     }
 
-    /// Drops pages that nobody uses and that are clean, as a direct write does
+    /// Drops pages that are clean and that no task reads, writes or holds, as a direct write does
     /// (`invalidate_inode_pages2_range`).
     pub fn invalidate(&self, pages: &Range<u64>) {
         let state = &mut *self.cache.state.borrow_mut();
@@ -374,11 +408,13 @@ impl Mapping {
         }
     }
 
-    /// Drops all pages from one on, dirty or not, once nobody reads or writes them.
+    /// Drops all pages from one on, dirty or not, each once no task reads or writes it.
     pub async fn truncate(&self, from: u64) {
         let mut at = from;
         while let Some(page) = self.next_tagged(Tag::Present, at) {
             self.cache.wait_clear(self.number, page, LOCKED | WRITE_BACK).await;
+            // Waiting lets others run: the page may be gone, and another may have come in front of
+            // it.
             at = page + 1;
             let state = &mut *self.cache.state.borrow_mut();
             let entry = &mut state.mappings[self.number as usize];
@@ -395,6 +431,8 @@ impl Mapping {
     /// Takes the file out of the cache, with pages that were to be written (`evict`). The mapping and
     /// its clones must not be used any more.
     pub async fn remove(&self) {
+        // A task that writes the file holds a reference to it in the kernel; here its number would
+        // be given to another.
         self.cache.synced.wait_until(|| !self.is_syncing()).await;
         self.truncate(0).await;
         // Whoever began to write it meanwhile found nothing to do.
@@ -433,8 +471,8 @@ impl Mapping {
         self.cache.set_attributes_dirty(self.number);
     }
 
-    /// Holds the pages from one on that are in the cache, once nobody is at them: they are not written
-    /// until they are let go by [`Mapping::unlock_pages`].
+    /// Holds the pages from one on that are in the cache, each once no task reads or writes it.
+    /// They are not written until [`Mapping::unlock_pages`] lets them go.
     pub async fn lock_pages(&self, from: u64) -> Vec<u64> {
         let mut held = Vec::new();
         let mut at = from;
@@ -478,6 +516,7 @@ impl Mapping {
 
 /// Pages that hold bytes.
 pub(crate) fn pages_of(bytes: &Range<u64>) -> Range<u64> {
+    // The maximum keeps an empty range from ending before it begins.
     bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES).max(bytes.start / PAGE_BYTES)
 }
 

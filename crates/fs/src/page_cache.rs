@@ -18,6 +18,8 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// Queues that waiters for pages share, as the kernel's hashed wait queues of a zone.
+// A queue for each page would cost more than it saves; waiters of other pages look again and sleep
+// on.
 const WAIT_QUEUES: usize = 64;
 
 /// Pages looked at to find one to give up (`SWAP_CLUSTER_MAX` of `include/linux/swap.h`).
@@ -41,7 +43,7 @@ impl Default for CacheOptions {
 /// How many pages there are, and what has been done with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatistics {
-    /// Pages in memory.
+    /// Pages in memory, clean ones included.
     pub pages: u64,
     /// Pages that differ from the medium and are not being written.
     pub dirty: u64,
@@ -74,9 +76,9 @@ pub(crate) struct MappingState {
     pub(crate) is_syncing: bool,
     /// Where the next write-back begins (`writeback_index`).
     pub(crate) next_write: u64,
-    /// A write-back failed that no call has been told of.
+    /// The error of a write-back that no call has returned yet.
     pub(crate) write_error: Option<FileError>,
-    /// Reads that failed and that no reader has been told of, by page.
+    /// Errors of reads that no reader has returned yet, by page.
     pub(crate) read_errors: BTreeMap<u64, FileError>,
 }
 
@@ -111,7 +113,7 @@ pub struct PageCache {
     pub(crate) limits: Limits,
     pub(crate) state: RefCell<CacheState>,
     waiters: Vec<WaitQueue>,
-    /// Those who wait until nobody writes some file (`I_SYNC`).
+    /// Tasks that wait until a file is not being written (`I_SYNC`).
     pub(crate) synced: WaitQueue,
     waiting: Cell<u32>,
     pub(crate) devices: RefCell<Vec<Rc<CacheDevice>>>,
@@ -149,6 +151,7 @@ impl PageCache {
     /// A device that files live on, with a flusher of its own; returns its number.
     pub fn add_device(self: &Rc<Self>) -> u32 {
         let number = self.devices.borrow().len() as u32;
+        // A number of its own for each flusher: schedulers tell processes apart by it.
         let process = Process::new(self.options.flusher_pid + number);
         let device = Rc::new(CacheDevice::new(&self.sim, number, process));
         self.state.borrow_mut().devices.push(DeviceState::default());
@@ -190,6 +193,7 @@ impl PageCache {
         let state = &mut *self.state.borrow_mut();
         let entry = &mut state.mappings[number as usize];
         debug_assert!(entry.dirty + entry.write_back == 0 && !entry.is_syncing);
+        // A file can be on a list although nothing of it is dirty any more.
         if entry.dirtied_ns.is_some() {
             state.devices[entry.device as usize].lists.remove(number);
         }
@@ -199,7 +203,7 @@ impl PageCache {
         state.free_mappings.push(number);
     }
 
-    /// Counts of pages.
+    /// Numbers of pages, and what has been done with them so far.
     pub fn statistics(&self) -> CacheStatistics {
         let state = self.state.borrow();
         CacheStatistics { pages: state.frames.len(), ..state.statistics }
@@ -224,7 +228,10 @@ impl PageCache {
                 continue;
             }
             let device = mapping.device();
+            // By the flusher's process, as `sync(2)` lets it write (`wakeup_flusher_threads`), then
+            // waits.
             mapping.write_and_wait(device.process, 0..u64::MAX).await;
+            // The first error counts, but every device is flushed.
             outcome = outcome.and(mapping.backing().flush(device.process).await);
         }
         outcome
@@ -267,9 +274,11 @@ impl PageCache {
 
     /// Wakes those who wait for pages.
     pub(crate) fn wake(&self, mapping: u32, pages: Range<u64>) {
+        // Most pages are read and written without a waiter; the count saves the search.
         if self.waiting.get() == 0 {
             return;
         }
+        // No more lines than there are queues.
         for index in pages.take(WAIT_QUEUES) {
             self.line(mapping, index).wake_all();
         }
@@ -306,6 +315,7 @@ impl PageCache {
         let frame = entry.pages.get(index).expect("a page that is locked is there");
         let flags = &mut state.frames.get_mut(frame).flags;
         let was_clean = *flags & DIRTY == 0;
+        // Dirty implies up to date: a page that is overwritten whole was never read.
         *flags |= DIRTY | UPTODATE;
         if !was_clean {
             return false;
@@ -331,13 +341,18 @@ impl PageCache {
     /// Puts a file that became dirty on its device's list, unless it is on one.
     fn enlist(&self, state: &mut CacheState, mapping: u32) {
         let entry = &mut state.mappings[mapping as usize];
+        // A file that is dirty already keeps its age, which is that of its first dirty page
+        // (`dirtied_when`).
         if entry.dirtied_ns.is_some() {
             return;
         }
         entry.dirtied_ns = Some(self.sim.now());
+        // The task that writes it puts it on a list when it is done (`writeback_single_inode`).
         if !entry.is_syncing {
             let lists = &mut state.devices[entry.device as usize].lists;
             lists.dirty.push_back(mapping);
+            // The interval is armed with the first dirty file only; further ones are found by the
+            // same look.
             if lists.is_idle_otherwise() {
                 self.devices.borrow()[entry.device as usize].wake_later(self);
             }
@@ -352,6 +367,7 @@ impl PageCache {
         for index in pages {
             let frame = entry.pages.get(index).expect("a dirty page is there");
             let flags = &mut state.frames.get_mut(frame).flags;
+            // Exactly dirty: a page that is locked is being changed, and its write would tear it.
             debug_assert_eq!(*flags & (DIRTY | WRITE_BACK | LOCKED), DIRTY);
             *flags = *flags & !DIRTY | WRITE_BACK;
             entry.pages.set(index, Tag::Dirty, false);
@@ -381,6 +397,7 @@ impl PageCache {
             }
             entry.write_back -= count;
             if let Err(error) = result {
+                // Kept for the next `fsync`, whoever calls it: the writer has gone on (`AS_EIO`).
                 entry.write_error = Some(error);
             }
             let device = &mut state.devices[entry.device as usize];
@@ -392,6 +409,7 @@ impl PageCache {
         };
         self.wake(mapping, pages);
         let device = self.devices.borrow()[device as usize].clone();
+        // After the pages are counted out, so that a writer that wakes sees the new amounts.
         device.wake_uncongested(|| self.backing(mapping).is_write_congested());
     }
 
@@ -407,6 +425,7 @@ impl PageCache {
                 *flags &= !LOCKED;
                 match result {
                     Ok(()) => *flags |= UPTODATE,
+                    // Not up to date and not locked is what a reader takes for a failed read.
                     Err(error) => drop(entry.read_errors.insert(index, error)),
                 }
             }
@@ -420,10 +439,12 @@ impl PageCache {
         {
             let state = &mut *self.state.borrow_mut();
             let frame = state.mappings[mapping as usize].pages.get(index);
+            // The page may be gone while its holder waited.
             let Some(frame) = frame else { return };
             let flags = &mut state.frames.get_mut(frame).flags;
             *flags = *flags & !clear | set;
         }
+        // Unlocking wakes; a page that becomes dirty wakes no task.
         if clear & LOCKED != 0 {
             self.wake(mapping, index..index + 1);
         }
@@ -444,7 +465,7 @@ impl PageCache {
 }
 
 impl CacheState {
-    /// Takes a page that nobody uses out of the cache.
+    /// Takes a page out of the cache that is clean, or whose file ends before it.
     pub(crate) fn drop_frame(&mut self, frame: u32) {
         let (mapping, index) = {
             let frame = self.frames.get(frame);

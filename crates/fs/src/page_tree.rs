@@ -7,12 +7,13 @@
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
+// 64 as `RADIX_TREE_MAP_SIZE`, and a tag's bits fit into a word.
 const SLOTS: u64 = 64;
 
 /// What pages can be looked for by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
-    /// It is there.
+    /// The page is in the cache.
     Present,
     /// It differs from the medium.
     Dirty,
@@ -71,6 +72,7 @@ impl PageTree {
         } else {
             *bits &= !(1 << (index % SLOTS));
         }
+        // Only the first and the last page of a chunk change the set, so setting a tag is cheap.
         match (before, *bits) {
             (0, 1..) => {
                 self.tagged[tag as usize].insert(number);

@@ -6,9 +6,9 @@ use sched::{Bio, Class, Direction};
 /// A process, as the block layer and its schedulers know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Number.
+    /// Number by which the schedulers distinguish it.
     pub pid: u32,
-    /// I/O priority class.
+    /// I/O priority class (`ioprio_set(2)`).
     pub class: Class,
     /// Priority level in the class, 0 (first) to 7.
     pub level: u8,
@@ -25,7 +25,10 @@ impl Process {
         Bio {
             pid: self.pid,
             direction: if kind == BioKind::Read { Direction::Read } else { Direction::Write },
+            // Plain `WRITE` alone is asynchronous.
             sync: kind != BioKind::WriteBack,
+            // `WRITE_SYNC` carries `REQ_NOIDLE`, `WRITE_ODIRECT` does not: the next direct write
+            // follows closely.
             noidle: kind == BioKind::SyncWrite,
             class: self.class,
             level: self.level,
@@ -38,13 +41,13 @@ impl Process {
 /// Flags of a bio, by what it is for. Source: `include/linux/fs.h`, Linux 3.4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BioKind {
-    /// `READ`: synchronous.
+    /// `READ`: synchronous, and the scheduler may idle after it.
     Read,
     /// `WRITE_ODIRECT`: synchronous, and more may follow.
     DirectWrite,
     /// `WRITE_SYNC`: synchronous, and nothing will follow.
     SyncWrite,
-    /// `WRITE`: asynchronous.
+    /// `WRITE`: asynchronous, from a flusher.
     WriteBack,
 }
 

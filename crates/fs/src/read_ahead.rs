@@ -6,12 +6,12 @@
 
 use crate::page_tree::PageTree;
 
-/// Pages to read: `count` from `first` on, the last `ahead` of them before anybody asked.
+/// Pages to read: `count` from `first` on. No call has asked for the last `ahead` of them yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// First page.
+    /// The first page of the window.
     pub first: u64,
-    /// Pages.
+    /// Pages of the window.
     pub count: u64,
     /// Pages read ahead; the first of them is marked. Zero marks none.
     pub ahead: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Request<'a> {
     pub(crate) index: u64,
     /// Pages that the rest of the call wants.
     pub(crate) wanted: u64,
-    /// Largest window.
+    /// Largest window, in pages (`read_ahead_kb`).
     pub(crate) most: u64,
     /// The page is there and marked.
     pub(crate) is_marked: bool,
@@ -53,6 +53,8 @@ impl ReadAhead {
         let Request { index, wanted, most, .. } = *request;
         // A fresh state is zero, so its window "ends" at page 0; that case is the start of the file.
         let is_expected =
+            // The marker, or the page after the window: a process that reads in order comes to one
+            // of both.
             index == self.start + self.size - self.ahead || index == self.start + self.size;
         let follows = match self.previous {
             Some(previous) => index == previous || index == previous + 1,
@@ -61,11 +63,15 @@ impl ReadAhead {
         if index == 0 {
             self.begin(index, wanted, most);
         } else if is_expected {
+            // The window follows the last one, whatever was asked for, and grows.
             self.start += self.size;
             self.size = next_size(self.size, most);
             self.ahead = self.size;
         } else if request.is_marked {
+            // The state belongs to another stream; the next hole in the cache tells where this
+            // one's window ends.
             let hole = index + 1 + request.pages.present_from(index + 1, most);
+            // More pages in the cache than a window: nothing to read for a while.
             if hole - index > most {
                 return None;
             }
@@ -73,13 +79,17 @@ impl ReadAhead {
             self.size = next_size(hole - index + wanted, most);
             self.ahead = self.size;
         } else if wanted > most || follows {
+            // Large, or next to the last read: the beginning of a stream.
             self.begin(index, wanted, most);
         } else {
             let mut history =
                 if request.looks_back { request.pages.present_before(index, most) } else { 0 };
+            // A random read is read as it is, and leaves the state alone.
             if history == 0 {
                 return Some(Window { first: index, count: wanted, ahead: 0 });
             }
+            // A run that reaches back to the file's beginning is a stream from its start
+            // (`try_context_readahead`).
             if history >= index {
                 history *= 2;
             }
@@ -98,11 +108,13 @@ impl ReadAhead {
     fn begin(&mut self, index: u64, wanted: u64, most: u64) {
         self.start = index;
         self.size = first_size(wanted, most);
+        // A read smaller than its window leaves the rest as read-ahead, whose first page is marked.
         self.ahead = if self.size > wanted { self.size - wanted } else { self.size };
     }
 }
 
 /// Size of a first window for a read of `wanted` pages.
+// `get_init_ra_size` with the kernel's 32 and 4.
 fn first_size(wanted: u64, most: u64) -> u64 {
     let size = wanted.next_power_of_two();
     if size <= most / 32 {
@@ -115,6 +127,7 @@ fn first_size(wanted: u64, most: u64) -> u64 {
 }
 
 /// Size of the window after one of `size` pages.
+// `get_next_ra_size`: fourfold while small, then twofold, up to the limit.
 fn next_size(size: u64, most: u64) -> u64 {
     let grown = if size < most / 16 { size * 4 } else { size * 2 };
     grown.min(most)

@@ -45,9 +45,12 @@ impl Mapping {
         overhead_ns: u64,
     ) -> Result<(), FileError> {
         let mut owed_ns = overhead_ns;
+        // Stable pages: a page on its way to the medium must not change under a checksum (3.0 to
+        // 3.8).
         let busy = if self.cache.limits.has_stable_pages { LOCKED | WRITE_BACK } else { LOCKED };
         for page in pages_of(&bytes) {
             let part = part_of(&bytes, page);
+            // A page that is overwritten whole is not read (`block_write_begin`).
             let is_whole = part.end - part.start == PAGE_BYTES;
             self.lock_page(process, page, is_whole, busy, &mut owed_ns).await?;
             self.fill(&bytes, page, from, &mut owed_ns).await;
@@ -76,8 +79,11 @@ impl Mapping {
             let part = part_of(&bytes, page);
             self.lock_begun(process, page, &part, hooks, &mut owed_ns).await?;
             self.fill(&bytes, page, Some(from), &mut owed_ns).await;
+            // The page stays locked until the file system has recorded the change.
             let ended = hooks.end(page, within_page(&part, page)).await;
             if let Err(error) = ended {
+                // Unlocked and not dirty: what was copied is not written, as after a short
+                // `write_end`.
                 self.cache.change(self.number, page, 0, LOCKED);
                 return Err(error);
             }
@@ -107,10 +113,14 @@ impl Mapping {
         let mut owed_ns = overhead_ns;
         let mut whole = vec![0; PAGE_BYTES as usize];
         for page in pages_of(&bytes) {
+            // Even a page that is written whole is read first: `jffs2_write_begin` reads whatever
+            // is not up to date.
             self.lock_page(process, page, false, LOCKED, &mut owed_ns).await?;
             self.fill(&bytes, page, Some(from), &mut owed_ns).await;
             let _ = self.with_bytes(page, |stored| whole.copy_from_slice(stored));
             let written = write(page, &whole, within_page(&part_of(&bytes, page), page)).await;
+            // After a failed write the page shows data the medium does not have: it must be read
+            // again.
             let stale = if written.is_ok() { 0 } else { UPTODATE };
             self.cache.change(self.number, page, 0, LOCKED | stale);
             written?;
@@ -172,6 +182,7 @@ impl Mapping {
                     }
                     self.pay(owed_ns).await;
                     self.read_locked(process, page).await;
+                    // The read has just been tried: if it fails, the error belongs to this call.
                     was_tried = true;
                 }
                 Some(flags) if flags & busy != 0 => {
@@ -202,17 +213,23 @@ impl Mapping {
         owed_ns: &mut u64,
     ) -> Result<(), FileError> {
         let busy = LOCKED | WRITE_BACK;
+        // Locking order: pages under write-back are waited for before the file system takes its own
+        // locks.
         let mut skips_read = part.end - part.start == PAGE_BYTES;
         loop {
             self.lock_page(process, page, skips_read, busy, owed_ns).await?;
             let is_cached = |flags: u8| flags & UPTODATE != 0;
             let was_cached = self.flags(page).is_some_and(is_cached);
+            // Let go before space is set aside: making space writes pages back, and would wait for
+            // this one.
             self.cache.change(self.number, page, 0, LOCKED);
             self.pay(owed_ns).await;
             if hooks.begin(page, within_page(part, page), was_cached).await? && !was_cached {
                 skips_read = false;
                 continue;
             }
+            // Another task may have read, written or dropped the page meanwhile; then it begins
+            // anew.
             let is_same = |flags: &u8| flags & busy == 0 && is_cached(*flags) == was_cached;
             if self.flags(page).as_ref().is_some_and(is_same) {
                 self.cache.change(self.number, page, LOCKED, 0);
@@ -225,6 +242,7 @@ impl Mapping {
     async fn fill(&self, bytes: &Range<u64>, page: u64, from: Option<&[u8]>, owed_ns: &mut u64) {
         let part = part_of(bytes, page);
         *owed_ns += self.cache.pages_ns(1) + self.copy_ns(part.end - part.start);
+        // The processor is busy while the page is locked, so others wait for the copy.
         self.pay(owed_ns).await;
         if let Some(from) = from {
             self.copy_in(bytes, page, from);
@@ -233,8 +251,11 @@ impl Mapping {
 
     /// A page that is locked was changed: it is dirty, and whoever dirtied it may have to wait.
     async fn end_dirty(&self, process: Process, page: u64) {
+        // Dirty before it is unlocked, or it could be given up in between.
         let was_clean = self.cache.set_dirty(self.number, page);
         self.cache.change(self.number, page, 0, LOCKED);
+        // After the unlock: a writer that is held must not hold a page that the flusher wants to
+        // write.
         throttle::balance(self, process, was_clean).await;
     }
 }

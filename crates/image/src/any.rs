@@ -8,7 +8,7 @@ use mount::{MountError, find_kind};
 use serde_json::Value;
 use std::path::Path;
 
-/// An image, loaded.
+/// An image that was found out and opened.
 pub enum AnyImage {
     /// Of a chip: raw NAND, with or without its spare areas.
     Chip(Box<Image>),
@@ -28,6 +28,7 @@ impl AnyImage {
             check_name(name)?;
         }
         if asked.is_none_or(|name| name == DeviceImage::FILE_SYSTEM) {
+            // Not read whole yet: chips are known by their bytes, devices by their superblocks.
             let medium = DeviceMedium::open(path)?;
             if asked.is_some() || medium.has_superblock() {
                 return DeviceImage::new(path, medium, options).map(Self::Device);

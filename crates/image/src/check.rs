@@ -14,13 +14,13 @@ use yaffs2::{BlockInfo, Finding};
 /// Counts of what is on the medium, by file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counts {
-    /// JFFS2.
+    /// Nodes and marks of JFFS2.
     Jffs2(Jffs2Counts),
-    /// UBI.
+    /// Headers and blocks of UBI.
     Ubi(UbiCounts),
     /// UBIFS without UBI: its nodes are looked at where it is mounted.
     Ubifs,
-    /// YAFFS2.
+    /// Chunks and objects of YAFFS2.
     Yaffs2(Yaffs2Counts),
 }
 
@@ -61,6 +61,7 @@ impl Image {
     pub fn check_within(&self, file_bytes_max: u64) -> Result<Report, ImageError> {
         let (mut report, _) = self.check_medium();
         let limits = ReadLimits { has_hashes: true, file_bytes_max };
+        // UBI may hold several volumes, each with a tree of its own.
         if self.kind.name == "ubifs" {
             self.check_ubifs(limits, &mut report);
             return Ok(report);
@@ -70,6 +71,7 @@ impl Image {
             report.find(format!("path {}", damage.path), damage.what.clone());
         }
         if self.kind.name == "yaffs2" {
+            // A mount from a checkpoint believes it; a scan sees every chunk.
             let from_scan = self.tree(false, limits)?;
             add_findings(&from_scan.findings, &mut report);
             match tree.checkpoint {
@@ -118,6 +120,7 @@ impl Image {
     fn tree(&self, reads_checkpoint: bool, limits: ReadLimits) -> Result<Tree, ImageError> {
         let mut request = self.request.clone();
         if !reads_checkpoint {
+            // A mount option of YAFFS2: all chunks are scanned.
             request.options.push("no-checkpoint-read".into());
         }
         self.run_as(request, move |_, mounted| async move {
@@ -136,7 +139,8 @@ impl Image {
     }
 }
 
-/// What a scan by the engine said of objects; what was told of pages already is left out.
+/// What a scan by the engine said of objects; what concerns pages is left out, since the check of
+/// the medium has it with the place.
 fn add_findings(findings: &[Finding], report: &mut Report) {
     for finding in findings {
         let (object, what) = match finding {
@@ -200,6 +204,7 @@ pub(crate) fn pairs<'m>(
     left: &'m Manifest,
     right: &'m Manifest,
 ) -> Vec<(Option<&'m ManifestRow>, Option<&'m ManifestRow>)> {
+    // Manifests are sorted by the bytes of their paths, the root first.
     let key = |row: &&'m ManifestRow| (row.path != ".", vfs::unescape_path(&row.path));
     let mut pairs = Vec::new();
     let (mut lefts, mut rights) = (left.rows.iter().peekable(), right.rows.iter().peekable());
@@ -210,6 +215,7 @@ pub(crate) fn pairs<'m>(
             (None, Some(_)) => std::cmp::Ordering::Greater,
             (Some(a), Some(b)) => key(a).cmp(&key(b)),
         };
+        // Both go on where the paths are equal.
         pairs.push((
             order.is_le().then(|| lefts.next()).flatten(),
             order.is_ge().then(|| rights.next()).flatten(),

@@ -20,9 +20,9 @@ const SPARE_MARKER: [u8; 8] = [0x85, 0x19, 0x03, 0x20, 8, 0, 0, 0];
 /// How many nodes and blocks there are of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Jffs2Counts {
-    /// Inode nodes.
+    /// Inode nodes, replaced ones among them.
     pub inode_nodes: u64,
-    /// Directory entries.
+    /// Directory entries, replaced ones among them.
     pub dirent_nodes: u64,
     /// Extended attributes and references to them.
     pub xattr_nodes: u64,
@@ -70,6 +70,7 @@ impl Walk<'_> {
     fn block(&mut self, block: u32, read: &BlockData) {
         self.report.add_pages(self.medium, block, read);
         let mut marker = [0xff; 8];
+        // A layout with few free bytes holds only the beginning of the mark.
         let free_bytes = self.medium.layout().free_bytes().min(8);
         self.medium.layout().gather(&read.spare, 0, &mut marker[..free_bytes]);
         if marker[..free_bytes] == SPARE_MARKER[..free_bytes] {
@@ -92,6 +93,7 @@ impl Walk<'_> {
         while at + HEADER_BYTES <= read.data.len() {
             let header = Header::parse(&read.data[at..]);
             let length = header.total_bytes as usize;
+            // Blank bytes may lie between nodes: `jffs2_scan_eraseblock` goes on by four of them.
             if read.data[at..at + 4] == [0xff; 4] {
                 at += 4;
             } else if header.is_valid() && length >= HEADER_BYTES && length <= read.data.len() - at

@@ -17,7 +17,7 @@ use jffs2::nodes::{DirentNode, InodeNode};
 use std::collections::{BTreeMap, BTreeSet};
 use vfs::escape_path;
 
-/// The root directory.
+/// Inode number of the root directory.
 pub(crate) const ROOT: u32 = 1;
 /// Kind of directories in entries (`DT_DIR`).
 const DT_DIR: u8 = 4;
@@ -26,7 +26,7 @@ const FORMAT_BITS: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 /// A page of file data: older kernels leave a hole inside one of which no node tells.
 const PAGE_BYTES: u32 = 4096;
-/// Lost parts of one file that are told one by one.
+/// Lost parts of one file that are reported one by one.
 const PARTS_MAX: usize = 8;
 
 /// An inode node, as far as others are compared with it.
@@ -56,7 +56,7 @@ pub(crate) struct Tree {
     inodes: BTreeMap<u32, BTreeMap<u32, Held>>,
     /// Of each directory its entries by version.
     entries: BTreeMap<u32, BTreeMap<u32, Entry>>,
-    /// Extended attributes.
+    /// Places of extended attributes, by their number.
     attributes: BTreeMap<u32, u32>,
     /// The newest reference by inode and attribute: sequence number, place.
     references: BTreeMap<(u32, u32), (u32, u32)>,
@@ -79,6 +79,7 @@ impl Tree {
             file_bytes: node.file_bytes,
             mode: node.mode,
         };
+        // A node that is collected as it is keeps its version (`jffs2_garbage_collect_pristine`).
         let known = self.inodes.entry(node.inode).or_default().entry(node.version).or_insert(held);
         ((known.offset, known.bytes) != (held.offset, held.bytes)).then_some(known.place)
     }
@@ -134,6 +135,8 @@ impl Tree {
     /// The newest entry of each name of a directory.
     fn newest(&self, directory: u32) -> BTreeMap<&[u8], &Entry> {
         let entries = self.entries.get(&directory).into_iter().flat_map(BTreeMap::values);
+        // In the order of versions, so that a later entry of a name takes the place of an earlier
+        // one.
         entries.map(|entry| (&entry.name[..], entry)).collect()
     }
 
@@ -164,6 +167,7 @@ impl Tree {
         let mut rest = vec![ROOT];
         while let Some(directory) = rest.pop() {
             for (name, entry) in self.newest(directory) {
+                // An entry of inode 0 takes the name away (`jffs2_do_unlink`).
                 if entry.inode == 0 {
                     continue;
                 }
@@ -238,6 +242,7 @@ impl Tree {
                 at = *parent;
                 steps += 1;
             }
+            // More steps than directories mean a ring.
             if steps > parents.len() {
                 report.find(format!("inode {inode}"), "the directory lies within itself");
             }
@@ -325,6 +330,8 @@ impl Tree {
 
     /// The gap between two versions of a directory.
     fn gap(&self, directory: u32, entries: &BTreeMap<u32, Entry>, before: u32, after: u32) -> Gap {
+        // Numbers of inodes grow: the entries on both sides of the gap tell which were made
+        // meanwhile.
         let older = entries.range(..=before).map(|(_, entry)| entry.inode);
         let oldest = older.max().unwrap_or(0).max(directory);
         let younger = entries.range(after..).map(|(_, entry)| entry.inode);
@@ -367,6 +374,7 @@ impl Gap {
     /// As many inodes are gone as entries. What is deleted takes two entries an inode, its name and the
     /// removal, and what fills a directory that was removed takes far fewer.
     fn is_loss(&self) -> bool {
+        // Between three quarters of an inode and one and a half for each entry.
         let inodes = 4 * self.inodes;
         self.versions > 1
             && (3 * self.versions..=6 * self.versions).contains(&inodes)
@@ -381,6 +389,7 @@ fn uncovered<'n>(
 ) -> impl Iterator<Item = (u32, u32)> {
     let mut held: Vec<(u32, u32)> =
         nodes.map(|node| (node.offset, node.offset.saturating_add(node.bytes))).collect();
+    // The end of the file closes the last gap.
     held.push((file_bytes, file_bytes));
     held.sort_unstable();
     let mut end = 0;

@@ -39,6 +39,7 @@ impl DeviceImage {
         let limits = ReadLimits { has_hashes: true, file_bytes_max };
         let checked = self.run(move |fs| check_mounted(fs, limits));
         let checked = match checked {
+            // A wrong option is the user's; anything else is found in the image.
             Err(error @ ImageError::Option { .. }) => return Err(error),
             Err(error) => {
                 report.find("NILFS2", error.to_string());
@@ -53,6 +54,7 @@ impl DeviceImage {
         for damage in checked.damage {
             report.find(format!("path {}", damage.path), damage.what);
         }
+        // Each read of a damaged block says so again.
         for finding in checked.findings.into_iter().collect::<BTreeSet<_>>() {
             report.find("NILFS2", finding);
         }
@@ -64,6 +66,7 @@ impl DeviceImage {
             }
             Err(errno) => report.find("NILFS2", format!("it cannot be checked whole: {errno}")),
         }
+        // The tree that is shown was read above.
         for number in checked.snapshots.into_iter().filter(|it| Some(*it) != self.checkpoint) {
             self.check_tree(number, limits, &mut report);
         }
@@ -90,6 +93,7 @@ impl DeviceImage {
 async fn check_mounted(fs: Nilfs2, limits: ReadLimits) -> Checked {
     let (_, damage) = Manifest::fingerprinted(&fs, &limits).await;
     let mut complaints = fs.check_logs().await;
+    // What a checkpoint counts can be compared only where the newest is shown.
     if let (Ok(found), true) = (&mut complaints, fs.shows_newest()) {
         match fs.check().await {
             Ok(more) => found.extend(more),

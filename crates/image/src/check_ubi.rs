@@ -71,6 +71,7 @@ pub(crate) fn check_ubi(medium: &Medium<'_>, form: UbiForm, report: &mut Report)
     for block in (0..medium.blocks).filter(|block| !medium.is_bad(*block)) {
         match medium.block(block) {
             Some(data) => walk.block(block, &data),
+            // Nothing is programmed, so the counter is not known: UBI takes the mean of all.
             None => walk.counts.lost_counters += 1,
         }
     }
@@ -89,7 +90,7 @@ impl Walk<'_> {
         self.medium.place(block * self.medium.block_bytes() + offset)
     }
 
-    /// Whether a page is as a power cut leaves it, or lost to the ECC, which was told.
+    /// Whether a page is as a power cut leaves it, or lost to the ECC, which is reported already.
     fn is_page_unsure(&self, read: &BlockData, offset: u32) -> bool {
         let page = read.pages.get((offset / self.medium.page_bytes) as usize);
         !matches!(page, Some(PageState::Sound | PageState::Blank | PageState::Corrected(_)))
@@ -162,6 +163,8 @@ impl Walk<'_> {
     }
 
     fn header(&mut self, block: u32, header: VolumeHeader, read: &BlockData) {
+        // Internal volumes have numbers from `UBI_INTERNAL_VOL_START` on, that of the layout
+        // volume.
         if header.volume > LAYOUT_VOLUME {
             let is_fastmap = FASTMAP_VOLUMES.contains(&header.volume);
             self.counts.fastmap += u32::from(is_fastmap);
@@ -174,6 +177,7 @@ impl Walk<'_> {
         self.counts.mapped += 1;
         let data = &read.data[(self.form.data_offset as usize).min(read.data.len())..];
         let covered = data.get(..header.data_bytes as usize);
+        // Only copies and static volumes have a CRC of their data.
         let has_crc = header.copy_flag == 1 || header.kind == STATIC;
         let is_sound = !has_crc || covered.is_some_and(|covered| crc32(covered) == header.data_crc);
         let is_torn = read
@@ -210,6 +214,7 @@ impl Walk<'_> {
             holders.sort_by_key(|holder| (holder.header.sequence_number, holder.block));
             for pair in holders.windows(2) {
                 let number = pair[0].header.sequence_number;
+                // `ubigen` leaves the sequence number of all blocks at 0.
                 if number == pair[1].header.sequence_number && number != 0 {
                     let (one, other) = (pair[0].block, pair[1].block);
                     let what = format!(
@@ -230,6 +235,7 @@ impl Walk<'_> {
                 let place = self.place(holder.block, self.form.data_offset);
                 self.report.say(is_harmless, place, what);
             }
+            // Only the newest is needed from here on.
             if let Some(newest) = holders.pop() {
                 self.holders.insert((volume, lnum), vec![newest]);
             }

@@ -15,6 +15,7 @@ use yaffs2::{
     Tags,
 };
 
+// `YAFFS_OBJECTID_ROOT` and the others of `yaffs_guts.h`.
 const ROOT: u32 = 1;
 const LOST_AND_FOUND: u32 = 2;
 const UNLINKED: u32 = 3;
@@ -30,9 +31,9 @@ const HEAD_BYTES: usize = 16;
 /// How many chunks and blocks there are of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Yaffs2Counts {
-    /// Chunks of data.
+    /// Chunks of data, replaced ones among them.
     pub data_chunks: u64,
-    /// Headers.
+    /// Chunks with headers of objects.
     pub headers: u64,
     /// Blocks with a summary.
     pub summaries: u64,
@@ -40,7 +41,7 @@ pub struct Yaffs2Counts {
     pub checkpoint_blocks: u64,
     /// Objects that have a header and are not deleted.
     pub objects: u64,
-    /// Corrected tags.
+    /// Tags that their code corrected.
     pub corrected_tags: u64,
 }
 
@@ -108,6 +109,7 @@ impl<'a> Walk<'a> {
         let mut bytes = [0xff; TAGS_BYTES];
         match self.tags {
             TagsForm::Inband => {
+                // The tags without their code take the last bytes of the page.
                 let end = (index + 1) * page_bytes;
                 bytes.copy_from_slice(&read.data[end - TAGS_BYTES..end]);
             }
@@ -167,6 +169,7 @@ impl<'a> Walk<'a> {
         let mut entries: Vec<[u32; 3]> = Vec::new();
         for page in 0..self.medium.pages_per_block {
             let Some(tags) = self.tags(block, page, read) else {
+                // An entry that is compared with nothing.
                 entries.push([u32::MAX; 3]);
                 continue;
             };
@@ -276,6 +279,7 @@ impl<'a> Walk<'a> {
             }
         }
         let size = match kind {
+            // Tags have 32 bits for a length.
             Some(ObjectKind::File) => header.size_bytes.map(|size| size as u32),
             Some(ObjectKind::HardLink) => header.equivalent,
             _ => None,
@@ -342,6 +346,7 @@ impl<'a> Walk<'a> {
             if *object <= DELETED {
                 continue;
             }
+            // What is unlinked or deleted waits for collection.
             if matches!(parent, UNLINKED | DELETED) {
                 continue;
             }
@@ -355,6 +360,7 @@ impl<'a> Walk<'a> {
             }
             if let Some(target) = newest.header.equivalent {
                 let found = self.headers.get(&target).map(|newest| &newest.header);
+                // No call makes a link to a link.
                 let is_good = found.is_some_and(|found| {
                     found.kind != ObjectKind::HardLink.number() && found.parent != DELETED
                 });
@@ -371,6 +377,7 @@ impl<'a> Walk<'a> {
     /// Why an object does not hang on the root.
     fn wrong_parent(&self, object: u32) -> Option<String> {
         let mut at = object;
+        // More steps than objects mean a ring.
         for _ in 0..=self.headers.len() {
             if matches!(at, ROOT | LOST_AND_FOUND | UNLINKED | DELETED) {
                 return None;
@@ -419,7 +426,7 @@ pub(crate) fn compare_with_checkpoint(
     blocks: &[(BlockInfo, Vec<bool>)],
     report: &mut Report,
 ) {
-    // Of each page the walk over the medium has told already what its codes say.
+    // Of each page the walk over the medium has reported already what its codes say.
     let mut told = Report::default();
     let mut walk = Walk::new(medium, tags, &mut told);
     for (block, (info, used)) in (0..medium.blocks).zip(blocks) {

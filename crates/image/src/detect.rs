@@ -51,9 +51,9 @@ pub struct Form {
     pub file_system: &'static str,
     /// Spare areas are in the image.
     pub has_oob: bool,
-    /// Spare area.
+    /// Layout of pages and spare areas.
     pub layout: &'static OobLayout,
-    /// Of YAFFS2.
+    /// Where YAFFS2 has its tags.
     pub tags: TagsForm,
     /// Of JFFS2: blocks begin with the node that says that they were erased (NOR style).
     pub has_markers_in_band: bool,
@@ -82,7 +82,7 @@ impl Form {
 /// What is known beforehand: only forms that fit are tried.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {
-    /// File system.
+    /// Name of the file system.
     pub(crate) file_system: Option<&'a str>,
     /// Spare area; its ECC is not compared.
     pub(crate) layout: Option<&'static OobLayout>,
@@ -94,7 +94,7 @@ pub(crate) struct Known<'a> {
     pub(crate) has_oob: Option<bool>,
     /// Bytes of data of an erase block.
     pub(crate) block_bytes: u32,
-    /// Somebody said so.
+    /// The size of a block is given by an option.
     pub(crate) is_block_size_given: bool,
     /// Where UBI has its second header.
     pub(crate) vid_header_offset: Option<u32>,
@@ -159,6 +159,7 @@ fn best_form(image: &[u8], known: &Known<'_>) -> Option<Form> {
         if form.share >= SHARE_MIN && best.is_none_or(is_better) {
             best = Some(form);
         }
+        // Tags explain a page better than nodes do: rows of nodes need not be tried.
         if form.file_system == "yaffs2" && form.share >= TAGS_SHARE {
             break;
         }
@@ -185,6 +186,7 @@ fn is_likelier(image: &[u8], file_bytes: usize, form: &Form, best: &Form) -> boo
 
 /// The first form that fits what is known, for an image in which nothing is found.
 pub(crate) fn assume(known: &Known<'_>, has_oob: bool) -> Option<Form> {
+    // Tags in the page are rare: nothing speaks for them.
     let form = fitting(known).find(|form| form.has_oob == has_oob && form.tags != TagsForm::Inband);
     let form = form.or_else(|| fitting(known).next())?;
     let is_protected = form.has_oob && known.has_ecc != Some(false);
@@ -198,7 +200,7 @@ fn fitting<'k>(known: &'k Known<'_>) -> impl Iterator<Item = Form> + 'k {
             && known.page_bytes.is_none_or(|bytes| bytes == layout.page_bytes)
             && known.has_oob.is_none_or(|asked| asked == *has_oob)
             && known.layout.is_none_or(|asked| asked.name == *plain || asked.name == *protected)
-            // Without spare areas the size of a page is not to be seen, and matters to nobody.
+            // Without spare areas the size of a page is not to be seen, and matters to no reader.
             && (*has_oob || layout.page_bytes == 2048 || known.page_bytes == Some(512));
         let (file_system, has_oob, tags) = (*file_system, *has_oob, *tags);
         let has_markers_in_band = false;
@@ -364,6 +366,7 @@ fn cover(block: &[u8]) -> (u64, u64) {
     let (mut inside, mut outside, mut at) = (0, 0, 0);
     while at + HEADER_BYTES <= block.len() {
         let header = Header::parse(&block[at..]);
+        // Bounded, so that rounding up cannot overflow.
         let length = padded(header.total_bytes.min(1 << 30)) as usize;
         if block[at..at + 4] == [0xff; 4] {
             at += 4;

@@ -26,7 +26,7 @@ pub struct UbiForm {
     pub block_bytes: u32,
     /// Where the volume identifier header stands in a block.
     pub header_offset: u32,
-    /// Where data begins.
+    /// Where data begins in a block.
     pub data_offset: u32,
 }
 
@@ -38,6 +38,7 @@ static WITHOUT_CODE: [OobLayout; 24] = {
             name: "no code",
             summary: "pages whose spare areas are not looked at",
             page_bytes,
+            // As parts of 2048 + 64 bytes; nothing is written there.
             oob_bytes: page_bytes / 32,
             ecc: Ecc::None,
             ecc_places: &[],
@@ -113,6 +114,7 @@ impl Shape {
 }
 
 fn shapes<'k>(known: &'k Known<'_>) -> impl Iterator<Item = Shape> + 'k {
+    // Without spare areas the pages of a block lie in a row, as one.
     let plain = BLOCK_BITS.map(|bits| Shape { page_bytes: 1 << bits, oob_bytes: 0, pages: 1 });
     let paged = [(2048, 64), (512, 16)].into_iter().flat_map(|(page_bytes, oob_bytes)| {
         PAGES_PER_BLOCK.map(move |bits| Shape { page_bytes, oob_bytes, pages: 1 << bits })
@@ -175,6 +177,7 @@ impl Found {
                 headers += u32::from(header_of(block, shape, header.header_offset).is_some());
                 *offsets.entry((header.header_offset, header.data_offset)).or_default() += 1;
             } else if block.iter().take(HEADER_BYTES).any(|byte| *byte != 0xff) {
+                // A block that is written and has no header speaks against the shape.
                 others += 1;
             }
         }
@@ -210,6 +213,7 @@ pub(crate) fn detect_ubi(image: &[u8], known: &Known<'_>) -> Option<Form> {
         return None;
     }
     let shape = best.shape;
+    // What the user says counts more than what headers say.
     let header_offset = known.vid_header_offset.unwrap_or(best.offsets.0);
     let data_offset = best.offsets.1;
     let block_bytes = (shape.page_bytes * shape.pages) as u32;
@@ -238,7 +242,9 @@ pub(crate) fn detect_ubi(image: &[u8], known: &Known<'_>) -> Option<Form> {
 
 /// The size of a page by the places of headers and data: data begins at a page, headers at parts of one.
 fn page_bytes_by(header_offset: u32, data_offset: u32) -> u32 {
+    // No page is larger than 16 KiB here.
     let largest = |offset: u32| 1_u32 << offset.trailing_zeros().min(14);
+    // The header has the second page, and data begin at the third.
     if data_offset == 2 * header_offset && header_offset >= 512 {
         return largest(header_offset).max(512);
     }

@@ -19,7 +19,7 @@ const TIMESLICE_NS: u64 = 10_000_000;
 
 /// An image of a block device.
 pub struct DeviceImage {
-    /// The file.
+    /// The file that holds the image.
     pub path: PathBuf,
     /// Bytes of the file.
     pub file_bytes: u64,
@@ -119,6 +119,7 @@ impl DeviceImage {
         checkpoint: Option<u64>,
         job: impl FnOnce(Nilfs2) -> F + 'static,
     ) -> Result<T, MountError> {
+        // No timer: a reader writes no segments.
         let options = MountOptions {
             is_read_only: true,
             has_timer: false,
@@ -188,7 +189,7 @@ impl DeviceImage {
 /// Runs a job in simulated time in which nothing takes any, until it ends.
 ///
 /// # Panics
-/// If the job waits for what never comes: a defect, told with the tasks that wait.
+/// If the job waits for what never comes: a defect, whose message names the tasks that wait.
 pub(crate) fn run_job<T: 'static, F: Future<Output = T> + 'static>(
     job: impl FnOnce(Sim, Rc<Cpus>) -> F,
 ) -> T {
@@ -200,6 +201,7 @@ pub(crate) fn run_job<T: 'static, F: Future<Output = T> + 'static>(
     sim.clone().spawn_named("job", async move {
         let done = job.await;
         *place.borrow_mut() = Some(done);
+        // Ends the run, which tasks of the mount would keep going.
         sim.stop();
     });
     let end = simulation.run();
@@ -222,6 +224,7 @@ pub(crate) fn profile(name: Option<&str>) -> Result<&'static Profile, ImageError
 /// The superblock that counts, of those that are sound.
 pub(crate) fn newest(superblocks: &[Result<Superblock, String>; 2]) -> Option<&Superblock> {
     let [first, second] = superblocks.each_ref().map(|found| found.as_ref().ok());
+    // `nilfs_load_super_block` compares `s_last_cno`.
     match (first, second) {
         (Some(first), Some(second)) if second.last_checkpoint > first.last_checkpoint => {
             Some(second)

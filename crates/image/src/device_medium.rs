@@ -47,6 +47,7 @@ impl DeviceMedium {
         let mut medium = Self { content, image_bytes, size_bytes: image_bytes };
         if let Ok(superblock) = medium.superblock_at(SUPERBLOCK_OFFSET) {
             let most = image_bytes + MISSING_BYTES_MAX;
+            // A damaged number must not make a device without end.
             medium.size_bytes = superblock.device_bytes.clamp(image_bytes, most);
         }
         medium

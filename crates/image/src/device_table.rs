@@ -14,7 +14,7 @@ use std::path::Path;
 /// More devices than this from one line are a mistake.
 const COUNT_MAX: u32 = 100_000;
 
-/// A line.
+/// A line of a device table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     name: Vec<u8>,
@@ -52,6 +52,7 @@ impl Source {
     fn apply(&mut self, row: &Row, modified: i64) -> Result<(), String> {
         let shown = || String::from_utf8_lossy(&row.name).into_owned();
         let end = row.name.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        // Names have no slash in front, so that of the root is empty.
         let parent = self.nodes.get(&row.name[..end]);
         if !row.name.is_empty() && parent.is_none_or(|parent| parent.content != Content::Directory)
         {
@@ -66,6 +67,7 @@ impl Source {
         };
         let there = self.nodes.get_mut(&row.name);
         match (row.kind, there) {
+            // Of what is there a line changes owner and mode, and never the contents.
             (FileType::Regular | FileType::Directory, Some(node)) => {
                 let is_directory = node.content == Content::Directory;
                 if is_directory != (row.kind == FileType::Directory) {
@@ -133,6 +135,7 @@ fn parse(line: &str) -> Result<Row, String> {
         increment: number(3)?,
         count: number(4)?,
     };
+    // Numbers grow up to the last device of the line, and none may overflow.
     let last = u64::from(row.count) * u64::from(row.increment.max(1));
     if row.count > COUNT_MAX
         || last + u64::from(row.device.1) > u64::from(u32::MAX)

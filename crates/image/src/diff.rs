@@ -6,7 +6,7 @@ use vfs::{Manifest, ManifestRow};
 /// A path at which two images differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Path, escaped.
+    /// Path of the difference, escaped.
     pub path: String,
     /// What differs: column, value in the first image, value in the second; `-` for what is not there.
     pub columns: Vec<(&'static str, String, String)>,

@@ -11,9 +11,9 @@ pub enum ImageError {
     /// A file or directory of the host.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// The file or directory of the host.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: std::io::Error,
     },
     /// An option makes no sense.
@@ -27,7 +27,7 @@ pub enum ImageError {
     /// What the file holds is not understood.
     #[error("{}: {reason}", path.display())]
     Content {
-        /// The file.
+        /// The file that holds the image.
         path: PathBuf,
         /// What was looked for.
         reason: String,
@@ -35,7 +35,7 @@ pub enum ImageError {
     /// Something is found, but not enough to be believed; or the bytes were rearranged.
     #[error("{}: {reason}", path.display())]
     Uncertain {
-        /// The file.
+        /// The file that holds the image.
         path: PathBuf,
         /// What was found, and what to do.
         reason: String,
@@ -43,17 +43,17 @@ pub enum ImageError {
     /// It does not mount.
     #[error("{}: {source}", path.display())]
     Mount {
-        /// The file.
+        /// The file that holds the image.
         path: PathBuf,
-        /// Why.
+        /// Why the mount failed.
         source: Box<MountError>,
     },
     /// NILFS2 does not mount.
     #[error("{}: {source}", path.display())]
     Nilfs2 {
-        /// The file.
+        /// The file that holds the image.
         path: PathBuf,
-        /// Why.
+        /// Why the mount failed.
         source: nilfs2::MountError,
     },
     /// The file system refuses a file of the host.
@@ -61,9 +61,9 @@ pub enum ImageError {
     Make {
         /// Path within the image.
         name: String,
-        /// Why.
+        /// Answer of the file system.
         errno: Errno,
-        /// What would help.
+        /// What would help, or nothing.
         hint: &'static str,
     },
 }

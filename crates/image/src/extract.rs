@@ -22,7 +22,7 @@ use vfs::contents::{Piece, read_pieces};
 use vfs::escape_path;
 use vfs::tree::{FoundNode, TreeDamage, walk_damaged};
 
-/// What is extracted.
+/// What of a tree is extracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtractOptions {
     /// Devices, pipes and sockets are made; devices need root.
@@ -36,7 +36,7 @@ pub struct ExtractOptions {
 pub struct Extracted {
     /// Names that were made.
     pub names: u64,
-    /// Bytes of files.
+    /// Bytes that were written to files.
     pub bytes: u64,
     /// Paths, escaped, and why they, or a part of them, were left out.
     pub left_out: Vec<(String, String)>,
@@ -49,7 +49,7 @@ impl Image {
     ///
     /// # Errors
     /// [`ImageError::Io`] if the directory exists or cannot be made; [`ImageError::Mount`]. What of
-    /// the image cannot be read is left out and told.
+    /// the image cannot be read is left out and reported.
     pub fn extract(&self, to: &Path, options: ExtractOptions) -> Result<Extracted, ImageError> {
         appear(to, |unfinished, root| match self.raw_volume()? {
             Some(volume) => self.extract_raw(&volume, unfinished),
@@ -80,7 +80,7 @@ impl Image {
 }
 
 /// Folder in the unfinished one that becomes the directory: by it, and nothing beside it, what an
-/// extraction left behind is told from a folder of the user's.
+/// extraction left behind is known from a folder of the user's.
 const TREE: &str = "tree";
 
 /// Makes the folder that a directory is filled in, and the tree in it; true if one that an extraction left
@@ -92,6 +92,7 @@ fn make_unfinished(unfinished: &Path) -> Result<bool, ImageError> {
         let names: Result<Vec<_>, _> =
             entries.map(|entry| entry.map(|entry| entry.file_name())).collect();
         let names = names.map_err(ImageError::io(unfinished))?;
+        // A folder of this name that holds anything else is the user's.
         if names.iter().all(|name| name == TREE) {
             std::fs::remove_dir_all(unfinished).map_err(ImageError::io(unfinished))?;
             is_replaced = true;
@@ -123,6 +124,7 @@ pub(crate) fn appear(
     let root = rustix::fs::open(&tree, OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
         .map_err(|error| ImageError::io(to)(error.into()))?;
     let extracted = fill(&tree, root)?;
+    // The name appears by renaming, when all is there.
     std::fs::rename(&tree, to).map_err(ImageError::io(to))?;
     drop(guard);
     Ok(Extracted { replaced: is_replaced.then(|| unfinished.clone()), ..extracted })
@@ -182,7 +184,7 @@ impl<F: FileSystem> Extraction<F> {
             }
         }
         // Permissions and times of directories last, the deepest first: making names changes them,
-        // and a directory may not let anybody write.
+        // and a directory may not admit writes.
         for (path, attributes) in directories.iter().rev() {
             if let Err(error) = self.finish_directory(&root, path, attributes) {
                 self.done.left_out.push((escape_path(path), format!("attributes: {error}")));
@@ -201,11 +203,13 @@ impl<F: FileSystem> Extraction<F> {
         let told = |error: Errno| error.to_string();
         let (parent, name) = open_parent(root, path)?;
         let is_directory = attributes.kind == FileType::Directory;
+        // A directory has one name; anything else may have several.
         if !is_directory && let Some(first) = self.first_names.get(&inode) {
             let (other, other_name) = open_parent(root, first)?;
             return linkat(&other, other_name, &parent, name, AtFlags::empty()).map_err(told);
         }
         match attributes.kind {
+            // For the owner alone while it is filled; `finish_directory` sets the rest.
             FileType::Directory => mkdirat(&parent, name, Mode::RWXU).map_err(told)?,
             FileType::Regular => {
                 let size_bytes = attributes.size_bytes;
@@ -236,7 +240,7 @@ impl<F: FileSystem> Extraction<F> {
         self.set_attributes(&parent, name, attributes).map_err(told)
     }
 
-    /// Sets the attributes of users, where the host has such; what is not set is told.
+    /// Sets the attributes of users, where the host has such; what is not set is reported.
     async fn set_extended_attributes(
         &mut self,
         parent: &OwnedFd,
@@ -277,7 +281,7 @@ impl<F: FileSystem> Extraction<F> {
         }
     }
 
-    /// Writes the contents of a file; what of them cannot be read stays zero, and is told.
+    /// Writes the contents of a file; what of them cannot be read stays zero, and is reported.
     async fn write_file(
         &mut self,
         parent: &OwnedFd,
@@ -288,9 +292,11 @@ impl<F: FileSystem> Extraction<F> {
         if size_bytes > self.file_bytes_max {
             return Err(format!("a file of {size_bytes} bytes is not read: its size is damaged"));
         }
+        // `EXCL` and `NOFOLLOW`: nothing that is there is written through.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = openat(parent, name, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|error| error.to_string())?;
+        // Of its whole length: what is not written is a hole.
         ftruncate(&file, size_bytes).map_err(|error| error.to_string())?;
         let mut written = 0;
         let mut refused = None;
@@ -389,6 +395,7 @@ fn open_directory(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let told = |error: Errno| error.to_string();
     let mut at = openat(root, ".", flags, Mode::empty()).map_err(told)?;
+    // An empty path is the root, where `split` would give an empty name.
     for name in path.split(|byte| *byte == b'/').filter(|_| !path.is_empty()) {
         check_name(name)?;
         at = openat(&at, name, flags, Mode::empty()).map_err(told)?;

@@ -83,6 +83,7 @@ impl HostFile {
     /// The page from which on the host has data; the end of the file if there is none.
     fn next_data(&self) -> u64 {
         match seek(&self.file, SeekFrom::Data(self.at)) {
+            // In whole pages, so that pieces begin at pages.
             Ok(data) => (data / PAGE * PAGE).clamp(self.at, self.bytes),
             Err(rustix::io::Errno::NXIO) => self.bytes,
             // A host that does not know reads all of it.
@@ -97,7 +98,7 @@ impl HostFile {
         let mut filled = 0;
         while filled < wanted {
             match self.file.read_at(&mut self.buffer[filled..], self.at + filled as u64)? {
-                // Somebody cut the file meanwhile: what is there now is all of it.
+                // The file was cut meanwhile: what is there now is all of it.
                 0 => break,
                 count => filled += count,
             }
@@ -120,6 +121,7 @@ pub(crate) fn data_bytes(path: &Path) -> Result<u64, ImageError> {
             bytes += data.len() as u64;
         }
     }
+    // The last page is written even if it is a hole: it gives the file its length.
     Ok(bytes + if is_hole { PAGE } else { 0 })
 }
 

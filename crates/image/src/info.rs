@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Blocks by what is in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct BlockCounts {
-    /// Marked bad.
+    /// Blocks with a bad mark.
     bad: u32,
     /// Nothing but 0xFF, spare areas included.
     erased: u32,
@@ -35,6 +35,7 @@ impl Image {
             "file": {"path": self.path, "bytes": self.file_bytes},
             "form": self.form_json(),
         });
+        // A volume without UBI has neither blocks nor marks.
         if self.form.is_bare {
             answer["ubifs"] = self.ubifs_json(None);
         } else {
@@ -80,6 +81,7 @@ impl Image {
             answer["ubi"] = self.ubi_json(counts);
             answer["volumes"] = match self.volumes_json() {
                 Ok(volumes) => volumes.into(),
+                // An image that does not attach still has numbers.
                 Err(error) => json!([{"not_attached": error.to_string()}]),
             };
             return Ok(());

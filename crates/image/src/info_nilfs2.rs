@@ -37,6 +37,7 @@ impl DeviceImage {
                 "available_bytes": space.available_blocks * block_bytes,
             },
         });
+        // What cannot be read leaves the rest of the answer as it is.
         let unreadable = |errno: Errno| json!([{"not_read": errno.to_string()}]);
         answer["checkpoints"] = checkpoints
             .map_or_else(unreadable, |all| all.iter().map(checkpoint_json).collect::<Value>());
@@ -60,6 +61,7 @@ fn superblocks_json(superblocks: &[Result<Superblock, String>; 2]) -> Value {
 fn superblock_json(superblock: &Superblock) -> Value {
     let label = superblock.label.split(|byte| *byte == 0).next().unwrap_or_default();
     let uuid = hexadecimal(&superblock.uuid);
+    // Grouped as RFC 4122 writes it.
     let uuid = [&uuid[..8], &uuid[8..12], &uuid[12..16], &uuid[16..20], &uuid[20..]].join("-");
     let [compatible, read_compatible, incompatible] = superblock.features;
     json!({

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What counts versions.
+/// What counts versions of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Counter {
     /// The nodes of an inode.
@@ -46,6 +46,7 @@ impl Log {
         self.blocks.insert(block);
         let spans = self.spans.entry(counter).or_default();
         if let Some((_, last)) = spans.get_mut(&block) {
+            // A version that is not larger than the one before it was copied here.
             self.has_copies |= version <= *last;
             *last = version.max(*last);
         } else {
@@ -65,6 +66,7 @@ impl Log {
             let mut sorted: Vec<((u32, u32), u32)> =
                 spans.iter().map(|(block, span)| (*span, *block)).collect();
             sorted.sort_unstable();
+            // Sorted by first versions, so that neighbours overlap if any do.
             for pair in sorted.windows(2) {
                 let (((_, last), before), ((first, _), after)) = (pair[0], pair[1]);
                 if first <= last {
@@ -79,6 +81,7 @@ impl Log {
 
 /// Whether the blocks can stand in a row in which all orders hold.
 fn has_order(blocks: &BTreeSet<u32>, orders: &BTreeMap<u32, BTreeSet<u32>>) -> bool {
+    // Kahn's algorithm: blocks that wait for none are placed first.
     let mut waits: BTreeMap<u32, usize> = blocks.iter().map(|block| (*block, 0)).collect();
     for after in orders.values().flatten() {
         *waits.entry(*after).or_default() += 1;
@@ -96,6 +99,7 @@ fn has_order(blocks: &BTreeSet<u32>, orders: &BTreeMap<u32, BTreeSet<u32>>) -> b
             }
         }
     }
+    // A ring leaves blocks that wait for each other.
     placed == waits.len()
 }
 

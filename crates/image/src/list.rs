@@ -40,6 +40,7 @@ impl Image {
     pub fn list_within(&self, limits: ReadLimits) -> Result<Listing, ImageError> {
         let volumes = self.volumes()?;
         match &volumes[..] {
+            // A static volume is a file and no tree.
             [(volume, Holding::Raw)] => self.list_raw(volume, limits.has_hashes),
             [_, _, ..] => self.list_volumes(&volumes, &limits),
             _ => self.list_mounted(self.request.clone(), limits),
@@ -130,6 +131,7 @@ impl Image {
                 Vec::new()
             }
         };
+        // A volume has no attributes; these are those of a file that all may read.
         listing.manifest.rows.push(ManifestRow {
             kind: 'f',
             permissions: 0o644,

@@ -20,11 +20,11 @@ use yaffs2::TAGS_ECC_BYTES;
 /// What an image is, where its bytes are not to be asked.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// File system.
+    /// Name of the file system.
     pub file_system: Option<String>,
     /// Name of the OOB layout.
     pub oob_layout: Option<String>,
-    /// `hamming` or `none`.
+    /// Code of the pages: `hamming` or `none`.
     pub ecc: Option<String>,
     /// Whether pages have their spare areas in the image; none to find out.
     pub has_oob: Option<bool>,
@@ -44,9 +44,9 @@ pub struct OpenOptions {
 
 /// An image of raw NAND, loaded.
 pub struct Image {
-    /// The file.
+    /// The file that holds the image.
     pub path: PathBuf,
-    /// File system.
+    /// The file system that the image holds.
     pub kind: &'static Kind,
     /// How it is stored.
     pub form: Form,
@@ -82,7 +82,7 @@ impl Image {
     /// # Errors
     /// [`ImageError`]: the file cannot be read, an option is wrong, or nothing known is in it.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, ImageError> {
-        // A wrong option is told before a large file is read.
+        // A wrong option is reported before a large file is read.
         known(options)?;
         Self::from_bytes(path, read(path)?, options)
     }
@@ -120,6 +120,7 @@ impl Image {
                     bytes.len() / form.stride()
                 ));
             }
+            // The rest of the last page is taken for erased.
             bytes.resize(bytes.len().next_multiple_of(form.stride()), 0xff);
         }
         let layout =
@@ -129,6 +130,7 @@ impl Image {
         let blocks = pages.div_ceil(pages_per_block);
         grow_auto_resized(&mut bytes, &form);
         let missing = blocks_wanted(&bytes, &form).saturating_sub(blocks.into());
+        // A damaged table must not ask for a chip without end.
         let missing = missing.min(u64::from(MISSING_PAGES_MAX / pages_per_block)) as u32;
         if missing > 0 {
             notes.push(format!(
@@ -142,6 +144,7 @@ impl Image {
         let kept = if form.has_oob { ImageLayout::WithOob } else { ImageLayout::DataOnly };
         let chip = Chip::load_image(&part, &mut Checked(&bytes[..]), kept)
             .map_err(|error| ImageError::content(path, error.to_string()))?;
+        // Not held beside the chip that was made of it.
         drop(bytes);
         let (kind, request) = request_of(&form, options, path)?;
         Ok(Self {
@@ -180,6 +183,7 @@ impl Image {
             let reason = format!("a file system without UBI has no volume `{name}`: leave it out");
             return Err(ImageError::Option { option: "--volume", reason });
         }
+        // The chip is not read: the volume lies in memory.
         let part = part_of(form.layout, 64, BLOCKS_MIN);
         let (kind, request) = request_of(&form, options, path)?;
         Ok(Self {
@@ -218,6 +222,7 @@ impl Image {
         job: impl FnOnce(Machine, Mounted) -> F + 'static,
     ) -> Result<T, ImageError> {
         let (kind, bare) = (self.kind, self.bare.clone());
+        // A clone shares its blocks, so each look costs little.
         let driver = Driver::of_tool(self.layout);
         let outcome = mount::run(self.chip.clone(), &driver, 0, move |machine| async move {
             let mounted = Self::mount(&machine, kind, bare.as_ref(), &request).await?;
@@ -231,6 +236,7 @@ impl Image {
 /// Opens a file of the host. A pipe would wait for a writer, and nothing else can be read from any place.
 pub(crate) fn open_file(path: &Path) -> Result<(File, u64), ImageError> {
     let failed = ImageError::io(path);
+    // `NONBLOCK`: opening a pipe returns at once.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file =
         rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
@@ -386,6 +392,7 @@ fn find_form(
     };
     let is_blank = bytes.iter().all(|byte| *byte == 0xff);
     if options.file_system.is_some() {
+        // A page of 2048 bytes with its spare area has 2112.
         let has_oob = bytes.len().is_multiple_of(2112) && !bytes.len().is_multiple_of(2048);
         let form = assume(known, known.has_oob.unwrap_or(has_oob));
         return form.ok_or_else(|| {
@@ -441,6 +448,7 @@ fn part_of(layout: &OobLayout, pages_per_block: u32, blocks: u32) -> Part {
     part.geometry.page_oob_bytes = layout.oob_bytes;
     part.geometry.pages_per_block = pages_per_block;
     part.geometry.blocks = blocks;
+    // Small pages have the mark in the sixth spare byte (`NAND_SMALL_BADBLOCK_POS`).
     part.geometry.bad_mark_oob_offset = if layout.page_bytes == 512 { 5 } else { 0 };
     part
 }

@@ -30,13 +30,13 @@ pub enum Padding {
 /// What image is made.
 #[derive(Clone, Debug)]
 pub struct MakeOptions {
-    /// File system.
+    /// Name of the file system.
     pub file_system: String,
-    /// Device table.
+    /// Device table that is applied to the tree.
     pub device_table: Option<PathBuf>,
-    /// Root owns everything.
+    /// Root becomes the owner of everything.
     pub squashes_owners: bool,
-    /// Nobody else may write.
+    /// Groups and others may not write.
     pub squashes_permissions: bool,
     /// Padding; none ends the image with the last page that is written.
     pub padding: Option<Padding>,
@@ -52,17 +52,17 @@ pub struct MakeOptions {
     pub page_bytes: Option<u32>,
     /// Generation of the code.
     pub profile: Option<String>,
-    /// Mount options.
+    /// Options of the mount that writes the image.
     pub mount_options: Vec<String>,
     /// No time is later: seconds since 1970 (`SOURCE_DATE_EPOCH`).
     pub latest_time: Option<i64>,
-    /// UBI and UBIFS.
+    /// What images of UBI and UBIFS may choose.
     pub ubi: UbiMakeOptions,
-    /// NILFS2.
+    /// What images of NILFS2 may choose.
     pub nilfs2: Nilfs2MakeOptions,
 }
 
-/// What was made.
+/// How large an image turned out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
     /// Names in the image.
@@ -94,6 +94,7 @@ pub fn make(from: &Path, to: &Path, options: &MakeOptions) -> Result<Made, Image
     let (part, layout) = find_chip(options)?;
     let source = read_source(from, options)?;
     let names = source.nodes.len() as u64;
+    // Nothing writes by time: the image depends on the tree alone.
     let mut request = MountRequest {
         profile: Some(profile.to_owned()),
         has_background: false,
@@ -186,6 +187,7 @@ pub(crate) async fn copy<F: FileSystem + 'static>(
     for (path, node) in source.nodes.iter().rev() {
         if node.content == Content::Directory {
             let time = Time::from_seconds(node.modified);
+            // Only the root was there before; all others were made with their owner and mode.
             let to = Changes {
                 permissions: path.is_empty().then_some(node.permissions),
                 uid: path.is_empty().then_some(node.uid),
@@ -203,6 +205,7 @@ pub(crate) async fn copy<F: FileSystem + 'static>(
 }
 
 fn caller(node: &SourceNode) -> Caller {
+    // The clock stands at the time of the file, so that the image depends on the tree alone.
     Caller { pid: 1, uid: node.uid, gid: node.gid, now: Time::from_seconds(node.modified) }
 }
 
@@ -274,6 +277,7 @@ fn used_blocks(chip: &Chip, is_ordered_by_use: bool) -> Vec<(u32, u32)> {
     let stride = data_bytes + geometry.page_oob_bytes as usize;
     let used_pages = |block: u32| {
         let pages = chip.block_bytes(block).unwrap_or_default().chunks_exact(stride);
+        // A page with blank data is not used, even if its spare area has a mark.
         let is_used = |page: &[u8]| page[..data_bytes].iter().any(|byte| *byte != 0xff);
         pages.zip(1..).filter(|(page, _)| is_used(page)).last().map_or(0, |(_, end)| end)
     };
@@ -283,6 +287,7 @@ fn used_blocks(chip: &Chip, is_ordered_by_use: bool) -> Vec<(u32, u32)> {
         blocks.retain(|(_, pages)| *pages > 0);
         blocks.reverse();
     } else {
+        // Blocks within keep their places; those behind the last are left out.
         while blocks.pop_if(|(_, pages)| *pages == 0).is_some() {}
     }
     blocks
@@ -342,7 +347,7 @@ pub(crate) struct Unfinished<'p>(pub(crate) &'p Path);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        // The reason is told; what was never made, or was moved, need not be removed.
+        // The reason is reported; what was never made, or was moved, need not be removed.
         let _ = match self.0.symlink_metadata() {
             Ok(found) if found.is_dir() => std::fs::remove_dir_all(self.0),
             Ok(_) => std::fs::remove_file(self.0),

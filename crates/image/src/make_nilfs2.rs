@@ -33,7 +33,7 @@ pub struct Nilfs2MakeOptions {
     pub size_bytes: Option<u64>,
     /// Blocks of a segment (`-B`).
     pub blocks_per_segment: Option<u32>,
-    /// Label (`-L`).
+    /// Label of the file system (`-L`).
     pub label: Option<String>,
     /// Segments kept for the cleaner, percent (`-m`).
     pub reserved_percent: Option<u32>,
@@ -69,6 +69,7 @@ pub(crate) fn make_nilfs2(
         let mounted =
             mounted.await.map_err(|source: MountError| ImageError::Nilfs2 { path, source })?;
         let vfs = Vfs::new(&sim, Rc::new(mounted));
+        // The tree brings this file itself: that of mkfs.nilfs2 gives way.
         if source.nodes.contains_key(OWN_FILE) {
             let caller = Caller { pid: 1, uid: 0, gid: 0, now: Time::default() };
             let removed = vfs.unlink(&caller, OWN_FILE).await;
@@ -83,6 +84,7 @@ pub(crate) fn make_nilfs2(
 fn format_options(source: &Source, options: &MakeOptions) -> Result<FormatOptions, ImageError> {
     let digest = digest(source)?;
     let newest = source.nodes.values().map(|node| node.modified).max().unwrap_or(0);
+    // Superblocks and logs have no times before 1970.
     let now_s = options.latest_time.unwrap_or(newest).max(0).cast_unsigned();
     let wanted = &options.nilfs2;
     let defaults = FormatOptions::default();
@@ -163,6 +165,7 @@ fn refused(error: &FormatError) -> ImageError {
 /// Writes the blocks that hold anything; the others are holes of the file.
 fn save(medium: &MemoryMedium, to: &Path) -> io::Result<()> {
     let file = File::create(to)?;
+    // Holes read as zeros, as the device does.
     file.set_len(medium.size_bytes())?;
     for number in medium.stored_blocks() {
         cancellation::check();

@@ -55,7 +55,7 @@ pub struct UbiMakeOptions {
     pub vid_header_offset: Option<u32>,
     /// Name of the volume; with a configuration the one that the tree goes to.
     pub volume: Option<String>,
-    /// Configuration of ubinize.
+    /// Configuration in the form of ubinize.
     pub config: Option<PathBuf>,
     /// Random number of the image (`-Q`); none for one that follows from the contents.
     pub image_sequence: Option<u32>,
@@ -100,6 +100,7 @@ pub fn make_ubi(from: Option<&Path>, to: &Path, options: &MakeOptions) -> Result
         Some(config) => configured(config, source, &layout, to, options)?,
         None => vec![single(source, &layout, to, options)?],
     };
+    // Follows from the contents, so that equal trees make equal images; 0 would stand for none.
     let content =
         volumes.iter().fold(0, |sum: u32, volume| sum.rotate_left(1) ^ crc32(&volume.data));
     let image_options = ImageOptions {
@@ -222,6 +223,7 @@ fn configured(
         let data = if target == Some(number)
             && let Some(source) = source.take()
         {
+            // An alignment leaves a part of each eraseblock unused.
             let usable_bytes = layout.leb_bytes - layout.leb_bytes % section.alignment.max(1);
             let own = section.size_bytes.map_or(u64::MAX, |size| size / u64::from(usable_bytes));
             let own = u32::try_from(own).unwrap_or(u32::MAX);
@@ -307,8 +309,10 @@ fn make_file_system(
     let whole = write_tree(&source, shape, new, to, options)?;
     let used = whole.iter().flatten().count() as u32;
     let journal_lebs = (journal_bytes / u64::from(leb_bytes)) as u32;
+    // Room for the collector, the journal and the areas of the file system's own.
     let small = (used + used / 4 + 16).max(journal_lebs + 32);
     let made = if small < largest {
+        // One that does not fit is no error: the larger one is there.
         write_tree(&source, VolumeShape { leb_count: small, ..shape }, new, to, options).ok()
     } else {
         None
@@ -318,6 +322,7 @@ fn make_file_system(
     for leb in made.unwrap_or(whole) {
         data.extend_from_slice(&leb.unwrap_or_else(|| vec![0xff; leb_bytes as usize]));
     }
+    // Blank eraseblocks at the end need not be written.
     let used = data.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1);
     data.truncate(used.next_multiple_of(leb_bytes as usize));
     if options.ubi.fixes_space {
@@ -345,6 +350,7 @@ fn write_tree(
         profile: Some(profile.to_owned()),
         has_background: false,
         has_write_back: false,
+        // As mkfs.ubifs compresses by default.
         options: vec!["compr=lzo".into()],
         ..MountRequest::default()
     };

@@ -13,7 +13,7 @@ const SUB_PAGE_STEPS: usize = 2;
 /// What the ECC says of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
-    /// Erased.
+    /// Data and code are erased.
     Blank,
     /// As it was written, or nothing that could tell.
     Sound,
@@ -75,7 +75,7 @@ impl<'i> Medium<'i> {
         }
     }
 
-    /// Spare area.
+    /// Layout of the spare area.
     pub fn layout(&self) -> &'static OobLayout {
         self.layout
     }
@@ -116,6 +116,7 @@ impl<'i> Medium<'i> {
 
 fn judge(layout: &OobLayout, data: &mut [u8], spare: &[u8]) -> PageState {
     let is_empty = data.iter().all(|byte| *byte == 0xff);
+    // Kept as they are, to be compared with what the code makes of them.
     let cells = data.to_vec();
     let (corrected, lost) = layout.correct(data, spare);
     match (is_empty, lost, corrected) {

@@ -1,8 +1,8 @@
-//! Dumps whose bytes somebody rearranged: a programmer's tool, another byte order, spare areas apart.
+//! Dumps whose bytes were rearranged: a programmer's tool, another byte order, spare areas apart.
 //!
-//! An image in which nothing certain is found is put back in each way of a table, and looked at again.
-//! What is found then is told together with the command that undoes it; the image itself is not read
-//! so, because a guess must not become a listing.
+//! An image in which nothing certain is found is put back in each way of a table, and looked at
+//! again. What is found then is reported together with the command that undoes it; the image itself
+//! is not read so, because a guess must not become a listing.
 
 use crate::detect::{Found, Known, detect};
 use crate::detect_ubi::{detect_ubi, has_volume_table};

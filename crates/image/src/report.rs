@@ -7,7 +7,7 @@ use crate::medium::{BlockData, Medium, PageState};
 pub struct Remark {
     /// Block, page and offset; a path; or an inode.
     pub place: String,
-    /// What is there.
+    /// What is found there.
     pub what: String,
 }
 

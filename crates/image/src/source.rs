@@ -10,26 +10,26 @@ use std::path::{Path, PathBuf};
 /// What a name stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// A directory.
+    /// A directory, whose names follow.
     Directory,
     /// A regular file of the host.
     File(PathBuf),
     /// Another name of what an earlier path names.
     Link(Vec<u8>),
-    /// A symbolic link.
+    /// A symbolic link and its target.
     Symlink(Vec<u8>),
     /// A device, pipe or socket.
     Special(FileType, (u32, u32)),
 }
 
-/// A name.
+/// A name with its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceNode {
     pub(crate) content: Content,
     pub(crate) permissions: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
-    /// Seconds since 1970.
+    /// Time of the last change, seconds since 1970.
     pub(crate) modified: i64,
 }
 
@@ -66,7 +66,7 @@ impl Source {
         for entry in std::fs::read_dir(from).map_err(ImageError::io(from))? {
             names.push(entry.map_err(ImageError::io(from))?.file_name());
         }
-        // The order in which a directory tells its names is the host's own.
+        // The order in which a directory returns its names is the host's own.
         names.sort();
         for name in names {
             let host = from.join(&name);

@@ -17,7 +17,7 @@ const MISSING_LEBS_MAX: u32 = 1 << 16;
 pub(crate) enum Holding {
     /// Data without a file system, with a CRC over each block: a static volume.
     Raw,
-    /// A file system.
+    /// A file system, whole or damaged.
     Ubifs,
     /// Nothing was ever written.
     Nothing,
@@ -51,6 +51,7 @@ impl BareVolume {
 
     fn open(&self, sim: &Sim) -> Rc<MemoryVolume> {
         let lebs = self.bytes.chunks(self.shape.leb_bytes as usize);
+        // Blank eraseblocks are not mapped.
         let contents = lebs.map(|leb| leb.iter().any(|byte| *byte != 0xff).then(|| leb.to_vec()));
         Rc::new(MemoryVolume::with_contents(sim, self.shape, contents.collect()))
     }
@@ -58,6 +59,7 @@ impl BareVolume {
 
 /// The name of the file that holds a volume's data, if it is no file system.
 pub(crate) fn raw_name(volume: &VolumeInfo) -> String {
+    // Names of volumes may hold what names of files may not.
     let name = volume.name.replace(['/', '\0'], "_");
     format!("{name}.bin")
 }
@@ -69,6 +71,7 @@ pub(crate) async fn read_raw(ubi: &Rc<Ubi>, id: u32) -> Result<(Vec<u8>, bool), 
     let mut rest = volume.used_bytes();
     let mut data = Vec::new();
     for lnum in 0..volume.leb_count() {
+        // The last block of the data may be short.
         let bytes = rest.min(volume.leb_bytes().into()) as usize;
         if bytes == 0 {
             break;
@@ -140,7 +143,7 @@ impl Image {
         })
     }
 
-    /// The static volume that is meant, if it is one; no other can be told from the request alone.
+    /// The static volume that is meant, if it is one; no other is known from the request alone.
     pub(crate) fn raw_volume(&self) -> Result<Option<VolumeInfo>, ImageError> {
         let volumes = self.volumes()?;
         match &volumes[..] {
@@ -168,19 +171,20 @@ async fn look_into(ubi: &Rc<Ubi>, volume: &mut VolumeInfo) -> Holding {
     }
     match open {
         Ok(open) if !holds_nodes(&open).await => Holding::Other,
-        // What cannot be opened is told by the mount.
+        // What cannot be opened is reported by the mount.
         _ => Holding::Ubifs,
     }
 }
 
 /// Whether an eraseblock of a volume begins with a node of UBIFS. The superblock alone does not decide: of
-/// a file system that lost it nobody may say that it is none.
+/// a file system that lost it one cannot say that it is none.
 async fn holds_nodes(volume: &Volume) -> bool {
     let mut magic = [0; 4];
     if volume.read(0, 0, &mut magic, false).await.is_err() || magic == NODE_MAGIC {
         return true;
     }
     let mut start = vec![0; (volume.leb_bytes() as usize).min(ubifs::MAX_NODE_BYTES)];
+    // Any of them may be the one that is left.
     for leb in (0..volume.leb_count()).filter(|leb| volume.is_mapped(*leb)) {
         let read = volume.read(leb, 0, &mut start, false).await;
         if read.is_ok() && ubifs::is_whole_node(&start) {

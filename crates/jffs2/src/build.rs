@@ -19,6 +19,7 @@ impl Engine {
         }
         let mut dead: Vec<u32> =
             parents.into_iter().filter(|inode| state.inodes[inode].parent_or_links == 0).collect();
+        // The kernel walks its list from the front; `pop` takes the last.
         dead.reverse();
         while let Some(inode) = dead.pop() {
             drop_inode(state, inode, &mut dead);
@@ -43,9 +44,13 @@ impl Engine {
                 continue;
             };
             if entry.kind == DT_DIR {
+                // JFFS2 has no hard links to directories, but a rename that was cut leaves both
+                // names. The kernel reports it and goes on.
                 if child.parent_or_links > 0 && entry.inode != 1 {
                     self.find(format!("directory {} has two names", entry.inode));
                 }
+                // The field holds the parent of a directory, since directories need no link count
+                // (`pino_nlink`).
                 child.parent_or_links = parent;
             } else {
                 child.parent_or_links += 1;

@@ -21,6 +21,8 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn new(sim: &Sim, hz: u32, seed: u64, runs: bool) -> Self {
         let mut drawn = Stream::new(seed, "jffs2 clock");
+        // A start within 128 ticks, at a fraction of a tick: victims then depend on the seed, not
+        // on the moment of the mount.
         let start_ns = u64::from(drawn.below(128 * 1024)) * SECOND_NS / 1024 / u64::from(hz);
         Self { sim: sim.clone(), hz: hz.into(), start_ns, drawn, runs }
     }

@@ -17,14 +17,17 @@ use posix::{Errno, FileType};
 use std::rc::{Rc, Weak};
 
 impl Engine {
-    /// One pass (`jffs2_garbage_collect_pass`).
+    /// Makes one pass: checks an inode, erases a block, or moves one node of the victim
+    /// (`jffs2_garbage_collect_pass`).
     pub(crate) async fn collect_pass(&self) -> Result<(), Collecting> {
         self.count(|statistics| statistics.collector_passes += 1);
         let held = self.allocation.lock().await;
+        // No block is collected before all inodes are checked: a node that fails its CRC may make
+        // an older one current again.
         if self.state.borrow().sums.unchecked > 0 {
             let Some(number) = self.next_unchecked()? else {
                 drop(held);
-                // Somebody reads the inode that is next: the kernel sleeps until that is done.
+                // Another task reads the inode that is next: the kernel sleeps until that is done.
                 self.inode_waiters.wait().await;
                 return Ok(());
             };
@@ -35,6 +38,7 @@ impl Engine {
             self.write_marks().await;
             return Ok(());
         }
+        // Erasing pending blocks comes before copying: it gives a whole block for nothing.
         let has_erases = {
             let state = self.state.borrow();
             !state.list(List::EraseComplete).is_empty()
@@ -60,6 +64,8 @@ impl Engine {
             let state = &mut *self.state.borrow_mut();
             if state.collect_block == Some(block) {
                 let entry = &state.blocks[block as usize];
+                // The last live node was moved by this pass. The block goes straight to the erase
+                // list (`eraseit_lock`).
                 if entry.used == 0 && entry.unchecked == 0 {
                     state.collect_block = None;
                     state.file_erase_pending(block);
@@ -71,7 +77,7 @@ impl Engine {
         Ok(moved?)
     }
 
-    /// The next inode whose nodes were not checked; none if somebody else reads it now.
+    /// The next inode whose nodes were not checked; none if another task reads it now.
     fn next_unchecked(&self) -> Result<Option<u32>, Collecting> {
         let state = &mut *self.state.borrow_mut();
         let mut turned = false;
@@ -94,6 +100,7 @@ impl Engine {
                     state.check_inode = u64::from(number) + 1;
                     return Ok(Some(number));
                 }
+                // Two readers of one inode would both mark its nodes as checked.
                 InodeState::Reading => return Ok(None),
                 _ => state.check_inode = u64::from(number) + 1,
             }
@@ -111,7 +118,10 @@ impl Engine {
                 // The kernel takes the remainder of its clock by 128.
                 let draw = state.clock.low_bits();
                 let has = |list: List| !state.list(list).is_empty();
+                // Blocks with a failed program are emptied first, while there is room to do so.
                 let spare = state.free_blocks() > state.reserve.collect_bad;
+                // 50, 60 and 16 of 128 draws go to the dirty lists; 2 of 128 take a clean block.
+                // That is the wear levelling of JFFS2 (`jffs2_find_gc_block`).
                 let choice = [
                     (spare, List::BadUsed),
                     (draw < 50, List::Erasable),
@@ -127,6 +137,7 @@ impl Engine {
                     state.file(block, List::Nowhere);
                     state.collect_block = Some(block);
                     state.blocks[block as usize].collect_at = 0;
+                    // The whole block will be erased, so its waste is worth collecting after all.
                     state.waste_to_dirt(block);
                     return Ok(Some(block));
                 }
@@ -166,6 +177,7 @@ impl Engine {
         };
         let state = self.state.borrow().inodes.get(&number).map(|cache| cache.state);
         match state {
+            // The inode is not in use: a copy byte by byte needs none of it in memory.
             Some(InodeState::CheckedAbsent) if node.state == NodeState::Pristine => {
                 self.set_state(number, InodeState::Collecting);
                 let copied = self.collect_verbatim(id).await;
@@ -192,6 +204,8 @@ impl Engine {
             }
         };
         let held = inode.lock.lock().await;
+        // The lock was awaited: a writer may have made the node obsolete, or the block may have
+        // been given up meanwhile.
         let is_current = self.state.borrow().collect_block == Some(block);
         if inode.is_gone.get() || !is_current || self.state.borrow().is_obsolete(id) {
             return Ok(());
@@ -220,6 +234,7 @@ impl Engine {
             {
                 return Ok(());
             }
+            // A node with data never crosses a page, so one that does is a hole.
             return if start / PAGE_BYTES < (end - 1) / PAGE_BYTES {
                 self.collect_hole(inode, &data, start, end).await
             } else {
@@ -251,6 +266,8 @@ impl Engine {
         let least = (INODE_BYTES as u32 + DATA_BYTES_MIN).min(node.length);
         // As in the kernel, the length of the node stands in for that of its entry in the summary.
         let room = self.reserve_collecting(least, node.length).await?;
+        // It does not fit into this block. The caller reads and writes the data anew, in pieces
+        // (the copy must be one node).
         if room < node.length {
             return Ok(false);
         }
@@ -258,6 +275,8 @@ impl Engine {
         self.read(node.offset, &mut bytes).await?;
         self.charge_crc(bytes.len()).await;
         let header = Header::parse(&bytes);
+        // A copy of a damaged node would get a fresh place and look newer. It is checked before,
+        // and then read by the normal way.
         let is_sound = header.is_valid()
             && match header.node_type {
                 INODE => InodeNode::parse(&bytes).is_some_and(|parsed| {
@@ -278,7 +297,8 @@ impl Engine {
             Owner::Inode(number) => Some(number),
             _ => None,
         };
-        // The lock of the inode is held if it is in use, so nobody looks while its nodes move.
+        // The lock of the inode is held if it is in use, so no task follows its nodes while they
+        // move.
         let inode = number.and_then(|number| self.inodes.borrow().get(&number).cloned());
         if let Some(inode) = inode {
             let mut data = inode.data.borrow_mut();
@@ -351,11 +371,15 @@ impl Engine {
         };
         // What is replaced was marked on the medium, where that can be: no older entry comes back.
         let others = if self.state.borrow().marks_obsolete { Vec::new() } else { others };
+        // Obsolete nodes are read here. The lock keeps their blocks from being erased meanwhile
+        // (`erase_free_sem`).
         let held = self.erased_nodes.lock().await;
         for other in others {
             let place = {
                 let state = self.state.borrow();
                 let place = state.node(other);
+                // An entry of the same name has the same length, so other nodes need not be read. One in
+                // this block is erased together with the removal.
                 let is_here = place.state == NodeState::Obsolete
                     && place.owner == Owner::Inode(inode.number)
                     && place.length == length
@@ -374,6 +398,8 @@ impl Engine {
             if DirentNode::parse(&bytes).is_some_and(|entry| entry.inode != 0 && entry.name == name)
             {
                 drop(held);
+                // An older entry with this name stands elsewhere: without the removal a mount would
+                // show it again.
                 return self.collect_entry(inode, name, 0, 0).await;
             }
         }
@@ -429,10 +455,13 @@ impl Engine {
     /// `jffs2_garbage_collect_dnode`).
     fn grow(&self, inode: &Inode, mut start: u32, mut end: u32) -> (u32, u32) {
         let state = self.state.borrow();
+        // Short of blocks: merging reads and writes more than it has to, which can run out of space
+        // (`resv_blocks_gcmerge`).
         if state.available_blocks() <= state.reserve.merge {
             return (start, end);
         }
         let data = inode.data.borrow();
+        // Never beyond the page: the page cache locks one page.
         let page_start = start - start % PAGE_BYTES;
         let page_end = page_start + PAGE_BYTES;
         let is_worth_it = |node: Option<&Rc<DataNode>>| {
@@ -470,6 +499,7 @@ impl Engine {
         let mut page = Box::new([0; posix::PAGE_BYTES]);
         let (number, index) = (u64::from(inode.number), u64::from(start / PAGE_BYTES));
         let cached = self.cached_pages.borrow().as_ref().and_then(Weak::upgrade);
+        // JFFS2 writes through, so the cached page equals the medium and saves the read.
         if cached.as_ref().is_some_and(|cached| cached.get(number, index, &mut page)) {
             return Ok(page);
         }
@@ -501,6 +531,7 @@ impl Engine {
             let state = &mut *self.state.borrow_mut();
             let known = &mut *inode.data.borrow_mut();
             known.fragments.add(&new, state);
+            // A data node carries the attributes, so a node with attributes alone is void.
             if let Some(metadata) = known.metadata.take() {
                 state.mark_obsolete(metadata.node.get());
             }

@@ -12,6 +12,7 @@ use posix::Errno;
 impl Engine {
     /// Collects a value (`jffs2_garbage_collect_xattr_datum`).
     pub(crate) async fn collect_datum(&self, id: u32, node: NodeId) -> Result<(), Errno> {
+        // The caller holds the allocation lock, which comes before this one.
         let _exclusive = self.attribute_lock.write().await;
         let is_used = self
             .state
@@ -25,6 +26,7 @@ impl Engine {
             let version = {
                 let attributes = &mut self.state.borrow_mut().attributes;
                 let Some(datum) = attributes.data.get_mut(&id) else { return Ok(()) };
+                // The copy must win over the old node if a cut leaves both.
                 datum.version = datum.version.wrapping_add(1);
                 datum.version
             };
@@ -41,6 +43,7 @@ impl Engine {
     /// Collects a reference (`jffs2_garbage_collect_xattr_ref`).
     pub(crate) async fn collect_reference(&self, number: u32, node: NodeId) -> Result<(), Errno> {
         let _exclusive = self.attribute_lock.write().await;
+        // An end without older nodes on the medium hides nothing any more, so it is dropped.
         let is_needed =
             self.state.borrow().attributes.references.get(&number).is_some_and(|reference| {
                 reference.nodes.last() == Some(&node)

@@ -17,7 +17,7 @@ const STREAM_END_BYTES: usize = 12;
 /// Bytes that were taken, and what they became.
 type Packed = Option<(usize, Vec<u8>)>;
 
-/// A compressor.
+/// A compressor that data nodes name by number.
 pub struct Compressor {
     /// Number on the medium.
     pub id: u8,
@@ -56,6 +56,7 @@ impl Compressor {
 
 fn zlib(data: &[u8], room_bytes: usize) -> Option<(usize, Vec<u8>)> {
     let room = room_bytes.checked_sub(STREAM_END_BYTES).filter(|room| *room > 0)?;
+    // Level 3 with a zlib header (`COMPR_LEVEL` of `compr_zlib.c`).
     let mut stream = Compress::new(Compression::new(3), true);
     let mut out = vec![0; room_bytes];
     loop {
@@ -74,6 +75,7 @@ fn zlib(data: &[u8], room_bytes: usize) -> Option<(usize, Vec<u8>)> {
     let put = stream.total_out() as usize;
     let status = stream.compress(&[], &mut out[put..], FlushCompress::Finish).ok()?;
     let (taken, put) = (stream.total_in() as usize, stream.total_out() as usize);
+    // A stream that did not end cannot be restored, and one as long as its data saves nothing.
     if status != Status::StreamEnd || put >= taken {
         return None;
     }
@@ -106,6 +108,8 @@ fn rtime(data: &[u8], room_bytes: usize) -> Option<(usize, Vec<u8>)> {
         let value = data[at];
         out.push(value);
         at += 1;
+        // The last place behind this byte value; zero at first, which is a valid place and matches
+        // the kernel's table.
         let mut back = usize::from(positions[usize::from(value)]);
         positions[usize::from(value)] = at as u16;
         let mut run = 0;
@@ -127,6 +131,7 @@ fn unrtime(stored: &[u8], data_bytes: usize) -> Option<Vec<u8>> {
         let back = usize::from(positions[usize::from(pair[0])]);
         positions[usize::from(pair[0])] = out.len() as u16;
         let run = usize::from(pair[1]);
+        // Kernels before 6.13 do not test this; there a damaged stream writes behind its buffer.
         if run > data_bytes - out.len() {
             return None;
         }

@@ -40,7 +40,7 @@ pub(crate) struct Engine {
     pub(crate) findings: RefCell<Vec<String>>,
     pub(crate) statistics: Cell<Statistics>,
     pub(crate) compressors: Vec<&'static Compressor>,
-    /// Where the layer above keeps pages, if it has told.
+    /// Page cache of the layer above, once `use_cached_pages` has registered it.
     pub(crate) cached_pages: RefCell<Option<Weak<dyn CachedPages>>>,
 }
 
@@ -71,9 +71,13 @@ impl Engine {
 
     /// Reads bytes; what the ECC gives up is left to the CRCs (`jffs2_flash_read`).
     pub(crate) async fn read(&self, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
+        // Shared with other readers, but not with a flush: between medium and buffer a node must
+        // not be missed.
         let _shared = self.write_buffer_lock.read().await;
         self.read_medium(offset, into).await?;
         let state = self.state.borrow();
+        // The buffer is laid over what was read: nodes in it are not on the medium yet
+        // (`jffs2_flash_read`).
         let buffer = &state.write_buffer;
         if let Some(start) = buffer.offset {
             let (from, to) = (start.max(offset), start + buffer.bytes.len() as u32);

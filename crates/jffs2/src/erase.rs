@@ -21,6 +21,7 @@ impl Engine {
                 self.finish_erase(block).await;
                 return true;
             }
+            // The collector may be reading an obsolete node of this block under the same lock.
             let held = self.erased_nodes.lock().await;
             let pending = self.state.borrow().list(List::ErasePending).front().copied();
             let Some(block) = pending else { return false };
@@ -29,12 +30,14 @@ impl Engine {
                 let bytes = u64::from(self.block_bytes);
                 let sums = &mut state.sums;
                 let entry = &mut state.blocks[block as usize];
+                // All sums leave at once: while it is erased the block is neither free nor dirty.
                 sums.erasing += bytes;
                 sums.wasted -= u64::from(std::mem::take(&mut entry.wasted));
                 sums.free -= u64::from(std::mem::take(&mut entry.free));
                 sums.used -= u64::from(std::mem::take(&mut entry.used));
                 sums.dirty -= u64::from(std::mem::take(&mut entry.dirty));
                 sums.unchecked -= u64::from(std::mem::take(&mut entry.unchecked));
+                // Before the erase: no look-up may lead to bytes that vanish.
                 state.forget_nodes(block);
                 state.file(block, List::Erasing);
             }
@@ -42,6 +45,7 @@ impl Engine {
             let erased = self.flash.erase(block).await;
             self.count(|statistics| statistics.blocks_erased += 1);
             if erased {
+                // Verification and mark follow in the next step, as in the kernel's two loops.
                 self.state.borrow_mut().file(block, List::EraseComplete);
                 self.wake_thread();
             } else {
@@ -52,6 +56,8 @@ impl Engine {
 
     /// Reads an erased block back, writes its mark and frees it (`jffs2_mark_erased_block`).
     async fn finish_erase(&self, block: u32) {
+        // Every byte is read back. A block that an interrupted erase left half blank would corrupt
+        // nodes.
         match self.is_erased(block).await {
             Ok(true) => {}
             Ok(false) => {
@@ -61,6 +67,7 @@ impl Engine {
             Err(_) => return self.erase_failed(block).await,
         }
         let first = block * self.block_bytes;
+        // The mark comes last. Without it a mount after a cut erases the block once more.
         let is_marked = if self.is_in_band() {
             let marker = Header::new(CLEANMARKER, HEADER_BYTES as u32).to_bytes();
             self.flash.write(first, &marker).await.is_ok()
@@ -79,6 +86,7 @@ impl Engine {
         if self.is_in_band() {
             state.link(first, HEADER_BYTES as u32, NodeState::Normal, Owner::None);
         }
+        // At the end of the list: blocks are used in the order in which they were erased.
         state.file(block, List::Free);
         state.erasing_blocks -= 1;
         self.erase_waiters.wake_all();

@@ -90,6 +90,8 @@ impl FileSystem for Jffs2 {
         if Self::find_name(&parent, name).is_some() {
             return Err(Errno::Eexist);
         }
+        // The inode's node before the entry: a cut between the two leaves an inode without a name,
+        // which a mount drops.
         let inode = self.make_inode(caller, &new).await?;
         let is_directory = inode.is_directory();
         let kind = (inode.data.borrow().mode >> 12) as u8;
@@ -148,6 +150,8 @@ impl FileSystem for Jffs2 {
         {
             return Err(Errno::Enotempty);
         }
+        // The removal is written first. The inode's nodes become obsolete in memory only after it,
+        // so they cannot be erased before.
         self.remove_name(&directory, name, seconds(caller.now)).await?;
         // A name of an inode that cannot be read can be removed all the same.
         if let Ok(victim) = victim {
@@ -187,6 +191,8 @@ impl FileSystem for Jffs2 {
         let now = seconds(caller.now);
         let kind = (inode.data.borrow().mode >> 12) as u8;
         let name = (number, kind);
+        // The new name before the removal of the old one: a cut between them leaves the file under
+        // both names, never under none.
         self.engine.add_name(&target, to.1, name, now, Allocation::Normal).await?;
         if !inode.is_directory() {
             self.engine.state.borrow_mut().inode_cache(number).parent_or_links += 1;
@@ -316,6 +322,7 @@ impl FileSystem for Jffs2 {
 
     async fn sync(&self) -> Result<(), Errno> {
         self.engine.write_marks().await;
+        // Padding moves the write position, which the allocation lock guards.
         let held = self.engine.allocation.lock().await;
         let flushed = self.engine.flush_padded().await;
         drop(held);

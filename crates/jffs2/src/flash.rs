@@ -132,6 +132,8 @@ impl Flash {
     /// Whether a block has its mark in the spare area (`jffs2_check_nand_cleanmarker`).
     pub(crate) async fn has_spare_marker(&self, block: u32) -> Result<bool, Errno> {
         let Self::Nand(mtd) = self else { return Ok(false) };
+        // Layouts with fewer free bytes hold the beginning of the mark (`oobavail` in
+        // `jffs2_nand_flash_setup`).
         let length = SPARE_MARKER.len().min(mtd.layout().free_bytes());
         let mut oob = vec![0; length];
         let page = block * mtd.geometry().pages_per_block;
@@ -169,6 +171,7 @@ impl Flash {
             let read = mtd.read_oob(first + page, None, &mut oob, 0, OobMode::Place).await;
             read.map_err(|_| Errno::Eio)?;
             is_blank &= oob == marker;
+            // Only the first page carries the mark.
             marker.fill(0xff);
         }
         Ok(is_blank)

@@ -105,6 +105,7 @@ impl Fragments {
                 }
                 state.mark_normal(data.node.get());
             }
+            // The tree has no gaps: look-ups by offset rely on it.
             self.insert(Fragment { offset: last_end, bytes: start - last_end, data: None });
         } else {
             self.cut_out(start, end, state);
@@ -136,6 +137,8 @@ impl Fragments {
             let Some(part) = self.parts.remove(&at) else { continue };
             let (head, tail) = (start.saturating_sub(at), part.end().saturating_sub(end));
             if let Some(data) = &part.data {
+                // A node laid into the middle of another splits it in two; both parts keep it in
+                // use.
                 let left = u32::from(head > 0) + u32::from(tail > 0);
                 data.fragments.set(data.fragments.get() - 1 + left);
                 if data.fragments.get() == 0 {

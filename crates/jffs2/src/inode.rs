@@ -118,9 +118,12 @@ impl Engine {
                 let cache = state.inodes.get_mut(&number).ok_or(Errno::Enoent)?;
                 match cache.state {
                     InodeState::Unchecked | InodeState::CheckedAbsent => {
+                        // Deleted, while its nodes are not erased yet. It must not come back by
+                        // number (file handles).
                         if cache.parent_or_links == 0 {
                             return Err(Errno::Enoent);
                         }
+                        // Others that want the inode wait until it is read (`INO_STATE_READING`).
                         std::mem::replace(&mut cache.state, InodeState::Reading)
                     }
                     other => other,
@@ -129,6 +132,7 @@ impl Engine {
             match state {
                 InodeState::Unchecked | InodeState::CheckedAbsent => {
                     let read = self.read_inode(number).await;
+                    // After a failure the old state returns, so that the next caller tries again.
                     let found = if read.is_ok() { InodeState::Present } else { state };
                     let inode = read.map(|data| Inode::new(number, data, &self.sim));
                     if let Ok(inode) = &inode {
@@ -150,7 +154,7 @@ impl Engine {
         self.inode_waiters.wake_all();
     }
 
-    /// Checks the data of an inode nobody uses (`jffs2_do_crccheck_inode`).
+    /// Checks the data of an inode that is not in use (`jffs2_do_crccheck_inode`).
     pub(crate) async fn check_inode(&self, number: u32) -> Result<(), Errno> {
         let read = self.read_inode(number).await;
         if read.is_err() {
@@ -203,6 +207,7 @@ impl Engine {
             }
         }
         let state = &mut *self.state.borrow_mut();
+        // Oldest first: each node is laid over the ones before it.
         for Candidate { id, node, .. } in checked.iter().rev() {
             data.fragments.add(&DataNode::new(*id, node.offset, node.data_bytes), state);
         }
@@ -213,6 +218,7 @@ impl Engine {
                     return Err(Errno::Eio);
                 }
             }
+            // mkfs.jffs2 writes no node for the root. The kernel makes one up in the same way.
             data.mode = FileType::Directory.mode_bits() | 0o755;
             return Ok((data, None, None));
         };
@@ -233,10 +239,13 @@ impl Engine {
             Some(FileType::Directory) => {
                 let (time, version) = gathered.newest_entry;
                 if version > latest.version {
+                    // Entries carry times, so making a name does not write the directory's inode.
                     (data.modified, data.changed) = (time.into(), time.into());
                 }
             }
             Some(FileType::Symlink | FileType::BlockDevice | FileType::CharacterDevice) => {
+                // The data of a link or device is no file data. The node is kept as metadata
+                // (`jffs2_do_read_inode_internal`).
                 data.metadata = data.fragments.take_only();
                 let Some(metadata) = &data.metadata else {
                     self.find(format!("inode {number} has lost its data"));
@@ -291,6 +300,8 @@ impl Engine {
         };
         let mut gathered = Gathered::default();
         let mut bytes = Vec::new();
+        // Newest link first: of two nodes with one version the collector's copy is found before its
+        // original.
         for id in nodes.into_iter().rev() {
             let node = self.state.borrow().node(id);
             if node.state == NodeState::Obsolete {
@@ -408,6 +419,8 @@ impl Engine {
             let range = (candidate.node.offset, candidate.node.offset + candidate.node.data_bytes);
             let page = range.0 / PAGE_BYTES;
             let covers_it = |other: &(u32, u32)| other.0 <= range.0 && other.1 >= range.1;
+            // A node under a newer whole one is void. Its data need not even be read
+            // (`jffs2_add_tn_to_tree`).
             let is_covered = covers.get(&page).is_some_and(|list| list.iter().any(covers_it))
                 || long_covers.iter().any(covers_it);
             if is_covered {
@@ -447,6 +460,8 @@ impl Engine {
             self.charge_crc(rest).await;
             crc = crc_continued(crc, &bytes);
         }
+        // Without the newest node an older one shows again: that is how JFFS2 recovers from a torn
+        // write.
         if crc != candidate.node.data_crc {
             return Ok(false);
         }

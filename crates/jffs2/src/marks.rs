@@ -1,4 +1,4 @@
-//! Nodes that nobody needs, marked so where they stand.
+//! Obsolete nodes, marked so where they stand.
 //!
 //! Source: the second half of `jffs2_mark_node_obsolete`, `fs/jffs2/nodemgmt.c`, Linux 2.6.29 to 6.12. It
 //! is done on a medium whose bits can be written over again, unless summaries are kept, which would not
@@ -36,6 +36,7 @@ impl Engine {
             return false;
         }
         let header = Header::parse(&bytes);
+        // Never clear a bit in bytes that are not this node.
         if padded(header.total_bytes) != node.length || header.node_type & ACCURATE == 0 {
             return false;
         }

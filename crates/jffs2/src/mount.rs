@@ -28,7 +28,7 @@ pub enum MountError {
     /// A node that must be understood is of an unknown type.
     #[error("the node at {offset:#x} has type {node_type:#x}, which no kernel here knows")]
     Incompatible {
-        /// Type.
+        /// Node type with its compatibility bits.
         node_type: u16,
         /// Offset on the medium.
         offset: u32,
@@ -36,7 +36,7 @@ pub enum MountError {
     /// A node of unknown type allows reading only.
     #[error("the node at {offset:#x} of type {node_type:#x} allows a read-only mount only")]
     ReadOnlyCompatible {
-        /// Type.
+        /// Node type with its compatibility bits.
         node_type: u16,
         /// Offset on the medium.
         offset: u32,
@@ -44,10 +44,10 @@ pub enum MountError {
     /// The device does not fit the file system.
     #[error("{0}")]
     Device(&'static str),
-    /// The device failed.
+    /// The device could not be read.
     #[error("{0}")]
     Medium(MtdError),
-    /// A call failed.
+    /// Reading the root directory or the first nodes failed.
     #[error("{0}")]
     Call(#[from] Errno),
 }
@@ -55,27 +55,27 @@ pub enum MountError {
 /// Space by what it holds, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Nodes in use.
+    /// Nodes that files and directories use.
     pub used_bytes: u64,
-    /// Nodes that nobody needs, in blocks worth collecting.
+    /// Obsolete nodes in blocks that are worth collecting.
     pub dirty_bytes: u64,
     /// The same in other blocks.
     pub wasted_bytes: u64,
-    /// Blank.
+    /// Bytes that can be written.
     pub free_bytes: u64,
-    /// Blocks being erased.
+    /// Blocks that are being erased or wait for their mark.
     pub erasing_bytes: u64,
-    /// Bad blocks.
+    /// Blocks that are marked bad or were given up.
     pub bad_bytes: u64,
     /// Nodes whose data was not checked yet.
     pub unchecked_bytes: u64,
-    /// Blank blocks.
+    /// Blocks that are erased and marked clean.
     pub free_blocks: u32,
     /// Blocks that have to stay free after a write.
     pub reserved_blocks: u32,
 }
 
-/// A mounted JFFS2.
+/// A mounted JFFS2; the calls are those of [`posix::FileSystem`].
 pub struct Jffs2 {
     pub(crate) engine: Rc<Engine>,
 }
@@ -95,6 +95,8 @@ impl Jffs2 {
         let flash = flash.into();
         let block_bytes = flash.block_bytes();
         let blocks = flash.size_bytes() / u64::from(block_bytes);
+        // Offsets in nodes and references have 32 bits; five blocks is the limit of
+        // `jffs2_do_fill_super`.
         if flash.size_bytes() > u64::from(u32::MAX) || blocks < 5 {
             return Err(MountError::Device("JFFS2 needs five blocks and less than 4 GiB"));
         }
@@ -110,6 +112,8 @@ impl Jffs2 {
             options.is_read_only |= options.clean_markers == CleanMarkers::InBand;
         }
         let has_summary = options.has_summary.unwrap_or(options.profile.has_summary);
+        // `jffs2_can_mark_obsolete`: only where bits can be cleared in place, and only without
+        // summaries.
         let marks_obsolete =
             matches!(flash, Flash::Ram(_)) && !has_summary && !options.is_read_only;
         let clock = Clock::new(sim, options.hz, options.seed, flash.takes_time());
@@ -144,8 +148,10 @@ impl Jffs2 {
         engine.build();
         // What is obsolete already stays as it is: there was a reason if it was not marked.
         engine.state.borrow_mut().marks_obsolete = marks_obsolete;
+        // The root is read at once (`jffs2_iget(sb, 1)`), which a page-read count sees.
         engine.inode(1).await?;
         engine.write_marks().await;
+        // The thread starts last: it would collect before the tree is built.
         engine.start();
         Ok(Self { engine })
     }

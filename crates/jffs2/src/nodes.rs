@@ -13,7 +13,7 @@ pub const INODE: u16 = 0xe002;
 pub const CLEANMARKER: u16 = 0x2003;
 /// Fills a page that was flushed before it was full.
 pub const PADDING: u16 = 0x2004;
-/// Erase block summary.
+/// Summary of an erase block, its last node.
 pub const SUMMARY: u16 = 0x2006;
 /// Name and value of an extended attribute.
 pub const XATTR: u16 = 0xe008;
@@ -48,6 +48,7 @@ pub fn crc(bytes: &[u8]) -> u32 {
 
 /// [`crc`] over further bytes.
 pub fn crc_continued(before: u32, bytes: &[u8]) -> u32 {
+    // The library inverts the start value and the result; the kernel's `crc32` does neither.
     let mut hasher = crc32fast::Hasher::new_with_initial(!before);
     hasher.update(bytes);
     !hasher.finalize()
@@ -66,12 +67,12 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The common header.
+/// The common header of all nodes (`struct jffs2_unknown_node`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// [`MAGIC`], unless the bytes are none of JFFS2.
     pub magic: u16,
-    /// Type.
+    /// Node type with its compatibility bits.
     pub node_type: u16,
     /// Bytes of the whole node, without padding.
     pub total_bytes: u32,
@@ -97,7 +98,7 @@ impl Header {
         header
     }
 
-    /// The bytes.
+    /// The header as it stands on the medium.
     pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..2].copy_from_slice(&self.magic.to_le_bytes());
@@ -109,6 +110,7 @@ impl Header {
 
     /// The CRC holds; an obsolete node is judged as it was before it was marked.
     pub fn is_valid(&self) -> bool {
+        // The CRC was computed before the bit was cleared on the medium.
         let accurate = Self { node_type: self.node_type | ACCURATE, ..*self };
         self.magic == MAGIC && crc(&accurate.to_bytes()[..8]) == self.header_crc
     }
@@ -117,19 +119,19 @@ impl Header {
 /// An inode node without its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InodeNode {
-    /// Inode number.
+    /// Inode that the node belongs to.
     pub inode: u32,
     /// Version within the inode: the highest tells the attributes.
     pub version: u32,
     /// Type and permission bits.
     pub mode: u32,
-    /// Owner.
+    /// User ID of the owner, 16 bits.
     pub uid: u16,
-    /// Group.
+    /// Group ID of the owner, 16 bits.
     pub gid: u16,
     /// Bytes of the file as of this node.
     pub file_bytes: u32,
-    /// Last access, seconds.
+    /// Time of the last access, seconds since 1970.
     pub accessed: u32,
     /// Last change of data, seconds.
     pub modified: u32,
@@ -137,15 +139,15 @@ pub struct InodeNode {
     pub changed: u32,
     /// Where in the file the data begins.
     pub offset: u32,
-    /// Bytes stored.
+    /// Bytes of data as stored, compressed.
     pub stored_bytes: u32,
-    /// Bytes after decompression.
+    /// Bytes of the file that the data stands for.
     pub data_bytes: u32,
-    /// Compressor, see [`crate::compress`].
+    /// Number of the compressor, see [`crate::compress`].
     pub compressor: u8,
     /// Compressor that the user asked for.
     pub user_compressor: u8,
-    /// Flags.
+    /// Flags; this engine sets none.
     pub flags: u16,
     /// CRC of the stored bytes.
     pub data_crc: u32,
@@ -205,6 +207,8 @@ impl InodeNode {
         }
         bytes.extend_from_slice(&[self.compressor, self.user_compressor]);
         bytes.extend_from_slice(&self.flags.to_le_bytes());
+        // The node's CRC leaves out the CRC of the data, so a scan can check the node without its
+        // data.
         let node_crc = crc(&bytes[..60]);
         bytes.extend_from_slice(&crc(data).to_le_bytes());
         bytes.extend_from_slice(&node_crc.to_le_bytes());
@@ -213,7 +217,7 @@ impl InodeNode {
     }
 }
 
-/// A directory entry.
+/// A directory entry (`struct jffs2_raw_dirent`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirentNode {
     /// Inode of the directory.
@@ -224,10 +228,10 @@ pub struct DirentNode {
     pub inode: u32,
     /// Time of the change, seconds.
     pub changed: u32,
-    /// Kind (`DT_*`).
+    /// Kind of the inode that the name leads to (`DT_*`).
     pub kind: u8,
-    /// Name, all of it: a kernel takes one with a zero byte to end there, but no call makes such a name, and
-    /// who lists the directory has to be told.
+    /// Name, all of it: a kernel takes one with a zero byte to end there, but no call makes such a
+    /// name, and a listing must show it.
     pub name: Vec<u8>,
 }
 
@@ -251,7 +255,7 @@ impl DirentNode {
         })
     }
 
-    /// The whole node.
+    /// The whole node with its name; CRCs and lengths are filled in.
     pub fn to_bytes(&self) -> Vec<u8> {
         let total = DIRENT_BYTES + self.name.len();
         let mut bytes = Vec::with_capacity(total + 3);
@@ -268,18 +272,18 @@ impl DirentNode {
     }
 }
 
-/// An extended attribute.
+/// Name and value of an extended attribute (`struct jffs2_raw_xattr`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct XattrNode {
     /// Number of the attribute.
     pub id: u32,
-    /// Version.
+    /// Version of the attribute: of one number the highest counts.
     pub version: u32,
     /// Prefix of the name: 1 `user.`, 2 `security.`, 3 and 4 ACLs, 5 `trusted.`.
     pub prefix: u8,
-    /// Name without prefix.
+    /// Name behind its prefix.
     pub name: Vec<u8>,
-    /// Value.
+    /// Value of the attribute.
     pub value: Vec<u8>,
 }
 
@@ -328,7 +332,7 @@ impl XattrNode {
 /// A reference from an inode to an extended attribute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XrefNode {
-    /// Inode.
+    /// Inode that has the attribute.
     pub inode: u32,
     /// Number of the attribute.
     pub id: u32,
@@ -347,7 +351,7 @@ impl XrefNode {
         })
     }
 
-    /// The whole node.
+    /// The whole node; the CRC is filled in.
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Header::new(XREF, XREF_BYTES as u32).to_bytes().to_vec();
         for word in [self.inode, self.id, self.sequence] {

@@ -58,6 +58,8 @@ impl Jffs2 {
         let state = &mut *self.engine.state.borrow_mut();
         if victim.is_directory() {
             for entry in std::mem::take(&mut victim.data.borrow_mut().entries) {
+                // Removed names of a removed directory need not be remembered any longer
+                // (`jffs2_do_unlink`).
                 state.mark_obsolete(entry.node);
             }
             state.inode_cache(victim.number).parent_or_links = 0;
@@ -104,6 +106,8 @@ impl Jffs2 {
             Some(bytes) => u32::try_from(bytes).map_err(|_| Errno::Efbig)?,
             None => old_bytes,
         };
+        // Truncation to nothing frees space and may use the reserve of deletions
+        // (`jffs2_do_setattr`).
         let allocation = match to.size_bytes {
             Some(0) => Allocation::Deletion,
             _ => Allocation::Normal,
@@ -130,6 +134,7 @@ impl Jffs2 {
         node.data_bytes = kept.len() as u32;
         let grows = new_bytes > old_bytes;
         if grows {
+            // Growing writes a hole with the new attributes in one node.
             node.compressor = ZERO;
             (node.offset, node.data_bytes) = (old_bytes, new_bytes - old_bytes);
         }
@@ -195,6 +200,7 @@ impl Jffs2 {
             let state = &mut *engine.state.borrow_mut();
             let number = state.highest_inode.max(1).checked_add(1).ok_or(Errno::Enospc)?;
             let cache = state.inode_cache(number);
+            // Counted before the name exists: an inode with zero links would be dropped by `clear`.
             cache.parent_or_links = 1;
             cache.state = InodeState::Present;
             number
@@ -256,6 +262,7 @@ impl Jffs2 {
                 state.delete_attributes(number);
             }
         }
+        // The collector may be waiting for this inode's lock and must not use it afterwards.
         inode.is_gone.set(true);
         engine.inodes.borrow_mut().remove(&number);
         drop(held);

@@ -94,7 +94,7 @@ pub enum CleanMarkers {
 /// Processor time of the work on bytes, picoseconds a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCosts {
-    /// CRC-32.
+    /// CRC-32 of nodes and data.
     pub crc_ps_per_byte: u64,
     /// Copy between the flash buffers and the page.
     pub copy_ps_per_byte: u64,
@@ -102,13 +102,13 @@ pub struct CpuCosts {
     pub zlib_compress_ps_per_byte: u64,
     /// Decompression by zlib, of the bytes that come out.
     pub zlib_decompress_ps_per_byte: u64,
-    /// Compression by LZO.
+    /// Compression by LZO, of the bytes that go in.
     pub lzo_compress_ps_per_byte: u64,
-    /// Decompression by LZO.
+    /// Decompression by LZO, of the bytes that come out.
     pub lzo_decompress_ps_per_byte: u64,
-    /// Compression by rtime.
+    /// Compression by rtime, of the bytes that go in.
     pub rtime_compress_ps_per_byte: u64,
-    /// Decompression by rtime.
+    /// Decompression by rtime, of the bytes that come out.
     pub rtime_decompress_ps_per_byte: u64,
 }
 
@@ -134,11 +134,11 @@ impl CpuCosts {
 /// What a mount may choose.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// Kernel.
+    /// The kernel that is modelled, a row of [`PROFILES`].
     pub profile: &'static Profile,
     /// Where the marks of clean blocks stand.
     pub clean_markers: CleanMarkers,
-    /// Nothing is written.
+    /// Nothing is written to the medium, not even erases that are due.
     pub is_read_only: bool,
     /// Ids of the compressors that are tried; none for all of the profile.
     pub compressors: Option<Vec<u8>>,
@@ -148,7 +148,7 @@ pub struct MountOptions {
     pub has_thread: bool,
     /// The write-buffer is flushed at the profile's interval.
     pub has_write_back: bool,
-    /// Processor costs.
+    /// Processor time of checksums, copies and compression.
     pub costs: CpuCosts,
     /// Ticks a second (`CONFIG_HZ`).
     pub hz: u32,

@@ -32,6 +32,8 @@ impl Engine {
             let (from, to) = (part.offset.max(at), part.end().min(end));
             if let Some(data) = &part.data {
                 let place = self.state.borrow().node(data.node.get()).offset;
+                // The whole node is read and decompressed for any part of it, as `jffs2_read_dnode`
+                // does: the CRC covers all of it.
                 let bytes = self.read_node_data(place).await?;
                 let start = (from - data.offset) as usize;
                 let count = (to - from) as usize;

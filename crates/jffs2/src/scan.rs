@@ -87,6 +87,7 @@ impl Engine {
             match found {
                 Found::AllBlank => {
                     blank += 1;
+                    // A block without a mark may be half erased. It is erased again before use.
                     state.file_first(block, List::ErasePending);
                     state.erasing_blocks += 1;
                 }
@@ -116,6 +117,7 @@ impl Engine {
         let has_nodes = state.sums.used > 0 || state.sums.unchecked > 0;
         let accounted = state.free_blocks() + blank + bad;
         if state.erasing_blocks > 0 && !has_nodes && (accounted != blocks || bad == blocks) {
+            // `jffs2_scan_medium` refuses to erase a medium that looks like something else.
             return Err(MountError::NoNodes);
         }
         Ok(())
@@ -127,6 +129,8 @@ impl Engine {
         let room_min =
             (2 * INODE_BYTES as u32).max(if self.is_in_band() { 0 } else { self.page_bytes });
         let is_better = state.next_block.is_none_or(|next| state.blocks[next as usize].free < free);
+        // At most one block is written further. Others with free space are filed as they are, and
+        // their rest is lost until they are collected.
         if free > room_min && is_better {
             if let Some(old) = state.next_block.replace(block) {
                 state.close(old, true);
@@ -142,6 +146,7 @@ impl Engine {
         let dirt = state.blocks[next as usize].dirty;
         state.dirt_to_waste(next, dirt);
         let free = state.blocks[next as usize].free;
+        // A page that was programmed in part must not be programmed again.
         let skip = free % self.page_bytes;
         if !self.is_in_band() && skip > 0 {
             state.link_dirt((next + 1) * self.block_bytes - free, skip);
@@ -160,6 +165,7 @@ impl Engine {
             }
             has_marker = self.flash.has_spare_marker(block).await?;
         }
+        // The end of the block is read first: with a summary nothing else has to be.
         if self.has_summary
             && let Some(found) = self.scan_block_end(block).await?
         {
@@ -182,6 +188,7 @@ impl Engine {
         }
         self.scan_nodes(block, window, collected).await?;
         let mut state = self.state.borrow_mut();
+        // The collected entries would not fit any more; the block gets no summary.
         if collected.bytes_with(0) > state.blocks[block as usize].free {
             collected.disable();
         }
@@ -260,6 +267,7 @@ impl Engine {
                     }
                 }
                 self.state.borrow_mut().link_dirt(at, 4);
+                // Nodes are aligned to four bytes, so the search for the next one goes on there.
                 at += 4;
                 continue;
             }
@@ -387,6 +395,8 @@ impl Engine {
                 return Err(MountError::ReadOnlyCompatible { node_type, offset: at });
             }
             0x4000 => {
+                // The node's own type says that it may be copied unseen
+                // (`JFFS2_FEATURE_RWCOMPAT_COPY`).
                 state.link(at, length, NodeState::Pristine, Owner::None);
                 collected.disable();
             }

@@ -9,7 +9,7 @@ use crate::write::Allocation;
 use posix::Errno;
 use sim::LockGuard;
 
-/// Room that was reserved; while it is held nobody else writes.
+/// Room that was reserved; while it is held no other task writes nodes.
 pub(crate) struct Room<'a> {
     /// Bytes that the block being written has left.
     pub(crate) bytes: u32,
@@ -31,9 +31,14 @@ impl Engine {
         if self.options.is_read_only {
             return Err(Errno::Erofs);
         }
+        // One lock for everything that moves the write position (`alloc_sem`). It stays locked
+        // until the node is written, because the room belongs to this position.
         let mut held = self.allocation.lock().await;
         loop {
+            // Writers collect in the foreground when blocks are short. The thread alone may be too
+            // slow, since it sleeps between passes.
             while !self.has_reserve(allocation)? {
+                // The collector takes the same lock for its own nodes.
                 drop(held);
                 self.count(|statistics| statistics.foreground_passes += 1);
                 match self.collect_pass().await {
@@ -57,10 +62,14 @@ impl Engine {
     fn has_reserve(&self, allocation: Allocation) -> Result<bool, Errno> {
         let state = self.state.borrow();
         let (available, reserve) = (state.available_blocks(), state.reserve);
+        // Blocks that are being erased count as free: they will be, and nothing has to be copied
+        // for it.
         if available >= reserve.write {
             return Ok(true);
         }
         let may_delete = allocation == Allocation::Deletion && available >= reserve.deletion;
+        // Unchecked bytes count as dirty, in the hope that the check finds some obsolete
+        // (`jffs2_reserve_space`).
         let dirty = state.dirty_bytes() + state.sums.unchecked;
         let sums = state.sums;
         let possible = sums.free + sums.dirty + sums.erasing + sums.unchecked;
@@ -68,6 +77,7 @@ impl Engine {
             || possible / u64::from(self.block_bytes) <= u64::from(reserve.write);
         match (is_full, may_delete) {
             (false, _) => Ok(false),
+            // Deletions may use the reserve down to two blocks: they are what makes space.
             (true, true) => Ok(true),
             (true, false) => Err(Errno::Enospc),
         }
@@ -107,6 +117,8 @@ impl Engine {
             let (block, free, reserved) = {
                 let state = self.state.borrow();
                 let has_summary = self.has_summary && !state.summary.is_disabled;
+                // Room for the summary with one entry more is always kept free at the end of the
+                // block.
                 let reserved = if has_summary { state.summary.bytes_with(entry_bytes) } else { 0 };
                 let free = state.next_block.map_or(0, |block| state.blocks[block as usize].free);
                 (state.next_block, free, reserved)
@@ -136,11 +148,15 @@ impl Engine {
                 continue;
             }
             // The rest of the block is too small: what is in the buffer fills a page of it.
+            // Padding may leave a whole page at the end of the block, which is room again; so the
+            // loop starts over.
             if !self.state.borrow().write_buffer.bytes.is_empty() {
                 self.flush_padded().await.map_err(Collecting::Failed)?;
                 continue;
             }
             let state = &mut *self.state.borrow_mut();
+            // The rest counts as wasted, not dirty: it alone must not make a block worth
+            // collecting.
             state.link_dirt((block + 1) * self.block_bytes - free, free);
             state.dirt_to_waste(block, free);
             state.next_block = None;
@@ -171,14 +187,18 @@ impl Engine {
             state.file(block, List::Nowhere);
             state.next_block = Some(block);
             state.summary.clear();
+            // The buffer follows the first node into the new block.
             state.write_buffer.offset = None;
             return Ok(());
         }
+        // Erasable blocks wait on purpose, for wear levelling. With no other erase under way one
+        // has to be used (`jffs2_find_nextblock`).
         if state.erasing_blocks == 0
             && let Some(block) = state.list(List::Erasable).front().copied()
         {
             state.file_erase_pending(block);
         }
+        // Blocks whose replacement is still in the buffer come free by a flush.
         let can_flush = !state.list(List::ErasablePendingFlush).is_empty();
         Err(state.erasing_blocks > 0 || can_flush)
     }
@@ -203,7 +223,7 @@ impl Engine {
 pub(crate) enum Collecting {
     /// Blocks are being erased: try again (`EAGAIN`).
     Again,
-    /// For good.
+    /// No later attempt would succeed without other changes.
     Failed(Errno),
 }
 

@@ -62,6 +62,8 @@ impl State {
             collect_at: 0,
         };
         let flash_bytes = u64::from(block_bytes) * u64::from(blocks);
+        // `jffs2_calc_trigger_levels`: 2 % of the flash and 100 bytes per block, in blocks, beside
+        // two for deletions.
         let overhead =
             (flash_bytes / 50 + u64::from(blocks) * 100).div_ceil(u64::from(block_bytes)) as u32;
         let write = 2 + overhead;
@@ -110,7 +112,7 @@ impl State {
         offset / self.block_bytes
     }
 
-    /// References in memory.
+    /// Number of references to nodes in memory.
     pub(crate) fn node_count(&self) -> usize {
         self.nodes.len() - self.unused_nodes.len()
     }
@@ -152,6 +154,8 @@ impl State {
 
     /// Bytes that can be got by collecting, as `jffs2_reserve_space` and the thread count them.
     pub(crate) fn dirty_bytes(&self) -> u64 {
+        // Blocks that wait for their erase are in the sum of dirty bytes, but count as available
+        // already.
         let pending = u64::from(self.erasing_blocks) * u64::from(self.block_bytes);
         (self.sums.dirty + self.sums.erasing).saturating_sub(pending)
     }
@@ -168,6 +172,8 @@ impl State {
         let number = self.block_of(offset);
         let end = (number + 1) * self.block_bytes;
         let block = self.blocks.get_mut(number as usize)?;
+        // Nodes of a block are linked in order and without gaps: lengths follow from offsets in the
+        // kernel (`TEST_TOTLEN`).
         if length == 0 || length > block.free || offset != end - block.free {
             return None;
         }
@@ -214,6 +220,7 @@ impl State {
             && self.nodes[last as usize].state == NodeState::Obsolete
             && self.nodes[last as usize].owner == Owner::None
         {
+            // Adjacent dirt shares one reference, which saves memory (`jffs2_scan_dirty_space`).
             self.nodes[last as usize].length += length;
             block.free -= length;
             self.sums.free -= u64::from(length);
@@ -303,6 +310,8 @@ impl State {
             self.sums.used -= length;
         }
         let mut added = 0;
+        // Small losses are waste until they add up to more than a minimal node. The block being
+        // written gets dirty only when it is closed.
         if (block.dirty > 0 || is_dirty(block.wasted + node.length)) && !is_next {
             added = node.length;
             block.dirty += node.length;
@@ -319,6 +328,7 @@ impl State {
         if self.marks_obsolete {
             self.marks.push_back(id);
         }
+        // A scan files blocks when it has seen all of them.
         if self.is_scanning || is_next {
             return;
         }
@@ -357,6 +367,7 @@ impl State {
     /// Files a block without live nodes: mostly to be erased at once.
     pub(crate) fn file_erasable(&mut self, block: u32) {
         // The kernel looks at the low bits of its clock here.
+        // One in 128 is kept for later, so that not always the same blocks are erased.
         if self.clock.low_bits() == 0 {
             self.file(block, List::Erasable);
         } else {
@@ -429,6 +440,8 @@ impl State {
         let node = self.nodes[id as usize];
         let from = self.block_of(node.offset);
         let place = self.blocks[from as usize].nodes.iter().position(|other| *other == id);
+        // The node keeps its number, which inodes refer to. A second reference takes its old place
+        // as dirt.
         let stand_in = NodeRef { state: NodeState::Obsolete, owner: Owner::None, ..node };
         self.nodes.push(stand_in);
         let stand_in = self.nodes.len() as NodeId - 1;

@@ -17,9 +17,9 @@ pub struct Statistics {
     pub foreground_passes: u64,
     /// Inodes whose nodes were checked by the thread.
     pub inodes_checked: u64,
-    /// Blocks erased.
+    /// Blocks whose erase was tried.
     pub blocks_erased: u64,
-    /// Blocks given up.
+    /// Blocks marked bad after failed erases.
     pub blocks_bad: u64,
     /// Pages of the write-buffer written.
     pub pages_flushed: u64,
@@ -31,7 +31,7 @@ pub struct Statistics {
     pub unreadable_reads: u64,
     /// Nodes marked obsolete where they stand.
     pub nodes_marked: u64,
-    /// Summaries written.
+    /// Summaries written at the end of blocks.
     pub summaries_written: u64,
     /// Blocks whose summary served the scan.
     pub summaries_read: u64,

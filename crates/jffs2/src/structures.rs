@@ -12,7 +12,7 @@ pub(crate) type NodeId = u32;
 pub(crate) enum NodeState {
     /// Its data was not yet compared with its CRC.
     Unchecked,
-    /// Nothing needs it.
+    /// Replaced, removed or damaged; its bytes are dirt.
     Obsolete,
     /// Can be copied as it is.
     Pristine,
@@ -23,10 +23,10 @@ pub(crate) enum NodeState {
 /// Whose a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// Nobody's: markers, padding, dirt, summaries.
+    /// No owner: markers, padding, dirt, summaries.
     None,
     Inode(u32),
-    /// Extended attribute.
+    /// An extended attribute, by its number on the medium.
     Datum(u32),
     /// Reference to an extended attribute, by its number in memory.
     Reference(u32),
@@ -36,7 +36,7 @@ pub(crate) enum Owner {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeRef {
     pub(crate) offset: u32,
-    /// Bytes with padding.
+    /// Bytes with padding to a multiple of four.
     pub(crate) length: u32,
     pub(crate) state: NodeState,
     pub(crate) owner: Owner,
@@ -133,7 +133,7 @@ pub(crate) struct Sums {
 pub(crate) struct WriteBuffer {
     /// Offset of the page; none if the next write decides.
     pub(crate) offset: Option<u32>,
-    /// Bytes so far.
+    /// Bytes of the page so far.
     pub(crate) bytes: Vec<u8>,
     /// Inodes whose nodes are in it.
     pub(crate) inodes: BTreeSet<u32>,

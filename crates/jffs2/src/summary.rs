@@ -82,6 +82,8 @@ impl Collected {
             _ => {
                 let rest = put.len() - 2;
                 put.truncate(rest);
+                // Padding has no entry. Its sum tells the mount how much of the block is waste, not
+                // dirt.
                 self.padding += header.total_bytes;
                 return;
             }
@@ -97,6 +99,7 @@ impl Collected {
             return None;
         }
         let mut body = self.entries.clone();
+        // The node fills the block to its end, where the mount looks for the marker.
         body.resize(room as usize - FRAME_BYTES - MARKER_BYTES, 0xff);
         body.extend_from_slice(&at.to_le_bytes());
         body.extend_from_slice(&MARK.to_le_bytes());
@@ -124,11 +127,11 @@ pub fn summary_offset(marker: &[u8], block_bytes: u32) -> Option<u32> {
 #[derive(Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the nodes")]
 pub enum SummaryEntry<'a> {
-    /// Inode node.
+    /// An inode node, with or without data.
     Inode { inode: u32, at: u32, length: u32 },
-    /// Directory entry.
+    /// A directory entry with its name.
     Dirent { at: u32, length: u32, parent: u32, version: u32, inode: u32, kind: u8, name: &'a [u8] },
-    /// Extended attribute.
+    /// Name and value of an extended attribute.
     Xattr { id: u32, version: u32, at: u32, length: u32 },
     /// Reference to an extended attribute.
     Xref { at: u32 },
@@ -216,6 +219,8 @@ impl Engine {
         for entry in &entries {
             let (at, length) = entry.place();
             let next = at.checked_add(length).map(padded);
+            // Entries out of order or over each other would break the accounts. The block is
+            // scanned instead.
             if at < end
                 || !at.is_multiple_of(4)
                 || length == 0

@@ -19,6 +19,7 @@ impl Engine {
         {
             return true;
         }
+        // Checks run in the background after each mount: nothing can be collected before they end.
         if state.sums.unchecked > 0 {
             return true;
         }
@@ -69,6 +70,7 @@ impl Engine {
             }
             let (before_ns, erased) = (self.sim.now(), self.statistics.get().blocks_erased);
             match self.collect_pass().await {
+                // `jffs2_garbage_collect_thread` ends for good on ENOSPC.
                 Err(Collecting::Failed(Errno::Enospc)) => {
                     self.find("the collector's thread found no space and ended".into());
                     return;
@@ -98,7 +100,7 @@ impl Engine {
                 return;
             }
             let held = self.allocation.lock().await;
-            // A failure is in the report; there is nobody to tell it to.
+            // A failure is in the findings; the periodic flush has no caller that takes an error.
             let _ = self.flush_padded().await;
             if self.options.profile.write_super_erases {
                 self.erase_all_pending().await;

@@ -19,11 +19,11 @@ use std::rc::Rc;
 /// On whose behalf room is taken (`ALLOC_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Allocation {
-    /// A user's write.
+    /// A user's write, which leaves the reserve alone.
     Normal,
     /// A user's deletion, which may use the last blocks.
     Deletion,
-    /// The collector's copy.
+    /// A copy by the collector, which may use the last blocks.
     Collect,
 }
 
@@ -39,6 +39,8 @@ pub(crate) struct NodeToWrite {
 pub(crate) fn data_state(node: &InodeNode) -> NodeState {
     let is_to_the_end = node.offset.is_multiple_of(PAGE_BYTES)
         && node.offset.checked_add(node.data_bytes) == Some(node.file_bytes);
+    // A whole page, or the end of the file: merging it with neighbours gains nothing
+    // (`jffs2_write_dnode`).
     if node.data_bytes >= PAGE_BYTES || is_to_the_end {
         NodeState::Pristine
     } else {
@@ -53,6 +55,7 @@ impl Engine {
         let length = padded(bytes.len() as u32);
         bytes.resize(length as usize, 0xff);
         let inode = match owner {
+            // The collector's copies are not noted for `fsync`: their originals are on the medium.
             Owner::Inode(inode) if allocation != Allocation::Collect => inode,
             Owner::None | Owner::Inode(_) | Owner::Datum(_) | Owner::Reference(_) => 0,
         };
@@ -140,12 +143,16 @@ impl Engine {
         while !data.is_empty() {
             let least = INODE_BYTES as u32 + DATA_BYTES_MIN;
             let room = self.reserve(least, Allocation::Normal, entry_bytes(INODE, 0)).await?;
+            // Allocation lock before the inode's lock: the collector takes them in this order, too.
             let held = inode.lock.lock().await;
+            // A node never crosses a page: the collector fetches and locks one page at a time.
             let to_page_end = (PAGE_BYTES - offset % PAGE_BYTES) as usize;
             let piece = &data[..data.len().min(to_page_end)];
             let (taken, compressor, stored) =
                 self.compress(piece, room.bytes as usize - INODE_BYTES).await;
             let mut node = template;
+            // The number is drawn under the inode's lock, so that versions follow the order of
+            // writes.
             node.version = inode.next_version();
             node.offset = offset;
             node.data_bytes = taken as u32;

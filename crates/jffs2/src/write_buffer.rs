@@ -44,6 +44,7 @@ impl Engine {
                 rest = later;
                 buffer.len() == page_bytes
             };
+            // A full page goes at once; only the rest waits.
             if is_full {
                 self.flush_locked(false).await?;
             }
@@ -91,6 +92,8 @@ impl Engine {
                 if waste > HEADER_BYTES as u32 {
                     page.extend_from_slice(&Header::new(PADDING, waste).to_bytes());
                 }
+                // Zeros, not 0xFF: a scan must not take the rest of the page for free space
+                // (`__jffs2_flush_wbuf`).
                 page.resize(self.page_bytes as usize, 0);
             }
             (offset, page, waste)
@@ -140,6 +143,8 @@ impl Engine {
                 let node = state.node(*id);
                 !state.is_obsolete(*id) && node.offset + node.length > failed
             };
+            // Live nodes that reach into the failed page, also the one that began in an earlier
+            // page.
             let nodes: Vec<NodeId> =
                 state.blocks[block as usize].nodes.iter().copied().filter(live).collect();
             let start = nodes.first().map_or(failed, |id| state.node(*id).offset);
@@ -184,6 +189,8 @@ impl Engine {
         match (live, state.blocks[block as usize].list) {
             (_, List::ErasePending) => {}
             (0, _) => state.file_erase_pending(block),
+            // Its other nodes can still be read. The collector empties it before it is erased and
+            // judged.
             (_, _) => state.file(block, List::BadUsed),
         }
         self.count(|statistics| statistics.programs_recovered += 1);
@@ -250,6 +257,8 @@ impl Engine {
                 return flushed;
             }
             drop(held);
+            // Collecting moves live nodes through the buffer, which fills its page with something
+            // useful instead of padding.
             if self.collect_pass().await.is_err() {
                 let held = self.allocation.lock().await;
                 let flushed = if self.state.borrow().write_buffer.offset == offset {

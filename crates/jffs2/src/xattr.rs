@@ -44,7 +44,7 @@ pub(crate) struct Reference {
     pub(crate) is_dead: bool,
 }
 
-/// All of them.
+/// All values and references in memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attributes {
     pub(crate) data: BTreeMap<u32, Datum>,
@@ -105,6 +105,7 @@ impl State {
         let Some(datum) = self.attributes.data.get_mut(&id) else { return };
         if before.is_some_and(|before| before > version) {
             let last = datum.nodes.len() - 1;
+            // The last node must be the live one.
             datum.nodes.swap(last, last - 1);
             self.mark_obsolete(node);
             return;
@@ -184,6 +185,7 @@ impl State {
         let is_marker = reference.sequence & 1 == 1;
         reference.is_dead = true;
         let nodes = reference.nodes.clone();
+        // Older nodes with an even number still stand on the medium: the end must outlive them.
         if is_marker && nodes.len() > 1 {
             return;
         }
@@ -352,6 +354,8 @@ impl Engine {
         if value.is_none() {
             return self.end_reference(inode, old.ok_or(Errno::Enodata)?).await;
         }
+        // Value, then reference, then the end of the old reference: a cut between them shows the
+        // old value or the new one.
         let id = self.write_datum(node).await?;
         let number = {
             let attributes = &mut self.state.borrow_mut().attributes;
@@ -381,7 +385,7 @@ impl Engine {
         }
     }
 
-    /// Writes the end of a reference, and forgets the value if nobody else refers to it.
+    /// Writes the end of a reference, and drops the value with its last reference.
     async fn end_reference(&self, inode: u32, number: u32) -> Result<(), Errno> {
         let set_dead = |is_dead: bool| {
             let attributes = &mut self.state.borrow_mut().attributes;
@@ -461,6 +465,8 @@ impl Engine {
     ) -> Result<(), Errno> {
         let (bytes, older) = {
             let attributes = &mut self.state.borrow_mut().attributes;
+            // Steps of two: the lowest bit says that the reference has ended
+            // (`XREF_DELETE_MARKER`).
             attributes.highest_sequence = attributes.highest_sequence.wrapping_add(2);
             let sequence = attributes.highest_sequence;
             let Some(reference) = attributes.references.get_mut(&number) else { return Ok(()) };

@@ -26,7 +26,7 @@ pub enum Submitter {
 /// How a write is to be carried out (`REQ_SYNC`, `REQ_PREFLUSH`, `REQ_FUA`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteFlags {
-    /// Somebody waits for it.
+    /// A task waits for it (`REQ_SYNC`).
     pub is_sync: bool,
     /// What was written before is durable before it begins.
     pub flushes_before: bool,
@@ -47,6 +47,7 @@ pub trait BlockMedium {
 
     /// Most blocks that one bio may hold.
     fn bio_blocks_max(&self) -> u32 {
+        // `BIO_MAX_PAGES`.
         256
     }
 
@@ -62,6 +63,7 @@ pub trait BlockMedium {
         submitter: Submitter,
     ) -> Pending<'_, Pending<'static, Vec<u8>>> {
         Box::pin(async move {
+            // A device without time is done at once; the inner future only hands the bytes over.
             let bytes = self.read(first_block, blocks, submitter).await?;
             Ok(Box::pin(ready(Ok(bytes))) as Pending<'static, Vec<u8>>)
         })
@@ -79,8 +81,9 @@ pub trait BlockMedium {
         self.read(first_block, blocks, submitter)
     }
 
-    /// Submits reads into the device's own buffers that nobody waits for (`sb_breadahead`).
+    /// Submits reads into the device's own buffers, for which no task waits (`sb_breadahead`).
     fn read_ahead(&self, first_block: u64, blocks: u32, submitter: Submitter) {
+        // Nothing is kept: a later read asks the device itself.
         let _ = (first_block, blocks, submitter);
     }
 
@@ -99,6 +102,7 @@ pub trait BlockMedium {
 
     /// Tells that blocks are not needed any more.
     fn discard(&self, first_block: u64, blocks: u64) {
+        // A hint: a device may ignore it, and the bytes stay as they were.
         let _ = (first_block, blocks);
     }
 }

@@ -13,13 +13,13 @@ type Block = Rc<[u8]>;
 /// A write that a device was asked for; one of no blocks is a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bio {
-    /// First block.
+    /// First block of the write.
     pub block: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Flags.
+    /// Flags it was submitted with.
     pub flags: WriteFlags,
-    /// Who asked.
+    /// Which task submitted it.
     pub submitter: Submitter,
 }
 
@@ -61,6 +61,7 @@ impl MemoryMedium {
         loop {
             let mut block = vec![0; block_bytes];
             let mut filled = 0;
+            // A reader may return less than was asked for before the end.
             while filled < block_bytes {
                 let count = image.read(&mut block[filled..])?;
                 if count == 0 {
@@ -68,6 +69,7 @@ impl MemoryMedium {
                 }
                 filled += count;
             }
+            // Zeros are not stored, so an image of holes takes no room.
             if block.iter().any(|byte| *byte != 0) {
                 blocks.insert(medium.size_bytes / block_bytes as u64, block.into());
             }
@@ -79,7 +81,7 @@ impl MemoryMedium {
         }
     }
 
-    /// Writes the image.
+    /// Writes the whole device as an image.
     pub fn save(&self, to: &mut impl Write) -> io::Result<()> {
         let blocks = self.blocks.borrow();
         let zeros = vec![0; self.block_bytes];
@@ -97,7 +99,7 @@ impl MemoryMedium {
         self.blocks.borrow().keys().copied().collect()
     }
 
-    /// One block.
+    /// The bytes of one block.
     pub fn block(&self, block: u64) -> Vec<u8> {
         let blocks = self.blocks.borrow();
         blocks.get(&block).map_or_else(|| vec![0; self.block_bytes], |block| block.to_vec())
@@ -158,6 +160,7 @@ impl MemoryMedium {
 
     fn put(&self, block: u64, bytes: &[u8]) -> bool {
         let mut whole = bytes.to_vec();
+        // The first half of the block is new, the second old, as a cut within a transfer leaves it.
         let cut = self.cut_after.get() == Some(self.written_blocks.get());
         if cut {
             let old = self.block(block);
@@ -222,6 +225,7 @@ impl BlockMedium for MemoryMedium {
         if let Err(error) = self.checked(first_block, blocks as u64) {
             return Box::pin(ready(Err(error)));
         }
+        // A flush before the write makes all earlier ones durable.
         if flags.flushes_before {
             self.volatile.borrow_mut().clear();
         }
@@ -232,10 +236,12 @@ impl BlockMedium for MemoryMedium {
             submitter,
         });
         for (index, block) in bytes.chunks_exact(self.block_bytes).enumerate() {
+            // The power failed within: the call never returns.
             if !self.put(first_block + index as u64, block) {
                 return Box::pin(pending());
             }
         }
+        // Only these blocks: `REQ_FUA` says nothing of others.
         if flags.is_durable {
             let mut volatile = self.volatile.borrow_mut();
             volatile

@@ -23,6 +23,8 @@ impl SectorStore {
     pub fn put(&self, first_sector: u64, bytes: &[u8]) {
         let mut sectors = self.0.borrow_mut();
         for (sector, bytes) in (first_sector..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
+            // Most sectors of a fresh device are one byte over and over, and take no room of their
+            // own.
             let is_filled = bytes.iter().all(|byte| *byte == bytes[0]);
             match sectors.get_mut(&sector) {
                 _ if is_filled => drop(sectors.insert(sector, Sector::Filled(bytes[0]))),

@@ -15,13 +15,13 @@ use yaffs2::Yaffs2;
 pub enum AnyFileSystem {
     /// FAT on a block device.
     Fat(FatMount),
-    /// JFFS2.
+    /// JFFS2 on raw NAND, or over `block2mtd`.
     Jffs2(Jffs2Mount),
     /// NILFS2 on a block device.
     Nilfs2(Nilfs2Mount),
-    /// UBIFS over UBI.
+    /// UBIFS over a volume of UBI or of memory.
     Ubifs(UbifsMount),
-    /// YAFFS2.
+    /// YAFFS2 on raw NAND.
     Yaffs2(Rc<Yaffs2>),
 }
 
@@ -33,6 +33,7 @@ impl AnyFileSystem {
     pub fn has_page_cache(&self) -> bool {
         match self {
             Self::Fat(_) | Self::Jffs2(_) | Self::Nilfs2(_) | Self::Ubifs(_) => true,
+            // Only the library has none: its application reads and writes without a kernel.
             Self::Yaffs2(fs) => fs.profile().has_page_cache,
         }
     }
@@ -51,6 +52,7 @@ impl AnyFileSystem {
     pub(crate) fn page_cache(&self) -> Option<Rc<PageCache>> {
         match self {
             Self::Jffs2(mount) => {
+                // Pages of the device are the cache that files share.
                 mount.over_block.as_ref().map(|over| over.device.mapping().cache().clone())
             }
             Self::Fat(_) | Self::Nilfs2(_) | Self::Ubifs(_) | Self::Yaffs2(_) => None,
@@ -112,6 +114,7 @@ impl AnyFileSystem {
     fn checking(&self) -> Call<'_, Result<Vec<String>, Errno>> {
         match self {
             Self::Fat(mount) => Box::pin(mount.check()),
+            // Neither keeps anything twice that could contradict itself.
             Self::Jffs2(_) | Self::Yaffs2(_) => Box::pin(async { Ok(Vec::new()) }),
             Self::Nilfs2(mount) => Box::pin(mount.file_system.check()),
             Self::Ubifs(mount) => Box::pin(mount.file_system.check()),
@@ -343,6 +346,7 @@ impl FileSystem for AnyFileSystem {
 
     async fn shrink(&self) -> u64 {
         match self {
+            // Caches of the mount's own are let go here; the file system's are its own affair.
             Self::Fat(mount) => mount.shrink(),
             Self::Jffs2(mount) => mount.shrink(),
             Self::Nilfs2(_) | Self::Ubifs(_) | Self::Yaffs2(_) => self.any().shrink().await,

@@ -28,12 +28,13 @@ impl BlockDeviceChoice {
             return Ok(Self::MtdBlock);
         }
         let path = Path::new(name);
+        // A name with the ending of a file is one, even if a preset is called so.
         let is_file = path.extension().is_some_and(|extension| extension == "toml");
         let spec = if is_file { DeviceSpec::load(path)? } else { find_device(name)? };
         Ok(Self::Device(Arc::new(spec)))
     }
 
-    /// Its name.
+    /// Name of the device, as results show it.
     pub fn name(&self) -> &str {
         match self {
             Self::MtdBlock => MTDBLOCK,

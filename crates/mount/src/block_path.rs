@@ -32,9 +32,9 @@ const NR_REQUESTS: u32 = 128;
 pub struct BlockRequest {
     /// Scheduler of the queue.
     pub scheduler: &'static SchedulerEntry,
-    /// Its tunables.
+    /// Tunables of the scheduler.
     pub settings: Settings,
-    /// The device.
+    /// The device under the queue.
     pub device: BlockDeviceChoice,
     /// Most sectors of a request, instead of the driver's own limit.
     pub max_sectors: Option<u32>,
@@ -110,6 +110,7 @@ impl BlockPath {
             let options = ElevatorOptions { hz, rotational, nr_requests, max_sectors, merging };
             Elevator::new(request.scheduler, &request.settings, options)
         };
+        // A request must hold a page, or the page cache could not be written.
         let limit = |own: u32| request.max_sectors.unwrap_or(own).max(PAGE_SECTORS);
         let (queue, under, max_sectors) = match &request.device {
             BlockDeviceChoice::MtdBlock => {
@@ -124,6 +125,7 @@ impl BlockPath {
                 (queue, Under::MtdBlock(device), max_sectors)
             }
             BlockDeviceChoice::Device(spec) => {
+                // Drawn from the run's seed, so that equal runs meet equal devices.
                 let seed = sim.stream("block device").next_u64();
                 let device = device::build(spec, seed).map_err(|error| {
                     MountError::BlockDevice { device: spec.name.clone(), reason: error.to_string() }
@@ -163,6 +165,7 @@ impl BlockPath {
     /// # Errors
     /// [`MountError::Medium`].
     pub(crate) async fn close(&self, kind: &'static str) -> Result<(), MountError> {
+        // Buffers of the device go with its last user (`kill_bdev`).
         self.ahead.borrow_mut().clear();
         let flushed = match &self.under {
             Under::MtdBlock(device) => device.flush().await,
@@ -181,6 +184,8 @@ impl BlockPath {
     ) -> Bio {
         let sectors = self.block_bytes / SECTOR_BYTES;
         Bio {
+            // Three process numbers for all tasks: above a file system a scheduler cannot
+            // distinguish an application's processes here, as a kernel's can.
             pid: who as u32 + 1,
             direction,
             sync,
@@ -196,11 +201,14 @@ impl BlockPath {
     async fn submit(&self, bio: Bio, bytes: Bytes) -> Handle {
         self.pay(self.board.costs.bio_submit_ns).await;
         if let Under::Timed(store) = &self.under {
+            // A timed device keeps no bytes: they change when the bio is submitted, not when it is
+            // done.
             match bio.direction {
                 Direction::Write => store.put(bio.sector, &bytes.borrow()),
                 Direction::Read => drop(bytes.replace(store.get(bio.sector, bio.sectors))),
             }
         }
+        // No plug: each bio reaches the scheduler at once.
         self.queue.submit_bytes(bio, Some(bytes), None).await
     }
 
@@ -219,6 +227,7 @@ impl BlockPath {
     /// Blocks that were all read ahead of.
     fn read_before(&self, first: u64, blocks: u32) -> Option<Vec<Rc<Ahead>>> {
         let ahead = self.ahead.borrow();
+        // All or none: with a part missing, the whole is read.
         (first..first + u64::from(blocks)).map(|block| ahead.get(&block).cloned()).collect()
     }
 }
@@ -234,6 +243,7 @@ impl BlockMedium for BlockPath {
 
     /// `bio_get_nr_vecs`: a bio holds whole pages, and no more than a request.
     fn bio_blocks_max(&self) -> u32 {
+        // Whole pages, since the vectors of a bio are pages.
         let sectors = self.max_sectors / PAGE_SECTORS * PAGE_SECTORS;
         sectors / (self.block_bytes / SECTOR_BYTES) as u32
     }
@@ -272,6 +282,7 @@ impl BlockMedium for BlockPath {
             };
             let mut all = Vec::new();
             for (block, ahead) in (first_block..).zip(there) {
+                // The queue may not have taken the bio in yet.
                 ahead.taken.wait().await;
                 let handle = ahead.handle.get().expect("it was taken");
                 self.done(handle, block).await?;
@@ -286,6 +297,7 @@ impl BlockMedium for BlockPath {
     fn read_ahead(&self, first_block: u64, blocks: u32, submitter: Submitter) {
         let mut asked = Vec::new();
         for block in first_block..first_block + u64::from(blocks) {
+            // There, or on its way: `sb_breadahead` submits no second read.
             if self.ahead.borrow().contains_key(&block) {
                 continue;
             }
@@ -316,11 +328,13 @@ impl BlockMedium for BlockPath {
         submitter: Submitter,
     ) -> Pending<'_, Pending<'static, ()>> {
         Box::pin(async move {
+            // `REQ_PREFLUSH`: the device's cache is empty before the write begins.
             if flags.flushes_before {
                 self.flush(submitter).await?;
             }
             let blocks = bytes.len() as u64 / self.block_bytes;
             for block in first_block..first_block + blocks {
+                // A block that was read ahead of is stale once it is written.
                 self.ahead.borrow_mut().remove(&block);
             }
             let bio = self.bio(Direction::Write, flags.is_sync, first_block, blocks, submitter);
@@ -328,6 +342,8 @@ impl BlockMedium for BlockPath {
             let path = self.clone();
             Ok(Box::pin(async move {
                 path.done(&handle, first_block).await?;
+                // `REQ_FUA` as a flush after the write, as the block layer does it for devices
+                // without the flag.
                 if flags.is_durable {
                     path.flush(submitter).await?;
                 }

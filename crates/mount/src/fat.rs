@@ -29,7 +29,7 @@ const CENTISECOND_NS: u64 = 10_000_000;
 
 /// A mounted FAT volume, and the block device under it.
 pub struct FatMount {
-    /// The file system.
+    /// The file system, whose calls the layer above makes.
     pub file_system: Fat,
     /// Its way to the device.
     pub path: BlockPath,
@@ -38,6 +38,7 @@ pub struct FatMount {
 impl FatMount {
     /// The device is closed even if the file system fails.
     pub(crate) async fn unmount(&self) -> Result<(), Errno> {
+        // The file system first: it writes what the device's cache then holds.
         let unmounted = self.file_system.unmount().await;
         let closed = self.path.close(KIND.name).await.map_err(|_| Errno::Eio);
         unmounted.and(closed)
@@ -49,9 +50,11 @@ impl FatMount {
     /// # Errors
     /// [`Errno::Enomem`] for a volume of more than a gibibyte, which the check would hold in memory.
     pub(crate) async fn check(&self) -> Result<Vec<String>, Errno> {
+        // The check holds the whole table in memory.
         if u64::from(self.file_system.volume().sectors) * BLOCK_BYTES > CHECKED_BYTES_MAX {
             return Err(Errno::Enomem);
         }
+        // Written first: the check reads the medium past the file system.
         self.file_system.sync().await?;
         let found = fat::check(&self.path).await.map_err(|_| Errno::Eio)?;
         let counted = [
@@ -139,6 +142,7 @@ fn medium<E: std::error::Error>(error: E) -> MountError {
 /// True of a device that was erased, or filled with zeros, at its beginning.
 async fn is_blank(path: &BlockPath) -> Result<bool, MountError> {
     let sectors = path.read(0, BLANK_SECTORS, Submitter::Caller).await.map_err(medium)?;
+    // Erased flash is all ones, a new device all zeros.
     Ok([0, 0xff].iter().any(|byte| sectors.iter().all(|there| there == byte)))
 }
 
@@ -146,9 +150,11 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
     let options = parse(request, machine)?;
     let path = machine.block_path(&request.block, BLOCK_BYTES)?;
     if request.formats_blank && !options.is_read_only && is_blank(&path).await? {
+        // By the seed, where mkfs.vfat takes the time.
         let volume_id = FormatOptions::default().volume_id ^ request.seed as u32;
         let new = FormatOptions { volume_id, ..FormatOptions::default() };
         format(&path, &new).await.map_err(medium)?;
+        // Closed, so that the mount reads what a mkfs has left on the device.
         path.close(KIND.name).await?;
     }
     let under = Rc::new(path.clone());

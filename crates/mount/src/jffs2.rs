@@ -18,9 +18,9 @@ pub(crate) const KIND: Kind = Kind {
 
 pub(crate) const PROFILES: &[&str] = &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"];
 
-/// A mounted JFFS2.
+/// A mounted JFFS2, and the block device under it if there is one.
 pub struct Jffs2Mount {
-    /// The file system.
+    /// The file system, whose calls the layer above makes.
     pub file_system: Jffs2,
     /// The block device under it; none on raw NAND.
     pub over_block: Option<OverBlock>,
@@ -44,6 +44,7 @@ impl Jffs2Mount {
     }
 }
 
+// `JFFS2_COMPR_LZO` and `JFFS2_COMPR_ZLIB` of `include/uapi/linux/jffs2.h`.
 const LZO: u8 = 7;
 const ZLIB: u8 = 6;
 
@@ -74,9 +75,11 @@ pub(crate) fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOp
         match option.as_str() {
             "ro" => options.is_read_only = true,
             "rw" => options.is_read_only = false,
+            // `compr=` forces one compressor for all files of the mount (`override_compr`).
             "compr=none" => options.compressors = Some(Vec::new()),
             "compr=lzo" => options.compressors = Some(vec![LZO]),
             "compr=zlib" => options.compressors = Some(vec![ZLIB]),
+            // No option of the kernel, which decides by the kind of the device.
             "clean-markers=in-band" => options.clean_markers = CleanMarkers::InBand,
             _ => return Err(unknown_option(option, "ro, rw, compr=none, compr=lzo, compr=zlib")),
         }

@@ -39,12 +39,13 @@ pub struct OverBlock {
 impl OverBlock {
     /// The driver lets go of the block device.
     pub(crate) async fn close(&self) -> Result<(), Errno> {
+        // Only clean pages go; what was dirty has been written by the unmount.
         self.device.drop_pages();
         self.path.close(KIND.name).await.map_err(|_| Errno::Eio)
     }
 }
 
-/// What the driver is told, and options of the mount without it.
+/// Parameters of the driver, and the request of the mount without them.
 struct Asked {
     block_bytes: u32,
     size_bytes: u64,
@@ -108,6 +109,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
     let path = machine.block_path(&request.block, PAGE_BYTES)?;
     let board = machine.writing_back(request.has_write_back);
     let cache_options = CacheOptions { stores_bytes: true, ..CacheOptions::default() };
+    // The device's page cache, whose memory the files of JFFS2 share.
     let cache = PageCache::new(&machine.sim, &machine.cpus, &board, cache_options);
     let driver = Options {
         block_bytes,
@@ -120,6 +122,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
         device: request.block.device.name().into(),
         reason: error.to_string(),
     })?;
+    // Formatted past the cache and before the mount, which refuses zeros.
     if request.formats_blank && !options.is_read_only && is_blank(&path).await? {
         format(&path, block_bytes, driver.size_bytes).await?;
     }

@@ -11,19 +11,19 @@ pub enum MountError {
     /// No file system has this name.
     #[error("there is no file system `{name}`: {known} are known")]
     UnknownKind {
-        /// Name.
+        /// Name that was given.
         name: String,
-        /// All names.
+        /// Names that are known.
         known: String,
     },
     /// The file system has no such profile.
     #[error("{kind} has no profile `{name}`: {known} are known")]
     UnknownProfile {
-        /// File system.
+        /// File system that was asked for.
         kind: &'static str,
-        /// Name.
+        /// Name of the profile that was given.
         name: String,
-        /// All names.
+        /// Names that are known.
         known: String,
     },
     /// No profile stands for a kernel of this version.
@@ -31,9 +31,9 @@ pub enum MountError {
         "{kind} of kernel {kernel} is not modelled, only that of {oldest} to {newest}; write kernel = \"{nearest}\""
     )]
     Kernel {
-        /// File system.
+        /// File system that was asked for.
         kind: &'static str,
-        /// As given.
+        /// Version as it was given.
         kernel: String,
         /// Oldest kernel of a profile.
         oldest: String,
@@ -45,7 +45,7 @@ pub enum MountError {
     /// The kernel's mount would refuse the option.
     #[error("mount option `{option}`: {reason}")]
     Option {
-        /// As given.
+        /// Option as it was given.
         option: String,
         /// What would be right.
         reason: String,
@@ -53,7 +53,7 @@ pub enum MountError {
     /// The block device cannot be, or the file system has no use for it.
     #[error("block device `{device}`: {reason}")]
     BlockDevice {
-        /// Name.
+        /// Name of the device.
         device: String,
         /// Why, and what would be right.
         reason: String,
@@ -61,17 +61,17 @@ pub enum MountError {
     /// The medium holds nothing that can be mounted.
     #[error("{kind}: {reason}")]
     Medium {
-        /// File system.
+        /// File system that was asked for.
         kind: &'static str,
-        /// What was found.
+        /// What was found on the medium.
         reason: String,
     },
     /// A call failed while mounting.
     #[error("{kind}: {errno}")]
     Call {
-        /// File system.
+        /// File system that was asked for.
         kind: &'static str,
-        /// Why.
+        /// Answer of the call.
         errno: Errno,
     },
 }
@@ -147,12 +147,12 @@ impl MountRequest {
 /// A mount under way.
 pub(crate) type Mounting<'a> = Call<'a, Result<AnyFileSystem, MountError>>;
 
-/// A file system.
+/// A file system: a row of [`KINDS`].
 #[derive(Debug)]
 pub struct Kind {
     /// Name on the command line and in studies; the kernel's name of the type.
     pub name: &'static str,
-    /// One line.
+    /// What it is, in one line.
     pub summary: &'static str,
     /// It meets the block layer and its scheduler on the way to the chip.
     pub is_on_block_device: bool,
@@ -193,6 +193,7 @@ impl Kind {
     /// # Errors
     /// [`MountError::BlockDevice`].
     pub fn check_block_device(&self, device: &BlockDeviceChoice) -> Result<(), MountError> {
+        // `block2mtd` refuses devices with the major number of MTD (`MTD_BLOCK_MAJOR`).
         let is_mtdblock = *device == BlockDeviceChoice::MtdBlock;
         if is_mtdblock && self.usual_block_device != MTDBLOCK {
             let reason = format!(
@@ -236,7 +237,7 @@ impl Kind {
 /// The profile that stands for a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelProfile {
-    /// Its name.
+    /// Name of the profile.
     pub name: &'static str,
     /// Kernels that it stands for, as `2.6.35 to before 6.1`.
     pub kernels: String,
@@ -282,6 +283,7 @@ impl Kind {
     /// [`MountError::Kernel`].
     pub fn profile_of_kernel(&self, kernel: &str) -> Result<KernelProfile, MountError> {
         let own = self.kernel_profiles();
+        // The newest kernel of any row bounds all: what changed after it is not known here.
         let newest = KINDS.iter().flat_map(Self::kernel_profiles).map(|(version, _)| version).max();
         let (oldest, newest) = (own[0].0, newest.unwrap_or(own[0].0));
         let wanted = version_of(kernel).unwrap_or_default();

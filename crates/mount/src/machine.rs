@@ -12,14 +12,15 @@ use std::rc::Rc;
 use vfs::Vfs;
 
 /// Seconds since 1970 at which simulations begin, where nothing else is said.
+// A date in 2023: any will do that is the same in all runs.
 const EPOCH_SECONDS: i64 = 1_700_000_000;
 
 /// The driver under a file system, and the host it runs on.
 #[derive(Clone, Debug)]
 pub struct Driver {
-    /// Spare area.
+    /// Layout of the spare area.
     pub layout: &'static OobLayout,
-    /// Host.
+    /// The host that the driver runs on.
     pub board: Rc<Board>,
     /// False for tools: nothing takes time, not even the chip.
     pub takes_time: bool,
@@ -69,13 +70,13 @@ impl Driver {
 /// A host with a raw NAND device. Clones are the same host.
 #[derive(Clone)]
 pub struct Machine {
-    /// Virtual time.
+    /// Virtual time of the run.
     pub sim: Sim,
-    /// Processors.
+    /// Processors that all tasks share.
     pub cpus: Rc<Cpus>,
     /// Costs and sizes of the host.
     pub board: Rc<Board>,
-    /// The device.
+    /// The raw NAND device.
     pub mtd: Rc<Mtd>,
     epoch_seconds: i64,
     epoch_nanoseconds: u32,
@@ -87,7 +88,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The host's clock.
+    /// The time of the host's clock now.
     pub fn now(&self) -> Time {
         let now_ns = u64::from(self.epoch_nanoseconds) + self.sim.now();
         let seconds = self.epoch_seconds + (now_ns / 1_000_000_000).cast_signed();
@@ -124,6 +125,7 @@ impl Machine {
     ) -> Result<BlockPath, MountError> {
         let mut block = self.block.borrow_mut();
         match &*block {
+            // The same device keeps its state and its queue over mounts.
             Some((asked, path)) if asked == request && path.asks_for(block_bytes) => {
                 Ok(path.clone())
             }
@@ -139,6 +141,7 @@ impl Machine {
     pub(crate) fn writing_back(&self, has_write_back: bool) -> Rc<Board> {
         let mut board = self.board.clone();
         if !has_write_back {
+            // Zero turns the flusher's clock off (`dirty_writeback_centisecs`).
             Rc::make_mut(&mut board).writeback.dirty_writeback_centisecs = 0;
         }
         board
@@ -150,6 +153,7 @@ impl Machine {
         let vfs = if file_system.has_page_cache() {
             let board = self.writing_back(has_write_back);
             match file_system.page_cache() {
+                // Files share the memory of the device's pages, as in a kernel.
                 Some(pages) => {
                     Vfs::cached_in(&self.sim, &self.cpus, &board, pages, file_system.clone())
                 }
@@ -164,7 +168,7 @@ impl Machine {
 
 /// A mounted file system, and the calls of applications on it.
 pub struct Mounted {
-    /// The file system.
+    /// The file system below the layer.
     pub file_system: Rc<AnyFileSystem>,
     /// The layer above it.
     pub vfs: Rc<Vfs<AnyFileSystem>>,
@@ -192,7 +196,7 @@ pub struct Outcome<T> {
 /// behind are dropped.
 ///
 /// # Panics
-/// If the job waits for what never comes: a defect, told with the tasks that wait.
+/// If the job waits for what never comes: a defect, whose message names the tasks that wait.
 pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     chip: Chip,
     driver: &Driver,
@@ -221,10 +225,12 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     sim.clone().spawn_named("job", async move {
         let done = job.await;
         *place.borrow_mut() = Some(done);
+        // Ends the run: tasks that serve the machine would keep it going for ever.
         sim.stop();
     });
     let end = simulation.run();
     assert!(end == RunEnd::Stopped, "{end:?}: {}", simulation.blocked_tasks().join(", "));
+    // Futures of the job may hold the driver; they go before the chip is taken.
     drop(simulation);
     let value = value.take();
     Outcome { chip: mtd.with_chip(|chip| chip.clone()), value }

@@ -29,7 +29,7 @@ const SEGMENT_BLOCKS_MIN: u32 = 16;
 
 /// A mounted NILFS2, and the block device under it.
 pub struct Nilfs2Mount {
-    /// The file system.
+    /// The file system, whose calls the layer above makes.
     pub file_system: Nilfs2,
     /// Its way to the device.
     pub path: BlockPath,
@@ -55,6 +55,7 @@ fn parse(
     let profile = find_profile(name).expect("the table is tested");
     let work = &machine.board.work;
     let mut options = MountOptions {
+        // Without write-back by time no timer constructs segments either.
         has_timer: request.has_background && request.has_write_back,
         epoch_s: machine.now().seconds.cast_unsigned(),
         costs: CpuCosts {
@@ -112,8 +113,10 @@ async fn is_blank(path: &BlockPath) -> Result<bool, MountError> {
 /// As mkfs.nilfs2 makes it, with smaller segments where the device is too small for its own.
 async fn format(path: &BlockPath, request: &MountRequest, now_s: u64) -> Result<(), MountError> {
     let mut options = FormatOptions { now_s, ..FormatOptions::default() };
+    // By the seed, where mkfs.nilfs2 draws at random.
     options.checksum_seed ^= request.seed as u32;
     let blocks = path.size_bytes() / BLOCK_BYTES;
+    // Halved until there are segments enough for the cleaner to work with.
     while blocks / u64::from(options.blocks_per_segment) < SEGMENTS_MIN
         && options.blocks_per_segment > SEGMENT_BLOCKS_MIN
     {
@@ -132,6 +135,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
     let under = Rc::new(path.clone());
     let mounted = Nilfs2::mount(&machine.sim, machine.cpus.clone(), under, options).await;
     let file_system = mounted.map_err(medium)?;
+    // `mount.nilfs2` starts the cleaner after the mount (`nilfs_cleanerd`).
     if let Some(settings) = cleaner {
         file_system.start_cleaner(settings);
     }

@@ -25,7 +25,7 @@ const VOLUME: &str = "nandlab";
 
 /// A mounted UBIFS, and the device that its volume is of.
 pub struct UbifsMount {
-    /// The file system.
+    /// The file system, whose calls the layer above makes.
     pub file_system: Ubifs,
     /// The device; none under a volume in memory.
     pub ubi: Option<Rc<Ubi>>,
@@ -36,6 +36,7 @@ pub struct UbifsMount {
 impl UbifsMount {
     pub(crate) async fn unmount(&self) -> Result<(), Errno> {
         let done = self.file_system.unmount().await;
+        // Only what this mount attached is detached; a script's `ubiattach` stays.
         if let (Some(ubi), true) = (&self.ubi, self.is_attached_here) {
             ubi.detach();
         }
@@ -181,6 +182,7 @@ async fn open(ubi: &Rc<Ubi>, request: &MountRequest) -> Result<ubi::Volume, Moun
                 medium(format!("there is no volume `{asked}`; the device has: {known}"))
             })?
         }
+        // A blank device gets one volume of all its blocks, where a user would run ubimkvol.
         (None, []) => ubi.make_volume(&VolumeOptions::new(VOLUME)).await.map_err(refused)?,
         (None, [(id, _)]) => *id,
         (None, _) => {
@@ -250,6 +252,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
     let options = parse(request, machine)?;
     let attached = machine.attached_ubi();
     let is_attached_here = attached.is_none();
+    // A device that a script has attached is used as it is.
     let ubi = match attached {
         Some(ubi) => ubi,
         None => attach(machine, request).await?,
@@ -266,6 +269,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
             Ok(AnyFileSystem::Ubifs(UbifsMount { file_system, ubi: Some(ubi), is_attached_here }))
         }
         Err(error) => {
+            // A mount that fails leaves the device as it found it.
             if is_attached_here {
                 ubi.detach();
             }

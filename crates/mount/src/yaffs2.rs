@@ -28,6 +28,7 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
         },
         ..MountOptions::new(profile)
     };
+    // Only the library stays in memory between mounts; a kernel forgets all.
     if !profile.has_page_cache {
         options.kept = machine.library_kept.clone();
     }
@@ -63,6 +64,7 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
 
 async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSystem, MountError> {
     let options = parse(request, machine)?;
+    // The library and older profiles have no background thread (`yaffs_bg_thread_fn`).
     let runs_background = request.has_background && options.profile.has_background;
     let (sim, cpus, mtd) = (&machine.sim, machine.cpus.clone(), machine.mtd.clone());
     let mounted = Yaffs2::mount(sim, cpus, mtd, options, machine.now())

@@ -28,14 +28,14 @@ pub enum BadBlocks {
     Mark,
 }
 
-/// A driver.
+/// How a driver reads, counts and charges: what a board's chip is attached with.
 #[derive(Clone, Debug)]
 pub struct MtdOptions {
-    /// Spare area.
+    /// Layout of the spare area.
     pub layout: &'static OobLayout,
     /// Costs beside the chip's own.
     pub costs: DriverCosts,
-    /// Bad blocks.
+    /// How the driver knows bad blocks.
     pub bad_blocks: BadBlocks,
     /// A part of a page is read as the ECC steps that hold it (`NAND_SUBPAGE_READ`), not as the whole
     /// page into the page buffer.
@@ -54,7 +54,7 @@ pub struct ReadStatus {
 }
 
 impl ReadStatus {
-    /// Nothing is lost.
+    /// True if no step was lost: the bytes are the right ones.
     pub const fn is_readable(self) -> bool {
         self.lost_steps == 0
     }
@@ -90,6 +90,7 @@ impl Mtd {
     pub fn new(sim: &Sim, cpus: Rc<Cpus>, chip: Chip, options: MtdOptions) -> Rc<Self> {
         let geometry = chip.geometry().clone();
         assert!(chip.stores_bytes(), "raw NAND needs a chip that stores bytes");
+        // A tool may hand in an image of any part, so its shape is compared here and not assumed.
         assert_eq!(
             (geometry.page_data_bytes, geometry.page_oob_bytes),
             (options.layout.page_bytes, options.layout.oob_bytes),
@@ -115,7 +116,7 @@ impl Mtd {
         &self.geometry
     }
 
-    /// Spare area.
+    /// Layout of the spare area.
     pub fn layout(&self) -> &'static OobLayout {
         self.options.layout
     }
@@ -151,6 +152,7 @@ impl Mtd {
     /// If its shape differs: a mistake of the caller, who checks input.
     pub fn replace_chip(&self, chip: Chip) {
         assert_eq!(*chip.geometry(), self.geometry, "a chip of another shape");
+        // Only what the page buffer holds of the old chip must go; the counts are the driver's.
         self.buffered_page.set(None);
         self.chip.replace(chip);
     }
@@ -184,6 +186,8 @@ impl Mtd {
     /// [`MtdError::Invalid`].
     pub async fn read(&self, offset: u64, into: &mut [u8]) -> Result<ReadStatus, MtdError> {
         self.check(offset, into.len() as u64)?;
+        // One call holds the chip from its first page to its last (`nand_get_device`), so calls do
+        // not mix on the bus.
         let _held = self.lock.lock().await;
         let page_bytes = u64::from(self.geometry.page_data_bytes);
         let mut status = ReadStatus::default();
@@ -206,19 +210,25 @@ impl Mtd {
         column: usize,
         into: &mut [u8],
     ) -> Result<ReadStatus, MtdError> {
+        // A whole page goes straight into the caller's buffer (`aligned` in `nand_do_read_ops`).
+        // The kernel looks into its page buffer first even then; this model reads the chip.
         if into.len() == self.geometry.page_data_bytes as usize {
             return self.read_page(page, into, None).await;
         }
+        // The buffer holds corrected bytes, so nothing is counted a second time.
         if self.buffered_page.get() == Some(page) {
             into.copy_from_slice(&self.buffer.borrow()[column..column + into.len()]);
             return Ok(ReadStatus::default());
         }
         let mut whole = self.buffer.take();
         let status = if self.options.reads_sub_pages {
+            // Sub-page reads use the buffer for their steps alone, so it holds no whole page
+            // (`pagebuf = -1`).
             self.buffered_page.set(None);
             self.read_steps(page, column, into.len(), &mut whole).await
         } else {
             let status = self.read_page(page, &mut whole, None).await;
+            // Only a page without lost steps is kept: the next read must see the failure again.
             let is_clean = status.is_ok_and(ReadStatus::is_readable);
             self.buffered_page.set(is_clean.then_some(page));
             status
@@ -236,6 +246,7 @@ impl Mtd {
         oob: Option<&mut [u8]>,
     ) -> Result<ReadStatus, MtdError> {
         let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
+        // Data and spare area in one array read: the code stands in the spare area.
         let is_lost = self.array_read(Operation::Read { page }, page, data, &mut spare).await?;
         self.cpu_bytes(data.len() + spare.len(), self.options.costs.read_page_ns, data.len()).await;
         let status = self.corrected(data, &spare, is_lost);
@@ -254,14 +265,20 @@ impl Mtd {
         whole: &mut [u8],
     ) -> Result<ReadStatus, MtdError> {
         const STEP_BYTES: usize = 256;
+        // Codes cover 256 bytes, so the read begins and ends at their borders
+        // (`nand_read_subpage`).
         let first = column / STEP_BYTES * STEP_BYTES;
         let end = (column + count).next_multiple_of(STEP_BYTES);
         let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
         let operation = Operation::SubPageRead { page, column: first as u32 };
         let is_lost = self.array_read(operation, page, whole, &mut spare).await?;
+        // Three bytes of code for each step follow by a change of column, without a second array
+        // read.
         let code_bytes = (end - first) / STEP_BYTES * 3;
         self.cpu_bytes(end - first + code_bytes, self.options.costs.read_page_ns, end - first)
             .await;
+        // Corrected as a whole for the caller's bytes; what counts is judged by the bytes before
+        // that.
         let before = whole.to_vec();
         self.options.layout.correct(whole, &spare);
         // Only the steps that were read count; errors of the others are not seen.
@@ -301,6 +318,7 @@ impl Mtd {
         let _held = self.lock.lock().await;
         let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
         let status = match (data, mode) {
+            // Raw reads pay for no ECC and report no errors.
             (Some(data), OobMode::Raw) => {
                 self.array_read(Operation::Read { page }, page, data, &mut spare).await?;
                 let costs = self.options.costs;
@@ -308,6 +326,8 @@ impl Mtd {
                 ReadStatus::default()
             }
             (Some(data), _) => self.read_page(page, data, Some(&mut spare)).await?,
+            // The spare area alone costs an array read of its own: the page register holds one
+            // page.
             (None, _) => {
                 self.array_read(Operation::OobRead { page }, page, &mut [], &mut spare).await?;
                 self.cpu_bytes(spare.len(), 0, 0).await;
@@ -330,6 +350,8 @@ impl Mtd {
     /// [`MtdError::Failed`] if a program failed, with the pages before it written.
     pub async fn write(&self, offset: u64, data: &[u8]) -> Result<(), MtdError> {
         self.check(offset, data.len() as u64)?;
+        // The part programs sub-pages; smaller writes would need a second program of the same cells
+        // (`NOTALIGNED` in `nand_do_write_ops`).
         let unit = u64::from(self.sub_page_bytes());
         if !offset.is_multiple_of(unit) || !(data.len() as u64).is_multiple_of(unit) {
             return Err(MtdError::Invalid { offset, length: data.len() as u64 });
@@ -344,6 +366,8 @@ impl Mtd {
             if part.len() == page_bytes as usize {
                 self.program_page(page, part, None, true).await?;
             } else {
+                // The rest of the page is programmed as 0xff, which changes no cell; the Hamming
+                // code of erased bytes is 0xff as well.
                 let mut whole = vec![0xff; page_bytes as usize];
                 whole[column..column + part.len()].copy_from_slice(part);
                 self.program_page(page, &whole, None, true).await?;
@@ -391,14 +415,20 @@ impl Mtd {
     ) -> Result<(), MtdError> {
         cancellation::check();
         let mut spare = oob.unwrap_or_else(|| vec![0xff; self.geometry.page_oob_bytes as usize]);
+        // Codes go into the caller's spare bytes, which leave their places free in the automatic
+        // mode.
         if has_ecc {
             self.options.layout.protect(data, &mut spare);
         }
+        // The page buffer must not show what the chip had before (`chip->pagebuf = -1`).
         self.forget(page);
         let costs = self.options.costs;
         let ecc_bytes = if has_ecc { data.len() } else { 0 };
+        // First the bytes go over the bus into the page register, then the array programs them.
         self.cpu_bytes(data.len() + spare.len(), costs.program_page_ns, ecc_bytes).await;
         self.wait_for_chip(self.program_ns()).await;
+        // The chip changes when the array time is over: a cut within it finds the operation not
+        // done, and tears it.
         let done = self.chip.borrow_mut().program_raw(self.address(page), data, &spare);
         self.record(Operation::Program { page });
         self.answer(done).await
@@ -421,6 +451,7 @@ impl Mtd {
         self.check_block(block)?;
         let _held = self.lock.lock().await;
         let first = block * self.geometry.pages_per_block;
+        // Any page of the block may be in the buffer (`nand_erase_nand`).
         if self
             .buffered_page
             .get()
@@ -443,6 +474,7 @@ impl Mtd {
     /// [`MtdError::Invalid`].
     pub async fn is_bad(&self, block: u32) -> Result<bool, MtdError> {
         self.check_block(block)?;
+        // `nand_block_checkbad` reads the mark where there is no table (`chip->bbt`).
         if self.options.bad_blocks == BadBlocks::Mark {
             let _held = self.lock.lock().await;
             let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
@@ -463,6 +495,7 @@ impl Mtd {
         self.cpu_bytes(1, 0, 0).await;
         self.wait_for_chip(self.program_ns()).await;
         let done = self.chip.borrow_mut().mark_bad(block);
+        // Counted as a program of the first page's spare area, where the mark stands.
         self.record(Operation::OobProgram { page: block * self.geometry.pages_per_block });
         self.answer(done).await
     }
@@ -483,6 +516,8 @@ impl Mtd {
         let read = self.chip.borrow_mut().read_raw(self.address(page), data, spare);
         self.record(operation);
         match read {
+            // The bytes are handed out as they are; the caller's ECC has the last word on what is
+            // lost.
             Err(NandError::Uncorrectable { .. }) => Ok(true),
             other => self.answer(other).await.map(|()| false),
         }
@@ -493,6 +528,8 @@ impl Mtd {
     }
 
     fn program_ns(&self) -> u64 {
+        // The first time of the part: the driver of a chip whose pages take several times is not
+        // modelled.
         self.chip.borrow().timing().program_ns[0]
     }
 
@@ -500,6 +537,8 @@ impl Mtd {
     async fn wait_for_chip(&self, array_ns: u64) {
         match (self.options.takes_time, self.options.costs.polls) {
             (false, _) => {}
+            // A driver that polls keeps its processor; other tasks wait for it as for a
+            // computation.
             (true, true) => self.cpus.run(array_ns).await,
             (true, false) => self.sim.sleep(array_ns).await,
         }
@@ -518,6 +557,7 @@ impl Mtd {
 
     /// What the chip said; after a power cut nothing is said any more.
     async fn answer(&self, said: Result<(), NandError>) -> Result<(), MtdError> {
+        // The simulation stops, and the future stays pending: no task of the dead machine runs on.
         if said == Err(NandError::PowerLost) {
             self.sim.stop();
             return std::future::pending().await;

@@ -9,15 +9,15 @@ pub enum MtdError {
     /// The address or length does not fit the device, or the unit of the operation.
     #[error("offset {offset} and length {length} do not fit the device, or its pages")]
     Invalid {
-        /// First byte.
+        /// The first byte of the operation.
         offset: u64,
-        /// Bytes.
+        /// Bytes of the operation.
         length: u64,
     },
     /// The block is marked bad.
     #[error("block {block} is bad")]
     BadBlock {
-        /// Block number.
+        /// Number of the block, over the whole chip.
         block: u32,
     },
     /// The chip reported a failed program or erase (`EIO`).
@@ -30,6 +30,8 @@ pub enum MtdError {
 
 impl From<NandError> for MtdError {
     fn from(error: NandError) -> Self {
+        // Broken rules are the caller's mistakes, and no file system may take them for an I/O
+        // error.
         match error {
             NandError::BadBlock { block } => Self::BadBlock { block },
             NandError::ProgramFailed { .. } | NandError::EraseFailed { .. } => Self::Failed(error),

@@ -12,7 +12,7 @@ const STEP_BYTES: usize = 256;
 /// What the comparison of a code with its data gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Correction {
-    /// They agree.
+    /// Data and code agree.
     Clean,
     /// One bit of the data was wrong and is right now.
     Data,
@@ -40,12 +40,15 @@ fn parities(data: &[u8]) -> (u16, u8) {
             *sum ^= word & (number as u64 >> bit & 1).wrapping_neg();
         }
     }
+    // A parity is the lowest bit of a count of ones.
     let odd = |word: u64| word.count_ones() as u8 & 1;
     let within_word = [0xff00_ff00_ff00_ff00, 0xffff_0000_ffff_0000, 0xffff_ffff_0000_0000];
     let low =
         within_word.iter().enumerate().fold(0, |set, (bit, mask)| set | odd(whole & mask) << bit);
     let odd_lines =
         by_word_bit.iter().enumerate().fold(low, |set, (bit, sum)| set | odd(*sum) << (bit + 3));
+    // With an odd number of ones in all, the even lines are the complement of the odd ones, else
+    // both are equal.
     let even_lines = if odd(whole) == 1 { !odd_lines } else { odd_lines };
     let mut lines = 0;
     for bit in 0..8 {
@@ -66,12 +69,15 @@ pub fn hamming_code(data: &[u8]) -> [u8; 3] {
     debug_assert!(data.len() <= STEP_BYTES);
     let (lines, columns) = parities(data);
     let [high, low] = (!lines).to_be_bytes();
+    // Two lowest bits set, as `nand_calculate_ecc` leaves them, so that the code of erased bytes is
+    // 0xff.
     [high, low, !(columns << 2)]
 }
 
 /// Compares data with the code stored beside it and corrects a single wrong bit.
 pub fn hamming_correct(data: &mut [u8], stored: [u8; 3]) -> Correction {
     let computed = hamming_code(data);
+    // Equal bits cancel: what is left are the parities that a wrong bit has turned.
     let difference: [u8; 3] = std::array::from_fn(|at| computed[at] ^ stored[at]);
     let lines = u16::from_be_bytes([difference[0], difference[1]]);
     let columns = difference[2] >> 2;
@@ -91,9 +97,11 @@ pub fn hamming_correct(data: &mut [u8], stored: [u8; 3]) -> Correction {
                 *byte ^= 1 << bit;
                 Correction::Data
             }
+            // Missing bytes count as zero in the code, but there is none of them to correct.
             None => Correction::Uncorrectable,
         };
     }
+    // A single turned parity is a wrong bit of the code itself.
     if lines.count_ones() + columns.count_ones() == 1 {
         Correction::Code
     } else {

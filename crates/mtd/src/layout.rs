@@ -25,7 +25,7 @@ pub struct OobLayout {
     pub page_bytes: u32,
     /// Bytes of the spare area.
     pub oob_bytes: u32,
-    /// The code.
+    /// The code that the driver writes and checks.
     pub ecc: Ecc,
     /// Places of the code's bytes, in order.
     pub ecc_places: &'static [Range<usize>],
@@ -54,11 +54,14 @@ pub const LAYOUTS: &[OobLayout] = &[
         oob_bytes: 64,
         ecc: Ecc::Hamming,
         ecc_places: &[40..64],
+        // `nand_oob_64`: bytes 0 and 1 hold the bad mark, the last 24 the codes.
         free_places: &[2..40],
+        // `subpage_sft` of 2 for eight steps of ECC (`nand_scan_tail`).
         sub_pages: 4,
     },
     OobLayout {
         name: "linux-large-no-ecc",
+        // The places stay free, so that images with and without codes can be compared byte by byte.
         summary: "2048 + 64 of Linux, the bytes of the ECC unused",
         page_bytes: 2048,
         oob_bytes: 64,
@@ -73,6 +76,7 @@ pub const LAYOUTS: &[OobLayout] = &[
         page_bytes: 512,
         oob_bytes: 16,
         ecc: Ecc::Hamming,
+        // `nand_oob_16`: byte 5 is the bad mark and stands between the codes.
         ecc_places: &[0..4, 6..8],
         free_places: &[8..16],
         sub_pages: 2,
@@ -141,6 +145,7 @@ impl OobLayout {
             return (0, 0);
         }
         let mut places = self.codes().skip(3 * number);
+        // A layout with fewer places than steps reads erased bytes, which match erased data alone.
         let stored = [(); 3].map(|()| places.next().map_or(0xff, |place| oob[place]));
         match hamming_correct(&mut step.to_vec(), stored) {
             Correction::Clean => (0, 0),

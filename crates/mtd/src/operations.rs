@@ -7,34 +7,34 @@ use std::ops::{AddAssign, Sub};
 pub enum Operation {
     /// A whole page with its spare area is read.
     Read {
-        /// Page.
+        /// Number of the page, over the whole chip.
         page: u32,
     },
     /// A part of a page is read: the array is read once, the ECC bytes follow by a change of column.
     SubPageRead {
-        /// Page.
+        /// Number of the page, over the whole chip.
         page: u32,
-        /// First byte.
+        /// First byte of the part.
         column: u32,
     },
     /// A spare area alone is read.
     OobRead {
-        /// Page.
+        /// Number of the page, over the whole chip.
         page: u32,
     },
     /// A page is programmed, whole or in part.
     Program {
-        /// Page.
+        /// Number of the page, over the whole chip.
         page: u32,
     },
     /// A spare area alone is programmed.
     OobProgram {
-        /// Page.
+        /// Number of the page, over the whole chip.
         page: u32,
     },
     /// A block is erased.
     Erase {
-        /// Block.
+        /// Number of the block.
         block: u32,
     },
 }
@@ -48,11 +48,11 @@ pub struct OperationCounts {
     pub sub_page_reads: u64,
     /// Reads of spare areas alone.
     pub oob_reads: u64,
-    /// Programs of pages.
+    /// Programs of pages, whole or in part.
     pub page_programs: u64,
     /// Programs of spare areas alone.
     pub oob_programs: u64,
-    /// Erases of blocks.
+    /// Erases, one a block.
     pub erases: u64,
 }
 
@@ -122,6 +122,7 @@ pub(crate) struct Operations {
 impl Operations {
     pub(crate) fn record(&mut self, operation: Operation, now_ns: u64) {
         self.counts.count(operation);
+        // The end of the operation, since it is recorded when the array has finished.
         self.last_ns = now_ns;
         if let Some(log) = &mut self.log {
             log.push(operation);

@@ -64,6 +64,8 @@ impl MtdBlock {
     /// The block device over `mtd`. `copy_ps_per_byte` is processor time of bytes that are copied between
     /// bios and the cached block.
     pub fn new(sim: &Sim, cpus: Rc<Cpus>, mtd: Rc<Mtd>, copy_ps_per_byte: u64) -> Rc<Self> {
+        // Allocated once: the kernel allocates `cache_data` at the first write and keeps it until
+        // the last close.
         let bytes = vec![0; mtd.block_bytes() as usize];
         let cache = Cache { state: CacheState::Empty, block: 0, bytes };
         Rc::new(Self {
@@ -105,14 +107,19 @@ impl MtdBlock {
     }
 
     /// `write_cached_data`. The cache is empty afterwards, not clean: the kernel does not trust that
-    /// nobody else writes the chip.
+    /// no other task writes the chip.
     async fn write_back(&self, cache: &mut Cache) -> Result<(), DeviceError> {
         if cache.state != CacheState::Dirty {
+            // Dirty only: a clean block that goes back would cost an erase for nothing.
             return Ok(());
         }
         let failed = |_| self.failed(cache.block);
+        // Between this erase and the last program the block exists in memory alone; a cut here
+        // loses it whole.
         self.mtd.erase(cache.block).await.map_err(failed)?;
         self.mtd.write(self.block_start(cache.block), &cache.bytes).await.map_err(failed)?;
+        // After the program: an error before leaves the block dirty, and the next flush tries
+        // again.
         cache.state = CacheState::Empty;
         self.count(|counted| counted.write_backs += 1);
         Ok(())
@@ -126,10 +133,13 @@ impl MtdBlock {
         bytes: &[u8],
     ) -> Result<(), DeviceError> {
         let (block, at) = self.place(sector);
+        // One erase block fits into memory, so another one goes to the chip first.
         if cache.state == CacheState::Dirty && cache.block != block {
             self.write_back(cache).await?;
         }
         if cache.state == CacheState::Empty || cache.block != block {
+            // Empty while it is read: an error on the way must not leave bytes of two blocks
+            // behind.
             cache.state = CacheState::Empty;
             self.read_chip(self.block_start(block), &mut cache.bytes).await?;
             (cache.state, cache.block) = (CacheState::Clean, block);
@@ -149,6 +159,7 @@ impl MtdBlock {
         into: &mut [u8],
     ) -> Result<(), DeviceError> {
         let (block, at) = self.place(sector);
+        // A dirty block must be read from memory; the chip has older bytes.
         if cache.state != CacheState::Empty && cache.block == block {
             into.copy_from_slice(&cache.bytes[at..at + SECTOR_BYTES]);
             self.count(|counted| counted.cached_read_sectors += 1);
@@ -179,6 +190,8 @@ impl MtdBlock {
         bytes.resize(length, 0);
         let mut done = Ok(());
         {
+            // Held for a bio and not for a request: `cache_mutex` lets a flush of another task in
+            // between.
             let mut cache = self.cache.lock().await;
             let sectors = part.sector..part.sector + u64::from(part.sectors);
             for (sector, bytes) in sectors.zip(bytes.chunks_exact_mut(SECTOR_BYTES)) {
@@ -194,6 +207,8 @@ impl MtdBlock {
         if let Some(place) = &part.bytes {
             place.replace(bytes);
         }
+        // After the transfer: the copy between bio and cache is the processor's, whichever way it
+        // went.
         self.cpus.run(length as u64 * self.copy_ps_per_byte / 1000).await;
         done
     }

@@ -22,7 +22,7 @@ use watched::Cut;
 /// A page by its block and its number within the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageAddress {
-    /// Block number.
+    /// Number of the block.
     pub block: u32,
     /// Page within the block.
     pub page: u32,
@@ -51,7 +51,7 @@ pub enum CutPoint {
     Before,
     /// The operation is torn: a page is left unreadable, a block half erased.
     Inside,
-    /// The operation completes, but nobody hears of it.
+    /// The operation completes, but its answer does not reach the caller.
     After,
 }
 
@@ -64,7 +64,7 @@ pub enum Torn {
     /// Noise that no ECC corrects; an erase leaves pages kept, blank or unreadable.
     #[default]
     Unreadable,
-    /// Nothing happened.
+    /// Nothing is left: the operation did not begin.
     Nothing,
     /// The first half of the data is programmed, the spare area is not; of an erase, the first half
     /// of the pages is blank.
@@ -76,25 +76,28 @@ pub enum Torn {
 /// One operation as the log of a chip shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChipOperation {
-    /// Page read.
+    /// A page was read, data and spare area.
     PageRead(PageAddress),
-    /// Spare-only read.
+    /// A spare area alone was read.
     SpareRead(PageAddress),
     /// Page program with the tag written.
     PageProgram(PageAddress, Tag),
-    /// Spare-only program.
+    /// A spare area alone was programmed.
     SpareProgram(PageAddress),
-    /// Block erase.
+    /// A block was erased.
     Erase(u32),
 }
 
+// Two nibbles of one byte, so that a page's state stays at eleven bytes; `Geometry::check` admits
+// 15 partial programs at most.
 const DATA_PROGRAMS: u8 = 0x0f;
 const SPARE_PROGRAM: u8 = 0x10;
+// A block has at most 16384 pages, so sixteen bits hold the next one.
 const NEXT_PAGE: u32 = 0xffff;
 const BAD: u32 = 1 << 16;
 const UNSTABLE: u32 = 1 << 17;
 
-/// A NAND chip.
+/// A NAND chip: what is programmed, the part's rules, counters and faults.
 #[derive(Clone, Debug)]
 pub struct Chip {
     geometry: Geometry,
@@ -181,7 +184,7 @@ impl Chip {
         }
     }
 
-    /// Shape and rules.
+    /// Shape and rules of the part.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -414,7 +417,9 @@ impl Chip {
         let writes_spare = data.is_empty() || !oob.is_empty();
         self.check_raw(at, index, !data.is_empty(), writes_spare)
             .map_err(|error| self.refuse(error))?;
+        // The tag stands in the spare bytes, so translation layers and drivers see the same page.
         let tag = Tag::from_oob(oob, self.geometry.bad_mark_oob_offset);
+        // Journaled before it is carried out, so that a torn operation is in the journal.
         if self.watched {
             self.note_program(at, data, oob);
         }
@@ -423,10 +428,12 @@ impl Chip {
             (true, true) => self.enter_spare_program(at),
             (true, false) => self.enter_program(at, index, tag),
         };
+        // What a torn program leaves depends on its bytes, which only this call has.
         if self.is_tearing {
             self.tear_program(at, index, data);
         }
         let completes_before_cut = entered?;
+        // A program clears bits and sets none, hence `and`.
         self.set_tag(index, self.tag(index).and(tag));
         self.programs[index] += u8::from(!data.is_empty()) + u8::from(writes_spare) * SPARE_PROGRAM;
         if data.is_empty() {
@@ -469,6 +476,7 @@ impl Chip {
     /// Those of the read other than uncorrectable errors, and of the program.
     #[inline]
     pub fn copy(&mut self, from: PageAddress, to: PageAddress, tag: Tag) -> Result<(), NandError> {
+        // Without bytes and faults a copy is bookkeeping, and cleaning does millions of them.
         if self.watched || self.bytes.is_some() {
             return self.copy_with_data(from, to, tag);
         }
@@ -490,6 +498,7 @@ impl Chip {
     ) -> Result<(), NandError> {
         let tag = match self.read(from) {
             Ok(source) if !source.is_lost() => tag,
+            // Moved as lost: a page that read as older data without an error would be worse.
             Ok(_) | Err(NandError::Uncorrectable { .. }) => tag.lost(),
             Err(error) => return Err(error),
         };
@@ -508,11 +517,13 @@ impl Chip {
     #[inline]
     pub fn erase(&mut self, block: u32) -> Result<(), NandError> {
         self.checked_index(PageAddress::new(block, 0))?;
+        // An erase would wipe the maker's mark.
         if self.is_bad(block) {
             return Err(self.refuse(NandError::BadBlock { block }));
         }
         let completes_before_cut = !self.watched || self.enter_erase(block)?;
         self.wipe(block);
+        // Clears the next page and the unstable mark; a bad block does not get here.
         self.blocks[block as usize] = 0;
         self.count_erase(block);
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
@@ -580,6 +591,7 @@ impl Chip {
     fn check_program(&self, at: PageAddress, index: usize) -> Result<(), NandError> {
         let PageAddress { block, page } = at;
         self.check_block(block)?;
+        // A whole page is programmed once; parts of one go by `check_raw`.
         if self.programs[index] & DATA_PROGRAMS != 0 {
             return Err(NandError::NotErased { block, page });
         }
@@ -635,6 +647,7 @@ impl Chip {
     #[inline]
     fn raise_next_page(&mut self, at: PageAddress) {
         let block = &mut self.blocks[at.block as usize];
+        // The highest page counts, since parts without an order may go back.
         *block = (*block & !NEXT_PAGE) | (*block & NEXT_PAGE).max(at.page + 1);
     }
 
@@ -647,6 +660,7 @@ impl Chip {
     #[inline]
     fn count_program(&mut self, page: u32) {
         self.counters.page_programs += 1;
+        // Parts with one program time need no count by position.
         if self.timing.program_ns.len() > 1 {
             self.programs_by_position[self.word_line_position(page) as usize] += 1;
         }
@@ -686,6 +700,7 @@ impl Chip {
         self.lpn[range.clone()].fill(Tag::ERASED.lpn);
         self.sequence_low[range.clone()].fill(Tag::ERASED.sequence_low);
         self.meta[range.clone()].fill(Tag::ERASED.meta);
+        // Torn pages are few, and in counting runs there are none.
         if !self.unreadable.is_empty() {
             for index in range {
                 self.unreadable.remove(&(index as u32));

@@ -11,13 +11,13 @@ use std::ops::{AddAssign, Sub};
 pub struct Counters {
     /// RD: page reads (data and spare in one operation).
     pub page_reads: u64,
-    /// RS: spare-only reads.
+    /// RS: reads of a spare area alone.
     pub spare_reads: u64,
     /// PD: page programs (data and spare in one operation).
     pub page_programs: u64,
-    /// PS: spare-only programs.
+    /// PS: programs of a spare area alone.
     pub spare_programs: u64,
-    /// E: block erases.
+    /// E: erases of blocks.
     pub erases: u64,
 }
 

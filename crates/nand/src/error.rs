@@ -1,4 +1,4 @@
-//! What a chip can answer instead of doing as told.
+//! What a chip can answer instead of carrying an operation out.
 
 use thiserror::Error;
 
@@ -19,17 +19,17 @@ pub enum NandError {
     /// The page already holds data and its block was not erased since.
     #[error("block {block} page {page} is programmed and was not erased since")]
     NotErased {
-        /// Block number.
+        /// Block of the page.
         block: u32,
-        /// Page number.
+        /// Page within the block.
         page: u32,
     },
     /// The part demands ascending page order within a block.
     #[error("block {block} page {page} breaks the page order: the next page is {next}")]
     OutOfOrder {
-        /// Block number.
+        /// Block of the page.
         block: u32,
-        /// Page number.
+        /// Page within the block.
         page: u32,
         /// Lowest page that may be programmed now.
         next: u32,
@@ -37,21 +37,21 @@ pub enum NandError {
     /// The number of partial programs (NOP) of the page is used up.
     #[error("block {block} page {page} was programmed as often as the part allows (NOP)")]
     ProgramLimit {
-        /// Block number.
+        /// Block of the page.
         block: u32,
-        /// Page number.
+        /// Page within the block.
         page: u32,
     },
     /// The block is marked bad.
     #[error("block {block} is marked bad")]
     BadBlock {
-        /// Block number.
+        /// Number of the block.
         block: u32,
     },
     /// The last erase of the block was interrupted; it must be erased again before use.
     #[error("block {block} looks erased but its last erase was interrupted")]
     Unstable {
-        /// Block number.
+        /// Number of the block.
         block: u32,
     },
     /// Data bytes were asked of a chip that does not store them.
@@ -60,23 +60,23 @@ pub enum NandError {
     /// The status register reported a failed program.
     #[error("program of block {block} page {page} failed")]
     ProgramFailed {
-        /// Block number.
+        /// Block of the page.
         block: u32,
-        /// Page number.
+        /// Page within the block.
         page: u32,
     },
     /// The status register reported a failed erase.
     #[error("erase of block {block} failed")]
     EraseFailed {
-        /// Block number.
+        /// Number of the block.
         block: u32,
     },
     /// More bit errors than the part's ECC corrects.
     #[error("block {block} page {page} has more bit errors than the ECC corrects")]
     Uncorrectable {
-        /// Block number.
+        /// Block of the page.
         block: u32,
-        /// Page number.
+        /// Page within the block.
         page: u32,
     },
     /// The supply failed; nothing works until `power_on`.

@@ -11,6 +11,7 @@ use crate::Geometry;
 use crate::random::Stream;
 use serde::{Deserialize, Serialize};
 
+// A Julian year.
 const YEAR_NS: f64 = 365.25 * 86_400.0 * 1e9;
 
 /// Endurance, ECC and error constants of a part.
@@ -49,7 +50,9 @@ impl ErrorModel {
     /// Raw bit error rate of a block erased `cycles` times, holding data for `age_ns`, read `reads` times.
     pub fn rber(&self, cycles: u32, age_ns: u64, reads: u32) -> f64 {
         let wear = f64::from(cycles) / f64::from(self.erase_cycles_max);
+        // In years, because the constant is stated for one.
         let years = age_ns as f64 / YEAR_NS;
+        // Independent terms: all but the first grow with wear.
         self.rber_fresh
             + self.rber_worn * libm::pow(wear, self.wear_exponent)
             + self.retention_rber_per_year * wear * libm::pow(years, self.retention_exponent)
@@ -115,7 +118,7 @@ impl FaultSettings {
 /// What the ECC saw so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EccCounters {
-    /// Bits corrected.
+    /// Bits that the ECC corrected.
     pub corrected_bits: u64,
     /// Page reads with at least one corrected bit.
     pub corrected_reads: u64,
@@ -147,15 +150,18 @@ pub(crate) struct Faults {
 impl Faults {
     #[expect(clippy::cast_sign_loss, reason = "an endurance is at least one cycle")]
     pub(crate) fn new(settings: FaultSettings, model: &ErrorModel, geometry: &Geometry) -> Self {
+        // A stream for each kind of fault: switching one on does not change the draws of another.
         let mut spread = Stream::new(settings.seed, "endurance");
         let endurance = if settings.wear_out {
             let sigma = model.erase_cycles_spread_percent / 100.0;
             let rated = f64::from(model.erase_cycles_max);
+            // One cycle at least, however far below the draw lies.
             let mut draw = || (rated * (1.0 + sigma * spread.normal())).max(1.0) as u32;
             (0..geometry.blocks).map(|_| draw()).collect()
         } else {
             Vec::new()
         };
+        // Without bit errors no page needs a time and no block a count of reads.
         let tracked = |count: u32| if settings.bit_errors { count as usize } else { 0 };
         Self {
             failures: Stream::new(settings.seed, "failures"),
@@ -187,6 +193,7 @@ impl Faults {
         page_index: usize,
         cycles: u32,
     ) -> bool {
+        // Noted even if the program fails: the page holds something new.
         if let Some(programmed_at_ns) = self.programmed_at_ns.get_mut(page_index) {
             *programmed_at_ns = self.now_ns;
         }
@@ -195,9 +202,11 @@ impl Faults {
     }
 
     pub(crate) fn erase_fails(&mut self, model: &ErrorModel, block: u32, cycles: u32) -> bool {
+        // Worn out for good: such a block fails every erase.
         let worn_out = self.endurance.get(block as usize).is_some_and(|limit| cycles >= *limit);
         let worn = self.worn_probability(model.erase_failure_worn, model, cycles);
         let fails = worn_out || self.draw(self.settings.erase_failure_probability + worn);
+        // A good erase ends the disturbance by reads.
         if !fails && self.settings.bit_errors {
             self.block_reads[block as usize] = 0;
         }
@@ -218,12 +227,14 @@ impl Faults {
             return errors;
         }
         let reads = self.block_reads[block as usize];
+        // The read disturbs the block even if its own bytes are not checked.
         self.block_reads[block as usize] = reads.saturating_add(1);
         if bytes == 0 {
             return errors;
         }
         let age_ns = self.now_ns - self.programmed_at_ns[page_index];
         let rber = model.rber(cycles, age_ns, reads);
+        // Each codeword is corrected by itself; the last may be shorter.
         let mut left = bytes;
         while left > 0 {
             let codeword_bytes = left.min(model.ecc_codeword_bytes);
@@ -247,6 +258,8 @@ impl Faults {
     }
 
     fn draw(&mut self, probability: f64) -> bool {
+        // No draw without a chance, so that streams do not depend on settings that ask for no
+        // failures.
         probability > 0.0 && self.failures.unit() < probability
     }
 }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cell {
-    /// One bit.
+    /// One bit a cell.
     Slc,
     /// Two bits: pages of a word line are paired.
     Mlc,
-    /// Three bits.
+    /// Three bits a cell.
     Tlc,
-    /// Four bits.
+    /// Four bits a cell.
     Qlc,
 }
 
@@ -38,7 +38,7 @@ pub enum PageOrder {
     Any,
     /// Ascending; pages may be left out.
     Ascending,
-    /// Ascending without gaps.
+    /// Ascending order; no page may be left out.
     Sequential,
 }
 
@@ -56,7 +56,7 @@ pub struct Geometry {
     pub blocks: u32,
     /// Planes; block `b` lies in plane `b mod planes`.
     pub planes: u32,
-    /// Bits per cell.
+    /// Bits that a cell stores.
     pub cell: Cell,
     /// Order in which pages of a block may be programmed.
     pub page_order: PageOrder,
@@ -100,6 +100,7 @@ impl Geometry {
         /// State of a page on the chip, and the tables of a translation layer or file system over it.
         const PAGE_STATE_BYTES: u64 = 24;
         let bytes = u64::from(self.pages()) * PAGE_STATE_BYTES;
+        // Asked for without touching it: an allocation that fails later could not be reported.
         let reserved = usize::try_from(bytes)
             .is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
         if reserved {
@@ -119,6 +120,7 @@ impl Geometry {
     /// The sentence names the key and the permitted values.
     pub fn check(&self) -> Result<(), String> {
         let bits = self.cell.bits();
+        // Numbers of programs are kept in four bits.
         let nop = 1..=15;
         let rules = [
             (

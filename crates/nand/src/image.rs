@@ -15,7 +15,7 @@ use thiserror::Error;
 pub enum ImageLayout {
     /// Data and spare bytes of every page.
     WithOob,
-    /// Data bytes only.
+    /// Data bytes of every page, without spare areas.
     DataOnly,
 }
 
@@ -33,7 +33,7 @@ pub enum ImageError {
         "image: {length_bytes} bytes are not a whole number of {page_bytes}-byte pages, or more than the chip's {pages} pages; is the part or the OOB option right?"
     )]
     Length {
-        /// Bytes found.
+        /// Bytes that the image has.
         length_bytes: u64,
         /// Bytes of one page in this layout.
         page_bytes: u32,
@@ -62,6 +62,8 @@ impl Chip {
         let mut marked = Vec::new();
         for block in 0..geometry.blocks {
             let mut bytes = self.block_bytes(block).unwrap_or(&erased);
+            // The mark is a flag of the chip and is written only here, so that the driver's bytes
+            // stay as they were.
             if self.is_bad(block) {
                 marked.clear();
                 marked.extend_from_slice(bytes);
@@ -99,6 +101,7 @@ impl Chip {
         loop {
             let filled = fill(reader, &mut page_bytes)?;
             if filled == 0 {
+                // An image may end early; the rest stays erased.
                 return Ok(chip);
             }
             if filled < page_bytes.len() || pages == geometry.pages() {
@@ -117,10 +120,12 @@ impl Chip {
                 pages % geometry.pages_per_block,
             );
             let (data, oob) = page_bytes.split_at(data_bytes);
+            // Erased pages need no state, so a sparse image loads quickly.
             if page_bytes.iter().any(|byte| *byte != 0xff) {
                 let marked = oob
                     .get(geometry.bad_mark_oob_offset as usize)
                     .is_some_and(|byte| *byte != 0xff);
+                // Makers mark the first or the second page of a bad block.
                 if marked && at.page < 2 {
                     chip.load_bad(at.block);
                 }

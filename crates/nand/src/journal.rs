@@ -5,9 +5,9 @@ use crate::{Chip, NandError, PageAddress};
 /// An operation of a raw NAND driver that changes the medium. Reads change nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RawOperation {
-    /// [`Chip::program_raw`] with data.
+    /// A program of data and spare area ([`Chip::program_raw`]).
     PageProgram {
-        /// Page.
+        /// The page that is programmed.
         at: PageAddress,
         /// Bytes of the data area.
         data: Box<[u8]>,
@@ -16,19 +16,19 @@ pub enum RawOperation {
     },
     /// [`Chip::program_raw`] of the spare area alone.
     SpareProgram {
-        /// Page.
+        /// The page whose spare area is programmed.
         at: PageAddress,
         /// Bytes of the spare area.
         oob: Box<[u8]>,
     },
-    /// [`Chip::erase`].
+    /// An erase ([`Chip::erase`]).
     Erase {
-        /// Block.
+        /// The block that is erased.
         block: u32,
     },
-    /// [`Chip::mark_bad`].
+    /// A bad mark ([`Chip::mark_bad`]).
     MarkBad {
-        /// Block.
+        /// The block that is marked.
         block: u32,
     },
 }

@@ -36,7 +36,7 @@ pub enum PartError {
     /// The file cannot be read.
     #[error("{path}: {reason}")]
     File {
-        /// Path as given.
+        /// Path as it was given.
         path: String,
         /// What the system said.
         reason: std::io::Error,

@@ -20,13 +20,13 @@ pub enum Role {
     Data = 0,
     /// Log, replacement or moved block.
     Log = 1,
-    /// Sequential log block.
+    /// A page of a sequential log block.
     SequentialLog = 2,
-    /// Holds mapping information.
+    /// A page that holds mapping information.
     Translation = 3,
     /// Fills a gap; holds nothing.
     Padding = 4,
-    /// Not programmed.
+    /// A page that is not programmed.
     Erased = 15,
 }
 
@@ -68,7 +68,7 @@ impl Tag {
         self
     }
 
-    /// Logical page number.
+    /// Number of the logical page.
     #[inline]
     pub const fn lpn(self) -> u32 {
         self.lpn

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct BusMode {
     /// Name used in part files.
     pub name: &'static str,
-    /// Picoseconds per byte.
+    /// Time of a byte, in picoseconds.
     pub transfer_ps_per_byte: u64,
     /// Where the figure stands.
     pub source: &'static str,
@@ -71,11 +71,13 @@ impl Timing {
 
     /// Nanoseconds to move `bytes` over the bus, rounded to the nearest.
     pub fn transfer_ns(&self, bytes: u32) -> u64 {
+        // Rounded once for the whole transfer.
         (self.transfer_ps_per_byte() * u64::from(bytes) + 500) / 1000
     }
 
     /// Time of a full page read: tR, then data and spare over the bus.
     pub fn page_read_ns(&self, geometry: &Geometry) -> u64 {
+        // Data and spare area cross the bus together, because the controller's ECC needs both.
         self.read_ns + self.transfer_ns(geometry.page_data_bytes + geometry.page_oob_bytes)
     }
 
@@ -92,6 +94,7 @@ impl Timing {
 
     /// Time of a spare-only program.
     pub fn spare_program_ns(&self, geometry: &Geometry) -> u64 {
+        // A spare area alone takes the array time of the first page of a word line.
         self.transfer_ns(geometry.page_oob_bytes) + self.program_ns[0]
     }
 

@@ -13,6 +13,8 @@ impl Geometry {
     pub fn word_line_position(&self, page: u32) -> u32 {
         match self.cell.bits() {
             1 => 0,
+            // Lower pages are 0 to 3 and then the upper two of every four; the last two of a block
+            // are upper pages.
             2 => u32::from((page >= 4 && page % 4 < 2) || page + 2 >= self.pages_per_block),
             bits => page % bits,
         }
@@ -24,6 +26,7 @@ impl Geometry {
         match self.cell.bits() {
             _ if position == 0 => page..page,
             2 => {
+                // Four pages apart at both ends of the block, six in between.
                 let distance = if page < 6 || page + 2 >= self.pages_per_block { 4 } else { 6 };
                 let lower = page.saturating_sub(distance);
                 lower..lower + 1

@@ -23,7 +23,7 @@ pub(crate) struct Reading {
     done: Completion,
 }
 
-/// Blocks that were read ahead of and that nobody has asked for yet.
+/// Blocks that were read ahead and not asked for yet, by key.
 pub(crate) type Readings = RefCell<BTreeMap<u64, Rc<Reading>>>;
 
 impl Reading {
@@ -67,11 +67,15 @@ impl Engine {
         self.check_place(block)?;
         let first = Reading::new(&self.sim);
         self.submit_reading(block, &first).await;
+        // The first block is submitted before the others, so that it heads the queue of the device
+        // (`nilfs_mdt_read_block`).
         for next in (1..=BLOCKS_AHEAD).map_while(|distance| offset.checked_add(distance)) {
             if file.cached(next).is_none() && !file.data_ahead.borrow().contains_key(&next) {
                 // The block cannot leave the map until it is known to be on its way.
                 let lock = file.map_lock.read().await;
                 self.compute(self.options.costs.map_lookup_ns).await;
+                // A hole ends the read-ahead: the kernel stops at the first block that it cannot
+                // map.
                 let Ok(Some(pointer)) = self.map_find(file, next).await else { break };
                 let Ok(block) = self.physical(file, pointer).await else { break };
                 if self.has_place(block) && file.cached(next).is_none() {
@@ -81,6 +85,8 @@ impl Engine {
                     self.submit_reading(block, &reading).await;
                 }
             }
+            // The kernel stops reading ahead once the wanted block is up to date (`buffer_locked`
+            // of the first buffer).
             if first.is_done() {
                 break;
             }
@@ -105,8 +111,12 @@ impl Engine {
             if !is_there {
                 // A pointer that a node has no more may still stand in it.
                 let Ok(Some(block)) = self.dat_place(*pointer).await else { break };
+                // Only neighbours on the device: a read elsewhere would cost a seek
+                // (`nilfs_btnode_submit_block` with its expected block number).
                 if block == last + 1 && self.has_place(block) {
                     let reading = Reading::new(&self.sim);
+                    // Noted before it is submitted, so that a second task waits for this read
+                    // instead of making its own.
                     file.nodes_ahead.borrow_mut().insert(*pointer, reading.clone());
                     self.submit_reading(block, &reading).await;
                     last = block;
@@ -125,11 +135,12 @@ impl Engine {
     }
 }
 
-/// Bytes of a block that was read ahead of, once they are there; none if it was not, could not be read, or
-/// is in memory by then because another has waited for it.
+/// Waits for a block that was read ahead and gives its bytes; none if it was not read ahead, the
+/// read failed, or another task took the bytes meanwhile.
 pub(crate) async fn arrived(ahead: &Readings, key: u64) -> Option<Vec<u8>> {
     let reading = ahead.borrow().get(&key).cloned()?;
     let taken = reading.take().await;
+    // Removed after the wait: until then others must find it and wait, too.
     ahead.borrow_mut().remove(&key);
     taken?.ok()
 }

@@ -1,31 +1,31 @@
 //! Little-endian numbers in blocks, and the checksum that covers them.
 
-/// Reads a `u16`.
+/// The little-endian `u16` at byte `at`; panics behind the end.
 pub(crate) fn get_u16(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
 }
 
-/// Reads a `u32`.
+/// The little-endian `u32` at byte `at`; panics behind the end.
 pub(crate) fn get_u32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// Reads a `u64`.
+/// The little-endian `u64` at byte `at`; panics behind the end.
 pub(crate) fn get_u64(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// Writes a `u16`.
+/// Stores a `u16` little-endian at byte `at`; panics behind the end.
 pub(crate) fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Writes a `u32`.
+/// Stores a `u32` little-endian at byte `at`; panics behind the end.
 pub(crate) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Writes a `u64`.
+/// Stores a `u64` little-endian at byte `at`; panics behind the end.
 pub(crate) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
@@ -37,15 +37,17 @@ pub(crate) struct Checksum(crc32fast::Hasher);
 impl Checksum {
     /// A checksum over nothing yet.
     pub(crate) fn new(seed: u32) -> Self {
+        // The library inverts its start value and its result; `crc32_le` of the kernel does
+        // neither.
         Self(crc32fast::Hasher::new_with_initial(!seed))
     }
 
-    /// Takes bytes in.
+    /// Continues the checksum over more bytes.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The checksum.
+    /// The checksum of all bytes so far.
     pub(crate) fn finish(self) -> u32 {
         !self.0.finalize()
     }

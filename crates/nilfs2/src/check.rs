@@ -24,6 +24,7 @@ struct Check {
 
 impl Check {
     fn find(&mut self, finding: String) {
+        // A damaged tree can produce a finding per block; the first ones say what is wrong.
         if self.findings.len() < 200 {
             self.findings.push(finding);
         }
@@ -41,6 +42,8 @@ impl Nilfs2 {
         let mut check = Check::default();
         engine.check_segments(&mut check).await?;
         let mut blocks = 0;
+        // Their blocks are not part of a checkpoint, so they are walked but not counted
+        // (`blocks_count` of `struct nilfs_root` leaves them out).
         for file in [&engine.dat, &engine.cpfile, &engine.sufile] {
             engine.check_map(file, &mut check).await?;
         }
@@ -151,7 +154,7 @@ impl Engine {
         Ok(count)
     }
 
-    /// Notes who uses what a pointer leads to; false if somebody else does.
+    /// Records the file that uses a pointer's target; false if another use is recorded already.
     fn check_pointer(
         &self,
         file: &File,
@@ -160,6 +163,7 @@ impl Engine {
         check: &mut Check,
     ) -> bool {
         if pointers == Pointers::Physical {
+            // Blocks of the DAT that no log has placed yet have pointers from 2^63 on.
             let is_placed = pointer < 1 << 63;
             return !is_placed
                 || self.check_block(pointer, &format!("inode {}", file.number), check);
@@ -169,7 +173,7 @@ impl Engine {
         false
     }
 
-    /// Notes who uses a block; false if somebody else does.
+    /// Records the user of a block of the device; false if another use is recorded already.
     fn check_block(&self, block: u64, user: &str, check: &mut Check) -> bool {
         if block < self.geometry.first_data_block || block >= self.geometry.blocks() {
             check.find(format!("{user}: block {block} is outside the segments"));
@@ -213,6 +217,7 @@ impl Engine {
 
     async fn check_inodes(&self, check: &mut Check, blocks: &mut u64) -> Result<u64, Errno> {
         let ifile = &self.root.ifile;
+        // The root directory counts, the reserved inodes below 11 do not.
         let mut inodes = 1;
         let mut names: BTreeMap<u64, u64> = BTreeMap::new();
         let mut numbers = vec![ROOT_INODE];
@@ -239,6 +244,7 @@ impl Engine {
             let is_named = file.inode.borrow().links > 0;
             if is_named && file.kind() == Some(FileType::Directory) {
                 // Its own name, and `..` of each directory in it.
+                // The root has no name above it; its own `..` stands for one.
                 *names.entry(number).or_default() += 1 + u64::from(number == ROOT_INODE);
                 for entry in self.names(&file).await? {
                     *names.entry(entry.inode).or_default() += 1;
@@ -267,6 +273,8 @@ impl Engine {
             let (buffer, at) = self.known_entry_block(&self.dat, number).await?;
             let entry = DatEntry::decode(&buffer.data.borrow()[at..at + DAT_ENTRY_BYTES]);
             let user = users.remove(&number);
+            // Entries with an end belong to older checkpoints. They are the cleaner's to free, so
+            // no user is no fault.
             if (entry.end == NO_END) != user.is_some() {
                 check.find(format!("virtual block {number} {entry:?} is used by {user:?}"));
             }

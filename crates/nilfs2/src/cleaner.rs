@@ -55,7 +55,7 @@ pub(crate) enum Reclaimed {
     Protected,
     /// There is too little to win.
     Deferred,
-    /// They are clean.
+    /// Their live blocks were moved; the segments are clean.
     Cleaned,
 }
 
@@ -91,6 +91,8 @@ impl Engine {
         segments: usize,
         min_reclaimable_percent: u64,
     ) -> Result<Cleaned, Errno> {
+        // The choice is made without the transaction lock, as the daemon does it outside the
+        // kernel. What changes meanwhile is compared again when blocks move.
         let protected = self.protected_checkpoint(settings.protection_period_s).await?;
         let snapshots = self.snapshots().await?;
         let mut sorted = Sorted::default();
@@ -150,6 +152,8 @@ impl Engine {
         if sorted.segments.is_empty() {
             return Ok(Cleaned::default());
         }
+        // A segment is reused only after the superblocks point past its logs. A construction for
+        // the cleaner may therefore have to write one.
         self.check_superblock_age();
         self.move_blocks(sorted).await
     }
@@ -159,6 +163,7 @@ impl Engine {
         let since = self.now_s().saturating_sub(period_s);
         let all = self.checkpoints().await?;
         let is_young =
+            // A period of zero protects nothing, not even a checkpoint of this very second.
             |created: u64| if period_s == 0 { created > since } else { created >= since };
         let first = all.iter().find(|checkpoint| is_young(checkpoint.created));
         Ok(first.map_or(self.position.get().last_checkpoint, |checkpoint| checkpoint.number))
@@ -197,9 +202,12 @@ impl Engine {
         while start < first + u64::from(usage.blocks) && start < end {
             let head = reader.read(start, 1).await.map_err(failed)?;
             let Some(header) = LogHeader::decode(&head) else { break };
+            // A mount after a cut begins at the log that the superblocks name, and walks from
+            // there: these segments must keep their logs.
             if header.sequence >= self.position.get().protected_sequence {
                 return Ok(None);
             }
+            // The rest of the segment is from an earlier use of it.
             if *sequence.get_or_insert(header.sequence) != header.sequence {
                 break;
             }
@@ -233,6 +241,8 @@ impl Engine {
                     block,
                 };
                 block += 1;
+                // The DAT has no virtual numbers, so its map says whether a block is in use. Only
+                // the newest DAT counts: the super root names no other.
                 if file.inode == DAT_INODE {
                     if self.dat_block_at(&resident).await?.is_some() {
                         sorted.live.push(resident);
@@ -245,6 +255,8 @@ impl Engine {
                     continue;
                 }
                 let is_shown = |snapshot: &u64| (entry.start..entry.end).contains(snapshot);
+                // A block with an end is still shown by checkpoints from `start` to before `end`:
+                // it is needed if one of those is protected or a snapshot.
                 let is_live = entry.end == NO_END
                     || (entry.start < entry.end
                         && (entry.end > protected || snapshots.iter().any(is_shown)));
@@ -252,6 +264,8 @@ impl Engine {
                     sorted.live.push(resident);
                 } else {
                     sorted.freed.push(info.virtual_block);
+                    // Equal numbers mark blocks that died within one checkpoint; no checkpoint
+                    // shows them, so none is deleted.
                     if entry.start < entry.end {
                         sorted.periods.push((entry.start, entry.end));
                     }
@@ -275,6 +289,8 @@ impl Engine {
         if !dat.map.borrow().is_tree() || crate::node::level(&dat.map.borrow().root) <= level {
             return Ok(None);
         }
+        // A node block is found by its first key at the level above it
+        // (`nilfs_bmap_lookup_at_level`).
         let (_, path) = self.tree_search(dat, resident.info.offset, level + 1).await?;
         if path.pointer(dat, level as usize + 1) != resident.block {
             return Ok(None);
@@ -290,11 +306,14 @@ impl Engine {
             freed_blocks: sorted.freed.len() as u64,
             deleted_checkpoints: 0,
         };
+        // Read before the lock is taken: writers go on while the device reads.
         let files = self.read_live(&sorted.live).await?;
         let _alone = self.transactions.write().await;
         let mut periods = sorted.periods;
         periods.sort_unstable();
         periods.dedup();
+        // Checkpoints go first: an entry of the DAT may be freed only when no checkpoint shows its
+        // block (`nilfs_ioctl_prepare_clean_segments`).
         for (start, end) in periods {
             cleaned.deleted_checkpoints += self.delete_checkpoints(start, end).await?;
         }
@@ -302,6 +321,7 @@ impl Engine {
             self.dat_free(*number).await?;
         }
         for resident in sorted.live.iter().filter(|resident| resident.file.inode == DAT_INODE) {
+            // Looked up again under the lock: a construction since then may have moved the block.
             if let Some(buffer) = self.dat_block_at(resident).await? {
                 self.dat.dirty(&buffer);
             }
@@ -309,8 +329,12 @@ impl Engine {
         // Blocks of users' files that changed meanwhile are in the same checkpoint; the place that
         // was read is theirs no more, and what was copied of it is never looked at.
         *self.cleaned_files.borrow_mut() = files;
+        // The segments become clean with the checkpoint that holds the copies, never before: a cut
+        // leaves either both or none.
         self.constructor.freed_segments.borrow_mut().clone_from(&sorted.segments);
         self.construct(Mode::Checkpoint, Submitter::Cleaner).await?;
+        // After the construction: the old blocks are void only when the new checkpoint is on the
+        // medium (`nilfs_discard_segments`).
         if self.options.discards {
             for segment in sorted.segments {
                 let (first, end) = self.geometry.segment_range(segment);
@@ -346,6 +370,8 @@ impl Engine {
             let key = if resident.is_node { virtual_block } else { resident.info.offset };
             let buffer = Buffer::new(key, data, resident.is_node);
             buffer.is_dirty.set(true);
+            // The virtual number stays, only its place changes. The maps of the file need no
+            // change, in no checkpoint.
             buffer.virtual_block.set(virtual_block);
             let buffers = if resident.is_node { &file.nodes } else { &file.data };
             buffers.borrow_mut().insert(key, buffer);

@@ -187,6 +187,7 @@ impl<'e> Daemon<'e> {
             return false;
         }
         let changed_s = self.engine.position.get().written;
+        // Sleeps until users change something: without new logs there is nothing new to clean.
         if !self.is_cleaning && changed_s != self.changed_s {
             self.is_cleaning = true;
             self.changed_s = changed_s;
@@ -200,9 +201,12 @@ impl<'e> Daemon<'e> {
         let (engine, settings) = (self.engine, &self.settings);
         let geometry = &engine.geometry;
         let limit =
+            // Limits count on top of the reserve, which users cannot write to anyway.
             |percent: u64| (geometry.segments * percent).div_ceil(100) + geometry.reserved_segments;
         let clean = engine.clean_segments.get();
         let is_urgent = clean < limit(settings.min_clean_percent);
+        // Two limits instead of one, so that the daemon does not start and stop around a single
+        // value.
         if self.is_cleaning && clean > limit(settings.max_clean_percent) {
             self.is_cleaning = false;
             self.timeout_ns = settings.clean_check_interval_s * SECOND_NS;
@@ -241,6 +245,8 @@ impl<'e> Daemon<'e> {
                 continue;
             }
             oldest_s = oldest_s.or(Some(written_s));
+            // A time in the future comes from a clock that was set back; such segments would never
+            // get old enough.
             if (written_s < protected_since_s || written_s > now_s) && chosen.len() < self.segments
             {
                 chosen.push(segment);
@@ -264,6 +270,7 @@ impl<'e> Daemon<'e> {
 
     /// Whether newer superblocks can help; the first daemons waited for others to write them.
     fn may_retry(&mut self) -> bool {
+        // One retry: if a new superblock does not free the segments, another one will not either.
         self.is_retry = !self.is_retry && self.engine.options.profile.cleaner_has_limits;
         self.is_retry
     }
@@ -285,9 +292,12 @@ impl<'e> Daemon<'e> {
                     self.is_cleaning = false;
                     period_s
                 }
+                // When the oldest segment leaves the protection period; one second more, because
+                // times are whole seconds.
                 Some(oldest_s) => (oldest_s + period_s).saturating_sub(self.engine.now_s()) + 1,
             };
             self.timeout_ns = wait_s.max(self.settings.clean_check_interval_s) * SECOND_NS;
+        // Late or without work done: go on at once, and count the interval from now.
         } else if now_ns >= self.target_ns || done == Some(Reclaimed::Deferred) {
             self.timeout_ns = 0;
             self.target_ns = now_ns + self.interval_ns;

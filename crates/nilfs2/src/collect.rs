@@ -12,8 +12,10 @@ use medium::{Pending, Submitter};
 use posix::Errno;
 use std::rc::Rc;
 
+// `NILFS_PSEG_MIN_BLOCKS`: a summary and one block.
 /// A log has two blocks at least.
 const LOG_BLOCKS_MIN: u64 = 2;
+// `SC_MAX_SEGDELTA` of `fs/nilfs2/segment.c`.
 /// Most segments by which a checkpoint that does not fit is extended at once.
 const EXTEND_MAX: usize = 64;
 
@@ -50,7 +52,7 @@ struct Progress {
     has_freed: bool,
 }
 
-/// Why collecting stopped.
+/// Why collecting stopped before all stages were done.
 enum Stop {
     Full,
     Failed(Errno),
@@ -104,6 +106,8 @@ impl Engine {
             written_blocks: 0,
             ifile_started: false,
         };
+        // The inode of each dirty file will change with its map, so its block must be dirty before
+        // the file of inodes is collected (`nilfs_segctor_collect_dirty_files`).
         if run.mode != Mode::Flush && !matches!(run.mode, Mode::DataSync(_)) {
             for file in run.files.clone() {
                 self.touch_inode_block(&file).await?;
@@ -139,6 +143,8 @@ impl Construction<'_> {
         let mut pending: Vec<Pending<'static, ()>> = Vec::new();
         let mut done: Vec<Log> = Vec::new();
         loop {
+            // Each round of the loop makes one log, or a chain of logs if the checkpoint needs
+            // several segments.
             self.begin(done.last()).await?;
             self.created = self.engine.now_s();
             self.collect().await?;
@@ -152,6 +158,8 @@ impl Construction<'_> {
                 break;
             }
         }
+        // All logs are submitted before the first is waited for. The device may finish them in any
+        // order; checksums make each log valid alone.
         for bio in pending {
             bio.await.map_err(|error| self.engine.failed(error))?;
         }
@@ -188,8 +196,12 @@ impl Construction<'_> {
             start = engine.geometry.segment_range(segment).0;
         }
         let mut log = Log::new(engine, segment, start, sequence);
+        // In the usage file before the log is written: a mount must never take a segment with logs
+        // for a clean one.
         engine.mark_segment_dirty(segment).await?;
         if takes_next {
+            // The next segment is allocated one ahead. Each log names it, so recovery can follow
+            // the chain into it.
             next = engine.allocate_segment().await?;
         }
         log.next_segment = next;
@@ -203,6 +215,7 @@ impl Construction<'_> {
         let mut extension = 1;
         let counted = self.written_blocks;
         loop {
+            // The attempt before may have counted blocks of logs that are made anew.
             self.written_blocks = counted;
             self.current = 0;
             self.reset_log();
@@ -214,18 +227,37 @@ impl Construction<'_> {
                 Stop::Failed(error) => return Err(error),
                 Stop::Full => {}
             }
+            // Files can be split: the log ends here and the next one continues. Metadata cannot,
+            // because it describes the very segments it lies in.
             if self.mode != Mode::Checkpoint || self.progress.stage < Stage::Cpfile {
                 break;
             }
             // What describes the checkpoint has to be in one chain of logs: longer, and again.
+            // The extension must not take a segment that this checkpoint gives back: until it is
+            // complete, the last one needs it (`nilfs_sufile_cancel_freev` in
+            // `nilfs_segctor_collect`).
+            self.cancel_freed_segments().await?;
             self.extend(extension).await?;
             extension = (extension * 2).min(EXTEND_MAX);
-            let has_freed = self.progress.has_freed;
             self.progress = before;
-            self.progress.has_freed = has_freed;
         }
+        // Segments were added by powers of two; those without a block go back
+        // (`nilfs_segctor_truncate_segments`).
         for log in self.logs.split_off(self.current + 1) {
             self.engine.free_segment(log.next_segment).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes back the cleaned segments that were given back for this checkpoint: dirty again, with no
+    /// block in use (`nilfs_sufile_do_cancel_free`).
+    async fn cancel_freed_segments(&mut self) -> Result<(), Errno> {
+        if !std::mem::take(&mut self.progress.has_freed) {
+            return Ok(());
+        }
+        let freed = self.engine.constructor.freed_segments.borrow().clone();
+        for segment in freed {
+            self.engine.mark_segment_dirty(segment).await?;
         }
         Ok(())
     }
@@ -256,6 +288,8 @@ impl Construction<'_> {
         let constructor = &engine.constructor;
         if self.progress.stage == Stage::Start {
             self.ifile_started = false;
+            // `LOG_BEGIN` opens a logical segment, `LOG_END` closes it. Recovery uses data-sync
+            // logs only if both ends are there.
             if !constructor.is_unclosed.get() {
                 constructor.written_blocks.set(0);
                 self.logs[self.current].flags |= LOG_BEGIN;
@@ -271,6 +305,8 @@ impl Construction<'_> {
         }
         while self.progress.stage < Stage::Done {
             match self.progress.stage {
+                // Moved blocks come first. The order of all stages is that of dependence: each file
+                // describes those before it, the DAT all of them.
                 Stage::Cleaner => self.collect_list(true).await?,
                 Stage::Files => {
                     self.collect_list(false).await?;
@@ -282,10 +318,14 @@ impl Construction<'_> {
                 }
                 Stage::Ifile => {
                     self.collect_file(&engine.root.ifile).await?;
+                    // The slot must exist before the checkpoint file is collected; its contents
+                    // follow when the places of all blocks are known.
                     engine.create_checkpoint(engine.position.get().checkpoint).await?;
                 }
                 Stage::Cpfile => self.collect_file(&engine.cpfile).await?,
                 Stage::Sufile => {
+                    // Within the usage file's stage: the same checkpoint that no longer uses the
+                    // segments says that they are clean.
                     if !self.progress.has_freed {
                         let freed = constructor.freed_segments.borrow().clone();
                         for segment in freed {
@@ -295,6 +335,7 @@ impl Construction<'_> {
                     }
                     self.collect_file(&engine.sufile).await?;
                 }
+                // Last: every block before it has changed entries of the DAT.
                 Stage::Dat => self.collect_file(&engine.dat).await?,
                 _ => {
                     while !self.logs[self.current].add_super_root() {
@@ -354,9 +395,12 @@ impl Construction<'_> {
             // An earlier one may have ended it, as when a tree becomes smaller.
             self.engine.propagate(file, &buffer).await?;
         }
+        // Listed once more: `propagate` makes parents dirty and can drop nodes of a tree that
+        // became smaller.
         let mut nodes = file.dirty_nodes();
         nodes.sort_by_key(|buffer| {
             let data = buffer.data.borrow();
+            // Leaves first, as the kernel lists them by level (`nilfs_btree_lookup_dirty_buffers`).
             (crate::node::level(&data), crate::node::key(&data, 0))
         });
         for buffer in nodes {
@@ -379,6 +423,7 @@ impl Construction<'_> {
         while !self.logs[self.current].add(file, buffer) {
             self.feed()?;
         }
+        // A checkpoint of metadata alone shows users nothing new and is marked as minor.
         if file.is_in_checkpoint() && file.cleaned_checkpoint.is_none() {
             self.engine.constructor.has_delta.set(true);
         }
@@ -407,6 +452,8 @@ impl Construction<'_> {
             log.assign(engine).await?;
             self.written_blocks += log.blocks();
         }
+        // Before the logs are encoded: the inodes get maps whose pointers `assign` has just filled
+        // in.
         if self.ifile_started {
             self.write_maps().await?;
         }
@@ -418,6 +465,8 @@ impl Construction<'_> {
         for log in &logs {
             let blocks = log.blocks() + log.start - log.segment_start;
             let created = Some(self.created);
+            // The usage block is in the log itself; its contents may change until the log is
+            // encoded (`nilfs_segctor_update_segusage`).
             engine.count_segment_blocks(log.segment, blocks as u32, created).await?;
         }
         for log in &logs {
@@ -461,6 +510,8 @@ impl Construction<'_> {
     fn super_root(&self) -> Vec<u8> {
         let engine = self.engine;
         let is_cleaning = !self.cleaned.is_empty();
+        // The cleaner compares this time with that of segments. Its own logs must not look like a
+        // user's change (`sr_nongc_ctime`).
         let written = if is_cleaning { engine.position.get().written } else { self.created };
         let root = SuperRoot {
             written,

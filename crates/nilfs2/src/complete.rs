@@ -15,6 +15,8 @@ impl Construction<'_> {
         let (engine, constructor) = (self.engine, &self.engine.constructor);
         for part in logs.iter().flat_map(|log| &log.files) {
             let file = &part.file;
+            // Metadata and directories stay in memory; pages of users' files are kept by the layer
+            // above.
             if file.cleaned_checkpoint.is_none() && file.keeps_blocks() {
                 continue;
             }
@@ -72,6 +74,7 @@ impl Construction<'_> {
         }
         constructor.is_dirty.set(false);
         constructor.has_delta.set(false);
+        // New logs are in the device's cache. The next `fsync` or superblock must flush it.
         constructor.is_device_flushed.set(false);
         constructor.freed_segments.borrow_mut().clear();
         engine.cleaned_files.borrow_mut().clear();
@@ -84,6 +87,8 @@ impl Construction<'_> {
             position.last_sequence = last.sequence;
             position.last_checkpoint = position.checkpoint;
             position.checkpoint += 1;
+            // A superblock is due once per segment, not once per checkpoint: a mount finds newer
+            // checkpoints of the same segment by itself (`nilfs_set_last_segment`).
             if was_dirty || position.previous_sequence != last.sequence {
                 constructor.is_superblock_dirty.set(true);
                 position.previous_sequence = last.sequence;

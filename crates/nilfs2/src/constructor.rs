@@ -13,8 +13,10 @@ use sim::{Sim, Timer, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+// `NILFS_SC_DEFAULT_TIMEOUT` of `fs/nilfs2/segment.h`.
 /// Time from the first change to a checkpoint, if the superblock does not say another.
 const INTERVAL_S: u64 = 5;
+// `NILFS_SC_DEFAULT_WATERMARK`.
 /// Dirty blocks that make the constructor write data, if the superblock does not say another.
 const WATERMARK_BLOCKS: u64 = 3600;
 
@@ -116,6 +118,8 @@ impl Engine {
                 let _alone = self.transactions.write().await;
                 // Whoever waits for a checkpoint learns the result; others see a read-only mount.
                 let _ = self.construct(mode, Submitter::Writer).await;
+                // A logical segment is open: a checkpoint has to close it soon, or a cut would lose
+                // the logs in it.
                 if state.is_unclosed.get() {
                     self.start_timer();
                 }
@@ -162,8 +166,11 @@ impl Engine {
     /// writing.
     pub(crate) async fn construct(&self, mode: Mode, submitter: Submitter) -> Result<(), Errno> {
         let state = &self.constructor;
+        // Requests up to here are served by this run. A later one needs a run of its own, since its
+        // changes may come after the collection.
         state.accepted.set(state.requested.get());
         state.timer.cancel();
+        // A superblock can only name a log with a super root.
         let mode = if state.needs_superblock.get() { Mode::Checkpoint } else { mode };
         let is_checkpoint = mode == Mode::Checkpoint;
         let mut result = self.may_write();
@@ -171,6 +178,8 @@ impl Engine {
             result = self.build_logs(mode, submitter).await;
             if result.is_ok() {
                 state.dirty_blocks.set(0);
+                // The superblock follows the logs, with a flush in between: it must never name a
+                // log that is not there.
                 if state.made_checkpoint.get() && state.needs_superblock.get() {
                     result = self.write_log_pointer(submitter).await;
                 }
@@ -179,6 +188,8 @@ impl Engine {
                 self.is_read_only.set(true);
             }
         }
+        // After a failure the waiters are released, too: they get the error instead of waiting for
+        // ever.
         if is_checkpoint || result.is_err() {
             state.due_ns.set(None);
             state.flush_is_requested.set(false);
@@ -201,6 +212,8 @@ impl Engine {
         self.may_write()?;
         let state = &self.constructor;
         let mine = state.requested.get() + 1;
+        // A ticket per caller: the wait ends when a run has served this number, whoever asked for
+        // that run.
         state.requested.set(mine);
         state.thread.wake_all();
         state.waiters.wait_until(|| state.done.get() >= mine).await;
@@ -213,6 +226,8 @@ impl Engine {
         let state = &self.constructor;
         {
             let _alone = self.transactions.write().await;
+            // `order=strict` demands that no data reaches the medium without the checkpoint that shows
+            // all changes before it.
             let needs_checkpoint = file.needs_checkpoint.get()
                 || self.options.has_strict_order
                 || state.is_unclosed.get()
@@ -221,6 +236,8 @@ impl Engine {
                 if !file.is_queued.get() || file.dirty_data().is_empty() {
                     return Ok(());
                 }
+                // By the caller, not the thread: `nilfs_construct_dsync_segment` holds the
+                // transaction lock itself.
                 let result = self.build_logs(Mode::DataSync(file.number), Submitter::Caller).await;
                 state.is_device_flushed.set(false);
                 return result;
@@ -233,6 +250,7 @@ impl Engine {
     pub(crate) fn committed(&self) {
         self.start_timer();
         let state = &self.constructor;
+        // Data is written early so that memory is freed. A checkpoint is not needed for that.
         if state.dirty_blocks.get() > state.watermark_blocks && !state.flush_is_requested.get() {
             state.flush_is_requested.set(true);
             state.thread.wake_all();
@@ -251,6 +269,8 @@ impl Engine {
     /// Makes what was written durable (`nilfs_flush_device`).
     pub(crate) async fn flush_device(&self, submitter: Submitter) -> Result<(), Errno> {
         let flushes = self.options.profile.flushes && self.options.has_barrier;
+        // Set before the flush is sent, as `nilfs_flush_device` does: writes that follow clear it
+        // again.
         if !flushes || self.constructor.is_device_flushed.replace(true) {
             return Ok(());
         }
@@ -265,6 +285,7 @@ impl Engine {
         };
         self.constructor.is_ended.set(true);
         self.constructor.thread.wake_all();
+        // Lets the timer's task see that it has to end.
         self.constructor.timer.arm(self.sim.now());
         result
     }

@@ -9,6 +9,8 @@ use crate::records::{CHECKPOINT_BYTES, CHECKPOINT_INVALID, CHECKPOINT_SNAPSHOT, 
 use posix::Errno;
 use std::rc::Rc;
 
+// `struct nilfs_cpfile_header` and `struct nilfs_checkpoint`: both embed a `struct
+// nilfs_snapshot_list`.
 /// Byte of the header's list of snapshots, next then previous; a checkpoint's stands at another.
 const HEADER_LIST: usize = 16;
 const CHECKPOINT_LIST: usize = 8;
@@ -45,6 +47,8 @@ impl Engine {
     pub(crate) async fn checkpoint(&self, number: u64) -> Result<Option<Checkpoint>, Errno> {
         let Some((buffer, at)) = self.checkpoint_block(number).await? else { return Ok(None) };
         let checkpoint = Checkpoint::decode(&buffer.data.borrow()[at..]);
+        // The number is compared because a hole in the file reads as zeros, which are a valid flag
+        // word.
         let is_there = !checkpoint.is_invalid() && checkpoint.number == number;
         Ok(is_there.then_some(checkpoint))
     }
@@ -91,6 +95,8 @@ impl Engine {
 
     /// Valid checkpoints of a block are counted in its first slot, but in the block of the header.
     fn count_in_block(buffer: &Buffer, change: i32) -> u32 {
+        // The first slot of block 0 holds the header, so there is no place for a count; the block
+        // is never removed.
         if buffer.key.get() == 0 {
             return 1;
         }
@@ -112,6 +118,8 @@ impl Engine {
         self.checkpoint_header().await?;
         let buffer = self.data_block_or_new(&self.cpfile, block, invalid).await?;
         let flags = get_u32(&buffer.data.borrow(), at);
+        // A construction that was repeated finds its slot made already, and must not count it
+        // twice.
         if flags & CHECKPOINT_INVALID != 0 {
             put_u32(&mut buffer.data.borrow_mut(), at, flags & !CHECKPOINT_INVALID);
             Self::count_in_block(&buffer, 1);
@@ -149,6 +157,7 @@ impl Engine {
                 emptied.push(buffer.key.get());
             }
         }
+        // A block without valid checkpoints becomes a hole, or the file would grow for ever.
         for block in emptied {
             let _lock = self.cpfile.map_lock.write().await;
             self.map_delete(&self.cpfile, block).await?;
@@ -189,6 +198,8 @@ impl Engine {
             if next == 0 {
                 return Ok(all);
             }
+            // Numbers in the list only grow. A list that does not is damaged and could run in
+            // circles.
             if next <= number {
                 return Err(self.damaged("the list of snapshots is out of order".into()));
             }

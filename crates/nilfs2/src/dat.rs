@@ -34,6 +34,8 @@ impl Engine {
     /// Block of the device that holds a virtual block.
     pub(crate) async fn dat_translate(&self, number: u64) -> Result<u64, Errno> {
         let entry = self.dat_entry(number).await?;
+        // A map leads to a number that no log has placed: its block must be in memory, so a read is
+        // damage.
         if entry.block == 0 {
             return Err(self.damaged(format!("virtual block {number} is nowhere")));
         }
@@ -55,6 +57,7 @@ impl Engine {
     pub(crate) async fn dat_allocate(&self, target: u64) -> Result<u64, Errno> {
         let number = self.allocate_entry(&self.dat, target).await?;
         let (buffer, at) = self.entry_block(&self.dat, number).await?;
+        // Start and place follow with the log (`nilfs_dat_commit_alloc`).
         let entry = DatEntry { block: 0, start: FIRST_CHECKPOINT, end: NO_END };
         entry.encode(&mut buffer.data.borrow_mut()[at..at + DAT_ENTRY_BYTES]);
         self.dat.dirty(&buffer);
@@ -76,6 +79,8 @@ impl Engine {
             if entry.block == 0 {
                 *entry = DatEntry { block: 0, start: FIRST_CHECKPOINT, end: FIRST_CHECKPOINT };
             } else {
+                // An empty life: blocks of the checkpoint file and the usage file are shown by no
+                // older checkpoint.
                 entry.end = if dies { entry.start } else { checkpoint };
             }
         };

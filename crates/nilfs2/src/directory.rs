@@ -12,7 +12,8 @@ use std::rc::Rc;
 /// Bytes that a name may have.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 const HEADER_BYTES: usize = 12;
-/// A directory that is longer makes no sense: the kernel refuses it, too.
+/// Blocks from which on a directory counts as damaged. The kernel compares with the inode's block
+/// count instead (`nilfs_find_entry`).
 const BLOCKS_MAX: u64 = 1 << 16;
 
 /// Bytes of a record with a name of so many bytes.
@@ -23,6 +24,7 @@ fn record_bytes(name_bytes: usize) -> usize {
 /// Bytes of a record that is there; one that fills a block of 64 KiB is written as 65535.
 fn length(block: &[u8], at: usize) -> usize {
     match get_u16(block, at + 8) {
+        // `nilfs_rec_len_from_disk`: 65536 does not fit into the field.
         u16::MAX => 1 << 16,
         bytes => bytes.into(),
     }
@@ -128,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// Finds a name.
+    /// The record of a name in a directory, if there is one.
     pub(crate) async fn find_name(
         &self,
         directory: &File,
@@ -173,6 +175,7 @@ impl Engine {
             let mut inode = directory.inode.borrow_mut();
             (inode.modified, inode.changed) = (caller.now, caller.now);
         }
+        // Names are metadata: a data-sync log cannot carry them.
         directory.needs_checkpoint.set(true);
         self.write_inode(directory).await
     }
@@ -219,6 +222,8 @@ impl Engine {
             let mut data = place.buffer.data.borrow_mut();
             let all = records(&data).ok_or(Errno::Eio)?;
             let end = place.at + length(&data, place.at);
+            // The first record of a block has none before it: it stays, with inode 0
+            // (`nilfs_delete_entry`).
             let before = all.iter().rfind(|at| **at < place.at).copied();
             if let Some(before) = before {
                 put_u16(&mut data, before + 8, (end - before) as u16);

@@ -30,6 +30,7 @@ impl Geometry {
     pub(crate) fn segment_range(&self, segment: u64) -> (u64, u64) {
         let first = segment * self.blocks_per_segment;
         let end = first + self.blocks_per_segment - 1;
+        // Segment 0 shares its first blocks with the superblock.
         (if segment == 0 { self.first_data_block } else { first }, end)
     }
 
@@ -64,9 +65,9 @@ pub(crate) struct LogPosition {
     pub(crate) checkpoint: u64,
     /// First block of the newest log with a super root.
     pub(crate) last_log: u64,
-    /// Its sequence number.
+    /// Sequence number of that log's segment.
     pub(crate) last_sequence: u64,
-    /// Its checkpoint.
+    /// Number of the checkpoint that that log made.
     pub(crate) last_checkpoint: u64,
     /// Sequence number up to which segments may be cleaned: that of the log in the superblocks.
     pub(crate) protected_sequence: u64,
@@ -214,7 +215,11 @@ impl Engine {
     /// Refuses changes when only the cleaner may still write (`nilfs_near_disk_full`).
     pub(crate) fn may_allocate(&self) -> Result<(), Errno> {
         self.may_write()?;
+        // Dirty blocks will take segments that are still clean. One more is for the metadata of the
+        // next checkpoint.
         let dirty = self.constructor.dirty_blocks.get() / self.geometry.blocks_per_segment + 1;
+        // The cleaner writes before it frees. Without the reserve a full file system could never be
+        // cleaned.
         if self.clean_segments.get() <= self.geometry.reserved_segments + dirty {
             return Err(Errno::Enospc);
         }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// A block in memory (`struct buffer_head` and its page).
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    /// Its bytes.
+    /// Contents of the block.
     pub(crate) data: RefCell<Vec<u8>>,
     /// Block of the file, or of a node block the pointer that leads to it.
     pub(crate) key: Cell<u64>,
@@ -45,7 +45,7 @@ pub(crate) enum EntryBlock {
     Descriptors,
     /// Which entries are in use.
     Bitmap,
-    /// Entries.
+    /// The entries themselves: inodes or DAT entries.
     Entries,
 }
 
@@ -53,13 +53,13 @@ type Buffers = RefCell<BTreeMap<u64, Rc<Buffer>>>;
 
 /// A file in memory (`struct nilfs_inode_info`).
 pub(crate) struct File {
-    /// Its inode.
+    /// Inode number of the file.
     pub(crate) number: u64,
     /// Of a file that holds blocks for the cleaner: the checkpoint of which they are.
     pub(crate) cleaned_checkpoint: Option<u64>,
     /// Attributes; the map in it is out of date, [`File::map`] counts.
     pub(crate) inode: RefCell<Inode>,
-    /// Block map.
+    /// Map from blocks of the file to pointers.
     pub(crate) map: RefCell<Map>,
     /// Guards the map (`b_sem`).
     pub(crate) map_lock: RwLock<()>,
@@ -118,6 +118,8 @@ impl File {
 
     /// True of the file of inodes and what users have: counted in a checkpoint.
     pub(crate) fn is_in_checkpoint(&self) -> bool {
+        // These three hang below the super root and exist once; checkpoints differ in their file of
+        // inodes only.
         !matches!(self.number, DAT_INODE | CPFILE_INODE | SUFILE_INODE)
     }
 

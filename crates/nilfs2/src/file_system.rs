@@ -17,7 +17,7 @@ use sim::{Cpus, Sim};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A mounted NILFS2.
+/// A mounted NILFS2; clones share one mount.
 #[derive(Clone)]
 pub struct Nilfs2 {
     pub(crate) engine: Rc<Engine>,
@@ -111,11 +111,17 @@ impl Nilfs2 {
     /// Deletes a checkpoint (`rmcp`).
     ///
     /// # Errors
-    /// [`Errno::Enoent`] if there is none that can be deleted.
+    /// [`Errno::Ebusy`] if it is a snapshot, [`Errno::Enoent`] if there is none, or it is the newest.
     pub async fn delete_checkpoint(&self, number: u64) -> Result<(), Errno> {
         let _transaction = self.engine.transactions.read().await;
         self.engine.may_write()?;
+        // The newest checkpoint is the state that a mount shows, so it stays.
         let is_last = number == self.newest_checkpoint();
+        // `nilfs_cpfile_delete_checkpoint` of `cpfile.c` tells a snapshot apart from what is not there.
+        let found = self.engine.checkpoint(number).await?;
+        if found.is_some_and(|checkpoint| checkpoint.is_snapshot()) {
+            return Err(Errno::Ebusy);
+        }
         if is_last || self.engine.delete_checkpoints(number, number + 1).await? == 0 {
             return Err(Errno::Enoent);
         }
@@ -369,10 +375,15 @@ impl FileSystem for Nilfs2 {
         if self.engine.is_read_only.get() {
             return Ok(());
         }
+        // The daemon first: it must not start a construction while the mount ends
+        // (`umount.nilfs2`).
         self.stop_cleaner().await;
         self.sync().await?;
+        // Deletions that the last checkpoint made possible become part of the one that follows.
         self.engine.evict().await?;
         self.engine.stop_constructor().await?;
+        // Valid again only after the last log is on the medium: a mount then trusts the
+        // superblock's log without a search.
         self.engine.end_superblocks().await
     }
 

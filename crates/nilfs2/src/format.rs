@@ -42,7 +42,7 @@ pub struct FormatOptions {
     pub uuid: [u8; 16],
     /// Label, 80 bytes at most.
     pub label: Vec<u8>,
-    /// Seconds since 1970.
+    /// Time of creation, seconds since 1970.
     pub now_s: u64,
 }
 
@@ -71,7 +71,7 @@ pub enum FormatError {
     /// The label is too long.
     #[error("a label of {0} bytes: 80 fit")]
     Label(usize),
-    /// The device failed.
+    /// The device could not be written.
     #[error(transparent)]
     Medium(#[from] MediumError),
 }
@@ -182,6 +182,8 @@ fn first_log(options: &FormatOptions, segments: u64) -> Vec<u8> {
         ..Inode::default()
     };
     let ifile = special(3, direct(&[2, 3, 4]));
+    // The summary and six blocks with virtual numbers stand before the DAT, whose own map needs
+    // device blocks.
     let first_dat_block = FIRST_BLOCK + 7;
     let root = SuperRoot {
         written: options.now_s,
@@ -224,6 +226,7 @@ fn first_log(options: &FormatOptions, segments: u64) -> Vec<u8> {
         checkpoint: FIRST_CHECKPOINT,
         ..LogHeader::default()
     };
+    // One log with `LOG_BEGIN`, `LOG_END` and a super root, in the order of the kernel's own logs.
     let mut log = encode_summary(&mut header, &files, BLOCK);
     for block in [
         root_directory(),
@@ -312,6 +315,8 @@ pub async fn format(medium: &dyn BlockMedium, options: &FormatOptions) -> Result
     let mut last = vec![0; BLOCK];
     last[..SUPERBLOCK_BYTES].copy_from_slice(&superblock);
     let log = first_log(options, segments);
+    // The first superblock goes last: until it is there, the device is not recognised as NILFS2 by
+    // its usual place.
     for (block, bytes) in [(FIRST_BLOCK, log), (second / BLOCK_BYTES, last), (0, first)] {
         let flags = WriteFlags { is_sync: true, ..WriteFlags::default() };
         medium.write(block, bytes, flags, Submitter::Caller).await?.await?;

@@ -28,7 +28,7 @@ pub(crate) fn check_target(target: &[u8]) -> Result<(), Errno> {
 }
 
 impl File {
-    /// What `stat` tells.
+    /// Attributes as `stat` shows them.
     pub(crate) fn attributes(&self) -> Attributes {
         let inode = self.inode.borrow();
         let kind = FileType::from_mode(inode.mode.into()).unwrap_or(FileType::Regular);
@@ -68,6 +68,8 @@ impl Engine {
         ifile.asked_for(EntryBlock::Entries, block);
         let buffer = self.data_block(ifile, block).await?.ok_or(Errno::Enoent)?;
         let inode = Inode::decode(&buffer.data.borrow()[at..at + INODE_BYTES]);
+        // An inode without names is being deleted, or was when the power failed
+        // (`__nilfs_read_inode`, ESTALE there).
         if inode.links == 0 || FileType::from_mode(inode.mode.into()).is_none() {
             return Err(Errno::Enoent);
         }
@@ -83,6 +85,7 @@ impl Engine {
         let mut data = buffer.data.borrow_mut();
         let raw = &mut data[at..at + INODE_BYTES];
         file.inode.borrow().encode_attributes(raw);
+        // The number of a device stands where other inodes have their map (`i_device_code`).
         if file.kind().is_some_and(FileType::is_device) {
             raw[56..112].copy_from_slice(&file.map.borrow().root);
         }
@@ -135,6 +138,8 @@ impl Engine {
     /// Deletes an inode that has no names (`nilfs_evict_inode`).
     pub(crate) async fn delete_inode(&self, file: &Rc<File>) -> Result<(), Errno> {
         if !file.kind().is_some_and(FileType::is_device) {
+            // Data in memory first, so that the constructor does not find a dirty block that the
+            // map no longer has.
             self.drop_data(file, 0);
             self.map_truncate(file, 0).await?;
         }
@@ -175,6 +180,8 @@ impl Engine {
         }
         let is_mapped = self.map_lookup(file, offset).await?.is_some();
         let buffer = Buffer::new(offset, bytes, false);
+        // A block that was never in a log has a virtual number that no checkpoint shows, so it
+        // needs no new one.
         buffer.is_volatile.set(!is_mapped);
         let buffer = file.data.borrow_mut().entry(offset).or_insert(buffer).clone();
         if !is_mapped && let Err(error) = self.map_insert(file, offset).await {
@@ -197,6 +204,8 @@ impl Engine {
         let old = file.inode.borrow().size_bytes;
         let keeps = size_bytes.div_ceil(block_bytes);
         let tail = (size_bytes % block_bytes) as usize;
+        // The bytes behind the new end become zero on the medium: the file may grow again
+        // (`nilfs_truncate`, `block_truncate_page`).
         if size_bytes < old && tail > 0 {
             let last = size_bytes / block_bytes;
             if let Some(bytes) = self.read_data(file, last).await? {

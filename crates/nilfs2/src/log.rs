@@ -78,7 +78,7 @@ impl Log {
         self.super_root = None;
     }
 
-    /// Blocks of it.
+    /// Blocks of the log so far, summary included.
     pub(crate) fn blocks(&self) -> u64 {
         self.summary_blocks + self.payload_blocks
     }
@@ -92,6 +92,7 @@ impl Log {
         let bytes = block_info_bytes(file.number, buffer.is_node);
         let opening = if self.is_file_open { 0 } else { FILE_INFO_BYTES };
         let needs_block = self.cursor.needs_block(bytes + opening);
+        // Room for the block itself and, where the summary is full, for one more summary block.
         if self.blocks() + u64::from(needs_block) + 1 > self.rest_blocks {
             self.is_file_open = false;
             return false;
@@ -101,6 +102,8 @@ impl Log {
             self.cursor.take(FILE_INFO_BYTES);
             let checkpoint = match (file.cleaned_checkpoint, file.number) {
                 (Some(checkpoint), _) => checkpoint,
+                // These files belong to no checkpoint, and the kernel writes zero for them
+                // (`nilfs_segctor_begin_finfo`).
                 (None, DAT_INODE | CPFILE_INODE | SUFILE_INODE) => 0,
                 _ => self.checkpoint,
             };
@@ -133,6 +136,7 @@ impl Log {
 
     /// Places of all blocks (`nilfs_segctor_assign`).
     pub(crate) async fn assign(&mut self, engine: &Engine) -> Result<(), Errno> {
+        // Only now is the length of the summary known, and with it where the payload begins.
         let mut block = self.start + self.summary_blocks;
         for part in &mut self.files {
             part.info.blocks.clear();
@@ -163,12 +167,15 @@ impl Log {
         bytes.resize(self.summary_blocks as usize * block_bytes, 0);
         for buffer in self.files.iter().flat_map(|part| &part.blocks) {
             bytes.extend_from_slice(&buffer.data.borrow());
+            // The bytes are copied: a change after this belongs to the next log.
             buffer.is_dirty.set(false);
             buffer.is_volatile.set(false);
         }
         if let Some(super_root) = &self.super_root {
             bytes.extend_from_slice(super_root);
         }
+        // The checksum covers all blocks of the log, so a log that was torn anywhere counts as not
+        // written.
         summary::seal(&mut bytes, header.summary_bytes, geometry.checksum_seed);
         bytes
     }
@@ -186,6 +193,8 @@ impl Log {
         let mut bios = bytes.chunks(bio_bytes).peekable();
         let mut block = self.start;
         while let Some(bio) = bios.next() {
+            // `nilfs_segbuf_write` marks only its last bio as synchronous, which makes the
+            // scheduler send the rest along.
             let flags = WriteFlags { is_sync: bios.peek().is_none(), ..WriteFlags::default() };
             let taken = engine.medium.write(block, bio.to_vec(), flags, submitter).await;
             pending.push(taken.map_err(|error| engine.failed(error))?);

@@ -16,10 +16,13 @@ use std::rc::Rc;
 pub(crate) const DIRECT_BLOCKS: u64 = 6;
 /// A virtual number that stands for none.
 pub(crate) const NO_POINTER: u64 = 0;
+// `NILFS_BMAP_NEW_PTR_INIT`: above every block number that a device can have.
 /// Pointers of the DAT's new blocks count up from here until a log gives them a place.
 const UNPLACED_POINTER: u64 = 1 << 63;
+// `NILFS_INODE_BMAP_SIZE`, which `nilfs_bmap_find_target_seq` compares with.
 /// Blocks nearer than this to the last one that was mapped follow it in sequence.
 const SEQUENCE_DISTANCE: u64 = 7;
+// `NILFS_BMAP_GROUP_DIV`.
 /// New virtual numbers of files are spread over so many parts of a group of the DAT.
 const GROUP_PARTS: u64 = 8;
 
@@ -108,6 +111,8 @@ impl Map {
 impl Engine {
     /// Pointer of a block of a file, none in a hole.
     pub(crate) async fn map_lookup(&self, file: &File, key: u64) -> Result<Option<u64>, Errno> {
+        // The map's lock of a file comes before that of the DAT, which every look-up of a virtual
+        // number needs.
         let _lock = file.map_lock.read().await;
         self.compute(self.options.costs.map_lookup_ns).await;
         // Blocks of users' files are looked up several at once, which reads nodes ahead
@@ -199,6 +204,7 @@ impl Engine {
     /// Takes all blocks from `first` on out of the map.
     pub(crate) async fn map_truncate(&self, file: &File, first: u64) -> Result<(), Errno> {
         let _lock = file.map_lock.write().await;
+        // From the end, as `nilfs_bmap_truncate` does: the tree shrinks from its right edge.
         while let Some(last) = self.map_last_key(file).await?
             && last >= first
         {
@@ -306,7 +312,7 @@ impl Engine {
         let new = Buffer::new(offset, data, false);
         new.is_volatile.set(true);
         new.is_dirty.set(true);
-        // The block is there before the map leads to it, so nobody reads it from the medium.
+        // The block is in memory before the map leads to it, so no task reads it from the medium.
         let buffer = file.data.borrow_mut().entry(offset).or_insert(new).clone();
         if let Err(error) = self.map_insert(file, offset).await {
             file.data.borrow_mut().remove(&offset);

@@ -28,6 +28,7 @@ use thiserror::Error;
 const BLOCK_BYTES: u64 = 4096;
 /// Bytes of a page of raw NAND under the device, as most chips have them.
 const NAND_PAGE_BYTES: usize = 2048;
+// `NILFS_MIN_NRSVSEGS` of `include/uapi/linux/nilfs2_ondisk.h`.
 /// Segments that are always kept for the cleaner.
 const RESERVED_SEGMENTS_MIN: u64 = 8;
 /// Bit of the compatible-for-reading features that is known: checkpoints count their blocks.
@@ -48,7 +49,7 @@ pub enum MountError {
     /// The checkpoint that was asked for does not exist.
     #[error("there is no checkpoint {0}")]
     UnknownCheckpoint(u64),
-    /// The device failed.
+    /// The device could not be read or written.
     #[error(transparent)]
     Medium(#[from] MediumError),
     /// What the checkpoint leads to is damaged.
@@ -83,6 +84,8 @@ async fn read_superblocks(medium: &dyn BlockMedium) -> Result<Superblocks, Mount
         }
         buffers.insert(offset / BLOCK_BYTES, block);
     }
+    // The newer one by its checkpoint (`nilfs_load_super_block`); the other stays as a second place
+    // to begin at.
     if found.len() == 2 && found[1].1.last_checkpoint > found[0].1.last_checkpoint {
         found.swap(0, 1);
     }
@@ -244,6 +247,8 @@ async fn begin_search(
     let superblock = superblocks.pair[0].1.clone();
     let geometry = geometry(&superblock, medium.size_bytes())?;
     let from = cursor(&superblock, &geometry)?;
+    // Only after an orderly unmount does the superblock name the newest log; otherwise the logs
+    // behind it are searched.
     let is_valid = superblock.state & STATE_VALID != 0 && superblock.state & STATE_ERROR == 0;
     let reader = LogReader::new(medium.clone(), geometry);
     let why = match find_checkpoint(&reader, from, is_valid).await? {
@@ -321,8 +326,9 @@ pub(crate) async fn mount(
     if !is_valid && !is_old && !engine.options.skips_recovery {
         recover(&engine, &reader, &found).await.map_err(|error| damaged(&engine, error))?;
     }
-    // The root directory's inode (`nilfs_get_root_dentry`); if it is damaged, whoever looks it up is told.
-    let _ = engine.file(ROOT_INODE).await;
+    // `nilfs_fill_super` reads the root directory's inode (`nilfs_get_root_dentry`) after recovery and before
+    // the superblocks say "mounted"; a mount whose root cannot be read fails.
+    engine.file(ROOT_INODE).await.map_err(|error| damaged(&engine, error))?;
     if !is_read_only && !engine.is_read_only.get() {
         begin(&engine, !is_valid).await.map_err(|error| damaged(&engine, error))?;
     }
@@ -348,7 +354,10 @@ async fn recover(engine: &Rc<Engine>, reader: &LogReader, found: &Found) -> Resu
         return Ok(());
     }
     engine.note(format!("{salvaged} blocks were rolled forward"));
+    // The logs that were rolled forward stay as they are until the new checkpoint is written
+    // elsewhere: a second cut repeats the recovery.
     engine.prepare_segments(found).await?;
+    // The new checkpoint lies in a segment that no log leads to, so the superblock must name it.
     engine.constructor.needs_superblock.set(true);
     let _alone = engine.transactions.write().await;
     engine.construct(crate::collect::Mode::Checkpoint, Submitter::Caller).await
@@ -357,6 +366,7 @@ async fn recover(engine: &Rc<Engine>, reader: &LogReader, found: &Found) -> Resu
 /// What a mount that writes does first.
 async fn begin(engine: &Rc<Engine>, was_unclean: bool) -> Result<(), Errno> {
     if was_unclean {
+        // `load_nilfs` marks the recovered state as valid; the mount then marks it as in use.
         engine.end_superblocks().await?;
     }
     engine.begin_superblocks().await?;

@@ -86,6 +86,7 @@ pub(crate) fn entries(bytes: &[u8]) -> Vec<(u64, u64)> {
 /// Makes a node of these entries.
 pub(crate) fn fill(bytes: &mut [u8], level: u8, entries: &[(u64, u64)]) {
     bytes.fill(0);
+    // Flag and size both say whether it is a root; `fault` compares them.
     bytes[0] = if bytes.len() == MAP_BYTES { ROOT_FLAG } else { 0 };
     bytes[1] = level;
     replace(bytes, entries);
@@ -99,14 +100,16 @@ fn replace(bytes: &mut [u8], entries: &[(u64, u64)]) {
     }
 }
 
-/// Inserts an entry.
+/// Inserts an entry at a place; the node must have room.
 pub(crate) fn insert(bytes: &mut [u8], index: usize, key: u64, pointer: u64) {
+    // Entries are moved as a list. Pointers behind the last one stay in the node, as in the kernel,
+    // where read-ahead still sees them.
     let mut all = entries(bytes);
     all.insert(index, (key, pointer));
     replace(bytes, &all);
 }
 
-/// Removes an entry.
+/// Removes the entry at a place.
 pub(crate) fn remove(bytes: &mut [u8], index: usize) {
     let mut all = entries(bytes);
     all.remove(index);
@@ -142,6 +145,8 @@ pub(crate) fn search(bytes: &[u8], wanted: u64) -> (usize, bool) {
             std::cmp::Ordering::Greater => high = middle,
         }
     }
+    // A key below the first of an inner node belongs to its first child, whose key then gets
+    // smaller (`promote`).
     if level(bytes) > LEVEL_MIN { (low.saturating_sub(1), false) } else { (low, false) }
 }
 

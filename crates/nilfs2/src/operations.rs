@@ -15,6 +15,7 @@ const LINKS_MAX: u16 = 32_000;
 
 fn check_name(name: &[u8]) -> Result<(), Errno> {
     match name {
+        // The VFS answers an empty name with ENOENT before it calls the file system.
         b"" => Err(Errno::Enoent),
         _ if name.len() > NAME_BYTES_MAX => Err(Errno::Enametoolong),
         _ => Ok(()),
@@ -66,6 +67,7 @@ impl Engine {
         let file = self.new_inode(caller, mode, device).await?;
         match new {
             NewInode::Directory(_) => {
+                // The order of `nilfs_mkdir`: parent's link, own link, entries, then the name.
                 self.add_links(caller, &parent, 1).await?;
                 self.add_links(caller, &file, 1).await?;
                 self.make_empty(&file, directory).await?;
@@ -79,6 +81,8 @@ impl Engine {
             _ => {}
         }
         self.write_inode(&file).await?;
+        // The name comes last. One transaction holds all of it, so no checkpoint shows the half of
+        // it.
         self.add_name(caller, &parent, name, &file).await?;
         self.committed();
         Ok(file.number)
@@ -125,6 +129,7 @@ impl Engine {
         if is_directory && !self.is_empty_directory(&file).await? {
             return Err(Errno::Enotempty);
         }
+        // The name first: if that fails, the link count is still right.
         self.remove_name(caller, &parent, &place).await?;
         self.add_links(caller, &file, -1).await?;
         if is_directory {
@@ -163,6 +168,7 @@ impl Engine {
             if is_directory && !self.is_empty_directory(&victim).await? {
                 return Err(Errno::Enotempty);
             }
+            // The entry is redirected, not removed and added: at no time is the name missing.
             self.set_name(caller, &new_parent, &place, &file).await?;
             self.add_links(caller, &victim, if is_directory { -2 } else { -1 }).await?;
         } else {

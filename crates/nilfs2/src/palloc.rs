@@ -36,11 +36,13 @@ impl Layout {
     }
 
     fn blocks_per_group(self) -> u64 {
+        // The entries of a group and its bitmap block.
         self.per_group().div_ceil(self.per_block()) + 1
     }
 
     pub(crate) fn descriptor_block(self, group: u64) -> u64 {
         let per_descriptor = self.groups_per_descriptor_block();
+        // One descriptor block stands before the groups that it counts.
         group / per_descriptor * (per_descriptor * self.blocks_per_group() + 1)
     }
 
@@ -155,6 +157,8 @@ impl Engine {
                 let block = layout.bitmap_block(group);
                 let bitmap = self.allocator_block(file, block, EntryBlock::Bitmap).await?;
                 let place = find_zero(&bitmap.data.borrow(), from);
+                // Read again: the bitmap's read is an await, and another task may have taken the
+                // last entry of the group.
                 let free = get_u32(&descriptors.data.borrow(), at);
                 if let Some(place) = place
                     && free > 0

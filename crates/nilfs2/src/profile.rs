@@ -30,6 +30,9 @@ pub struct Profile {
     /// The blocks of entries of the DAT and of the file of inodes that were asked for last stay in memory
     /// (`struct nilfs_palloc_cache`).
     pub keeps_last_entries: bool,
+    /// A segment with an error is not written: the log ends with an error (`nilfs_sufile_mark_dirty`
+    /// since Linux 6.7, and 6.1.68).
+    pub refuses_erroneous_segments: bool,
 }
 
 /// All profiles, oldest first.
@@ -48,6 +51,7 @@ pub const PROFILES: &[Profile] = &[
         reads_ahead_to_make: true,
         reads_nodes_ahead: false,
         keeps_last_entries: false,
+        refuses_erroneous_segments: false,
     },
     Profile {
         name: "linux-2.6.35",
@@ -60,6 +64,7 @@ pub const PROFILES: &[Profile] = &[
         reads_ahead_to_make: false,
         reads_nodes_ahead: false,
         keeps_last_entries: false,
+        refuses_erroneous_segments: false,
     },
     Profile {
         name: "linux-6.1",
@@ -72,6 +77,7 @@ pub const PROFILES: &[Profile] = &[
         reads_ahead_to_make: false,
         reads_nodes_ahead: true,
         keeps_last_entries: true,
+        refuses_erroneous_segments: true,
     },
     Profile {
         name: "linux-6.12",
@@ -84,6 +90,7 @@ pub const PROFILES: &[Profile] = &[
         reads_ahead_to_make: false,
         reads_nodes_ahead: true,
         keeps_last_entries: true,
+        refuses_erroneous_segments: true,
     },
 ];
 
@@ -109,7 +116,7 @@ pub struct CpuCosts {
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of mount")]
 pub struct MountOptions {
-    /// Kernel.
+    /// The kernel that is modelled, a row of [`PROFILES`].
     pub profile: &'static Profile,
     /// Nothing is written to the medium; what a recovery finds is kept in memory.
     pub is_read_only: bool,
@@ -127,7 +134,7 @@ pub struct MountOptions {
     pub has_timer: bool,
     /// Seconds since 1970 at the beginning of the simulation; the clock of logs adds virtual time.
     pub epoch_s: u64,
-    /// Processor costs.
+    /// Processor time of checksums, copies and look-ups.
     pub costs: CpuCosts,
 }
 

@@ -17,17 +17,22 @@ impl Engine {
     /// show there.
     pub(crate) async fn propagate(&self, file: &File, buffer: &Rc<Buffer>) -> Result<(), Errno> {
         if file.cleaned_checkpoint.is_some() {
+            // A moved block keeps its number; its entry in the DAT gets a new place, so that
+            // entry's block joins the log.
             return self.dat_mark_dirty(buffer.virtual_block.get()).await;
         }
         let _lock = file.map_lock.write().await;
         if file.map.borrow().is_tree() {
             return self.propagate_in_tree(file, buffer).await;
         }
+        // The DAT has no versions: its blocks get new places when the log is laid out.
         if file.map.borrow().pointers == Pointers::Physical {
             return Ok(());
         }
         let key = buffer.key.get();
         let pointer = self.map_find(file, key).await?.ok_or_else(|| self.unmapped(file, key))?;
+        // It has a new number from this or an earlier attempt that no log has used; a second one
+        // would leak the first.
         if buffer.is_volatile.get() {
             return self.dat_mark_dirty(pointer).await;
         }
@@ -81,6 +86,7 @@ impl Engine {
             }
             if !is_physical && !node.is_volatile.get() {
                 let old = path.pointer(file, level + 1);
+                // Copy on write up to the root: the checkpoint before still leads to the old node.
                 let new = self.renew(file, old).await?;
                 let index = path.steps[level + 1].index;
                 path.with(file, level + 1, |bytes| node::set_pointer(bytes, index, new));
@@ -118,6 +124,8 @@ impl Engine {
                 file.map.borrow_mut().set_direct(key, block);
                 return Ok(BlockInfo { virtual_block: 0, offset: key, level: 0 });
             }
+            // The DAT learns the place while the DAT's own blocks are not yet assigned: they stand
+            // last in the log.
             self.dat_start(pointer, block).await?;
             return Ok(BlockInfo { virtual_block: pointer, offset: key, level: 0 });
         }

@@ -14,6 +14,7 @@ impl Engine {
     pub(crate) async fn data_pages(&self, file: &File) -> Result<Vec<Range<u64>>, Errno> {
         let _lock = file.map_lock.read().await;
         let mut blocks = self.map_keys(file).await?;
+        // A dirty block that is mapped appears twice; `dedup` removes the second.
         blocks.extend(file.dirty_data().iter().map(|buffer| buffer.key.get()));
         blocks.sort_unstable();
         blocks.dedup();
@@ -60,6 +61,8 @@ impl Engine {
             if block == 0 || block + count as u64 > self.geometry.blocks() {
                 return Err(self.damaged(format!("a map leads to block {block}")));
             }
+            // All bios are submitted before the first is waited for, as `mpage_readahead` does
+            // under one plug.
             let taken = self.medium.submit_read(block, count as u32, Submitter::Caller).await;
             under_way.push((start, count, taken.map_err(|error| self.failed(error))?));
             rest = &rest[count..];

@@ -18,7 +18,7 @@ pub const SEGMENT_USAGE_BYTES: usize = 16;
 /// Bytes of a super root without the rest of its block.
 pub const SUPER_ROOT_BYTES: usize = 16 + 3 * INODE_BYTES;
 
-/// First checkpoint number.
+/// Number of the first checkpoint (`NILFS_CNO_MIN`).
 pub const FIRST_CHECKPOINT: u64 = 1;
 /// End of what is still in use.
 pub const NO_END: u64 = u64::MAX;
@@ -41,21 +41,21 @@ pub const FIRST_USER_INODE: u64 = 11;
 pub struct Inode {
     /// Allocated data and node blocks, in units of 512 bytes.
     pub sectors: u64,
-    /// Length in bytes.
+    /// Length of the file, bytes.
     pub size_bytes: u64,
     /// Last change of the inode.
     pub changed: Time,
     /// Last change of the data.
     pub modified: Time,
-    /// Owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Group.
+    /// Group ID of the owner.
     pub gid: u32,
     /// Type and permission bits.
     pub mode: u16,
-    /// Names.
+    /// Names that lead to the inode, with those of `..` and `.`.
     pub links: u16,
-    /// Flags (`FS_*_FL`).
+    /// Inode flags as `chattr` sets them (`FS_*_FL`).
     pub flags: u32,
     /// Root of the block map; of devices the number.
     pub map: [u8; MAP_BYTES],
@@ -85,7 +85,7 @@ impl Default for Inode {
 }
 
 impl Inode {
-    /// Reads one.
+    /// Reads an inode from its bytes on the medium; panics if they are too few.
     pub fn decode(raw: &[u8]) -> Self {
         let time = |seconds, nanoseconds| Time {
             seconds: get_u64(raw, seconds).cast_signed(),
@@ -144,12 +144,12 @@ pub struct DatEntry {
 }
 
 impl DatEntry {
-    /// Reads one.
+    /// Reads a DAT entry from its bytes on the medium; panics if they are too few.
     pub fn decode(raw: &[u8]) -> Self {
         Self { block: get_u64(raw, 0), start: get_u64(raw, 8), end: get_u64(raw, 16) }
     }
 
-    /// Writes it.
+    /// Writes a DAT entry as it stands on the medium; panics if the bytes are too few.
     pub fn encode(&self, raw: &mut [u8]) {
         put_u64(raw, 0, self.block);
         put_u64(raw, 8, self.start);
@@ -167,13 +167,13 @@ pub const CHECKPOINT_MINOR: u32 = 8;
 /// A state of the file system that can be mounted (`struct nilfs_checkpoint`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// [`CHECKPOINT_SNAPSHOT`], [`CHECKPOINT_INVALID`], [`CHECKPOINT_MINOR`].
+    /// Any of [`CHECKPOINT_SNAPSHOT`], [`CHECKPOINT_INVALID`] and [`CHECKPOINT_MINOR`].
     pub flags: u32,
     /// Of the first slot of a block: valid checkpoints in the block.
     pub valid_in_block: u32,
     /// Next and previous snapshot.
     pub snapshots: (u64, u64),
-    /// Its number.
+    /// Number of the checkpoint; zero in a slot that was never used.
     pub number: u64,
     /// When it was made, seconds.
     pub created: u64,
@@ -188,7 +188,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads one.
+    /// Reads a checkpoint from its bytes on the medium; panics if they are too few.
     pub fn decode(raw: &[u8]) -> Self {
         Self {
             flags: get_u32(raw, 0),
@@ -203,7 +203,7 @@ impl Checkpoint {
         }
     }
 
-    /// Writes it.
+    /// Writes a checkpoint as it stands on the medium; panics if the bytes are too few.
     pub fn encode(&self, raw: &mut [u8]) {
         put_u32(raw, 0, self.flags);
         put_u32(raw, 4, self.valid_in_block);
@@ -247,12 +247,12 @@ pub struct SegmentUsage {
 }
 
 impl SegmentUsage {
-    /// Reads one.
+    /// Reads a segment usage from its bytes on the medium; panics if they are too few.
     pub fn decode(raw: &[u8]) -> Self {
         Self { modified: get_u64(raw, 0), blocks: get_u32(raw, 8), flags: get_u32(raw, 12) }
     }
 
-    /// Writes it.
+    /// Writes a segment usage as it stands on the medium; panics if the bytes are too few.
     pub fn encode(&self, raw: &mut [u8]) {
         put_u64(raw, 0, self.modified);
         put_u32(raw, 8, self.blocks);
@@ -283,7 +283,7 @@ pub struct SuperRoot {
     pub written: u64,
     /// The disk address translation file.
     pub dat: Inode,
-    /// The checkpoint file.
+    /// Inode of the checkpoint file.
     pub cpfile: Inode,
     /// The segment usage file.
     pub sufile: Inode,

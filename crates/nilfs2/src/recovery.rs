@@ -98,9 +98,13 @@ impl LogReader {
         let first = self.read(start, 1).await?;
         let Some(header) = LogHeader::decode(&first) else { return Ok(None) };
         let blocks = u64::from(header.blocks);
+        // All logs of a segment carry its number. A lower one is left over from an earlier use of
+        // the segment.
         if header.sequence != sequence || blocks > end + 1 - start {
             return Ok(None);
         }
+        // The whole log is read for its checksum: nothing else tells a torn log from a complete
+        // one.
         let bytes = self.read(start, blocks).await?;
         let is_intact = header.is_intact(&bytes, self.geometry.checksum_seed);
         let next_is_there = self.geometry.segment_of(header.next) < self.geometry.segments;
@@ -143,6 +147,7 @@ pub(crate) async fn find_checkpoint(
             let header = &log.header;
             let blocks = u64::from(header.blocks);
             next_segment = geometry.segment_of(header.next);
+            // `nilfs_search_super_root` reads the next segment ahead when a log begins a segment.
             if start == geometry.segment_range(segment).0 {
                 let (first, end) = geometry.segment_range(next_segment);
                 reader.read_ahead(first..end + 1);
@@ -173,6 +178,8 @@ pub(crate) async fn find_checkpoint(
                     last: (sequence, segment, next_segment),
                     used_segments: Vec::new(),
                 });
+                // Super roots do not store the number of their checkpoint; it follows from counting
+                // on from the superblock's.
                 checkpoint += 1;
                 (forward_start, used) = (None, Vec::new());
                 if is_valid {
@@ -192,12 +199,16 @@ pub(crate) async fn find_checkpoint(
                 return Ok(Err("the superblock points to a log without a super root".into()));
             }
             start += blocks;
+            // Less than, though the last block belongs to the segment: a log has two blocks at
+            // least.
             if start < geometry.segment_range(segment).1 {
                 continue;
             }
         } else if found.is_none() {
             return Ok(Err(format!("no intact log at block {start}, where the superblock points")));
         }
+        // One miss may be the end of a segment that was left early; the next segment decides. Two
+        // in a row end the search (`empty_seg`).
         if misses > 0 {
             break;
         }
@@ -231,6 +242,8 @@ impl Engine {
                 misses = 0;
                 next_segment = geometry.segment_of(log.header.next);
                 let flags = log.header.flags;
+                // Blocks count only when the logical segment is closed: a cut may have kept its
+                // first logs only.
                 if flags & LOG_BEGIN != 0 && flags & LOG_DATA_SYNC != 0 {
                     gathered = Some(Vec::new());
                 }
@@ -275,6 +288,8 @@ impl Engine {
         info: &FileInfo,
         first_block: u64,
     ) -> Result<u64, Errno> {
+        // Metadata never stands in data-sync logs, and a file that the checkpoint lacks has no
+        // inode to hang the data on.
         if info.inode <= IFILE_INODE || !self.has_entry(&self.root.ifile, info.inode).await? {
             return Ok(0);
         }
@@ -309,6 +324,8 @@ impl Engine {
             position.segment = segment;
             position.next_segment = segment;
             position.offset = 0;
+            // Two ahead, so that no old log, not even one behind those found, can carry the number
+            // of a new segment.
             position.sequence = sequence + 2;
         });
         Ok(())

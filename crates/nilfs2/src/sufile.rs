@@ -72,6 +72,8 @@ impl Engine {
         put_u64(&mut data, 16, counts.last_allocated);
         drop(data);
         self.sufile.dirty(&header);
+        // Cached because every allocation of users is compared with it (`ncleansegs` of `struct
+        // nilfs_sufile_info`).
         self.clean_segments.set(counts.clean);
         Ok(())
     }
@@ -81,11 +83,14 @@ impl Engine {
         let mut counts = self.segment_counts().await?;
         let segments = self.geometry.segments;
         for step in 1..=segments {
+            // In turn over the whole device: that is all the wear levelling that NILFS2 has.
             let segment = (counts.last_allocated + step) % segments;
             let (buffer, at) = self.usage_block(segment, true).await?;
             let mut usage = SegmentUsage::decode(&buffer.data.borrow()[at..]);
             if usage.is_clean() {
-                usage.flags = SEGMENT_DIRTY;
+                // Dirty from the allocation on, before a log is in it: a crash then costs a segment
+                // for a while, never a log.
+                usage.flags |= SEGMENT_DIRTY;
                 self.set_segment_usage(segment, usage).await?;
                 counts.clean = counts.clean.saturating_sub(1);
                 counts.dirty += 1;
@@ -98,10 +103,20 @@ impl Engine {
     }
 
     /// The segment's usage changes with the log that is being made.
+    ///
+    /// # Errors
+    /// [`Errno::Eio`] for a segment that cannot be written, where the profile refuses it.
     pub(crate) async fn mark_segment_dirty(&self, segment: u64) -> Result<(), Errno> {
         let mut usage = self.segment_usage(segment).await?;
+        // Only the segment that is being filled and the one after it can be erroneous here: no other
+        // is allocated (`nilfs_sufile_mark_dirty` of `sufile.c`).
+        if usage.has_error() && self.options.profile.refuses_erroneous_segments {
+            return Err(self.damaged(format!("active segment {segment} is erroneous")));
+        }
         let was_clean = usage.is_clean();
-        usage.flags = SEGMENT_DIRTY;
+        // The mark of an error stays (`nilfs_segment_usage_set_dirty` sets a bit), or the segment would
+        // be allocated again after it was cleaned.
+        usage.flags |= SEGMENT_DIRTY;
         self.set_segment_usage(segment, usage).await?;
         if was_clean {
             let mut counts = self.segment_counts().await?;

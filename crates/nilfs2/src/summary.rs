@@ -32,7 +32,7 @@ pub struct LogHeader {
     pub data_sum: u32,
     /// Checksum of the summary but its first eight bytes.
     pub summary_sum: u32,
-    /// `LOG_*`.
+    /// Any of the `LOG_*` flags.
     pub flags: u16,
     /// Sequence number of the segment.
     pub sequence: u64,
@@ -42,7 +42,7 @@ pub struct LogHeader {
     pub next: u64,
     /// Blocks of the log.
     pub blocks: u32,
-    /// Files in it.
+    /// Files that have blocks in the log.
     pub files: u32,
     /// Bytes of the summary.
     pub summary_bytes: u32,
@@ -122,7 +122,7 @@ pub struct BlockInfo {
 /// What the summary says of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileInfo {
-    /// Inode.
+    /// Inode number of the file.
     pub inode: u64,
     /// Checkpoint of which it is.
     pub checkpoint: u64,
@@ -135,6 +135,8 @@ pub struct FileInfo {
 /// Bytes of what the summary says of a data block or a node block of a file.
 pub fn block_info_bytes(inode: u64, is_node: bool) -> usize {
     match (inode == DAT_INODE, is_node) {
+        // Data of files: virtual number and offset. Nodes of the DAT: offset and level. The other
+        // two kinds need one number.
         (false, false) | (true, true) => 16,
         (true, false) | (false, true) => 8,
     }
@@ -148,7 +150,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Behind the header.
+    /// A position behind the header, where the first entry stands.
     pub fn new(header_bytes: usize, block_bytes: usize) -> Self {
         Self { at: header_bytes, block_bytes }
     }
@@ -278,6 +280,7 @@ pub fn encode_summary(header: &mut LogHeader, files: &[FileInfo], block_bytes: u
 
 /// Puts both checksums into the first block of a log.
 pub fn seal(log: &mut [u8], summary_bytes: u32, seed: u32) {
+    // The summary's checksum first, since the log's checksum covers it.
     let sum = Checksum::of(seed, &log[8..summary_bytes as usize]);
     put_u32(log, 4, sum);
     let sum = Checksum::of(seed, &log[4..]);

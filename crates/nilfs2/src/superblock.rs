@@ -19,20 +19,20 @@ pub const STATE_ERROR: u16 = 2;
 /// What [`Superblock::decode`] says of bytes that are no superblock at all.
 pub const NO_SUPERBLOCK: &str = "no NILFS2 magic number";
 
-/// One superblock.
+/// The contents of one of the two superblocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Revision, 2.
+    /// Revision of the format; only 2 is mounted.
     pub revision: u32,
-    /// Minor revision, 0.
+    /// Minor revision of the format, 0 so far.
     pub minor_revision: u16,
-    /// Flags, none known.
+    /// Flags; no flag is defined.
     pub flags: u16,
     /// First value of every checksum.
     pub checksum_seed: u32,
     /// A block has `1024 << this` bytes.
     pub block_size_shift: u32,
-    /// Segments.
+    /// Segments of the file system.
     pub segments: u64,
     /// Bytes of the device.
     pub device_bytes: u64,
@@ -52,7 +52,7 @@ pub struct Superblock {
     pub free_blocks: u64,
     /// When the file system was made, seconds.
     pub created: u64,
-    /// Last mount, seconds.
+    /// Time of the last writable mount, seconds since 1970.
     pub mounted: u64,
     /// Last write of this superblock, seconds.
     pub written: u64,
@@ -60,11 +60,11 @@ pub struct Superblock {
     pub mounts: u16,
     /// Mounts after which a check is due.
     pub mounts_max: u16,
-    /// [`STATE_VALID`], [`STATE_ERROR`].
+    /// Any of [`STATE_VALID`] and [`STATE_ERROR`].
     pub state: u16,
     /// What to do on errors.
     pub errors: u16,
-    /// Last check, seconds.
+    /// Time of the last check, seconds since 1970.
     pub checked: u64,
     /// Time between checks, seconds.
     pub check_interval: u32,
@@ -76,9 +76,9 @@ pub struct Superblock {
     pub first_inode: u32,
     /// Bytes of an inode, a DAT entry, a checkpoint and a segment usage.
     pub record_bytes: [u16; 4],
-    /// Identifier.
+    /// UUID of the file system.
     pub uuid: [u8; 16],
-    /// Label.
+    /// Label, filled up with zeros.
     pub label: [u8; 80],
     /// Seconds between checkpoints; 0 for the kernel's default.
     pub commit_interval: u32,

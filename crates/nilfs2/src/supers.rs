@@ -58,6 +58,7 @@ impl Engine {
             let first = &mut all.pair[0].1;
             first.mounts = first.mounts.saturating_add(1);
             first.mounted = now;
+            // From the first write on a cut must lead to a search for newer logs.
             first.state &= !STATE_VALID;
         }
         self.copy_to_second();
@@ -73,6 +74,8 @@ impl Engine {
             let (state, last) = (all.newest().state | STATE_VALID, all.newest().last_checkpoint);
             let mut both = false;
             for (index, (_, superblock)) in all.pair.iter_mut().enumerate() {
+                // Only a superblock that names the last log may call it valid
+                // (`nilfs_cleanup_super`).
                 if superblock.last_checkpoint == last {
                     superblock.state = state;
                     both |= index == 1;
@@ -122,6 +125,8 @@ impl Engine {
         };
         self.constructor.is_superblock_dirty.set(false);
         for (index, (offset, superblock)) in writes.iter().enumerate() {
+            // One flush before the first is enough: it covers the logs that either superblock
+            // names.
             let flushes = index == 0 && self.options.profile.flushes && self.options.has_barrier;
             let flags = WriteFlags { is_sync: true, flushes_before: flushes, is_durable: flushes };
             self.write_superblock(*offset, superblock, flags, submitter).await?;
@@ -130,6 +135,7 @@ impl Engine {
             }
         }
         self.constructor.needs_superblock.set(false);
+        // The older of the two decides what the cleaner may take: a mount may have to begin there.
         let oldest = self.superblocks.borrow().pair.last().map(|(_, last)| last.last_sequence);
         self.update_position(|position| {
             position.protected_sequence = oldest.unwrap_or(position.protected_sequence);

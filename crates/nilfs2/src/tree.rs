@@ -131,6 +131,8 @@ impl Path {
         let index = self.steps[level].index;
         let (moved, follows, left_count) = self.with_sibling(level, |node, left| {
             let left_count = node::count(left);
+            // `nilfs_btree_carry_left`: both nodes end with the same number; an entry that goes
+            // left makes room by itself.
             let half = (node::count(node) + left_count).div_ceil(2) - left_count;
             let (moved, follows) = if half > index { (half - 1, true) } else { (half, false) };
             node::move_left(left, node, moved);
@@ -308,6 +310,7 @@ impl Engine {
                     file.number
                 )));
             }
+            // Once the key equals that of a node, it is the first key of every node below.
             let index = if found {
                 0
             } else {

@@ -50,15 +50,19 @@ impl Engine {
             work.push(insertion);
             if matches!(insertion, Insertion::Split | Insertion::Grow) {
                 let last = *pointers.last().expect("one at least");
+                // New nodes get numbers behind the new block, so that their entries share a block
+                // of the DAT.
                 let pointer = self.new_pointer(file, last + 1).await?;
                 path.steps[level].sibling = Some(self.new_node(file, pointer, level, &[]));
                 pointers.push(pointer);
             }
+            // Only a split passes a new entry to the level above.
             if insertion != Insertion::Split {
                 break;
             }
             level += 1;
         }
+        // After everything that can fail: the map is unchanged if no number was to be had.
         file.map.borrow_mut().remember(key, pointers[0]);
         let (mut key, mut pointer) = (key, pointers[0]);
         for (index, insertion) in work.iter().enumerate() {
@@ -91,6 +95,8 @@ impl Engine {
         if level == root {
             return Ok(Insertion::Grow);
         }
+        // Neighbours are tried before a split, left first (`nilfs_btree_prepare_insert`), which
+        // keeps trees dense.
         for (is_left, insertion) in [(true, Insertion::CarryLeft), (false, Insertion::CarryRight)] {
             if let Some(sibling) = self.sibling(file, path, level, is_left).await?
                 && !node::is_full(&sibling.data.borrow())
@@ -163,6 +169,8 @@ impl Engine {
         if !found {
             return Err(self.damaged(format!("inode {}: block {key} is not mapped", file.number)));
         }
+        // Asked before the deletion, as `nilfs_bmap_do_delete` does: the answer depends on the last
+        // key but one.
         let becomes_direct = self.becomes_direct(file, key).await?;
         let root = path.root_level();
         let mut level = node::LEVEL_MIN as usize;
@@ -189,6 +197,7 @@ impl Engine {
                 break;
             }
         }
+        // Ended before the nodes change: a failure here leaves the tree whole.
         for pointer in &ended {
             self.end_pointer(file, *pointer).await?;
         }

@@ -3,14 +3,14 @@
 /// A time as inodes keep it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
-    /// Seconds since 1970.
+    /// Whole seconds since 1970.
     pub seconds: i64,
     /// Nanoseconds; zero in file systems that keep seconds only.
     pub nanoseconds: u32,
 }
 
 impl Time {
-    /// Whole seconds.
+    /// A time of whole seconds.
     pub const fn from_seconds(seconds: i64) -> Self {
         Self { seconds, nanoseconds: 0 }
     }
@@ -19,25 +19,26 @@ impl Time {
 /// Kinds of inodes, in the order of the type bits of `st_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileType {
-    /// Named pipe.
+    /// A named pipe (`S_IFIFO`).
     Fifo,
-    /// Character device.
+    /// A character device (`S_IFCHR`).
     CharacterDevice,
-    /// Directory.
+    /// A directory (`S_IFDIR`).
     Directory,
-    /// Block device.
+    /// A block device (`S_IFBLK`).
     BlockDevice,
-    /// Regular file.
+    /// A regular file (`S_IFREG`).
     Regular,
-    /// Symbolic link.
+    /// A symbolic link (`S_IFLNK`).
     Symlink,
-    /// Socket.
+    /// A socket (`S_IFSOCK`).
     Socket,
 }
 
 impl FileType {
     /// The type bits of `st_mode` (`S_IFMT`).
     pub const fn mode_bits(self) -> u32 {
+        // The numbers of `include/linux/stat.h`.
         match self {
             Self::Fifo => 0o010_000,
             Self::CharacterDevice => 0o020_000,
@@ -66,6 +67,7 @@ impl FileType {
     /// One letter, as manifests write it: f d l c b p s.
     pub const fn letter(self) -> char {
         match self {
+            // The letters of `find -printf %y`.
             Self::Fifo => 'p',
             Self::CharacterDevice => 'c',
             Self::Directory => 'd',
@@ -82,23 +84,23 @@ impl FileType {
     }
 }
 
-/// What `stat` tells.
+/// The attributes that `stat` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Kind.
+    /// Kind of the file.
     pub kind: FileType,
     /// Permission bits, with set-uid, set-gid and sticky (07777).
     pub permissions: u32,
     /// Names of the inode; for directories two and one for each directory in it, where the file system
     /// counts so.
     pub links: u32,
-    /// Owner.
+    /// Number of the owner.
     pub uid: u32,
-    /// Group.
+    /// Number of the group.
     pub gid: u32,
     /// Bytes; of a symbolic link those of its target; of directories what the file system says.
     pub size_bytes: u64,
-    /// Last access.
+    /// Time of the last access.
     pub accessed: Time,
     /// Last change of the data.
     pub modified: Time,
@@ -113,26 +115,26 @@ pub struct Attributes {
 pub struct Changes {
     /// Permission bits (07777).
     pub permissions: Option<u32>,
-    /// Owner.
+    /// Number of the new owner.
     pub uid: Option<u32>,
-    /// Group.
+    /// Number of the new group.
     pub gid: Option<u32>,
     /// Length of a regular file.
     pub size_bytes: Option<u64>,
-    /// Last access.
+    /// New time of the last access.
     pub accessed: Option<Time>,
     /// Last change of the data.
     pub modified: Option<Time>,
 }
 
-/// What `statfs` tells.
+/// Space and names, as `statfs` returns them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceUse {
     /// Unit of the numbers below.
     pub block_bytes: u32,
     /// Blocks of the file system.
     pub blocks: u64,
-    /// Free blocks.
+    /// Blocks that are free.
     pub free_blocks: u64,
     /// Free blocks for those who are not root (`f_bavail`).
     pub available_blocks: u64,

@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Error numbers of POSIX and Linux that file systems return, by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
 pub enum Errno {
-    /// Not permitted.
+    /// The operation is not permitted.
     #[error("EPERM: operation not permitted")]
     Eperm,
     /// No such name, or no such inode.
@@ -14,25 +14,25 @@ pub enum Errno {
     /// The medium failed, or what it holds is damaged.
     #[error("EIO: input/output error")]
     Eio,
-    /// No such device, or nobody at the other end.
+    /// No such device, or its other end is missing.
     #[error("ENXIO: no such device or address")]
     Enxio,
-    /// Out of memory.
+    /// No memory is left.
     #[error("ENOMEM: out of memory")]
     Enomem,
-    /// In use.
+    /// The device or resource is in use.
     #[error("EBUSY: device or resource busy")]
     Ebusy,
-    /// The name exists.
+    /// The name exists already.
     #[error("EEXIST: file exists")]
     Eexist,
     /// A link to another file system.
     #[error("EXDEV: cross-device link")]
     Exdev,
-    /// Not a directory.
+    /// A component of the path is no directory.
     #[error("ENOTDIR: not a directory")]
     Enotdir,
-    /// A directory.
+    /// The path leads to a directory.
     #[error("EISDIR: is a directory")]
     Eisdir,
     /// An argument that makes no sense.

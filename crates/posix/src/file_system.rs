@@ -17,7 +17,7 @@ pub struct Caller {
     pub uid: u32,
     /// Group of what is made.
     pub gid: u32,
-    /// The host's clock.
+    /// Time of the host's clock.
     pub now: Time,
 }
 
@@ -37,9 +37,9 @@ pub enum NewInode<'a> {
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryEntry {
-    /// Bytes of the name; `.` and `..` are not told.
+    /// Bytes of the name; `.` and `..` are left out.
     pub name: Vec<u8>,
-    /// What it names.
+    /// Inode that has the name.
     pub inode: InodeNumber,
 }
 
@@ -51,7 +51,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Bytes of all.
+    /// Bytes of all kinds together.
     pub fn total_bytes(&self) -> u64 {
         self.kinds.iter().map(|(_, _, bytes)| bytes).sum()
     }
@@ -70,6 +70,7 @@ pub trait CachedPages {
     /// system that is short of space makes its promises come true (`writeback_inodes_sb_nr`). The
     /// caller may hold locks of the layer above, which must not be waited for.
     fn write_back(&self, pages: u64) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        // A cache without write-back has no dirty pages.
         let _ = pages;
         Box::pin(async {})
     }
@@ -89,7 +90,7 @@ pub trait CachedPages {
 /// Pages of a file that follow each other, to be written back together.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRun<'a> {
-    /// First page.
+    /// Number of the first page.
     pub first: u64,
     /// The pages, as the page cache has them.
     pub pages: &'a [[u8; crate::PAGE_BYTES]],
@@ -122,12 +123,14 @@ pub trait FileSystem {
     /// Names of a directory, in the order in which the file system tells them.
     async fn read_directory(&self, directory: InodeNumber) -> Result<Vec<DirectoryEntry>, Errno>;
 
-    /// What `stat` tells.
+    /// The attributes that `stat` returns.
     async fn attributes(&self, inode: InodeNumber) -> Result<Attributes, Errno>;
 
     /// Type alone, where the rest is not asked for. Whoever has to read the medium for the other
     /// attributes only, has its own way.
     async fn kind(&self, inode: InodeNumber) -> Result<FileType, Errno> {
+        // The default reads the inode; file systems that store the kind with the name answer
+        // without.
         Ok(self.attributes(inode).await?.kind)
     }
 
@@ -184,6 +187,7 @@ pub trait FileSystem {
     /// read images; no path of a simulated system call asks.
     async fn data_pages(&self, inode: InodeNumber) -> Result<Option<Vec<Range<u64>>>, Errno> {
         let _ = inode;
+        // Not known: callers take every page for data, which is right, if slow.
         Ok(None)
     }
 
@@ -208,6 +212,7 @@ pub trait FileSystem {
         first: u64,
         into: &mut [[u8; crate::PAGE_BYTES]],
     ) -> Result<(), Errno> {
+        // One by one is always right; file systems over block devices gain by more.
         for (page, into) in (first..).zip(into) {
             self.read_page(inode, page, into).await?;
         }
@@ -223,6 +228,7 @@ pub trait FileSystem {
     ) -> Result<(), Errno> {
         let mut left = run.bytes;
         for (page, bytes) in (run.first..).zip(run.pages) {
+            // The last page may reach behind the end of the file.
             let part = 0..left.min(crate::PAGE_BYTES);
             left -= part.end;
             if !part.is_empty() {
@@ -237,6 +243,7 @@ pub trait FileSystem {
     /// outside of the part mean nothing; bytes are read by [`FileSystem::read_bytes`]; opening a file
     /// with `O_TRUNC` always sets its size.
     fn is_library(&self) -> bool {
+        // What runs in a kernel has the page cache above it.
         false
     }
 
@@ -248,6 +255,7 @@ pub trait FileSystem {
         offset: u64,
         into: &mut [u8],
     ) -> Result<usize, Errno> {
+        // Read once: a file that grows meanwhile is read up to its old end.
         let size_bytes = self.attributes(inode).await?.size_bytes;
         let wanted = (into.len() as u64).min(size_bytes.saturating_sub(offset)) as usize;
         let mut page_bytes = Box::new([0; crate::PAGE_BYTES]);
@@ -266,6 +274,7 @@ pub trait FileSystem {
 
     /// Most pages that [`FileSystem::read_pages`] and [`FileSystem::write_pages`] are given at once.
     fn pages_at_once(&self) -> u64 {
+        // `writepage` gets one page; file systems with `writepages` take more.
         1
     }
 
@@ -315,6 +324,7 @@ pub trait FileSystem {
         is_cached: bool,
     ) -> Result<bool, Errno> {
         let _ = (caller, inode, page);
+        // A page that is overwritten whole need not be read.
         Ok(!is_cached && part != (0..crate::PAGE_BYTES))
     }
 
@@ -327,6 +337,7 @@ pub trait FileSystem {
         page: u64,
         part: Range<usize>,
     ) -> Result<(), Errno> {
+        // The layer above marks the page dirty, as `block_write_end` does.
         let _ = (caller, inode, page, part);
         Ok(())
     }
@@ -377,6 +388,7 @@ pub trait FileSystem {
     /// The kernel wants memory back: lets go of what can be read again, and tells how many objects went
     /// (`register_shrinker`).
     async fn shrink(&self) -> u64 {
+        // Most file systems have no caches but those of the layer above.
         0
     }
 
@@ -385,6 +397,7 @@ pub trait FileSystem {
 
     /// Tells where pages are that the layer above has in memory.
     fn use_cached_pages(&self, pages: Weak<dyn CachedPages>) {
+        // A file system that looks nowhere keeps no reference.
         drop(pages);
     }
 
@@ -393,7 +406,7 @@ pub trait FileSystem {
         true
     }
 
-    /// What `statfs` tells.
+    /// Space and names, as `statfs` returns them.
     fn space(&self) -> SpaceUse;
 
     /// Kernel memory that the mount takes now.

@@ -15,9 +15,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Jiffies at `now_ns`.
+    /// The count of ticks at `now_ns`, as the kernel would read it.
     #[inline]
     pub fn jiffies(self, now_ns: u64) -> u64 {
+        // Wide: 213 days of nanoseconds times 1000 Hz exceed 64 bits.
         let ticks = u128::from(now_ns) * u128::from(self.hz) / u128::from(SECOND_NS);
         FIRST_JIFFY + ticks as u64
     }
@@ -25,16 +26,19 @@ impl Clock {
     /// When a timer armed at `now_ns` to expire at `jiffies` fires: at the tick edge at which the
     /// count gets there, but not before the next edge.
     pub fn timer_ns(self, now_ns: u64, jiffies: u64) -> u64 {
+        // `mod_timer` with a jiffy that has passed fires at the next edge, not at once.
         self.edge_ns(jiffies.max(self.jiffies(now_ns) + 1))
     }
 
     fn edge_ns(self, jiffies: u64) -> u64 {
         let ticks = u128::from(jiffies.saturating_sub(FIRST_JIFFY));
+        // The edge at which the count gets there, rounded up: a tick edge lies at time zero.
         (ticks * u128::from(SECOND_NS)).div_ceil(u128::from(self.hz)) as u64
     }
 
     /// Jiffies of a time in milliseconds, rounded up (`msecs_to_jiffies`).
     pub fn from_milliseconds(self, milliseconds: u32) -> u64 {
+        // Rounded up: a timer must not fire before the time it was asked for.
         (u64::from(milliseconds) * u64::from(self.hz)).div_ceil(1000)
     }
 

@@ -160,6 +160,7 @@ impl Deadline {
     }
 
     fn lane(&mut self, id: RequestId, queue: &Queue) -> &mut Lane {
+        // By direction, not by the synchronous flag: `deadline_add_request` reads `rq_data_dir`.
         &mut self.lanes[queue.requests[id].bio.direction as usize]
     }
 
@@ -169,6 +170,7 @@ impl Deadline {
 
     /// The request that continues the running batch, if that is not full.
     fn continuation(&self) -> Option<RequestId> {
+        // `deadline_dispatch_requests` asks for the write first; at most one of the two is set.
         let next = self.lanes.iter().rev().find_map(|lane| lane.next);
         next.filter(|_| self.batch_length < self.fifo_batch)
     }
@@ -181,6 +183,8 @@ impl Deadline {
                 return Some(Direction::Read);
             }
             let passed_over = self.writes_passed_over;
+            // The old count is compared (`starved++ >= writes_starved`), so with `writes_starved` =
+            // 0 waiting writes always go first.
             self.writes_passed_over = passed_over.wrapping_add(1);
             if passed_over < self.writes_starved {
                 return Some(Direction::Read);
@@ -197,6 +201,7 @@ impl Deadline {
     fn begin_batch(&mut self, now: u64, queue: &Queue) -> Option<RequestId> {
         let direction = self.choose_direction()?;
         self.batch_length = 0;
+        // `time_after`: a request is overdue one jiffy after its deadline.
         let lane = &self.lanes[direction as usize];
         let oldest = lane.by_age.front()?;
         let overdue = now > queue.requests[oldest].deadline;
@@ -205,6 +210,8 @@ impl Deadline {
 
     /// Sorts a request in by its first sector.
     fn sort_in(&mut self, id: RequestId, queue: &mut Queue) {
+        // `elv_rb_add` of 2.6 returned the queued one, and `deadline_add_rq_rb` dispatched it to
+        // make room.
         if self.same_sector == SameSector::Displaces {
             let sector = queue.requests[id].sector();
             if let Some(older) = self.lane(id, queue).by_sector.find(sector) {
@@ -216,6 +223,8 @@ impl Deadline {
 
     /// Moves a request to the dispatch list, and the sweep to the one after it.
     fn send(&mut self, id: RequestId, queue: &mut Queue) {
+        // `deadline_move_request` clears both sweeps before it sets its own, so a batch of the
+        // other direction loses this one's place.
         for lane in &mut self.lanes {
             lane.next = None;
         }
@@ -236,6 +245,7 @@ impl Deadline {
 }
 
 impl Scheduler for Deadline {
+    // The tree before the FIFO: an alias leaves both before the newcomer enters either.
     fn insert(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue) {
         self.sort_in(id, queue);
         let now = queue.jiffies(now_ns);
@@ -281,6 +291,8 @@ impl Scheduler for Deadline {
         queue: &mut Queue,
     ) {
         let deadline = queue.requests[absorbed].deadline;
+        // Strictly earlier in jiffies only (`deadline_merged_requests`): equal deadlines keep the
+        // survivor's place.
         if deadline < queue.requests[survivor].deadline {
             queue.requests[survivor].deadline = deadline;
             let lane = &mut self.lanes[queue.requests[survivor].bio.direction as usize];

@@ -71,7 +71,7 @@ impl Elevator {
         &mut self.queue
     }
 
-    /// The scheduler.
+    /// The scheduler under the elevator.
     pub fn scheduler(&self) -> &dyn Scheduler {
         self.scheduler.as_ref()
     }
@@ -87,6 +87,8 @@ impl Elevator {
         }
         let (id, side) = self.find_merge(bio)?;
         let sectors = self.queue.requests[id].bio.sectors + bio.sectors;
+        // The limits are the driver's (`ll_back_merge_fn`) and are asked after `elv_merge` has
+        // chosen: a refusal ends the search.
         if sectors > self.max_sectors {
             return None;
         }
@@ -95,6 +97,8 @@ impl Elevator {
         if side == MergeSide::Front {
             request.sector = bio.sector;
         }
+        // A back merge may close the gap to the next request, a front merge the one to the request
+        // before (`attempt_back_merge`, `attempt_front_merge`).
         let pair = match side {
             MergeSide::Back => self.scheduler.latter(id, &self.queue).map(|next| (id, next)),
             MergeSide::Front => self.scheduler.former(id, &self.queue).map(|former| (former, id)),
@@ -106,6 +110,7 @@ impl Elevator {
         }
         self.scheduler.merged(now_ns, id, side, &mut self.queue);
         if self.scheduler.uses_merge_caches() {
+            // The hash is by end sector, which only a back merge moves (`elv_rqhash_reposition`).
             if side == MergeSide::Back {
                 self.queue.unhash(id);
                 self.queue.hash(id);
@@ -132,6 +137,8 @@ impl Elevator {
                 && self.scheduler.allows_merge(request, *id, queue)
         };
         let id = queue.last_merge.filter(fits).or(queue.ending_at(request.sector).filter(fits))?;
+        // No hook for the request that is absorbed: it comes from a plug and was never in the
+        // scheduler.
         self.queue.requests[id].bio.sectors += request.sectors;
         self.scheduler.merged(now_ns, id, MergeSide::Back, &mut self.queue);
         self.queue.unhash(id);
@@ -148,6 +155,7 @@ impl Elevator {
         };
         if let Some(last) = queue.last_merge.filter(|last| fits(*last)) {
             let request = &queue.requests[last];
+            // Back before front, as `elv_try_merge` tests them.
             if request.end() == bio.sector {
                 return Some((last, MergeSide::Back));
             }
@@ -155,6 +163,8 @@ impl Elevator {
                 return Some((last, MergeSide::Front));
             }
         }
+        // The hash holds ends alone, so it finds back merges; a front merge is left to the
+        // scheduler's tree.
         if let Some(id) = queue.ending_at(bio.sector).filter(|id| fits(*id)) {
             return Some((id, MergeSide::Back));
         }
@@ -172,6 +182,7 @@ impl Elevator {
             return false;
         }
         let request = &mut self.queue.requests[survivor];
+        // The survivor answers for the older of the two (`start_time`).
         request.start_jiffies = first.start_jiffies.min(second.start_jiffies);
         request.bio.sectors = sectors;
         self.scheduler.absorb(now_ns, survivor, absorbed, &mut self.queue);
@@ -199,6 +210,7 @@ impl Elevator {
         });
         if sorted {
             self.queue.hash(id);
+            // An insertion sets `last_merge` only if it is empty (`elv_insert`).
             self.queue.last_merge.get_or_insert(id);
         }
         self.scheduler.insert(now_ns, id, &mut self.queue);
@@ -208,6 +220,8 @@ impl Elevator {
     /// The driver asks for work: the head of the dispatch list, or what the scheduler moves there.
     pub fn next(&mut self, now_ns: u64) -> Option<RequestId> {
         while self.queue.dispatch_is_empty() {
+            // A scheduler may move nothing and still hold requests: to the driver a wait looks like
+            // an empty queue.
             if self.scheduler.dispatch(now_ns, false, &mut self.queue) == 0 {
                 return None;
             }

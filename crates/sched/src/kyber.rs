@@ -35,6 +35,7 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     summary: "first in, first out, with limits of requests in flight that follow latencies",
     source: "Linux 6.12, block/kyber-iosched.c",
     parameters: &[
+        // The targets of `kyber_latency_targets`.
         latency("read_lat_nsec", "2000000", "ns within which a read should be done"),
         latency("write_lat_nsec", "10000000", "ns within which a write should be done"),
     ],
@@ -46,15 +47,19 @@ const fn latency(name: &'static str, default: &'static str, summary: &'static st
 }
 
 /// Most tokens and size of a batch of reads and of writes.
+// `kyber_depth` and `kyber_batch_size`.
 const LIMITS: [(u32, u32); 2] = [(256, 16), (128, 8)];
 
 /// Requests of a domain that a bio is compared with.
+// `blk_bio_list_merge` gives up after eight requests.
 const MERGE_CANDIDATES: usize = 8;
 
 /// Share of a tag word, in percent, that asynchronous requests may use.
+// `KYBER_ASYNC_PERCENT`.
 const ASYNC_PERCENT: u32 = 75;
 
 /// Samples that make a percentile without waiting.
+// With less the timer waits for a second from the first sample on (`calculate_percentile`).
 const ENOUGH_SAMPLES: u32 = 500;
 
 /// Latencies by quarters of the target; the last bucket has no upper bound.
@@ -67,6 +72,8 @@ const TARGET_QUARTERS: usize = 4;
 impl Histogram {
     fn add(&mut self, latency_ns: u64, target_ns: u64) {
         let quarter_ns = (target_ns / TARGET_QUARTERS as u64).max(1);
+        // `add_latency_sample` rounds up: a request that takes exactly a quarter stands in the
+        // first bucket.
         let last = self.0.len() - 1;
         let bucket = latency_ns.saturating_sub(1) / quarter_ns;
         self.0[bucket.min(last as u64) as usize] += 1;
@@ -84,6 +91,7 @@ impl Histogram {
             seen += u64::from(*count);
             seen >= wanted
         };
+        // What rounding leaves belongs to the last bucket.
         self.0.iter().position(reached).unwrap_or(self.0.len() - 1)
     }
 }
@@ -94,7 +102,7 @@ struct Domain {
     /// Requests that were taken over for dispatch.
     ready: List,
     in_flight: u32,
-    /// Tokens.
+    /// Tokens that the domain has.
     depth: u32,
     max_depth: u32,
     batch: u32,
@@ -129,6 +137,8 @@ impl Domain {
         if self.in_flight >= self.depth {
             return None;
         }
+        // `kyber_flush_busy_kcqs` empties the software queues only when the domain has nothing
+        // taken over.
         if self.ready.is_empty() {
             while let Some(id) = self.staged.pop_front(links) {
                 self.ready.push_back(links, id);
@@ -145,6 +155,8 @@ impl Domain {
             return false;
         }
         let timeout = *self.timeout.get_or_insert(now + u64::from(clock.hz));
+        // The timeout is that of the domain, shared by both percentiles: whichever is due first
+        // restarts it.
         let is_due = samples >= ENOUGH_SAMPLES || now >= timeout;
         if is_due {
             self.timeout = None;
@@ -172,8 +184,11 @@ impl Domain {
         if !congested && slowest.is_some() {
             self.remembered = slowest;
         }
+        // A 99th percentile that is missing under congestion is replaced by the last one, once.
         let Some(bucket) = slowest.or(remembered) else { return };
         if congested || bucket >= TARGET_QUARTERS {
+            // `(depth * (p99 + 1)) >> 2`: bucket 3 leaves the depth as it is, higher ones let it
+            // grow.
             let scaled = self.depth * (bucket as u32 + 1) / TARGET_QUARTERS as u32;
             self.depth = scaled.clamp(1, self.max_depth);
         }
@@ -183,7 +198,7 @@ impl Domain {
 struct Kyber {
     domains: [Domain; 2],
     links: Links,
-    /// The domain served.
+    /// The domain that is served now.
     current: usize,
     /// Requests dispatched of its batch.
     batching: u32,
@@ -220,6 +235,8 @@ impl Kyber {
         {
             return Some(id);
         }
+        // The batch ends also for want of a token, and the domain is asked again only after the
+        // others.
         self.batching = 0;
         (0..self.domains.len()).find_map(|_| {
             self.current = (self.current + 1) % self.domains.len();
@@ -237,6 +254,8 @@ impl Kyber {
     fn drain(&mut self, queue: &mut Queue) -> u32 {
         let mut moved = 0;
         for domain in &mut self.domains {
+            // A forced drain takes no tokens, but completions give them back: they are counted as
+            // taken.
             for list in [&mut domain.ready, &mut domain.staged] {
                 while let Some(id) = list.pop_front(&mut self.links) {
                     domain.in_flight += 1;
@@ -294,6 +313,8 @@ impl Scheduler for Kyber {
             })
     }
 
+    // Not called as it stands: without `former` and `latter` no neighbours are joined, as in the
+    // kernel.
     fn absorb(&mut self, _: u64, _: RequestId, absorbed: RequestId, queue: &mut Queue) {
         let domain = &mut self.domains[queue.requests[absorbed].bio.direction as usize];
         domain.staged.remove(&mut self.links, absorbed);
@@ -314,6 +335,8 @@ impl Scheduler for Kyber {
             (now_ns - request.insert_ns, now_ns - self.started_ns[id.index()]);
         domain.total_latency.add(total_ns, domain.target_ns);
         domain.device_latency.add(device_ns, domain.target_ns);
+        // A tenth of a second after a completion: `timer_reduce` in `kyber_completed_request` never
+        // puts the timer off.
         let expires = queue.jiffies(now_ns) + u64::from(self.clock.hz / 10);
         let due_ns = self.clock.timer_ns(now_ns, expires);
         self.timer_ns = Some(self.timer_ns.map_or(due_ns, |timer_ns| timer_ns.min(due_ns)));
@@ -331,6 +354,7 @@ impl Scheduler for Kyber {
     fn timer(&mut self, now_ns: u64, queue: &mut Queue) {
         self.timer_ns = None;
         let (now, clock) = (queue.jiffies(now_ns), self.clock);
+        // All domains before any depth is changed: congestion of one throttles the others.
         let mut congested = false;
         for domain in &mut self.domains {
             congested |= domain.is_congested(now, clock);

@@ -22,7 +22,7 @@ impl Links {
         }
     }
 
-    /// Bytes held.
+    /// Heap bytes that the links hold, for the table of costs.
     pub fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<Link>()
     }
@@ -57,13 +57,13 @@ impl Default for List {
 }
 
 impl List {
-    /// First request.
+    /// The request at the head; none if the list is empty.
     #[inline]
     pub fn front(&self) -> Option<RequestId> {
         some(self.head)
     }
 
-    /// Last request.
+    /// The request at the tail; none if the list is empty.
     #[inline]
     pub fn back(&self) -> Option<RequestId> {
         some(self.tail)
@@ -81,7 +81,7 @@ impl List {
         self.len == 0
     }
 
-    /// Appends.
+    /// Appends a request at the tail.
     pub fn push_back(&mut self, links: &mut Links, id: RequestId) {
         links.reserve(id);
         links.0[id.index()] = Link { previous: self.tail, next: NONE };
@@ -93,7 +93,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Puts in front.
+    /// Puts a request before all others.
     pub fn push_front(&mut self, links: &mut Links, id: RequestId) {
         match self.front() {
             Some(head) => self.insert_before(links, head, id),

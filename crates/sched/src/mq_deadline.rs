@@ -35,17 +35,18 @@ use crate::{
 };
 use settings::{Kind, Parameter};
 
-/// Linux 6.1.
+/// The row of Linux 6.1, whose sweeps remember a request.
 pub(crate) const ENTRY_6_1: SchedulerEntry = SchedulerEntry {
     name: "mq-deadline-6.1",
     aliases: &[],
     summary: "sweeps with deadlines and priority classes; a sweep goes on at a request",
     source: "Linux 6.1, block/mq-deadline.c",
+    // 3/4 of 128; see `async_depth` for what a word of the bitmap makes of it.
     parameters: &parameters("96"),
     build: |settings, clock| Box::new(MqDeadline::new(settings, clock, Version::V6_1)),
 };
 
-/// Linux 6.12.
+/// The row of Linux 6.12, whose sweeps remember a sector.
 pub(crate) const ENTRY_6_12: SchedulerEntry = SchedulerEntry {
     name: "mq-deadline-6.12",
     aliases: &["mq-deadline"],
@@ -127,6 +128,8 @@ impl Lane {
     fn next(&self) -> Option<RequestId> {
         match self.sweep {
             Sweep::Request(next) => next,
+            // `deadline_from_pos` of 6.12: the request after the sector, which may have come after
+            // the sweep had ended.
             Sweep::Sector(sector) => self.by_sector.at_or_after(sector),
         }
     }
@@ -180,6 +183,8 @@ impl MqDeadline {
         Self {
             classes: [class(), class(), class()],
             links: Links::default(),
+            // `dd_init_sched` sets `last_dir` to `DD_WRITE`, and 6.12 a position of 0: a new queue
+            // begins with its writes.
             direction: Direction::Write,
             batching: 0,
             starved: 0,
@@ -211,6 +216,8 @@ impl MqDeadline {
 
     /// The request that a class would dispatch; ends the batch if that is not the next of it.
     fn choose(&mut self, class: Class, now: u64, requests: &Requests) -> Option<RequestId> {
+        // `__dd_dispatch_request` goes by the direction of the last batch, whichever class that was
+        // of.
         let next = self.lane(class, self.direction).next();
         if next.is_some() && self.batching < self.fifo_batch {
             return next;
@@ -222,6 +229,7 @@ impl MqDeadline {
             (true, false) => Direction::Read,
             (false, true) => Direction::Write,
             (true, true) => {
+                // Compared before it is counted, so two batches of reads pass.
                 let is_enough = self.starved >= self.writes_starved;
                 self.starved += 1;
                 if is_enough { Direction::Write } else { Direction::Read }
@@ -234,6 +242,7 @@ impl MqDeadline {
         self.batching = 0;
         let lane = self.lane(class, direction);
         let oldest = lane.by_age.front()?;
+        // `time_after_eq`, unlike `deadline`: late means at the deadline.
         let is_late = now >= requests[oldest].deadline;
         lane.next().filter(|_| !is_late).or(Some(oldest))
     }
@@ -243,11 +252,15 @@ impl MqDeadline {
         let Some(id) = self.choose(class, now, &queue.requests) else { return false };
         let request = &queue.requests[id];
         let direction = request.bio.direction;
+        // `started_after`: the deadline less the expiry is the time of insertion, since nothing
+        // else is stored.
         if request.deadline - self.expire[direction as usize] > newest {
             return false;
         }
         self.batching += 1;
         let lane = &mut self.classes[class as usize].lanes[direction as usize];
+        // 6.1 moves the sweep to the request and on to its neighbour when that is removed; 6.12
+        // keeps the sector.
         lane.advance(id, &queue.requests);
         lane.remove(&mut self.links, id);
         queue.dispatch_tail(id);
@@ -256,6 +269,8 @@ impl MqDeadline {
 
     fn dispatch_aged(&mut self, now: u64, queue: &mut Queue) -> bool {
         let newest = now - self.aging_expire;
+        // With one class in use no request can be starved by another
+        // (`dd_dispatch_prio_aged_requests`).
         self.classes.iter().filter(|class| class.held > 0).count() >= 2
             && [Class::BestEffort, Class::Idle]
                 .into_iter()
@@ -267,6 +282,8 @@ impl MqDeadline {
             if self.dispatch_class(class, now, now, queue) {
                 return true;
             }
+            // `dd_queued` counts until completion: a class with requests at the device blocks those
+            // below.
             if self.classes[class as usize].held > 0 {
                 break;
             }
@@ -338,6 +355,7 @@ impl Scheduler for MqDeadline {
     fn absorb(&mut self, _: u64, survivor: RequestId, absorbed: RequestId, queue: &mut Queue) {
         let Bio { class, direction, .. } = queue.requests[absorbed].bio;
         let class = &mut self.classes[class as usize];
+        // The merge frees the absorbed request, and `dd_finish_request` counts it as completed.
         class.held -= 1;
         let lane = &mut class.lanes[direction as usize];
         let deadline = queue.requests[absorbed].deadline;
@@ -351,6 +369,8 @@ impl Scheduler for MqDeadline {
 
     fn former(&self, id: RequestId, queue: &Queue) -> Option<RequestId> {
         let former = self.lane_of(id, queue).by_sector.previous(id)?;
+        // Neighbours of another priority are not joined (`attempt_merge`), although they stand side
+        // by side.
         self.allows_merge(&queue.requests[id].bio, former, queue).then_some(former)
     }
 
@@ -366,6 +386,8 @@ impl Scheduler for MqDeadline {
     fn async_depth(&self, queue: &Queue) -> u32 {
         let pool = TagPool::new(queue.nr_requests);
         let in_word = match self.version {
+            // 6.1 takes the share of all tags for bits of a word, so 96 of 128 limits nothing where
+            // words have 32.
             Version::V6_1 => self.async_depth.unwrap_or((3 * queue.nr_requests / 4).max(1)),
             Version::V6_12 => pool.depth_in_word(self.async_depth.unwrap_or(queue.nr_requests)),
         };

@@ -30,9 +30,12 @@ impl Scheduler for Noop {
         self.list.push_back(&mut self.links, id);
     }
 
+    // One request a call, as `noop_dispatch` does; a forced call must leave nothing behind.
     fn dispatch(&mut self, _now_ns: u64, force: bool, queue: &mut Queue) -> u32 {
         let mut moved = 0;
         while let Some(id) = self.list.pop_front(&mut self.links) {
+            // Sorted (`elv_dispatch_sort`): a forced drain leaves in the order of one sweep, calls
+            // one by one do not.
             queue.dispatch_sort(id);
             moved += 1;
             if !force {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 pub struct Queue {
     /// All requests of the queue.
     pub requests: Requests,
-    /// The kernel's tick.
+    /// The kernel's tick, by which schedulers measure their times.
     pub clock: Clock,
     /// False on flash: the queue flag `QUEUE_FLAG_NONROT`.
     pub rotational: bool,
@@ -53,7 +53,7 @@ impl Queue {
         }
     }
 
-    /// Jiffies at `now_ns`.
+    /// The kernel's count of jiffies at a time of the simulation.
     #[inline]
     pub fn jiffies(&self, now_ns: u64) -> u64 {
         self.clock.jiffies(now_ns)
@@ -72,6 +72,7 @@ impl Queue {
     /// Appends a request to the dispatch list (`elv_dispatch_add_tail`).
     pub fn dispatch_tail(&mut self, id: RequestId) {
         self.leave_scheduler(id);
+        // `elv_dispatch_add_tail` moves the boundary of the next sort to the request it appends.
         self.end_sector = self.requests[id].end();
         self.boundary = Some(id);
         self.dispatch.push_back(id);
@@ -94,6 +95,7 @@ impl Queue {
         let stays_behind = |place: &&RequestId| {
             let other = &self.requests[**place];
             let other_wraps = other.sector() < self.end_sector;
+            // The four reasons for which `elv_dispatch_sort` stops on its way from the tail.
             other.bio.direction != direction
                 || other.started
                 || (wraps && !other_wraps)
@@ -117,6 +119,7 @@ impl Queue {
     pub(crate) fn take(&mut self) -> Option<RequestId> {
         let id = self.dispatch.pop_front()?;
         self.requests[id].started = true;
+        // `blk_peek_request`: with a boundary set, only that request moves the position.
         if self.boundary.is_none_or(|boundary| boundary == id) {
             self.end_sector = self.requests[id].end();
             self.boundary = None;
@@ -148,6 +151,8 @@ impl Queue {
             self.hashed_under.resize(id.index() + 1, 0);
         }
         self.hashed_under[id.index()] = end;
+        // The newest first: `elv_rqhash_find` returns the one hashed last of several that end
+        // there.
         self.by_end.entry(end).or_default().push_front(&mut self.end_links, id);
     }
 

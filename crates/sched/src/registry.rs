@@ -32,6 +32,8 @@ pub trait Scheduler: Send {
     fn queued(&self) -> usize;
 
     /// True if the elevator's own back-merge caches serve this scheduler.
+    // Kyber alone is not served by them: `blk_mq_sched_bio_merge` asks its own hook, which searches
+    // its lists.
     fn uses_merge_caches(&self) -> bool {
         true
     }

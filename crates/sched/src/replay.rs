@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BinaryHeap};
 pub enum Event {
     /// A bio is submitted.
     Submit(Bio),
-    /// A process exits.
+    /// A process exits; what it has queued stays.
     Exit(u32),
 }
 
-/// When it happens.
+/// The time of an arrival, or the completion it follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// At a time.
+    /// At a time of the replay, in nanoseconds.
     At(u64),
     /// So long after another arrival, given by its place, was completed: a process that thinks.
     After {
@@ -33,9 +33,9 @@ pub enum When {
 /// One line of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// What.
+    /// The bio or the exit.
     pub event: Event,
-    /// When.
+    /// The time at which it happens.
     pub when: When,
 }
 
@@ -136,6 +136,7 @@ impl<'a, 'b> Replay<'a, 'b> {
                 Order::BatchedLast => self.step_batched_last(now_ns),
             }
         }
+        // What never left the elevator belongs to no dispatched request.
         let waiting = self.members.iter().flatten().copied();
         let mut stuck: Vec<usize> = waiting.collect();
         stuck.sort_unstable();
@@ -149,6 +150,8 @@ impl<'a, 'b> Replay<'a, 'b> {
         let arrival = self.due.peek().map(|Reverse((time_ns, _))| *time_ns);
         let completion = self.running.peek().map(|Reverse((time_ns, ..))| *time_ns);
         let is_busy = arrival.is_some() || completion.is_some() || self.elevator.waiting() > 0;
+        // A scheduler with nothing queued may keep its timer armed for ever, and the replay would
+        // not end.
         let timer = self.elevator.timer_ns().filter(|_| is_busy);
         [arrival, completion, timer].into_iter().flatten().min()
     }
@@ -227,6 +230,7 @@ impl<'a, 'b> Replay<'a, 'b> {
         }
         self.running.pop();
         self.elevator.complete(now_ns, id);
+        // Cloned, because starting the followers changes what the loop reads.
         for place in self.outcome.dispatched[order].arrivals.clone() {
             for follower in self.followers.remove(&place).unwrap_or_default() {
                 if let When::After { think_ns, .. } = self.arrivals[follower].when {

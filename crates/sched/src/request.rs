@@ -5,21 +5,21 @@ use std::ops::{Index, IndexMut};
 /// Whether data comes from or goes to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// From the device.
+    /// Data comes from the device.
     Read,
-    /// To the device.
+    /// Data goes to the device.
     Write,
 }
 
 /// I/O priority class (`ioprio_set(2)`), most urgent first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// `IOPRIO_CLASS_RT`.
+    /// `IOPRIO_CLASS_RT`, served before the others.
     RealTime,
     /// `IOPRIO_CLASS_BE`; a process that never set a priority is here, at level 4.
     #[default]
     BestEffort,
-    /// `IOPRIO_CLASS_IDLE`.
+    /// `IOPRIO_CLASS_IDLE`, served when the others are quiet.
     Idle,
 }
 
@@ -28,9 +28,9 @@ pub enum Class {
 pub struct Bio {
     /// The issuing process, which schedulers take for the owner of the I/O context.
     pub pid: u32,
-    /// Read or write.
+    /// Whether it reads or writes.
     pub direction: Direction,
-    /// Somebody waits for it: every read, and writes flagged `REQ_SYNC`.
+    /// A process waits for it: every read, and writes flagged `REQ_SYNC`.
     pub sync: bool,
     /// `REQ_NOIDLE`: no other request will follow closely (writes driven by `fsync`).
     pub noidle: bool,
@@ -38,9 +38,9 @@ pub struct Bio {
     pub class: Class,
     /// Priority level in the class, 0 (first) to 7.
     pub level: u8,
-    /// First 512-byte sector.
+    /// First sector, of 512 bytes whatever the device's block size.
     pub sector: u64,
-    /// Number of sectors.
+    /// Length in sectors of 512 bytes.
     pub sectors: u32,
 }
 
@@ -82,7 +82,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// First sector.
+    /// The first sector of the merged bios.
     #[inline]
     pub fn sector(&self) -> u64 {
         self.bio.sector
@@ -118,7 +118,7 @@ impl Requests {
         self.free.push(id);
     }
 
-    /// Requests that exist.
+    /// Requests that exist: queued, on the dispatch list, or with the driver.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -81,6 +81,7 @@ const RULES: [Rule; 7] = [
     Rule { quantum: "lp_swrite_quantum", for_reads: false },
 ];
 
+// An asynchronous write has no place of its own in the other classes.
 const ASYNC_WRITES: usize = 4;
 
 /// A class of queues.
@@ -159,6 +160,7 @@ struct Row {
 
 impl Row {
     fn new(settings: &Settings) -> Self {
+        // A quantum or a limit below 1 counts as 1, as sysfs stores it.
         let number = |name: &str| settings.integer(name).max(1);
         let starvation = |name: &str| Starvation { limit: number(name), passed_over: 0 };
         Self {
@@ -191,6 +193,7 @@ impl Row {
 
     /// Notes that a read came, and whether another may be expected soon.
     fn watch_reads(&mut self, now_ns: u64, place: usize) {
+        // A read of that queue came: what the device was kept free for is here.
         self.idling.take_if(|idling| idling.place == place);
         let queue = &mut self.queues[place];
         queue.wants_idling = queue
@@ -204,6 +207,8 @@ impl Row {
             return false;
         }
         let level = Level::of(place);
+        // A read of the urgent class that finds its queue empty and another class served is
+        // dispatched at once (`row_add_request`).
         let interrupts = level == Level::High && self.last_served != Some(level) && was_empty;
         interrupts || self.queues[place].unserved
     }
@@ -215,6 +220,8 @@ impl Row {
             self.urgent = None;
             self.urgent_in_flight = Some(id);
         }
+        // Sorted, although FIFO queues feed it: the dispatch list is the driver's
+        // (`row_dispatch_insert`).
         queue.dispatch_sort(id);
         self.queues[place].dispatched += 1;
         self.queues[place].unserved = false;
@@ -235,6 +242,7 @@ impl Row {
 
     /// The class to serve now; none if there is nothing to serve, or the time to idle.
     fn level_to_serve(&mut self, now_ns: u64, force: bool) -> Option<Level> {
+        // A class without requests cannot starve, whatever its count.
         let low_is_due = self.low.is_due() && self.has_requests(Level::Low);
         if self.has_requests(Level::High) {
             self.idling = None;
@@ -246,9 +254,11 @@ impl Row {
                 Level::High
             });
         }
+        // While a timer runs nothing of the regular and the idle class is served.
         if self.queued > 0 && self.idling.is_some() {
             return None;
         }
+        // On an empty scheduler each call restarts the timer; see the quirks above.
         if !force && let Some(place) = self.place_to_idle_for() {
             self.idling = Some(Idling { expires_ns: now_ns + self.idle_ns, place });
             return None;
@@ -264,6 +274,8 @@ impl Row {
     fn place_to_idle_for(&self) -> Option<usize> {
         let idles = |place: &usize| RULES[*place].for_reads && self.queues[*place].wants_idling;
         Level::High.places().find(idles).or_else(|| {
+            // Regular queues are asked in their order, and the first with requests ends the search:
+            // a queue behind it must not be idled for.
             let mut empty =
                 Level::Regular.places().take_while(|place| self.queues[*place].fifo.is_empty());
             empty.find(idles)
@@ -277,6 +289,8 @@ impl Row {
             let mut with_quantum = queues.iter().filter(|queue| queue.dispatched < queue.quantum);
             with_quantum.find_map(|queue| queue.fifo.front())
         };
+        // No queue of the class has quantum left: the cycle ends, and what was not used up marks
+        // the queue (`row_mark_rq_unserved`).
         next(queues).or_else(|| {
             for queue in queues.iter_mut() {
                 queue.unserved |= queue.dispatched < queue.quantum;
@@ -316,6 +330,7 @@ impl Scheduler for Row {
                     Class::BestEffort => Level::Regular,
                     Class::Idle => Level::Low,
                 };
+                // The kind selects the queue; a write is asynchronous only if its flag says so.
                 first.places().start + usize::from(direction == Direction::Write)
             }
         };
@@ -346,6 +361,7 @@ impl Scheduler for Row {
     fn absorb(&mut self, _now_ns: u64, survivor: RequestId, absorbed: RequestId, _: &mut Queue) {
         self.remove(absorbed);
         if self.urgent == Some(absorbed) {
+            // The absorbed request takes its urgency with it.
             self.urgent = Some(survivor);
         }
     }

@@ -3,6 +3,8 @@
 use crate::{RequestId, Requests};
 use std::collections::BTreeMap;
 
+// Sector and serial number: equal sectors keep the order of their insertion, as `elv_rb_add` of 3.4
+// does.
 type Key = (u64, u64);
 
 /// Requests sorted by first sector; equal sectors stand in the order of insertion.
@@ -29,6 +31,7 @@ impl SectorTree {
     }
 
     /// Takes a request, which is in the tree, out.
+    // By the key of the insertion: a front merge has changed the request's sector by now.
     pub fn remove(&mut self, id: RequestId) {
         let removed = self.by_sector.remove(&self.keys[id.index()]);
         debug_assert_eq!(removed, Some(id), "only what is in the tree is taken out");

@@ -15,8 +15,11 @@ pub(crate) struct TagPool {
 
 impl TagPool {
     /// Words hold 64 tags, or fewer for a pool that would not fill four words.
+    // 64 bits of a machine word; a pool of four words or fewer gets smaller ones, so that
+    // processors still have a choice (`sbitmap_calculate_shift`).
     pub(crate) fn new(tags: u32) -> Self {
         let mut shift = 6;
+        // Below four tags the shift stays: one word holds them all.
         while tags >= 4 && (4 << shift) > tags {
             shift -= 1;
         }
@@ -36,6 +39,7 @@ impl TagPool {
 
     /// Tags within reach of a caller who may use `depth` bits of each word.
     pub(crate) fn within(self, depth: u32) -> u32 {
+        // The last word may be shorter, and it too is limited to the depth.
         let (full_words, rest) = (self.tags / self.word_bits, self.tags % self.word_bits);
         full_words * self.word_bits.min(depth) + rest.min(depth)
     }

@@ -5,11 +5,11 @@
 pub enum DataKind {
     /// `x`: no compressor makes them smaller.
     Incompressible,
-    /// `t`: words.
+    /// `t`: words, which compress well.
     Text,
     /// `r`: pages that differ in their first eight bytes only; each by itself cannot be compressed.
     Repeating,
-    /// `z`: zeros.
+    /// `z`: zeros, of which file systems may keep nothing.
     Zeros,
 }
 
@@ -35,10 +35,12 @@ pub struct Xorshift(u64);
 impl Xorshift {
     /// The state of a seed: the seed times 2^64 divided by the golden ratio.
     pub fn new(seed: u64) -> Self {
+        // The factor is odd, so different seeds give different states. Seed 0 gives 0, from which
+        // all numbers are 0.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// The next number.
+    /// The next number of the generator.
     pub fn next_number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -47,6 +49,7 @@ impl Xorshift {
     }
 }
 
+// A power of two, so that each word is as likely as the others.
 const WORDS: [&str; 32] = [
     "the", "of", "and", "flash", "block", "page", "erase", "read", "write", "node", "inode",
     "journal", "index", "commit", "garbage", "wear", "level", "buffer", "cache", "sector",
@@ -54,7 +57,9 @@ const WORDS: [&str; 32] = [
     "checksum", "header", "log",
 ];
 const WORDS_OF_A_LINE: u32 = 12;
+// JFFS2 and UBIFS compress at most a page of 4096 bytes at once.
 const REPEATED_BYTES: usize = 4096;
+// One page for all streams of the kind; the seed of a line draws its first eight bytes.
 const REPEATED_SEED: u64 = 7;
 
 /// An endless stream of bytes.
@@ -80,11 +85,12 @@ impl Data {
             }
             _ => Vec::new(),
         };
+        // Taken as a whole: the first call makes the first eight bytes.
         let taken = made.len();
         Self { kind, numbers: Xorshift::new(seed), made, taken, words: 0 }
     }
 
-    /// The next bytes.
+    /// Takes the next bytes of the stream.
     pub fn fill(&mut self, into: &mut [u8]) {
         let mut done = 0;
         while done < into.len() {

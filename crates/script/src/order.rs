@@ -66,6 +66,7 @@ impl<'a> Order<'a> {
     /// Before the first line. `given` is the file system of `mount -`.
     pub fn new(given: Option<&'a str>) -> Self {
         let kept = BTreeSet::new();
+        // A run begins with the chip that it is given.
         Self { given, is_mounted: false, is_attached: false, has_chip: true, kept }
     }
 
@@ -93,6 +94,8 @@ impl<'a> Order<'a> {
                          or change the line to `mount -`"
                     ));
                 }
+                // A mount line names a volume, which only an attached chip has; `mount -` attaches
+                // by itself.
                 if file_system == UBIFS && !self.is_attached {
                     return Err(NOT_ATTACHED.into());
                 }
@@ -129,10 +132,13 @@ impl<'a> Order<'a> {
                 Err("the chip is there already: `cmd rmmod nandsim` takes it away".into())
             }
             Harness::AddChip => {
+                // nandsim keeps its pages in memory, so the chip comes back erased.
                 self.has_chip = true;
                 Ok(())
             }
             Harness::Snap(name) | Harness::Save(name) => {
+                // Also of a mounted chip: what is kept is what a power cut at this moment would
+                // leave.
                 self.needs_chip()?;
                 self.kept.insert(name.clone());
                 Ok(())
@@ -140,8 +146,11 @@ impl<'a> Order<'a> {
             Harness::Load(name) if !self.kept.contains(name) => {
                 Err(format!("no chip was kept as `{name}`: snap or save it first"))
             }
+            // Contents that change below a mount contradict what it holds in memory.
             Harness::Load(_) | Harness::Format { .. } => self.needs_idle_chip(),
             Harness::PowerCut => {
+                // Nothing is unmounted or detached: memory is lost, and the chip keeps its
+                // contents.
                 (self.is_mounted, self.is_attached) = (false, false);
                 Ok(())
             }
@@ -156,6 +165,7 @@ impl<'a> Order<'a> {
 
     fn mount(&mut self, file_system: &str) -> Result<(), String> {
         self.needs_chip()?;
+        // Both would write to the chip, each past the other.
         if self.is_attached && file_system != UBIFS {
             return Err(format!(
                 "the chip is attached to UBI, which {file_system} knows nothing of: `cmd ubidetach -d \

@@ -1,4 +1,4 @@
-//! The language.
+//! The language: what each line of a script may say.
 
 use crate::{DataKind, Xorshift};
 use posix::FileType;
@@ -19,19 +19,19 @@ pub struct ScriptError {
 /// When a writer makes its bytes durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
-    /// Never.
+    /// Left to write-back.
     #[default]
     Never,
     /// Before the file is closed.
     AtEnd,
-    /// After every write.
+    /// After every call of `write`.
     Each,
 }
 
 /// Bytes and how they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteCall {
-    /// Bytes in all.
+    /// Bytes of all calls together.
     pub length: u64,
     /// Bytes of one call; the last one may be shorter.
     pub chunk: u64,
@@ -59,6 +59,7 @@ impl WriteCall {
         place_seed: u64,
     ) -> impl Iterator<Item = u64> + use<> {
         let mut places = Xorshift::new(place_seed);
+        // 31 bits: of a file with more blocks than that only the first are written.
         let (blocks, chunk) = (file_bytes / self.chunk, self.chunk);
         (0..count).map(move |_| (places.next_number() >> 33) % blocks * chunk)
     }
@@ -66,10 +67,11 @@ impl WriteCall {
 
 /// The name that `putn` and `unlinkn` make of a prefix and a number.
 pub fn numbered(prefix: &[u8], number: u64) -> Vec<u8> {
+    // Five digits, so that names sort by number; `numbers` refuses more.
     [prefix, format!("{number:05}").as_bytes()].concat()
 }
 
-/// One line.
+/// One line of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// Number of the line, from 1.
@@ -97,35 +99,35 @@ pub enum Step {
     RandomWrite { path: Vec<u8>, count: u64, file_bytes: u64, place_seed: u64, call: WriteCall },
     /// `read`: read a file to its end in pieces.
     Read { path: Vec<u8>, chunk: u64 },
-    /// `fsync` and `fdatasync`.
+    /// `fsync` and `fdatasync`: makes one file durable.
     Fsync { path: Vec<u8> },
-    /// `sync`.
+    /// `sync`: makes all files durable.
     SyncAll,
-    /// `truncate`.
+    /// `truncate`: sets the length of a file.
     Truncate { path: Vec<u8>, size: u64 },
-    /// `rename`.
+    /// `rename`: moves a name.
     Rename { from: Vec<u8>, to: Vec<u8> },
-    /// `link`.
+    /// `link`: gives a file another name.
     Link { from: Vec<u8>, to: Vec<u8> },
-    /// `symlink`.
+    /// `symlink`: makes a symbolic link.
     Symlink { target: Vec<u8>, path: Vec<u8> },
-    /// `unlink`.
+    /// `unlink`: removes the name of a file.
     Unlink { path: Vec<u8> },
-    /// `unlinkn`: numbered files.
+    /// `unlinkn`: removes the names of numbered files.
     UnlinkMany { prefix: Vec<u8>, numbers: std::ops::Range<u64> },
-    /// `mkdir`.
+    /// `mkdir`: makes a directory.
     MakeDirectory { path: Vec<u8>, permissions: u32 },
-    /// `rmdir`.
+    /// `rmdir`: removes an empty directory.
     RemoveDirectory { path: Vec<u8> },
-    /// `chmod`.
+    /// `chmod`: sets permission bits.
     ChangeMode { path: Vec<u8>, permissions: u32 },
     /// `chown`, of a symbolic link itself.
     ChangeOwner { path: Vec<u8>, uid: u32, gid: u32 },
-    /// `utime`.
+    /// `utime`: sets the times of access and modification.
     SetTimes { path: Vec<u8>, accessed: i64, modified: i64 },
-    /// `mknod`.
+    /// `mknod`: makes a device, pipe or socket.
     MakeNode { path: Vec<u8>, permissions: u32, kind: FileType, device: (u32, u32) },
-    /// `setxattr`.
+    /// `setxattr`: sets an extended attribute.
     SetAttribute { path: Vec<u8>, name: Vec<u8>, value: Vec<u8> },
     /// `sleep`: nothing happens for so many milliseconds.
     Sleep { milliseconds: u64 },
@@ -133,14 +135,14 @@ pub enum Step {
     Harness(Harness),
 }
 
-/// How `ubiattach` attaches.
+/// How `ubiattach` attaches the chip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attach {
     /// `-O`: offset of the volume-identifier header.
     pub header_offset: Option<u32>,
 }
 
-/// What `ubimkvol` makes.
+/// The volume that `ubimkvol` makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     /// `-N`: its name. It takes all space there is (`-m`).
@@ -172,13 +174,13 @@ pub enum Harness {
         /// Blocks of the chip.
         blocks: Option<u32>,
     },
-    /// `umount`.
+    /// `umount`: ends the mount in an orderly way.
     Unmount,
     /// `drop`: the page cache forgets what is clean.
     DropCaches,
     /// `settle MS`: waits until the chip has been idle so long.
     Settle {
-        /// Milliseconds.
+        /// How long the chip must be idle, in milliseconds.
         milliseconds: u64,
     },
     /// `cmd ubiformat /dev/mtd0 -q -y -Q N [-O N]`.
@@ -192,7 +194,7 @@ pub enum Harness {
     Attach(Attach),
     /// `cmd ubimkvol /dev/ubi0 -N NAME -m`.
     MakeVolume(Volume),
-    /// `cmd ubidetach -d 0`.
+    /// `cmd ubidetach -d 0`: UBI lets go of the chip.
     Detach,
     /// `cmd rmmod nandsim`: the chip is gone.
     RemoveChip,
@@ -293,6 +295,8 @@ impl<'a> Words<'a> {
             }
             "rwrite" => self.random_write()?,
             "read" => Step::Read { path: self.path()?, chunk: self.chunk()? },
+            // One step for both: a file system has no `datasync` here, by which `ubifs_fsync` may
+            // leave an inode unwritten.
             "fsync" | "fdatasync" => Step::Fsync { path: self.path()? },
             "sync" => Step::SyncAll,
             "truncate" => Step::Truncate { path: self.path()?, size: self.size("the size")? },
@@ -325,6 +329,7 @@ impl<'a> Words<'a> {
             "sleep" => Step::Sleep { milliseconds: self.number("milliseconds")? },
             _ => Step::Harness(self.harness(call)?),
         };
+        // A word that was passed over could be an option that was meant.
         match self.words.next() {
             None => Ok(step),
             Some(word) => Err(format!("`{word}` is one word too many after `{call}`")),
@@ -336,6 +341,7 @@ impl<'a> Words<'a> {
         let count: u64 = self.number("the count")?;
         let chunk = self.chunk()?;
         let file_bytes = self.size("the size of the file")?;
+        // Places are remainders by the number of blocks, which must not be 0.
         if file_bytes < chunk {
             return Err(format!("a file of {file_bytes} bytes holds no block of {chunk}"));
         }
@@ -355,6 +361,7 @@ impl<'a> Words<'a> {
             "s" => FileType::Socket,
             other => return Err(format!("the kind is `{other}`, but must be c, b, p or s")),
         };
+        // Only devices have a number (`init_special_inode`).
         let device = if kind.is_device() {
             (self.number("the major number")?, self.number("the minor number")?)
         } else {
@@ -410,6 +417,8 @@ impl<'a> Words<'a> {
             return Ok(Harness::MountGiven { blocks: Some(blocks) });
         }
         let source = self.word("what is mounted")?;
+        // JFFS2 finds the device by its name (`get_sb_mtd`), YAFFS2 by the minor number of its
+        // block device.
         let fits = match first {
             "jffs2" => source == "mtd0",
             "yaffs2" => source == "/dev/mtdblock0",
@@ -434,10 +443,12 @@ impl<'a> Words<'a> {
     /// The few programs that the language knows, in the forms it knows.
     fn program(&mut self) -> Result<Harness, String> {
         let mut words: Vec<&str> = self.words.by_ref().collect();
+        // Programs print nothing here, so there is nothing to silence.
         if words.last() == Some(&">/dev/null") {
             words.pop();
         }
         let number = |word: &str| word.parse::<u32>().ok();
+        // `-Q` must be given: without it ubiformat draws the image sequence number.
         let parsed = match words.as_slice() {
             ["ubiformat", "/dev/mtd0", "-q", "-y", "-Q", sequence] => {
                 number(sequence).map(|sequence| Harness::Format { sequence, header_offset: None })
@@ -454,6 +465,7 @@ impl<'a> Words<'a> {
             ["ubiattach", "-m", "0", "-d", "0", "-O", offset, "/dev/ubi_ctrl"] => {
                 number(offset).map(|offset| Harness::Attach(Attach { header_offset: Some(offset) }))
             }
+            // `-m` gives the volume all space that there is.
             ["ubimkvol", "/dev/ubi0", "-N", name, "-m"] => {
                 Some(Harness::MakeVolume(Volume { name: (*name).to_owned() }))
             }
@@ -509,6 +521,7 @@ impl<'a> Words<'a> {
     fn bytes(&mut self) -> Result<Vec<u8>, String> {
         let word = self.word("the value")?;
         let wrong = || format!("`{word}` is no value in hexadecimal");
+        // Cutting a letter of several bytes in two would panic.
         if !word.len().is_multiple_of(2) || !word.is_ascii() {
             return Err(wrong());
         }
@@ -554,6 +567,7 @@ impl<'a> Words<'a> {
     }
 
     fn chunk(&mut self) -> Result<u64, String> {
+        // The bytes of a call are memory of this program.
         match self.size("the size of a call")? {
             0 => Err("the size of a call must not be 0".to_owned()),
             size if size > 1 << 30 => Err("the size of a call is more than 1 GiB".to_owned()),
@@ -564,6 +578,7 @@ impl<'a> Words<'a> {
 
 /// The known word that shares most with a misspelt one, if it is near.
 fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    // Levenshtein's distance, one row at a time.
     let distance = |other: &str| {
         let (a, b): (Vec<char>, Vec<char>) = (word.chars().collect(), other.chars().collect());
         let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -578,6 +593,7 @@ fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         row[b.len()]
     };
     let best = known.iter().min_by_key(|other| distance(other))?;
+    // A word further off was not meant.
     (distance(best) <= 2).then_some(*best)
 }
 

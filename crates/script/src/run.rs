@@ -12,9 +12,9 @@ use vfs::{OpenFile, OpenOptions, Vfs};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{call}: {error}{}", self.advice())]
 pub struct RunError {
-    /// The call.
+    /// Name of the call in the script.
     pub call: &'static str,
-    /// Why.
+    /// Why the call failed.
     pub error: Errno,
 }
 
@@ -109,6 +109,7 @@ impl<F: FileSystem + 'static> Runner<F> {
             Step::UnlinkMany { prefix, numbers } => {
                 let mut done = Ok(());
                 for number in numbers.clone() {
+                    // Each call has its own time; `caller` has that of the line's beginning.
                     done = self.vfs.unlink(&self.caller(), &numbered(prefix, number)).await;
                     if done.is_err() {
                         break;
@@ -159,6 +160,7 @@ impl<F: FileSystem + 'static> Runner<F> {
     async fn change_owner(&self, path: &[u8], uid: u32, gid: u32) -> Result<(), Errno> {
         let attributes = self.vfs.stat(path).await?;
         let kept = kept_by_chown(&attributes);
+        // `notify_change` sets `ATTR_MODE` only where a bit goes.
         let permissions = (kept != attributes.permissions).then_some(kept);
         let changes = Changes { uid: Some(uid), gid: Some(gid), permissions, ..Changes::default() };
         self.vfs.change_itself(&self.caller(), path, &changes).await
@@ -190,6 +192,7 @@ impl<F: FileSystem + 'static> Runner<F> {
     ) -> Result<(), Errno> {
         let file = self.vfs.open(&self.caller(), path, options).await?;
         let written = self.write_chunks(&file, offsets, call).await;
+        // Closed even if a write failed: a process that goes on would close it too.
         let closed = self.vfs.close(&self.caller(), file).await;
         written.and(closed)
     }
@@ -222,6 +225,7 @@ impl<F: FileSystem + 'static> Runner<F> {
 
     async fn read(&self, path: &[u8], chunk: u64) -> Result<(), Errno> {
         let file = self.vfs.open(&self.caller(), path, OpenOptions::default()).await?;
+        // The file is open by now: without memory it is closed all the same.
         let mut bytes = match buffer(chunk) {
             Ok(bytes) => bytes,
             Err(error) => return self.vfs.close(&self.caller(), file).await.and(Err(error)),
@@ -248,6 +252,7 @@ impl<F: FileSystem + 'static> Runner<F> {
 /// Memory of the process for the bytes of a call.
 fn buffer(bytes: u64) -> Result<Vec<u8>, Errno> {
     let mut buffer = Vec::new();
+    // A script may ask for more than the machine has.
     buffer.try_reserve_exact(bytes as usize).map_err(|_| Errno::Enomem)?;
     buffer.resize(bytes as usize, 0);
     Ok(buffer)
@@ -261,5 +266,6 @@ fn kept_by_chown(attributes: &posix::Attributes) -> u32 {
         return bits;
     }
     let without_user = bits & !0o4000;
+    // Set-gid without execution by the group asks for mandatory locks and gives no privilege.
     if bits & 0o010 == 0 { without_user } else { without_user & !0o2000 }
 }

@@ -37,29 +37,40 @@ impl Ubi {
         let layout = Layout::new(&mtd, options.header_offset)?;
         let io = Io::new(sim, cpus, mtd, layout, options.costs);
         let mut scan = Scan::run(&io, options.profile.preserves_corrupted).await?;
+        // A blank device gets a volume table, which a read-only attach must not write.
         if scan.is_empty && options.is_read_only {
             return Err(AttachError::NotUbi);
         }
         if scan.is_empty {
             scan.image_sequence = Stream::new(options.seed, "ubi image sequence").next_u64() as u32;
         }
+        // Before anything is written: each erase counter header carries the number, and a block
+        // with another one makes the next attach fail.
         io.image_sequence.set(scan.image_sequence);
+        // After the scan, for the number of a blank device; before the volume table is read, which
+        // may want to repair a copy.
         if options.is_read_only {
             io.is_read_only.set(true);
         }
         if scan.has_fastmap {
             io.find("the image has a fastmap, which is left aside: all blocks were scanned".into());
         }
+        // The order of `ubi_attach` and `ubi_read_volume_table`: table, volumes, reserves, wear,
+        // and only then writes by the thread. A failure up to there leaves the medium as it was,
+        // but for copies of the table.
         let records = read_table(&io, &mut scan).await?;
         check_volumes(&io, &mut scan, &records)?;
         let volumes = make_volumes(&io, &scan, records, &options)?;
         let wear = make_wear(&io, &scan, &options);
         let mut ubi = Self::new(io, options, volumes, wear);
+        // Numbers go on above the highest one seen, so that whatever is written from now on is
+        // newer than all that stands on the medium.
         ubi.sequence_number.set(scan.sequence_number_max);
         let numbers = |blocks: &[ScannedBlock]| blocks.iter().map(|block| block.peb).collect();
         ubi.set_aside = (numbers(&scan.corrupted), numbers(&scan.alien));
         ubi.has_fastmap = scan.has_fastmap;
         let ubi = Rc::new(ubi);
+        // Before the thread starts: it may find blocks bad that the volume is to be given.
         ubi.auto_resize().await?;
         ubi.start_thread().await;
         Ok(ubi)
@@ -74,6 +85,8 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
         if !scan.has_headers() {
             return Err(AttachError::NotUbi);
         }
+        // Blocks with headers but no table: not an empty device but a damaged one, which must not
+        // be overwritten.
         if !scan.is_empty {
             return Err(AttachError::Medium(
                 "the volume table is on no block of the device".into(),
@@ -85,6 +98,8 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
         }
         return Ok(records);
     };
+    // `ubi_read_volume_table` refuses more as well: a sound image cannot have them
+    // (`UBI_LAYOUT_VOLUME_EBS`).
     if volume.lebs.keys().any(|lnum| *lnum >= LAYOUT_LEBS) {
         return Err(AttachError::Medium("the volume table has more than two blocks".into()));
     }
@@ -101,10 +116,14 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
         io.charge_crc(copy.len()).await;
         if status.corrected_bits > 0 || !status.is_readable() {
             let volume = scan.volumes.get_mut(&LAYOUT_VOLUME).expect("it was found");
+            // Also where the ECC gave up: the CRC of each record decides whether the copy is good,
+            // and if it is, the block had better be left.
             volume.lebs.get_mut(&lnum).expect("it was found").needs_scrub = true;
         }
         copies.push(decode(&copy, leb_bytes).map(|records| (copy, records)));
     }
+    // `process_lvol`: a difference means that a power cut came between the two copies. Each is
+    // whole by itself, so the older one is overwritten and no change is half done.
     let second = copies.pop().expect("there are two");
     let first = copies.pop().expect("there are two");
     let (good, wrong_copy) = match (first, second) {
@@ -140,7 +159,10 @@ async fn write_table_copy(
 ) -> Result<(), AttachError> {
     let mut tries = 0;
     let (block, header) = loop {
+        // Not through the wear levelling, which does not exist yet.
         let block = early_block(io, scan).await?;
+        // A number of its own for each attempt: a block that failed may still come back in the next
+        // scan.
         scan.sequence_number_max += 1;
         let mut header = VolumeHeader::dynamic(LAYOUT_VOLUME, lnum, 0);
         header.sequence_number = scan.sequence_number_max;
@@ -151,6 +173,8 @@ async fn write_table_copy(
         match written {
             Ok(()) => break (block, header),
             Err(error) if error.is_io() && tries < crate::io::RETRIES => {
+                // Not marked bad here: the thread erases it, and judges it, once the device is
+                // attached.
                 scan.erase.push_back(block);
                 tries += 1;
             }
@@ -165,6 +189,7 @@ async fn write_table_copy(
         lebs: BTreeMap::new(),
     });
     let ScannedBlock { peb, erase_counter, .. } = block;
+    // The old block is only given up when the new one is complete.
     let old =
         volume.lebs.insert(lnum, ScannedLeb { peb, erase_counter, header, needs_scrub: false });
     if let Some(old) = old {
@@ -181,6 +206,8 @@ async fn early_block(io: &Io, scan: &mut Scan) -> Result<ScannedBlock, AttachErr
     }
     let mut failed = Vec::new();
     let mut found = None;
+    // From the front, where the scan has put what it does not trust: as in the kernel, a block that
+    // fails is kept and the next one tried.
     while let Some(block) = scan.erase.pop_front() {
         let counter = block.erase_counter.unwrap_or(scan.erase_counter_mean) + 1;
         let counter = counter.min(ERASE_COUNTER_MAX);
@@ -207,6 +234,8 @@ fn check_volumes(
     scan: &mut Scan,
     records: &[Option<VolumeRecord>],
 ) -> Result<(), AttachError> {
+    // A volume is removed by its record in the table first; its blocks follow. A power cut in
+    // between is completed here (`check_attaching_info`).
     let strangers: Vec<u32> = scan
         .volumes
         .keys()
@@ -225,6 +254,8 @@ fn check_volumes(
         };
         let refuse = |what: &str| Err(AttachError::Medium(format!("volume {id}: {what}")));
         let last = volume.lebs.last_key_value().map_or(0, |(lnum, _)| *lnum);
+        // The map of the volume has so many entries. Where a kernel shrinks the record before it
+        // erases, this is how a cut in between ends.
         if last >= record.reserved_pebs {
             return refuse("a block lies beyond its end");
         }
@@ -256,6 +287,8 @@ fn make_volumes(
     let usable = volumes.good_pebs - volumes.preserved_pebs;
     let of_users: u64 =
         records.iter().flatten().map(|record| u64::from(record.reserved_pebs)).sum();
+    // One block for wear levelling, one for atomic changes (`WL_RESERVED_PEBS`,
+    // `EBA_RESERVED_PEBS`): without them no move and no change could begin.
     let wanted = of_users + u64::from(LAYOUT_LEBS + OWN_PEBS);
     if wanted > u64::from(usable) {
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
@@ -276,6 +309,8 @@ fn make_volumes(
             volume.used_lebs = found.used_lebs;
             let last = found.used_lebs.checked_sub(1).and_then(|lnum| found.lebs.get(&lnum));
             volume.last_leb_bytes = last.map_or(0, |leb| leb.header.data_bytes);
+            // A static volume without a block is no reason to refuse the device; opening it is left
+            // to its user.
             volume.is_corrupted = found.lebs.len() as u32 != found.used_lebs;
             if volume.is_corrupted {
                 io.find(format!(
@@ -289,6 +324,8 @@ fn make_volumes(
     volumes.available_pebs = usable;
     volumes.reserve(wanted as u32);
     let bad_limit = |per_1024: u32| {
+        // Of the whole chip, as the vendors promise it: all bad blocks may lie in this partition
+        // (`get_bad_peb_limit`).
         let blocks = u64::from(options.chip_blocks.unwrap_or(layout.peb_count));
         (blocks * u64::from(per_1024)).div_ceil(1024) as u32
     };
@@ -297,6 +334,7 @@ fn make_volumes(
         (None, BadBlockReserve::PercentOfGood(_)) => None,
     };
     volumes.calculate_reserve();
+    // Last: what is left after all volumes have theirs. Too few is a warning, not an error.
     volumes.fill_reserve();
     volumes.assert_sums();
     if volumes.bad_reserve < volumes.bad_reserve_level {
@@ -315,6 +353,8 @@ fn make_wear(io: &Io, scan: &Scan, options: &AttachOptions) -> WearState {
     let counter = |counter: Option<u64>| counter.unwrap_or(mean);
     for block in &scan.erase {
         wear.set_counter(block.peb, counter(block.erase_counter));
+        // Not tortured: a header cut off by a power loss looks like a worn block, and torture costs
+        // three erases.
         wear.works.push_back(Work::Erase { peb: block.peb, leb: block.leb, tortures: false });
     }
     for block in &scan.free {
@@ -330,6 +370,7 @@ fn make_wear(io: &Io, scan: &Scan, options: &AttachOptions) -> WearState {
         }
     }
     wear.erase_counter_max = wear.erase_counter_max.max(scan.erase_counter_max);
+    // The spread of erase counters may call for a move from the start on.
     wear.schedule_move();
     wear
 }

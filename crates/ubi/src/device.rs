@@ -59,6 +59,8 @@ impl Ubi {
 
     /// Number for the next header that is written.
     pub(crate) fn next_sequence_number(&self) -> u64 {
+        // Counted up whether or not the header is ever written; gaps do no harm, but two blocks of
+        // one LEB with the same number make the device unattachable.
         self.sequence_number.set(self.sequence_number.get() + 1);
         self.sequence_number.get()
     }
@@ -81,6 +83,8 @@ impl Ubi {
     /// Ends the work in the background; what is still to be erased will be found by the next attach.
     pub fn detach(&self) {
         self.is_ending.set(true);
+        // As `shutdown_work`: pending erases are dropped, not done. The next scan sorts out what
+        // was replaced by its sequence number, and brings back what was only unmapped.
         self.wear.borrow_mut().works.clear();
         self.thread_waiters.wake_all();
     }

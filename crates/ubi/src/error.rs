@@ -15,7 +15,7 @@ pub enum UbiError {
     /// The volume asked for does not fit (`ENOSPC`).
     #[error("{wanted} erase blocks are wanted, {available} are available; make the volume smaller")]
     VolumeTooLarge {
-        /// Logical blocks wanted.
+        /// Logical blocks that the volume would need.
         wanted: u64,
         /// Blocks that no volume has.
         available: u32,
@@ -26,9 +26,9 @@ pub enum UbiError {
     /// What was read cannot be right (`EIO`).
     #[error("erase block {peb}: {reason}")]
     Corrupt {
-        /// Physical block.
+        /// Number of the physical block.
         peb: u32,
-        /// What is wrong.
+        /// Which check failed, as a sentence.
         reason: String,
     },
     /// An argument does not fit the volume (`EINVAL`).
@@ -56,9 +56,9 @@ pub enum AttachError {
         "a volume identifier header cannot stand at {header_offset}: {reason}; use 0 for the default, or the page size"
     )]
     Offset {
-        /// Offset in bytes.
+        /// The offset that was asked for, in bytes from the block's beginning.
         header_offset: u32,
-        /// Why.
+        /// Why no header can stand there.
         reason: &'static str,
     },
     /// The image has its headers elsewhere.
@@ -66,13 +66,13 @@ pub enum AttachError {
         "erase block {peb} has its volume identifier header at {found} and data at {found_data}, not at {wanted} and {wanted_data}; attach with header offset {found}"
     )]
     OtherOffset {
-        /// Physical block.
+        /// The first block that says so.
         peb: u32,
         /// Offset in the image.
         found: u32,
         /// Offset of data in the image.
         found_data: u32,
-        /// Offset asked for.
+        /// Offset that the attach was to use.
         wanted: u32,
         /// Offset of data that goes with it.
         wanted_data: u32,
@@ -86,9 +86,9 @@ pub enum AttachError {
     /// There are too few blocks.
     #[error("{available} erase blocks are available, {wanted} are needed; use a larger chip")]
     TooFewBlocks {
-        /// Good blocks.
+        /// Good blocks that the device has.
         available: u32,
-        /// Needed.
+        /// Blocks that volumes and UBI itself need.
         wanted: u32,
     },
     /// An operation failed on the way.

@@ -48,6 +48,8 @@ impl Ubi {
         let io = open(sim, cpus, mtd, options)?;
         let layout = io.layout;
         let mut for_table = Vec::new();
+        // All counters are read before the first erase, for blocks without one get the mean of the
+        // others.
         for (peb, counter) in next_counters(&io, options.keeps_counters).await? {
             if let Err(error) = io.sync_erase(peb, false).await {
                 give_up(&io, peb, error).await?;
@@ -65,6 +67,8 @@ impl Ubi {
         let records = vec![None; slots(layout.leb_bytes) as usize];
         for ((peb, counter), lnum) in for_table.into_iter().zip(0..) {
             let block = table_block(&layout, options.image_sequence, counter, lnum, &records);
+            // The whole block with both headers in one go, as the tool writes it; the kernel writes
+            // headers and table apart.
             io.write(peb, 0, &block).await?;
         }
         Ok(())
@@ -157,6 +161,8 @@ fn renumbered(
     let header = EraseCounterHeader { erase_counter, image_sequence, ..header };
     let mut block = block.to_vec();
     block[..HEADER_BYTES].copy_from_slice(&header.encode());
+    // Blank pages stay unwritten: on NAND each may be programmed once, and file systems write them
+    // later (`drop_ffs`).
     block.truncate(data_length(&block, layout.min_io_bytes));
     Ok(block)
 }
@@ -168,6 +174,8 @@ async fn next_counters(io: &Io, keeps_counters: bool) -> Result<Vec<(u32, u64)>,
     let mean = known.iter().sum::<u64>().checked_div(known.len() as u64).unwrap_or(0);
     let next = |old: Option<u64>| match old {
         _ if !keeps_counters => 0,
+        // One more than before, for the erase that comes now; the mean is not raised, as in
+        // `ubiformat`.
         Some(old) => (old + 1).min(ERASE_COUNTER_MAX),
         None => mean,
     };

@@ -11,7 +11,7 @@ const NONE: u32 = u32::MAX;
 struct Node {
     erase_counter: u64,
     parent: u32,
-    /// Lesser, greater.
+    /// The child with lesser keys, the child with greater ones.
     children: [u32; 2],
     is_red: bool,
     is_in: bool,
@@ -134,6 +134,8 @@ impl FreeTree {
         let (mut parent, mut side, mut at) = (NONE, 0, self.root);
         while at != NONE {
             parent = at;
+            // By counter, then by number: `wl_tree_add` compares the same way, and the shape
+            // depends on it.
             side = usize::from((erase_counter, peb) > self.key(at));
             at = self.child(at, side);
         }
@@ -193,6 +195,7 @@ impl FreeTree {
             self.replace(peb, hole);
         } else {
             // The next greater block takes the place, and the colour.
+            // The successor, not the predecessor: `rb_erase` takes the leftmost of the right side.
             let mut next = greater;
             while self.child(next, 0) != NONE {
                 next = self.child(next, 0);

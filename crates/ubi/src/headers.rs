@@ -19,6 +19,7 @@ const VERSION: u8 = 1;
 
 /// CRC-32 as UBI has it: all ones at first, not inverted at the end.
 pub fn crc32(bytes: &[u8]) -> u32 {
+    // The crate inverts at the end, the format does not.
     !crc32fast::hash(bytes)
 }
 
@@ -41,13 +42,15 @@ pub enum Decoded<T> {
     Sound(T),
     /// All bits are set.
     Blank,
-    /// Anything else.
+    /// Neither a sound header nor blank: torn, worn or foreign.
     Bad,
 }
 
 fn decode<T>(bytes: &[u8; HEADER_BYTES], magic: u32, take: impl FnOnce() -> T) -> Decoded<T> {
     if be32(bytes, 0) == magic && crc32(&bytes[..60]) == be32(bytes, 60) {
         Decoded::Sound(take())
+    // Blank means that nothing was written since the erase: a block that may be used without
+    // another one.
     } else if bytes.iter().all(|byte| *byte == 0xff) {
         Decoded::Blank
     } else {
@@ -57,6 +60,7 @@ fn decode<T>(bytes: &[u8; HEADER_BYTES], magic: u32, take: impl FnOnce() -> T) -
 
 fn seal(mut bytes: [u8; HEADER_BYTES], magic: u32) -> [u8; HEADER_BYTES] {
     bytes[..4].copy_from_slice(&magic.to_be_bytes());
+    // The rest of both headers is zero (`padding1`, `padding2`), and covered by the CRC.
     bytes[4] = VERSION;
     let crc = crc32(&bytes[..60]);
     bytes[60..].copy_from_slice(&crc.to_be_bytes());
@@ -72,7 +76,7 @@ pub struct EraseCounterHeader {
     pub erase_counter: u64,
     /// Where the volume identifier header stands, bytes from the block's beginning.
     pub header_offset: u32,
-    /// Where data begins.
+    /// Where data begins, bytes from the block's beginning.
     pub data_offset: u32,
     /// Random number of the image; 0 if it has none.
     pub image_sequence: u32,
@@ -151,13 +155,13 @@ impl VolumeKind {
 pub enum Compatibility {
     /// A volume of users: no question.
     User,
-    /// Delete it.
+    /// Erase its blocks and go on.
     Delete,
-    /// Attach read-only.
+    /// Attach the device read-only.
     ReadOnly,
     /// Leave its blocks alone.
     Preserve,
-    /// Attach nothing.
+    /// Refuse to attach the device.
     Reject,
 }
 
@@ -192,7 +196,7 @@ pub struct VolumeHeader {
     pub compatibility: u8,
     /// Number of the volume.
     pub volume: u32,
-    /// Logical block.
+    /// Number of the logical block within its volume.
     pub lnum: u32,
     /// Bytes of data under the CRC.
     pub data_bytes: u32,
@@ -211,6 +215,7 @@ impl VolumeHeader {
     pub fn dynamic(volume: u32, lnum: u32, data_pad: u32) -> Self {
         Self {
             version: VERSION,
+            // An empty block of a static volume cannot exist: its header counts bytes.
             kind: VolumeKind::Dynamic.code(),
             copy_flag: 0,
             compatibility: Self::compatibility_of(volume).code(),
@@ -225,6 +230,8 @@ impl VolumeHeader {
     }
 
     fn compatibility_of(volume: u32) -> Compatibility {
+        // `UBI_LAYOUT_VOLUME_COMPAT`: an implementation without volume tables must keep its hands
+        // off.
         if volume == LAYOUT_VOLUME { Compatibility::Reject } else { Compatibility::User }
     }
 
@@ -297,6 +304,8 @@ impl VolumeHeader {
         if self.sequence_number > u64::MAX / 2 {
             return says("a sequence number out of range");
         }
+        // The pad is the rest of a division of the block by the alignment, which is always less
+        // than half of the block.
         if self.data_pad >= leb_bytes / 2 {
             return says("a pad of half a block or more");
         }
@@ -316,6 +325,8 @@ impl VolumeHeader {
             VolumeKind::Dynamic => {
                 let is_empty = self.data_bytes == 0 && self.data_crc == 0;
                 let size_is_right = match self.copy_flag {
+                    // Plain blocks say nothing of their data; only copies and atomic changes have a
+                    // size and a CRC.
                     0 => is_empty,
                     _ => (1..=usable_bytes).contains(&self.data_bytes),
                 };

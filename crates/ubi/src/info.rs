@@ -1,4 +1,4 @@
-//! What can be told of an attached device, for tools.
+//! What an attached device reports to tools.
 
 use crate::device::Ubi;
 use crate::headers::VolumeKind;
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 /// A volume as tools show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
-    /// Number.
+    /// Number of the volume, which is its place in the table.
     pub id: u32,
-    /// Name.
+    /// Name; bytes that are no UTF-8 are replaced.
     pub name: String,
-    /// Kind.
+    /// Whether it is dynamic or static.
     pub kind: VolumeKind,
-    /// Logical blocks.
+    /// Logical blocks that the table promises it.
     pub leb_count: u32,
     /// Bytes of a logical block that can be used.
     pub leb_bytes: u32,
@@ -35,15 +35,15 @@ pub struct VolumeInfo {
 /// A device as tools show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Sizes and places.
+    /// Sizes, and the places of headers and data in a block.
     pub layout: Layout,
     /// Random number of the image.
     pub image_sequence: u32,
-    /// Volumes by number.
+    /// Volumes of users, in the order of their numbers.
     pub volumes: Vec<VolumeInfo>,
     /// Good blocks by erase counter.
     pub erase_counters: BTreeMap<u64, u32>,
-    /// Bad blocks.
+    /// Blocks that are marked bad.
     pub bad_pebs: u32,
     /// Blocks that no volume has.
     pub available_pebs: u32,
@@ -57,7 +57,7 @@ pub struct Info {
     pub pending_erases: u32,
     /// Blocks that wait to be moved because the ECC had work.
     pub scrub_pebs: u32,
-    /// Blocks whose data cannot be read or told to whom it belongs.
+    /// Blocks with data whose owner cannot be read.
     pub corrupted_pebs: u32,
     /// Blocks of internal volumes of others.
     pub alien_pebs: u32,
@@ -80,7 +80,7 @@ impl Info {
 }
 
 impl Ubi {
-    /// What can be told of the device.
+    /// What the device reports to tools.
     pub fn info(&self) -> Info {
         let volumes = self.volumes.borrow();
         let wear = self.wear.borrow();

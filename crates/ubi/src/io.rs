@@ -108,6 +108,8 @@ impl Io {
     ) -> Result<ReadStatus, UbiError> {
         let mut tries = 0;
         loop {
+            // What the ECC gives up is read again: where bits flip at random the next attempt may
+            // succeed.
             let status = self.mtd.read(self.address(peb, offset), into).await?;
             if status.is_readable() {
                 self.count(|counts| counts.corrected_reads += u64::from(status.corrected_bits > 0));
@@ -116,6 +118,8 @@ impl Io {
             tries += 1;
             if tries > RETRIES {
                 self.count(|counts| counts.unreadable_reads += 1);
+                // No error: the bytes are handed on with the status, for headers have their CRC and
+                // callers their own checks.
                 return Ok(status);
             }
         }
@@ -169,6 +173,7 @@ impl Io {
             self.count(|counts| counts.erases += 1);
             match done {
                 Ok(()) => return Ok(()),
+                // Three more attempts (`do_sync_erase`), then the block is given up by the caller.
                 Err(error @ MtdError::Failed(_)) if tries == RETRIES => return Err(error.into()),
                 Err(MtdError::Failed(_)) => tries += 1,
                 Err(error) => return Err(error.into()),
@@ -182,6 +187,7 @@ impl Io {
         if self.is_read_only.get() {
             return Err(UbiError::ReadOnly);
         }
+        // The erases of the test count for the wear.
         let tested = if tortures { self.torture(peb).await? } else { 0 };
         self.erase(peb).await?;
         Ok(tested + 1)
@@ -191,8 +197,11 @@ impl Io {
     async fn torture(&self, peb: u32) -> Result<u64, UbiError> {
         self.count(|counts| counts.blocks_tortured += 1);
         let mut buffer = vec![0; self.layout.peb_bytes as usize];
+        // A pattern, its complement and all zeros, so each cell is seen in both states (`patterns`
+        // of `io.c`).
         for pattern in TORTURE_PATTERNS {
             self.erase(peb).await?;
+            // First that the erase left nothing behind, then that the program took.
             self.expect_pattern(peb, &mut buffer, 0xff).await?;
             buffer.fill(pattern);
             self.write(peb, 0, &buffer).await?;
@@ -232,6 +241,8 @@ impl Io {
 
     /// Reads the volume identifier header (`ubi_io_read_vid_hdr`).
     pub(crate) async fn read_header(&self, peb: u32) -> Result<HeaderRead<VolumeHeader>, UbiError> {
+        // The header may stand within its unit, where an offset was chosen by hand
+        // (`vid_hdr_shift`): the driver reads from the unit's beginning.
         let (start, _) = self.layout.header_unit();
         let shift = (self.layout.header_offset - start) as usize;
         let mut bytes = vec![0; shift + HEADER_BYTES];
@@ -251,6 +262,7 @@ impl Io {
             image_sequence: self.image_sequence.get(),
         };
         self.charge_crc(HEADER_BYTES).await;
+        // Zeros around the header, not blank bytes, as `ubi_io_write_ec_hdr` writes its buffer.
         let mut unit = vec![0; self.layout.counter_unit_bytes() as usize];
         unit[..HEADER_BYTES].copy_from_slice(&header.encode());
         self.write(peb, 0, &unit).await
@@ -277,6 +289,8 @@ fn judge<T>(decoded: Decoded<T>, status: ReadStatus) -> HeaderRead<T> {
     let had_errors = is_lost || status.corrected_bits > 0;
     match decoded {
         Decoded::Sound(header) => HeaderRead::Sound { header, had_errors },
+        // Blank bytes that the ECC complains of are no erased page: they count as damaged
+        // (`UBI_IO_BAD_HDR_EBADMSG`).
         Decoded::Blank if !is_lost => HeaderRead::Blank { had_errors },
         Decoded::Blank | Decoded::Bad => HeaderRead::Bad { is_lost },
     }

@@ -36,7 +36,7 @@ pub struct Layout {
     pub header_io_bytes: u32,
     /// Where the volume identifier header stands.
     pub header_offset: u32,
-    /// Where data begins.
+    /// Where data begins: the first page behind both headers.
     pub data_offset: u32,
     /// Bytes of a logical block.
     pub leb_bytes: u32,
@@ -65,6 +65,8 @@ impl Layout {
         let min_io_bytes = geometry.page_data_bytes;
         let peb_bytes = min_io_bytes * geometry.pages_per_block;
         let header_bytes = HEADER_BYTES as u32;
+        // The erase counter survives every erase, so its header is written right after one and
+        // alone: the second header cannot share its unit.
         let first = header_bytes.next_multiple_of(sub_page_bytes);
         let header_offset = header_offset.unwrap_or(first);
         let refuse = |reason| Err(AttachError::Offset { header_offset, reason });
@@ -82,6 +84,8 @@ impl Layout {
         if header_offset + header_bytes > unit_end {
             return refuse("the header would cross the end of its unit");
         }
+        // Data begins with a page of its own. With sub-pages both headers share the first page and
+        // one page a block is won.
         let data_offset = (header_offset + header_bytes).next_multiple_of(min_io_bytes);
         Ok(Self {
             peb_count: geometry.blocks,

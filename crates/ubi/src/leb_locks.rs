@@ -1,11 +1,11 @@
-//! A lock for each logical block that somebody works on (`ltree_lookup` of `drivers/mtd/ubi/eba.c`).
+//! A lock for each logical block that is in use (`ltree_lookup` of `drivers/mtd/ubi/eba.c`).
 
 use sim::{RwLock, Sim};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-/// Locks that nobody holds are forgotten when there are more than this.
+/// Idle locks are forgotten when there are more than this.
 const IDLE_MAX: usize = 64;
 
 type WeakLock = Weak<RwLock<()>>;
@@ -27,6 +27,8 @@ impl LebLocks {
         if let Some(lock) = locks.get(&(volume, lnum)).and_then(Weak::upgrade) {
             return lock;
         }
+        // The kernel frees each at its last user; collecting them now and then saves the
+        // bookkeeping, and order does not depend on it.
         if locks.len() > IDLE_MAX {
             locks.retain(|_, lock| lock.strong_count() > 0);
         }
@@ -35,7 +37,7 @@ impl LebLocks {
         lock
     }
 
-    /// Blocks that somebody works on.
+    /// Logical blocks in use, as the kernel's tree of locks has them.
     pub(crate) fn len(&self) -> usize {
         self.locks.borrow().values().filter(|lock| lock.strong_count() > 0).count()
     }

@@ -15,7 +15,7 @@ enum Moved {
     Done,
     /// The block was given back, or its volume is being removed.
     Race,
-    /// Somebody works on the logical block.
+    /// The logical block is locked by another task.
     Busy,
     /// The target does not take data.
     TargetFailed,
@@ -36,9 +36,13 @@ enum Return {
 impl Ubi {
     /// Moves a block that is little worn, or that needs scrubbing (`wear_leveling_worker`).
     pub(crate) async fn move_block(&self) -> Result<(), UbiError> {
+        // Held to the end: `put_block` and `scrub_block` wait for it where they meet a block that
+        // is on the move.
         let _moving = self.move_lock.lock().await;
         let begun = self.wear.borrow_mut().begin_move();
         let Some((from, to, scrubs)) = begun else {
+            // Nothing to be moved after all: what called for it is gone since the work was
+            // scheduled.
             self.wear.borrow_mut().end_move();
             return Ok(());
         };
@@ -66,7 +70,11 @@ impl Ubi {
             }
             is_put
         };
+        // The source after the target is complete and mapped. A cut before it leaves both, with the
+        // higher number on the copy.
         self.erase_block(from, false).await?;
+        // The logical block was unmapped while its data was on the way: the copy is not wanted
+        // either.
         if is_put {
             self.erase_block(to, false).await?;
         }
@@ -82,6 +90,8 @@ impl Ubi {
     ) -> Result<(), UbiError> {
         self.io.count(|counts| counts.moves_cancelled += 1);
         let place = match moved {
+            // Without protection the least worn block would be chosen again at once, and again in
+            // vain.
             Moved::Race | Moved::NoHeader { had_errors: false } => Return::Protected,
             Moved::Busy if !scrubs && self.options.profile.keeps_clean_targets => Return::Used,
             Moved::Busy | Moved::NoHeader { had_errors: true } => Return::Scrub,
@@ -89,11 +99,20 @@ impl Ubi {
             Moved::TargetFailed if scrubs => Return::Scrub,
             Moved::TargetFailed | Moved::Done => Return::Used,
         };
+        // A tenth of the blocks, sixteen at least (`max_erroneous` in `io_init`).
         let erroneous_max = (self.io.layout.peb_count as usize / 10).max(16);
-        let is_untouched = matches!(moved, Moved::Busy | Moved::Race | Moved::NoHeader { .. });
+        // Nothing is written to the target before the source is read (`dst_leb_clean` in
+        // `wear_leveling_worker`, which sets it for `MOVE_SOURCE_RD_ERR`, too).
+        let is_untouched = matches!(
+            moved,
+            Moved::Busy | Moved::Race | Moved::SourceFailed | Moved::NoHeader { .. }
+        );
         let stays_free = is_untouched && self.options.profile.keeps_clean_targets;
         let too_many = {
             let mut wear = self.wear.borrow_mut();
+            // Compared before this one is added (`wear_leveling_worker`): one block more than the
+            // limit may be erroneous.
+            let too_many = moved == Moved::SourceFailed && wear.erroneous_count() > erroneous_max;
             match place {
                 Return::Protected => wear.protect(from),
                 Return::Scrub => wear.add_scrub(from),
@@ -101,11 +120,12 @@ impl Ubi {
                 Return::Used => wear.add_used(from),
             }
             wear.end_move();
+            // Nothing was written to the target: an erase would only wear it.
             if stays_free {
                 wear.add_free(to);
                 wear.schedule_move();
             }
-            wear.erroneous_count() > erroneous_max
+            too_many
         };
         if too_many {
             self.io.become_read_only("too many blocks cannot be read");
@@ -114,12 +134,16 @@ impl Ubi {
         if stays_free {
             return Ok(());
         }
+        // Erased here and now, as newer workers do (`do_sync_erase` of `wl.c`), not as another
+        // work.
         self.erase_block(to, moved == Moved::TargetFailed).await
     }
 
     async fn copy_block(&self, from: u32, to: u32) -> Result<Moved, UbiError> {
         let header = match self.io.read_header(from).await? {
             HeaderRead::Sound { header, .. } => header,
+            // A block that was just taken: its header comes with the first write, and this move
+            // came in between.
             HeaderRead::Blank { had_errors } => return Ok(Moved::NoHeader { had_errors }),
             HeaderRead::Bad { .. } => {
                 let reason = "its volume identifier header cannot be read any more".to_owned();
@@ -129,6 +153,8 @@ impl Ubi {
         // Never wait for a logical block here: its holder may wait for the move.
         let lock = self.leb_locks.of(header.volume, header.lnum);
         let Some(_held) = lock.try_write() else { return Ok(Moved::Busy) };
+        // Asked under the lock: the block may have been replaced, or its volume removed, after the
+        // header was read.
         if self.mapping(header.volume, header.lnum) != Some(from) {
             return Ok(Moved::Race);
         }
@@ -144,6 +170,7 @@ impl Ubi {
         } else {
             layout.usable_bytes(header.data_pad)
         };
+        // Under the lock of the logical block and never the other way round (`buf_mutex`).
         let _buffer = self.buffer_lock.lock().await;
         let mut data = vec![0xff; bytes as usize];
         if !self.io.read_data(from, 0, &mut data).await?.is_readable() {
@@ -164,10 +191,14 @@ impl Ubi {
         } else {
             (header.copy_flag, header.data_crc) = (0, 0);
         }
+        // Copies have new numbers though the data is old, or the scan could not tell which to keep;
+        // the CRC makes up for a copy that is cut.
         header.sequence_number = self.next_sequence_number();
         if let Err(error) = self.io.write_header(to, &header).await {
             return failed_target(error);
         }
+        // Read back even where data are not (`ubi_eba_copy_leb`): a header that is lost later takes
+        // the only copy with it.
         match self.io.read_header(to).await? {
             HeaderRead::Sound { had_errors: false, .. } => {}
             _ => return Ok(Moved::TargetFailed),
@@ -180,6 +211,7 @@ impl Ubi {
                 return Ok(Moved::TargetFailed);
             }
         }
+        // Last of all: until here readers are served by the source.
         self.set_mapping(header.volume, header.lnum, Some(to));
         Ok(Moved::Done)
     }

@@ -15,8 +15,9 @@ pub struct Profile {
     pub changes_table_atomically: bool,
     /// A block that has been moved is read back and compared.
     pub verifies_moves: bool,
-    /// A move that finds its block in use leaves both blocks as they were; else it tries again until
-    /// the block is moved, and erases the target each time.
+    /// A move that ends before its target is written leaves the target free, and one that finds its
+    /// block in use leaves both blocks as they were. Else the target is erased, and a block in use is
+    /// tried again until it is moved.
     pub keeps_clean_targets: bool,
     /// A block with a bad volume identifier header and data is left alone; else it is erased.
     pub preserves_corrupted: bool,
@@ -101,7 +102,7 @@ pub fn find_profile(name: &str) -> Option<&'static Profile> {
 /// Processor time of the work on bytes, picoseconds a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCosts {
-    /// CRC-32.
+    /// Computing a CRC-32 over headers or data.
     pub crc_ps_per_byte: u64,
     /// Comparison with blank bytes, copies.
     pub copy_ps_per_byte: u64,
@@ -110,7 +111,7 @@ pub struct CpuCosts {
 /// What an attach may choose.
 #[derive(Clone, Debug)]
 pub struct AttachOptions {
-    /// Kernel.
+    /// The kernel whose behaviour the device has.
     pub profile: &'static Profile,
     /// Where the volume identifier headers stand; none for right after the erase counter header's
     /// unit (`ubiattach -O`).
@@ -121,11 +122,11 @@ pub struct AttachOptions {
     pub chip_blocks: Option<u32>,
     /// Difference of erase counters from which on data is moved (`CONFIG_MTD_UBI_WL_THRESHOLD`).
     pub wear_threshold: u64,
-    /// Nothing is written.
+    /// Nothing is written or erased, not even a damaged copy of the volume table.
     pub is_read_only: bool,
     /// The background thread runs; else erases wait until a free block is wanted.
     pub has_thread: bool,
-    /// Processor costs.
+    /// Processor time that work on bytes costs.
     pub costs: CpuCosts,
     /// Seed of the image sequence number that an empty device is given.
     pub seed: u64,

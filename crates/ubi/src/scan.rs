@@ -85,9 +85,10 @@ struct Comparison {
 }
 
 impl Scan {
-    /// Scans all blocks.
+    /// Scans all blocks and decides which of them hold data.
     pub(crate) async fn run(io: &Io, preserves_corrupted: bool) -> Result<Self, AttachError> {
         let mut scan = Self::default();
+        // In order of number. Which of two equal blocks counts as "first" depends on it.
         for peb in 0..io.layout.peb_count {
             scan.block(io, peb, preserves_corrupted).await?;
         }
@@ -112,6 +113,8 @@ impl Scan {
             }
             HeaderRead::Blank { had_errors } => {
                 self.blank += 1;
+                // Blank from its first page on: the counter is lost with an erase that was cut
+                // before its header. It gets the mean.
                 self.add_erase(ScannedBlock { peb, erase_counter: None, leb: None }, had_errors);
                 return Ok(());
             }
@@ -121,6 +124,8 @@ impl Scan {
         let block = ScannedBlock { peb, erase_counter, leb: None };
         match io.read_header(peb).await? {
             HeaderRead::Sound { header, had_errors } => {
+                // A sound CRC over senseless fields is no damage by the medium, so the attach is
+                // refused instead of the block erased.
                 header.check(io.layout.leb_bytes).map_err(|reason| medium(peb, &reason))?;
                 if counter.is_err() {
                     io.find(format!("block {peb}: the erase counter is lost"));
@@ -129,11 +134,15 @@ impl Scan {
                 let leb = ScannedLeb { peb, erase_counter, header, needs_scrub };
                 self.sound_block(io, leb).await?;
             }
+            // Free only if both headers read cleanly: bits that flip in an erased block hint at an
+            // erase that was cut.
             HeaderRead::Blank { had_errors: false } if !counter_had_errors => {
                 self.free.push_back(block);
             }
             HeaderRead::Blank { .. } => self.add_erase(block, true),
             HeaderRead::Bad { is_lost } => {
+                // Both headers beyond the ECC: a bad block whose mark was lost, or another system's
+                // data. `conclude` allows two of them on a blank device.
                 if is_lost && counter == Err(true) {
                     self.maybe_bad += 1;
                 }
@@ -149,6 +158,7 @@ impl Scan {
                 }
             }
         }
+        // Mean and maximum count every block whose counter is known, whatever becomes of it.
         if let Some(counter) = erase_counter {
             self.counter_sum += counter;
             self.counters += 1;
@@ -157,6 +167,7 @@ impl Scan {
         Ok(())
     }
 
+    // To the front what bits flip in: it is erased first (`add_to_list` with `to_head`).
     fn add_erase(&mut self, block: ScannedBlock, is_urgent: bool) {
         if is_urgent {
             self.erase.push_front(block);
@@ -173,6 +184,8 @@ impl Scan {
     ) -> Result<(), AttachError> {
         header.check().map_err(|reason| medium(peb, &reason))?;
         let layout = &io.layout;
+        // An image of another page or sub-page size. The kernel refuses it as well: it cannot find
+        // the second header.
         if (header.header_offset, header.data_offset) != (layout.header_offset, layout.data_offset)
         {
             return Err(AttachError::OtherOffset {
@@ -203,6 +216,8 @@ impl Scan {
     async fn sound_block(&mut self, io: &Io, leb: ScannedLeb) -> Result<(), AttachError> {
         let header = leb.header;
         let block = ScannedBlock::left_by(&leb);
+        // Internal volumes. The header itself says what an implementation shall do that does not
+        // know them.
         if header.volume > LAYOUT_VOLUME {
             self.has_fastmap |= FASTMAP_VOLUMES.contains(&header.volume);
             let what = format!("block {} of internal volume {:#x}", leb.peb, header.volume);
@@ -229,6 +244,7 @@ impl Scan {
 
     async fn add_leb(&mut self, io: &Io, leb: ScannedLeb) -> Result<(), AttachError> {
         let header = leb.header;
+        // Of losers, too: the next number has to be above anything that a later scan may see.
         self.sequence_number_max = self.sequence_number_max.max(header.sequence_number);
         let kind = header.volume_kind().expect("the header was checked");
         let volume = self.volumes.entry(header.volume).or_insert_with(|| ScannedVolume {
@@ -255,6 +271,8 @@ impl Scan {
                 &format!("it has the same sequence number as block {}", first.peb),
             ));
         }
+        // Two blocks of one LEB: a move, a change or an update met a power cut, or the old one
+        // waits for its erase.
         let result = compare(io, &first, &leb).await?;
         let (winner, loser) = if result.second_is_newer { (leb, first) } else { (first, leb) };
         let volume = self.volumes.get_mut(&header.volume).expect("it was found or made");
@@ -274,7 +292,10 @@ impl Scan {
     fn conclude(&mut self, io: &Io) -> Result<(), AttachError> {
         let peb_count = io.layout.peb_count - self.bad.len() as u32 - self.alien.len() as u32;
         if !self.corrupted.is_empty() {
-            let corrupted_max = (peb_count / 20).max(8);
+            // A few blocks lose headers to power cuts; a twentieth of the device means that
+            // something else is wrong. Eight only where a twentieth is none (`peb_count / 20 ?: 8` in
+            // `late_analysis` of `attach.c`).
+            let corrupted_max = if peb_count < 20 { 8 } else { peb_count / 20 };
             let count = self.corrupted.len() as u32;
             if count >= corrupted_max {
                 return Err(AttachError::Medium(format!(
@@ -282,6 +303,7 @@ impl Scan {
                 )));
             }
         }
+        // Nothing but blank blocks is an empty device, which gets a volume table.
         if self.blank + self.maybe_bad == peb_count {
             // A few blocks may have gone bad; more of them are another's data.
             if self.maybe_bad > 2 {
@@ -296,6 +318,7 @@ impl Scan {
         let lists = self.free.iter_mut().chain(&mut self.erase);
         let lists = lists.chain(&mut self.corrupted).chain(&mut self.alien);
         for counter in lists.map(|block| &mut block.erase_counter).chain(of_volumes) {
+            // A lost counter cannot be known; the mean does the least harm to the levelling.
             counter.get_or_insert(mean);
         }
         Ok(())
@@ -312,6 +335,8 @@ async fn holds_data(io: &Io, peb: u32) -> Result<bool, UbiError> {
     let mut data = vec![0; io.layout.leb_bytes as usize];
     let status = io.read_data(peb, 0, &mut data).await?;
     io.charge_copy(data.len()).await;
+    // Data that reads without a single flipped bit was not erased half: it is kept for tools that
+    // can make sense of it.
     Ok(status.is_readable() && status.corrected_bits == 0 && data.iter().any(|byte| *byte != 0xff))
 }
 
@@ -321,8 +346,11 @@ async fn compare(
     first: &ScannedLeb,
     second: &ScannedLeb,
 ) -> Result<Comparison, AttachError> {
+    // Without numbers (images by tools) the block found first wins.
     let second_is_newer = second.header.sequence_number > first.header.sequence_number;
     let newer = if second_is_newer { second } else { first };
+    // A plain block has no CRC to check: its header was written first, and whatever data follow are
+    // what the user wrote.
     if newer.header.copy_flag == 0 {
         return Ok(Comparison { second_is_newer, needs_scrub: false, loser_is_corrupt: false });
     }
@@ -343,6 +371,8 @@ async fn compare(
     if crc32(&data) == newer.header.data_crc {
         Ok(Comparison { second_is_newer, needs_scrub, loser_is_corrupt: false })
     } else {
+        // The copy was cut: the source is still there and whole, for it is erased only after the
+        // copy is complete.
         let second_is_newer = !second_is_newer;
         Ok(Comparison { second_is_newer, needs_scrub: false, loser_is_corrupt: true })
     }

@@ -3,7 +3,7 @@
 /// Counts since the attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Blocks erased.
+    /// Erases that were begun, repeated and torturing ones included.
     pub erases: u64,
     /// Logical blocks written atomically.
     pub changes: u64,
@@ -13,9 +13,9 @@ pub struct Statistics {
     pub blocks_scrubbed: u64,
     /// Moves that were given up.
     pub moves_cancelled: u64,
-    /// Blocks tortured.
+    /// Blocks whose cells were tested because of an error.
     pub blocks_tortured: u64,
-    /// Blocks marked bad.
+    /// Blocks marked bad since the attach.
     pub blocks_bad: u64,
     /// Programs that failed, after which the data was written elsewhere.
     pub programs_recovered: u64,

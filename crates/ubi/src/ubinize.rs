@@ -59,6 +59,8 @@ pub fn ubinize(
         let usable_bytes = layout.usable_bytes(record.data_pad) as usize;
         let used_lebs = volume.data.len().div_ceil(usable_bytes) as u32;
         for (data, lnum) in volume.data.chunks(usable_bytes).zip(0..) {
+            // Sequence number 0, as the tool has it: an attach takes such blocks for older than all
+            // others.
             let mut header = VolumeHeader::dynamic(volume.section.id, lnum, record.data_pad);
             if record.kind == VolumeKind::Static {
                 header.kind = VolumeKind::Static.code();
@@ -67,6 +69,7 @@ pub fn ubinize(
                 header.data_crc = crc32(data);
             }
             let start = image.len();
+            // Blank to the end of the block; `flash` leaves the blank pages out.
             image.resize(start + layout.peb_bytes as usize, 0xff);
             let block = &mut image[start..];
             put_headers(layout, image_sequence, erase_counter, &header, block);

@@ -12,11 +12,11 @@ pub struct VolumeSection {
     pub section: String,
     /// File with the volume's contents; none for an empty volume.
     pub image: Option<String>,
-    /// Number.
+    /// Number of the volume (`vol_id`).
     pub id: u32,
-    /// Name.
+    /// Name of the volume (`vol_name`).
     pub name: String,
-    /// Kind.
+    /// Dynamic or static (`vol_type`).
     pub kind: VolumeKind,
     /// Bytes; none for as many as the image has.
     pub size_bytes: Option<u64>,

@@ -30,7 +30,7 @@ impl Volume {
         Self { data_type, ..self.clone() }
     }
 
-    /// The device.
+    /// The device that the volume is on.
     pub fn ubi(&self) -> &Rc<Ubi> {
         &self.ubi
     }
@@ -54,7 +54,7 @@ impl Volume {
         self.leb_bytes
     }
 
-    /// Logical blocks.
+    /// Logical blocks of the volume, as its record has them now.
     pub fn leb_count(&self) -> u32 {
         let volumes = self.ubi.volumes.borrow();
         volumes.by_id.get(&self.id).map_or(0, |volume| volume.record.reserved_pebs)
@@ -94,6 +94,7 @@ impl Volume {
 
     fn check(&self, lnum: u32, offset: u32, bytes: usize) -> Result<(), UbiError> {
         let end = u64::from(offset) + bytes as u64;
+        // By the record as it is now: the volume may have been resized since it was opened.
         if lnum < self.leb_count() && end <= u64::from(self.leb_bytes) {
             return Ok(());
         }
@@ -120,7 +121,7 @@ impl Volume {
 
     /// Reads bytes of a logical block; what has no physical block is blank (`ubi_leb_read`).
     ///
-    /// The bytes are there even where the ECC gave up, which the status tells. With `checks`, all of a
+    /// The bytes are there even where the ECC gave up, as the status says. With `checks`, all of a
     /// static volume's block is read and its CRC compared; a wrong one counts as lost bytes.
     ///
     /// # Errors

@@ -55,7 +55,7 @@ impl VolumeState {
         Self::new(record, layout)
     }
 
-    /// Bytes of data.
+    /// Bytes of data that the volume holds.
     pub(crate) fn used_bytes(&self, layout: &Layout) -> u64 {
         let usable_bytes = u64::from(layout.usable_bytes(self.record.data_pad));
         match self.used_lebs {
@@ -93,6 +93,7 @@ pub(crate) struct Volumes {
 impl Volumes {
     /// Takes blocks from those that no volume has.
     pub(crate) fn reserve(&mut self, pebs: u32) {
+        // Promises are made in numbers, not in blocks: any free block serves any volume.
         self.available_pebs -= pebs;
         self.reserved_pebs += pebs;
     }
@@ -123,12 +124,16 @@ impl Volumes {
     /// Says how many blocks should be kept for bad ones (`ubi_calculate_reserved`).
     pub(crate) fn calculate_reserve(&mut self) {
         self.bad_reserve_level = match self.bad_limit {
+            // The vendor's limit is for the chip's whole life: each bad block uses up one of those
+            // expected.
             Some(limit) => limit.saturating_sub(self.bad_pebs),
+            // `CONFIG_MTD_UBI_BEB_RESERVE` of one percent and `MIN_RESEVED_PEBS` of two, before
+            // 3.7.
             None => (self.good_pebs / 100).max(2),
         };
     }
 
-    /// Fills the reserve from blocks that nobody has (`ubi_update_reserved`).
+    /// Fills the reserve from blocks that no volume has (`ubi_update_reserved`).
     pub(crate) fn fill_reserve(&mut self) {
         let missing = self.bad_reserve_level.saturating_sub(self.bad_reserve);
         let taken = missing.min(self.available_pebs);
@@ -136,7 +141,7 @@ impl Volumes {
         self.reserve(taken);
     }
 
-    /// Users' volumes.
+    /// Volumes of users: all but the volume table's.
     pub(crate) fn of_users(&self) -> impl Iterator<Item = (u32, &VolumeState)> {
         self.by_id.iter().filter(|(id, _)| **id != LAYOUT_VOLUME).map(|(id, volume)| (*id, volume))
     }

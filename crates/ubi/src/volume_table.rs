@@ -21,11 +21,11 @@ pub struct VolumeRecord {
     pub alignment: u32,
     /// Bytes at the end of each block that the alignment leaves unused.
     pub data_pad: u32,
-    /// Kind.
+    /// Whether it is dynamic or static.
     pub kind: VolumeKind,
     /// An update was begun and not ended.
     pub update_marker: bool,
-    /// Name.
+    /// Name, without the padding of zeros.
     pub name: Vec<u8>,
     /// Takes all blocks that are left when first attached.
     pub is_auto_resized: bool,
@@ -35,6 +35,7 @@ pub struct VolumeRecord {
 
 /// Records that a table has room for.
 pub fn slots(leb_bytes: u32) -> u32 {
+    // The table is one logical block. Small blocks hold fewer records (`vtbl_slots`).
     (leb_bytes / RECORD_BYTES as u32).min(VOLUMES_MAX)
 }
 
@@ -47,6 +48,8 @@ pub fn table_bytes(leb_bytes: u32, min_io_bytes: u32) -> u32 {
 /// its record.
 pub fn encode(records: &[Option<VolumeRecord>], table_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(table_bytes);
+    // Empty records are zeros with a CRC (`empty_vtbl_record`), so that a damaged one is never
+    // taken for a free one.
     for record in records {
         bytes.extend_from_slice(&encode_record(record.as_ref()));
     }
@@ -67,6 +70,7 @@ fn encode_record(record: Option<&VolumeRecord>) -> [u8; RECORD_BYTES] {
         bytes[144] = (u8::from(record.is_auto_resized) * FLAG_AUTO_RESIZE)
             | (u8::from(record.skips_check) * FLAG_SKIP_CHECK);
     }
+    // One CRC a record; a single bad record makes the whole copy bad all the same.
     let crc = crc32(&bytes[..168]);
     bytes[168..].copy_from_slice(&crc.to_be_bytes());
     bytes

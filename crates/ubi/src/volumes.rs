@@ -25,13 +25,13 @@ pub enum VolumeSize {
 /// A volume to be made.
 #[derive(Clone, Debug)]
 pub struct VolumeOptions {
-    /// Name.
+    /// Name, which no other volume may have.
     pub name: String,
     /// Number; none for the lowest that is free.
     pub id: Option<u32>,
-    /// Kind.
+    /// Whether it is dynamic or static.
     pub kind: VolumeKind,
-    /// Size.
+    /// How much it holds.
     pub size: VolumeSize,
     /// The usable bytes of a block are a multiple of this.
     pub alignment: u32,
@@ -95,6 +95,7 @@ impl Ubi {
                 return Err(UbiError::Invalid("a volume has one byte at least".into()));
             }
             VolumeSize::Bytes(bytes) => bytes.div_ceil(usable_bytes),
+            // With nothing left one block is asked for, so that the error names a number.
             VolumeSize::All => u64::from(available.max(1)),
         };
         if wanted > u64::from(available) {
@@ -153,6 +154,8 @@ impl Ubi {
             volumes.reserve(pebs);
             volumes.by_id.insert(id, VolumeState::new(record, &self.io.layout));
         }
+        // The table is the last step: a volume exists when it is written. What fails before is
+        // undone in memory.
         if let Err(error) = self.store_table().await {
             let mut volumes = self.volumes.borrow_mut();
             volumes.by_id.remove(&id);
@@ -216,6 +219,8 @@ impl Ubi {
         let mut records = self.volumes.borrow().records(slots(layout.leb_bytes));
         records[id as usize] = None;
         let bytes = table_bytes(layout.leb_bytes, layout.min_io_bytes) as usize;
+        // The table first, then the blocks: after a cut the attach finds blocks without a record
+        // and erases them. The other order would leave a volume with holes.
         self.write_table(&encode(&records, bytes)).await?;
         self.unmap_lebs(id, 0..lebs).await?;
         let mut volumes = self.volumes.borrow_mut();
@@ -253,6 +258,7 @@ impl Ubi {
                 return Err(UbiError::Exists(String::from_utf8_lossy(name).into_owned()));
             }
         }
+        // All names in one table, so a swap of two names is atomic.
         self.name_volumes(&new);
         let stored = self.store_table().await;
         if stored.is_err() {
@@ -298,6 +304,8 @@ impl Ubi {
             if lebs > old + available {
                 return Err(UbiError::VolumeTooLarge { wanted: lebs.into(), available });
             }
+            // Grown at once and shrunk at the end, so that neither order of the steps below meets a
+            // LEB without an entry.
             volume.map.resize(lebs.max(old) as usize, None);
             if lebs > old {
                 volumes.reserve(lebs - old);
@@ -367,6 +375,8 @@ impl Ubi {
             (found, volumes.available_pebs)
         };
         match found {
+            // The flag goes with the same table that has the new size: a cut leaves both or
+            // neither. With no block left only the flag goes.
             Some((id, lebs)) => self.resize(id, lebs + available, true).await,
             None => Ok(()),
         }
@@ -375,7 +385,7 @@ impl Ubi {
     /// Opens a volume by its number.
     ///
     /// A static volume is read once, to compare its CRCs; one that fails is opened all the same,
-    /// as the kernel opens it, and [`Volume::is_corrupted`] tells.
+    /// as the kernel opens it, and [`Volume::is_corrupted`] says so.
     ///
     /// # Errors
     /// [`UbiError::NoVolume`]; [`UbiError::Incomplete`] after an update that was interrupted.
@@ -440,6 +450,8 @@ impl Ubi {
             let wanted = lebs.into();
             return Err(UbiError::VolumeTooLarge { wanted, available: reserved_pebs });
         }
+        // The mark is on the medium before the first block goes, and leaves it after the last is
+        // written: an update that is cut is seen by the next open (`set_update_marker`).
         self.change_record(id, |volume| volume.record.update_marker = true).await?;
         for lnum in 0..reserved_pebs {
             self.unmap_leb(id, lnum).await?;
@@ -453,6 +465,8 @@ impl Ubi {
             match kind {
                 VolumeKind::Dynamic => {
                     padded.resize(part.len().next_multiple_of(min_io_bytes as usize), 0xff);
+                    // Blank pages at the end are not written, so that a file system can use them;
+                    // static blocks are never written again and are padded with zeros.
                     padded.truncate(data_length(&padded, min_io_bytes));
                     self.write_leb(id, lnum, 0, &padded, DataType::Unknown).await?;
                 }

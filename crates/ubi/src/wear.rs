@@ -11,6 +11,25 @@ use std::rc::Rc;
 /// Failed works in a row after which the thread gives up (`WL_MAX_FAILURES`).
 const FAILURES_MAX: u32 = 32;
 
+/// Works that failed one after the other.
+#[derive(Default)]
+struct Failures(u32);
+
+impl Failures {
+    /// Counts the end of a work; true if the thread gives up.
+    fn count(&mut self, has_failed: bool) -> bool {
+        if !has_failed {
+            self.0 = 0;
+            return false;
+        }
+        // Compared before it grows (`failures++ > WL_MAX_FAILURES` in `ubi_thread` of `wl.c`): the
+        // 34th failure in a row is the last.
+        let before = self.0;
+        self.0 += 1;
+        before > FAILURES_MAX
+    }
+}
+
 impl Ubi {
     /// Takes a free block; erases one itself if none is free (`ubi_wl_get_peb`).
     pub(crate) async fn get_block(&self, data_type: DataType) -> Result<u32, UbiError> {
@@ -26,6 +45,7 @@ impl Ubi {
             }
             if self.wear.borrow().works.is_empty() {
                 // The thread may be at the last work, which will give a block.
+                // To get the lock for writing is to wait for all works under way.
                 drop(self.work_lock.write().await);
                 if self.wear.borrow().free.len() == 0 && self.wear.borrow().works.is_empty() {
                     return Err(UbiError::NoSpace);
@@ -33,6 +53,8 @@ impl Ubi {
                 continue;
             }
             self.io.count(|counts| counts.foreground_works += 1);
+            // The caller pays: it does a work of the thread's, any work, until one yields a block
+            // (`produce_free_peb`).
             self.do_work().await?;
         }
     }
@@ -50,6 +72,7 @@ impl Ubi {
             drop(self.move_lock.lock().await);
         }
         self.schedule_erase(leb, peb, tortures)?;
+        // Erases are left to the thread. Only when it falls behind do writers help.
         self.thread_waiters.wake_one();
         // A thread that has slept goes before the one that woke it.
         self.io.sim.yield_now().await;
@@ -58,6 +81,7 @@ impl Ubi {
 
     fn schedule_erase(&self, leb: (u32, u32), peb: u32, tortures: bool) -> Result<(), UbiError> {
         let mut wear = self.wear.borrow_mut();
+        // The target of a move that is under way: the mover erases it when it ends (`move_to_put`).
         if wear.move_to == Some(peb) {
             wear.is_target_put = true;
             return Ok(());
@@ -66,6 +90,7 @@ impl Ubi {
             self.io.become_read_only(&format!("block {peb} is given back but not in use"));
             return Err(UbiError::ReadOnly);
         };
+        // A block whose data could not be read is tested before it is used again.
         let tortures = tortures || is_suspicious;
         wear.works.push_back(Work::Erase { peb, leb: Some(leb), tortures });
         Ok(())
@@ -88,6 +113,8 @@ impl Ubi {
 
     /// Does the first of the works (`do_work`).
     pub(crate) async fn do_work(&self) -> Result<(), UbiError> {
+        // Taken before the work leaves the list, so that a flush that finds the list empty still
+        // waits for it.
         let _shared = self.work_lock.read().await;
         let work = self.wear.borrow_mut().take_work(None);
         match work {
@@ -122,6 +149,8 @@ impl Ubi {
             Ok(()) => {
                 let mut wear = self.wear.borrow_mut();
                 wear.add_free(peb);
+                // Time is counted in erases: ten of them, and a block that was taken may be moved
+                // (`serve_prot_queue`).
                 wear.serve_protection();
                 wear.schedule_move();
                 return Ok(());
@@ -132,6 +161,7 @@ impl Ubi {
             self.io.become_read_only(&format!("block {peb} could not be erased: {error}"));
             return Err(error);
         }
+        // Only an error of the chip costs the block; any other one is no fault of its cells.
         self.give_up_block(peb).await
     }
 
@@ -139,6 +169,8 @@ impl Ubi {
     async fn give_up_block(&self, peb: u32) -> Result<(), UbiError> {
         {
             let mut volumes = self.volumes.borrow_mut();
+            // The replacement is secured before the block is marked: with none left the device
+            // stops writing while every volume still has its blocks.
             if volumes.bad_reserve == 0 {
                 if volumes.available_pebs == 0 {
                     drop(volumes);
@@ -175,6 +207,8 @@ impl Ubi {
             let reason = "the erase counter is at its end".to_owned();
             return Err(UbiError::Corrupt { peb, reason });
         }
+        // Right after the erase: a cut between the two costs the counter, and the next attach
+        // guesses it.
         self.io.write_counter(peb, erase_counter).await?;
         self.wear.borrow_mut().set_counter(peb, erase_counter);
         Ok(())
@@ -190,18 +224,16 @@ impl Ubi {
     }
 
     async fn run_thread(&self) {
-        let mut failures = 0;
+        let mut failures = Failures::default();
         while !self.is_ending.get() {
             if self.wear.borrow().works.is_empty() || self.is_read_only() {
                 self.thread_waiters.wait().await;
                 continue;
             }
+            // One work, one look at the state: the thread never holds a lock between works.
             let is_move = self.wear.borrow().works.front() == Some(&Work::Move);
-            match self.do_work().await {
-                Ok(()) => failures = 0,
-                Err(_) => failures += 1,
-            }
-            if failures > FAILURES_MAX {
+            let has_failed = self.do_work().await.is_err();
+            if failures.count(has_failed) {
                 self.io.become_read_only("the thread met too many errors in a row");
             }
             if is_move {
@@ -221,5 +253,19 @@ impl Ubi {
         }
         drop(self.work_lock.write().await);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_gives_up_at_the_34th_failure_in_a_row() {
+        let mut failures = Failures::default();
+        assert!((0..20).all(|_| !failures.count(true)));
+        assert!(!failures.count(false));
+        let failed = (1..1000).find(|_| failures.count(true));
+        assert_eq!(failed, Some(34));
     }
 }

@@ -15,7 +15,7 @@ pub enum DataType {
     LongTerm,
     /// Short: it takes the least worn block.
     ShortTerm,
-    /// Nobody knows.
+    /// Not known; the only one since Linux 3.7.
     #[default]
     Unknown,
 }
@@ -118,11 +118,15 @@ impl WearState {
     pub(crate) fn take_free(&mut self, data_type: DataType) -> Option<u32> {
         let (first, last) = (self.free.first()?, self.free.last()?);
         let lowest = self.free.erase_counter(first);
+        // How much more worn than the least worn one a block may be that is taken
+        // (`WL_FREE_MAX_DIFF`).
         let difference_max = 2 * self.threshold;
         let peb = match data_type {
             DataType::LongTerm => self.free.last_below(lowest + difference_max)?,
             DataType::ShortTerm => first,
             DataType::Unknown if self.free.erase_counter(last) - lowest < difference_max => {
+                // Any block will do while the spread is small, and the root costs no search: about
+                // the middle, by which the most and the least worn are spared.
                 self.free.root()?
             }
             DataType::Unknown => self.free.last_below(lowest + difference_max / 2)?,
@@ -134,6 +138,7 @@ impl WearState {
 
     /// Protects a block from being moved, for a number of erases.
     pub(crate) fn protect(&mut self, peb: u32) {
+        // The last of ten slots, which comes to its turn after ten erases.
         let tail = (self.protection_head + PROTECTION_LENGTH - 1) % PROTECTION_LENGTH;
         self.protected[tail].insert(peb);
     }
@@ -154,6 +159,7 @@ impl WearState {
     /// is not in use.
     pub(crate) fn release(&mut self, peb: u32) -> Option<bool> {
         let key = self.key(peb);
+        // The order of `ubi_wl_put_peb`: used, scrub, erroneous, protected.
         if self.used.remove(&key) || self.scrub.remove(&key) {
             return Some(false);
         }
@@ -175,6 +181,8 @@ impl WearState {
     /// The block that a move would fill.
     fn target(&self) -> Option<u32> {
         let least = self.free.erase_counter(self.free.first()?);
+        // A worn block, so that data which stays rests there; not the most worn of all, or one
+        // block would take all moves.
         self.free.last_below(least + 2 * self.threshold)
     }
 
@@ -188,6 +196,8 @@ impl WearState {
     /// Puts a move among the works if there is need; whether it did (`ensure_wear_leveling`).
     pub(crate) fn schedule_move(&mut self) -> bool {
         let is_needed =
+            // One move at a time. Scrubbing is scheduled even with no free block; the worker then
+            // gives up, and the next erase asks again.
             !self.is_move_scheduled && (!self.scrub.is_empty() || self.levelling().is_some());
         if is_needed {
             self.is_move_scheduled = true;
@@ -199,6 +209,7 @@ impl WearState {
     /// Begins a move: from, to, and whether it is to scrub the first.
     pub(crate) fn begin_move(&mut self) -> Option<(u32, u32, bool)> {
         let (from, to, scrubs) = match self.scrub.first() {
+            // Scrubbing goes before levelling: data is at stake, not wear.
             Some((_, from)) => (*from, self.target()?, true),
             None => self.levelling().map(|(from, to)| (from, to, false))?,
         };

@@ -91,7 +91,7 @@ impl Engine {
             }
             pages.push((at, whole, found.is_err()));
         }
-        // Nobody comes between this and the last page: the file's end is where it is now.
+        // No await follows: the file's end cannot move before the last page is stored.
         let mut data = inode.data.borrow_mut();
         let size = data.node.size;
         for (at, whole, is_hole) in &mut pages {

@@ -14,6 +14,7 @@ use crate::nodes::{INODE_BYTES, Place, key_of, kind, u16_at};
 use crate::scan::{Found, Scan};
 use posix::Errno;
 
+// `SOFT_LEBS_LIMIT` and `HARD_LEBS_LIMIT` of `fs/ubifs/gc.c`.
 /// Eraseblocks after which collected ones of the index are waited for, and after which it is given up.
 const SOFT_LIMIT: u32 = 4;
 const HARD_LIMIT: u32 = 32;
@@ -50,6 +51,8 @@ impl Engine {
         if self.should_commit() {
             return Err(Obstacle::CommitFirst);
         }
+        // Commit lock before head lock. A caller that holds the lock of another head must drop it
+        // first (`reserve_space`).
         let _held = self.heads[GC_HEAD].lock.lock().await;
         self.must_be_writable()?;
         self.count(|statistics| statistics.collections += 1);
@@ -64,6 +67,8 @@ impl Engine {
             self.turn_read_only(error);
             return found;
         }
+        // The moved nodes must be on the medium before the eraseblock they came from is unmapped or
+        // written.
         self.sync_head_locked(GC_HEAD).await?;
         let reserve = self.space.borrow().gc_leb;
         if let Some(leb) = reserve {
@@ -97,9 +102,12 @@ impl Engine {
                 self.unmap(leb).await?;
                 return Ok(leb);
             }
+            // More room afterwards means that small leftovers were merged; then smaller victims are
+            // worth collecting too.
             let before = self.gc_room().unwrap_or(0);
             match self.collect_leb(leb).await {
                 Ok(Collected::Freed) => return Ok(leb),
+                // Its space comes with the next commit only; the search for space now goes on.
                 Ok(Collected::IndexFreed) => continue,
                 Ok(Collected::Retained) => {}
                 Err(Obstacle::CommitFirst) => {
@@ -110,6 +118,8 @@ impl Engine {
             }
             if self.gc_room().unwrap_or(0) > before {
                 min_space = (min_space >> 1).max(dead);
+            // No progress: the victim's nodes are larger than the gaps. Victims with more space
+            // must be taken, up to the dark watermark.
             } else if round >= SOFT_LIMIT {
                 min_space = (min_space << 1).min(self.layout.dark_watermark);
             }
@@ -142,6 +152,8 @@ impl Engine {
         let leb = reserve.ok_or(Obstacle::Failed(Errno::Enospc))?;
         self.sync_head_locked(GC_HEAD).await?;
         self.unmap(leb).await?;
+        // The log names the eraseblock before its first byte is written, or a mount after a cut
+        // would not replay it.
         self.add_bud(GC_HEAD, leb, 0).await?;
         self.space.borrow_mut().gc_leb = None;
         self.seek(GC_HEAD, leb, 0);
@@ -161,13 +173,19 @@ impl Engine {
         if is_index {
             return Ok(self.collect_index(leb, &bytes, &scan).await?);
         }
+        // The order is that of `ubifs_garbage_collect_leb`: copies reach the collector's head,
+        // other heads are written, then the properties change, last the unmap.
         let moved = self.move_nodes(leb, &bytes, &scan).await;
         if moved.is_ok() {
             self.sync_other_heads().await?;
             self.make_empty(leb).await?;
         }
+        // Readers without the index's lock compare this count and read again (`gc_seq` and
+        // `gced_lnum`).
         self.collected.set((self.collected.get().0 + 1, leb));
         moved?;
+        // The collector used up its reserve in `switch_head`. It takes the first eraseblock that it
+        // empties as the new one.
         if self.space.borrow().gc_leb.is_none() {
             self.space.borrow_mut().gc_leb = Some(leb);
             return Ok(Collected::Retained);
@@ -190,6 +208,8 @@ impl Engine {
                 self.make_path_dirty(id).await?;
             }
         }
+        // The index of the last commit still uses these nodes. After a cut the mount needs them, so
+        // the eraseblock is free only after a commit.
         self.lpt.borrow_mut().waiting.push(Waiting { leb, ends_with_commit: false });
         let change = Change {
             free: Some(self.layout.leb_bytes),
@@ -211,6 +231,7 @@ impl Engine {
     ) -> Result<(Vec<Moving>, Vec<Moving>), Errno> {
         let (mut data, mut others) = (Vec::new(), Vec::new());
         for found in &scan.nodes {
+            // Truncations, padding and log nodes are of no use after their commit.
             if found.header.kind > kind::ATTRIBUTE {
                 continue;
             }
@@ -224,6 +245,8 @@ impl Engine {
         data.sort_by_key(|moving: &Moving| moving.key);
         others.sort_by_key(|moving: &Moving| {
             if moving.found.header.kind == kind::INODE {
+                // Long inode nodes (with data) first: they fill a head that short nodes can
+                // complete (`nondata_nodes_cmp`).
                 return (false, usize::MAX - moving.found.header.bytes, Key::default());
             }
             let by_hash = Key { inode: moving.key.inode, rest: moving.key.low() };
@@ -239,6 +262,7 @@ impl Engine {
         }
         let (mut data, mut others) = self.nodes_in_use(leb, bytes, scan).await?;
         let all = data.iter().chain(&others);
+        // With less room than the shortest node, no further node can fit (`min` of `move_nodes`).
         let shortest = all.map(|moving| moving.found.header.bytes).min().unwrap_or(0);
         loop {
             // Data stays in order.
@@ -257,6 +281,8 @@ impl Engine {
                     continue;
                 }
                 let header = moving.found.header;
+                // The kernel takes entries and plain inodes for equally long. If one does not fit,
+                // the head is switched.
                 if header.kind == kind::ENTRY || header.bytes == INODE_BYTES {
                     break;
                 }
@@ -279,6 +305,8 @@ impl Engine {
         let (new_leb, new_offset) = self.append(GC_HEAD, node).await?;
         self.count(|statistics| statistics.moved_bytes += header.bytes as u64);
         let place = Place { leb: new_leb, offset: new_offset, bytes: header.bytes as u32 };
+        // The index follows each copy at once: the node could be replaced by a writer before the
+        // next one is moved.
         self.tnc_replace(moving.key, (leb, offset), place).await
     }
 
@@ -290,6 +318,8 @@ impl Engine {
         loop {
             let number = self.lpt.borrow().lebs.list(Category::Freeable).last().copied();
             let Some(number) = number else { break };
+            // Safe at this point: all write-buffers were written, so what made the eraseblock void
+            // is on the medium (`do_commit` syncs them first).
             self.unmap(number + self.layout.main_first).await?;
             let change = Change { free: whole, dirty: Some(0), ..Change::default() };
             self.change_number(number, change).await?;
@@ -308,7 +338,8 @@ impl Engine {
         }
     }
 
-    /// (`ubifs_gc_end_commit`)
+    /// Unmaps the eraseblocks of the index that this commit freed and gives them back for use
+    /// (`ubifs_gc_end_commit`).
     pub(crate) async fn end_collected(&self) -> Result<(), Errno> {
         let _held = self.heads[GC_HEAD].lock.lock().await;
         let ended: Vec<_> = {
@@ -318,6 +349,8 @@ impl Engine {
             lpt.waiting = rest;
             ended
         };
+        // The kernel adds to the front of `idx_gc`; the order decides which empty eraseblock is
+        // used first.
         for waiting in ended.into_iter().rev() {
             self.unmap(waiting.leb).await?;
             self.change_properties(waiting.leb, Change::RETURN).await?;

@@ -14,7 +14,7 @@ pub(crate) enum CommitState {
     Resting,
     /// The thread shall make one.
     Background,
-    /// Nobody can go on without one.
+    /// Writers wait until one is made.
     Required,
     RunningInBackground,
     RunningRequired,
@@ -22,7 +22,7 @@ pub(crate) enum CommitState {
 }
 
 impl Engine {
-    /// Nobody can write before a commit was made (`ubifs_commit_required`).
+    /// Lets every writer wait until a commit was made (`ubifs_commit_required`).
     pub(crate) fn require_commit(&self) {
         let state = match self.commit_state.get() {
             CommitState::Resting | CommitState::Background => CommitState::Required,
@@ -49,11 +49,13 @@ impl Engine {
                 self.wait_for_commit().await;
                 return self.commit_result();
             }
+            // Set before the lock is requested: other tasks then wait for this commit instead of
+            // making their own.
             CommitState::Resting => self.commit_state.set(CommitState::Required),
             CommitState::Background | CommitState::Required => {}
         }
         let held = self.commit_lock.write().await;
-        // While it waited for the lock, somebody else may have committed.
+        // Another task may have committed while this one waited for the lock.
         match self.commit_state.get() {
             CommitState::Resting => return Ok(()),
             CommitState::Broken => return Err(Errno::Erofs),
@@ -144,19 +146,29 @@ impl Engine {
         }
         // Recovery needs what is void to be so on the medium.
         self.sync_heads().await?;
+        // Inodes compare this number (`deleted_in`) under the commit's lock, to learn whether the
+        // journal still holds their deletion.
         self.commit_number.set(self.commit_number.get() + 1);
         self.start_collected().await?;
+        // The new log names the open heads before the index is laid out: a cut from here on replays
+        // both logs, old and new.
         let new_tail = self.start_log().await?;
         let index = self.start_index().await?;
         let lpt = self.start_lpt_commit().await?;
         let orphans = self.start_orphans();
+        // The sums go to the master as they are now. Writers change them as soon as the lock is
+        // released (`ubifs_get_lp_stats`).
         let sums = self.lpt.borrow().lebs.sums;
         let (index_bytes, root) = {
             let tnc = self.tnc.borrow();
             (tnc.index_bytes, tnc.root.place)
         };
+        // From here writers go on. What they write belongs to the next commit, and the rest only
+        // writes what was laid out above.
         drop(held);
 
+        // Index, LEB properties and orphans first, the master last: until both masters are written,
+        // the old commit is the valid one.
         self.end_index(index).await?;
         self.end_lpt_commit(lpt).await?;
         self.end_orphans(orphans).await?;
@@ -186,6 +198,8 @@ impl Engine {
             let _held = self.log_lock.lock().await;
             let old_tail = {
                 let mut journal = self.journal.borrow_mut();
+                // Under the log's lock, so that no new bud is counted between the change of the
+                // tail and the write of the master (`ubifs_log_end_commit`).
                 journal.bud_bytes -= std::mem::take(&mut journal.committing_bytes);
                 journal.min_log_bytes = self.layout.leb_bytes.into();
                 std::mem::replace(&mut journal.log_tail, new_tail)
@@ -193,6 +207,8 @@ impl Engine {
             self.write_master().await?;
             old_tail
         };
+        // Only after the master: the old log, old buds, collected index eraseblocks and void LPT
+        // eraseblocks are what a cut before it needs.
         self.release_log(old_tail).await?;
         self.end_collected().await?;
         self.finish_lpt_commit().await?;
@@ -209,7 +225,8 @@ impl Engine {
         self.sim.spawn_named("ubifs background", async move {
             while !engine.is_ending.get() {
                 if engine.commit_state.get() == CommitState::Background {
-                    // A failure has made the mount read-only; there is nobody to tell.
+                    // A failure has made the mount read-only, and the thread has no caller that
+                    // takes an error.
                     let _ = engine.commit_in_background().await;
                 } else {
                     engine.thread_waiters.wait().await;
@@ -227,6 +244,8 @@ impl Engine {
     /// Writes buffers that have waited for their interval (the timers of `io.c`).
     async fn sync_old_buffers(&self, interval_ns: u64) {
         while !self.is_ending.get() {
+            // The kernel has one timer per buffer. This loop stands for all of them and is late by at most
+            // half an interval.
             self.sim.sleep(interval_ns / 2).await;
             for head in 0..self.heads.len() {
                 let is_old = {

@@ -11,11 +11,11 @@ pub enum Compressor {
     /// Data is stored as it is.
     #[default]
     None,
-    /// LZO1X-1.
+    /// LZO1X-1, with the kernel's compressor bit for bit.
     Lzo,
-    /// Raw deflate.
+    /// Deflate without the header and checksum of zlib.
     Zlib,
-    /// Zstandard.
+    /// Zstandard frames, default of newer kernels.
     Zstd,
 }
 
@@ -64,7 +64,7 @@ impl Compressor {
         }
     }
 
-    /// Restores data that takes up to `max_bytes`; none if it is damaged.
+    /// Restores data of exactly `bytes` bytes; none if it is damaged or of another length.
     pub(crate) fn decompress(self, stored: &[u8], bytes: usize) -> Option<Vec<u8>> {
         let data = match self {
             Self::None => Some(stored.to_vec()),
@@ -77,7 +77,10 @@ impl Compressor {
 }
 
 fn deflate(data: &[u8]) -> Option<Vec<u8>> {
+    // The kernel allows growth (`WORST_COMPR_FACTOR`) and drops the result later. A result that
+    // does not fit here is dropped at once, with the same outcome.
     let mut out = vec![0; data.len()];
+    // Level 6 without a zlib header: `DEFLATE_DEF_LEVEL` of `crypto/deflate.c`.
     let mut stream = Compress::new(Compression::new(6), false);
     let status = stream.compress(data, &mut out, FlushCompress::Finish).ok()?;
     out.truncate(stream.total_out() as usize);

@@ -66,7 +66,7 @@ pub(crate) struct Engine {
     pub(crate) inodes: RefCell<BTreeMap<u64, Rc<Inode>>>,
     /// Sizes of files as a replay after a cut sees them.
     pub(crate) sizes: RefCell<BTreeMap<u64, SizeSeen>>,
-    /// Where the layer above keeps pages, if it has told.
+    /// Page cache of the layer above, once `use_cached_pages` has registered it.
     pub(crate) cached_pages: RefCell<Option<Weak<dyn CachedPages>>>,
     pub(crate) needs_recovery: Cell<bool>,
     /// The last mount ended in order.
@@ -204,6 +204,7 @@ impl Engine {
     /// still has its end (`ubifs_read_node`, `ubifs_read_node_wbuf`).
     pub(crate) async fn read_node(&self, place: Place, kind: u8) -> Result<Vec<u8>, Errno> {
         let Place { leb, offset, bytes: length } = place;
+        // A damaged branch may name any length; this bounds the allocation.
         if length as usize > self.layout.leb_bytes as usize {
             return Err(Errno::Eio);
         }

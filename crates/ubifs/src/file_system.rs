@@ -22,6 +22,7 @@ fn device_of(inode: &Inode) -> (u32, u32) {
         4 => decode_device(u32_at(&data.node.data, 0)),
         8 => {
             let word = u64_at(&data.node.data, 0);
+            // `huge_decode_dev` of `include/linux/kdev_t.h`.
             let major = (word >> 8 & 0xfff) as u32 | (word >> 32 & !0xfff) as u32;
             let minor = (word & 0xff) as u32 | (word >> 12 & 0xffff_ff00) as u32;
             (major, minor)
@@ -193,6 +194,8 @@ impl FileSystem for Ubifs {
             .filter(|inode| inode.data.borrow().is_dirty)
             .map(|inode| (inode.data.borrow().dirty_since_ns, inode.number))
             .collect();
+        // The flusher of the kernel writes the inode first that became dirty first (`b_dirty`
+        // list).
         dirty.sort_unstable();
         dirty.into_iter().map(|(_, number)| number).collect()
     }
@@ -229,6 +232,8 @@ impl FileSystem for Ubifs {
 
     async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
         let _ = caller;
+        // The inode before the buffers: its node must be in a buffer when they are written
+        // (`ubifs_fsync`).
         self.write_inode(inode).await?;
         self.engine.sync_heads_of(inode).await
     }

@@ -27,13 +27,16 @@ impl Engine {
         }
     }
 
-    /// (`ubifs_readpage`)
+    /// Reads a page of a file; a block that the index does not know reads as zeros
+    /// (`ubifs_readpage`).
     pub(crate) async fn read_block(
         &self,
         inode: &Inode,
         page: u64,
         into: &mut [u8; PAGE_BYTES],
     ) -> Result<(), Errno> {
+        // Bulk-read comes first and fills the page itself (`ubifs_read_folio` calls
+        // `ubifs_bulk_read`).
         if self.read_in_bulk(inode, page, into).await? {
             return Ok(());
         }
@@ -61,6 +64,8 @@ impl Engine {
         let stamp = self.stamp(caller.now);
         {
             let data = inode.data.borrow();
+            // With a time unit of a second most writes do not change the times and need no budget
+            // (`update_mctime`).
             if data.node.modified == stamp && data.node.changed == stamp {
                 return Ok(());
             }
@@ -89,6 +94,8 @@ impl Engine {
         is_cached: bool,
     ) -> Result<bool, Errno> {
         block_of(page)?;
+        // The times before the page's budget: `ubifs_write_iter` calls `update_mctime` before
+        // `generic_file_write_iter`.
         self.touch(caller, inode).await?;
         let covers_page = part == (0..PAGE_BYTES);
         let start = page * PAGE_BYTES as u64;
@@ -97,6 +104,8 @@ impl Engine {
                 let data = inode.data.borrow();
                 (data.pages.contains_key(&page), data.node.size, data.holes.contains(&page))
             };
+            // The inode grows with the page, so its node is budgeted too (`allocate_budget` with
+            // `appending`).
             let appends = start + part.end as u64 > size;
             // A page that is neither in memory nor read counts as a new one.
             let is_new = is_hole || !is_cached || start >= size;
@@ -184,6 +193,8 @@ impl Engine {
 
     /// Writes the bytes of a page that lie within the file; what was set aside for it is free again.
     async fn write_valid(&self, inode: &Rc<Inode>, page: u64, valid: &[u8]) -> Result<(), Errno> {
+        // The promise is released after the node is logged. Between the two the space is counted
+        // twice, never too little.
         self.log_data(inode, block_of(page)?, valid).await?;
         let budget = {
             let mut data = inode.data.borrow_mut();
@@ -213,7 +224,7 @@ impl Engine {
         node.changed = now;
     }
 
-    /// (`ubifs_setattr`)
+    /// Changes attributes; a smaller size cuts the file (`ubifs_setattr`).
     pub(crate) async fn set(
         &self,
         caller: &Caller,
@@ -225,6 +236,8 @@ impl Engine {
             self.regular(number).await?;
             block_of(size.div_ceil(PAGE_BYTES as u64).saturating_sub(1))?;
             if size < inode.data.borrow().node.size {
+                // Only shrinking writes a truncation node. Growing changes the size in memory
+                // (`do_setattr`).
                 return self.cut(caller, &inode, size, to).await;
             }
         }
@@ -264,7 +277,8 @@ impl Engine {
         inode.data.borrow_mut().cut_to = None;
     }
 
-    /// (`do_truncation`)
+    /// Cuts a file: truncation node, inode and shortened last block go into one group
+    /// (`do_truncation`).
     async fn cut(
         &self,
         caller: &Caller,
@@ -275,6 +289,8 @@ impl Engine {
         let request = Request {
             dirtied_page: !size.is_multiple_of(BLOCK_BYTES as u64),
             dirtied_inodes: 1,
+            // `do_truncation` hides the truncation node in the budget of the inode
+            // (`UBIFS_TRUN_NODE_SZ`).
             dirtied_inode_bytes: crate::nodes::TRUNCATION_BYTES,
             ..Request::default()
         };
@@ -287,6 +303,8 @@ impl Engine {
         let held = inode.lock.lock().await;
         let (old_size, released) = {
             let mut data = inode.data.borrow_mut();
+            // Pages behind the end are never written; their promises end here, as
+            // `truncate_setsize` drops the pages in the kernel.
             let released = data.pages.split_off(&size.div_ceil(PAGE_BYTES as u64));
             (std::mem::replace(&mut data.node.size, size), released)
         };

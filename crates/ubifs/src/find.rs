@@ -11,7 +11,7 @@ use posix::Errno;
 /// Which eraseblocks the collector may be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Picking {
-    /// Dirty ones only.
+    /// Eraseblocks with dirty space only, for a collection on behalf of the budget.
     Dirty,
     /// Free ones as well.
     FreeToo,
@@ -56,12 +56,15 @@ impl Engine {
         let mut excludes_index = picking == Picking::Reserve;
         let mut picks_free = picking != Picking::Dirty;
         let index_lebs = self.lpt.borrow().lebs.sums.index_lebs;
+        // The index uses no more than its reserve. Collecting it would only make commits dearer
+        // (`ubifs_find_dirty_leb`).
         if self.space.borrow().min_index_lebs >= index_lebs {
             excludes_index = true;
         }
         let mut found = None;
         if picks_free {
             let available = self.lpt.borrow().lebs.available_lebs(self.waiting_lebs());
+            // Empty eraseblocks up to the reserve belong to the index, or a commit could fail.
             if self.reserved_index_lebs() < available {
                 let lpt = self.lpt.borrow();
                 let empty = lpt.lebs.list(Category::Empty).last();
@@ -77,6 +80,7 @@ impl Engine {
             Some(number) => number,
             None => self.search_dirty(min_space, picks_free, excludes_index).await?,
         };
+        // Taken under the same lock: two collectors or writers must not choose the same eraseblock.
         self.change_number(number, Change::TAKE).await?;
         let properties = self.lpt.borrow().lebs.get(number).properties;
         Ok((number + self.layout.main_first, properties))
@@ -117,11 +121,16 @@ impl Engine {
                     && !(excludes_index && leb.properties.is_index)
                     && leb.properties.dirty >= dead
             };
+            // The free heap may hold eraseblocks with dirty space, because one with more free than
+            // dirty space counts as free.
             let free = lpt.lebs.heap(Category::Free).iter().find(fits);
+            // An eraseblock that fell off a full heap is in no category, though it may be the one
+            // wanted (`scan_for_dirty`).
             let found = free.or_else(|| lpt.lebs.list(Category::None).iter().rev().find(fits));
             if let Some(number) = found {
                 return Ok(*number);
             }
+            // All properties are in memory, so a search of the medium cannot find more.
             if lpt.pnodes_loaded >= self.layout.lpt.pnode_count {
                 return Err(Errno::Enospc);
             }
@@ -157,6 +166,8 @@ impl Engine {
                 self.reserved_index_lebs() < available && sums.empty_lebs > sums.taken_empty_lebs
             };
             if picks_free {
+                // Counted as taken while the search may read the medium, so that no other task
+                // plans with it (`ubifs_find_free_space`).
                 self.lpt.borrow_mut().lebs.sums.taken_empty_lebs += 1;
             }
             let found = self.choose_free(min_space, picks_free, squeezes).await;
@@ -190,6 +201,8 @@ impl Engine {
             let has_room = |number: &&u32| lpt.lebs.get(**number).properties.free >= min_space;
             let free = lpt.lebs.heap(Category::Free).first().filter(has_room);
             let empty = lpt.lebs.list(Category::Empty).last().filter(|_| picks_free);
+            // Names and inodes fill partly used eraseblocks; data prefers empty ones, where it
+            // stays in sequence for bulk-read.
             let quick = if squeezes { free.or(empty) } else { empty.or(free) };
             let dirty = || lpt.lebs.heap(Category::Dirty).iter().find(has_room);
             let fallen = || {
@@ -278,6 +291,8 @@ impl Engine {
             let properties = lpt.lebs.get(*number).properties;
             properties.free + properties.dirty
         });
+        // A snapshot, because commits change the heap while they fill gaps. `pop` takes the
+        // dirtiest.
         lpt.dirty_index = dirty;
     }
 
@@ -303,6 +318,8 @@ impl Engine {
         }
         // Last, what was to be unmapped when this commit ends.
         let waiting = self.lpt.borrow_mut().waiting.pop().ok_or(Errno::Enospc)?;
+        // It holds index nodes of the last commit. Filling its gaps is the last resort when no
+        // other eraseblock is left.
         let change = Change { is_index: Some(true), ..Change::default() };
         self.change_locked(waiting.leb, change).await?;
         Ok(waiting.leb)

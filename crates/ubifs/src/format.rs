@@ -42,6 +42,8 @@ pub(crate) async fn make_file_system(
         },
     ];
     let lpt = make_lpt(&layout, &first);
+    // A cut within these writes leaves a volume that is not empty and has no valid master: it cannot be
+    // mounted, and neither can the kernel's.
     for (leb, bytes) in &lpt.lebs {
         volume.write(*leb, 0, bytes).await?;
     }
@@ -54,6 +56,7 @@ pub(crate) async fn make_file_system(
         flags: 0,
         log_leb: LOG_LEB,
         root: Place { leb: main, offset: 0, bytes: index_bytes as u32 },
+        // The third main eraseblock is the collector's reserve (`create_default_filesystem`).
         gc_leb: main + 2,
         index_head: (main, index_used),
         index_bytes: u64::from(index_space),
@@ -84,6 +87,7 @@ pub(crate) async fn make_file_system(
         modified: stamp,
         links: 2,
         mode: 0o040_755,
+        // `UBIFS_COMPR_FL` on the root is inherited by everything below it.
         flags: inode_flag::COMPRESS,
         ..InodeNode::default()
     };
@@ -153,6 +157,8 @@ fn make_lpt(layout: &Layout, first: &[Properties; 2]) -> NewLpt {
             let mut branches = [LptPlace::default(); 4];
             branches[..children.len()].copy_from_slice(children);
             let depth = shape.height - 1 - level;
+            // The number as `nnode_number` of `lpt.rs` computes it; that needs a mounted engine,
+            // which does not exist yet.
             let full_number = (0..depth).fold(1 << (2 * depth), |sum, step| {
                 sum | (number >> (2 * (depth - 1 - step)) & 3) << (2 * step)
             });

@@ -1,4 +1,4 @@
-//! What can be told of a file system, for tools.
+//! What tools show of a file system.
 
 use crate::compress::Compressor;
 use crate::mount::Ubifs;
@@ -13,7 +13,7 @@ pub struct SuperblockInfo {
     pub format: u32,
     /// Bytes of a logical eraseblock.
     pub leb_bytes: u32,
-    /// Logical eraseblocks.
+    /// Logical eraseblocks that the file system uses now.
     pub leb_count: u32,
     /// Logical eraseblocks that it may grow to.
     pub max_leb_count: u32,
@@ -35,7 +35,7 @@ pub struct SuperblockInfo {
     pub fanout: u32,
     /// Bytes kept for the superuser.
     pub reserved_bytes: u64,
-    /// Identity.
+    /// UUID, drawn when the file system was made.
     pub uuid: [u8; 16],
     /// The LEB properties tree has the shape for large devices.
     pub has_big_lpt: bool,
@@ -45,14 +45,14 @@ pub struct SuperblockInfo {
     pub has_double_hash: bool,
     /// Names and data are encrypted.
     pub is_encrypted: bool,
-    /// Nodes are authenticated.
+    /// Nodes carry hashes, and the master a signature (authentication).
     pub is_authenticated: bool,
 }
 
 /// A mounted file system, as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Superblock.
+    /// What the superblock says.
     pub superblock: SuperblockInfo,
     /// The last mount ended in order: nothing was to be recovered.
     pub was_clean: bool,

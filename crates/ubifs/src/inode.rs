@@ -13,6 +13,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+/// Inode numbers from here on are not given away (`INUM_WATERMARK` of `ubifs.h`).
+pub(crate) const INODE_NUMBER_WATERMARK: u64 = 0xffff_ff00;
+
 /// Flags of inodes on the medium.
 pub(crate) mod flag {
     pub(crate) const COMPRESS: u32 = 1;
@@ -101,10 +104,12 @@ impl Engine {
 
     /// The number of an inode that is to be made.
     pub(crate) fn new_inode_number(&self) -> Result<u64, Errno> {
-        let number = self.highest_inode.get() + 1;
-        if number >= u64::from(u32::MAX) {
-            return Err(Errno::Enospc);
+        let highest = self.highest_inode.get();
+        // Numbers are never used again, and keys have 32 bits for them (`ubifs_new_inode` of `dir.c`).
+        if highest >= INODE_NUMBER_WATERMARK {
+            return Err(Errno::Einval);
         }
+        let number = highest + 1;
         self.highest_inode.set(number);
         Ok(number)
     }
@@ -118,6 +123,7 @@ impl Engine {
             }
             std::mem::replace(&mut data.is_dirty, true)
         };
+        // The promise for a dirty inode exists once. A second one is released at once.
         if was_dirty {
             self.release(budget);
         }
@@ -135,12 +141,15 @@ impl Engine {
         }
     }
 
-    /// (`ubifs_write_inode`)
+    /// Writes the node of a dirty inode; one without names is only marked clean
+    /// (`ubifs_write_inode`).
     pub(crate) async fn write_inode_back(&self, inode: &Rc<Inode>) -> Result<(), Errno> {
         let _held = inode.lock.lock().await;
         if !inode.data.borrow().is_dirty {
             return Ok(());
         }
+        // An inode without names is deleted by `evict`. Its orphan entry keeps it safe until then
+        // (`ubifs_write_inode`).
         if inode.data.borrow().node.links > 0 {
             self.log_inode(inode).await?;
         }
@@ -160,6 +169,7 @@ impl Engine {
         let Some(inode) = self.inodes.borrow().get(&number).cloned() else { return Ok(()) };
         if inode.data.borrow().node.links > 0 {
             let data = inode.data.borrow();
+            // Dirty inodes stay in memory until they are written, whoever forgets them.
             if !data.is_dirty && data.pages.is_empty() {
                 self.inodes.borrow_mut().remove(&number);
             }

@@ -52,8 +52,10 @@ pub(crate) struct Reservation<'a> {
     _commit: ReadGuard<'a, ()>,
 }
 
+// `nospc_retries` of `make_reservation` (`fs/ubifs/journal.c`).
 /// Attempts to commit before space is given up.
 const SPACE_RETRIES: u32 = 2;
+// `cmt_retries` of `make_reservation`.
 /// Attempts of any kind before something must be wrong.
 const MAX_RETRIES: u32 = 128;
 
@@ -90,12 +92,16 @@ impl Engine {
             self.require_commit();
             return Err(Obstacle::CommitFirst);
         }
+        // A commit in the background starts at 13/16 of the journal, so that writers seldom reach
+        // the limit and wait.
         if self.journal.borrow().bud_bytes >= self.layout.background_bud_bytes
             && self.commit_state.get() == CommitState::Resting
         {
             self.request_background_commit();
         }
         let (mut log_leb, mut offset) = log_head;
+        // One reference node takes a whole unit of writing, so that naming a bud is durable at
+        // once.
         if offset > self.layout.leb_bytes - stride {
             (log_leb, offset) = (self.layout.next_log_leb(log_leb), 0);
             self.journal.borrow_mut().log_head = (log_leb, offset);
@@ -126,6 +132,7 @@ impl Engine {
                 let buffer = head.buffer.borrow();
                 (buffer.leb, buffer.offset)
             };
+            // A full head gets a new eraseblock before its next write, which names itself.
             let Some(leb) = leb.filter(|_| offset != self.layout.leb_bytes) else { continue };
             let mut node = ReferenceNode { leb, offset, head: number as u32 }.to_bytes();
             debug_assert!(node.len() == REFERENCE_BYTES, "nodes follow each other without gaps");
@@ -136,6 +143,8 @@ impl Engine {
         bytes.resize(used.next_multiple_of(self.layout.min_io as usize), 0);
         pad(&mut bytes[used..]);
         let (mut leb, offset) = self.journal.borrow().log_head;
+        // Each commit begins a fresh eraseblock: the old ones can be unmapped as a whole when it
+        // ends.
         if offset > 0 {
             leb = self.layout.next_log_leb(leb);
         }
@@ -158,6 +167,8 @@ impl Engine {
         for (leb, mut bud) in buds {
             let buffer = self.heads[bud.head].buffer.borrow();
             if buffer.leb == Some(leb) {
+                // The head stays in the journal from its present offset on. What lies before it
+                // belongs to this commit.
                 journal.committing_bytes += u64::from(buffer.offset - bud.start);
                 bud.start = buffer.offset;
                 journal.buds.insert(leb, bud);
@@ -202,6 +213,8 @@ impl Engine {
                     drop(guard);
                     let leb = match Box::pin(self.collect(false)).await {
                         Ok(leb) => leb,
+                        // Another task may have given this head a new eraseblock while its lock was
+                        // free (`reserve_space`).
                         Err(Obstacle::Failed(Errno::Enospc)) if retries < 2 => {
                             retries += 1;
                             continue;
@@ -241,6 +254,8 @@ impl Engine {
         let bytes = aligned(bytes) as u32;
         let (mut space_retries, mut retries) = (0, 0);
         loop {
+            // Held until the nodes are in the index. A commit in between would lose nodes that the
+            // old log names but the new index lacks.
             let commit = self.commit_lock.read().await;
             match self.reserve(head, bytes).await {
                 Ok(guard) => {
@@ -286,6 +301,8 @@ impl Engine {
         for (at, (kind, mut node)) in nodes.into_iter().enumerate() {
             let group = match head {
                 DATA_HEAD => Group::None,
+                // A mount after a cut drops a group whose last node is missing (`drop_last_group`
+                // of `fs/ubifs/recovery.c`).
                 _ if at + 1 == count => Group::Last,
                 _ => Group::Member,
             };
@@ -300,6 +317,8 @@ impl Engine {
             self.sync_head_locked(head).await?;
         } else {
             let mut buffer = self.heads[head].buffer.borrow_mut();
+            // Written buffers need no note: `fsync` looks for inodes whose nodes are still in
+            // memory (`wbuf_add_ino_nolock`).
             if !buffer.bytes.is_empty() {
                 for inode in inodes {
                     if !buffer.inodes.contains(inode) {
@@ -308,6 +327,8 @@ impl Engine {
                 }
             }
         }
+        // The head is free for the next writer, while the commit's lock stays until the index has
+        // the nodes (`release_head`).
         reservation.head_lock = None;
         Ok(offsets.into_iter().map(|offset| (leb, start + offset)).collect())
     }
@@ -339,6 +360,8 @@ impl Engine {
                 match found.header.kind {
                     kind::REFERENCE => {
                         let named = ReferenceNode::parse(node).leb;
+                        // Several commits in a row that were cut name the same open heads again and
+                        // again.
                         if done.contains(&named) || !self.journal.borrow().buds.contains_key(&named)
                         {
                             continue;

@@ -7,7 +7,8 @@
 //! journal and mends what the cut tore. One table, [`PROFILES`], says how kernels differ.
 //!
 //! Source of the behaviour: `fs/ubifs` of Linux 2.6.32 and 6.1. Left out: authentication, encryption,
-//! white-outs, bulk-read, and making file systems of format 5 (which are read and written where they are found).
+//! white-outs, and making file systems of format 5 (which are read and written where they are
+//! found).
 
 mod bulk_read;
 mod check;

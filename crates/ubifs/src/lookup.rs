@@ -25,6 +25,8 @@ impl Engine {
             let held = if is_safe { Some(held) } else { None };
             let read = self.read_keyed(place, key).await;
             drop(held);
+            // The kernel repeats only if the eraseblock itself was collected (`maybe_leb_gced`).
+            // Here any collection repeats the read.
             if self.collected.get() == before || is_safe {
                 return read.map(Some);
             }
@@ -114,6 +116,7 @@ impl Engine {
     }
 
     pub(crate) async fn read_inode(&self, inode: u64) -> Result<InodeNode, Errno> {
+        // Keys hold 32 bits. Without this test a damaged entry would lead to another inode.
         if inode > u64::from(u32::MAX) {
             return Err(Errno::Eio);
         }

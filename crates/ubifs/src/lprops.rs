@@ -14,7 +14,7 @@ const HEAP_ENTRIES: usize = 256;
 pub(crate) enum Category {
     #[default]
     None,
-    /// Worth collecting.
+    /// Has more dirty than free space, enough to be worth collecting.
     Dirty,
     /// Of the index, with room for a node.
     DirtyIndex,
@@ -33,7 +33,7 @@ const HEAPS: [Category; 3] = [Category::Dirty, Category::DirtyIndex, Category::F
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Leb {
     pub(crate) properties: Properties,
-    /// Somebody works on it: it is in no category.
+    /// In use by a head, a commit or the collector: it is in no category.
     pub(crate) is_taken: bool,
     pub(crate) category: Category,
     heap_position: usize,
@@ -113,9 +113,13 @@ impl Lebs {
             Category::Empty
         } else if free + dirty == layout.leb_bytes {
             if is_index { Category::FreeableIndex } else { Category::Freeable }
+        // Sums of used, dead and dark space are those of data only; the index has its own budget
+        // (`ubifs_change_lp`).
         } else if is_index {
             let has_room = free + dirty >= layout.min_index_node;
             if has_room { Category::DirtyIndex } else { Category::None }
+        // Collection gains the dirty space, a journal head the free space: the larger decides
+        // (`ubifs_categorize_lprops`).
         } else if dirty >= layout.dead_watermark && dirty > free {
             Category::Dirty
         } else if free > 0 {
@@ -146,6 +150,8 @@ impl Lebs {
         while position > 0 {
             let above = (position - 1) / 2;
             let other = self.heaps[heap][above];
+            // Equal ranks keep their order, as in `move_up_lpt_heap`: the order decides which
+            // eraseblock is used next.
             if self.rank(heap, other) >= rank {
                 return;
             }
@@ -282,6 +288,7 @@ impl Lebs {
         self.account(number, layout, false);
         let leb = &mut self.all[number as usize];
         if let Some(free) = change.free {
+            // The LPT stores counts in units of eight bytes.
             leb.properties.free = free.next_multiple_of(8);
         }
         if let Some(dirty) = change.dirty {

@@ -40,7 +40,7 @@ pub(crate) struct Waiting {
     pub(crate) ends_with_commit: bool,
 }
 
-/// The tree.
+/// The tree of LEB properties, as far as it was read.
 #[derive(Default)]
 pub(crate) struct Lpt {
     /// `levels[0]` leads to the lowest nodes; the last has the root alone.
@@ -106,6 +106,7 @@ impl Lpt {
 
     /// Space of the tree's own area falls out of use (`ubifs_add_lpt_dirt`).
     pub(crate) fn add_dirt(&mut self, leb: u32, bytes: u32, layout: &Layout) {
+        // Eraseblock 0 marks nodes that were never written.
         if leb != 0 && bytes != 0 {
             self.table[(leb - layout.lpt_first) as usize].dirty += bytes;
         }
@@ -132,6 +133,8 @@ impl Lpt {
             }
             self.dirty_nodes += 1;
             self.add_dirt(place.leb, layout.lpt.nnode_bytes, layout);
+            // A commit that moves the root writes the table too (`ubifs_add_nnode_dirt`,
+            // `LTAB_DIRTY`).
             if level + 1 == self.levels.len() && !std::mem::replace(&mut self.is_table_dirty, true)
             {
                 let table = self.table_place.leb;
@@ -223,6 +226,7 @@ impl Engine {
         let bytes = self.read_lpt(place, shape.pnode_bytes).await?;
         let lebs = shape.unpack_pnode(number, &bytes).ok_or_else(|| self.bad_lpt(place))?;
         let is_sound = lebs.iter().all(|leb| {
+            // `validate_pnode`: free space begins at a unit of writing, which padding brings about.
             leb.free.is_multiple_of(self.layout.min_io)
                 && leb.free + leb.dirty <= self.layout.leb_bytes
         });
@@ -313,6 +317,8 @@ impl Engine {
         mut judge: impl FnMut(&Lpt, u32, &Properties, bool, bool) -> Verdict,
     ) -> Result<u32, Errno> {
         let main_lebs = self.layout.main_lebs;
+        // Each search begins where the last one ended (`lscan_lnum`), so that all eraseblocks are
+        // used in turn.
         let end = self.lpt.borrow().scan_leb.saturating_sub(self.layout.main_first) % main_lebs;
         let mut number = (end + 1) % main_lebs;
         let mut fresh: Option<(u32, [Properties; 4])> = None;
@@ -361,6 +367,8 @@ impl Engine {
         }
         let entry = |(free, dirty)| TableEntry { free, dirty, ..TableEntry::default() };
         self.lpt.borrow_mut().table = table.into_iter().map(entry).collect();
+        // The list of saved eraseblocks only speeds up the first write of the big model
+        // (`lpt_init_wr`).
         if self.is_read_only() || !shape.is_big {
             return Ok(());
         }

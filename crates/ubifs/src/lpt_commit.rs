@@ -13,7 +13,7 @@ use posix::Errno;
 /// What the end of a commit has to write.
 #[derive(Default)]
 pub(crate) struct LptCommit {
-    /// Eraseblock, offset, bytes.
+    /// Eraseblock, offset and bytes of each write, in order.
     writes: Vec<(u32, u32, Vec<u8>)>,
 }
 
@@ -38,6 +38,8 @@ impl Lpt {
     fn dirty_order(&self) -> Vec<Node> {
         let mut found = Vec::new();
         let top = self.levels.len() - 1;
+        // A parent stores the places of its children, so the children get their places first
+        // (`get_cnodes_to_commit`).
         let mut rest = vec![(Node::Nnode(top, 0), false)];
         while let Some((node, is_done)) = rest.pop() {
             match node {
@@ -45,6 +47,8 @@ impl Lpt {
                 Node::Nnode(..) if is_done => found.push(node),
                 Node::Nnode(level, number) => {
                     let nnode = &self.levels[level][number as usize];
+                    // A dirty node has dirty parents up to the root. A clean one therefore has
+                    // nothing dirty below.
                     if !nnode.as_ref().is_some_and(|nnode| nnode.is_dirty) {
                         continue;
                     }
@@ -77,6 +81,8 @@ impl Engine {
         let lebs = (self.layout.lpt_first..).zip(&lpt.table);
         let free: u64 = lebs
             .map(|(leb, entry)| {
+                // Of the head only the rest counts. In other eraseblocks written space becomes free
+                // with the whole eraseblock only.
                 if leb == lpt.head.leb {
                     whole - u64::from(lpt.head.offset)
                 } else if u64::from(entry.free + entry.dirty) == whole {
@@ -86,6 +92,8 @@ impl Engine {
                 }
             })
             .sum();
+        // Twice: one copy for the commit under way, one for the next commit, which must also
+        // succeed before the old copy is void.
         free <= self.layout.lpt.total_bytes * 2
     }
 
@@ -95,6 +103,8 @@ impl Engine {
         let mut lpt = self.lpt.borrow_mut();
         let (head, whole) = (lpt.head.leb, self.layout.leb_bytes);
         for (leb, entry) in (self.layout.lpt_first..).zip(&mut lpt.table) {
+            // The table counts the space as free now, but `is_released` keeps it unused until the
+            // commit is on the medium: the last commit's tree may stand there.
             if leb != head && entry.dirty > 0 && entry.free + entry.dirty == whole {
                 entry.is_released = true;
                 (entry.free, entry.dirty) = (whole, 0);
@@ -105,6 +115,8 @@ impl Engine {
     /// Lays out all dirty nodes (`ubifs_lpt_start_commit`).
     pub(crate) async fn start_lpt_commit(&self) -> Result<LptCommit, Errno> {
         let _held = self.lpt_lock.lock().await;
+        // Before the dirty nodes are laid out: eraseblocks that the previous commits made void free
+        // their space for the next one.
         self.release_void_lpt();
         if self.lpt.borrow().dirty_nodes == 0 {
             return Ok(LptCommit::default());
@@ -112,9 +124,13 @@ impl Engine {
         let is_big = self.layout.lpt.is_big;
         if !is_big && self.is_lpt_short(&self.lpt.borrow()) {
             for pnode in 0..self.layout.lpt.pnode_count {
+                // Nodes must be in memory to be written anew (`make_tree_dirty`). The small model
+                // bounds the tree to one eraseblock, so this is cheap.
                 self.load_pnode(pnode).await?;
                 self.lpt.borrow_mut().make_dirty(pnode, &self.layout);
             }
+            // A second time: the loop above made all remaining nodes dirty, and their eraseblocks
+            // void with them (`ubifs_lpt_start_commit`).
             self.release_void_lpt();
         }
         if is_big {
@@ -126,6 +142,8 @@ impl Engine {
     /// Notes eraseblocks that a mount should know of at once (`populate_lsave`).
     fn fill_saved(&self) {
         let mut lpt = self.lpt.borrow_mut();
+        // The old copy of the list becomes dirty space once per commit, although the list changes
+        // each time (`populate_lsave`).
         if !std::mem::replace(&mut lpt.is_saved_dirty, true) {
             let leb = lpt.saved_place.leb;
             lpt.add_dirt(leb, self.layout.lpt.saved_bytes, &self.layout);
@@ -133,11 +151,15 @@ impl Engine {
         let first = self.layout.main_first;
         let lists = [Category::Empty, Category::Freeable, Category::FreeableIndex];
         let heaps = [Category::DirtyIndex, Category::Dirty, Category::Free];
+        // The kernel inserts at the front of its lists; here the newest entry is the last, hence
+        // the reversal.
         let listed = lists.iter().flat_map(|list| lpt.lebs.list(*list).iter().rev());
         let heaped = heaps.iter().flat_map(|heap| lpt.lebs.heap(*heap));
         let count = self.layout.lpt.saved_count as usize;
         let mut saved: Vec<u32> =
             listed.chain(heaped).take(count).map(|number| number + first).collect();
+        // The kernel fills the rest with the first main eraseblock. A mount then loads its node,
+        // which is harmless.
         saved.resize(count, first);
         lpt.saved = saved;
     }
@@ -145,9 +167,13 @@ impl Engine {
     /// An empty eraseblock of the tree's area behind another (`alloc_lpt_leb`).
     fn take_lpt_leb(&self, lpt: &mut Lpt, leb: u32) -> Result<u32, Errno> {
         let (first, count) = (self.layout.lpt_first, self.layout.lpt_lebs);
+        // The search starts behind the head and wraps, so that the area wears evenly. The last step
+        // is the head itself.
         for step in 1..=count {
             let at = (leb - first + step) % count;
             let entry = &mut lpt.table[at as usize];
+            // An eraseblock that is released but not unmapped still holds the tree of the last
+            // commit. A cut now would need it.
             if !entry.is_released && !entry.is_taken && entry.free == self.layout.leb_bytes {
                 entry.is_taken = true;
                 return Ok(at + first);
@@ -163,6 +189,8 @@ impl Engine {
         let area = (self.layout.lpt_first, self.layout.lpt_lebs);
         let mut lpt = self.lpt.borrow_mut();
         let order = lpt.dirty_order();
+        // Nothing is written yet. `end_lpt_commit` writes after the commit's lock is released, so
+        // places and contents are fixed here.
         let head = lpt.head;
         let mut out =
             Layouter { leb: head.leb, from: head.offset, bytes: Vec::new(), writes: Vec::new() };
@@ -171,6 +199,8 @@ impl Engine {
         let min_io = self.layout.min_io;
         let close = |out: &mut Layouter, lpt: &mut Lpt| {
             let end = out.from + out.bytes.len() as u32;
+            // Nodes have no headers, so the gap up to the unit of writing is filled with 0xFF and
+            // counted as dirty.
             let padded = end.next_multiple_of(min_io);
             let entry = &mut lpt.table[(out.leb - area.0) as usize];
             entry.free = whole - padded;
@@ -194,6 +224,8 @@ impl Engine {
                 out.bytes.extend_from_slice(&bytes);
             }
             if table_at.is_none() && end(out) + shape.table_bytes <= whole {
+                // The table describes this very commit. Its bytes are known at the end only, so its
+                // room is reserved here.
                 *table_at = Some((out.writes.len(), out.bytes.len()));
                 lpt.table_place = LptPlace { leb: out.leb, offset: end(out) };
                 out.bytes.resize(out.bytes.len() + shape.table_bytes as usize, 0);
@@ -215,8 +247,10 @@ impl Engine {
             let bytes = self.pack_lpt(&mut lpt, node);
             out.bytes.extend_from_slice(&bytes);
             lpt.set_place(node, place);
+            // The count is compared with zero by the next commit, which has nothing to write then.
             lpt.dirty_nodes -= 1;
         }
+        // They did not fit at the start of any eraseblock, so they follow the nodes.
         while !is_saved_put || table_at.is_none() {
             let missing = if is_saved_put { shape.table_bytes } else { shape.saved_bytes };
             if out.from + out.bytes.len() as u32 + missing > whole {
@@ -230,6 +264,8 @@ impl Engine {
         let (leb, from, bytes) = out.writes.last().expect("something was written");
         lpt.head = LptPlace { leb: *leb, offset: from + bytes.len() as u32 };
         for entry in &mut lpt.table {
+            // `is_taken` (`cmt` in the kernel) only keeps one commit from taking an eraseblock
+            // twice.
             entry.is_taken = false;
         }
         // The table says how things are when all of this is written.
@@ -248,6 +284,8 @@ impl Engine {
             Node::Pnode(number) => {
                 let mut lebs =
                     [Properties { free: self.layout.leb_bytes, ..Properties::default() }; 4];
+                // The last node may describe eraseblocks behind the end of the main area. They stay
+                // empty, as `ubifs_create_dflt_lpt` makes them.
                 let known = lpt.lebs.all.iter().skip((number * LPT_FANOUT) as usize);
                 for (leb, known) in lebs.iter_mut().zip(known) {
                     *leb = known.properties;
@@ -270,6 +308,8 @@ impl Engine {
     /// Writes what was laid out (`write_cnodes`).
     pub(crate) async fn end_lpt_commit(&self, commit: LptCommit) -> Result<(), Errno> {
         for (leb, offset, bytes) in commit.writes {
+            // UBI refuses to write to what is written. The old contents were void already when the
+            // commit began.
             if offset == 0 {
                 self.unmap(leb).await?;
             }
@@ -282,6 +322,8 @@ impl Engine {
     pub(crate) async fn finish_lpt_commit(&self) -> Result<(), Errno> {
         let _held = self.lpt_lock.lock().await;
         for at in 0..self.layout.lpt_lebs {
+            // Only now: the master node names the new tree, so the old one is not needed after a
+            // cut (`lpt_tgc_end`).
             if self.lpt.borrow().table[at as usize].is_released {
                 self.unmap(at + self.layout.lpt_first).await?;
                 self.lpt.borrow_mut().table[at as usize].is_released = false;
@@ -290,6 +332,8 @@ impl Engine {
         if !self.layout.lpt.is_big {
             return Ok(());
         }
+        // The big model cannot rewrite the whole tree in one commit. It makes room for the next
+        // commit now, when nothing depends on the space.
         while self.is_lpt_short(&self.lpt.borrow()) {
             if !self.collect_lpt().await? {
                 return Ok(());
@@ -309,6 +353,7 @@ impl Engine {
                     && entry.dirty > 0
                     && entry.free + entry.dirty != self.layout.leb_bytes
             });
+            // `lpt_gc` keeps the first of equals; `max_by_key` would keep the last.
             match worth.max_by_key(|(leb, entry)| (entry.dirty, u32::MAX - leb)) {
                 Some((leb, _)) => leb,
                 None => return Ok(false),
@@ -319,6 +364,8 @@ impl Engine {
         let mut at = 0_u32;
         while at < self.layout.leb_bytes {
             let Some((found, length)) = self.layout.lpt.find_node(&bytes[at as usize..]) else {
+                // The bytes up to the next unit are 0xFF padding between two commits
+                // (`get_pad_len` in `lpt_gc_lnum`).
                 let next = at.next_multiple_of(self.layout.min_io);
                 if next == at {
                     break;
@@ -337,6 +384,8 @@ impl Engine {
             Found::Pnode(number) if number < self.layout.lpt.pnode_count => {
                 self.load_pnode(number).await?;
                 let mut lpt = self.lpt.borrow_mut();
+                // A node that stands elsewhere by now is garbage here. Only the copy in use has to
+                // move.
                 if lpt.pnode_place(number) == Some(place) {
                     lpt.make_dirty(number, &self.layout);
                 }
@@ -348,6 +397,8 @@ impl Engine {
                 let Some(level) = self.layout.lpt.height.checked_sub(depth + 1) else {
                     return Ok(());
                 };
+                // There is no call that loads a path to an inner node. The first lowest node below
+                // it has that path.
                 self.load_pnode((at << (2 * (level + 1))).min(self.layout.lpt.pnode_count - 1))
                     .await?;
                 let mut lpt = self.lpt.borrow_mut();
@@ -381,6 +432,7 @@ impl Lpt {
             Node::Nnode(level, number) => (level + 1, number),
         };
         match self.levels.get_mut(level) {
+            // The root has no parent. The master node names it.
             None => self.root = place,
             Some(above) => {
                 let parent = above[(number / LPT_FANOUT) as usize].as_mut();

@@ -135,6 +135,8 @@ impl LptShape {
             packer.put(number, self.number_bits);
         }
         for branch in branches {
+            // The number behind the last LPT eraseblock stands for a branch without a node
+            // (`ubifs_pack_nnode`).
             let leb = if branch.leb == 0 { lebs } else { branch.leb - first };
             packer.put(leb, self.leb_bits);
             packer.put(branch.offset, self.offset_bits);

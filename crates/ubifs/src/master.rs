@@ -3,6 +3,7 @@
 //! Source: `fs/ubifs/master.c`.
 
 use crate::engine::Engine;
+use crate::inode::INODE_NUMBER_WATERMARK;
 use crate::layout::{Layout, MASTER_LEB};
 use crate::lpt_format::LptPlace;
 use crate::nodes::{
@@ -34,7 +35,7 @@ pub(crate) struct SpaceSums {
     pub(crate) dark: u64,
 }
 
-/// The master node.
+/// Fields of the master node; byte offsets stand in `parse`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Master {
     pub(crate) highest_inode: u64,
@@ -52,6 +53,13 @@ pub(crate) struct Master {
     pub(crate) lpt_saved: LptPlace,
     pub(crate) scan_leb: u32,
     pub(crate) leb_count: u32,
+}
+
+impl SpaceSums {
+    /// Free and dirty space, which collecting makes free, reaches what a single node may need.
+    pub(crate) fn allow_writing(&self, dark_watermark: u32) -> bool {
+        self.free.saturating_add(self.dirty) >= u64::from(dark_watermark)
+    }
 }
 
 impl Master {
@@ -72,6 +80,7 @@ impl Master {
             index_bytes: u64_at(node, 72),
             sums: SpaceSums {
                 empty_lebs: u32_at(node, 156),
+                // Nothing is taken when a mount begins; the medium does not store the count.
                 taken_empty_lebs: 0,
                 index_lebs: u32_at(node, 160),
                 free: u64_at(node, 80),
@@ -129,7 +138,7 @@ impl Master {
         let log = (crate::layout::LOG_LEB..layout.lpt_first).contains(&self.log_leb);
         let main_bytes = u64::from(layout.main_lebs) * u64::from(layout.leb_bytes);
         let sums = &self.sums;
-        log && self.highest_inode < u64::from(u32::MAX)
+        log && self.highest_inode < INODE_NUMBER_WATERMARK
             && main(self.root.leb)
             && self.root.offset < layout.leb_bytes
             && self.root.offset.is_multiple_of(8)
@@ -193,6 +202,8 @@ impl Engine {
         }
         self.master_offset.set(offset);
         for leb in [MASTER_LEB, MASTER_LEB + 1] {
+            // One copy is always whole: the second eraseblock is unmapped only after the first copy
+            // is written.
             if offset == 0 {
                 self.unmap(leb).await?;
             }
@@ -201,5 +212,25 @@ impl Engine {
             self.write_node(master.to_bytes(), kind::MASTER, Group::None, (leb, offset)).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SpaceSums;
+
+    /// `check_free_space` of `super.c`: less than the dark watermark is too little.
+    #[test]
+    fn less_than_the_dark_watermark_does_not_allow_writing() {
+        for (free, dirty, is_enough) in [
+            (0, 0, false),
+            (4096, 2047, false),
+            (4096, 2048, true),
+            (0, 6144, true),
+            (6144, 0, true),
+        ] {
+            let sums = SpaceSums { free, dirty, ..SpaceSums::default() };
+            assert_eq!(sums.allow_writing(6144), is_enough, "{free} free, {dirty} dirty");
+        }
     }
 }

@@ -8,18 +8,18 @@ use std::cell::{Cell, RefCell};
 /// What is left of a write that the power cut ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TornWrite {
-    /// Nothing.
+    /// Nothing of the write is on the medium.
     Nothing,
     /// The first half of its units, the last of them in part.
     Half,
-    /// All.
+    /// All of it, but the call never returned.
     Whole,
 }
 
-/// Operations so far.
+/// Counts of operations since the volume was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeCounters {
-    /// Reads.
+    /// Reads, mapped or not.
     pub reads: u64,
     /// Writes and atomic changes.
     pub writes: u64,
@@ -29,7 +29,7 @@ pub struct VolumeCounters {
 
 #[derive(Clone, Default)]
 struct Leb {
-    /// None: not mapped.
+    /// Contents; none while it is not mapped, which reads as 0xFF.
     bytes: Option<Vec<u8>>,
     /// What an unmap let go and no erase has reached.
     ghost: Option<Vec<u8>>,
@@ -45,7 +45,7 @@ pub struct MemoryVolume {
 }
 
 impl MemoryVolume {
-    /// An empty volume.
+    /// A volume on which nothing is mapped.
     pub fn new(sim: &Sim, shape: VolumeShape) -> Self {
         Self {
             sim: sim.clone(),
@@ -86,7 +86,7 @@ impl MemoryVolume {
         self.shape
     }
 
-    /// Operations so far.
+    /// Counts of operations since the volume was made.
     pub fn counters(&self) -> VolumeCounters {
         self.counters.get()
     }

@@ -28,13 +28,13 @@ use thiserror::Error;
 
 /// First inode that is given away (`UBIFS_FIRST_INO`).
 pub(crate) const FIRST_INODE: u64 = 64;
-/// The root directory.
+/// Inode number of the root directory (`UBIFS_ROOT_INO`).
 pub(crate) const ROOT: u64 = 1;
 
 /// Why a volume cannot be mounted.
 #[derive(Debug, Error)]
 pub enum MountError {
-    /// No whole superblock.
+    /// LEB 0 does not begin with a whole superblock node; the text says what is there.
     #[error("no superblock of UBIFS in LEB 0: {0}; is this a volume of UBIFS?")]
     NoSuperblock(String),
     /// A superblock that cannot be used here.
@@ -47,7 +47,7 @@ pub enum MountError {
     TooSmall {
         /// Eraseblocks of the volume.
         lebs: u32,
-        /// Bytes of one.
+        /// Bytes of one eraseblock.
         leb_bytes: u32,
     },
     /// The volume is empty and nothing may be written.
@@ -69,7 +69,7 @@ impl From<Errno> for MountError {
     }
 }
 
-/// A mounted UBIFS.
+/// A mounted UBIFS; the calls are those of [`posix::FileSystem`].
 pub struct Ubifs {
     pub(crate) engine: Rc<Engine>,
 }
@@ -114,6 +114,7 @@ impl Ubifs {
 /// The superblock of a volume; an empty one gets a file system.
 async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superblock, MountError> {
     let shape = volume.shape();
+    // UBI knows what is mapped from its attach, so this reads nothing (`check_volume_empty`).
     let is_empty = !(0..shape.leb_count).any(|leb| volume.is_mapped(leb));
     if is_empty {
         if options.is_read_only {
@@ -137,6 +138,8 @@ async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superbl
     superblock.leb_count = before.max(superblock.max_leb_count.min(shape.leb_count));
     let newest = options.profile.newest_format;
     superblock.check(shape, newest).map_err(MountError::BadSuperblock)?;
+    // A volume grows without a word to the file system. The superblock takes the new count up to
+    // `max_leb_cnt` (`ubifs_read_superblock`).
     if !options.is_read_only && superblock.leb_count > before {
         let mut node = superblock.to_bytes();
         seal(&mut node, kind::SUPERBLOCK, header.sequence, Group::None);
@@ -168,6 +171,8 @@ async fn fix_space(
     for leb in MASTER_LEB..superblock.leb_count {
         let mut bytes = vec![0; shape.leb_bytes as usize];
         volume.read(leb, 0, &mut bytes).await?;
+        // The kernel takes the used length of each area from the master, the log and the LPT. Here
+        // the last byte that is not blank decides.
         let used = bytes.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1);
         let used = used.next_multiple_of(shape.min_io_bytes as usize);
         if used == 0 {
@@ -176,6 +181,8 @@ async fn fix_space(
             volume.change(leb, &bytes[..used]).await?;
         }
     }
+    // The flag goes last: a cut before it repeats the whole fix-up, which changes nothing the
+    // second time.
     superblock.flags &= !superblock_flag::SPACE_FIXUP;
     let mut node = superblock.to_bytes();
     seal(&mut node, kind::SUPERBLOCK, sequence, Group::None);
@@ -283,17 +290,23 @@ impl Engine {
         self.needs_recovery.set(master.flags & flag::DIRTY != 0);
         self.was_clean.set(!self.needs_recovery.get());
         self.begin_with(self.grown(Master { flags: master.flags & !flag::RECOVERED, ..master })?);
+        // One read more per mount: the number of page reads is compared with the kernel's.
         if self.options.profile.reads_root_twice {
             self.read_node(master.root, kind::INDEX).await?;
         }
         if is_writable && self.needs_recovery.get() {
+            // Before the LPT is used: a commit that was cut may have written behind the heads of
+            // the index and the LPT.
             self.recover_heads().await?;
         }
         self.start_lpt().await?;
+        // Without this write a cut during the mount would look like an orderly unmount. After a cut
+        // the flag is set already.
         if is_writable && !self.needs_recovery.get() {
             self.change_master(|master| master.flags |= flag::DIRTY);
             self.write_master().await?;
         }
+        // The index must be complete before orphans are removed and sizes are mended.
         self.replay().await?;
         {
             let mut space = self.space.borrow_mut();
@@ -301,6 +314,8 @@ impl Engine {
         }
         self.mount_orphans(has_orphans).await?;
         if is_writable {
+            self.check_free_space()?;
+            // The commit that recovery makes needs one more eraseblock of the log.
             self.make_log_room().await?;
         }
         match (is_writable, self.needs_recovery.get()) {
@@ -312,6 +327,8 @@ impl Engine {
             (true, false) => {
                 self.take_reserve().await?;
                 let reserve = self.space.borrow().gc_leb;
+                // It may hold garbage from an unclean reboot: unmapped, but not erased
+                // (`mount_ubifs`).
                 if let Some(leb) = reserve {
                     self.unmap(leb).await?;
                 }
@@ -322,6 +339,16 @@ impl Engine {
         self.needs_recovery.set(false);
         self.is_mounting.set(false);
         self.inode(ROOT).await?;
+        Ok(())
+    }
+
+    /// Deletions write as well: without any space a writable mount could do nothing
+    /// (`check_free_space` of `super.c`).
+    fn check_free_space(&self) -> Result<(), Errno> {
+        if !self.lpt.borrow().lebs.sums.allow_writing(self.layout.dark_watermark) {
+            self.find("too little free space to mount it writable; mount it read-only".into());
+            return Err(Errno::Enospc);
+        }
         Ok(())
     }
 

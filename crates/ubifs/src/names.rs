@@ -20,6 +20,8 @@ pub(crate) fn entry_size(name: &[u8]) -> u64 {
 
 /// Device numbers as the medium has them (`new_encode_dev`).
 pub(crate) fn encode_device((major, minor): (u32, u32)) -> u32 {
+    // `new_encode_dev` of `include/linux/kdev_t.h`: 12 bits of major number, 20 of minor, the low
+    // byte of the minor first.
     minor & 0xff | major << 8 | (minor & !0xff) << 12
 }
 
@@ -54,6 +56,8 @@ impl Engine {
         let mut last = (Key::first_entry(directory.number), Vec::new());
         while let Some(entry) = self.next_entry(last.0, &last.1).await? {
             entries.push(DirectoryEntry { name: entry.name.clone(), inode: entry.inode });
+            // The position is a key and a name, not a branch: the index may change between two
+            // calls. The kernel keeps the last entry in `file->private_data` for the same reason.
             last = (entry.key, entry.name);
         }
         Ok(entries)
@@ -71,10 +75,13 @@ impl Engine {
         let is_directory = FileType::from_mode(mode) == Some(FileType::Directory);
         let mut flags = 0;
         if parent.is_directory() {
+            // `inherit_flags` of `fs/ubifs/dir.c`. The append and immutable flags of
+            // `UBIFS_FL_MASK` are not inherited.
             let inherited = flag::COMPRESS | flag::SYNC | flag::DIRECTORY_SYNC;
             flags = parent.data.borrow().node.flags & inherited;
         }
         if !is_directory {
+            // The flag has a meaning for directories only.
             flags &= !flag::DIRECTORY_SYNC;
         }
         let stamp = self.stamp(caller.now);
@@ -83,7 +90,11 @@ impl Engine {
         let compressor = if is_regular { self.compressor.number() } else { 0 };
         let node = InodeNode {
             key: Key::inode(number),
+            // A number that no other inode has had, so that a reused inode number could be
+            // recognised (`creat_sqnum`).
             creation: self.next_sequence(),
+            // A directory counts its own inode node and all its entries (`UBIFS_INO_NODE_SZ` in
+            // `ubifs_new_inode`).
             size: if is_directory { INODE_BYTES as u64 } else { 0 },
             accessed: stamp,
             changed: stamp,
@@ -116,6 +127,8 @@ impl Engine {
         name: &[u8],
         new: NewInode<'_>,
     ) -> Result<InodeNumber, Errno> {
+        // The VFS checks this before it calls the kernel's file system; here the file system is
+        // called directly.
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             return Err(Errno::Enametoolong);
         }
@@ -132,6 +145,8 @@ impl Engine {
                 if target.is_empty() || target.len() >= MAX_INODE_DATA_BYTES {
                     return Err(Errno::Enametoolong);
                 }
+                // The target is stored within the inode node, without a final NUL
+                // (`ubifs_symlink`).
                 (0o120_777, target.to_vec(), target.len() as u64)
             }
             NewInode::Special(mode, device) => {
@@ -143,11 +158,15 @@ impl Engine {
         let request = Request {
             new_inode: true,
             new_entry: true,
+            // The budget is asked before any lock is taken: it may write back pages, collect and
+            // commit, all of which need locks.
             new_inode_bytes: data.len(),
             dirtied_inodes: 1,
             ..Request::default()
         };
         let budget = self.budget(caller, &request).await?;
+        // The inode's lock (`ui_mutex`) is taken before the commit's lock, which `log_name` takes
+        // (order in `engine.rs`).
         let _held = parent.lock.lock().await;
         let inode = match self.new_inode(caller, &parent, mode, data) {
             Ok(inode) => inode,
@@ -160,13 +179,17 @@ impl Engine {
             inode.data.borrow_mut().node.size = size;
         }
         let is_directory = inode.is_directory();
+        // The directory changes before its node is packed: entry, inode and directory go into one
+        // group, whole or not at all.
         self.change_directory(caller, &parent, name, true);
         parent.data.borrow_mut().node.links += u32::from(is_directory);
         let logged = self.log_name(&parent, plain(name, false), &inode).await;
         self.release(budget);
         if let Err(error) = logged {
+            // The journal did not take the group, so memory must say what the medium says.
             parent.data.borrow_mut().node.links -= u32::from(is_directory);
             self.change_directory(caller, &parent, name, false);
+            // The inode number is lost; the kernel does not reuse it either.
             self.inodes.borrow_mut().remove(&inode.number);
             return Err(error);
         }
@@ -185,6 +208,7 @@ impl Engine {
         }
         let (inode, parent) = (self.inode(inode).await?, self.directory(directory).await?);
         if inode.is_directory() {
+            // The VFS refuses links to directories with this error (`vfs_link`).
             return Err(Errno::Eperm);
         }
         match self.find_entry(&parent, name).await {
@@ -200,6 +224,8 @@ impl Engine {
         };
         let budget = self.budget(caller, &request).await?;
         let _held = parent.lock.lock().await;
+        // The directory before the inode, as `lock_2_inodes` is called in `ubifs_link` and
+        // `ubifs_unlink`.
         let _held_too = inode.lock.lock().await;
         let stamp = self.stamp(caller.now);
         {
@@ -223,6 +249,8 @@ impl Engine {
         request: &Request,
     ) -> Result<crate::space::Budget, Errno> {
         match self.budget(caller, request).await {
+            // `ubifs_unlink` and `ubifs_rmdir` go on without a budget. The eraseblock kept for
+            // deletions takes the group.
             Err(Errno::Enospc) => Ok(crate::space::Budget::default()),
             budget => budget,
         }
@@ -238,6 +266,8 @@ impl Engine {
         let entry = self.find_entry(&parent, name).await?;
         let inode = self.inode(entry.inode).await?;
         let is_directory = inode.is_directory();
+        // The kernel searches the index for a first entry (`ubifs_check_dir_empty`); the link count
+        // says nothing of files.
         if is_directory && !self.is_empty(&inode).await? {
             return Err(Errno::Enotempty);
         }
@@ -249,15 +279,20 @@ impl Engine {
         let before = {
             let node = &mut inode.data.borrow_mut().node;
             let before = node.links;
+            // An empty directory loses its own link and its name at once (`clear_nlink`).
             node.links = if is_directory { 0 } else { before.saturating_sub(1) };
             node.changed = stamp;
             before
         };
+        // The `..` of the removed directory was a link to its parent.
+        // The `..` of the removed directory was a link to its parent.
         parent.data.borrow_mut().node.links -= u32::from(is_directory);
         self.change_directory(caller, &parent, name, false);
         let logged = self.log_name(&parent, plain(name, true), &inode).await;
         self.release(budget);
         if logged.is_ok() {
+            // Deletions do not release a budget that would clear the flags, so it is done here
+            // (`ubifs_unlink` sets `bi.nospace` to 0).
             self.forget_fullness();
         } else {
             inode.data.borrow_mut().node.links = before;
@@ -289,6 +324,7 @@ impl Engine {
             Err(Errno::Enoent) => None,
             Err(error) => return Err(error),
         };
+        // POSIX: a rename of one link of a file to another link of it does nothing.
         if replaced.as_ref().is_some_and(|replaced| replaced.number == inode.number) {
             return Ok(());
         }
@@ -306,6 +342,8 @@ impl Engine {
             ..Request::default()
         };
         let budget = self.budget(caller, &request).await?;
+        // A second budget: the moved inode is only made dirty (its ctime changes) and is written
+        // later, outside this group (`ino_req` of `do_rename`).
         let own = Request {
             dirtied_inodes: 1,
             dirtied_inode_bytes: inode.data_bytes(),
@@ -337,20 +375,26 @@ impl Engine {
             self.change_directory(caller, &target, to.1, true);
         }
         if is_directory {
+            // The parent loses the link of `..`, either to another parent or because the replaced
+            // directory's count falls away instead.
             if is_move || overwrites {
                 source.data.borrow_mut().node.links -= 1;
             }
+            // If a directory is replaced, its `..` link is taken over and the target's count stays.
             if is_move && !overwrites {
                 target.data.borrow_mut().node.links += 1;
             }
         }
         if let Some(replaced) = &replaced {
             let node = &mut replaced.data.borrow_mut().node;
+            // The type of the moved inode decides: POSIX lets a directory replace only a directory.
             node.links = if is_directory { 0 } else { node.links.saturating_sub(1) };
             node.changed = stamp;
         }
         let logged =
             self.log_rename(&inode, (&source, from.1), (&target, to.1), replaced.as_ref()).await;
+        // Before the result is looked at: the group is written or will not be; in both cases its
+        // budget is done with.
         self.release(budget);
         if logged.is_err() {
             source.data.borrow_mut().node.links = before.0;

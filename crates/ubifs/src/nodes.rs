@@ -5,7 +5,7 @@
 
 use crate::keys::{KEY_BYTES, Key};
 
-/// Kinds of nodes.
+/// Kinds of nodes, as the common header stores them (`UBIFS_*_NODE`).
 pub(crate) mod kind {
     pub(crate) const INODE: u8 = 0;
     pub(crate) const DATA: u8 = 1;
@@ -26,11 +26,11 @@ pub(crate) mod kind {
 /// What a node says of its group: a group is on the medium whole, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// Stands alone.
+    /// The node is in no group.
     None,
-    /// Others follow.
+    /// More nodes of the same group follow.
     Member,
-    /// Ends its group.
+    /// The last node of its group.
     Last,
 }
 
@@ -63,6 +63,7 @@ pub(crate) const PADDING_BYTE: u8 = 0xce;
 
 /// CRC-32 without the final inversion.
 pub(crate) fn crc(bytes: &[u8]) -> u32 {
+    // The kernel calls `crc32(UBIFS_CRC32_INIT, …)` and does not invert the result.
     !crc32fast::hash(bytes)
 }
 
@@ -95,7 +96,7 @@ pub(crate) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
-/// The common header.
+/// The common header of all nodes, checked (`struct ubifs_ch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) sequence: u64,
@@ -126,6 +127,7 @@ fn lengths(kind: u8) -> Option<std::ops::RangeInclusive<usize>> {
         kind::SUPERBLOCK => SUPERBLOCK_BYTES..=SUPERBLOCK_BYTES,
         kind::MASTER => MASTER_BYTES..=MASTER_BYTES,
         kind::REFERENCE => REFERENCE_BYTES..=REFERENCE_BYTES,
+        // The largest index node depends on the fanout, which only the superblock knows.
         kind::INDEX => INDEX_BYTES + BRANCH_BYTES..=usize::MAX,
         kind::COMMIT_START => COMMIT_START_BYTES..=COMMIT_START_BYTES,
         kind::ORPHANS => ORPHANS_BYTES + 8..=usize::MAX,
@@ -169,7 +171,9 @@ pub(crate) fn seal(node: &mut [u8], kind: u8, sequence: u64, group: Group) {
         Group::Member => 1,
         Group::Last => 2,
     };
+    // Padding bytes of the header are part of the checksum.
     node[22..24].fill(0);
+    // The checksum leaves out the magic number and itself.
     let sum = crc(&node[8..]);
     put_u32(node, 4, sum);
 }
@@ -181,7 +185,10 @@ pub(crate) fn pad(gap: &mut [u8]) {
         return;
     }
     gap.fill(0);
+    // The length names the bytes behind the padding node, which lie outside its checksum.
     put_u32(gap, 24, (gap.len() - PADDING_BYTES) as u32);
+    // Sequence zero: `ubifs_pad` draws no number, so padding does not disturb the order of a
+    // replay.
     seal(&mut gap[..PADDING_BYTES], kind::PADDING, 0, Group::None);
 }
 
@@ -193,7 +200,7 @@ pub(crate) fn key_of(node: &[u8]) -> Key {
 /// Time of an inode: seconds and nanoseconds.
 pub(crate) type Stamp = (i64, u32);
 
-/// An inode.
+/// An inode node (`struct ubifs_ino_node`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InodeNode {
     pub(crate) key: Key,
@@ -276,7 +283,7 @@ impl InodeNode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DataNode {
     pub(crate) key: Key,
-    /// Bytes when restored.
+    /// Bytes of the block before compression.
     pub(crate) bytes: u32,
     pub(crate) compressor: u16,
     pub(crate) stored: Vec<u8>,

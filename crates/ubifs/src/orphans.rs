@@ -19,7 +19,7 @@ enum State {
     Deleted,
 }
 
-/// All orphans.
+/// Orphans in memory and where the next orphan node goes.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     inodes: BTreeMap<u64, State>,
@@ -45,6 +45,8 @@ impl Orphans {
             Some(State::New) => {
                 self.inodes.remove(&inode);
             }
+            // The node on the medium names it until the commit ends. A mount after a cut then finds
+            // no inode and goes on.
             Some(state) => *state = State::Deleted,
             None => {}
         }
@@ -65,13 +67,15 @@ fn orphans_fitting(bytes: u32) -> usize {
 }
 
 impl Engine {
-    /// (`ubifs_orphan_start_commit`)
+    /// Takes the orphans that no commit has written yet (`ubifs_orphan_start_commit`).
     pub(crate) fn start_orphans(&self) -> OrphansCommit {
         let mut orphans = self.orphans.borrow_mut();
         orphans.had_any = !orphans.inodes.is_empty();
         let mut inodes = Vec::new();
         for (inode, state) in &mut orphans.inodes {
             if *state == State::New {
+                // Marked before they are written: names that go while the commit is written belong
+                // to the next commit.
                 *state = State::Written;
                 inodes.push(*inode);
             }
@@ -87,11 +91,13 @@ impl Engine {
             + orphans_fitting(self.layout.leb_bytes - offset)
     }
 
-    /// (`ubifs_orphan_end_commit`)
+    /// Writes the new orphans, or all anew if the area is full (`ubifs_orphan_end_commit`).
     pub(crate) async fn end_orphans(&self, commit: OrphansCommit) -> Result<(), Errno> {
         let mut inodes = commit.inodes;
         if !inodes.is_empty() {
             let consolidates = self.orphan_room() < inodes.len();
+            // The area is full: all that are in use are written from its beginning, each eraseblock
+            // as an atomic change (`consolidate`).
             if consolidates {
                 let mut orphans = self.orphans.borrow_mut();
                 let written = orphans.inodes.iter().filter(|(_, state)| **state == State::Written);
@@ -180,6 +186,8 @@ impl Engine {
                 let node = OrphansNode::parse(&bytes[from..from + found.header.bytes]);
                 // A commit that was not finished has counted already.
                 self.commit_number.set(self.commit_number.get().max(node.commit));
+                // Nodes of an older commit behind the last node of a newer one are left over from
+                // before a consolidation (`do_kill_orphans`).
                 if node.commit < last.0 && last.1 {
                     return Ok(());
                 }
@@ -199,6 +207,8 @@ impl Engine {
         match self.read_inode(inode).await {
             Ok(node) if node.links == 0 => {}
             Err(Errno::Enoent) => {}
+            // The inode has a name again: `linkat` of an open file, or a number used again after a
+            // replay.
             Ok(_) => return Ok(()),
             Err(error) => return Err(error),
         }

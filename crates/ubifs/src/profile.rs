@@ -80,7 +80,7 @@ pub fn find_profile(name: &str) -> Option<&'static Profile> {
 /// Processor time of the work on bytes, picoseconds a byte, and on the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCosts {
-    /// CRC-32.
+    /// CRC-32 of nodes read and written.
     pub crc_ps_per_byte: u64,
     /// Copy of data that is not compressed.
     pub copy_ps_per_byte: u64,
@@ -88,13 +88,13 @@ pub struct CpuCosts {
     pub lzo_compress_ps_per_byte: u64,
     /// Decompression by LZO, of the bytes that come out.
     pub lzo_decompress_ps_per_byte: u64,
-    /// Compression by zlib.
+    /// Compression by zlib, of the bytes that go in.
     pub zlib_compress_ps_per_byte: u64,
-    /// Decompression by zlib.
+    /// Decompression by zlib, of the bytes that come out.
     pub zlib_decompress_ps_per_byte: u64,
-    /// Compression by zstd.
+    /// Compression by zstd, of the bytes that go in.
     pub zstd_compress_ps_per_byte: u64,
-    /// Decompression by zstd.
+    /// Decompression by zstd, of the bytes that come out.
     pub zstd_decompress_ps_per_byte: u64,
     /// One node of the index passed on the way down, nanoseconds.
     pub znode_ns: u64,
@@ -124,7 +124,7 @@ impl CpuCosts {
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct MountOptions {
-    /// Kernel.
+    /// The kernel that is modelled, a row of [`PROFILES`].
     pub profile: &'static Profile,
     /// Nothing is written, not even what a power cut left to mend.
     pub is_read_only: bool,
@@ -138,7 +138,7 @@ pub struct MountOptions {
     pub has_thread: bool,
     /// Age at which write-buffers are written, nanoseconds; none: they wait to be asked.
     pub write_buffer_interval_ns: Option<u64>,
-    /// Processor costs.
+    /// Processor time of checksums, compression and index look-ups.
     pub costs: CpuCosts,
     /// Time of the root directory of a file system that is made, seconds since 1970.
     pub made_at: i64,

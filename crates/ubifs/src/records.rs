@@ -18,7 +18,7 @@ use std::rc::Rc;
 #[derive(Clone, Copy)]
 pub(crate) struct Naming<'a> {
     pub(crate) name: &'a [u8],
-    /// The name goes.
+    /// The name is removed: its node names inode 0.
     pub(crate) is_removal: bool,
     /// It is the name of an extended attribute.
     pub(crate) is_attribute: bool,

@@ -45,6 +45,7 @@ impl Engine {
     fn is_last_node(&self, leb: &[u8], offset: usize) -> bool {
         let unit = self.layout.max_write as usize;
         let blank_from = |end: usize| is_blank(&leb[end.next_multiple_of(unit).min(leb.len())..]);
+        // The length in the header is torn as well, so the header alone is taken for the node.
         if blank_from(offset + HEADER_BYTES) {
             return true;
         }
@@ -87,6 +88,8 @@ impl Engine {
         }
         let min_io = self.layout.min_io as usize;
         let unit = at / min_io * min_io;
+        // The collector's nodes are copies of nodes that still exist, so it has no groups to keep
+        // whole.
         if head.is_some_and(|head| head != GC_HEAD) {
             while let Some(node) = scan.nodes.pop_if(|node| node.header.group == Group::Member) {
                 at = node.offset as usize;
@@ -100,6 +103,8 @@ impl Engine {
                 at = node.offset as usize;
             }
         }
+        // The unit that the cut fell in is padded: NAND must not be programmed a second time behind
+        // a torn write.
         let end = at.next_multiple_of(min_io);
         pad(&mut bytes[at..end]);
         bytes[end..].fill(0xff);
@@ -111,6 +116,8 @@ impl Engine {
                 if start > 0 {
                     self.read(leb, 0, &mut bytes[..start as usize]).await?;
                 }
+                // As an atomic change: a second cut during recovery finds either the old or the
+                // clean eraseblock (`fix_unclean_leb`).
                 self.change_leb(leb, &bytes[..end]).await?;
             }
         }
@@ -130,6 +137,8 @@ impl Engine {
             let Ok(scan) = Scan::of(&bytes, 0, self.layout.min_io as usize) else {
                 return Err(self.unrecoverable(next, 0));
             };
+            // The next log eraseblock holds newer nodes, so the damage is not at the end of the log
+            // and no cut explains it.
             if scan.nodes.first().is_some_and(|node| node.header.sequence > commit_sequence)
                 && commit_sequence > 0
             {
@@ -194,6 +203,8 @@ impl Engine {
                 let is_explained = if at == other_at {
                     node[HEADER_BYTES..] == other[HEADER_BYTES..]
                 } else {
+                    // A write goes to the first copy before the second, so the first may be one
+                    // node ahead (`ubifs_recover_master_node`).
                     let is_ahead =
                         other_at + stride == at || at == 0 && whole - other_at - stride < stride;
                     is_ahead && !first.is_torn
@@ -201,12 +212,15 @@ impl Engine {
                 is_explained.then_some(node)
             }
             (Some((at, node)), None) => (at == 0 && !first.is_torn).then_some(node),
+            // The first copy was unmapped to begin anew, which happens only when the second is
+            // full.
             (None, Some((at, node))) => (at + 2 * stride > whole).then_some(node),
             (None, None) => None,
         };
         let node = node.ok_or_else(failed)?;
         self.see_sequence(u64_at(&node, 8));
         if !self.is_read_only() {
+            // The copies keep the sequence number of the node that they replace.
             self.sequence.set(u64_at(&node, 8) - 1);
             let mut saved = node.clone();
             let flags = u32_at(&saved, 40);
@@ -251,6 +265,8 @@ impl Engine {
     pub(crate) async fn recover_sizes(&self) -> Result<(), Errno> {
         let sizes = std::mem::take(&mut *self.sizes.borrow_mut());
         for (inode, mut seen) in sizes {
+            // Data without an inode node in the journal: the inode is in the index already, or was
+            // never written and the data is void.
             if !seen.exists {
                 match self.read_inode(inode).await {
                     Ok(node) => seen.inode_size = node.size,
@@ -293,6 +309,7 @@ impl Engine {
             return Ok(());
         }
         put_u64(node, 48, size);
+        // The node is changed in place without a new sequence number, so the index need not change.
         let sum = crc(&node[8..]);
         put_u32(node, 4, sum);
         let used = bytes.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1);

@@ -57,8 +57,10 @@ impl Engine {
         self.change_properties(leb, Change::TAKE).await
     }
 
-    /// (`ubifs_replay_journal`)
+    /// Puts into the index what the journal holds, in the order of sequence numbers
+    /// (`ubifs_replay_journal`).
     pub(crate) async fn replay(&self) -> Result<(), Errno> {
+        // It would pass for an eraseblock to collect otherwise, while the next commit writes to it.
         self.take_index_head().await?;
         let mut buds = self.read_log().await?;
         let mut entries = Vec::new();
@@ -66,6 +68,8 @@ impl Engine {
             let is_last = self.is_last_bud(&buds, number).await?;
             self.replay_bud(&mut buds[number], is_last, &mut entries).await?;
         }
+        // Heads write side by side. The sequence number alone gives the order in which the kernel
+        // changed its index.
         entries.sort_by_key(|entry: &Entry| entry.sequence);
         self.count(|statistics| statistics.replayed_nodes += entries.len() as u64);
         for at in 0..entries.len() {
@@ -76,6 +80,8 @@ impl Engine {
         }
         let dirty = self.tnc.borrow().dirty;
         self.space.borrow_mut().uncommitted_index_bytes =
+            // Each dirty node may become a full one; the budget must hold until the next commit
+            // (`ubifs_replay_journal`).
             dirty * u64::from(self.layout.max_index_node);
         Ok(())
     }
@@ -214,6 +220,7 @@ impl Engine {
             let place = Place { leb, offset: found.offset, bytes: found.header.bytes as u32 };
             entries.push(Entry { sequence: found.header.sequence, place, effect });
         }
+        // Nodes that only remove something, and padding, are dirty space from the beginning.
         bud.dirty = scan.end - start - used;
         bud.free = self.layout.leb_bytes - scan.end;
         Ok(())
@@ -232,6 +239,7 @@ impl Engine {
         if key.kind() != u32::from(found.header.kind) {
             return Err(bad());
         }
+        // The master's number is as old as the last commit.
         self.highest_inode.set(self.highest_inode.get().max(key.inode.into()));
         Ok(match found.header.kind {
             kind::INODE => {
@@ -261,7 +269,7 @@ impl Engine {
         })
     }
 
-    /// (`apply_replay_entry`)
+    /// Applies one entry of the journal to the index (`apply_replay_entry`).
     async fn apply_entry(&self, entries: &[Entry], at: usize) -> Result<(), Errno> {
         let Entry { place, effect, .. } = &entries[at];
         match effect {
@@ -334,9 +342,10 @@ impl Engine {
             // It was collected before it came into the journal, and no commit was made since.
             dirty = dirty.saturating_sub(self.layout.leb_bytes - known.free);
         }
-        let dirty = dirty + replay.dirty;
-        if replay.free + dirty > self.layout.leb_bytes {
-            return Err(self.damaged(replay.leb, 0, "more dirty space than it can have"));
+        let (dirty, is_possible) =
+            bud_dirty(self.layout.leb_bytes, replay.free, dirty, replay.dirty);
+        if !is_possible {
+            self.find(format!("LEB {}: more dirty space than it can have", replay.leb));
         }
         let change = Change {
             free: Some(replay.free),
@@ -348,5 +357,28 @@ impl Engine {
         drop(held);
         self.seek(replay.bud.head, replay.leb, self.layout.leb_bytes - replay.free);
         Ok(())
+    }
+}
+
+/// Dirty bytes of an eraseblock of the journal, and whether the numbers can be.
+///
+/// `set_bud_lprops` takes whatever comes out and mounts. Here it is bounded by what is not free, because
+/// the sums of free and dirty space rely on that.
+fn bud_dirty(leb_bytes: u32, free: u32, known_dirty: u32, found_dirty: u32) -> (u32, bool) {
+    let dirty = known_dirty.saturating_add(found_dirty);
+    let most = leb_bytes.saturating_sub(free);
+    (dirty.min(most), dirty <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bud_dirty;
+
+    #[test]
+    fn dirty_space_of_a_bud_is_bounded_by_what_is_not_free() {
+        assert_eq!(bud_dirty(1000, 400, 100, 200), (300, true));
+        assert_eq!(bud_dirty(1000, 400, 100, 500), (600, true));
+        assert_eq!(bud_dirty(1000, 400, 101, 500), (600, false));
+        assert_eq!(bud_dirty(1000, 400, u32::MAX, 500), (600, false));
     }
 }

@@ -33,6 +33,8 @@ pub(crate) fn look(leb: &[u8], offset: usize) -> Item {
     let padding = padding.count();
     if padding > 0 && bytes.len() >= 4 && u32_at(bytes, 0) != MAGIC {
         let is_whole =
+            // A gap is a multiple of eight bytes. From 28 bytes on a padding node would fill it
+            // (`scan_padding_bytes`).
             (padding.is_multiple_of(8) && padding < PADDING_BYTES) || padding == bytes.len();
         return if is_whole { Item::Padding(padding) } else { Item::Damaged };
     }
@@ -98,6 +100,8 @@ impl Scan {
                 Item::Damaged => return Err(Damage { offset: at as u32 }),
             }
         }
+        // Bytes behind the last node mean a torn write: the caller decides whether recovery may
+        // drop them.
         let blank = leb[at..].iter().position(|byte| *byte != 0xff);
         if !at.is_multiple_of(min_io) || blank.is_some() {
             return Err(Damage { offset: (at + blank.unwrap_or(0)) as u32 });

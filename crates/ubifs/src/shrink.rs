@@ -59,10 +59,13 @@ impl Ubifs {
     pub fn shrink(&self) -> u64 {
         let engine = &self.engine;
         // Whoever walks through the index must not lose it.
+        // The kernel's shrinker only tries the lock: the task that frees memory may hold it already
+        // (`shrink_tnc_trees`).
         let Some(_held) = engine.tnc_lock.try_lock() else { return 0 };
         let clean = || engine.tnc.borrow().clean;
         let freeable = clean();
         let (mut wanted, mut freed) = (2 * freeable, 0);
+        // `do_shrink_slab` of `mm/vmscan.c`: a remainder below the batch is left for the next call.
         while wanted > 0 && (wanted >= BATCH || wanted >= freeable) {
             let batch = wanted.min(BATCH);
             if clean() == 0 {

@@ -71,10 +71,14 @@ impl Engine {
     pub(crate) fn budget_of(&self, request: &Request) -> Budget {
         let when = |is: bool, bytes: usize| if is { bytes as u64 } else { 0 };
         let (page, entry) = (MAX_DATA_NODE_BYTES, aligned(MAX_ENTRY_NODE_BYTES));
+        // Only new nodes need a new branch in the index; a node that replaces another takes its
+        // branch over (`calc_idx_growth`).
         let nodes = [request.new_inode, request.new_page, request.new_entry];
         let new_nodes = nodes.into_iter().filter(|is| *is).count() as u64;
         let mut dirty = when(request.dirtied_page, page) + when(request.changed_entry, entry);
         if request.dirtied_inodes > 0 {
+            // The shift is that of `calc_dd_growth` (`fs/ubifs/budget.c`) up to Linux 6.2. Later
+            // kernels multiply, which differs for three inodes only.
             dirty += (INODE_BYTES as u64) << (request.dirtied_inodes - 1);
         }
         Budget {
@@ -88,6 +92,8 @@ impl Engine {
     }
 
     fn may_use_reserve(&self, caller: &Caller) -> bool {
+        // `can_use_rp`: the kernel asks for `CAP_SYS_RESOURCE` where the caller is compared with
+        // the superuser here. Group 0 stands for no group.
         caller.uid == self.superblock.reserved_uid
             || caller.uid == 0
             || self.superblock.reserved_gid != 0 && caller.gid == self.superblock.reserved_gid
@@ -99,8 +105,13 @@ impl Engine {
         let leb_bytes = i64::from(self.layout.leb_bytes);
         let mut available = i64::from(self.layout.main_lebs) * leb_bytes - sums.used.cast_signed();
         // One for the collector, those of two heads, one for deletions, which have no budget.
+        // Deletions bypass budgets, so a full file system can always delete. Kernels since 6.3 keep
+        // an eraseblock for the collector's head as well (`subtract_lebs` of
+        // `ubifs_calc_available`).
         let kept = i64::from(min_index_lebs) + 1 + (i64::from(HEADS as u32) - 1) + 1;
         available -= kept * leb_bytes + (sums.dead + sums.dark).cast_signed();
+        // The sums of dark space leave the index out. Index eraseblocks beyond the reserve will
+        // become data eraseblocks, each with its dark space.
         let surplus = i64::from(sums.index_lebs) - i64::from(min_index_lebs);
         if surplus > 0 {
             available -= surplus * i64::from(self.layout.dark_watermark);
@@ -116,6 +127,8 @@ impl Engine {
             let lpt = self.lpt.borrow();
             (lpt.lebs.available_lebs(lpt.waiting.len() as u32), lpt.lebs.sums.index_lebs)
         };
+        // The index can only grow into whole eraseblocks; free bytes within data eraseblocks do not
+        // help it.
         if i64::from(min_index_lebs.saturating_sub(index_lebs)) > available_lebs {
             return false;
         }
@@ -124,9 +137,12 @@ impl Engine {
             return false;
         };
         let may_use_all = caller.is_none_or(|caller| self.may_use_reserve(caller));
+        // Not less, but less or equal: `do_budget_space` refuses when exactly the reserve is left.
         if left <= self.superblock.reserved_bytes && !may_use_all {
             return false;
         }
+        // `find_free` and `find_dirty` compare with this value, so it changes only with an accepted
+        // promise.
         space.min_index_lebs = min_index_lebs;
         true
     }
@@ -135,6 +151,8 @@ impl Engine {
     pub(crate) async fn budget(&self, caller: &Caller, request: &Request) -> Result<Budget, Errno> {
         self.must_be_writable()?;
         let budget = self.budget_of(request);
+        // An operation without nodes of its own never fails for space, even on a full file system
+        // (`ubifs_budget_space`).
         if budget.data == 0 && budget.dirty == 0 {
             return Ok(budget);
         }
@@ -142,10 +160,14 @@ impl Engine {
         loop {
             {
                 let space = self.space.borrow();
+                // Without this flag every failing write would collect and commit again before it
+                // fails (`bi.nospace`).
                 if space.is_full && (space.is_full_for_root || !self.may_use_reserve(caller)) {
                     return Err(Errno::Enospc);
                 }
             }
+            // The promise comes before the test, so that tasks which make space meanwhile see it.
+            // It is taken back before this task makes space itself, as the kernel does.
             self.promise(budget);
             if self.promises_fit(Some(caller)) {
                 return Ok(budget);
@@ -153,10 +175,13 @@ impl Engine {
             self.take_back(budget);
             match Box::pin(self.make_space()).await {
                 Ok(()) => {}
+                // One more attempt: another task may have freed space between the failure and now.
                 Err(Errno::Enospc) if !is_last => is_last = true,
                 Err(Errno::Enospc) => {
                     let mut space = self.space.borrow_mut();
                     space.is_full = true;
+                    // A caller without the reserve proves nothing about the reserve, unless there
+                    // is none.
                     if self.may_use_reserve(caller) || self.superblock.reserved_bytes == 0 {
                         space.is_full_for_root = true;
                     }
@@ -190,6 +215,8 @@ impl Engine {
         self.take_back(budget);
         let mut space = self.space.borrow_mut();
         (space.is_full, space.is_full_for_root) = (false, false);
+        // The new branch is in memory now. It is part of the growth until a commit counts the index
+        // anew.
         space.uncommitted_index_bytes += budget.index;
         space.min_index_lebs = space.index_lebs_for(&self.layout);
     }
@@ -212,20 +239,29 @@ impl Engine {
 
     /// Writes back, collects, commits, until one of them helps (`make_free_space`).
     async fn make_space(&self) -> Result<(), Errno> {
+        // Four rounds, not three: the kernel tests `retries++ < MAX_MKSPC_RETRIES` after the round.
         for _ in 0..=ROUNDS {
             let before = self.liability();
+            // Promises assume incompressible data and a split of the index per node. Written pages
+            // need less, so write-back alone often helps (`shrink_liability`).
             self.write_back(PAGES_TO_WRITE).await;
             if self.liability() < before {
                 return Ok(());
             }
             let collected = {
+                // `run_gc` holds `commit_sem` for reading: a commit must not start between the
+                // choice of a victim and the last moved node.
                 let _held = self.commit_lock.read().await;
                 Box::pin(self.collect(true)).await
             };
             match collected {
                 Ok(leb) => {
+                    // `run_gc` only wants the space counted as free. It gives the eraseblock back
+                    // instead of writing to it.
                     return self.change_properties(leb, Change::RETURN).await;
                 }
+                // Both cases lead to the commit below: it frees collected eraseblocks of the index
+                // and makes dirty space out of replaced index nodes.
                 Err(Obstacle::CommitFirst | Obstacle::Failed(Errno::Enospc)) => {}
                 Err(Obstacle::Failed(error)) => return Err(error),
             }
@@ -242,6 +278,8 @@ impl Engine {
         }
         let dirty: Vec<_> = {
             let inodes = self.inodes.borrow();
+            // A dirty inode holds a promise of its own, and its write-back belongs to
+            // `writeback_inodes_sb_nr` of the kernel.
             let dirty = inodes.values().filter(|inode| inode.data.borrow().is_dirty);
             dirty.take(PAGES_TO_WRITE as usize).cloned().collect()
         };
@@ -272,7 +310,11 @@ impl Engine {
             * (i64::from(layout.dark_watermark) - i64::from(layout.leb_overhead));
         let free = (available - outstanding.cast_signed()).max(0) as u64;
         let free_blocks = layout.reported_space(free) / block;
+        // The reserve is reported with the same factor as free space; otherwise a user without it
+        // would see more than `write` can take.
         let reserve = layout.reported_space(self.superblock.reserved_bytes) / block;
+        // `ubifs_statfs`: one eraseblock for the collector, one for deletions, those of the index
+        // and of the heads; the last one is the head that data goes to.
         let main = i64::from(layout.main_lebs)
             - 1
             - 1

@@ -193,6 +193,7 @@ impl Superblock {
             && Compressor::from_number(self.compressor).is_some()
             && self.reserved_bytes <= u64::from(self.leb_bytes) * main_lebs
             && (1..=1_000_000_000).contains(&self.time_unit_ns)
+            // Format 5 exists for double hashes only (`ubifs_read_superblock`).
             && (self.format < NEWEST_FORMAT || self.flags & flag::DOUBLE_HASH != 0);
         if is_possible { Ok(()) } else { Err("its numbers contradict each other".into()) }
     }
@@ -222,6 +223,8 @@ impl Superblock {
         let mut fewest = MIN_LEBS;
         // Twice the references that a full journal needs, one for the commit, one to write on meanwhile.
         let mut log_lebs = (2 * reference * journal).div_ceil(leb_bytes) as u32 + 1;
+        // `create_default_filesystem`: with eraseblocks to spare, one more lets writes go on while
+        // a commit is made.
         if leb_count - fewest > 8 {
             log_lebs += 1;
             fewest += 1;
@@ -268,6 +271,7 @@ impl Superblock {
             reserved_bytes: new.reserved_bytes.unwrap_or(
                 (u64::from(main_lebs) * leb_bytes * RESERVED_PERCENT / 100).min(MAX_RESERVED_BYTES),
             ),
+            // `DEFAULT_TIME_GRAN`: the kernel keeps whole seconds for file systems that it makes.
             time_unit_ns: 1_000_000_000,
             uuid: [0; 16],
             hash: 0,

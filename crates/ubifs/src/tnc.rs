@@ -37,11 +37,11 @@ pub(crate) struct Znode {
     pub(crate) is_dirty: bool,
     /// Its keys changed so that it may not be found by the key it has on the medium.
     pub(crate) is_altered: bool,
-    /// Last use, nanoseconds.
+    /// Virtual time of the last use, nanoseconds; the shrinker compares it.
     pub(crate) used_ns: u64,
 }
 
-/// The index.
+/// The index: the nodes in memory, and what the medium has of it.
 #[derive(Default)]
 pub(crate) struct Tnc {
     pub(crate) root: Branch,
@@ -70,6 +70,8 @@ impl Tnc {
         } else {
             self.clean += 1;
         }
+        // Numbers are used again, so that the table does not grow with the number of nodes ever
+        // read.
         if let Some(id) = self.free.pop() {
             self.nodes[id as usize] = Some(znode);
             return id;
@@ -120,6 +122,8 @@ impl Znode {
     pub(crate) fn search(&self, key: Key) -> (bool, Option<usize>) {
         let (mut begin, mut end) = (0, self.branches.len());
         while begin < end {
+            // With equal keys (hash collisions) any of them may be met, as in
+            // `ubifs_search_zbranch`. Callers look to both sides.
             let middle = usize::midpoint(begin, end);
             match self.branches[middle].key.cmp(&key) {
                 std::cmp::Ordering::Less => begin = middle + 1,
@@ -152,6 +156,8 @@ impl Engine {
             Errno::Eio
         };
         let node = IndexNode::parse(&bytes).ok_or_else(|| damaged("no branches"))?;
+        // The checks of `read_znode`. Without them a damaged node with a valid checksum could send
+        // a walk round in circles.
         if node.branches.len() > self.layout.fanout || node.level > MAX_LEVEL {
             return Err(damaged("too many branches or levels"));
         }
@@ -164,10 +170,13 @@ impl Engine {
                 && u64::from(child.offset) + u64::from(child.bytes)
                     <= u64::from(self.layout.leb_bytes)
                 && child.offset.is_multiple_of(8);
+            // The kernel does not compare with the parent's key. A key below the parent's inode can
+            // only be damage.
             if !is_inside || *key < floor && key.inode < floor.inode {
                 return Err(damaged("a branch leads nowhere"));
             }
         }
+        // Equal keys are legal only where the key holds the hash of a name.
         let is_sorted = node
             .branches
             .windows(2)
@@ -225,20 +234,27 @@ impl Engine {
     pub(crate) async fn make_znode_dirty(&self, id: ZnodeId) -> Result<(), Errno> {
         let place = {
             let mut tnc = self.tnc.borrow_mut();
+            // The kernel also copies a node that a commit is writing. Here the commit has turned it
+            // into bytes already (see `tnc_commit.rs`).
             if std::mem::replace(&mut tnc.get_mut(id).is_dirty, true) {
                 return Ok(());
             }
             tnc.dirty += 1;
             tnc.clean -= 1;
             let place = tnc.branch_to(id).place;
+            // A node that was never written occupies nothing on the medium.
             if place.bytes == 0 {
                 return Ok(());
             }
+            // The in-the-gaps method must not overwrite this node: the index of the last commit
+            // still contains it (`old_idx` tree of `insert_old_idx`).
             tnc.old.insert((place.leb, place.offset));
             let bytes = u64::from(place.bytes.next_multiple_of(8));
             tnc.index_bytes = tnc.index_bytes.saturating_sub(bytes);
             place
         };
+        // Index lock before the lock of the LEB properties; no caller takes them in the other
+        // order.
         self.add_dirt(place.leb, place.bytes).await
     }
 
@@ -248,6 +264,8 @@ impl Engine {
         while let Some(parent) = self.tnc.borrow().get(path[path.len() - 1]).parent {
             path.push(parent);
         }
+        // From the root down, so that no clean node ever lies above a dirty one: commits and the
+        // shrinker rely on that.
         for id in path.into_iter().rev() {
             self.make_znode_dirty(id).await?;
         }
@@ -259,6 +277,8 @@ impl Engine {
     pub(crate) async fn find_key(&self, key: Key, dirties: bool) -> Result<(bool, Spot), Errno> {
         let mut id = self.root_znode().await?;
         let (is_exact, at) = loop {
+            // On the way down: a change of the leaf changes the place of every node above it at the
+            // next commit.
             if dirties {
                 self.make_znode_dirty(id).await?;
             }
@@ -268,6 +288,8 @@ impl Engine {
                 znode.used_ns = self.sim.now();
                 (znode.search(key), znode.level)
             };
+            // The borrow above has ended: this await lets other tasks run, and only the index's
+            // lock protects the tree.
             self.cpus.run(self.options.costs.znode_ns).await;
             if level == 0 {
                 break found;
@@ -275,6 +297,8 @@ impl Engine {
             id = self.child_znode(id, found.1.unwrap_or(0)).await?;
         };
         let spot = Spot { znode: id, at };
+        // Quirk of `ubifs_lookup_level0`: after a split between equal keys the parent leads to the
+        // right node, whose first key is larger.
         if is_exact || !key.is_hashed() || at.is_some() {
             return Ok((is_exact, spot));
         }
@@ -330,6 +354,7 @@ impl Engine {
             return Ok(Some(Spot { znode: spot.znode, at: Some(at) }));
         }
         let mut id = spot.znode;
+        // Climb to the first ancestor with a branch further left, then go down along last branches.
         let mut at = loop {
             let tnc = self.tnc.borrow();
             let znode = tnc.get(id);
@@ -361,6 +386,8 @@ impl Engine {
         if let Some(leaf) = leaf {
             return Ok(leaf);
         }
+        // The kernel caches entries, not inodes or data (`lnc_add`): the page cache and the inode
+        // cache hold those.
         let leaf: Rc<[u8]> = self.read_keyed(place, key).await?.into();
         self.tnc.borrow_mut().get_mut(spot.znode).branches[at].leaf = Some(leaf.clone());
         Ok(leaf)
@@ -369,6 +396,8 @@ impl Engine {
     /// Reads the node that the index says a key has (`ubifs_tnc_read_node`).
     pub(crate) async fn read_keyed(&self, place: Place, key: Key) -> Result<Vec<u8>, Errno> {
         let node = self.read_node(place, key.kind() as u8).await?;
+        // The checksum holds for a node of any key. A stale index branch can lead to a whole node
+        // of another file.
         if crate::nodes::key_of(&node) == key {
             return Ok(node);
         }
@@ -386,9 +415,11 @@ impl Engine {
     ) -> Result<Option<ZnodeId>, Errno> {
         let is_place = |place: Place| (place.leb, place.offset) == (leb, offset);
         let mut id = self.root_znode().await?;
+        // The root has no branch in a node; its place stands apart.
         if is_place(self.tnc.borrow().root.place) {
             return Ok(Some(id));
         }
+        // The index shrank: no node of this level can be in use.
         if level >= self.tnc.borrow().get(id).level {
             return Ok(None);
         }
@@ -398,6 +429,8 @@ impl Engine {
                 (tnc.get(id).search(key).1, tnc.get(id).level)
             };
             if at.is_none() {
+                // The node's first key may have grown since it was written (`is_altered`), so the
+                // key may belong to the left neighbour (`lookup_znode`).
                 let Some(left) = self.left_of(id).await? else { return Ok(None) };
                 id = left;
                 at = self.tnc.borrow().get(id).search(key).1;
@@ -435,6 +468,7 @@ impl Engine {
                 if is_place(branch.place) {
                     return self.child_znode(id, at).await.map(Some);
                 }
+                // Equal keys are adjacent, so the first other key ends the search on this side.
                 if goes_left && branch.key < key || !goes_left && branch.key > key {
                     break;
                 }

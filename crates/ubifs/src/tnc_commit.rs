@@ -88,6 +88,8 @@ impl Engine {
         let nodes = self.tnc.borrow().dirty_nodes();
         let mut commit = IndexCommit { count: nodes.len() as u64, ..IndexCommit::default() };
         if !nodes.is_empty() {
+            // Every node is counted with the largest size, so that laying out cannot run short in
+            // the middle.
             let needed = self.index_lebs_needed(nodes.len());
             let mut lebs = Vec::new();
             while lebs.len() < needed {
@@ -108,6 +110,8 @@ impl Engine {
                 self.change_properties(*leb, change).await?;
             }
         }
+        // The laid-out index does not contain the old nodes. A cut before the master is safe: their
+        // eraseblocks are not written before the commit ends.
         self.tnc.borrow_mut().old.clear();
         self.save_dirty_index().await;
         let index_bytes = self.tnc.borrow().index_bytes;
@@ -248,10 +252,13 @@ impl Engine {
             let known = self.find_znode(key, level, (leb, found.offset)).await?;
             let is_dirty = known.map(|id| self.tnc.borrow().get(id).is_dirty);
             let is_old = self.tnc.borrow().old.contains(&(leb, found.offset));
+            // Neither in the present nor in the last index: the node is part of a gap.
             if is_dirty.is_none() && !is_old {
                 continue;
             }
             let end = at + aligned(found.header.bytes);
+            // The node is void in the new index but protected as part of the old one: it counts as
+            // dirty and is not overwritten.
             if is_dirty != Some(false) {
                 dirty += (end - at) as u32;
             }
@@ -277,6 +284,8 @@ impl Engine {
         let free = self.layout.leb_bytes - used as u32;
         let change = Change { free: Some(free), dirty: Some(dirty), ..Change::default() };
         self.change_properties(leb, change).await?;
+        // An atomic change: old nodes in it belong to the last commit, so a torn write must not
+        // damage them.
         self.change_leb(leb, &bytes[..used]).await?;
         Ok(rest)
     }
@@ -309,6 +318,7 @@ impl Engine {
             rest = later;
         }
         let pad_end = if end == bytes.len() {
+            // Behind the last node the eraseblock becomes free space again, not padding.
             bytes[at..].fill(0xff);
             at.next_multiple_of(self.layout.min_io as usize)
         } else {

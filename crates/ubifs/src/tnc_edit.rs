@@ -40,6 +40,7 @@ impl Tnc {
         let mut id = id;
         while let (Some(parent), 0) = (self.get(id).parent, self.get(id).position) {
             let above = self.get_mut(parent);
+            // The branch leads to all keys from its own on, so a smaller key above needs no change.
             if above.branches[0].key <= key {
                 return;
             }
@@ -71,8 +72,10 @@ impl Tnc {
             looks_for_run = true;
         }
         if looks_for_run && at >= fanout.div_ceil(2) && is_data_of(0) && !is_data_of(at) {
+            // Keeps blocks of one file in few nodes (`tnc_insert`, label `check_split`).
             return (at, true);
         }
+        // Appending leaves a full node behind and opens a new one; anything else divides in half.
         let keep = if *appends { fanout } else { fanout.div_ceil(2) };
         if at < keep { (keep - 1, true) } else { (keep, false) }
     }

@@ -1,4 +1,4 @@
-//! Names in the index: several may have one hash, and are told apart by reading the entries.
+//! Names in the index: several may have one hash; the entries are read to distinguish them.
 //!
 //! Source: `fs/ubifs/tnc.c` (`resolve_collision`, `fallible_resolve_collision`).
 

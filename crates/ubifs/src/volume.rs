@@ -5,7 +5,7 @@ use posix::Errno;
 use std::rc::Rc;
 use ubi::UbiError;
 
-/// A volume.
+/// What a file system is mounted on.
 #[derive(Clone)]
 pub enum Volume {
     /// A dynamic volume of UBI.
@@ -19,7 +19,7 @@ pub enum Volume {
 pub struct VolumeShape {
     /// Bytes of a logical eraseblock.
     pub leb_bytes: u32,
-    /// Logical eraseblocks.
+    /// Logical eraseblocks of the volume.
     pub leb_count: u32,
     /// Unit of writing, bytes.
     pub min_io_bytes: u32,

@@ -53,6 +53,7 @@ impl WriteBuffer {
         self.inodes.clear();
         let rest = leb_bytes - self.offset;
         let to_boundary = self.offset.next_multiple_of(max_write) - self.offset;
+        // Later writes then begin at multiples of the largest write (`ubifs_wbuf_seek_nolock`).
         self.size = if to_boundary > 0 { to_boundary } else { max_write }.min(rest);
     }
 }
@@ -79,6 +80,7 @@ impl Engine {
             let padding = (bytes.len() - used) as u32;
             (leb, buffer.offset, bytes, padding)
         };
+        // The buffer keeps its bytes until the write returns: readers take them from there.
         self.write(leb, offset, &bytes).await?;
         self.count(|statistics| statistics.padding_bytes += u64::from(padding));
         let free = {
@@ -104,6 +106,8 @@ impl Engine {
     /// Writes the heads that hold nodes of an inode; the collector's holds copies only
     /// (`ubifs_sync_wbufs_by_inode`).
     pub(crate) async fn sync_heads_of(&self, inode: u64) -> Result<(), Errno> {
+        // The collector's nodes are copies. The originals stay until its head is written, so
+        // nothing is lost (`ubifs_sync_wbufs_by_inode`).
         for head in 1..self.heads.len() {
             let has = || self.heads[head].buffer.borrow().inodes.contains(&inode);
             if !has() {

@@ -12,8 +12,11 @@ use crate::space::Request;
 use posix::{Caller, Errno};
 use std::rc::Rc;
 
-/// Attributes that an inode may have, and bytes of all their names.
+// `MAX_XATTRS_PER_INODE` of kernels before 5.2. Later ones allow `(leb_size / 2) /
+// UBIFS_INO_NODE_SZ`.
+/// Attributes that an inode may have.
 const MAX_COUNT: u32 = 65535;
+/// Bytes of all their names, each with a zero behind it (`XATTR_LIST_MAX`).
 const MAX_NAMES_BYTES: u32 = 65536;
 /// Prefixes that are known.
 const PREFIXES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"system."];
@@ -94,8 +97,10 @@ impl Engine {
     ) -> Result<(), Errno> {
         {
             let node = &host.data.borrow().node;
+            // Each name counts its zero, as in the list that `listxattr` returns (`create_xattr`).
+            let names_bytes = node.attribute_name_bytes.saturating_add(node.attribute_count);
             if node.attribute_count >= MAX_COUNT
-                || node.attribute_name_bytes + name.len() as u32 + 1 > MAX_NAMES_BYTES
+                || names_bytes.saturating_add(name.len() as u32 + 1) > MAX_NAMES_BYTES
             {
                 return Err(Errno::Enospc);
             }
@@ -110,6 +115,8 @@ impl Engine {
         };
         let budget = self.budget(caller, &request).await?;
         let _held = host.lock.lock().await;
+        // `create_xattr` makes a regular file with all permissions (`S_IFREG | S_IRWXUGO`); only
+        // the flag tells it apart.
         let made = self.new_inode(caller, host, 0o100_777, value.to_vec());
         let inode = match made {
             Ok(inode) => inode,

@@ -43,6 +43,8 @@ impl<F: FileSystem + 'static> Caches<F> {
         pages: Rc<PageCache>,
         file_system: Rc<F>,
     ) -> Rc<Self> {
+        // A device of its own for each file system, so that its dirty pages have a flusher of their
+        // own.
         let device = pages.add_device();
         Rc::new(Self {
             cpus: cpus.clone(),
@@ -56,7 +58,7 @@ impl<F: FileSystem + 'static> Caches<F> {
         })
     }
 
-    /// Pages in memory.
+    /// Pages in memory, of all file systems that share the cache.
     pub(crate) fn page_count(&self) -> u64 {
         self.pages.statistics().pages
     }
@@ -75,6 +77,7 @@ impl<F: FileSystem + 'static> Caches<F> {
     /// The pages of a file, which has `size_bytes` now.
     pub(crate) fn file(&self, inode: InodeNumber, size_bytes: u64) -> CachedFile {
         if let Some(file) = self.files.borrow().get(&inode) {
+            // The size is known anew with each call; read-ahead ends at it.
             file.size_bytes.set(size_bytes);
             return file.clone();
         }
@@ -92,8 +95,12 @@ impl<F: FileSystem + 'static> Caches<F> {
         let file = self.files.borrow().get(&inode).cloned();
         let Some(file) = file else { return };
         file.size_bytes.set(size_bytes);
+        // Pages first, then the rest of the last page: a reader must not find bytes behind the new
+        // end.
         file.mapping.truncate(size_bytes.div_ceil(PAGE_BYTES as u64)).await;
         let within = (size_bytes % PAGE_BYTES as u64) as usize;
+        // The end lies within a page: what stood behind it must read as zeros if the file grows
+        // again.
         if within > 0 {
             file.mapping.clear_from(size_bytes / PAGE_BYTES as u64, within);
         }
@@ -114,6 +121,7 @@ impl<F: FileSystem + 'static> Caches<F> {
 
     /// An inode is gone for good.
     pub(crate) async fn remove(&self, inode: InodeNumber) {
+        // Names first: a look-up that is under way must not find an inode whose pages are gone.
         self.names.borrow_mut().forget(inode);
         self.inodes.borrow_mut().remove(&inode);
         let file = self.files.borrow_mut().remove(&inode);
@@ -138,6 +146,8 @@ impl<F: FileSystem + 'static> Caches<F> {
         self.names.borrow_mut().clear();
         let mut stay = BTreeSet::new();
         self.files.borrow_mut().retain(|inode, file| {
+            // Clean pages alone, as `invalidate_mapping_pages` takes them; dirty ones stay with
+            // their inode.
             file.mapping.invalidate(&(0..u64::MAX));
             if file.mapping.is_dirty() {
                 stay.insert(*inode);
@@ -146,6 +156,8 @@ impl<F: FileSystem + 'static> Caches<F> {
         });
         let mut dropped = Vec::new();
         self.inodes.borrow_mut().retain(|inode| {
+            // An inode in use keeps its place, as `prune_icache` passes over those with a
+            // reference.
             let stays = is_used(*inode) || stay.contains(inode);
             if !stays {
                 dropped.push(*inode);

@@ -1,4 +1,4 @@
-//! The time that calls of applications take, told to whoever watches.
+//! The time that calls of applications take, for a watcher that asks for it.
 
 use crate::Vfs;
 use posix::FileSystem;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallKind {
-    /// `pread`.
+    /// `pread` of an open file.
     Read,
     /// `pwrite`, and `write` to the end.
     Write,
@@ -22,7 +22,7 @@ pub enum CallKind {
 /// A call that has returned, with an error or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Which.
+    /// Kind of the call.
     pub kind: CallKind,
     /// Bytes that it was asked to write, or that it read.
     pub bytes: u64,
@@ -30,10 +30,10 @@ pub struct Call {
     pub duration_ns: u64,
 }
 
-/// Told of every call.
+/// A function that is called at the end of every call.
 pub type Watcher = Rc<dyn Fn(Call)>;
 
-/// Who watches the calls of a mount, if anyone.
+/// The watcher of the calls of a mount, if there is one.
 pub(crate) struct CallWatch {
     sim: Sim,
     watcher: RefCell<Option<Watcher>>,
@@ -67,6 +67,7 @@ impl TimedCall {
 }
 
 impl Drop for TimedCall {
+    // At the drop, so that a call that ends with an error, or is cut, is counted as well.
     fn drop(&mut self) {
         if let Some((sim, watcher, start_ns)) = &self.watched {
             let duration_ns = sim.now() - start_ns;
@@ -76,7 +77,7 @@ impl Drop for TimedCall {
 }
 
 impl<F: FileSystem + 'static> Vfs<F> {
-    /// From now on `watcher` is told of every call that returns; none to end that.
+    /// From now on `watcher` is called for every call that returns; none ends that.
     pub fn watch_calls(&self, watcher: Option<Watcher>) {
         self.watch.watcher.replace(watcher);
     }

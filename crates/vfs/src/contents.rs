@@ -1,11 +1,11 @@
-//! Contents of files whose size is only claimed: holes are told as such, and take no time.
+//! Contents of files whose size is only claimed: holes are handed on as such, and take no time.
 
 use posix::{Errno, FileSystem, InodeNumber, PAGE_BYTES};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 const PAGE: u64 = PAGE_BYTES as u64;
-/// Pages that are told together.
+/// Pages that are handed on together: 64 KiB.
 const PIECE_PAGES: u64 = 16;
 /// Pages of a file that are tried one by one if its map is damaged: four gigabytes.
 const PAGES_TRIED_MAX: u64 = 1 << 20;
@@ -26,7 +26,7 @@ pub enum Piece<'a> {
 pub struct ReadError {
     /// Where reading failed, bytes.
     pub offset: u64,
-    /// Why.
+    /// The answer of the file system.
     pub errno: Errno,
 }
 
@@ -44,6 +44,7 @@ pub async fn read_pieces<F: FileSystem>(
     let pages = bytes.div_ceil(PAGE);
     let ranges = match file_system.data_pages(inode).await {
         Ok(Some(ranges)) => ranges,
+        // A file system that keeps no map of a file: all of it counts as data.
         Ok(None) => std::iter::once(0..pages).collect(),
         // Parts of a file whose map is damaged may be read still.
         Err(_) if pages <= PAGES_TRIED_MAX => std::iter::once(0..pages).collect(),
@@ -52,6 +53,7 @@ pub async fn read_pieces<F: FileSystem>(
     let mut piece = Vec::new();
     let mut next = 0;
     for range in ranges {
+        // Ranges of a damaged map may overlap or lie behind the end; each page is handed on once.
         let (first, end) = (range.start.max(next), range.end.min(pages));
         if first >= end {
             continue;
@@ -60,6 +62,7 @@ pub async fn read_pieces<F: FileSystem>(
             see(Piece::Hole((first - next) * PAGE)).map_err(at(next * PAGE))?;
         }
         for start in (first..end).step_by(PIECE_PAGES as usize) {
+            // Between pieces: a file of gigabytes must not delay a request to stop.
             cancellation::check();
             let offset = start * PAGE;
             piece.clear();
@@ -69,11 +72,13 @@ pub async fn read_pieces<F: FileSystem>(
                 read.map_err(at(page * PAGE))?;
                 piece.extend_from_slice(&page_bytes);
             }
+            // The last page reaches past the end of the file.
             piece.truncate((bytes - offset).min(piece.len() as u64) as usize);
             see(Piece::Data(offset, &piece)).map_err(at(offset))?;
         }
         next = end;
     }
+    // The rest up to the end, which need not be a whole page.
     if next < pages {
         see(Piece::Hole(bytes - next * PAGE)).map_err(at(next * PAGE))?;
     }
@@ -115,6 +120,8 @@ impl FileHashes {
         let mut is_begun = false;
         let add = |piece: Piece<'_>| {
             match piece {
+                // A hole at the beginning is the common case of damaged headers, and its hash is
+                // kept by length.
                 Piece::Data(_, bytes) => hash.update(bytes),
                 Piece::Hole(bytes) if is_begun => add_zeros(bytes, |zeros| hash.update(zeros)),
                 Piece::Hole(bytes) => hash = self.of_zeros(bytes),
@@ -129,6 +136,7 @@ impl FileHashes {
     fn of_zeros(&mut self, bytes: u64) -> Sha256 {
         let known = self.after_zeros.range(..=bytes).next_back();
         let (done, mut hash) =
+            // The longest known run of zeros is a prefix of every longer one.
             known.map_or((0, Sha256::new()), |(done, hash)| (*done, hash.clone()));
         add_zeros(bytes - done, |zeros| hash.update(zeros));
         self.after_zeros.insert(bytes, hash.clone());
@@ -149,6 +157,8 @@ pub async fn fingerprint<F: FileSystem>(
     let add = |piece: Piece<'_>| {
         if let Piece::Data(offset, bytes) = piece {
             for (page, bytes) in (offset / PAGE..).zip(bytes.chunks(PAGE_BYTES)) {
+                // Zeros count as a hole, so that a file system that stores them and one that does
+                // not agree.
                 if bytes.iter().any(|byte| *byte != 0) {
                     hash.update(page.to_le_bytes());
                     hash.update(bytes);

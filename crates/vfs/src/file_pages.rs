@@ -45,6 +45,7 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
             while first < pages.end {
                 let end = pages.end.min(first + at_once);
                 let into = &mut bytes[..(end - first) as usize];
+                // As many pages at once as the file system takes; an error concerns those alone.
                 let read = self.file_system.read_pages(self.inode, first, into).await;
                 for (page, bytes) in (first..end).zip(&*into) {
                     let _ = mapping.with_bytes(page, |stored| stored.copy_from_slice(bytes));
@@ -67,9 +68,13 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
             let now = Time::default();
             let caller = Caller { pid: task.process.pid, uid: 0, gid: 0, now };
             let mut bytes = vec![[0; PAGE_BYTES]; (pages.end - pages.start) as usize];
+            // Copied before anything waits: the page is under write-back and does not change, but
+            // the cache cannot be borrowed across a wait.
             for (page, bytes) in pages.clone().zip(&mut bytes) {
                 let _ = mapping.with_bytes(page, |stored| bytes.copy_from_slice(stored));
             }
+            // The last page of a file counts up to its end only; `ubifs_writepage` fills the rest
+            // with zeros.
             let after = self.size_bytes.get().saturating_sub(pages.start * PAGE_BYTES as u64);
             let valid =
                 (bytes.len() * PAGE_BYTES).min(usize::try_from(after).unwrap_or(usize::MAX));
@@ -82,6 +87,7 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
                 let run = PageRun { first, pages: &bytes, bytes: valid, is_waited_for };
                 self.file_system.write_pages(&caller, self.inode, run).await
             };
+            // In any case: a page that stays under write-back would block its file for ever.
             mapping.end_write(pages, written.map_err(FileError::from));
         })
     }

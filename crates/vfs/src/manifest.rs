@@ -14,13 +14,13 @@ pub struct ManifestRow {
     /// Kind, as one letter: f d l c b p s; `?` if the inode cannot be read, and then nothing but the
     /// path is known.
     pub kind: char,
-    /// Permission bits.
+    /// Permission bits, without the kind.
     pub permissions: u32,
-    /// Number of links.
+    /// Names of the inode.
     pub links: u32,
-    /// Owner.
+    /// Number of the owner.
     pub uid: u32,
-    /// Group.
+    /// Number of the group.
     pub gid: u32,
     /// Bytes; zero for directories.
     pub size_bytes: u64,
@@ -41,7 +41,7 @@ pub struct ManifestRow {
 /// All rows, in the order of the bytes of the paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// The rows.
+    /// One row for each name.
     pub rows: Vec<ManifestRow>,
 }
 
@@ -116,6 +116,7 @@ impl Manifest {
 
     async fn read<F: FileSystem>(
         file_system: &F,
+        // Damage is collected while rows are: one unreadable inode must not end the comparison.
         limits: &ReadLimits,
         mut hashes: Option<Hashes>,
     ) -> (Self, Vec<Damage>) {
@@ -168,7 +169,7 @@ impl Manifest {
     }
 }
 
-/// The row of a name; what cannot be read of it is left out and told.
+/// The row of a name. What cannot be read of it is left out and added to `damage`.
 async fn row_of<F: FileSystem>(
     file_system: &F,
     node: &FoundNode,
@@ -185,6 +186,7 @@ async fn row_of<F: FileSystem>(
     if attributes.kind == FileType::Regular
         && let Some(hashes) = hashes
     {
+        // A header that claims an absurd size would keep the reader busy for hours.
         if attributes.size_bytes > limits.file_bytes_max {
             let size = attributes.size_bytes;
             fail(Errno::Efbig, &format!("a file of {size} bytes is not read"));
@@ -198,6 +200,7 @@ async fn row_of<F: FileSystem>(
     let mut extended = Vec::new();
     let names = match file_system.list_attributes(node.inode).await {
         Ok(names) => names,
+        // Not an error: a file system without extended attributes has none.
         Err(Errno::Eopnotsupp) => Vec::new(),
         Err(errno) => {
             fail(errno, "the extended attributes cannot be read");
@@ -210,6 +213,7 @@ async fn row_of<F: FileSystem>(
             Err(errno) => fail(errno, &format!("attribute {} cannot be read", escape_path(&name))),
         }
     }
+    // Sorted, because file systems list them in orders of their own.
     extended.sort();
     let mut target = None;
     if attributes.kind == FileType::Symlink {
@@ -225,6 +229,7 @@ async fn row_of<F: FileSystem>(
         links: attributes.links,
         uid: attributes.uid,
         gid: attributes.gid,
+        // Sizes of directories differ between file systems and say nothing.
         size_bytes: if is_directory { 0 } else { attributes.size_bytes },
         modified: attributes.modified.seconds,
         device: attributes.kind.is_device().then_some(attributes.device),
@@ -271,6 +276,8 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
 pub fn escape_path(bytes: &[u8]) -> String {
     let mut text = String::new();
     for piece in bytes.utf8_chunks() {
+        // Spaces separate columns in other tools, `%` begins an escape, and control characters
+        // would break lines.
         for letter in piece.valid().chars() {
             if letter == '%' || letter == ' ' || letter.is_ascii_control() {
                 let _ = write!(text, "%{:02X}", letter as u32);

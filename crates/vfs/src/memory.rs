@@ -69,6 +69,7 @@ impl MemoryFileSystem {
         let number = self.with(directory, |inode| inode.names.remove(name).ok_or(Errno::Enoent))?;
         let is_directory = self.with(number, |inode| {
             let is_directory = inode.attributes.kind == FileType::Directory;
+            // A directory loses its own `.` as well, hence two.
             inode.attributes.links -= if is_directory { 2 } else { 1 };
             inode.attributes.changed = caller.now;
             Ok(is_directory)
@@ -138,6 +139,7 @@ impl FileSystem for MemoryFileSystem {
             attributes.gid = to.gid.unwrap_or(attributes.gid);
             attributes.changed = caller.now;
             if let Some(size) = to.size_bytes {
+                // Longer files are filled with zeros, as every file system does for a hole.
                 inode.data.resize(usize::try_from(size).map_err(|_| Errno::Efbig)?, 0);
                 inode.attributes.size_bytes = size;
                 inode.attributes.modified = caller.now;
@@ -173,6 +175,7 @@ impl FileSystem for MemoryFileSystem {
             }
         };
         let is_directory = made.attributes.kind == FileType::Directory;
+        // Numbers are not reused, so a number seen twice is the same inode.
         let number = *self.next.borrow();
         *self.next.borrow_mut() += 1;
         self.inodes.borrow_mut().insert(number, made);
@@ -210,9 +213,11 @@ impl FileSystem for MemoryFileSystem {
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
     ) -> Result<(), Errno> {
+        // Both names are the same: nothing changes, not even a time.
         if from == to {
             return self.lookup(from.0, from.1).await.map(drop);
         }
+        // What the new name named loses it before the moved inode gets it.
         if self.lookup(to.0, to.1).await.is_ok() {
             self.take_name(caller, to.0, to.1)?;
         }
@@ -220,6 +225,7 @@ impl FileSystem for MemoryFileSystem {
         let is_directory = self.attributes(number).await?.kind == FileType::Directory;
         self.with(from.0, |inode| {
             inode.names.remove(from.1);
+            // The directory's link count falls here and rises with `add_name` in the other one.
             inode.attributes.links -= u32::from(is_directory);
             touch(inode, caller);
             Ok(())
@@ -243,6 +249,7 @@ impl FileSystem for MemoryFileSystem {
     ) -> Result<(), Errno> {
         self.with(inode, |inode| {
             into.fill(0);
+            // Behind the end a page is zeros.
             let start = (page as usize * PAGE_BYTES).min(inode.data.len());
             let end = (start + PAGE_BYTES).min(inode.data.len());
             into[..end - start].copy_from_slice(&inode.data[start..end]);
@@ -298,6 +305,7 @@ impl FileSystem for MemoryFileSystem {
 
     async fn forget(&self, inode: InodeNumber) -> Result<(), Errno> {
         let mut inodes = self.inodes.borrow_mut();
+        // Open files keep their inode; the layer above calls this when the last one is closed.
         if inodes.get(&inode).is_some_and(|inode| inode.attributes.links == 0) {
             inodes.remove(&inode);
         }

@@ -6,9 +6,11 @@ use rustc_hash::FxHashMap;
 /// What a name of a directory means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// An inode.
+    /// The inode that has the name.
     Inode(InodeNumber),
     /// Nothing has the name (a negative entry).
+    // Negative entries matter for time: a name that was looked for and not found costs no second
+    // search.
     Nothing,
 }
 
@@ -24,7 +26,7 @@ impl Meaning {
 
 type Directory = FxHashMap<Box<[u8]>, Meaning>;
 
-/// Names by directory.
+/// Remembered names, by the directory they are in.
 #[derive(Default)]
 pub(crate) struct Names {
     directories: FxHashMap<InodeNumber, Directory>,
@@ -36,6 +38,7 @@ impl Names {
     }
 
     pub(crate) fn set(&mut self, directory: InodeNumber, name: &[u8], meaning: Meaning) {
+        // The old meaning goes: making, moving and removing a name all pass here.
         self.directories.entry(directory).or_default().insert(name.into(), meaning);
     }
 
@@ -49,7 +52,7 @@ impl Names {
         self.directories.remove(&directory);
     }
 
-    /// Forgets all.
+    /// Forgets all names of all directories.
     pub(crate) fn clear(&mut self) {
         self.directories.clear();
     }

@@ -7,7 +7,7 @@ use crate::vfs::Vfs;
 use crate::walk::{PieceKind, check_length};
 use posix::{Caller, Errno, FileSystem, FileType, InodeNumber, NewInode};
 
-/// Set-group-ID (`S_ISGID`).
+/// The bit by which files take the group of their directory (`S_ISGID`).
 const SET_GROUP: u32 = 0o2000;
 
 impl<F: FileSystem + 'static> Vfs<F> {
@@ -25,6 +25,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     ) -> Result<InodeNumber, Errno> {
         let (mut walk, mut last) = self.parent(path).await?;
         loop {
+            // `.`, `..` and the root are directories, which `open` for a file refuses.
             if last.kind != PieceKind::Name {
                 return Err(Errno::Eisdir);
             }
@@ -35,6 +36,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
             let (directory, name) = (walk.directory(), walk.name(&last));
             let inode = {
                 let lock = self.lock_of(directory);
+                // The directory is locked from the look-up until the file is made, or two callers
+                // could make it twice.
                 let _held = lock.lock().await;
                 match (self.lookup(directory, name).await, create) {
                     (Err(Errno::Enoent), Some(permissions)) => {
@@ -49,6 +52,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
                 FileType::Directory => return Err(Errno::Eisdir),
                 _ if last.has_slash => return Err(Errno::Enotdir),
                 FileType::Regular => return Ok(inode),
+                // Devices, FIFOs and sockets have no driver here.
                 _ => return Err(Errno::Enxio),
             }
             last = self.walk_to_last(&mut walk).await?;
@@ -68,6 +72,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     ) -> Result<InodeNumber, Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
+        // The target is checked before the path is walked, as `getname` copies both first.
         if let NewInode::Symlink(target) = new {
             check_length(target)?;
             if target.is_empty() {
@@ -81,6 +86,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         let (directory, name) = (walk.directory(), walk.name(&last));
         let lock = self.lock_of(directory);
         let _held = lock.lock().await;
+        // A slash behind the name is right for a directory only (`filename_create`).
         let takes_slash = matches!(new, NewInode::Directory(_));
         self.must_be_free(directory, name, takes_slash || !last.has_slash).await?;
         self.make_in(caller, directory, name, new).await
@@ -128,6 +134,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub async fn link(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
+        // The old name is resolved before the new one's parent, as `do_linkat` does: its error
+        // comes first.
         let inode = self.resolve(from).await?;
         let (walk, last) = self.parent(to).await?;
         if last.kind != PieceKind::Name {
@@ -187,6 +195,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
                 (true, true) => self.must_be_empty(inode).await?,
                 (false, false) => {}
             }
+            // The name first, then the inode: a cut between leaves an inode without names, which
+            // recovery deletes.
             self.file_system().unlink(caller, directory, name).await?;
             self.learn(directory, name, Meaning::Nothing);
             inode
@@ -208,6 +218,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub async fn rename(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
+        // Both parents are walked before either is locked (`do_renameat2`).
         let (from_walk, from_last) = self.parent(from).await?;
         let (to_walk, to_last) = self.parent(to).await?;
         if from_last.kind != PieceKind::Name || to_last.kind != PieceKind::Name {
@@ -215,7 +226,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
         }
         let (from_directory, from_name) = (from_walk.directory(), from_walk.name(&from_last));
         let (to_directory, to_name) = (to_walk.directory(), to_walk.name(&to_last));
-        // Two directories are locked in the order of their numbers, so that nobody waits in a ring.
+        // Locked in the order of their numbers, so that two renames cannot wait for each other.
+        // The kernel orders them by ancestry (`lock_rename`); the outcome is the same.
         let mut both = [from_directory, to_directory];
         both.sort_unstable();
         let locks = both.map(|directory| self.lock_of(directory));
@@ -255,7 +267,9 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.file_system().rename(caller, from, to).await?;
         self.learn(from_directory, from_name, Meaning::Nothing);
         self.learn(to_directory, to_name, Meaning::Inode(inode));
+        // The inode's times changed with its name.
         self.set_dirty(inode).await?;
+        // Only now, when the file system no longer names it.
         match replaced {
             Some(replaced) => self.forget_if_nameless(replaced).await,
             None => Ok(()),

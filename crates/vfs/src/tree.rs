@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 pub struct Node {
     /// Path from the root; empty for the root itself.
     pub path: Vec<u8>,
-    /// Inode.
+    /// Number of the inode.
     pub inode: InodeNumber,
-    /// What `stat` tells.
+    /// Its attributes, as `stat` returns them.
     pub attributes: Attributes,
 }
 
@@ -38,9 +38,9 @@ pub async fn walk<F: FileSystem>(file_system: &F) -> Result<Vec<Node>, Errno> {
 pub struct FoundNode {
     /// Path from the root; empty for the root itself.
     pub path: Vec<u8>,
-    /// Inode.
+    /// Number of the inode.
     pub inode: InodeNumber,
-    /// What `stat` tells; none if it fails.
+    /// Its attributes; none if `stat` fails.
     pub attributes: Option<Attributes>,
 }
 
@@ -76,7 +76,7 @@ impl TreeDamage {
     }
 }
 
-/// [`walk`] over a file system that may be damaged: what cannot be read is told to `report` with its
+/// [`walk`] over a file system that may be damaged: `report` gets what cannot be read, with its
 /// path, and the rest is found. A directory is entered once, so that the walk ends.
 pub async fn walk_damaged<F: FileSystem>(
     file_system: &F,
@@ -85,6 +85,7 @@ pub async fn walk_damaged<F: FileSystem>(
     let root = file_system.root();
     let mut nodes = vec![FoundNode { path: Vec::new(), inode: root, attributes: None }];
     let mut entered = BTreeSet::new();
+    // A list and not a recursion: a damaged directory may be deeper than any stack.
     let mut next = 0;
     while next < nodes.len() {
         let FoundNode { path, inode, .. } = nodes[next].clone();
@@ -97,6 +98,7 @@ pub async fn walk_damaged<F: FileSystem>(
         if kind != Some(FileType::Directory) {
             continue;
         }
+        // A directory with two names could contain itself.
         if !entered.insert(inode) {
             report(&path, TreeDamage::SecondName);
             continue;
@@ -116,6 +118,7 @@ pub async fn walk_damaged<F: FileSystem>(
                 below.push(b'/');
             }
             below.extend_from_slice(&entry.name);
+            // Reported with as much as fits: the name itself may be damaged.
             if below.len() > PATH_BYTES_MAX {
                 report(&below[..PATH_BYTES_MAX], TreeDamage::LongPath);
                 continue;
@@ -127,6 +130,7 @@ pub async fn walk_damaged<F: FileSystem>(
             nodes.push(FoundNode { path: below, inode: entry.inode, attributes: None });
         }
     }
+    // Sorted at the end, because directories list their names in orders of their own.
     nodes.sort_by(|a, b| a.path.cmp(&b.path));
     nodes
 }

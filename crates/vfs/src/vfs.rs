@@ -88,6 +88,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     ) -> Self {
         let caches = Caches::new(cpus, board, pages, file_system.clone());
         let pages = Rc::downgrade(&caches);
+        // Weak: the caches hold the file system, and the file system must not hold them.
         file_system.use_cached_pages(pages);
         Self { caches: Some(caches), ..Self::new(sim, file_system) }
     }
@@ -99,6 +100,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub async fn drop_caches(&self) -> Result<(), Errno> {
         let Some(caches) = &self.caches else { return Ok(()) };
         let dropped = caches.drop_all(|inode| self.users.borrow().contains_key(&inode));
+        // Names and pages are dropped before inodes, as `drop_pagecache_sb` comes before
+        // `drop_slab`.
         for inode in dropped {
             self.file_system.forget(inode).await?;
         }
@@ -142,6 +145,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         let Some(caches) = &self.caches else {
             return self.file_system.lookup(directory, name).await;
         };
+        // Each component costs the look-up in memory, whether it is remembered or not.
         caches.cpus.run(caches.board.work.entry_ns).await;
         if let Some(known) = caches.known(directory, name) {
             return known.answer();
@@ -149,6 +153,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         let found = self.file_system.lookup(directory, name).await;
         match found {
             Ok(inode) => caches.learn(directory, name, Meaning::Inode(inode)),
+            // Only `ENOENT` is remembered; other errors may pass.
             Err(Errno::Enoent) => caches.learn(directory, name, Meaning::Nothing),
             Err(_) => {}
         }
@@ -189,8 +194,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// Opens a regular file, by way of symbolic links.
     ///
     /// # Errors
-    /// [`Errno::Eisdir`] for a directory, [`Errno::Enxio`] for a device, FIFO or socket: nobody is at the
-    /// other end of them here; as [`Vfs::resolve`].
+    /// [`Errno::Eisdir`] for a directory, [`Errno::Enxio`] for a device, FIFO or socket, which have
+    /// no other end here; as [`Vfs::resolve`].
     pub async fn open(
         &self,
         caller: &Caller,
@@ -201,6 +206,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.enter().await;
         let inode = self.find_file(caller, path, options.create).await?;
         let attributes = self.file_system.attributes(inode).await?;
+        // Before anything can fail: closing takes the user away again.
         *self.users.borrow_mut().entry(inode).or_default() += 1;
         let file = OpenFile {
             inode,
@@ -229,6 +235,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub async fn close(&self, caller: &Caller, file: OpenFile) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
+        // `flush` of the file operations runs at every close; here only for files that were
+        // written, which is what it concerns.
         let flushed = if file.is_written.get() || self.file_system.is_library() {
             self.file_system.flush(caller, file.inode).await
         } else {
@@ -244,6 +252,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
             }
             is_last
         };
+        // The last user of an inode without names deletes it (`iput_final`).
         let forgotten = if is_last { self.forget_if_nameless(file.inode).await } else { Ok(()) };
         flushed.and(forgotten)
     }
@@ -259,6 +268,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         }
         match self.file_system.attributes(inode).await {
             Ok(attributes) if attributes.links > 0 => Ok(()),
+            // Names are gone, or the inode cannot be read: what is in memory of it goes.
             _ => {
                 self.locks.borrow_mut().remove(&inode);
                 if let Some(caches) = &self.caches {
@@ -282,12 +292,17 @@ impl<F: FileSystem + 'static> Vfs<F> {
     ) -> Result<(), Errno> {
         let timed = self.watch.begin(CallKind::Write);
         timed.moves(bytes.len());
+        // Set before the write: a write that fails halfway has changed the file, too.
         file.is_written.set(true);
         let lock = self.lock_of(file.inode);
+        // `i_mutex`: writers of one file go one after the other, so that appends do not overlap.
         let held = lock.lock().await;
         let mut size = self.file_system.attributes(file.inode).await?.size_bytes;
+        // Read with the lock held, or two appends could begin at the same place.
         let at = if file.appends { size } else { offset };
         check_end(at, bytes.len() as u64)?;
+        // A gap is made before the bytes behind it (`begin_behind_end`), so that a cut leaves zeros
+        // and not old bytes.
         if at > size && !self.file_system.writes_back() {
             self.file_system.begin_behind_end(caller, file.inode, at).await?;
             size = self.file_system.attributes(file.inode).await?.size_bytes;
@@ -296,6 +311,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
             Some(caches) if self.file_system.writes_back() => {
                 let pages = caches.file(file.inode, size);
                 self.write_dirty(&pages, caller, file, at, bytes).await?;
+                // Let go before the sync, as `generic_file_aio_write` does: `fsync` takes the lock
+                // itself.
                 drop(held);
                 if file.syncs {
                     let end = (at + bytes.len() as u64).div_ceil(PAGE_BYTES as u64);
@@ -306,6 +323,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
             Some(caches) => self.write_cached(caches, caller, file, size, at, bytes).await?,
             None => self.write_uncached(caller, file, size, at, bytes).await?,
         }
+        // File systems that write through have the bytes; what is left is their own buffers.
         if file.syncs {
             self.file_system.fsync(caller, file.inode).await?;
         }
@@ -356,6 +374,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
             let (part, later) = rest.split_at(count);
             let page_start = page * PAGE_BYTES as u64;
             let needs_rest = !self.file_system.is_library();
+            // A page that is written in part is read first, unless it lies behind the end.
             if needs_rest && count < PAGE_BYTES && page_start < size {
                 self.file_system.read_page(file.inode, page, &mut page_bytes).await?;
             } else {
@@ -388,6 +407,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         };
         let size = self.file_system.attributes(file.inode).await?.size_bytes;
         let pages = caches.file(file.inode, size);
+        // The call ends at the end of the file, as it was when the call began.
         let wanted = (into.len() as u64).min(size.saturating_sub(offset));
         timed.moves(wanted as usize);
         let (range, into) = (offset..offset + wanted, Some(&mut into[..wanted as usize]));
@@ -416,6 +436,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub async fn sync(&self) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Sync);
         self.enter().await;
+        // Pages before the file system's own buffers: writing pages adds to them.
         let written = self.write_all().await;
         written.and(self.file_system.sync().await)
     }
@@ -465,6 +486,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub async fn truncate(&self, caller: &Caller, path: &[u8], size: u64) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
+        // `do_sys_truncate` checks the length before the path.
         check_end(0, size)?;
         let inode = self.resolve_followed(path).await?;
         match self.file_system.attributes(inode).await?.kind {
@@ -524,6 +546,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
         }
         let kind = self.file_system.attributes(inode).await?.kind;
         if name.starts_with(b"user.") && !matches!(kind, FileType::Regular | FileType::Directory) {
+            // `EPERM` even for root: attributes of users are meant for data, which others do not
+            // have.
             return Err(Errno::Eperm);
         }
         let lock = self.lock_of(inode);
@@ -537,6 +561,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
 fn check_end(at: u64, bytes: u64) -> Result<(), Errno> {
     const LAST: u64 = i64::MAX.cast_unsigned();
     match at.checked_add(bytes) {
+        // A place behind the largest offset is wrong in itself; an end behind it is a file that is
+        // too big.
         _ if at > LAST => Err(Errno::Einval),
         Some(end) if end <= LAST => Ok(()),
         _ if at == 0 => Err(Errno::Einval),

@@ -14,9 +14,9 @@ const PATH_BYTES_MAX: usize = 4095;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PieceKind {
     Name,
-    /// `.`
+    /// The component `.`, the directory itself.
     Dot,
-    /// `..`
+    /// The component `..`, the directory above.
     DotDot,
     /// The path has no component at all.
     Root,
@@ -80,6 +80,7 @@ impl<'p> Walk<'p> {
             b".." => PieceKind::DotDot,
             _ => PieceKind::Name,
         };
+        // Whether the text goes on: slashes behind the last component ask for a directory.
         Piece { kind, name: begin..end, has_slash: end < self.text.len() }
     }
 
@@ -96,12 +97,15 @@ impl<'p> Walk<'p> {
         if target.first() == Some(&b'/') {
             self.directories.truncate(1);
         }
+        // What stood behind the link is walked after its target; the text grows, but `LINKS_MAX`
+        // bounds it.
         self.text = [target, &self.text[self.at..]].concat().into();
         self.at = 0;
     }
 }
 
-/// What `getname` refuses: a path of no byte, and one that is too long.
+/// `getname` refuses a path that is too long. An empty path is the root of the mount here, since
+/// paths are relative to it.
 pub(crate) fn check_length(path: &[u8]) -> Result<(), Errno> {
     if path.len() > PATH_BYTES_MAX { Err(Errno::Enametoolong) } else { Ok(()) }
 }
@@ -119,6 +123,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         loop {
             let piece = walk.next_piece();
             if walk.is_at_end() {
+                // The last component is left to the caller, who may make or remove it.
                 return Ok(piece);
             }
             match piece.kind {
@@ -138,6 +143,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
 
     /// Goes on by way of a symbolic link (`pick_link`).
     pub(crate) async fn follow(&self, walk: &mut Walk<'_>, link: InodeNumber) -> Result<(), Errno> {
+        // Counted for the whole path, not for each link (`nd->total_link_count`).
         walk.links += 1;
         if walk.links > LINKS_MAX {
             return Err(Errno::Eloop);
@@ -178,6 +184,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
                 PieceKind::Name => {}
             }
             let inode = self.lookup(walk.directory(), walk.name(&last)).await?;
+            // Without `LOOKUP_FOLLOW` a link at the end is the answer, unless a slash stands behind
+            // it.
             if !follows && !last.has_slash {
                 return Ok(inode);
             }

@@ -28,7 +28,9 @@ impl<F: FileSystem> WriteHooks for Writer<'_, F> {
         is_cached: bool,
     ) -> Result<bool, FileError> {
         let Self { caller, inode, .. } = *self;
+        // Space is set aside before the page changes: it alone may fail (`ubifs_write_begin`).
         let begun = self.file_system.begin_write(caller, inode, page, part, is_cached).await;
+        // Even if that failed: the inode may have been dirtied on the way.
         self.file.mapping.set_attributes_dirty();
         Ok(begun?)
     }
@@ -38,6 +40,7 @@ impl<F: FileSystem> WriteHooks for Writer<'_, F> {
         self.file_system.end_write(self.caller, self.inode, page, part).await?;
         self.file.mapping.set_attributes_dirty();
         let size = &self.file.size_bytes;
+        // The size never falls with a write; a smaller end is a write into the middle.
         size.set(size.get().max(end));
         Ok(())
     }
@@ -58,6 +61,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         }
         let inode = file.inode;
         let range = at..at + bytes.len() as u64;
+        // Before the first page, as `__generic_file_aio_write` does, and with the lock held.
         self.remove_privileges(caller, inode).await?;
         let writer = Writer { file_system: &**self.file_system(), caller, inode, file: pages };
         let call_ns = self.call_ns();
@@ -86,7 +90,10 @@ impl<F: FileSystem + 'static> Vfs<F> {
         pages: Range<u64>,
     ) -> Result<(), Errno> {
         if let Some(known) = self.caches().and_then(|caches| caches.known_file(file.inode)) {
+            // Pages first, then the lock, as `vfs_fsync_range` takes it: write-back must not need
+            // it.
             known.mapping.write_and_wait(file.process, pages).await;
+            // The error of a write-back in the background belongs to this call, once.
             known.mapping.take_write_error().map_err(errno_of)?;
         }
         let lock = self.lock_of(file.inode);
@@ -95,6 +102,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     }
 
     /// Writes all that is dirty in memory, pages of each file before its attributes.
+    // Without write-back nothing is dirty in memory.
     pub(crate) async fn write_all(&self) -> Result<(), Errno> {
         if !self.file_system().writes_back() {
             return Ok(());
@@ -102,6 +110,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         if let Some(caches) = self.caches() {
             caches.write_all().await;
         }
+        // Inodes that changed without pages: names and attributes.
         for inode in self.file_system().dirty_inodes() {
             self.file_system().write_inode(inode).await?;
         }
@@ -126,6 +135,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
         let cut = to.size_bytes.zip(caches.known_file(inode));
         let mut held = Vec::new();
         if let Some((size, file)) = &cut {
+            // The page with the new end is written before the cut, so that the medium has what is
+            // not cut off.
             let last = size / PAGE_BYTES as u64;
             if !size.is_multiple_of(PAGE_BYTES as u64)
                 && *size < file.size_bytes.get()
@@ -134,6 +145,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
                 let process = fs::Process::new(caller.pid);
                 file.mapping.write_and_wait(process, last..last + 1).await;
             }
+            // Held until the file system has cut them, or write-back could put them behind the new
+            // end.
             held = file.mapping.lock_pages(size.div_ceil(PAGE_BYTES as u64)).await;
         }
         let changed = self.file_system().change(caller, inode, to).await;
@@ -142,6 +155,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
                 // Whoever waits for a page finds the file's end before it.
                 file.size_bytes.set(*size);
             }
+            // Let go whether or not the change succeeded.
             file.mapping.unlock_pages(&held);
         }
         changed?;
@@ -169,6 +183,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// # Errors
     /// The file system's.
     pub async fn unmount(&self) -> Result<(), Errno> {
+        // Dirty pages first: `generic_shutdown_super` syncs before it puts the file system.
         let written = self.write_all().await;
         let ended = self.file_system().unmount().await;
         written.and(ended)

@@ -14,12 +14,17 @@ const WRITE_ATTEMPTS: u32 = 5 * 64;
 impl Device {
     /// Whether `chunks` more can be written without touching what is reserved.
     pub(crate) fn has_room(&mut self, chunks: u32) -> bool {
+        // `yaffs_check_alloc_available`: the room for the next checkpoint is kept as well, or a
+        // full device could never be unmounted with one.
         let blocks = self.options.reserved_blocks + self.checkpoint_blocks_needed();
         self.free_chunks > (blocks * self.pages_per_block + chunks) as i32
     }
 
     /// Chunks that users may still write (`yaffs_get_n_free_chunks`).
     pub(crate) fn user_free_chunks(&mut self) -> u32 {
+        // One block more than `has_room` keeps, so that what `statfs` reports is used up before
+        // writes fail. Dirty cached chunks count as written; chunks of deleted files are added
+        // (`n_deleted_files` counts files, yet the real sum takes it for chunks as well).
         let kept = self.options.reserved_blocks + 1 + self.checkpoint_blocks_needed();
         let free = self.free_chunks + self.deleted_files as i32
             - self.cache.dirty_count() as i32
@@ -31,10 +36,15 @@ impl Device {
         if self.erased_blocks < 1 {
             return None;
         }
+        // The search goes on behind the last block found, never from the start: that is all the
+        // wear levelling there is beside the refresh of old blocks.
         for _ in self.blocks.numbers() {
             self.alloc_finder = self.blocks.next_after(self.alloc_finder);
             let block = self.alloc_finder;
             if self.blocks.get(block).state == BlockState::Empty {
+                // The number belongs to the block, not to the chunk: a scan sorts blocks by it, and
+                // within one block the later page is the younger. It rises when the block is
+                // opened, so no two blocks that hold data share one.
                 self.sequence += 1;
                 let sequence = self.sequence;
                 let info = self.blocks.get_mut(block);
@@ -49,6 +59,8 @@ impl Device {
 
     fn allocate_chunk(&mut self, may_use_reserve: bool) -> Option<u32> {
         if self.alloc_block.is_none() {
+            // Before the check of the room, as in `yaffs_alloc_chunk`: a write that is refused may
+            // have opened a block, and that costs a sequence number.
             self.alloc_block = self.find_erased_block();
             self.alloc_page = 0;
         }
@@ -57,6 +69,8 @@ impl Device {
         }
         let block = self.alloc_block?;
         let chunk = self.chunk(block, self.alloc_page);
+        // Counted before the write is tried. A failure gives it back through `delete_chunk`, but
+        // its page is passed over until the block is erased.
         self.blocks.get_mut(block).pages_in_use += 1;
         self.blocks.set_used(chunk);
         self.alloc_page += 1;
@@ -82,6 +96,8 @@ impl Device {
     async fn is_erased(&mut self, chunk: u32) -> bool {
         let mut data = vec![0; self.chunk_bytes as usize];
         let (tags, result) = self.read_chunk(chunk, &mut data).await;
+        // `yaffs_check_chunk_erased` asks for both: unused tags alone would pass a page whose
+        // program was cut after its first bytes.
         result == EccResult::Clean && tags.is_unused() && data.iter().all(|byte| *byte == 0xff)
     }
 
@@ -90,6 +106,8 @@ impl Device {
         let (read, result) = self.read_chunk(chunk, &mut back).await;
         result != EccResult::Unfixed
             && back == data
+            // Not the sequence number: `yaffs_verify_chunk_written` compares these three and the
+            // data.
             && (read.object, read.chunk, read.bytes) == (tags.object, tags.chunk, tags.bytes)
     }
 
@@ -109,6 +127,8 @@ impl Device {
         if self.is_read_only {
             return Err(Errno::Erofs);
         }
+        // Before the first change reaches the medium. The other order would let a mount after a
+        // power cut trust a checkpoint that knows nothing of the new chunk.
         self.invalidate_checkpoint().await;
         for attempt in 0..=WRITE_ATTEMPTS {
             let Some(chunk) = self.allocate_chunk(may_use_reserve) else {
@@ -126,9 +146,14 @@ impl Device {
                 self.give_up_chunk(chunk).await;
                 continue;
             }
+            // Given here and not by the caller: collecting copies chunks with their old tags, and
+            // in their new block they must carry that block's number or a scan drops them as
+            // insane.
             tags.sequence = self.sequence;
             let mut written = self.write_raw(chunk, data, &tags).await;
             if written.is_ok() {
+                // Noted before the read-back, as in `yaffs_wr_chunk_tags_nand`. A failure then
+                // closes the block, which gets no summary unless this was its last chunk.
                 self.summary_add(chunk, &tags).await;
             }
             if checks
@@ -140,6 +165,8 @@ impl Device {
             }
             match written {
                 Ok(()) => {
+                    // One good write vouches for the rest of the block (`skip_erased_check`): each
+                    // block that this mount did not erase costs these reads once.
                     self.blocks.get_mut(block).skips_erased_check = true;
                     return Ok(chunk);
                 }
@@ -178,6 +205,8 @@ impl Device {
         }
         self.statistics.deletions += 1;
         let block = self.block_of(chunk);
+        // Even if the block's state makes the rest void: the block has now a freed chunk, and may
+        // be older than the oldest one known.
         self.update_oldest_dirty(block);
         let info = self.blocks.get_mut(block);
         if !matches!(
@@ -191,6 +220,9 @@ impl Device {
         }
         info.pages_in_use -= 1;
         let is_done = info.pages_in_use == 0
+            // An empty block with a header that shrinks a file stays: older blocks may still hold
+            // the chunks which only that header makes void. The collector takes it when it is the
+            // oldest (`may_collect`).
             && !info.has_shrink_header
             && !matches!(info.state, BlockState::Allocating | BlockState::NeedsScan);
         self.free_chunks += 1;
@@ -203,6 +235,9 @@ impl Device {
     /// Erases a block that holds nothing more, or retires it.
     pub(crate) async fn erase_dirty_block(&mut self, block: u32) {
         self.clear_oldest_dirty(block);
+        // The order of `yaffs_block_became_dirty`: the block leaves every list of candidates first,
+        // then the checkpoint goes, then the block is erased. A checkpoint that outlived the erase
+        // would name its chunks.
         self.blocks.get_mut(block).state = BlockState::Dirty;
         self.collector.forget(block);
         let mut is_erased = false;
@@ -214,12 +249,16 @@ impl Device {
             return;
         }
         if !is_erased {
+            // Its chunks were counted as free one by one while they were deleted; the device has
+            // lost them now.
             self.free_chunks -= self.pages_per_block as i32;
             self.retire_block(block).await;
             return;
         }
         self.erased_blocks += 1;
         let info = self.blocks.get_mut(block);
+        // Strikes outlast the erase, all else begins anew: the fourth retires the block
+        // (`chunk_error_strikes`).
         let strikes = info.error_strikes;
         *info = crate::blocks::BlockInfo {
             state: BlockState::Empty,
@@ -245,6 +284,8 @@ impl Device {
         self.invalidate_checkpoint().await;
         self.clear_oldest_dirty(block);
         self.report(Finding::Retired { block });
+        // The mark of the driver is what later mounts look at. Where it cannot be set, a page of
+        // tags with a sequence number of no data says the same (`yaffs_retire_block`).
         if self.mtd.mark_bad(Self::device_block(block)).await.is_err()
             && self.erase_block(block).await
         {
@@ -268,6 +309,8 @@ impl Device {
         }
         let pages_per_block = self.pages_per_block;
         let dirty = self.blocks.iter().filter(|(_, info)| {
+            // As `yaffs2_find_oldest_dirty_seq`: full blocks only. The block being written is
+            // younger than all of them.
             info.state == BlockState::Full && info.live_pages() < pages_per_block
         });
         self.oldest_dirty =
@@ -276,6 +319,8 @@ impl Device {
 
     fn update_oldest_dirty(&mut self, block: u32) {
         let sequence = self.blocks.get(block).sequence;
+        // Kept only if one is known. After it is erased nothing is, and the next question costs a
+        // walk over all blocks.
         if self.oldest_dirty.is_some_and(|(oldest, _)| oldest > sequence) {
             self.oldest_dirty = Some((sequence, block));
         }
@@ -295,6 +340,8 @@ impl Device {
             return true;
         }
         self.find_oldest_dirty();
+        // `yaffs_block_ok_for_gc`: everything that the header could make void lies in older blocks;
+        // with none of them dirty, all void chunks are erased already.
         self.oldest_dirty.is_some_and(|(oldest, _)| info.sequence <= oldest)
     }
 }

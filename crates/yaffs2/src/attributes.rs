@@ -1,4 +1,4 @@
-//! What calls tell of objects and of the device, in the words of POSIX.
+//! What `stat` and `statfs` report of objects and of the device.
 
 use crate::device::Device;
 use crate::format::{NAME_BYTES_MAX, ObjectKind};
@@ -11,6 +11,8 @@ fn seconds(time: i64) -> Time {
 
 /// Device numbers as YAFFS2 stores them: eight bits of each (`old_encode_dev`).
 pub(crate) fn encode_device((major, minor): (u32, u32)) -> u32 {
+    // Numbers above 255 overflow without a word, as in the kernel's old encoding; YAFFS2 never
+    // learnt the new one.
     (major << 8 | minor) & 0xffff
 }
 
@@ -34,6 +36,8 @@ pub(crate) fn kind_of(object: &Object) -> Result<FileType, Errno> {
         ObjectKind::File => Ok(FileType::Regular),
         ObjectKind::Directory => Ok(FileType::Directory),
         ObjectKind::Symlink => Ok(FileType::Symlink),
+        // The header has one kind for devices, pipes and sockets; only the bits of `st_mode` tell
+        // them apart.
         ObjectKind::Special => FileType::from_mode(object.mode).ok_or(Errno::Eio),
         ObjectKind::HardLink | ObjectKind::Unknown => Err(Errno::Eio),
     }
@@ -46,10 +50,14 @@ pub(crate) fn attributes_of(object: &Object) -> Result<Attributes, Errno> {
         Body::Symlink(alias) => alias.as_ref().map_or(0, |alias| alias.len() as u64),
         _ => 0,
     };
+    // Every header has the field, and a tool may leave all its bits set: it means something for
+    // devices alone.
     let device = if kind.is_device() { decode_device(object.device) } else { (0, 0) };
     Ok(Attributes {
         kind,
         permissions: object.mode & 0o7777,
+        // `yaffs_get_obj_link_count`: the object's own name, unless it is gone, and each hard link.
+        // Directories have one, whatever stands in them.
         links: u32::from(!object.is_unlinked) + object.links.len() as u32,
         uid: object.uid,
         gid: object.gid,
@@ -63,6 +71,8 @@ pub(crate) fn attributes_of(object: &Object) -> Result<Attributes, Errno> {
 
 /// The number of an object; inodes have no others.
 pub(crate) fn number_of(inode: InodeNumber) -> Result<u32, Errno> {
+    // Object numbers end at 0x3FFFF; one that does not even fit into 32 bits cannot have come from
+    // a lookup.
     u32::try_from(inode).map_err(|_| Errno::Enoent)
 }
 

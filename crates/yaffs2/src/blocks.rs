@@ -3,29 +3,29 @@
 //! Blocks are numbered from 1: chunk number 0 means "none", so block 0 of the device is block 1 here
 //! (`block_offset` in `yaffs_guts_ll_init`).
 
-/// State of a block, by its number on media.
+/// State of a block; the order is that of the numbers in checkpoints (`enum yaffs_block_state`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockState {
     /// Not looked at yet.
     #[default]
     Unknown,
-    /// Being scanned.
+    /// Its tags are being read by a mount.
     Scanning,
-    /// To be scanned.
+    /// Holds chunks, of which the mount has read the first tags only.
     NeedsScan,
-    /// Erased.
+    /// Erased: every chunk can be written.
     Empty,
     /// Chunks are taken from it.
     Allocating,
     /// All chunks are taken, or will not be.
     Full,
-    /// To be erased.
+    /// Holds nothing any more, and is about to be erased.
     Dirty,
     /// Holds a part of the checkpoint.
     Checkpoint,
-    /// Being collected.
+    /// A step of collecting copies its live chunks.
     Collecting,
-    /// Bad.
+    /// Bad or retired: never used again.
     Dead,
 }
 
@@ -50,7 +50,7 @@ impl BlockState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "the bits of the real structure")]
 pub struct BlockInfo {
-    /// State.
+    /// What the block is used for now.
     pub state: BlockState,
     /// Chunks in use, soft-deleted ones among them.
     pub pages_in_use: i32,
@@ -68,7 +68,7 @@ pub struct BlockInfo {
     pub has_summary: bool,
     /// Holds a header that shrinks a file.
     pub has_shrink_header: bool,
-    /// Sequence number.
+    /// Age of the block's contents: the greater the younger.
     pub sequence: u32,
 }
 
@@ -81,6 +81,9 @@ impl BlockInfo {
     /// The eight bytes of a checkpoint: bit fields from the lowest bit on.
     pub fn to_bytes(self, has_summary_bit: bool) -> [u8; 8] {
         let fields = [
+            // The compiler's layout of the bit fields of `struct yaffs_block_info` on little-endian
+            // machines. Ten bits, one of them the sign: a count of 512 pages comes back negative,
+            // on the real code too.
             (self.soft_deleted_pages as u32 & 0x3ff, 10),
             (self.pages_in_use as u32 & 0x3ff, 10),
             (self.state as u32, 4),
@@ -88,6 +91,8 @@ impl BlockInfo {
             (self.skips_erased_check.into(), 1),
             (self.is_prioritised.into(), 1),
             (u32::from(self.error_strikes & 7), 3),
+            // The bit came with version 8 and pushed the last one up by one place; its width is
+            // zero before.
             (self.has_summary.into(), u32::from(has_summary_bit)),
             (self.has_shrink_header.into(), 1),
         ];
@@ -119,6 +124,7 @@ impl BlockInfo {
             is_prioritised: flag(26),
             error_strikes: (word >> 27 & 7) as u8,
             has_summary: has_summary_bit && flag(30),
+            // See `to_bytes`: where there is no bit for summaries this one stands in its place.
             has_shrink_header: flag(if has_summary_bit { 31 } else { 30 }),
             sequence: u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
         }
@@ -135,11 +141,12 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// First block.
+    /// Number of the first block of the device.
     pub(crate) const FIRST: u32 = 1;
 
     /// Blocks of which nothing is known.
     pub(crate) fn new(blocks: u32, pages_per_block: u32) -> Self {
+        // Each block's bits begin at a byte (`chunk_bit_stride`); checkpoints store them so.
         let stride = pages_per_block.div_ceil(8) as usize;
         Self {
             infos: vec![BlockInfo::default(); blocks as usize],
@@ -149,28 +156,32 @@ impl Blocks {
         }
     }
 
-    /// Number of blocks.
+    /// How many blocks the device has, bad ones included.
     pub(crate) fn count(&self) -> u32 {
         self.infos.len() as u32
     }
 
-    /// Last block.
+    /// Number of the last block, which is the count as well.
     pub(crate) fn last(&self) -> u32 {
         self.count()
     }
 
-    /// All block numbers.
+    /// The numbers of all blocks, in order.
     pub(crate) fn numbers(&self) -> std::ops::RangeInclusive<u32> {
         Self::FIRST..=self.last()
     }
 
     /// The block after another, round and round.
     pub(crate) fn next_after(&self, block: u32) -> u32 {
+        // The lower bound matters once a mount: the finder is 0 until the first search, and 0 is no
+        // block.
         if block + 1 > self.last() || block + 1 < Self::FIRST { Self::FIRST } else { block + 1 }
     }
 
     /// Whether a number is one of a block.
     pub(crate) fn holds(&self, block: u32) -> bool {
+        // Block 0 is never one, so chunk numbers below `pages_per_block` never are: zero can stand
+        // for "none" in trees, headers and checkpoints.
         self.numbers().contains(&block)
     }
 
@@ -179,7 +190,7 @@ impl Blocks {
         self.holds(chunk / self.pages_per_block)
     }
 
-    /// A block.
+    /// What is known of a block; panics for a number that is none.
     pub(crate) fn get(&self, block: u32) -> &BlockInfo {
         &self.infos[(block - Self::FIRST) as usize]
     }
@@ -199,7 +210,7 @@ impl Blocks {
         self.stride
     }
 
-    /// All bits.
+    /// The bits of all blocks, as checkpoints hold them.
     pub(crate) fn bits(&self) -> &[u8] {
         &self.bits
     }

@@ -14,7 +14,7 @@ pub(crate) struct CacheEntry {
     pub(crate) data: Vec<u8>,
 }
 
-/// The chunks.
+/// The cached chunks of all files, and the clock of their eviction.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkCache {
     entries: Vec<CacheEntry>,
@@ -23,7 +23,7 @@ pub(crate) struct ChunkCache {
 
 impl ChunkCache {
     pub(crate) fn new(count: u32, chunk_bytes: u32) -> Self {
-        /// `YAFFS_MAX_SHORT_OP_CACHES`.
+        /// Most slots that the real code allows (`YAFFS_MAX_SHORT_OP_CACHES`).
         const ENTRIES_MAX: u32 = 20;
         let entry = CacheEntry {
             object: None,
@@ -33,6 +33,7 @@ impl ChunkCache {
             bytes: 0,
             data: vec![0; chunk_bytes as usize],
         };
+        // More are cut off to 20 without a word (`yaffs_cache_init`).
         Self { entries: vec![entry; count.min(ENTRIES_MAX) as usize], uses: 0 }
     }
 
@@ -60,6 +61,7 @@ impl ChunkCache {
     pub(crate) fn touch(&mut self, slot: usize, is_write: bool) {
         self.uses += 1;
         self.entries[slot].last_use = self.uses;
+        // A read never cleans: only a flush does.
         self.entries[slot].is_dirty |= is_write;
     }
 
@@ -70,6 +72,8 @@ impl ChunkCache {
 
     /// The slot that was not used for longest.
     pub(crate) fn oldest(&self) -> Option<usize> {
+        // The first of equals wins, as in the real loop with `<`. Counted in uses, not in time: a
+        // count never stands still.
         (0..self.entries.len()).min_by_key(|slot| self.entries[*slot].last_use)
     }
 
@@ -91,6 +95,7 @@ impl ChunkCache {
 
     /// Chunks that are not on the medium yet.
     pub(crate) fn dirty_count(&self) -> usize {
+        // Without asking whether the slot still has an object, see `clear`.
         self.entries.iter().filter(|entry| entry.is_dirty).count()
     }
 

@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::format::SEQUENCE_CHECKPOINT;
 use crate::tags::{EccResult, Tags};
 
-/// State of checkpoints.
+/// What the device knows of the checkpoint on its medium.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CheckpointState {
     /// What is in memory is on the medium.
@@ -40,6 +40,8 @@ pub(crate) struct Stream {
 impl Stream {
     fn new(version: u32, chunk_bytes: u32) -> Self {
         Self {
+            // Since that version each chunk repeats how far the sums had come before it, so that a
+            // stream with a stale chunk in its middle is refused there and not at its end.
             has_heads: version >= 8,
             version,
             buffer: vec![0; chunk_bytes as usize],
@@ -64,6 +66,8 @@ impl Stream {
     }
 
     fn start_chunk(&mut self) {
+        // Each chunk begins as zeros, so the unused rest of the last one does not carry bytes of
+        // the one before.
         self.buffer.fill(0);
         self.at = 0;
         if self.has_heads {
@@ -86,6 +90,8 @@ impl Stream {
 
     /// Sum over all bytes so far, as the stream ends with it.
     pub(crate) fn composite_sum(&self) -> u32 {
+        // `yaffs2_get_checkpt_sum`. The sum's upper eight bits are shifted out, so two streams that
+        // differ only there pass as one.
         self.sum << 8 | self.xor & 0xff
     }
 }
@@ -101,14 +107,23 @@ impl Device {
     /// Bytes of a tree's leaf as checkpoints store it, and bits of a chunk number in it.
     pub(crate) fn leaf_shape(&self) -> (usize, u32) {
         let chunks = self.pages_per_block * (self.blocks.last() + 1);
+        // The width of a chunk number depends on the device: rounded up to even, and 16 bits at
+        // least (`yaffs_guts_ll_init`). A checkpoint does not record it, so it cannot be read on a
+        // device of another size.
         let bits = u32::BITS - (chunks - 1).leading_zeros();
         let width = bits.next_multiple_of(2).max(16);
+        // Leaves and inner nodes share one structure in memory (`struct yaffs_tnode`, eight
+        // pointers). Its size is what is stored, so 32-bit and 64-bit kernels write checkpoints
+        // that the other refuses.
         let node_bytes = 8 * self.profile.pointer_bytes;
         ((2 * width).max(node_bytes) as usize, width)
     }
 
     /// Bytes of the structures of an object and of the device.
     pub(crate) fn record_bytes(&self) -> (usize, usize) {
+        // `struct yaffs_checkpt_obj` got a size of 64 bits, `struct yaffs_checkpt_dev` lost its
+        // last word (`oldest_dirty_seq`). A reader compares the sizes, so they are a version in
+        // themselves.
         if self.profile.checkpoint_version >= 8 { (32, 36) } else { (28, 40) }
     }
 
@@ -124,6 +139,7 @@ impl Device {
                 + self.tree_nodes as usize * (leaf_bytes + 4)
                 + 4;
             let block_bytes = (self.chunk_bytes * self.pages_per_block) as usize;
+            // One to round up, two for blocks that may go bad while the stream is written.
             self.checkpoint.blocks_required = Some((bytes / block_bytes) as u32 + 3);
         }
         self.checkpoint.blocks_required.unwrap_or(0).saturating_sub(self.checkpoint.blocks_in)
@@ -131,6 +147,8 @@ impl Device {
 
     /// Erases the checkpoint: what is in memory changes.
     pub(crate) async fn invalidate_checkpoint(&mut self) {
+        // Also one that was found but not used: after a scan its blocks are still taken, and would
+        // be stale the moment anything is written.
         if self.checkpoint.is_current || self.checkpoint.blocks_in > 0 {
             self.checkpoint.is_current = false;
             self.erase_checkpoint().await;
@@ -145,6 +163,8 @@ impl Device {
             if self.blocks.get(block).state != BlockState::Checkpoint {
                 continue;
             }
+            // Not through `erase_dirty_block`, which would come back here. A failure marks the
+            // block and leaves the accounts alone, for its chunks did not count as free.
             if self.erase_block(block).await {
                 let info = self.blocks.get_mut(block);
                 info.state = BlockState::Empty;
@@ -161,6 +181,8 @@ impl Device {
 
     /// Opens the stream for writing; none if there is no space.
     pub(crate) async fn open_checkpoint(&mut self) -> Option<Stream> {
+        // `yaffs2_checkpt_space_ok`: the reserve is the collector's; a checkpoint that used it
+        // could leave the next mount unable to write.
         if self.erased_blocks <= self.options.reserved_blocks as i32 {
             return None;
         }
@@ -181,6 +203,10 @@ impl Device {
     /// The next erased block for the stream.
     fn next_erased_block(&self, stream: &mut Stream) {
         stream.block = None;
+        // Erased blocks are taken in order of their number, not where the allocator stands, so a
+        // mount finds the stream from the first block on. The count of erased blocks falls only in
+        // the end (`subtract_checkpoint`), so this test does not see the stream's own blocks; the
+        // real one is blind in the same way.
         let available = self.erased_blocks - self.options.reserved_blocks as i32;
         let Some(start) = stream.next_block.filter(|_| available > 0) else { return };
         stream.block = (start..=self.blocks.last())
@@ -199,10 +225,14 @@ impl Device {
             self.checkpoint.blocks_in += 1;
         }
         let mut tags =
+            // The object in the tags is a hint where the stream goes on, minus one for nowhere; the
+            // chunk counts from 1 over all blocks.
             Tags::data(stream.next_block.unwrap_or(u32::MAX), stream.pages + 1, self.chunk_bytes);
         tags.sequence = SEQUENCE_CHECKPOINT;
         let chunk = self.chunk(block, stream.page);
         // A failed write is noticed when the checkpoint is read.
+        // Straight to the page, past the allocator: a checkpoint has no sequence of its own, is
+        // never collected and never retried.
         let _ = self.write_raw(chunk, &stream.buffer, &tags).await;
         stream.pages += 1;
         stream.page += 1;
@@ -262,6 +292,7 @@ impl Device {
         stream.buffer = data;
         let is_good = tags.chunk == stream.pages + 1
             && result != EccResult::Unfixed
+            // No data block has this number, so a scan can tell the two apart by the first page.
             && tags.sequence == SEQUENCE_CHECKPOINT
             && (!stream.has_heads || stream.buffer[..CHUNK_HEAD_BYTES] == stream.head());
         if !is_good {
@@ -279,6 +310,8 @@ impl Device {
     /// Looks for the next block of the checkpoint, from the place that the last one named.
     async fn find_checkpoint_block(&mut self, stream: &mut Stream) {
         stream.block = None;
+        // `checkpt_max_blocks` sizes the list of blocks that a reader keeps; a writer does not ask
+        // for it. A longer checkpoint is written, and refused at the next mount.
         let blocks_max = (self.blocks.count() - 1) / 16 + 2;
         let Some(start) = stream.next_block else { return };
         if self.checkpoint.blocks_in >= blocks_max || start < Blocks::FIRST {
@@ -290,6 +323,8 @@ impl Device {
                 continue;
             }
             let (state, _) = self.query_block(block).await;
+            // The sequence number is read before the mark: an old checkpoint may stand in a block
+            // that went bad since.
             if state == BlockState::Dead {
                 continue;
             }
@@ -312,6 +347,9 @@ impl Device {
         if tags.is_unused() {
             (BlockState::Empty, 0)
         } else {
+            // The first page stands for the block: pages are written in order, so a block whose
+            // first page is erased has none written. How well the tags could be read is not asked;
+            // a number outside the range of data is refused by the scan.
             (BlockState::NeedsScan, tags.sequence)
         }
     }
@@ -330,6 +368,8 @@ impl Device {
     pub(crate) fn close_checkpoint_to_read(&mut self, stream: &Stream) {
         for block in &stream.found {
             let info = self.blocks.get_mut(*block);
+            // The stream carries the states of before it was written: its own blocks were erased
+            // then, and are set right here.
             if info.state == BlockState::Empty {
                 info.state = BlockState::Checkpoint;
             }

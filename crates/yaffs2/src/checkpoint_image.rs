@@ -27,11 +27,16 @@ impl Device {
         if self.checkpoint.is_current || self.is_read_only {
             return;
         }
+        // Never two on the medium: a reader takes the first stream that it meets. From here until
+        // the new one is complete a mount has to scan, which it can at any time.
         self.invalidate_checkpoint().await;
         if !self.has_checkpoints() {
             return;
         }
         let Some(mut stream) = self.open_checkpoint().await else { return };
+        // Head, device with its blocks, objects, tail, sum: the order of `yaffs2_wr_checkpt_data`.
+        // The end is known only by the tail marker, so a stream that was cut is never taken for
+        // whole.
         let mut is_good = self.put_marker(&mut stream, 1).await
             && self.put_device(&mut stream).await
             && self.put_objects(&mut stream).await
@@ -40,6 +45,8 @@ impl Device {
             let sum = stream.composite_sum();
             is_good = self.put(&mut stream, &sum.to_le_bytes()).await;
         }
+        // The last chunk goes out here, and with it the sum: that page decides whether there is a
+        // checkpoint.
         is_good &= self.close_checkpoint(stream).await;
         self.checkpoint.is_current = is_good;
         self.statistics.checkpoints_written += u64::from(is_good);
@@ -55,6 +62,8 @@ impl Device {
         let mut words = vec![
             device_bytes as u32,
             self.erased_blocks as u32,
+            // The open block goes on being written after the mount: unlike a scan, a checkpoint
+            // knows that nothing behind the last page was touched.
             self.alloc_block.unwrap_or(NONE),
             self.alloc_page,
             self.free_chunks as u32,
@@ -64,6 +73,8 @@ impl Device {
             self.sequence,
         ];
         if self.profile.checkpoint_version < 8 {
+            // Written for the size's sake, but not read back: a wrong value would pin shrink
+            // headers, and the search finds the right one again.
             words.push(self.oldest_dirty.map_or(0, |(sequence, _)| sequence));
         }
         let has_summary_bit = self.profile.checkpoint_version >= 8;
@@ -79,6 +90,8 @@ impl Device {
         let (object_bytes, _) = self.record_bytes();
         let (leaf_bytes, width) = self.leaf_shape();
         for number in self.objects.numbers() {
+            // Objects that are only held by an open file are dead on the medium already; the real
+            // list has them removed from it (`deferred_free`).
             let Some(object) = self.objects.live(number) else { continue };
             let mut bytes = object_record(object, object_bytes);
             if let Some(file) = object.file() {
@@ -86,12 +99,15 @@ impl Device {
                     bytes.extend_from_slice(&first.to_le_bytes());
                     bytes.extend_from_slice(&pack_leaf(chunks, width, leaf_bytes));
                 });
+                // All bits set ends a file's leaves, as no chunk has that number.
                 bytes.extend_from_slice(&NONE.to_le_bytes());
             }
             if !self.put(stream, &bytes).await {
                 return false;
             }
         }
+        // An object of all bits set ends the list; only its first word, the size, is right, for a
+        // reader checks that first.
         let mut end = vec![0xff; object_bytes];
         end[..4].copy_from_slice(&(object_bytes as u32).to_le_bytes());
         self.put(stream, &end).await
@@ -107,6 +123,7 @@ impl Device {
         let was_found = self.checkpoint.blocks_in > 0;
         self.close_checkpoint_to_read(&stream);
         if let Err(reason) = read {
+            // No finding where no stream begins: a device that was never unmounted has none.
             if was_found {
                 self.report(Finding::BadCheckpoint { reason });
             }
@@ -127,6 +144,8 @@ impl Device {
         if !self.take(stream, &mut stored).await || u32::from_le_bytes(stored) != sum {
             return Err("wrong sum");
         }
+        // After all objects are there: a link may stand before what it names. Not before the sum is
+        // right, or a damaged stream would fill the findings with links.
         self.join_links(&links);
         Ok(())
     }
@@ -153,10 +172,13 @@ impl Device {
             return Err("the device is of another form");
         }
         let chunks = self.blocks.count() * self.pages_per_block;
+        // The real code believes these numbers. They are checked here, and below, so that no
+        // damaged stream can bring the simulation down; a refusal costs a scan.
         if words[1] > self.blocks.count() || words[4] > chunks {
             return Err("more is free than there is");
         }
         self.erased_blocks = words[1] as i32;
+        // None is stored as minus one, see `put_device`.
         self.alloc_block = Some(words[2]).filter(|block| self.blocks.holds(*block));
         self.alloc_page = words[3];
         self.free_chunks = words[4] as i32;
@@ -225,6 +247,8 @@ impl Device {
             if !self.is_kind(parent, ObjectKind::Directory) {
                 return Err("a parent that is no directory");
             }
+            // This counts unlinked files again, though the stream has carried their number already:
+            // it is put back below.
             self.objects.move_to(number, parent);
         }
         let unlinked_files = self.objects.unlinked_files;
@@ -239,11 +263,15 @@ impl Device {
         object.serial = (flags >> 9) as u8;
         object.data_chunks = words[5] as i32;
         object.is_valid = true;
+        // Names and attributes are not in a checkpoint. They are read from the header when they are
+        // first asked for, which is what makes such a mount fast.
         object.is_lazy = header != 0;
         let value = u64::from(words[6]) | words.get(7).map_or(0, |high| u64::from(*high) << 32);
         match &mut object.body {
             Body::File(file) => {
                 file.size_bytes = value;
+                // A stream is only written after the cache was flushed, so one size serves for
+                // both.
                 file.stored_bytes = value;
             }
             Body::HardLink(equivalent) => *equivalent = value as u32,
@@ -288,6 +316,8 @@ impl Device {
 
     /// Hangs hard links, youngest first, to the objects they name.
     pub(crate) fn join_links(&mut self, links: &[u32]) {
+        // The list was gathered youngest first; hung in from its end, the youngest comes to stand
+        // last, where `unlink_object` looks for a successor.
         for link in links.iter().rev() {
             let Some(Object { body: Body::HardLink(equivalent), .. }) = self.objects.get(*link)
             else {
@@ -306,6 +336,8 @@ impl Device {
     /// Whether the block being written may go on being written.
     pub(crate) fn check_open_block(&mut self) {
         if let Some(block) = self.alloc_block
+            // A damaged or foreign stream may name a block as open whose state says otherwise;
+            // writing on in it would fail, or mix sequence numbers.
             && self.blocks.get(block).state != BlockState::Allocating
         {
             self.alloc_block = None;
@@ -314,6 +346,8 @@ impl Device {
 }
 
 fn object_record(object: &Object, object_bytes: usize) -> Vec<u8> {
+    // Bit fields of `struct yaffs_checkpt_obj` from the lowest bit on. Bit 4 is `soft_del`, which
+    // nothing sets here.
     let flags = object.kind().number()
         | u32::from(object.is_deleted) << 3
         | u32::from(object.is_unlinked) << 5

@@ -17,7 +17,7 @@ const OLD_PASSIVE_CHUNKS: u32 = 2;
 /// Calls of the older collector between victims.
 const OLD_SKIP: i32 = 4;
 
-/// State of collecting.
+/// What the collector remembers from one call to the next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collector {
     /// Block being collected, and its next chunk.
@@ -60,9 +60,13 @@ impl Device {
             return;
         }
         let reserved = self.options.reserved_blocks as i32;
+        // Two rounds at most (`max_tries`), or a write on a full device would never come to its
+        // turn.
         for _ in 0..2 {
             let Some(is_aggressive) = self.wants_collect(is_background) else { break };
             if self.collector.block.is_none() {
+                // Refreshing is for idle space only: short of erased blocks, a full old block is
+                // the worst victim there is.
                 let refresh = if is_aggressive { None } else { self.find_refresh_block() };
                 self.collector.block =
                     refresh.or_else(|| self.find_victim(is_aggressive, is_background));
@@ -100,6 +104,8 @@ impl Device {
                 return None;
             }
         }
+        // The countdown of `yaffs_check_gc` has next to no effect: a writer has returned above
+        // whenever enough is erased for it to count.
         self.collector.skip = 5;
         Some(is_aggressive)
     }
@@ -146,6 +152,7 @@ impl Device {
             return self.find_old_victim(is_aggressive);
         }
         let mut selected = None;
+        // Damaged blocks are not moved when space is short: they may be full of live chunks.
         if self.collector.has_prioritised && !is_aggressive {
             self.collector.dirtiest = None;
             selected = self.find_prioritised();
@@ -190,6 +197,8 @@ impl Device {
         }
         let share = if is_background { 2 } else { 8 };
         let highest = (self.pages_per_block / share).max(PASSIVE_THRESHOLD);
+        // The background task grows less choosy with each search in vain; a writer only takes
+        // victims with at most the passive threshold of live chunks.
         let wanted = if is_background { (self.collector.not_done + 2) * 2 } else { 0 };
         let threshold = wanted.max(PASSIVE_THRESHOLD).min(highest);
         (threshold, (self.blocks.count() / 16 + 1).min(100))
@@ -242,6 +251,8 @@ impl Device {
                 (fewest, selected) = (info.live_pages(), Some(block));
             }
         }
+        // The 2.6.32 tree forgets it at the end of every search; the next shrink header that is
+        // looked at costs a walk over all blocks.
         self.oldest_dirty = None;
         if selected.is_none() && is_aggressive && self.collector.not_done >= 20 {
             self.find_oldest_dirty();
@@ -264,7 +275,11 @@ impl Device {
         if info.state == BlockState::Full {
             info.state = BlockState::Collecting;
         }
+        // Cleared before the copies, or the block could not be erased with its last chunk
+        // (`delete_chunk`). That it may go was asked when it was chosen.
         info.has_shrink_header = false;
+        // The copies call the allocator, and the deletions may erase: neither may begin another
+        // collection inside this one (`gc_disable`).
         self.collector.is_disabled = true;
         self.summary_release(block);
         if was_checkpoint || !self.blocks.is_any_used(block) {
@@ -303,6 +318,8 @@ impl Device {
     /// Writes a chunk again; false if there was no space.
     async fn move_chunk(&mut self, chunk: u32) -> bool {
         let mut data = vec![0; self.chunk_bytes as usize];
+        // How well it could be read is not asked: the data are copied as they are, with a fresh ECC
+        // that hides the damage. The real `yaffs_gc_process_chunk` does so too.
         let (tags, _) = self.read_chunk(chunk, &mut data).await;
         let Some(object) = self.objects.live(tags.object) else {
             self.delete_chunk(chunk).await;
@@ -314,7 +331,7 @@ impl Device {
             _ => 0,
         };
         if place != chunk {
-            // Tags that the ECC gave up, or a chunk nobody refers to.
+            // Tags that the ECC gave up, or a chunk that nothing refers to.
             self.delete_chunk(chunk).await;
             return true;
         }
@@ -322,9 +339,13 @@ impl Device {
         self.statistics.gc_copies += 1;
         let mut new_tags = tags;
         if tags.chunk == 0 {
+            // The move makes the header younger than chunks which it never concerned; a shrink or
+            // shadow flag carried along would void them (`yaffs_gc_process_chunk`).
             Header::settle(&mut data, stored, self.header_form());
             new_tags = settled_tags(tags, stored);
         }
+        // Copy first, then the pointer, then the old chunk: a cut leaves two copies, and the scan
+        // keeps the one in the younger block. The reserve exists for this write.
         let Ok(new_chunk) = self.write_new_chunk(&data, new_tags, true).await else {
             return false;
         };

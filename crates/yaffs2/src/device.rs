@@ -18,7 +18,7 @@ use sim::Cpus;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Where tags stand.
+/// The part of a page that holds the tags of its chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagsPlace {
     /// First free bytes of the spare area, with their code (the default).
@@ -48,13 +48,13 @@ pub struct CpuCosts {
 pub struct MountOptions {
     /// Generation of the code.
     pub profile: &'static Profile,
-    /// Tags.
+    /// Where tags are stored, and whether with their code.
     pub tags: TagsPlace,
     /// Blocks that only collecting may use (`n_reserved_blocks`).
     pub reserved_blocks: u32,
     /// Chunks of the cache (`n_caches`; `no-cache` is 0).
     pub caches: u32,
-    /// Nothing is written.
+    /// Nothing is written or erased, not even to clean up after a cut.
     pub is_read_only: bool,
     /// A checkpoint is used if there is one (`no-checkpoint-read`).
     pub reads_checkpoint: bool,
@@ -69,7 +69,7 @@ pub struct MountOptions {
     pub empties_lost_and_found: bool,
     /// What the library's device keeps from one mount to the next.
     pub kept: Rc<KeptState>,
-    /// Processor time.
+    /// Processor time that the file system's own work costs.
     pub costs: CpuCosts,
 }
 
@@ -269,6 +269,8 @@ impl Device {
             bytes.copy_from_slice(&oob[..TAGS_BYTES]);
             (Tags::from_bytes(&bytes), EccResult::Clean)
         };
+        // The worse of both decides: a page whose data could not be corrected is bad though its
+        // tags are good.
         (tags, tags_result.max(data_result(read)))
     }
 
@@ -319,6 +321,8 @@ impl Device {
         let info = self.blocks.get_mut(block);
         if !info.is_prioritised {
             info.is_prioritised = true;
+            // Three bits on media. Not raised again before the block is erased (`gc_prioritise`),
+            // so many reads of one weak page are one strike.
             info.error_strikes = (info.error_strikes + 1).min(7);
             if info.error_strikes > 3 {
                 info.needs_retiring = true;
@@ -354,6 +358,8 @@ impl Device {
         };
         written.map_err(|error| match error {
             MtdError::Failed(_) | MtdError::BadBlock { .. } => WriteFailure::Program,
+            // A real chip would program over what stands there. The simulated one refuses, which is
+            // treated like a failed check for an erased page.
             MtdError::Rule(_) | MtdError::Invalid { .. } => WriteFailure::NotErased,
         })
     }

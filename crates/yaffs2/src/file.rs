@@ -38,6 +38,8 @@ impl Device {
             let count = rest.len().min(chunk_bytes as usize - start);
             let (part, later) = rest.split_at_mut(count);
             let cached = self.cache.find(object, chunk);
+            // Whole chunks go past the cache into the caller's buffer, unless the cache holds a
+            // newer version.
             if cached.is_none() && count == chunk_bytes as usize {
                 self.read_file_chunk(object, chunk, part).await;
             } else if self.cache.is_off() {
@@ -165,6 +167,7 @@ impl Device {
         bytes: u32,
         may_use_reserve: bool,
     ) -> Result<(), Errno> {
+        // Before the room is asked for, so that what collecting frees counts for this very write.
         self.check_collect(false).await;
         if self.chunk_place(object, chunk) == 0 {
             self.with_tree(object, |tree| tree.prepare(chunk));
@@ -175,6 +178,8 @@ impl Device {
         }
         let tags = Tags::data(object, chunk, bytes);
         // Collecting before the write may have moved the chunk: its place is asked for again.
+        // New chunk, pointer, deletion of the old chunk: in any other order a cut, or a failed
+        // write, would lose the old data before the new are safe.
         let place = self.write_new_chunk(data, tags, may_use_reserve).await?;
         let previous = self.with_tree(object, |tree| tree.set(chunk, place)).unwrap_or_default();
         if previous == 0 {
@@ -212,6 +217,7 @@ impl Device {
             let bypasses = self.cache.is_off() || !self.profile.caches_whole_chunks;
             result = if count == chunk_bytes as usize && bypasses {
                 let written = self.write_file_chunk(object, chunk, part, count as u32, false).await;
+                // After the write: what the cache held is older than the whole chunk.
                 self.cache.drop_chunk(object, chunk);
                 written
             } else {
@@ -251,6 +257,8 @@ impl Device {
             data[start..start + part.len()].copy_from_slice(part);
             return self.write_file_chunk(object, chunk, &data, bytes, false).await;
         }
+        // The space is promised when the bytes enter the cache. A slot that is dirty was promised
+        // before, so writing to it again always works.
         let has_room = self.has_room(1);
         let slot = match self.cache.find(object, chunk) {
             Some(slot) if self.cache.entry(slot).is_dirty || has_room => {
@@ -281,6 +289,8 @@ impl Device {
         }
         let limit = u64::from(SMALL_HOLE_CHUNKS * self.chunk_bytes);
         let mut is_filled = false;
+        // Zeros cost a chunk or a few once; a shrink header pins its block until all older blocks
+        // are clean. So little holes are filled and great ones marked (`yaffs2_handle_hole`).
         if new_size - old_size < limit && self.has_room(SMALL_HOLE_CHUNKS + 1) {
             let zeros = vec![0; self.chunk_bytes as usize];
             let mut at = old_size;
@@ -305,6 +315,8 @@ impl Device {
     /// Cuts a file off.
     async fn shrink_file(&mut self, object: u32, new_size: u64) {
         let chunk_bytes = u64::from(self.chunk_bytes);
+        // The first chunk that goes as a whole: chunks count from 1, so the chunk with the new end
+        // in it is `new_size.div_ceil(chunk_bytes)`.
         let first = new_size.div_ceil(chunk_bytes) + 1;
         let file = self.objects.get(object).and_then(Object::file);
         let chunks = file.map(|file| file.tree.chunks()).unwrap_or_default();
@@ -324,6 +336,8 @@ impl Device {
             let chunk = (new_size / chunk_bytes) as u32 + 1;
             let mut data = vec![0; chunk_bytes as usize];
             self.read_file_chunk(object, chunk, &mut data).await;
+            // The bytes behind the end are zeroed on the medium: a file that grows again would show
+            // them.
             data[partial..].fill(0);
             // The reserve is for this; if even that is used up the chunk keeps its old bytes.
             let _ = self.write_file_chunk(object, chunk, &data, partial as u32, true).await;
@@ -354,6 +368,8 @@ impl Device {
     /// [`Errno::Enospc`], if the header cannot be written.
     pub(crate) async fn resize_file(&mut self, object: u32, new_size: u64) -> Result<(), Errno> {
         self.flush_object_cache(object).await;
+        // Flushed and dropped before the size changes: a slot behind the new end would be written
+        // back later, and grow the file.
         self.cache.drop_object(object);
         self.check_collect(false).await;
         let old_size = self.file_size(object);
@@ -368,6 +384,9 @@ impl Device {
         } else {
             self.shrink_file(object, new_size).await;
         }
+        // A file without a name gets no header: the one that deletes it follows, and its parent
+        // says that all chunks are void. A shadowed one must not rise above the header that shadows
+        // it.
         let stays =
             self.objects.get(object).is_some_and(|object| !object.is_gone() && !object.is_shadowed);
         if stays {

@@ -23,7 +23,7 @@ use std::rc::Rc;
 /// Chunks that must be free beside the reserve for a write to begin (`yaffs_hold_space`).
 const HELD_CHUNKS: u32 = 20;
 
-/// A mounted YAFFS2.
+/// A mounted file system: the device behind its lock, and the timer of the background task.
 pub struct Yaffs2 {
     pub(crate) sim: Sim,
     pub(crate) device: Lock<Device>,
@@ -128,7 +128,7 @@ impl FileSystem for Yaffs2 {
         let mut entries = Vec::new();
         for child in children {
             let name = device.name_of(child).await;
-            // A hard link to nothing is told, but cannot be looked up.
+            // A hard link to nothing is listed, but cannot be looked up.
             let inode = device.equivalent(child).unwrap_or(child).into();
             entries.push(DirectoryEntry { name, inode });
         }
@@ -167,6 +167,7 @@ impl FileSystem for Yaffs2 {
             let number = Self::file(&device, inode)?;
             let now = device.now;
             if let Some(object) = device.objects.get_mut(number) {
+                // Before the resize, whose header carries them to the medium.
                 object.times[1] = now;
                 object.times[2] = now;
             }
@@ -233,6 +234,7 @@ impl FileSystem for Yaffs2 {
                 }
                 let target = &target[..target.len().min(ALIAS_BYTES_MAX)];
                 object.kind = ObjectKind::Symlink;
+                // Permissions of links are never asked for; the kernel gives them these.
                 object.mode = 0o120_777;
                 object.alias = Some(target);
             }
@@ -340,6 +342,8 @@ impl FileSystem for Yaffs2 {
         if inside > 0 {
             device.read_file(number, start, into).await;
         }
+        // The rest of a page behind the end must not show the chunk's old bytes: they may be
+        // mapped.
         into[inside..].fill(0);
         self.leave(device, Ok(())).await
     }
@@ -386,6 +390,8 @@ impl FileSystem for Yaffs2 {
     ) -> Result<(), Errno> {
         let mut device = self.enter(Some(caller)).await?;
         let number = Self::file(&device, inode)?;
+        // `yaffs_hold_space` cannot know what a page will cost: collecting, a hole, a header. It
+        // keeps twenty chunks for all of it.
         if self.profile.holds_space && device.user_free_chunks() <= HELD_CHUNKS {
             return Err(Errno::Enospc);
         }
@@ -440,6 +446,8 @@ impl FileSystem for Yaffs2 {
         let number = number_of(inode)?;
         let mut device = self.enter(None).await?;
         let Some(object) = device.objects.get(number) else { return Ok(()) };
+        // The last user is gone. A deferred object is deleted on the medium already and only memory
+        // remains; one in the unlinked directory is deleted now (`yaffs_evict_inode`).
         if object.is_deferred {
             device.free_object(number);
         } else if object.is_unlinked && object.links.is_empty() && !device.is_read_only {
@@ -477,6 +485,7 @@ impl FileSystem for Yaffs2 {
 
     async fn unmount(&self) -> Result<(), Errno> {
         let mut device = self.enter(None).await?;
+        // The checkpoint comes last, after everything that would make it void.
         device.flush_all(true).await;
         device.keep_state();
         device.is_unmounted = true;

@@ -2,7 +2,7 @@
 //!
 //! Source: `yaffs_guts.h` of YAFFS2, checked against images.
 
-/// The root directory.
+/// Object number of the root directory.
 pub(crate) const OBJECT_ROOT: u32 = 1;
 /// Where objects without a parent go.
 pub(crate) const OBJECT_LOST_AND_FOUND: u32 = 2;
@@ -12,14 +12,14 @@ pub(crate) const OBJECT_UNLINKED: u32 = 3;
 pub(crate) const OBJECT_DELETED: u32 = 4;
 /// Pretended object whose chunks are block summaries.
 pub(crate) const OBJECT_SUMMARY: u32 = 0x10;
-/// Greatest object number.
+/// Greatest object number (`YAFFS_MAX_OBJECT_ID`).
 pub(crate) const OBJECT_MAX: u32 = 0x3_ffff;
 /// Lists in which objects are kept by their number; numbers below it are the format's own.
 pub(crate) const BUCKETS: u32 = 256;
 
 /// Lowest sequence number of a block of data.
 pub(crate) const FIRST_SEQUENCE: u32 = 0x1000;
-/// Highest one.
+/// End of the sequence numbers of data blocks; higher ones mean something else.
 pub(crate) const LAST_SEQUENCE: u32 = 0xefff_ff00;
 /// In the tags of checkpoints.
 pub(crate) const SEQUENCE_CHECKPOINT: u32 = 0x21;
@@ -36,19 +36,19 @@ pub(crate) const SHORT_NAME_BYTES: usize = 15;
 pub(crate) const LOST_AND_FOUND_NAME: &[u8] = b"lost+found";
 /// Begins the made-up names of objects whose header was not found.
 pub(crate) const LOST_PREFIX: &str = "obj";
-/// In checkpoints.
+/// Magic number in the markers of a checkpoint.
 pub(crate) const MAGIC: u32 = 0x5941_ff53;
 
-/// Kinds of objects.
+/// Kinds of objects, with their numbers on media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectKind {
-    /// Not known.
+    /// Not known yet; no header has this kind.
     Unknown,
-    /// Regular file.
+    /// A regular file, the only kind with data chunks.
     File,
-    /// Symbolic link.
+    /// A symbolic link, whose target stands in its header.
     Symlink,
-    /// Directory.
+    /// A directory: only a header, for each child names its parent.
     Directory,
     /// Another name of an object.
     HardLink,

@@ -33,15 +33,15 @@ const NOT_SET: u32 = u32::MAX;
 pub struct Header {
     /// Kind as stored; a number of no kind in a damaged one.
     pub kind: u32,
-    /// Directory.
+    /// Object number of the directory that the object is in.
     pub parent: u32,
     /// Name, without the NUL.
     pub name: Vec<u8>,
     /// Type and permission bits (`st_mode`).
     pub mode: u32,
-    /// Owner.
+    /// User who owns the object.
     pub uid: u32,
-    /// Group.
+    /// Group that the object belongs to.
     pub gid: u32,
     /// Times of access, of modification, of change, in seconds.
     pub times: [i64; 3],
@@ -126,6 +126,8 @@ impl Header {
         put(chunk, 0, self.kind);
         put(chunk, 4, self.parent);
         let name = &self.name[..self.name.len().min(NAME_BYTES_MAX)];
+        // The field is zeroed as a whole, as in `yaffs_update_oh`, so that no rest of a longer name
+        // stands in it.
         chunk[NAME..NAME + NAME_FIELD].fill(0);
         chunk[NAME..NAME + name.len()].copy_from_slice(name);
         put(chunk, MODE, self.mode);
@@ -148,6 +150,8 @@ impl Header {
             chunk[ALIAS..ALIAS + alias.len()].copy_from_slice(alias);
         }
         put(chunk, DEVICE, self.device);
+        // Real images have this one set with or without in-band tags, but `inband_is_shrink` at all
+        // bits set without them.
         put(chunk, INBAND_SHADOWS, self.shadows);
         put(chunk, SHADOWS, self.shadows);
         put(chunk, SHRINK, self.is_shrink.into());
@@ -182,8 +186,26 @@ fn write_size(chunk: &mut [u8], size: u64, form: HeaderForm) {
 ///
 /// Source: `yaffs_calc_name_sum`.
 pub(crate) fn name_sum(name: &[u8]) -> u16 {
-    let weights = 1..(NAME_BYTES_MAX as u16).div_ceil(2);
+    // Less than half of the longest name takes part (`i < (YAFFS_MAX_NAME_LENGTH / 2)`, from 1 on), and
+    // of each byte the lowest five bits, so that names which differ in case alone have the same sum.
+    let weights = 1..NAME_BYTES_MAX as u16 / 2;
     name.iter().zip(weights).fold(0_u16, |sum, (byte, weight)| {
         sum.wrapping_add((u16::from(*byte) & 0x1f).wrapping_mul(weight))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_sum;
+
+    /// `i < (YAFFS_MAX_NAME_LENGTH / 2)` from 1 on, with names of 255 bytes at most.
+    #[test]
+    fn a_hundred_and_twenty_six_bytes_of_a_name_count() {
+        let name = [b'b'; 200];
+        let sum: u16 = (1..=126).map(|weight| 2 * weight).sum();
+        assert_eq!(name_sum(&name[..126]), sum);
+        assert_eq!(name_sum(&name[..127]), sum);
+        assert_eq!(name_sum(&name), sum);
+        assert_ne!(name_sum(&name[..125]), sum);
+    }
 }

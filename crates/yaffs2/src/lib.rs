@@ -2,8 +2,8 @@
 //!
 //! Every page is a chunk: data of a file, or the header of an object. Tags in the spare area say
 //! which, so that the file system is found again by reading tags; a checkpoint, written when nothing
-//! changes, saves that. What is newer is told by the sequence number of the block, then by the page.
-//! One lock guards all of it.
+//! changes, saves that. The sequence number of the block, then the page, decide what is newer. One
+//! lock guards all of it.
 //!
 //! The real format is read and written; mounting, recovery and collecting cost simulated time through
 //! [`mtd::Mtd`]. Four generations of the code differ by a row of [`PROFILES`].

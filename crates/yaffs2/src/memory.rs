@@ -10,7 +10,7 @@ use posix::Memory;
 const DEVICE_BYTES: u64 = 3664;
 /// `struct yaffs_cache` on 32-bit ARM, without its data.
 const CACHE_ENTRY_BYTES: u64 = 28;
-/// `YAFFS_N_TEMP_BUFFERS`.
+/// Page buffers that a mount allocates (`YAFFS_N_TEMP_BUFFERS`).
 const BUFFERS: u64 = 6;
 /// Objects and tree nodes are taken from the kernel by as many at a time
 /// (`YAFFS_ALLOCATION_NOBJECTS`, `YAFFS_ALLOCATION_NTNODES`).

@@ -13,9 +13,13 @@ impl Device {
     /// Whether the device can hold a file system at all.
     fn check_shape(&self) -> Result<(), Errno> {
         let blocks = self.blocks.count();
+        // `yaffs_guts_initialise`: pages of 1,024 bytes at least, of which in-band tags take sixteen, and a
+        // reserve from which collecting can copy one block while it erases another. It refuses
+        // `internal_end_block <= internal_start_block + n_reserved_blocks + 2`, where the first block of a
+        // device is numbered 1 and the last one like their count.
         let is_good = self.chunk_bytes >= 1008
             && self.options.reserved_blocks >= 2
-            && blocks > self.options.reserved_blocks + 2;
+            && blocks > self.options.reserved_blocks + 3;
         if is_good { Ok(()) } else { Err(Errno::Einval) }
     }
 
@@ -28,13 +32,20 @@ impl Device {
         self.collector = Collector::start(&self.options.kept.collector.borrow());
         if self.restore_checkpoint().await {
             self.check_open_block();
+            // A checkpoint leaves attributes in the headers. `yaffs_internal_read_super` makes the
+            // root's inode, which loads its header; a scan has read it already.
             self.load(OBJECT_ROOT).await;
         } else {
+            // A stream that failed half way has left blocks, objects and counts behind: the scan
+            // starts from nothing.
             self.reset();
             self.scan().await;
         }
         if !self.is_read_only {
+            // First of all: what was unlinked while open has no user after a mount, and its chunks
+            // are the cheapest space there is.
             self.strip_deleted().await;
+            // After that, so that objects on their way out are not saved.
             self.rehang_lost();
             if self.options.empties_lost_and_found {
                 self.empty_lost_and_found().await;
@@ -126,6 +137,8 @@ impl Device {
                 let _ = self.flush_file(number).await;
             }
         }
+        // Inodes, then directories, then the cache, then the checkpoint: each step writes chunks
+        // that the next one's state includes (`yaffs_flush_super`).
         self.update_dirty_directories().await;
         self.flush_cache().await;
         if saves_checkpoint {

@@ -29,6 +29,7 @@ impl Device {
         for child in self.objects.get(directory)?.children() {
             self.cpu_debt_ps += self.options.costs.compare_ps;
             self.load(child).await;
+            // It has no header to take a name from; its name is fixed.
             if child == OBJECT_LOST_AND_FOUND {
                 if name == LOST_AND_FOUND_NAME {
                     return Some(child);
@@ -36,6 +37,7 @@ impl Device {
                 continue;
             }
             let Some(object) = self.objects.get(child) else { continue };
+            // An object whose header was never found has a made-up name and no sum to go by.
             let may_match = object.name_sum == sum || object.header_chunk == 0;
             if may_match && self.name_of(child).await == name {
                 return Some(child);
@@ -116,9 +118,12 @@ impl Device {
         }
         let update = Update { name: Some(name), ..Update::default() };
         if let Err(error) = self.update_header(number, update).await {
+            // The object was hung in before its header was written, as in `yaffs_create_obj`: an
+            // error takes it out again.
             self.delete_object(number, false).await;
             return Err(error);
         }
+        // After the new name is safe: a cut in between costs the directory's time, not the file.
         self.update_parent(directory).await;
         Ok(number)
     }
@@ -145,6 +150,8 @@ impl Device {
             object.is_dirty = true;
         }
         self.objects.move_to(number, directory);
+        // `yaffs_change_obj_name`: a move to the deleted directory voids all data chunks, so the
+        // header pins its block as one that shrinks.
         let is_shrink = directory == OBJECT_DELETED;
         self.update_header(
             number,
@@ -153,14 +160,17 @@ impl Device {
         .await
     }
 
-    /// Deletes an object for good; the header that says so is freed at once. While somebody uses the
-    /// inode the object itself stays.
+    /// Deletes an object for good; the header that says so is freed at once. While the inode is in
+    /// use the object itself stays.
     async fn remove_object(&mut self, number: u32, is_used: bool) -> Result<(), Errno> {
         self.cache.drop_object(number);
         let parent = self.objects.get(number).and_then(|object| object.parent);
         let mut result = Ok(());
         if parent != Some(OBJECT_DELETED) {
             self.load(number).await;
+            // The header that says "deleted" must outlast every older header and chunk of the
+            // object. It is freed at once, yet its block is pinned: the page stays readable until
+            // older blocks are erased.
             result = self.change_name(number, OBJECT_DELETED, b"deleted", 0).await;
         }
         self.objects.detach(number);
@@ -197,6 +207,8 @@ impl Device {
     pub(crate) async fn delete_object(&mut self, number: u32, is_used: bool) {
         if self.is_kind(number, ObjectKind::File) {
             // An error leaves a header of the old size; the one that deletes follows.
+            // Cut off first, from the end: a power cut on the way leaves a shorter file, never one
+            // with holes.
             let _ = self.resize_file(number, 0).await;
             self.drop_all_chunks(number).await;
         }
@@ -221,6 +233,8 @@ impl Device {
         if object.has_children() {
             return Err(Errno::Enotempty);
         }
+        // The directory's times come before the removal here, and after it in `rename`: both as the
+        // real code has it.
         if let Some(parent) = object.parent {
             self.update_parent(parent).await;
         }
@@ -230,6 +244,8 @@ impl Device {
             return self.remove_object(number, false).await;
         }
         if let Some(link) = object.links.last().copied() {
+            // Data hang on the object and not on its names, so the object takes over the name and
+            // the link goes.
             return self.promote_link(number, link).await;
         }
         if is_used {
@@ -244,6 +260,8 @@ impl Device {
         let name = self.name_of(link).await;
         let parent = self.objects.get(link).and_then(|object| object.parent);
         self.forget_link(link);
+        // Out of the directory before the object moves in, or `change_name` would find the name
+        // taken; its own header goes last.
         self.objects.move_to(link, OBJECT_UNLINKED);
         let directory = parent.unwrap_or(OBJECT_LOST_AND_FOUND);
         self.change_name(number, directory, &name, 0).await?;
@@ -251,7 +269,7 @@ impl Device {
     }
 
     /// Renames an object; what had the new name is shadowed first, so that one of both is found after
-    /// a power cut. `is_target_used`: somebody uses the inode that goes.
+    /// a power cut. `is_target_used`: the inode that goes is in use.
     ///
     /// # Errors
     /// [`Errno::Enoent`], [`Errno::Enotempty`], [`Errno::Enospc`].
@@ -290,6 +308,8 @@ impl Device {
             self.collector.is_disabled = was_disabled;
             unlinked?;
         }
+        // Written a second time without the shadow, or each later scan would make the target up in
+        // order to delete it.
         self.change_name(number, to.0, to.1, 0).await?;
         self.update_parent(from.0).await;
         if to.0 != from.0 {

@@ -115,6 +115,8 @@ impl Object {
 
     pub(crate) fn set_name(&mut self, name: &[u8]) {
         self.short_name =
+            // Longer names live on the medium alone (`YAFFS_SHORT_NAME_LENGTH`): each comparison
+            // with an equal sum costs a page read.
             (!name.is_empty() && name.len() <= SHORT_NAME_BYTES).then(|| name.to_vec());
         self.name_sum = name_sum(name);
     }
@@ -128,6 +130,7 @@ impl Object {
 /// The body of a new object.
 pub(crate) fn new_body(kind: ObjectKind) -> Body {
     match kind {
+        // No limit yet: a scan lowers it with each header that it meets, from the youngest on.
         ObjectKind::File => Body::File(FileBody { shrink_bytes: u64::MAX, ..FileBody::default() }),
         ObjectKind::Directory => Body::Directory(BTreeMap::new()),
         ObjectKind::Symlink => Body::Symlink(None),
@@ -137,7 +140,7 @@ pub(crate) fn new_body(kind: ObjectKind) -> Body {
     }
 }
 
-/// All objects.
+/// Every object of the file system: its whole tree is kept in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     by_number: FxHashMap<u32, Object>,
@@ -256,6 +259,7 @@ impl Objects {
                 (chosen, shortest) = (bucket, length);
             }
         }
+        // Below 256 are the format's own numbers, so a list's first number is its index and 256.
         let mut number = chosen + BUCKETS;
         while self.by_number.contains_key(&number) {
             number += BUCKETS;
@@ -299,7 +303,7 @@ impl Objects {
         }
     }
 
-    /// Forgets an object.
+    /// Takes an object out of its directory and out of all lists.
     pub(crate) fn free(&mut self, number: u32) {
         self.detach(number);
         if self.by_number.remove(&number).is_some() {
@@ -319,6 +323,7 @@ impl Objects {
 
     /// The next directory whose header is to be written: the last that came.
     pub(crate) fn take_dirty_directory(&mut self) -> Option<u32> {
+        // `yaffs_update_dirty_dirs` takes the head of a list that is filled at its head.
         let number = self.dirty_directories.pop()?;
         if let Some(object) = self.by_number.get_mut(&number) {
             object.is_dirty_directory = false;

@@ -5,7 +5,7 @@
 pub enum ParentUpdate {
     /// With the next change of the directory itself.
     Never,
-    /// At once.
+    /// With every change of a name.
     Immediate,
     /// By the background task, a sync or the unmount.
     Deferred,
@@ -22,25 +22,25 @@ pub enum CollectorKind {
     Scattered,
 }
 
-/// A generation.
+/// A generation of the code: a row of the table of differences.
 #[derive(Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a table of differences, most of them yes or no")]
 pub struct Profile {
     /// Name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// One line for the list of profiles.
     pub summary: &'static str,
-    /// Collector.
+    /// How the collector chooses blocks and how much it moves at a time.
     pub collector: CollectorKind,
     /// Files are read and written by way of a kernel's page cache.
     pub has_page_cache: bool,
     /// A background task collects and writes directories.
     pub has_background: bool,
-    /// Directory headers.
+    /// When the header of a directory follows a change of its names.
     pub parent_update: ParentUpdate,
     /// Blocks end with a summary of their tags.
     pub has_summaries: bool,
-    /// Version of checkpoints.
+    /// Version in the markers of checkpoints; others are refused.
     pub checkpoint_version: u32,
     /// Blocks of the smallest device that gets checkpoints.
     pub checkpoint_blocks_min: u32,

@@ -59,6 +59,8 @@ impl Device {
         self.checkpoint.blocks_in = 0;
         let order = self.scan_blocks().await;
         let mut links = Vec::new();
+        // Backwards, so that the first version met is the valid one and nothing has to be undone:
+        // no chunk is compared with another.
         for (_, block) in order.into_iter().rev() {
             self.scan_block(block, &mut links).await;
         }
@@ -77,6 +79,7 @@ impl Device {
             if state == BlockState::NeedsScan {
                 match sequence {
                     SEQUENCE_CHECKPOINT => state = BlockState::Checkpoint,
+                    // Written where the driver could not mark the block, see `retire_block`.
                     SEQUENCE_BAD => state = BlockState::Dead,
                     _ => {}
                 }
@@ -91,6 +94,8 @@ impl Device {
                     self.free_chunks += self.pages_per_block as i32;
                 }
                 BlockState::NeedsScan => {
+                    // A block out of range is left as it is, neither scanned nor erased, as in
+                    // `yaffs2_scan_backwards`. It stays "to be scanned", which no allocator takes.
                     let tags = Tags { sequence, ..Tags::data(0, 0, 0) };
                     if tags.has_data_sequence() {
                         order.push((sequence, block));
@@ -110,6 +115,7 @@ impl Device {
         let has_summary = self.summary_read(block).await;
         let pages = if has_summary { self.chunks_before_summary() } else { self.pages_per_block };
         let mut has_found = false;
+        // From the last page on, for the same reason as the blocks.
         for page in (0..pages).rev() {
             if !matches!(
                 self.blocks.get(block).state,
@@ -124,6 +130,8 @@ impl Device {
         if info.state == BlockState::NeedsScan {
             info.state = BlockState::Full;
         }
+        // Nothing of it was kept, so it is erased here and not by the collector, unless older
+        // blocks still need its shrink header.
         if info.state == BlockState::Full && info.pages_in_use == 0 && !info.has_shrink_header {
             self.erase_dirty_block(block).await;
         }
@@ -149,6 +157,8 @@ impl Device {
         };
         if tags.is_unused() && result != EccResult::Unfixed {
             self.scan_unused(block, page, *has_found);
+            // Every chunk that holds nothing counts as free, also where it can only be used after
+            // an erase: collecting turns them into erased ones.
             self.free_chunks += 1;
         } else if result == EccResult::Unfixed {
             self.free_chunks += 1;
@@ -180,6 +190,8 @@ impl Device {
             if self.alloc_block == Some(block) {
                 self.alloc_block = None;
             }
+        // Only the youngest block can have been open. Where the profile says so `scan` closes it at
+        // once, for its next page may be half programmed and look erased.
         } else if info.sequence == sequence {
             info.state = BlockState::Allocating;
             self.alloc_block = Some(block);
@@ -197,7 +209,12 @@ impl Device {
         let Some(object) = self.objects.get_mut(number) else { return };
         let is_valid = object.is_valid;
         let is_kept = object.file_mut().is_some_and(|file| {
+            // Valid if no younger header cut the file before it and no younger version was met.
+            // That the page's data are whole is not checked: a torn page with good tags wins over
+            // an older one, as on the real code.
             let is_kept = start < file.shrink_bytes && file.tree.get(tags.chunk) == 0;
+            // Once a header was met its size stands: chunks older than it cannot have made the file
+            // longer.
             if start < file.shrink_bytes && !is_valid {
                 // Without a header yet, the chunks tell the size.
                 let end = start + u64::from(tags.bytes);
@@ -226,6 +243,8 @@ impl Device {
         let is_directory_of_ours = matches!(number, OBJECT_ROOT | OBJECT_LOST_AND_FOUND);
         let is_valid = self.objects.get(number).is_some_and(|object| object.is_valid);
         let shadows = tags.extra.is_some_and(|extra| extra.shadows);
+        // The page is read only for what tags lack: the number of a shadowed object, and the
+        // attributes of the two fixed directories.
         let seen = match Seen::of_tags(tags) {
             Some(seen) if kind.is_some() && !shadows && (is_valid || !is_directory_of_ours) => seen,
             _ => {
@@ -273,6 +292,8 @@ impl Device {
         {
             let is_gone = matches!(seen.parent, OBJECT_DELETED | OBJECT_UNLINKED);
             if seen.is_shrink || is_gone {
+                // A file that was once deleted had no bytes then: its older chunks belong to
+                // nothing, even if the number was given out again.
                 let size = if is_gone { 0 } else { seen.size };
                 file.shrink_bytes = file.shrink_bytes.min(size);
                 self.blocks.get_mut(block).has_shrink_header = true;
@@ -363,6 +384,8 @@ impl Device {
 
     /// An object that a newer one replaced, unless it was seen since.
     fn scan_shadowed(&mut self, number: u32) {
+        // The shadowed object was seen with a younger header: the rename was not completed by a
+        // deletion, or its number is in use again. Either way the younger word holds.
         if self.objects.get(number).is_some() {
             return;
         }

@@ -8,19 +8,19 @@ use crate::blocks::BlockInfo;
 pub struct Statistics {
     /// Chunks or tags read.
     pub page_reads: u64,
-    /// Chunks written.
+    /// Programs that were begun: chunks, summaries, checkpoints.
     pub page_writes: u64,
-    /// Blocks erased.
+    /// Erases that were begun, whether they worked or not.
     pub erasures: u64,
-    /// Erases that failed.
+    /// Erases that the driver reported as failed.
     pub erase_failures: u64,
     /// Chunks copied by collecting.
     pub gc_copies: u64,
-    /// Steps of collecting.
+    /// Steps of collecting, each of up to a block's chunks.
     pub all_gcs: u64,
     /// Those of them that were not pressed for space.
     pub passive_gcs: u64,
-    /// Blocks chosen.
+    /// Victims that a search chose; refreshed blocks are counted apart.
     pub gc_blocks: u64,
     /// Those chosen in the background.
     pub background_gcs: u64,
@@ -30,13 +30,13 @@ pub struct Statistics {
     pub refreshes: u64,
     /// Writes that were tried again.
     pub retried_writes: u64,
-    /// Blocks retired.
+    /// Blocks taken out of use because of errors.
     pub retired_blocks: u64,
     /// Chunks read with corrected bits.
     pub fixed_chunks: u64,
     /// Chunks that could not be read.
     pub unfixed_chunks: u64,
-    /// Chunks freed.
+    /// Calls that freed a chunk in use.
     pub deletions: u64,
     /// Accesses served by the cache.
     pub cache_hits: u64,
@@ -44,7 +44,7 @@ pub struct Statistics {
     pub tags_used: u64,
     /// Tags that a scan took from summaries.
     pub summary_used: u64,
-    /// Checkpoints written.
+    /// Checkpoints that were written to their end, the sum included.
     pub checkpoints_written: u64,
     /// The mount came from a checkpoint.
     pub is_from_checkpoint: bool,
@@ -60,7 +60,7 @@ pub enum Finding {
     },
     /// Tags that make no sense.
     BadTags {
-        /// Chunk.
+        /// Number of the chunk, counted from block 1.
         chunk: u32,
     },
     /// A block that was given up half written.
@@ -70,42 +70,42 @@ pub enum Finding {
     },
     /// A sequence number that no block has.
     BadSequence {
-        /// Block.
+        /// Number of the block, counted from 1.
         block: u32,
     },
     /// A header of another kind than the object.
     KindMismatch {
-        /// Object.
+        /// Number of the object that the header names.
         object: u32,
     },
     /// The parent is no directory.
     BadParent {
-        /// Object.
+        /// Number of the object, which went to lost+found.
         object: u32,
     },
     /// A hard link to nothing.
     DanglingLink {
-        /// Object.
+        /// Number of the link.
         object: u32,
     },
     /// The object was moved to lost+found.
     Lost {
-        /// Object.
+        /// Number of the object that had no way to the root.
         object: u32,
     },
     /// A checkpoint that could not be used; the device was scanned.
     BadCheckpoint {
-        /// What was wrong.
+        /// The first check that failed.
         reason: &'static str,
     },
     /// A block was retired.
     Retired {
-        /// Block.
+        /// Number of the block, counted from 1.
         block: u32,
     },
     /// A page that should have been erased was not.
     NotErased {
-        /// Chunk.
+        /// Number of the chunk, counted from block 1.
         chunk: u32,
     },
 }

@@ -26,6 +26,8 @@ impl Device {
     fn summary_pages(&self) -> u32 {
         let bytes = self.pages_per_block as usize * ENTRY_BYTES;
         let chunk_bytes = self.chunk_bytes as usize;
+        // The sum that is rounded up and the room that divides it differ by the head: with some
+        // geometries a chunk more than needed is given up. Media depend on it.
         ((bytes + chunk_bytes - 1) / (chunk_bytes - HEAD_BYTES)) as u32
     }
 
@@ -61,10 +63,13 @@ impl Device {
         }
         let page = chunk % self.pages_per_block;
         let Some(entry) = self.summary.get_mut(page as usize) else { return };
+        // Packed, so that a scan gets the extra info of headers too; the sequence number is the
+        // block's.
         *entry = tags.packed();
         if page + 1 == self.chunks_before_summary() {
             self.summary_write(self.block_of(chunk)).await;
             self.summary_clear();
+            // The block is full though its last pages went past the allocator.
             self.skip_rest_of_block();
         }
     }
@@ -86,6 +91,8 @@ impl Device {
             data[HEAD_BYTES..end].copy_from_slice(part);
             let mut tags = Tags::data(OBJECT_SUMMARY, number, end as u32);
             tags.sequence = sequence;
+            // Written at its fixed place, not through `write_new_chunk`: there is no second place
+            // for it, and a block without a summary is only slower to mount.
             let chunk = self.chunk(block, page);
             if self.write_raw(chunk, &data, &tags).await.is_err() {
                 is_written = false;

@@ -42,7 +42,7 @@ pub struct ExtraInfo {
 pub struct Tags {
     /// Sequence number of the block.
     pub sequence: u32,
-    /// Object.
+    /// Number of the object that the chunk belongs to.
     pub object: u32,
     /// Chunk of the file from 1 on; zero for a header.
     pub chunk: u32,
@@ -105,6 +105,7 @@ impl Tags {
 
     /// The tags of three stored numbers.
     pub fn from_packed(sequence: u32, [object, chunk, bytes]: [u32; 3]) -> Self {
+        // An erased page has the extra bit set as well: the sequence number decides first.
         if sequence == u32::MAX || chunk & EXTRA == 0 {
             return Self { sequence, object, chunk, bytes, extra: None };
         }
@@ -118,7 +119,7 @@ impl Tags {
         Self { sequence, object: object & PARENT_MASK, chunk: 0, bytes: 0, extra: Some(extra) }
     }
 
-    /// The sixteen bytes.
+    /// The sixteen bytes as they are stored, without their code.
     pub fn to_bytes(&self) -> [u8; TAGS_BYTES] {
         let [object, chunk, bytes] = self.packed();
         let mut out = [0; TAGS_BYTES];
@@ -152,6 +153,8 @@ impl Tags {
     pub fn from_bytes_with_ecc(bytes: &[u8; TAGS_ECC_BYTES]) -> (Self, EccResult) {
         let mut tags = [0; TAGS_BYTES];
         tags.copy_from_slice(&bytes[..16]);
+        // No code is asked for on a page that looks erased: all bits set are no valid code word,
+        // and each erased page would be reported.
         if tags[..4] == [0xff; 4] {
             return (Self::from_bytes(&tags), EccResult::Clean);
         }
@@ -167,11 +170,11 @@ impl Tags {
 /// What an error-correcting code said of a chunk or its tags; the worse the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EccResult {
-    /// Nothing was wrong.
+    /// No bit was wrong.
     Clean,
     /// One bit was, and is right now.
     Fixed,
-    /// More was.
+    /// More bits were wrong than the code corrects.
     Unfixed,
 }
 
@@ -212,6 +215,8 @@ impl TagsCode {
         if columns == 0 && lines == 0 && inverse == 0 {
             return EccResult::Clean;
         }
+        // One wrong bit of data changes each pair of column parities in exactly one half, and the
+        // index with its inverse; anything else is either one bit of the code itself or too much.
         if lines == !inverse && (columns ^ columns >> 1) & 0x15 == 0x15 {
             let bit = columns >> 5 & 1;
             let bit = bit << 2 | (columns >> 3 & 1) << 1 | columns >> 1 & 1;

@@ -73,6 +73,8 @@ impl ChunkTree {
 
     /// The leaf of a chunk, made if it is not there.
     fn leaf(&mut self, chunk: u32) -> &mut [u32; LEAF_CHUNKS] {
+        // The tree grows at its top: what there is becomes child 0 of a new root, for chunk numbers
+        // below keep leading zeros.
         let wanted = Self::levels_of(chunk.min(CHUNK_MAX));
         while self.levels < wanted {
             let mut children = [const { None }; NODE_CHILDREN];
@@ -155,6 +157,8 @@ impl ChunkTree {
             return;
         }
         let (mut leaves, mut nodes) = (self.leaves, self.nodes);
+        // Child 0 of child 0 … is never freed (`yaffs_prune_worker` with `del0` off): the real tree
+        // keeps the leaf it was made with, and memory is counted by it.
         Self::prune_node(&mut self.top, false, &mut leaves, &mut nodes);
         while self.levels > 0 {
             match &mut self.top {

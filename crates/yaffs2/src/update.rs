@@ -20,7 +20,7 @@ pub(crate) type XattrChange<'a> = (&'a [u8], Option<&'a [u8]>);
 /// What a new header is for.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Update<'a> {
-    /// New name.
+    /// Name to be written; the old one is kept if there is none.
     pub(crate) name: Option<&'a [u8]>,
     /// Written also for the directories that have no header of their own.
     pub(crate) is_forced: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Update<'a> {
     pub(crate) is_shrink: bool,
     /// Object that this one replaces.
     pub(crate) shadows: u32,
-    /// Extended attribute.
+    /// Extended attribute that changes with this header.
     pub(crate) xattr: Option<XattrChange<'a>>,
 }
 
@@ -81,7 +81,7 @@ impl Device {
             let mut data = vec![0; self.chunk_bytes as usize];
             self.read_chunk(chunk, &mut data).await;
             let name = Header::parse(&data, self.header_form()).name;
-            // A slash would make a name that nobody can ask for.
+            // A slash would make a name that no call can ask for.
             if !name.is_empty() && !name.contains(&b'/') {
                 return name;
             }
@@ -99,9 +99,12 @@ impl Device {
         update: Update<'_>,
     ) -> Result<(), Errno> {
         let Some(object) = self.objects.get(number) else { return Err(Errno::Enoent) };
+        // Lost+found and the two directories of nameless objects are made at each mount; a header
+        // is written only when the user changes their attributes.
         if object.is_fake && number != OBJECT_ROOT && !update.is_forced && update.xattr.is_none() {
             return Ok(());
         }
+        // Before the old header is read: collecting may move it.
         self.check_collect(false).await;
         self.load(number).await;
         let form = self.header_form();
@@ -130,6 +133,8 @@ impl Device {
         };
         // The header is written whether or not the attribute could be set.
         let tags = self.header_tags(number, &header);
+        // The reserve may be used only where an old header is freed in return; a new object must
+        // fit into what users have.
         let chunk = self.write_new_chunk(&page, tags, previous != 0).await?;
         self.settle_header(number, chunk, update.is_shrink).await;
         changed
@@ -167,6 +172,8 @@ impl Device {
         if let Some(object) = self.objects.get_mut(number) {
             object.serial = object.serial.wrapping_add(1);
         }
+        // The tags have 32 bits for it. A larger file gets a header without extra info, and a scan
+        // has to read the page.
         let size_or_equivalent = match (header.size_bytes, header.equivalent) {
             (Some(size), _) => u32::try_from(size).ok(),
             (None, Some(equivalent)) => Some(equivalent),
@@ -204,6 +211,7 @@ impl Device {
         let is_cached = self.cache.is_object_dirty(number);
         let Some(object) = self.objects.get_mut(number) else { return };
         let previous = std::mem::replace(&mut object.header_chunk, chunk);
+        // A file with dirty cached chunks stays dirty: its size on the medium is not its last.
         if !is_cached {
             object.is_dirty = false;
         }
@@ -239,7 +247,7 @@ impl Device {
     pub(crate) async fn update_dirty_directories(&mut self) {
         while let Some(directory) = self.objects.take_dirty_directory() {
             if self.objects.get(directory).is_some_and(|object| object.is_dirty) {
-                // Nobody waits for it; the header stays as it was.
+                // No caller waits for it; on an error the header stays as it was.
                 let _ = self.update_header(directory, Update::default()).await;
             }
         }

@@ -22,6 +22,8 @@ fn records(area: &[u8]) -> impl Iterator<Item = Record<'_>> {
     std::iter::from_fn(move || {
         let bytes = area.get(at..at + LENGTH_BYTES)?;
         let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
+        // The bounds of `nval_find`, with `>=`: a record that ends with the area is not seen. An
+        // unwritten area reads as a negative length there, as one that is too great here.
         if length <= LENGTH_BYTES || length >= area.len() || at + length >= area.len() {
             return None;
         }
@@ -71,6 +73,8 @@ pub(crate) fn set(area: &mut [u8], name: &[u8], value: &[u8]) -> Result<(), Errn
         records(area).find(|record| record.name == name).map(|record| record.end - record.start);
     let used = records(area).last().map_or(0, |record| record.end);
     let length = LENGTH_BYTES + name.len() + 1 + value.len();
+    // Asked before the old value goes, so that a failure leaves it in place. A record that filled
+    // the area exactly would be written by `nval_set`, and never found again: it is refused here.
     if used - old.unwrap_or(0) + length >= area.len() {
         return Err(Errno::Enospc);
     }

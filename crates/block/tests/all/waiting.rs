@@ -197,7 +197,7 @@ fn a_flush_goes_before_what_is_queued_and_ends_the_plug() {
 /// CFQ waits up to 8 ms for the next read of a process (`slice_idle`); once the process is gone
 /// (`cfq_exit_io_context`), the next one's turn begins at once.
 #[test]
-fn nobody_is_waited_for_who_is_gone() {
+fn no_idling_for_a_process_that_has_exited() {
     let second_issued_ms = |exits: bool| {
         let mut simulation = Simulation::new(1);
         let sim = simulation.handle();
@@ -221,4 +221,47 @@ fn nobody_is_waited_for_who_is_gone() {
         lives[1].issue_ns / MS
     };
     assert_eq!((second_issued_ms(false), second_issued_ms(true)), (10, 5));
+}
+
+/// SFQ with `orphans=cancel` gives up what an exited process queued: its bios fail, and a process that
+/// waited for a free request gets one.
+#[test]
+fn bios_of_an_exited_process_fail_and_free_their_requests() {
+    let mut simulation = Simulation::new(1);
+    let sim = simulation.handle();
+    let entry = sched::find_scheduler("sfq").expect("in the table");
+    let given = [("orphans".to_owned(), settings::Value::Word("cancel".into()))].into();
+    let settings = entry.settings(&given).expect("a value of its list");
+    let options_of =
+        sched::ElevatorOptions { rotational: false, nr_requests: 4, ..Default::default() };
+    let elevator = sched::Elevator::new(entry, &settings, options_of);
+    let queue =
+        RequestQueue::new(&sim, elevator, Box::new(Cleaning::default()), options(Plugging::None));
+    let failed = Rc::new(RefCell::new(Vec::new()));
+    let seen = failed.clone();
+    let job = sim.clone().spawn({
+        let (queue, sim) = (queue.clone(), sim.clone());
+        async move {
+            let mut bios = Vec::new();
+            for index in 0..4 {
+                bios.push(queue.submit(bio(1, READ, index * 1000), None).await);
+            }
+            let late = sim.spawn({
+                let queue = queue.clone();
+                async move { queue.submit(bio(2, READ, 50_000), None).await.wait().await }
+            });
+            sim.sleep(1000).await;
+            queue.exit(1);
+            for one in bios {
+                let ended = one.wait().await;
+                seen.borrow_mut().push(ended.err());
+            }
+            late.await.expect("the other process is served");
+        }
+    });
+    simulation.run();
+    assert!(job.is_finished());
+    let failed = failed.borrow();
+    assert_eq!(failed[0], None, "the device had the first already");
+    assert!(failed[1..].iter().all(|error| *error == Some(DeviceError::Cancelled)), "{failed:?}");
 }

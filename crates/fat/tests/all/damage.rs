@@ -170,3 +170,156 @@ fn a_chain_that_does_not_fit_its_size_is_found() {
         assert!(is_done);
     }
 }
+
+/// A volume of FAT12 with a file, mounted; the entry of the file's second cluster leads nowhere.
+async fn with_broken_chain(bench: &support::Bench) -> (Fat, posix::InodeNumber) {
+    let fs = bench.mount(options()).await;
+    let file = fs.make(&CALLER, fs.root(), b"FILE", NewInode::Regular(0o644)).await;
+    let file = file.expect("it is made");
+    fs.write_page(&CALLER, file, 0, &[1; PAGE_BYTES], 0..PAGE_BYTES).await.expect("it is written");
+    fs.unmount().await.expect("it unmounts");
+    let volume = *fs.volume();
+    let mut table = bench.medium.block(volume.table_start.into());
+    // Entry 4 of twelve bits: no volume of a mebibyte has this cluster.
+    (table[6], table[7]) = (0xf0, table[7] & 0xf0 | 0x0e);
+    bench.medium.set_block(volume.table_start.into(), &table);
+    let fs = bench.mount(options()).await;
+    let file = fs.lookup(fs.root(), b"FILE").await.expect("it is there");
+    (fs, file)
+}
+
+fn has_name(medium: &MemoryMedium, name: &[u8]) -> bool {
+    let volume = Volume::decode(&medium.block(0)).expect("a volume");
+    let root = u64::from(volume.root_start)..u64::from(volume.data_start);
+    root.into_iter().any(|sector| medium.block(sector).windows(name.len()).any(|at| at == name))
+}
+
+#[test]
+fn what_was_done_before_damage_was_found_reaches_the_medium() {
+    let format = FormatOptions { cluster_sectors: Some(1), ..FormatOptions::default() };
+    // By the unmount, by `sync`, by `fsync` and by the flusher.
+    for way in 0..4 {
+        let format = format.clone();
+        let (_, is_done) = run(formatted(1 << 20, format), move |bench| async move {
+            let (fs, file) = with_broken_chain(&bench).await;
+            let new = fs.make(&CALLER, fs.root(), b"BEFORE", NewInode::Regular(0o644)).await;
+            new.expect("it is made");
+            let to = Changes { size_bytes: Some(600_000), ..Changes::default() };
+            assert!(fs.change(&CALLER, file, &to).await.is_err());
+            assert!(fs.is_read_only() && fs.dirty_sectors() > 0);
+            assert!(!has_name(&bench.medium, b"BEFORE"));
+            match way {
+                0 => fs.unmount().await.expect("it unmounts"),
+                1 => fs.sync().await.expect("it syncs"),
+                // A name is in the directory's sectors: the file's own `fsync` does not write it.
+                2 => fs.fsync(&CALLER, fs.root()).await.expect("it syncs"),
+                _ => bench.sim.sleep(120_000_000_000).await,
+            }
+            let is_written = has_name(&bench.medium, b"BEFORE");
+            assert!(is_written, "way {way}: {} sectors are dirty", fs.dirty_sectors());
+            let make = fs.make(&CALLER, fs.root(), b"AFTER", NewInode::Regular(0o644)).await;
+            assert_eq!(make, Err(posix::Errno::Erofs));
+            // The volume stays marked: a check has to clear it.
+            let state = bench.medium.block(0)[37];
+            assert_eq!(state & 1, 1, "way {way}");
+        });
+        assert!(is_done, "way {way}");
+    }
+}
+
+#[test]
+fn fsync_on_a_read_only_mount_has_nothing_to_do() {
+    let format = FormatOptions::default();
+    let (_, is_done) = run(formatted(1 << 20, format), |bench| async move {
+        let fs = bench.mount(options()).await;
+        let file = fs.make(&CALLER, fs.root(), b"FILE", NewInode::Regular(0o644)).await;
+        file.expect("it is made");
+        fs.unmount().await.expect("it unmounts");
+        let fs = bench.mount(fat::MountOptions { is_read_only: true, ..options() }).await;
+        let file = fs.lookup(fs.root(), b"FILE").await.expect("it is there");
+        let before = bench.medium.after_cut(None);
+        assert_eq!(fs.fsync(&CALLER, file).await, Ok(()));
+        fs.unmount().await.expect("it unmounts");
+        for sector in 0..u64::from(fs.volume().sectors) {
+            assert_eq!(bench.medium.block(sector), before.block(sector));
+        }
+    });
+    assert!(is_done);
+}
+
+/// A volume of FAT32 whose FSInfo is changed before each mount.
+fn with_info(number: u32) -> u32 {
+    let format = FormatOptions {
+        kind: Some(FatType::Fat32),
+        cluster_sectors: Some(1),
+        ..FormatOptions::default()
+    };
+    let taken = Rc::new(Cell::new(0));
+    let place = taken.clone();
+    let (_, is_done) = run(formatted(36 << 20, format), move |bench| async move {
+        let volume = Volume::decode(&bench.medium.block(0)).expect("a volume");
+        let sector = u64::from(volume.info_sector.expect("FAT32 has one"));
+        let mut info = bench.medium.block(sector);
+        info[492..496].copy_from_slice(&number.to_le_bytes());
+        bench.medium.set_block(sector, &info);
+        let fs = bench.mount(options()).await;
+        let file = fs.make(&CALLER, fs.root(), b"FILE", NewInode::Regular(0o644)).await;
+        let file = file.expect("it is made");
+        let page = [1; PAGE_BYTES];
+        fs.write_page(&CALLER, file, 0, &page, 0..512).await.expect("it is written");
+        fs.unmount().await.expect("it unmounts");
+        let info = bench.medium.block(sector);
+        place.set(u32::from_le_bytes(info[492..496].try_into().expect("four bytes")));
+    });
+    assert!(is_done);
+    taken.get()
+}
+
+#[test]
+fn the_search_begins_at_the_remainder_of_a_cluster_out_of_range() {
+    let format = FormatOptions {
+        kind: Some(FatType::Fat32),
+        cluster_sectors: Some(1),
+        ..FormatOptions::default()
+    };
+    let medium = formatted(36 << 20, format);
+    let end = Volume::decode(&medium.block(0)).expect("a volume").clusters + 2;
+    assert_eq!(with_info(1000), 1001);
+    assert_eq!(with_info(end + 1000), 1001);
+    assert_eq!(with_info(3 * end), 3, "at least cluster 2");
+    assert_eq!(with_info(u32::MAX), u32::MAX % end + 1, "no exception for an unknown one");
+}
+
+#[test]
+fn a_search_in_vain_has_fsinfo_written() {
+    let format = FormatOptions {
+        kind: Some(FatType::Fat32),
+        cluster_sectors: Some(8),
+        ..FormatOptions::default()
+    };
+    let (_, is_done) = run(formatted(8 << 20, format), |bench| async move {
+        let volume = Volume::decode(&bench.medium.block(0)).expect("a volume");
+        let sector = u64::from(volume.info_sector.expect("FAT32 has one"));
+        let fs = bench.mount(options()).await;
+        let file = fs.make(&CALLER, fs.root(), b"FILE", NewInode::Regular(0o644)).await;
+        let file = file.expect("it is made");
+        // All clusters but the one of the root directory.
+        let size = u64::from(volume.clusters - 1) * volume.cluster_bytes();
+        let to = Changes { size_bytes: Some(size), ..Changes::default() };
+        fs.change(&CALLER, file, &to).await.expect("it fits");
+        fs.unmount().await.expect("it unmounts");
+        // A stale number, as a cut leaves it.
+        let mut info = bench.medium.block(sector);
+        info[488..492].copy_from_slice(&1000_u32.to_le_bytes());
+        bench.medium.set_block(sector, &info);
+        let fs = bench.mount(options()).await;
+        let other = fs.make(&CALLER, fs.root(), b"OTHER", NewInode::Regular(0o644)).await;
+        let other = other.expect("it is made");
+        let page = [1; PAGE_BYTES];
+        let written = fs.write_page(&CALLER, other, 0, &page, 0..512).await;
+        assert_eq!(written, Err(posix::Errno::Enospc));
+        fs.unmount().await.expect("it unmounts");
+        assert_eq!(bench.medium.block(sector)[488..492], [0; 4]);
+    });
+    assert!(is_done);
+}

@@ -6,7 +6,7 @@ use crate::support;
 use fs::{Backing, CacheOptions, FileError, Mapping, PAGE_BYTES, PageCache, Pending, Process};
 use fs::{Purpose, Task};
 use sim::{Cpus, Sim, Simulation};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -16,13 +16,21 @@ const PAGE_NS: u64 = 50_000;
 const CHUNK_PAGES: u64 = 1024;
 
 /// File and page, in the order in which they were written.
-type Written = Rc<RefCell<Vec<(usize, u64)>>>;
+pub(crate) type Written = Rc<RefCell<Vec<(usize, u64)>>>;
 
-/// A file whose pages take 50 us each.
+/// A file whose pages take so long each.
 struct Noted {
     sim: Sim,
     file: usize,
     written: Written,
+    congestion: Rc<Congestion>,
+    page_ns: u64,
+}
+
+/// Until when the queue is congested.
+#[derive(Default)]
+pub(crate) struct Congestion {
+    pub(crate) until_ns: Cell<u64>,
 }
 
 impl Backing for Noted {
@@ -49,11 +57,15 @@ impl Backing for Noted {
     ) -> Pending<'a, ()> {
         Box::pin(async move {
             for page in pages {
-                self.sim.sleep(PAGE_NS).await;
+                self.sim.sleep(self.page_ns).await;
                 self.written.borrow_mut().push((self.file, page));
                 mapping.end_write(page..page + 1, Ok(()));
             }
         })
+    }
+
+    fn is_write_congested(&self) -> bool {
+        self.sim.now() < self.congestion.until_ns.get()
     }
 
     fn flush(&self, _process: Process) -> Pending<'_, Result<(), FileError>> {
@@ -61,33 +73,40 @@ impl Backing for Noted {
     }
 }
 
-struct Bench {
-    simulation: Simulation,
-    sim: Sim,
+pub(crate) struct Bench {
+    pub(crate) simulation: Simulation,
+    pub(crate) sim: Sim,
     /// A file that nobody holds any more is not written back.
-    files: Rc<Vec<Mapping>>,
-    written: Written,
+    pub(crate) files: Rc<Vec<Mapping>>,
+    pub(crate) written: Written,
+    pub(crate) congestion: Rc<Congestion>,
 }
 
-fn bench(kernel: &str) -> Bench {
+pub(crate) fn bench(kernel: &str) -> Bench {
+    bench_of(kernel, 256 << 20, PAGE_NS)
+}
+
+pub(crate) fn bench_of(kernel: &str, available_bytes: u64, page_ns: u64) -> Bench {
     let simulation = Simulation::new(1);
     let sim = simulation.handle();
     let mut board = support::board();
     board.kernel = kernel.into();
-    board.available_bytes = 256 << 20;
+    board.available_bytes = available_bytes;
     let cpus = Rc::new(Cpus::new(&sim, 2, 6_000_000));
     let cache = PageCache::new(&sim, &cpus, &Rc::new(board), CacheOptions::default());
     let device = cache.add_device();
     let written = Written::default();
+    let congestion = Rc::<Congestion>::default();
     let add = |file| {
-        let backing = Noted { sim: sim.clone(), file, written: written.clone() };
+        let (written, congestion) = (written.clone(), congestion.clone());
+        let backing = Noted { sim: sim.clone(), file, written, congestion, page_ns };
         cache.clone().add_mapping(device, Rc::new(backing))
     };
     let files = Rc::new((0..3).map(add).collect());
-    Bench { simulation, sim, files, written }
+    Bench { simulation, sim, files, written, congestion }
 }
 
-async fn dirty(file: &Mapping, pages: Range<u64>) {
+pub(crate) async fn dirty(file: &Mapping, pages: Range<u64>) {
     let bytes = pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
     file.write(Process::new(10), bytes, None, 0).await.expect("written");
 }
@@ -95,7 +114,7 @@ async fn dirty(file: &Mapping, pages: Range<u64>) {
 #[test]
 fn files_are_written_in_the_order_in_which_they_became_dirty() {
     for kernel in ["2.6.29", "3.4"] {
-        let Bench { mut simulation, sim, files, written } = bench(kernel);
+        let Bench { mut simulation, sim, files, written, .. } = bench(kernel);
         let held = files.clone();
         sim.clone().spawn(async move {
             for (second, file, pages) in
@@ -115,7 +134,7 @@ fn files_are_written_in_the_order_in_which_they_became_dirty() {
 
 #[test]
 fn a_large_file_goes_on_where_its_last_chunk_ended() {
-    let Bench { mut simulation, sim, files, written } = bench("2.6.29");
+    let Bench { mut simulation, sim, files, written, .. } = bench("2.6.29");
     let pages = CHUNK_PAGES + 500;
     let (progress, held) = (written.clone(), files.clone());
     sim.clone().spawn(async move {

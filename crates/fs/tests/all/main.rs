@@ -1,6 +1,7 @@
 //! Every test of `fs` in one program, which is built in a fraction of the time of many.
 
 mod backing;
+mod cache_state;
 mod direct;
 mod flusher;
 mod reading;

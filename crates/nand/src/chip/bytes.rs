@@ -7,6 +7,7 @@ use std::sync::Arc;
 /// Bytes of every block that is not erased: page after page, data then spare.
 #[derive(Clone, Debug)]
 pub(crate) struct PageBytes {
+    // Shared between clones until written: a snapshot of a chip costs pointers.
     blocks: Vec<Option<Arc<[u8]>>>,
     data_bytes: usize,
     /// Bytes of a page, data and spare.
@@ -29,6 +30,7 @@ impl PageBytes {
     /// Copies the start of a page's data and of its spare area; erased bytes read as 0xFF.
     pub(crate) fn read(&self, at: PageAddress, data: &mut [u8], oob: &mut [u8]) {
         self.assert_fits(data, oob);
+        // An erased block holds no bytes at all.
         let Some(block) = &self.blocks[at.block as usize] else {
             data.fill(0xff);
             oob.fill(0xff);
@@ -54,10 +56,12 @@ impl PageBytes {
         let block_bytes = self.block_bytes;
         let block =
             self.blocks[at.block as usize].get_or_insert_with(|| vec![0xff; block_bytes].into());
+        // `make_mut` copies the block only if a clone still holds it.
         Arc::make_mut(block)[range].split_at_mut(self.data_bytes)
     }
 
     pub(crate) fn erase_block(&mut self, block: u32) {
+        // Dropped and not filled: erased blocks take no memory.
         self.blocks[block as usize] = None;
     }
 

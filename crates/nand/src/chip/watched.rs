@@ -48,6 +48,7 @@ impl Chip {
         let old = self.faults.take();
         self.faults = faults.needs_state().then(|| {
             let mut new = Faults::new(faults.clone(), &self.errors, &self.geometry);
+            // Reads and ages belong to the chip and outlive a change of settings.
             if let Some(old) = old {
                 new.keep_history(*old);
             }
@@ -94,6 +95,7 @@ impl Chip {
 
     /// Journals an operation that is about to be carried out.
     pub(super) fn note(&mut self, operation: impl FnOnce() -> RawOperation) {
+        // A chip without power journals nothing: nothing reaches its cells.
         if self.powered
             && let Some(journal) = &mut self.journal
         {
@@ -113,6 +115,7 @@ impl Chip {
     }
 
     pub(super) fn watch(&mut self) {
+        // One flag in front of all of these keeps the plain operation short.
         self.watched = self.faults.is_some()
             || self.cut.is_some()
             || self.log.is_some()
@@ -133,6 +136,7 @@ impl Chip {
         if !self.powered {
             return Err(NandError::PowerLost);
         }
+        // A cut before the operation: it is neither counted nor logged.
         if self.cut.is_some_and(|cut| cut.operations_left == 0 && cut.point == CutPoint::Before) {
             self.powered = false;
             return Err(NandError::PowerLost);
@@ -146,6 +150,7 @@ impl Chip {
     /// Counts an operation towards a pending cut; the cut's point if this is the operation it hits.
     fn take_cut(&mut self) -> Option<CutPoint> {
         let cut = self.cut.as_mut()?;
+        // The operation that finds none left is the one the cut hits.
         if cut.operations_left > 0 {
             cut.operations_left -= 1;
             return None;
@@ -162,6 +167,7 @@ impl Chip {
         index: usize,
         data_bytes: u32,
     ) -> Result<(), NandError> {
+        // A read changes nothing, so it does not matter where in it the power fails.
         if self.take_cut().is_some() {
             return Err(NandError::PowerLost);
         }
@@ -169,6 +175,7 @@ impl Chip {
         let cycles = self.erase_cycles(at.block);
         let is_programmed = self.programs[index] & DATA_PROGRAMS != 0;
         if let Some(faults) = &mut self.faults {
+            // Erased bytes need no ECC, and the spare area has none here.
             let checked_bytes = if is_programmed { data_bytes } else { 0 };
             let errors = faults.read_errors(&self.errors, at.block, index, cycles, checked_bytes);
             self.ecc.corrected_bits += errors.corrected_bits;
@@ -193,12 +200,15 @@ impl Chip {
         self.enter(ChipOperation::PageProgram(at, tag))?;
         let cut = self.take_cut();
         if cut == Some(CutPoint::Inside) {
+            // It was begun, so its time and its wear count.
             self.count_program(at.page);
+            // Raw bytes are torn by `tear_program`, which knows them.
             if self.torn != Torn::Unreadable {
                 self.is_tearing = true;
                 return Err(NandError::PowerLost);
             }
             self.tear_page(at, index);
+            // Lower pages of the word line share its cells and are lost with it.
             for lower in self.geometry.paired_pages(at.page) {
                 let lower = PageAddress::new(at.block, lower);
                 if self.is_programmed(lower) {
@@ -215,6 +225,7 @@ impl Chip {
         if fails {
             self.program_failures += 1;
             self.count_program(at.page);
+            // A failed program leaves the page used up.
             self.tear_page(at, index);
             let failed = NandError::ProgramFailed { block: at.block, page: at.page };
             return Err(self.refuse(failed));
@@ -239,6 +250,7 @@ impl Chip {
     /// Start of an erase; `Ok(false)` if it completes and the power fails after it.
     #[cold]
     pub(super) fn enter_erase(&mut self, block: u32) -> Result<bool, NandError> {
+        // In the journal before the cut is looked at: a torn erase is the last entry.
         self.note(|| RawOperation::Erase { block });
         self.enter(ChipOperation::Erase(block))?;
         let cut = self.take_cut();
@@ -254,6 +266,7 @@ impl Chip {
             .is_some_and(|faults| faults.erase_fails(&self.errors, block, cycles));
         if fails {
             self.erase_failures += 1;
+            // Half erased, as after a cut: data sheets promise nothing of such a block.
             self.tear_block(block);
             self.count_erase(block);
             return Err(self.refuse(NandError::EraseFailed { block }));
@@ -299,7 +312,8 @@ impl Chip {
         }
     }
 
-    /// Leaves a page used up and unreadable; its spare area may still take marks that nobody reads.
+    /// Leaves a page used up and unreadable; its spare area may still take marks, which no read
+    /// returns.
     fn tear_page(&mut self, at: PageAddress, index: usize) {
         let spare_programs = self.programs[index] / SPARE_PROGRAM;
         let spare_programs = (spare_programs + 1).min(self.geometry.oob_programs_max);
@@ -313,6 +327,7 @@ impl Chip {
         let index = self.index(at) as u32;
         self.unreadable.insert(index);
         if let Some(bytes) = &mut self.bytes {
+            // Noise by the page's number: every run leaves the same image.
             let mut noise = Stream::new(u64::from(index), "torn page");
             for word in bytes.page_mut(at).0.chunks_mut(8) {
                 for (byte, bits) in word.iter_mut().zip(noise.next_u64().to_le_bytes()) {
@@ -328,6 +343,7 @@ impl Chip {
     /// Which of the three is drawn from block, erase count and page, so that one run over all cut
     /// points meets blocks that look untouched, empty and mixed.
     fn tear_block(&mut self, block: u32) {
+        // By block and wear: the next torn erase of the same block looks different.
         let seed = u64::from(block) << 32 | u64::from(self.erase_cycles(block));
         let mut draw = Stream::new(seed, "torn erase");
         let look = draw.below(3);
@@ -340,6 +356,7 @@ impl Chip {
                 _ => {}
             }
         }
+        // Its cells are in an unknown state, so nothing may be programmed before the next erase.
         self.blocks[block as usize] |= UNSTABLE;
         self.watch();
     }

@@ -160,3 +160,78 @@ fn the_check_finds_wrong_numbers() {
         assert!(is_done, "block {block}");
     }
 }
+
+/// `nilfs_get_root_dentry` fails for a root inode without links (`nilfs_read_inode_common` answers
+/// ESTALE), and with it the mount.
+#[test]
+fn a_root_that_cannot_be_read_ends_the_mount() {
+    /// Inode 2 in a block of the ifile, and its field `i_links_count`.
+    const ROOT: usize = 2 * 128;
+    const LINKS: usize = ROOT + 50;
+    let (_, is_done) = run(MemoryMedium::new(BLOCK, 64 << 20), |bench| async move {
+        let fresh = FormatOptions { blocks_per_segment: 64, ..FormatOptions::default() };
+        format(&*bench.medium, &fresh).await.expect("it is made");
+        // The newest log is checked whole. It must be one without the block of the root's inode: of a
+        // change to a file whose inode is in another block of the ifile.
+        let fs = bench.mount(quiet()).await;
+        let mut last = fs.root();
+        for number in 0..40 {
+            let (name, file) = (format!("f{number}"), NewInode::Regular(0o644));
+            last = fs.make(&CALLER, fs.root(), name.as_bytes(), file).await.expect("it is made");
+        }
+        fs.sync().await.expect("it syncs");
+        let page = [1; PAGE_BYTES];
+        fs.write_page(&CALLER, last, 0, &page, 0..PAGE_BYTES).await.expect("it is written");
+        fs.unmount().await.expect("it unmounts");
+        let blocks = bench.medium.stored_blocks().into_iter();
+        let of_ifile = blocks.filter(|block| {
+            let bytes = bench.medium.block(*block);
+            bytes[ROOT + 48..ROOT + 52] == [0xed, 0x41, 2, 0]
+        });
+        let newest = of_ifile.max().expect("a block with a directory as inode 2");
+        let mut bytes = bench.medium.block(newest);
+        bytes[LINKS] = 0;
+        bench.medium.set_block(newest, &bytes);
+        let error = bench.try_mount(quiet()).await.err().expect("the mount fails");
+        assert!(matches!(error, nilfs2::MountError::Damaged(_)), "{error:?}");
+        bytes[LINKS] = 2;
+        bench.medium.set_block(newest, &bytes);
+        bench.mount(quiet()).await;
+    });
+    assert!(is_done);
+}
+
+/// Makes a checkpoint in a segment that has an error; gives what came of it, and the segment's flags.
+async fn checkpoint_in_erroneous_segment(
+    bench: &Bench,
+    profile: &'static nilfs2::Profile,
+) -> (Result<(), posix::Errno>, u32) {
+    small(bench).await;
+    let fs = bench.mount(MountOptions { profile, ..quiet() }).await;
+    // Block 7 of the log of mkfs is the segment usage file: two slots of header, then the segments.
+    let (segment_usages, flags) = (7, 2 * 16 + 12);
+    let mut bytes = bench.medium.block(segment_usages);
+    assert_eq!(bytes[flags] & 0b110, 0b010, "the first segment is dirty");
+    bytes[flags] |= 4;
+    bench.medium.set_block(segment_usages, &bytes);
+    fs.drop_caches();
+    let made = fs.make(&CALLER, fs.root(), b"file", NewInode::Regular(0o644)).await;
+    made.expect("it is made");
+    let synced = fs.sync().await;
+    (synced, fs.segments().await.expect("it is read")[0].flags)
+}
+
+#[test]
+fn a_segment_keeps_the_mark_of_an_error() {
+    for profile in nilfs2::PROFILES {
+        let (_, is_done) = run(MemoryMedium::new(4096, 8 << 20), move |bench| async move {
+            let (synced, flags) = checkpoint_in_erroneous_segment(&bench, profile).await;
+            assert_eq!(flags & 0b110, 0b110, "{}", profile.name);
+            // Since Linux 6.7 and 6.1.68 nothing is written there.
+            let is_refused = ["linux-6.1", "linux-6.12"].contains(&profile.name);
+            let expected = if is_refused { Err(posix::Errno::Eio) } else { Ok(()) };
+            assert_eq!(synced, expected, "{}", profile.name);
+        });
+        assert!(is_done, "{}", profile.name);
+    }
+}

@@ -76,9 +76,12 @@ const fn milliseconds(
 }
 
 /// A request at most so many sectors behind the head may still be the nearest.
+// `MAXBACK` of `as_choose_req`: 512 MiB in sectors.
 const LONGEST_BACK_SEEK: u64 = 1024 * 1024;
 const BACK_SEEK_PENALTY: u64 = 2;
 /// Sectors within which a request is close to another that has just been completed.
+// Signed, so that the shift below overflows as the kernel's `sector_t delta = 8192 << delay` of an
+// `int` does.
 const CLOSE_SECTORS: i32 = 8192;
 
 /// The two kinds of requests that take turns.
@@ -136,6 +139,8 @@ impl Lane {
         queue: &Queue,
     ) -> Option<RequestId> {
         let rank = |id: &RequestId| {
+            // `as_choose_req` in one key: wrapped requests last and by sector, others by distance,
+            // equal ones by the higher sector.
             let sector = queue.requests[*id].sector();
             if sector >= self.last_sector {
                 (false, sector - self.last_sector, Reverse(sector))
@@ -150,6 +155,8 @@ impl Lane {
 
     /// The nearest of the neighbours of a request; after the last comes the first.
     fn nearest_to(&self, id: RequestId, queue: &Queue) -> Option<RequestId> {
+        // `as_find_next_rq` wraps to the first request of the tree, but not to the one it starts
+        // from.
         let wrapped = || self.by_sector.first().filter(|first| *first != id);
         let following = self.by_sector.next(id).or_else(wrapped);
         self.nearer(following, self.by_sector.previous(id), queue)
@@ -157,6 +164,8 @@ impl Lane {
 
     /// The oldest request if it is overdue and it is time to look.
     fn overdue(&mut self, now: u64, queue: &Queue) -> Option<RequestId> {
+        // `as_fifo_expired` looks once in each expiry interval: an overdue request can so wait for
+        // almost two of them.
         if now.abs_diff(self.last_age_check) < self.expire_jiffies {
             return None;
         }
@@ -216,7 +225,7 @@ struct Anticipatory {
     awaited: Option<Slot>,
     /// That request, or another of the process, is completed.
     awaited_done: bool,
-    /// When it was.
+    /// Jiffy of the completion from which the wait counts (`antic_start`).
     wait_began: u64,
     longest_wait: u64,
     /// Longest wait at which the window of what is close still grows.
@@ -235,6 +244,8 @@ impl Anticipatory {
     fn new(settings: &Settings, clock: Clock) -> Self {
         let hz = clock.hz;
         let tunable = |name: &str, default| clock.setting(settings, name, default);
+        // `as_init_queue` computes batches from the defaults, before sysfs can set the tunables; so
+        // do the two values here.
         let (read_batch, write_batch) = (hz / 2, hz / 8);
         Self {
             lanes: [
@@ -246,8 +257,11 @@ impl Anticipatory {
             ],
             age_links: Links::default(),
             side: Side::Async,
+            // As if a batch of reads had just begun; the first batch of writes is then judged by a
+            // time that no request saw.
             batch_expires: clock.jiffies(0) + u64::from(read_batch),
             phase: Phase::Running,
+            // `write_batch_count`: a tenth of the batch's jiffies, two at least.
             write_batch_length: (write_batch / 10).max(2),
             writes_left: 0,
             writes_uncontended: false,
@@ -258,6 +272,8 @@ impl Anticipatory {
             wait_began: 0,
             longest_wait: tunable("antic_expire", (hz / 150).max(1)),
             widest_window: u64::from(20 * hz / 1000),
+            // `MAX_THINKTIME` is HZ / 50; one less is the longest think time that is counted
+            // (`as_update_iohist`). At less than 50 Hz it wraps, as in the kernel.
             longest_think: u64::from(hz / 50).wrapping_sub(1),
             processes: Processes::default(),
             newcomers: Newcomers::default(),
@@ -300,6 +316,8 @@ impl Anticipatory {
     }
 
     fn end_wait(&mut self, queue: &mut Queue) {
+        // `as_antic_stop` marks the end of the wait, so that the next selection does not begin
+        // another for the same process.
         if self.is_waiting() {
             self.timer_ns = None;
             self.wait = Wait::Over;
@@ -317,19 +335,24 @@ impl Anticipatory {
         now: u64,
         queue: &Queue,
     ) -> bool {
+        // What was waited for has come, be it a read or a write.
         if id.is_some_and(|id| self.owner(id) == awaited) {
             return true;
         }
+        // The timer may be late by a tick: the jiffies decide.
         if self.awaited_done && now.abs_diff(self.wait_began) >= self.longest_wait {
             return true;
         }
         let process = self.processes[awaited];
+        // The process has work of its own under way: nothing has to be waited for.
         if process.queued > 0 || process.dispatched > 0 {
             return true;
         }
         let close = id.map(|id| &queue.requests[id]).filter(|request| {
             Side::of(request) == Side::Sync && self.is_close(awaited, request, now)
         });
+        // `as_can_break_anticipation` counts the exit of a process without history each time it is
+        // asked, not once.
         if process.has_exited && process.think.is_unknown() {
             self.newcomers.count_exit();
         }
@@ -353,12 +376,16 @@ impl Anticipatory {
             _ if !self.awaited_done => 0,
             _ => now - self.wait_began,
         };
+        // `as_close_req`: beyond 20 ms or `antic_expire` any request is close.
         if waited > self.widest_window.min(self.longest_wait) {
             return true;
         }
+        // `8192 << delay` in 32 bits: after 18 ticks it is negative, and the comparisons below take
+        // it for a huge number.
         let window = i64::from(CLOSE_SECTORS.wrapping_shl(waited as u32)) as u64;
         let last = self.lane(self.side).last_sector;
         let sector = request.sector();
+        // Half a window behind, a whole one ahead: a sweep goes forward.
         if last <= sector.wrapping_add(window / 2) && sector <= last.wrapping_add(window) {
             return true;
         }
@@ -380,6 +407,7 @@ impl Anticipatory {
             return Step::NewBatch;
         }
         let next = self.lane(self.side).next;
+        // Anticipation serves reads alone; in a batch of writes the device is never held back.
         if self.side == Side::Sync && self.longest_wait > 0 {
             if let Some(id) = self.lanes[Side::Sync as usize].overdue(now, queue) {
                 return Step::Dispatch(id);
@@ -393,6 +421,7 @@ impl Anticipatory {
             }
         }
         let Some(next) = next else { return Step::NewBatch };
+        // A batch of reads without waiting writes does not run out (`as_dispatch_request`).
         if !has_writes {
             self.batch_expires = now + self.lane(Side::Sync).batch_jiffies;
         }
@@ -408,6 +437,8 @@ impl Anticipatory {
         let side = if reads_turn { Side::Sync } else { Side::Async };
         let changes = side != self.side;
         self.side = side;
+        // The first request of the new side waits until the device has finished the old one, or the
+        // batch's time would be spent by others.
         if changes {
             self.phase = Phase::Changing;
         }
@@ -441,6 +472,8 @@ impl Anticipatory {
     fn resize_write_batch(&mut self, now: u64) {
         let target = self.lane(Side::Async).batch_jiffies;
         let taken = (now + target).saturating_sub(self.batch_expires);
+        // `update_write_batch`: by half, by one or by twice, so that one odd batch does not change
+        // much.
         let length = self.write_batch_length;
         if taken > target && !self.writes_uncontended {
             self.write_batch_length = if taken > 3 * target { length / 2 } else { length - 1 };
@@ -455,6 +488,8 @@ impl Anticipatory {
     /// Sorts a request in by its first sector; one that is queued there already is dispatched.
     fn sort_in(&mut self, id: RequestId, queue: &mut Queue) {
         let sector = queue.requests[id].sector();
+        // `as_add_request` of 2.6.29 and 2.6.32: the older of two requests of one first sector goes
+        // out at once and ends the wait.
         if let Some(older) = self.lane_of(id, queue).by_sector.find(sector) {
             self.send(older, queue);
         }
@@ -474,11 +509,15 @@ impl Anticipatory {
         if let Some(slot) = awaited {
             self.processes.refer(slot);
         }
+        // The awaited process changes with each request; one that was waited for in vain loses its
+        // reference here.
         if let Some(slot) = std::mem::replace(&mut self.awaited, awaited) {
             self.processes.unrefer(slot);
         }
         self.awaited_done = false;
         let lane = &mut self.lanes[side as usize];
+        // `as_move_to_dispatch` sets the next request before the removal, which looks at
+        // neighbours, too.
         lane.last_sector = queue.requests[id].end();
         lane.next = lane.nearest_to(id, queue);
         self.take_out(id, queue);
@@ -518,6 +557,8 @@ impl Anticipatory {
 impl Scheduler for Anticipatory {
     fn insert(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue) {
         let now = queue.jiffies(now_ns);
+        // `as_get_io_context` finds or makes the context; a process that exited and came back
+        // begins as unknown.
         let request = queue.requests[id];
         let owner = self.processes.enter(request.bio.pid);
         self.processes.refer(owner);
@@ -534,6 +575,7 @@ impl Scheduler for Anticipatory {
         queue.requests[id].deadline = now + lane.expire_jiffies;
         lane.by_age.push_back(&mut self.age_links, id);
         lane.next = lane.nearer(Some(id), lane.next, queue);
+        // A request can end a wait for another process as well, if it is close.
         if self.is_waiting()
             && let Some(awaited) = self.awaited
             && self.should_not_wait(awaited, Some(id), now, queue)
@@ -549,6 +591,8 @@ impl Scheduler for Anticipatory {
         }
         let has_reads = !self.lane(Side::Sync).is_empty();
         let has_writes = !self.lane(Side::Async).is_empty();
+        // `write_batch_idled`: without waiting reads the time of the batch says nothing about its
+        // length.
         if self.side == Side::Async && !has_reads && (self.writes_left == 0 || !has_writes) {
             self.writes_uncontended = true;
         }
@@ -569,6 +613,8 @@ impl Scheduler for Anticipatory {
     }
 
     fn find_merge(&self, bio: &Bio, queue: &Queue) -> Option<(RequestId, MergeSide)> {
+        // The kernel's slip: `as_merge` indexes its trees by the bio's direction, and reads are 0,
+        // where the asynchronous requests stand.
         let wrong_side = match bio.direction {
             Direction::Read => Side::Async,
             Direction::Write => Side::Sync,
@@ -614,6 +660,7 @@ impl Scheduler for Anticipatory {
         let now = queue.jiffies(now_ns);
         let side = Side::of(&queue.requests[id]);
         let owner = self.owner(id);
+        // The last request of the old batch is done: only now does the time of the new one begin.
         if self.phase == Phase::Changing && self.in_service == 1 {
             self.phase = self.first_phase();
             self.batch_expires = now + self.lane(self.side).batch_jiffies;
@@ -628,6 +675,7 @@ impl Scheduler for Anticipatory {
         if self.awaited == Some(owner) {
             self.wait_began = now;
             self.awaited_done = true;
+            // The wait that a selection asked for begins with the completion (`as_antic_waitnext`).
             if self.wait == Wait::ForCompletion {
                 self.wait_for_next(now_ns, queue);
             }

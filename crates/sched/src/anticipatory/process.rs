@@ -6,6 +6,8 @@ use crate::Request;
 use rustc_hash::FxHashMap;
 
 /// One, in the fixed point numbers of probabilities and sample counts.
+// 8 bits of fraction: `as_update_thinktime` and `as_update_seekdist` share the base with CFQ's
+// statistics.
 pub(super) const ONE: u64 = 256;
 
 /// A fading sum: an eighth of it gives way to each new value.
@@ -39,6 +41,8 @@ impl Mean {
     /// Think times are rounded by half of one, whatever the number of samples.
     fn add_think_time(&mut self, jiffies: u64) {
         self.add(jiffies);
+        // 128 in the kernel, whatever the weight of the samples; the seek mean below rounds by half
+        // of them.
         self.value = (self.total + ONE / 2) / self.samples;
     }
 
@@ -68,6 +72,7 @@ impl Newcomers {
     fn add_think_time(&mut self, jiffies: u64) {
         self.think_total = fade(self.think_total, jiffies);
         self.think_mean = self.think_total / ONE;
+        // The first think time of a process tells that it did not exit after one request.
         self.exits = fade(self.exits, 0);
     }
 
@@ -81,7 +86,8 @@ impl Newcomers {
         self.exits = fade(self.exits, 1);
     }
 
-    /// Nobody else came close to where an exited process had been (`alone`), or somebody did.
+    /// Counts whether another process took up the work of one that exited (`alone` is false), or
+    /// none did.
     pub(super) fn count_cooperation(&mut self, alone: bool) {
         self.exits_alone = fade(self.exits_alone, u64::from(alone));
     }
@@ -120,6 +126,7 @@ impl Process {
         }
         if self.has_started {
             let thinks = self.has_completed && self.queued + self.dispatched == 0;
+            // `as_update_iohist`: a process with requests under way does not think.
             let think = if thinks { (now - self.last_completion).min(longest_think) } else { 0 };
             if self.think.is_unknown() {
                 newcomers.add_think_time(think);

@@ -1,6 +1,6 @@
 //! CFQ, completely fair queueing, of three kernels: processes take turns with the device.
 //!
-//! Every process has a queue of its synchronous requests (reads, and writes that somebody waits
+//! Every process has a queue of its synchronous requests (reads, and writes that a process waits
 //! for); asynchronous writes share a queue for each priority. Queues get the device in turn for a
 //! *slice* of time that depends on the priority and begins when the first request of the turn is
 //! done. Inside a queue requests go in the order of sectors, except that once a turn the oldest
@@ -11,7 +11,7 @@
 //! What the versions share stands in this folder's common files; the decisions each takes on its
 //! own stand in `v2_6_29.rs`, `v2_6_32.rs` and `v3_4.rs`. In short:
 //!
-//! - 2.6.29 moves up to `quantum` requests at once, several queues' worth if nobody else waits;
+//! - 2.6.29 moves up to `quantum` requests at once, several queues' worth if no other queue waits;
 //! - 2.6.32 moves one at a time, holds asynchronous writes back after synchronous requests, and
 //!   lets a queue that works close to the head jump the order;
 //! - 3.4 sorts queues by kind of work into trees with time of their own, shortens slices if many
@@ -54,30 +54,43 @@ pub(crate) use v2_6_32::ENTRY as ENTRY_2_6_32;
 pub(crate) use v3_4::ENTRY as ENTRY_3_4;
 
 /// Levels of a priority class.
+// `IOPRIO_BE_NR`: `ioprio_set(2)` knows levels 0 to 7, and `async_cfqq` and `prio_trees` are arrays
+// of eight.
 const LEVELS: usize = 8;
 
 /// Requests queued or with the device from which on depth is measured.
+// `CFQ_HW_QUEUE_MIN`: both the load from which samples count and the depth that proves queueing.
 const DEEP_QUEUE: u32 = 5;
 
 /// Completions at such times that make a measurement.
+// `cfq_update_hw_tag` counts before it compares (`hw_tag_samples++ < 50`), so the 51st sample
+// decides.
 const DEPTH_SAMPLES: u32 = 50;
 
 /// A request of at most this many sectors is no more than a page.
+// `PAGE_CACHE_SIZE` of 4 KiB in `cfq_rq_enqueued`: a larger request has been merged already, so
+// waiting for more gains nothing.
 const PAGE_SECTORS: u32 = 8;
 
 /// The decisions that differ between kernels.
 trait Version: Sized + Send + 'static {
     /// Number of service trees.
+    // 2.6.29 and 2.6.32 sort classes within one tree; 3.4 has `service_trees[2][3]` and
+    // `service_tree_idle`.
     const TREES: usize;
 
     /// A queue gives up its place as soon as its last request is gone, not when its turn ends.
+    // `cfq_dispatch_insert` calls `cfq_remove_request`, which took the queue off the tree until
+    // 2.6.32; later `__cfq_slice_expired` does it.
     const LEAVES_WHEN_EMPTY: bool;
 
     /// Of two requests that start at the same sector, the earlier goes to the dispatch list when
     /// the later is inserted.
+    // `elv_rb_add` of 2.6 returned an alias, and `cfq_add_rq_rb` dispatched it to keep keys unique.
     const ALIAS_IS_DISPATCHED: bool;
 
     /// It looks for queues that work close to the head.
+    // `cfq_close_cooperator` is an empty stub in 2.6.29 and uses `prio_trees` from 2.6.30 on.
     const KNOWS_POSITIONS: bool;
 
     /// The place a queue gets now; `front` to be served next. `joins` if it had none.
@@ -117,7 +130,8 @@ trait Version: Sized + Send + 'static {
     ) {
     }
 
-    /// Learns from a request just inserted, and decides whose turn it is.
+    /// Learns from a request that was just inserted, and decides whether its queue preempts the
+    /// active one.
     fn enqueued(cfq: &mut Cfq<Self>, now: u64, request: RequestId, queue: &mut Queue);
 
     /// Anything but a dispatch happens now.
@@ -147,11 +161,11 @@ trait Version: Sized + Send + 'static {
 /// What happens when the idle timer has fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AfterIdling {
-    /// The turn ends.
+    /// The turn ends, and another queue may be chosen.
     Expire,
     /// The turn goes on with what has come.
     Run,
-    /// Nobody wants anything.
+    /// No queue has a request: the turn stays open, and the queue is not run.
     Rest,
 }
 
@@ -168,18 +182,22 @@ struct Cfq<V> {
     tunables: Tunables,
     processes: Contexts,
     queues: Queues,
+    // The kernel has a single `async_idle_cfqq`; here the idle class has a queue for each level
+    // that its processes name.
     /// Asynchronous queues by class and level.
     shared: [[Option<QueueId>; LEVELS]; 3],
-    /// By request.
+    /// Process and queue of each request, by the number of the request.
     owners: Vec<Owner>,
     fifo_links: Links,
     trees: Vec<ServiceTree>,
-    /// By level.
+    /// Position trees (`prio_trees`) by level.
     positions: [PositionTree; LEVELS],
     position_nodes: Nodes,
     /// Queues that have a place in a service tree.
     busy: u32,
     busy_sync: u32,
+    // `busy_rt_queues` of 2.6.29: a queue that changes its class while it is busy is counted out
+    // under its new class, so the kernel's count drifts as this one does.
     busy_real_time: u32,
     /// Requests that wait in queues.
     waiting: u32,
@@ -191,6 +209,8 @@ struct Cfq<V> {
     active: Option<QueueId>,
     /// The process whose request was dispatched first in this turn.
     active_process: Option<ContextId>,
+    // `last_position`: set in `cfq_activate_request`, so it moves when the driver takes a request
+    // and not when the scheduler dispatches it.
     /// End of the request that the driver took last.
     head: u64,
     timer_ns: Option<u64>,
@@ -233,6 +253,8 @@ impl<V: Version> Cfq<V> {
     }
 
     /// The queue that a bio would go to if it became a request, if it exists.
+    // A merge must not create queues: `cfq_allow_merge` and `cfq_may_queue` look up the I/O context
+    // of the current task and give up without one.
     fn existing_queue(&self, bio: &Bio) -> Option<QueueId> {
         let process = self.processes.find(bio.pid)?;
         self.processes[process].queues[usize::from(is_sync(bio))]
@@ -242,7 +264,7 @@ impl<V: Version> Cfq<V> {
         self.in_driver[0] + self.in_driver[1]
     }
 
-    /// Asks for the queue to be run soon if anybody waits.
+    /// Asks for the queue to be run soon if any queue is busy (`cfq_schedule_dispatch`).
     fn run_soon(&self, queue: &mut Queue) {
         if self.busy > 0 {
             queue.run_soon = true;
@@ -254,6 +276,7 @@ impl<V: Version> Cfq<V> {
         if let Some(active) = self.active {
             self.queues[active].flags.set(Flag::WaitsForRequest);
         }
+        // `mod_timer` fires a timer for the current jiffy at the next tick.
         self.timer_ns = Some(self.clock.timer_ns(0, now + jiffies.max(1)));
     }
 
@@ -261,16 +284,22 @@ impl<V: Version> Cfq<V> {
     fn process_for(&mut self, now: u64, bio: &Bio, queue: &mut Queue) -> ContextId {
         let process = self.processes.find_or_make(now, bio);
         let context = &mut self.processes[process];
+        // `changed_ioprio` is called when the I/O context says so; comparing with the bio finds the
+        // same moment, because a bio carries its process's priority.
         if (context.class, context.level) == (bio.class, bio.level) {
             return process;
         }
         (context.class, context.level) = (bio.class, bio.level);
         let [asynchronous, synchronous] = context.queues;
+        // An asynchronous queue belongs to a priority, not to a process: the process moves to
+        // another.
         if let Some(old) = asynchronous {
             let new = self.get_queue(process, false);
             self.processes[process].queues[0] = Some(new);
             self.put_queue(now, old, queue);
         }
+        // A synchronous queue is the process's own. It takes the priority over with its next
+        // request (`cfq_init_prio_data`), so that it is not moved within a tree by a system call.
         if let Some(id) = synchronous {
             self.queues[id].flags.set(Flag::PriorityChanged);
         }
@@ -286,6 +315,8 @@ impl<V: Version> Cfq<V> {
             _ => {
                 let id = self.queues.make(sync);
                 if !sync {
+                    // The table holds a reference of its own (`cfq_get_queue`), so a shared queue
+                    // outlives all processes.
                     *slot = Some(id);
                     self.queues[id].references += 1;
                 }
@@ -316,6 +347,8 @@ impl<V: Version> Cfq<V> {
         }
         let context = &self.processes[process];
         (queue.class, queue.level) = (context.class, context.level.min(LEVELS as u8 - 1));
+        // `cfq_init_prio_data` pins the idle class to the lowest level and never idles for it: no
+        // process waits for a class that runs only when nothing else wants the disk.
         if queue.class == Class::Idle {
             queue.level = LEVELS as u8 - 1;
             queue.flags.clear(Flag::IdleWindow);
@@ -329,6 +362,8 @@ impl<V: Version> Cfq<V> {
         if self.queues[id].references > 0 {
             return;
         }
+        // The last reference can go while the queue is active: an exit ends the turn, or the device
+        // would idle for a process that is gone.
         if self.active == Some(id) {
             self.expire(now, id, false, queue);
             self.run_soon(queue);
@@ -338,6 +373,8 @@ impl<V: Version> Cfq<V> {
 
     /// Gives up the references that a planned merge of queues has taken.
     fn put_cooperators(&mut self, now: u64, id: QueueId, queue: &mut Queue) {
+        // A planned merge is a chain; each link holds a reference that `cfq_setup_merge` took for
+        // processes that were expected to follow (`cfq_put_cooperator`).
         let mut planned = self.queues[id].merges_into;
         while let Some(other) = planned {
             planned = self.queues[other].merges_into;
@@ -356,11 +393,15 @@ impl<V: Version> Cfq<V> {
 
 impl<V: Version> Scheduler for Cfq<V> {
     fn insert(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue) {
+        // 2.6.32 marks a queue only after the queue was run within the insertion; any later event
+        // is after it.
         V::event(self);
         let now = queue.jiffies(now_ns);
         let bio = queue.requests[id].bio;
         let process = self.process_for(now, &bio, queue);
         let target = V::queue_for(self, now, process, &bio, queue);
+        // The request holds the context, which an exit of the process would free otherwise
+        // (`cfq_set_request`).
         self.processes.hold(process);
         let own = &mut self.queues[target];
         own.references += 1;
@@ -371,8 +412,12 @@ impl<V: Version> Scheduler for Cfq<V> {
         }
         self.owners[id.index()] = owner;
         self.take_priority(target, process);
+        // The flag of the request selects the expiry (`rq_set_fifo_time` in `cfq_insert_request`).
+        // 2.6.29 stores none and computes it in `cfq_check_fifo`; see `V29::expiry`.
         let expire = self.tunables.fifo_expire[usize::from(is_sync(&bio))];
         queue.requests[id].deadline = now + expire;
+        // Sorted before it is appended, as in 2.6.29 and 2.6.32: an alias that is dispatched leaves
+        // the FIFO before this request enters it. 3.4 appends first, but has no aliases.
         self.add_waiting(now, id, queue);
         self.queues[target].fifo.push_back(&mut self.fifo_links, id);
         self.waiting += 1;
@@ -392,6 +437,8 @@ impl<V: Version> Scheduler for Cfq<V> {
     }
 
     fn allows_merge(&self, bio: &Bio, id: RequestId, queue: &Queue) -> bool {
+        // A process would wait for a request that its turn does not cover: `cfq_allow_merge`
+        // refuses a synchronous bio in an asynchronous request, but not the other way round.
         let refused = is_sync(bio) && !is_sync(&queue.requests[id].bio);
         !refused && self.existing_queue(bio) == Some(self.owner(id).queue)
     }
@@ -405,6 +452,8 @@ impl<V: Version> Scheduler for Cfq<V> {
 
     fn merged(&mut self, now_ns: u64, id: RequestId, side: MergeSide, queue: &mut Queue) {
         V::event(self);
+        // Only a front merge changes the key of the sorted tree (`cfq_merged_request`,
+        // `cfq_reposition_rq_rb`).
         if side == MergeSide::Front {
             let owner = self.owner(id).queue;
             self.queues[owner].waiting.remove(id);
@@ -419,6 +468,8 @@ impl<V: Version> Scheduler for Cfq<V> {
         self.take_out(absorbed, queue);
         let id = self.owner(absorbed).queue;
         let left = &self.queues[id];
+        // A queue that loses its last request to a merge would stay on the service tree for ever,
+        // since only the active queue is expired. 3.4 removes it in `cfq_merged_requests`.
         if left.is_busy() && left.is_empty() && self.active != Some(id) {
             self.leave(id);
         }
@@ -435,6 +486,8 @@ impl<V: Version> Scheduler for Cfq<V> {
 
     fn activate(&mut self, _now_ns: u64, id: RequestId, queue: &mut Queue) {
         let request = &queue.requests[id];
+        // Counted when the driver takes the request (`cfq_activate_request`); `dispatched` is
+        // counted when it goes to the dispatch list.
         self.in_driver[usize::from(is_sync(&request.bio))] += 1;
         self.head = request.end();
     }
@@ -443,15 +496,21 @@ impl<V: Version> Scheduler for Cfq<V> {
         V::event(self);
         let now = queue.jiffies(now_ns);
         let Owner { process, queue: owner } = self.owner(id);
+        // `cfq_update_hw_tag` runs first, and sees the depth that the device had before this
+        // completion.
         V::completing(self, now, owner, queue);
         let sync = is_sync(&queue.requests[id].bio);
         self.in_driver[usize::from(sync)] -= 1;
+        // By the kind of the queue, while the line above counts by the request's flag, as the
+        // kernel does (`cfq_cfqq_sync` and `rq_is_sync`).
         self.dispatched[usize::from(self.queues[owner].sync)] -= 1;
         self.queues[owner].dispatched -= 1;
         if sync {
             self.processes[process].think_time.last_end = now;
         }
         V::completed(self, now, id, queue);
+        // A dispatch call that returned nothing because requests were with the driver armed no
+        // timer: this kick repeats it.
         if self.driver_depth() == 0 {
             self.run_soon(queue);
         }
@@ -461,6 +520,8 @@ impl<V: Version> Scheduler for Cfq<V> {
     fn must_queue(&mut self, pid: u32, bio: &Bio, _queue: &Queue) -> bool {
         let Some(id) = self.existing_queue(&Bio { pid, ..*bio }) else { return false };
         let own = &mut self.queues[id];
+        // `must_alloc_slice`: one request beyond the limit for each turn, or a process that is
+        // idled for could take the whole pool.
         let must = own.has(Flag::WaitsForRequest) && !own.has(Flag::OverLimitGranted);
         if must {
             own.flags.set(Flag::OverLimitGranted);
@@ -473,6 +534,8 @@ impl<V: Version> Scheduler for Cfq<V> {
         let now = queue.jiffies(now_ns);
         let Some(process) = self.processes.find(pid) else { return };
         for place in 0..2 {
+            // `cfq_exit_cfqq` expires before it drops the reference, because expiring reads the
+            // queue.
             let Some(id) = self.processes[process].queues[place].take() else { continue };
             if self.active == Some(id) {
                 self.expire(now, id, false, queue);
@@ -496,6 +559,8 @@ impl<V: Version> Scheduler for Cfq<V> {
             match V::idled_in_vain(self, now, id) {
                 AfterIdling::Expire => self.expire(now, id, false, queue),
                 AfterIdling::Run => {}
+                // `cfq_idle_slice_timer` leaves without a kick when no queue is busy: the next
+                // insertion runs the queue.
                 AfterIdling::Rest => return,
             }
         }
@@ -503,6 +568,7 @@ impl<V: Version> Scheduler for Cfq<V> {
     }
 
     fn is_idling(&self) -> bool {
+        // For the statistics only: the device stands still although another queue could use it.
         let active_is_empty = self.active.is_some_and(|id| self.queues[id].is_empty());
         self.timer_ns.is_some() && active_is_empty && self.waiting > 0
     }

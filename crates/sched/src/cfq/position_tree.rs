@@ -134,6 +134,8 @@ impl PositionTree {
             let id = QueueId(node);
             found = Found::Below(id);
             side = match sector.cmp(&position(id)) {
+                // Strictly as `cfq_prio_tree_lookup` descends. The comparison may be wrong for a
+                // node that is out of order, and then the search goes astray as the kernel's does.
                 std::cmp::Ordering::Less => Side::Left,
                 std::cmp::Ordering::Greater => Side::Right,
                 std::cmp::Ordering::Equal => return (Found::Exact(id), side),
@@ -153,6 +155,8 @@ impl PositionTree {
     ) -> bool {
         let (found, side) = self.descend(nodes, sector, position);
         let parent = match found {
+            // Only the first queue of a sector is in the tree; the kernel leaves `p_root` unset for
+            // the other.
             Found::Exact(_) => return false,
             Found::Below(parent) => parent.0,
             Found::Nothing => NONE,
@@ -235,6 +239,8 @@ impl PositionTree {
         let [left, right] = nodes.0[id.index()].children;
         let (child, hole_parent, removed_red);
         if left != NONE && right != NONE {
+            // The successor takes the place, as `rb_erase` of kernels before 3.7 does it; the
+            // predecessor would give another valid tree of another shape.
             let heir = nodes.neighbour(node, Side::Right);
             child = nodes.child(heir, Side::Right);
             removed_red = nodes.is_red(heir);
@@ -265,6 +271,8 @@ impl PositionTree {
 
     /// Makes up for a black node missing above `node`, a child of `parent` that may be none.
     fn balance_removal(&mut self, nodes: &mut Nodes, mut node: u32, mut parent: u32) {
+        // Textbook cases 1 to 4. `rb_erase` handles them in this order, so the shape agrees
+        // rotation for rotation.
         while parent != NONE && !nodes.is_red(node) {
             let side = nodes.side(parent, node);
             let mut sibling = nodes.child(parent, side.other());

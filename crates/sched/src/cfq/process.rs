@@ -5,9 +5,12 @@ use crate::{Bio, Class};
 use rustc_hash::FxHashMap;
 
 /// More than two samples: what has been learnt is believed.
+// `sample_valid`: the fixed-point count is 32, 60, 84 after one, two and three samples, so 80 means
+// three.
 const BELIEVED_SAMPLES: u64 = 80;
 
 /// Weight of one sample in the decaying counts, which lose an eighth with each.
+// One in 8.8 fixed point, as in `cfq_update_io_thinktime`; sums lose an eighth with each sample.
 const SAMPLE: u64 = 256;
 
 /// Mean time between a completion and the next request, in jiffies.
@@ -21,14 +24,20 @@ pub(super) struct ThinkTime {
 
 impl ThinkTime {
     pub(super) fn starting(now: u64) -> Self {
+        // `cfq_alloc_io_context` sets `last_end_request` to now, so the first think time is that
+        // since the first request.
         Self { last_end: now, ..Self::default() }
     }
 
     /// A request has come; a pause counts as no more than twice the idle time.
     pub(super) fn sample(&mut self, now: u64, slice_idle: u64) {
+        // The cut is that of `cfq_update_io_thinktime`: one long pause must not outweigh many short
+        // ones.
         let pause = now.wrapping_sub(self.last_end).min(2 * slice_idle);
         self.samples = (7 * self.samples + SAMPLE) / 8;
         self.total = (7 * self.total + SAMPLE * pause) / 8;
+        // 128 is half of 256: it rounds the mean. It ignores the weight of the samples, as the
+        // kernel's line does.
         self.mean = (self.total + 128) / self.samples;
     }
 
@@ -49,10 +58,13 @@ pub(super) struct Seeks {
 
 impl Seeks {
     /// Processes whose mean is above are seeky.
+    // `CIC_SEEKY` of 2.6.29 and 2.6.32: a mean of 8192 sectors is 4 MiB.
     pub(super) const SEEKY_SECTORS: u64 = 8 * 1024;
 
     /// Takes a distance into account. Outliers are cut, the more so the more is known.
     pub(super) fn sample(&mut self, distance: u64) {
+        // `cfq_update_io_seektime`: the first three samples may exceed four means by 1 GiB, later
+        // ones by 64 MiB.
         let slack = if self.samples <= 60 { 2 * 1024 * 1024 } else { 2 * 1024 * 64 };
         let distance = distance.min(self.mean * 4 + slack);
         self.samples = (7 * self.samples + SAMPLE) / 8;
@@ -109,6 +121,7 @@ impl Contexts {
         let context = Context {
             class: bio.class,
             level: bio.level,
+            // The process itself is one reference; each request and the active turn hold one more.
             queues: [None, None],
             think_time: ThinkTime::starting(now),
             seeks: Seeks::default(),
@@ -132,6 +145,8 @@ impl Contexts {
 
     pub(super) fn release(&mut self, id: ContextId) {
         self[id].references -= 1;
+        // The slot is free only when the last request is done: completions update the think time of
+        // a process that has exited.
         if self[id].references == 0 {
             self.free.push(id);
         }
@@ -140,6 +155,8 @@ impl Contexts {
     /// The process is gone.
     pub(super) fn forget(&mut self, pid: u32) {
         if let Some(id) = self.by_pid.remove(&pid) {
+            // A process that comes back under the same number gets a new context: `exit_io_context`
+            // detached the old one.
             self[id].alive = false;
             self.release(id);
         }

@@ -25,7 +25,7 @@ pub(super) enum Flag {
     OverLimitGranted = 1 << 2,
     /// Its oldest request has been looked at in this turn.
     FifoChecked = 1 << 3,
-    /// Worth idling for.
+    /// The queue is worth idling for when it runs empty in its turn.
     IdleWindow = 1 << 4,
     /// The slice has not begun: nothing was completed in this turn.
     SliceNew = 1 << 5,
@@ -125,11 +125,15 @@ impl TurnQueue {
 
     /// True if the slice has begun and is over.
     pub(super) fn slice_is_used(&self, now: u64) -> bool {
+        // A new slice has no end yet: its length is known only with the first completion, so a slow
+        // first seek is not charged (`cfq_slice_used`).
         !self.has(Flag::SliceNew) && now >= self.slice_end
     }
 
     /// Processes that refer to it.
     pub(super) fn processes(&self) -> u32 {
+        // `cfqq_process_refs` of 3.4: what is left after requests, and for shared queues the table,
+        // is processes.
         self.references - self.allocated
     }
 }
@@ -147,9 +151,14 @@ impl Queues {
             self.slots.push(TurnQueue::default());
             QueueId(self.slots.len() as u32 - 1)
         });
+        // The tree's storage is kept for reuse; everything else begins anew.
         let waiting = std::mem::take(&mut self[id].waiting);
         let mut flags = Flags::default();
+        // A new queue takes its priority with its first request, which knows the class
+        // (`cfq_mark_cfqq_prio_changed` in `cfq_get_queue`).
         flags.set(Flag::PriorityChanged);
+        // Idling is assumed until the think time is known, or a sequential reader would lose its
+        // first turns.
         flags.put(Flag::IdleWindow, sync);
         self[id] = TurnQueue { sync, flags, waiting, ..TurnQueue::default() };
         id

@@ -17,18 +17,25 @@ impl<V: Version> Cfq<V> {
         head: u64,
         queue: &Queue,
     ) -> Option<RequestId> {
+        // `cfq_choose_req` takes the other of two requests if one is missing, so a queue with one
+        // request has it as its next whatever the head.
         let (Some(one), Some(two)) = (first, second) else { return first.or(second) };
         if one == two {
             return first;
         }
         let (a, b) = (&queue.requests[one], &queue.requests[two]);
+        // Requests of one queue are of one kind here, but `cfq_choose_req` tests this first.
         if is_sync(&a.bio) != is_sync(&b.bio) {
             return if is_sync(&a.bio) { first } else { second };
         }
         let (a, b) = (a.sector(), b.sector());
         let first_is_better = match (self.distance(head, a), self.distance(head, b)) {
+            // Equal costs happen with a penalty: 100 back and 200 forward. The kernel prefers the
+            // higher sector, which goes with the sweep.
             (Some(near), Some(other)) if near == other => a >= b,
             (Some(near), Some(other)) => near < other,
+            // Both lie behind by more than `back_seek_max`: the lower one begins the new sweep, and
+            // the rest follows without another seek back.
             (None, None) => a <= b,
             (near, _) => near.is_some(),
         };
@@ -40,6 +47,8 @@ impl<V: Version> Cfq<V> {
         if sector >= head {
             Some(sector - head)
         } else if sector + self.tunables.back_seek_max_sectors >= head {
+            // `back_max` is compared with the start of the request, as `cfq_choose_req` does it,
+            // not with its end.
             Some((head - sector).saturating_mul(self.tunables.back_seek_penalty))
         } else {
             None
@@ -55,6 +64,8 @@ impl<V: Version> Cfq<V> {
         queue: &Queue,
     ) -> Option<RequestId> {
         let waiting = &self.queues[id].waiting;
+        // `cfq_find_next_rq` wraps to the first request, but only if that is not the request
+        // itself.
         let wrapped = || waiting.first().filter(|first| *first != request);
         let next = waiting.next(request).or_else(wrapped);
         self.choose(next, waiting.previous(request), head, queue)
@@ -64,18 +75,23 @@ impl<V: Version> Cfq<V> {
     pub(super) fn add_waiting(&mut self, now: u64, request: RequestId, queue: &mut Queue) {
         let id = self.owner(request).queue;
         let sector = queue.requests[request].sector();
+        // A sorted tree of 2.6 held one request for each sector. The older one goes out at once,
+        // whatever its turn: `while`, because `cfq_add_rq_rb` loops over `elv_rb_add`.
         while V::ALIAS_IS_DISPATCHED
             && let Some(alias) = self.queues[id].waiting.find(sector)
         {
             self.move_to_dispatch(alias, queue);
         }
         self.queues[id].waiting.insert(&queue.requests, request);
+        // Before the next request is chosen: `cfq_add_rq_rb` puts the queue on the round robin
+        // first, and its key does not depend on the request.
         if !self.queues[id].is_busy() {
             self.become_busy(now, id, queue);
         }
         let before = self.queues[id].next;
         let next = self.choose(before, Some(request), self.head, queue);
         self.queues[id].next = next;
+        // `cfq_add_rq_rb` moves the queue in the position tree only when its best request changed.
         if before != next {
             self.update_position(id, queue);
         }
@@ -84,18 +100,25 @@ impl<V: Version> Cfq<V> {
     /// Takes a waiting request out of its queue.
     pub(super) fn take_out(&mut self, request: RequestId, queue: &Queue) {
         let id = self.owner(request).queue;
+        // `cfq_remove_request` chooses a successor only if the request that leaves was the next
+        // one.
         if self.queues[id].next == Some(request) {
             self.queues[id].next = self.choose_neighbour(id, request, self.head, queue);
         }
+        // The neighbours must be known before the request leaves its tree.
         let own = &mut self.queues[id];
         own.fifo.remove(&mut self.fifo_links, request);
         own.waiting.remove(request);
         let is_over = own.is_busy() && own.is_empty();
         self.waiting -= 1;
         if is_over {
+            // 2.6.29 and 2.6.32 give the place up here; with a place of its own an empty queue
+            // would be selected.
             if V::LEAVES_WHEN_EMPTY {
                 self.leave(id);
             } else {
+                // 3.4 keeps the place, but an empty queue has no position: its next request is
+                // none.
                 self.leave_position(id);
             }
         }
@@ -104,11 +127,15 @@ impl<V: Version> Cfq<V> {
     /// Moves a waiting request to the dispatch list.
     pub(super) fn move_to_dispatch(&mut self, request: RequestId, queue: &mut Queue) {
         let id = self.owner(request).queue;
+        // `cfq_dispatch_insert` sets the next request before the removal in 2.6.32 and 3.4, even if
+        // another one was next: after a FIFO expiry the sweep goes on from the expired request.
         self.queues[id].next = V::next_after(self, id, request, queue);
         self.take_out(request, queue);
         let own = &mut self.queues[id];
         own.dispatched += 1;
         self.dispatched[usize::from(own.sync)] += 1;
+        // Not at the tail: the driver's list may hold requests of an earlier turn
+        // (`elv_dispatch_sort`).
         queue.dispatch_sort(request);
     }
 
@@ -119,6 +146,8 @@ impl<V: Version> Cfq<V> {
             return;
         };
         self.move_to_dispatch(request, queue);
+        // `active_cic` is the context of the first request of the turn, not of the queue: a shared
+        // queue is judged by the process that was served first.
         if self.active_process.is_none() {
             let process = self.owner(request).process;
             self.processes.hold(process);
@@ -127,6 +156,8 @@ impl<V: Version> Cfq<V> {
     }
 
     fn expired_request(&mut self, now: u64, id: QueueId, queue: &Queue) -> Option<RequestId> {
+        // `fifo_expire` is a flag of the turn: the FIFO is looked at once, so a turn never degrades
+        // to arrival order even if everything is late.
         if self.queues[id].has(Flag::FifoChecked) {
             return None;
         }
@@ -143,6 +174,7 @@ impl<V: Version> Cfq<V> {
         queue: &mut Queue,
     ) {
         let deadline = queue.requests[absorbed].deadline;
+        // `cfq_merged_requests` swaps only if the absorbed request expires strictly earlier.
         if deadline >= queue.requests[survivor].deadline {
             return;
         }

@@ -7,6 +7,8 @@ use super::queue::QueueId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// Which of the scheduler's service trees.
+    // 3.4 has a tree for each class and kind of work, and no ranks; before, `cfq_service_tree_add`
+    // compared classes before keys.
     pub tree: usize,
     /// Order of classes in one tree.
     pub rank: u8,
@@ -22,6 +24,7 @@ impl Place {
 
 /// Busy queues by rank and key; of equals, the one that came first.
 #[derive(Clone, Debug, Default)]
+// A sorted vector: tens of queues at most, and the order among equals must be that of insertion.
 pub(super) struct ServiceTree {
     entries: Vec<(Place, QueueId)>,
     /// Of all processes whose queues are here (3.4).
@@ -42,6 +45,8 @@ impl ServiceTree {
     }
 
     pub(super) fn insert(&mut self, place: Place, id: QueueId) {
+        // `<=` puts a queue behind others of the same key: `cfq_service_tree_add` descends to the
+        // right when keys are equal.
         let after = self.entries.partition_point(|(other, _)| other.order() <= place.order());
         self.entries.insert(after, (place, id));
     }

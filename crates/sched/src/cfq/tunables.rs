@@ -3,6 +3,8 @@
 use crate::Clock;
 use settings::{Kind, Parameter, Settings};
 
+// A choice of this model: sysfs takes 32 bits without a sign, but times that long overflow the sums
+// of the kernel.
 const UP_TO_INT_MAX: Kind = Kind::Integer { min: 0, max: i32::MAX as i64 };
 
 const fn tunable(name: &'static str, default: &'static str, summary: &'static str) -> Parameter {
@@ -30,7 +32,7 @@ const SLICE_ASYNC_RQ: Parameter =
 const SLICE_IDLE: Parameter =
     tunable("slice_idle", "8", "wait for the next request of the process in turn, in ms");
 
-/// Tunables of 2.6.29.
+/// Tunables of 2.6.29, in the order and with the defaults of `cfq_attrs`.
 pub(super) const PARAMETERS_29: &[Parameter] = &[
     quantum("4", "requests of a queue in one go"),
     FIFO_EXPIRE_SYNC,
@@ -43,7 +45,7 @@ pub(super) const PARAMETERS_29: &[Parameter] = &[
     SLICE_IDLE,
 ];
 
-/// Tunables of 2.6.32.
+/// Tunables of 2.6.32: those of 2.6.29 and `low_latency`.
 pub(super) const PARAMETERS_32: &[Parameter] = &[
     quantum("4", "requests of a queue with the device while others wait"),
     FIFO_EXPIRE_SYNC,
@@ -57,7 +59,7 @@ pub(super) const PARAMETERS_32: &[Parameter] = &[
     LOW_LATENCY_32,
 ];
 
-/// Tunables of 3.4.
+/// Tunables of 3.4: a quantum of 8, and what `low_latency` aims at.
 pub(super) const PARAMETERS_34: &[Parameter] = &[
     quantum("8", "requests of a queue with the device while others wait"),
     FIFO_EXPIRE_SYNC,
@@ -68,6 +70,7 @@ pub(super) const PARAMETERS_34: &[Parameter] = &[
     SLICE_ASYNC,
     SLICE_ASYNC_RQ,
     SLICE_IDLE,
+    // 8 in a kernel with `CONFIG_CFQ_GROUP_IOSCHED`; `cfq_init` sets it to 0 without.
     tunable("group_idle", "0", "wait for the group if its last queue is empty, in ms"),
     Parameter {
         name: "low_latency",
@@ -89,11 +92,11 @@ const LOW_LATENCY_32: Parameter = Parameter {
 #[derive(Clone, Debug)]
 pub(super) struct Tunables {
     pub quantum: u32,
-    /// Asynchronous, synchronous.
+    /// Age at which a request goes first: asynchronous, synchronous.
     pub fifo_expire: [u64; 2],
     pub back_seek_max_sectors: u64,
     pub back_seek_penalty: u64,
-    /// Asynchronous, synchronous.
+    /// Slice at priority 4: asynchronous, synchronous.
     pub slice: [i64; 2],
     pub slice_async_requests: u32,
     pub slice_idle: u64,
@@ -113,9 +116,13 @@ impl Tunables {
         Self {
             quantum: at_least_one("quantum"),
             fifo_expire: [
+                // Defaults are fractions of `HZ` and are rounded down, while values from sysfs are
+                // milliseconds and are rounded up: at 250 Hz the default of 125 ms is 31 jiffies, a
+                // given 125 is 32.
                 positive("fifo_expire_async", hz / 4),
                 positive("fifo_expire_sync", hz / 8),
             ],
+            // Stored in KiB and doubled where it is used (`back_max = cfqd->cfq_back_max * 2`).
             back_seek_max_sectors: u64::from(settings.integer("back_seek_max")) * 2,
             back_seek_penalty: u64::from(at_least_one("back_seek_penalty")),
             slice: [
@@ -123,6 +130,8 @@ impl Tunables {
                 positive("slice_sync", hz / 10).cast_signed(),
             ],
             slice_async_requests: at_least_one("slice_async_rq"),
+            // `cfq_init` raises it to 1 for kernels of less than 125 Hz; a zero from sysfs stays
+            // zero and turns idling off.
             slice_idle: jiffies("slice_idle", (hz / 125).max(1)),
             low_latency: false,
             group_idle: 0,

@@ -4,6 +4,7 @@ use super::queue::{Flag, QueueId};
 use super::{Cfq, LEVELS, Version};
 use crate::Queue;
 
+// The middle of eight levels; `CFQ_SLICE_SCALE` is the 5 below.
 /// The levels by which a slice is longer or shorter: a fifth for each from here.
 const NORMAL_LEVEL: i64 = 4;
 
@@ -11,6 +12,8 @@ impl<V: Version> Cfq<V> {
     /// Length of the slice of a level, in jiffies.
     pub(super) fn slice_of(&self, sync: bool, level: u8) -> i64 {
         let base = self.tunables.slice[usize::from(sync)];
+        // The division comes first, as in `cfq_prio_slice`: the fifth is rounded down to whole
+        // jiffies.
         base + base / 5 * (NORMAL_LEVEL - i64::from(level))
     }
 
@@ -22,11 +25,14 @@ impl<V: Version> Cfq<V> {
 
     /// By how much a queue stands behind one of the longest slice, if `others` wait too.
     pub(super) fn slice_offset(&self, id: QueueId, others: i64) -> i64 {
+        // `cfq_slice_offset`: a queue of the longest slice (level 0, synchronous) has offset zero,
+        // all others are put back by what they lack, once for each queue that waits.
         others * (self.slice_of(true, 0) - self.slice(id))
     }
 
     /// Asynchronous requests in a turn while others wait.
     pub(super) fn async_requests(&self, id: QueueId) -> u32 {
+        // `cfq_prio_to_maxrq`: 16 requests at level 4, 4 at level 7.
         let levels = (LEVELS - usize::from(self.queues[id].level)) as u32;
         self.tunables.slice_async_requests.saturating_mul(2 * levels)
     }
@@ -35,6 +41,8 @@ impl<V: Version> Cfq<V> {
     pub(super) fn give_place(&mut self, now: u64, id: QueueId, front: bool) {
         let old = self.queues[id].place;
         let place = V::place(self, now, id, front, old.is_none());
+        // `cfq_service_tree_add` returns early if tree and key are unchanged, which keeps the order
+        // among equals.
         if old == Some(place) {
             return;
         }
@@ -54,6 +62,8 @@ impl<V: Version> Cfq<V> {
     }
 
     pub(super) fn become_busy(&mut self, now: u64, id: QueueId, queue: &Queue) {
+        // Counted before the place is given, because 2.6.29 and 2.6.32 read `busy_queues` for the
+        // key; 3.4 subtracts the newcomer again in `place`.
         self.busy += 1;
         self.busy_sync += u32::from(self.queues[id].sync);
         self.busy_real_time += u32::from(self.queues[id].is_real_time());
@@ -69,11 +79,14 @@ impl<V: Version> Cfq<V> {
         self.busy -= 1;
         self.busy_sync -= u32::from(self.queues[id].sync);
         self.busy_real_time =
+            // Saturating for the drift that a change of class leaves; see `busy_real_time`.
             self.busy_real_time.saturating_sub(u32::from(self.queues[id].is_real_time()));
     }
 
     /// The first queue of all trees, in the order of trees.
     pub(super) fn first_queue(&self) -> Option<QueueId> {
+        // Best effort stands before real time in the trees of 3.4, so a forced drain serves it
+        // first (`cfq_get_next_queue_forced`).
         self.trees.iter().find_map(|tree| tree.first().map(|(_, id)| id))
     }
 
@@ -82,6 +95,7 @@ impl<V: Version> Cfq<V> {
         self.active = id;
         let Some(id) = id else { return };
         let own = &mut self.queues[id];
+        // `__cfq_set_active_queue`. A slice of zero length is not used up while `SliceNew` is set.
         own.slice_start = 0;
         own.slice_end = 0;
         own.slice_dispatched = 0;
@@ -90,12 +104,14 @@ impl<V: Version> Cfq<V> {
         own.flags.clear(Flag::OverLimitGranted);
         own.flags.clear(Flag::FifoChecked);
         own.flags.set(Flag::SliceNew);
+        // A timer of an earlier turn must not end this one.
         self.timer_ns = None;
     }
 
     /// Ends the turn of a queue. With `keeps_rest` what is left of its slice counts for its next
     /// place.
     pub(super) fn expire(&mut self, now: u64, id: QueueId, keeps_rest: bool, queue: &Queue) {
+        // The timer belongs to the queue that waits; without the flag it was stopped already.
         if self.queues[id].has(Flag::WaitsForRequest) {
             self.timer_ns = None;
         }
@@ -108,15 +124,19 @@ impl<V: Version> Cfq<V> {
             } else {
                 Some(own.slice_end.wrapping_sub(now).cast_signed())
             };
+            // `slice_resid`: what was not used, or with a minus sign what was used too much. It is
+            // spent at the next `place`, and how depends on the version.
             if let Some(rest) = rest {
                 self.queues[id].slice_left = rest;
             }
         }
+        // Before the queue is sorted anew: 3.4 may take it off its tree here.
         V::turn_over(self, now, id);
         self.resort(now, id, queue);
         if self.active == Some(id) {
             self.active = None;
         }
+        // The reference of the turn; the process may be gone by now.
         if let Some(process) = self.active_process.take() {
             self.processes.release(process);
         }
@@ -131,9 +151,13 @@ impl<V: Version> Cfq<V> {
 
     /// A queue that is busy takes the turn from the active one.
     pub(super) fn preempt(&mut self, now: u64, id: QueueId, queue: &Queue) {
+        // `timed_out` is 1 in `cfq_preempt_queue`: the preempted queue keeps what is left of its
+        // slice.
         self.expire_active(now, true, queue);
         self.give_place(now, id, true);
         self.queues[id].slice_end = 0;
+        // The key is at the front, but the queue becomes active only at the next dispatch call,
+        // when `first_queue` finds it.
         self.queues[id].flags.set(Flag::SliceNew);
     }
 
@@ -149,6 +173,8 @@ impl<V: Version> Cfq<V> {
         let own = &self.queues[id];
         let is_served = !own.sync && dispatched >= self.async_requests(id);
         if self.busy > 1 && (is_served || own.is_idle_class()) {
+            // The kernel makes the slice end a jiffy from now before it expires the queue, although
+            // it does not keep the rest.
             self.queues[id].slice_end = now + 1;
             self.expire_active(now, false, queue);
         }
@@ -157,11 +183,14 @@ impl<V: Version> Cfq<V> {
     /// Moves everything to the dispatch list, queue by queue.
     pub(super) fn drain(&mut self, now: u64, queue: &mut Queue) -> u32 {
         let mut moved = 0;
+        // 3.4 expires first, so that the active queue is on its tree in the right place
+        // (`cfq_forced_dispatch`).
         if !V::LEAVES_WHEN_EMPTY {
             self.expire_active(now, false, queue);
         }
         while let Some(id) = self.first_queue() {
             self.set_active(Some(id));
+            // By next request and not by FIFO: even a forced drain goes in the order of the sweep.
             while let Some(request) = self.queues[id].next {
                 self.move_to_dispatch(request, queue);
                 moved += 1;

@@ -30,9 +30,12 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     parameters: PARAMETERS_32,
     build: |settings, clock| {
         let mut tunables = Tunables::common(settings, clock);
+        // `low_latency` came with 2.6.32 and is on by default.
         tunables.low_latency = settings.integer("low_latency") > 0;
         let own = V32 {
             depth: DepthProbe::starting(),
+            // As if a synchronous request had just been done: asynchronous ones begin at a depth of
+            // one.
             last_sync_end: clock.jiffies(0),
             dispatch_due: None,
         };
@@ -61,10 +64,13 @@ impl Version for V32 {
         let key = if cfq.queues[id].is_idle_class() {
             cfq.key_behind_all(now, 0, id)
         } else if front {
+            // 2.6.29 uses key 0 for the front; here it is a second before the first key of the
+            // tree.
             cfq.key_before_all(now, 0)
         } else {
             let rest = std::mem::take(&mut cfq.queues[id].slice_left);
             let offset = cfq.slice_offset(id, i64::from(cfq.busy) - 1);
+            // 2.6.29 adds where this kernel subtracts: what is left moves the queue forward.
             now.saturating_add_signed(offset - rest)
         };
         Place { tree: 0, rank: cfq.queues[id].class as u8, key }
@@ -76,6 +82,7 @@ impl Version for V32 {
         request: RequestId,
         queue: &Queue,
     ) -> Option<RequestId> {
+        // After a dispatch the head is still the last request that the driver took.
         cfq.choose_neighbour(id, request, cfq.head, queue)
     }
 
@@ -92,11 +99,16 @@ impl Version for V32 {
             if !cfq.queues[id].has(Flag::WaitsForRequest) {
                 return;
             }
+            // A larger request, or another busy queue, makes waiting pointless: go at once.
             if queue.requests[request].bio.sectors > PAGE_SECTORS || cfq.busy > 1 {
                 cfq.timer_ns = None;
                 queue.run_soon = true;
+                // The kernel runs the queue from within, and sets `must_dispatch` after that; the
+                // flag so survives the dispatch it was meant for and covers one more.
                 cfq.own.dispatch_due = Some(id);
             } else {
+                // A single small request does not run the queue from here, so that it may grow; it
+                // is then served even if the slice is over.
                 cfq.queues[id].flags.set(Flag::MustDispatch);
             }
         } else if cfq.should_preempt(now, id, request, queue) {
@@ -113,10 +125,12 @@ impl Version for V32 {
 
     fn dispatch(cfq: &mut Cfq<Self>, now: u64, queue: &mut Queue) -> u32 {
         let Some(id) = cfq.select(now, queue).filter(|id| cfq.may_dispatch(now, *id)) else {
+            // A call that dispatches nothing is one of those events after which the flag is set.
             Self::event(cfq);
             return 0;
         };
         cfq.move_next(now, id, queue);
+        // Counted by the turn for asynchronous queues; the limit is `cfq_prio_to_maxrq`.
         cfq.queues[id].slice_dispatched += 1;
         cfq.queues[id].flags.clear(Flag::MustDispatch);
         let dispatched = cfq.queues[id].slice_dispatched;
@@ -130,6 +144,8 @@ impl Version for V32 {
         if cfq.waiting <= DEEP_QUEUE && in_driver <= DEEP_QUEUE {
             return;
         }
+        // Sampling while the scheduler itself keeps the depth low would prove a device without
+        // queueing.
         if !cfq.holds_depth_down(in_driver) {
             cfq.own.depth.sample();
         }
@@ -138,6 +154,8 @@ impl Version for V32 {
     fn completed(cfq: &mut Cfq<Self>, now: u64, request: RequestId, queue: &mut Queue) {
         let id = cfq.owner(request).queue;
         let bio = queue.requests[request].bio;
+        // Any synchronous completion counts, of any queue: the ramp protects readers in general
+        // (`last_end_sync_rq`).
         if is_sync(&bio) {
             cfq.own.last_sync_end = now;
         }
@@ -149,8 +167,12 @@ impl Version for V32 {
         if own.slice_is_used(now) || own.is_idle_class() {
             cfq.expire(now, id, true, queue);
         } else if own.is_empty()
+            // No idling if a neighbour has work at the head: it is as good as the process's own
+            // next request.
             && cfq.close_cooperator(id, queue).is_none()
             && is_sync(&bio)
+            // `rq_noidle`: the submitter says that nothing follows closely, as `fsync` does for its
+            // last write.
             && !bio.noidle
         {
             cfq.idle_for(now, id, queue);
@@ -159,6 +181,7 @@ impl Version for V32 {
 
     fn idled_in_vain(cfq: &mut Cfq<Self>, now: u64, id: QueueId) -> AfterIdling {
         let own = &cfq.queues[id];
+        // The slice may be over, but a request came during the wait and is owed a dispatch.
         if own.has(Flag::MustDispatch) {
             AfterIdling::Run
         } else if own.slice_is_used(now) {
@@ -179,6 +202,8 @@ impl Cfq<V32> {
         let mut close = None;
         if let Some(id) = self.active {
             let own = &self.queues[id];
+            // `must_dispatch` outlives the slice, or idling for a process would end without serving
+            // it.
             if !own.slice_is_used(now) || own.has(Flag::MustDispatch) {
                 if !own.is_empty() {
                     return Some(id);
@@ -188,6 +213,8 @@ impl Cfq<V32> {
                 let is_waiting =
                     self.timer_ns.is_some() || (own.dispatched > 0 && own.has(Flag::IdleWindow));
                 if let Some(close) = close {
+                    // `coop` marks that the queue has jumped once, so that two queues cannot pass
+                    // the turn to each other for ever.
                     self.queues[close].flags.set(Flag::Cooperates);
                 } else if is_waiting {
                     return None;
@@ -197,6 +224,8 @@ impl Cfq<V32> {
         }
         let next = close.or_else(|| {
             let regular = self.first_queue()?;
+            // A regular turn wipes the mark, except for a queue that preempted its way here: it
+            // would jump twice.
             if !self.queues[regular].has(Flag::CooperatorPreempted) {
                 self.queues[regular].flags.clear(Flag::Cooperates);
             }
@@ -213,6 +242,8 @@ impl Cfq<V32> {
     fn may_dispatch(&self, now: u64, id: QueueId) -> bool {
         let own = &self.queues[id];
         let [asynchronous, _] = self.in_driver;
+        // Asynchronous requests are drained before idling queues are served, since they would be
+        // between the process's reads.
         if own.has(Flag::IdleWindow) && asynchronous > 0 {
             return false;
         }
@@ -221,12 +252,15 @@ impl Cfq<V32> {
         }
         let mut most = if own.is_idle_class() { 1 } else { self.tunables.quantum };
         if own.dispatched >= most {
+            // Only while others wait: a lone queue may fill the device up to four quanta.
             if own.is_idle_class() || self.busy > 1 {
                 return false;
             }
             most = most.saturating_mul(4);
         }
         if !own.sync && self.tunables.low_latency {
+            // `now` minus the last synchronous completion, in slices of `slice_sync`: the depth
+            // grows by one every 100 ms.
             let ramp = self.async_ramp(now - self.own.last_sync_end, own.dispatched);
             most = most.min(ramp);
         }
@@ -241,6 +275,8 @@ impl Cfq<V32> {
         let context = &self.processes[process];
         let is_seeker = context.seeks.is_seeky();
         let hopeless = self.tunables.slice_idle == 0
+            // With `low_latency` a seeky process keeps its window even on a device that queues: 2
+            // ms are less than the delay it would suffer.
             || (!self.tunables.low_latency && self.own.depth.device_queues && is_seeker);
         let thinks = context.think_time.known();
         let patience = if context.seeks.is_known() && is_seeker {
@@ -277,10 +313,12 @@ impl Cfq<V32> {
             return true;
         }
         let is_idling = self.active_process.is_some() && own.has(Flag::WaitsForRequest);
+        // A queue that cooperated has had its jump, unless no other queue is busy.
         let may_jump = !new.has(Flag::Cooperates) || self.busy == 1;
         let preempts =
             is_idling && may_jump && self.distance_from_head(request, queue) <= self.seek_reach();
         if preempts {
+            // Both marks at once: the second keeps the first through the turn that begins now.
             let flags = &mut self.queues[new_id].flags;
             flags.set(Flag::CooperatorPreempted);
             flags.set(Flag::Cooperates);
@@ -291,11 +329,13 @@ impl Cfq<V32> {
     /// How far from the head a request is still close, by the seeks of the active process.
     fn seek_reach(&self) -> u64 {
         let seeks = self.active_process.map(|process| self.processes[process].seeks);
+        // An unknown process is given the benefit of the doubt: `CIC_SEEK_THR`, 8192 sectors.
         seeks.filter(Seeks::is_known).map_or(Seeks::SEEKY_SECTORS, |seeks| seeks.mean)
     }
 
     /// Another queue of the same level that works close to the head and has not jumped yet.
     fn close_cooperator(&self, id: QueueId, queue: &Queue) -> Option<QueueId> {
+        // Without a process of the turn there is no seek mean to measure by.
         self.active_process?;
         let close = self.queue_at_head(self.queues[id].level, self.seek_reach(), queue)?;
         (!self.queues[close].has(Flag::Cooperates)).then_some(close)
@@ -311,6 +351,7 @@ impl Cfq<V32> {
         let Some(process) = self.active_process else { return };
         let context = &self.processes[process];
         let left = self.queues[id].slice_end.wrapping_sub(now);
+        // The slice would end before the process answers: do not wait.
         if context.alive && context.think_time.known().is_none_or(|mean| left >= mean) {
             let jiffies = self.idle_jiffies(process);
             self.start_idling(now, jiffies);
@@ -323,6 +364,7 @@ impl<V: Version> Cfq<V> {
     /// Key of a queue to be served next: a second before the first of the tree.
     pub(super) fn key_before_all(&self, now: u64, tree: usize) -> u64 {
         let first = self.trees[tree].first();
+        // `rb_key = -HZ` plus the first key: before every queue of the tree.
         first.map_or(now, |(place, _)| place.key) - u64::from(self.clock.hz)
     }
 
@@ -331,6 +373,8 @@ impl<V: Version> Cfq<V> {
     pub(super) fn async_ramp(&self, quiet: u64, dispatched: u32) -> u32 {
         let [_, slice] = self.tunables.slice;
         let steps = quiet / slice.unsigned_abs();
+        // The depth never falls to zero while nothing is dispatched, or asynchronous writes would
+        // starve under constant reads.
         let least = u64::from(dispatched == 0);
         u32::try_from(steps.max(least)).unwrap_or(u32::MAX)
     }

@@ -42,9 +42,11 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
         tunables.low_latency = settings.integer("low_latency") > 0;
         tunables.group_idle = clock.setting(settings, "group_idle", 0);
         tunables.target_latency = clock.setting(settings, "target_latency", clock.hz * 3 / 10);
+        // `cfq_target_latency`, HZ * 3 / 10; sysfs stores 1 ms at least.
         tunables.target_latency = tunables.target_latency.max(1);
         let now = clock.jiffies(0);
         let mut cfq = Cfq::new(clock, tunables, V34::starting(now, u64::from(clock.hz)));
+        // Trees count as if they had completed a request when they were made (`CFQ_RB_ROOT`).
         for tree in &mut cfq.trees {
             tree.think_time = ThinkTime::starting(now);
         }
@@ -55,7 +57,7 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
 /// Kinds of queues, which are served each for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Workload {
-    /// Asynchronous.
+    /// Asynchronous queues, which are never idled for.
     Async,
     /// Synchronous, not worth idling for one by one.
     SyncNoIdle,
@@ -63,27 +65,38 @@ enum Workload {
     Sync,
 }
 
+// The order of `enum wl_type_t`, in which `cfq_choose_wl` compares: equal keys go to the earlier
+// one.
 const WORKLOADS: [Workload; 3] = [Workload::Async, Workload::SyncNoIdle, Workload::Sync];
 
 /// Tree of the idle class, behind three of best effort and three of real time.
+// The idle class is not divided by kind: it is served one request at a time anyway.
 const IDLE_TREE: usize = 6;
 
 /// Requests further apart than this are a seek.
+// `CFQQ_SEEK_THR`: 800 sectors are 400 KiB.
 const SEEK_SECTORS: u64 = 8 * 100;
 
 /// Requests no further from the head than this are close.
+// `CFQQ_CLOSE_THR`, 4 MiB, in place of the seek means of earlier kernels.
 const CLOSE_SECTORS: u64 = 8 * 1024;
 
 /// Without a rotating disk, smaller requests count as seeks.
+// `CFQQ_SECT_THR_NONROT`: without seeks, requests of less than 32 KiB take the part of distant
+// ones.
 const SMALL_SECTORS: u32 = 2 * 32;
 
 /// A queue with more seeks in its history is seeky.
+// `CFQQ_SEEKY` tests the weight of 32 bits against 32 / 8.
 const SEEKS_OF_SEEKER: u32 = 4;
 
 /// As many waiting requests make a queue deep.
+// `cfq_update_idle_window` marks a queue deep at four requests: it works in parallel, and idling
+// keeps its batch together.
 const DEEP_REQUESTS: usize = 4;
 
 /// Least time of a workload, in jiffies.
+// `CFQ_MIN_TT`.
 const LEAST_WORKLOAD_JIFFIES: u64 = 2;
 
 /// State of this version alone.
@@ -114,6 +127,8 @@ impl V34 {
     /// As if no synchronous request had been late for a second.
     fn starting(now: u64, second: u64) -> Self {
         Self {
+            // The values a zeroed `cfq_data` begins with: `BE_WORKLOAD` is 0 and `ASYNC_WORKLOAD`
+            // is 0.
             serving_class: Class::BestEffort,
             serving: Workload::Async,
             workload_ends: 0,
@@ -122,12 +137,15 @@ impl V34 {
             device_queues: None,
             peak_in_driver: 0,
             depth_samples: 0,
+            // `cfq_init_queue`: `jiffies - HZ`, so the ramp of asynchronous requests starts at ten.
             last_late_sync: now - second,
         }
     }
 
     /// Queueing is assumed until measured.
     fn may_queue(&self) -> bool {
+        // `hw_tag` is -1 until known, which is true for C: a device is taken for one that queues,
+        // to find out.
         self.device_queues != Some(false)
     }
 }
@@ -156,6 +174,8 @@ impl TurnQueue {
     }
 
     /// The tree it stands in, or would.
+    // A queue stays where it was placed even if it lost its idle window since; `cfqq_type` and
+    // `service_tree` then differ, and the kernel uses both.
     fn current_tree(&self) -> usize {
         self.place.map_or_else(|| self.tree(), |place| place.tree)
     }
@@ -177,9 +197,12 @@ impl Version for V34 {
         let key = if cfq.queues[id].is_idle_class() {
             cfq.key_behind_all(now, tree, id)
         } else if front {
+            // One tree for the class, so the key behind all of that tree suffices.
             cfq.key_before_all(now, tree)
         } else {
             let rest = std::mem::take(&mut cfq.queues[id].slice_left);
+            // `cfq_slice_offset` reads `nr_cfqq` of the group, which counts a newcomer only after
+            // it is placed.
             let others = i64::from(cfq.busy) - i64::from(joins) - 1;
             now.saturating_add_signed(cfq.slice_offset(id, others) - rest)
         };
@@ -192,6 +215,8 @@ impl Version for V34 {
         request: RequestId,
         queue: &Queue,
     ) -> Option<RequestId> {
+        // The sweep goes on from the request that leaves, where the earlier kernels take the head
+        // (`cfq_find_next_rq` with `blk_rq_pos(last)`).
         cfq.choose_neighbour(id, request, queue.requests[request].sector(), queue)
     }
 
@@ -202,6 +227,8 @@ impl Version for V34 {
         bio: &Bio,
         queue: &mut Queue,
     ) -> QueueId {
+        // Sharing concerns synchronous queues alone, but asynchronous ones pass here too: they
+        // never cooperate and are returned as they are.
         let place = usize::from(is_sync(bio));
         if let Some(shared) = cfq.processes[process].queues[place]
             && !cfq.split(now, process, shared, queue)
@@ -214,6 +241,7 @@ impl Version for V34 {
     fn absorbing(cfq: &mut Cfq<Self>, survivor: RequestId, absorbed: RequestId, queue: &mut Queue) {
         cfq.inherit_deadline(survivor, absorbed, queue);
         let id = cfq.owner(survivor).queue;
+        // `cfq_merged_requests`: the next request must not be one that is about to be forgotten.
         if cfq.queues[id].next == Some(absorbed) {
             cfq.queues[id].next = Some(survivor);
         }
@@ -225,6 +253,8 @@ impl Version for V34 {
         cfq.learn_think_time(now, process, id);
         cfq.learn_seek(id, request, queue);
         cfq.update_idle_window(id, process, queue);
+        // After the history is updated: the distance is measured from the end of the request
+        // before.
         cfq.queues[id].last_end_sector = queue.requests[request].end();
         if cfq.active == Some(id) {
             if !cfq.queues[id].has(Flag::WaitsForRequest) {
@@ -232,6 +262,8 @@ impl Version for V34 {
             }
             if queue.requests[request].bio.sectors > PAGE_SECTORS || cfq.busy > 1 {
                 cfq.timer_ns = None;
+                // The flag goes with the timer, so a second request of the same burst does not run
+                // the queue again.
                 cfq.queues[id].flags.clear(Flag::WaitsForRequest);
                 queue.run_soon = true;
             } else {
@@ -240,6 +272,7 @@ impl Version for V34 {
         } else if let Some(active) = cfq.active
             && cfq.should_preempt(now, active, id, request, queue)
         {
+            // The type before the expiry: expiring may move the queue to another tree.
             let old = cfq.queues[active].workload();
             cfq.preempt_with(now, id, old, queue);
             queue.run_soon = true;
@@ -247,20 +280,26 @@ impl Version for V34 {
     }
 
     fn unbegun_slice(cfq: &mut Cfq<Self>, id: QueueId) -> Option<i64> {
+        // `__cfq_slice_expired` of 3.4 leaves a preempted queue whose slice never began all of it,
+        // so a seek that was in vain is not charged.
         Some(cfq.scaled_slice(id))
     }
 
     /// An empty queue leaves only now. The workload keeps the time it has left.
     fn turn_over(cfq: &mut Cfq<Self>, now: u64, id: QueueId) {
+        // A shared queue that turned seeky gains nothing from its merge: it is split when the next
+        // request of one of its processes arrives.
         if cfq.queues[id].has(Flag::Cooperates) && cfq.queues[id].is_seeky() {
             cfq.queues[id].flags.set(Flag::Splits);
         }
         let own = &cfq.own;
+        // `cfq_group_served`: without a rest the workload is chosen anew at the next selection.
         cfq.own.saved = (own.workload_ends > now).then(|| Saved {
             jiffies: own.workload_ends - now,
             class: own.serving_class,
             workload: own.serving,
         });
+        // `cfq_del_cfqq_rr` in `__cfq_slice_expired`: until here an empty queue counted as busy.
         if cfq.queues[id].is_busy() && cfq.queues[id].is_empty() {
             cfq.leave_workload(id);
         }
@@ -284,9 +323,12 @@ impl Version for V34 {
         let is_loaded = cfq.waiting > DEEP_QUEUE || in_driver > DEEP_QUEUE;
         let own = &mut cfq.own;
         own.peak_in_driver = own.peak_in_driver.max(in_driver);
+        // 1 is final: a device that held five requests once is one that queues. 0 may still become
+        // 1.
         if own.device_queues == Some(true) || !is_loaded || holds_down {
             return;
         }
+        // Saturates where the kernel's counter would wrap.
         own.depth_samples = own.depth_samples.saturating_add(1);
         if own.depth_samples > DEPTH_SAMPLES {
             own.device_queues = Some(own.peak_in_driver >= DEEP_QUEUE);
@@ -297,8 +339,12 @@ impl Version for V34 {
         let id = cfq.owner(request).queue;
         let sync = is_sync(&queue.requests[request].bio);
         if sync {
+            // The tree learns as well, because the last queue of a tree is idled for on behalf of
+            // all of them.
             let tree = cfq.queues[id].current_tree();
             cfq.trees[tree].think_time.last_end = now;
+            // A request was late if it lived longer than `fifo_expire_sync`; only then are
+            // asynchronous requests held back (`last_delayed_sync`).
             if queue.requests[request].start_jiffies + cfq.tunables.fifo_expire[1] <= now {
                 cfq.own.last_late_sync = now;
             }
@@ -307,12 +353,15 @@ impl Version for V34 {
             return;
         }
         if cfq.queues[id].has(Flag::SliceNew) {
+            // `cfq_scaled_cfqq_slice` updates the running mean of busy queues each time it is
+            // called.
             let slice = cfq.scaled_slice(id);
             let own = &mut cfq.queues[id];
             own.slice_start = now;
             own.slice_end = now.saturating_add_signed(slice);
             own.flags.clear(Flag::SliceNew);
         }
+        // Extends the slice before the test below would end it (`cfq_should_wait_busy`).
         if cfq.should_wait_busy(now, id) {
             let Tunables { slice_idle, group_idle, .. } = cfq.tunables;
             let more = if slice_idle > 0 { slice_idle } else { group_idle };
@@ -323,6 +372,7 @@ impl Version for V34 {
         if own.slice_is_used(now) || own.is_idle_class() {
             cfq.expire(now, id, true, queue);
         } else if sync && own.is_empty() && cfq.close_cooperator(id, queue).is_none() {
+            // The flag of the request that completes decides, not that of the queue.
             cfq.idle_for(now, id, queue);
         }
     }
@@ -336,6 +386,8 @@ impl Version for V34 {
         } else if cfq.busy == 0 {
             AfterIdling::Rest
         } else if own.is_empty() {
+            // The queue was idled for because it was deep, and the wait was in vain: the next time
+            // it counts as the seeker it is.
             own.flags.clear(Flag::Deep);
             AfterIdling::Expire
         } else {
@@ -351,6 +403,8 @@ impl Cfq<V34> {
         let mut close = None;
         if let Some(id) = self.active {
             if self.waiting == 0 {
+                // Requests may be with the driver, but none waits: expiring now would lose the turn
+                // of a queue that is idled for.
                 return None;
             }
             match self.judge_active(now, id, queue) {
@@ -361,10 +415,12 @@ impl Cfq<V34> {
             }
             self.expire(now, id, false, queue);
         }
+        // A cooperator goes on within the workload and its time.
         if close.is_none() {
             self.choose_workload(now);
         }
         let due = || self.served_tree().first().map(|(_, id)| id).filter(|_| self.waiting > 0);
+        // The kernel tests `rq_queued` in `cfq_get_next_queue`: a busy queue may be empty here.
         let next = close.or_else(due);
         self.set_active(next);
         next
@@ -374,10 +430,13 @@ impl Cfq<V34> {
     fn judge_active(&mut self, now: u64, id: QueueId, queue: &Queue) -> Verdict {
         let own = &self.queues[id];
         let is_empty = own.is_empty();
+        // The extension was given to receive a request; it came, and the slice was over long ago.
         if own.has(Flag::WaitsBusy) && !is_empty {
             return Verdict::Expire;
         }
         if own.slice_is_used(now) && !own.has(Flag::MustDispatch) {
+            // The last queue of all keeps its turn while its requests are with the device, since
+            // ending it would only choose it again.
             let is_last = self.busy == 1 && is_empty && own.dispatched > 0;
             if is_last && self.should_idle(id, queue) {
                 return Verdict::Wait;
@@ -388,6 +447,7 @@ impl Cfq<V34> {
             return Verdict::Serve;
         }
         if let Some(close) = self.close_cooperator(id, queue) {
+            // A plan is made once; the turn passes to the neighbour in either case.
             if self.queues[id].merges_into.is_none() {
                 self.plan_merge(id, close);
             }
@@ -396,6 +456,8 @@ impl Cfq<V34> {
         if self.timer_ns.is_some() {
             return Verdict::Wait;
         }
+        // More of the slice is left than was used: a deep seeker has run empty early, so the device
+        // is faster than it.
         let own = &mut self.queues[id];
         let used = now.wrapping_sub(own.slice_start);
         let is_fast = own.has(Flag::SliceNew) || own.slice_end.wrapping_sub(now) > used;
@@ -403,6 +465,7 @@ impl Cfq<V34> {
             own.flags.clear(Flag::Deep);
             own.flags.clear(Flag::IdleWindow);
         }
+        // Its own requests are with the device: their completions will tell.
         if self.queues[id].dispatched > 0 && self.should_idle(id, queue) {
             return Verdict::Wait;
         }
@@ -412,6 +475,8 @@ impl Cfq<V34> {
     /// With `group_idle`, the only busy queue keeps its turn while anything is on its way.
     fn wait_for_group(&self) -> Verdict {
         let on_way = self.dispatched[0] + self.dispatched[1];
+        // `cfq_io_thinktime_big` for the group never holds without `CONFIG_CFQ_GROUP_IOSCHED`: its
+        // samples stay at zero.
         if self.tunables.group_idle > 0 && self.busy == 1 && on_way > 0 {
             Verdict::Wait
         } else {
@@ -422,6 +487,7 @@ impl Cfq<V34> {
     /// True if the device may get another request of the queue.
     fn may_dispatch(&self, now: u64, id: QueueId, queue: &Queue) -> bool {
         let own = &self.queues[id];
+        // Reads that are idled for would stand behind writes that the device took before.
         if self.dispatched[0] > 0 && self.should_idle(id, queue) {
             return false;
         }
@@ -429,11 +495,15 @@ impl Cfq<V34> {
             return false;
         }
         let quantum = self.tunables.quantum;
+        // Half the quantum first, the whole only if there is time left: less is then outstanding
+        // when another queue's turn comes.
         let mut most = if own.is_idle_class() { 1 } else { (quantum / 2).max(1) };
         if own.dispatched >= most {
             if own.is_idle_class() {
                 return false;
             }
+            // One synchronous queue among asynchronous ones is not limited: the others wait for it
+            // anyway.
             let is_only_sync = own.sync && self.busy_sync == 1;
             if self.busy > 1 && !is_only_sync && self.slice_ends_soon(now, id) {
                 return false;
@@ -441,6 +511,8 @@ impl Cfq<V34> {
             most = if self.busy == 1 || is_only_sync { u32::MAX } else { quantum };
         }
         if !own.sync && self.tunables.low_latency {
+            // The ramp starts from the last late request: without one the depth is large and limits
+            // nothing.
             most = most.min(self.async_ramp(now - self.own.last_late_sync, own.dispatched));
         }
         own.dispatched < most
@@ -449,7 +521,10 @@ impl Cfq<V34> {
     /// True if what is with the device may take as long as the slice does.
     fn slice_ends_soon(&self, now: u64, id: QueueId) -> bool {
         let own = &self.queues[id];
+        // `cfq_slice_used_soon`: `slice_idle` stands for the time of one request.
         let soon = now + self.tunables.slice_idle * u64::from(own.dispatched);
+        // A slice without an end counts as one that ends soon, since nothing of it was completed
+        // yet.
         own.has(Flag::SliceNew) || soon > own.slice_end
     }
 
@@ -459,10 +534,14 @@ impl Cfq<V34> {
         if self.tunables.slice_idle == 0 || own.is_idle_class() {
             return false;
         }
+        // A window of one's own counts except on a device without seeks that queues, where only the
+        // last of a tree is idled for.
         if own.has(Flag::IdleWindow) && (queue.rotational || !self.own.may_queue()) {
             return true;
         }
         let tree = &self.trees[own.current_tree()];
+        // Queues of one tree are idled for together, by waiting after the last of them
+        // (`cfq_should_idle`).
         tree.len() == 1 && own.sync && !self.thinks_long(&tree.think_time)
     }
 
@@ -472,12 +551,15 @@ impl Cfq<V34> {
 
     /// Waits for the next request of the active queue if that is worth while.
     fn idle_for(&mut self, now: u64, id: QueueId, queue: &Queue) {
+        // Never on flash with queueing, although `should_idle` may say yes: the select above waits
+        // then without a timer, for a completion.
         if !queue.rotational && self.own.may_queue() {
             return;
         }
         let for_queue = self.should_idle(id, queue);
         let group_idle = self.tunables.group_idle;
         let own = &self.queues[id];
+        // A request of its own is with the driver: its completion comes back here.
         if (!for_queue && group_idle == 0) || own.dispatched > 0 {
             return;
         }
@@ -485,6 +567,7 @@ impl Cfq<V34> {
         let context = &self.processes[process];
         let left = own.slice_end.wrapping_sub(now);
         let thinks_longer = context.think_time.known().is_some_and(|mean| left < mean);
+        // Waiting for the group makes sense only for its last queue.
         if !context.alive || thinks_longer || (!for_queue && self.busy > 1) {
             return;
         }
@@ -501,6 +584,7 @@ impl Cfq<V34> {
         let left = own.slice_end.wrapping_sub(now);
         let mean =
             self.active_process.and_then(|process| self.processes[process].think_time.known());
+        // A think time below a jiffy has the mean 0; the last jiffy then counts as too short.
         own.slice_is_used(now) || mean.is_some_and(|mean| left < mean) || left == 1
     }
 
@@ -517,15 +601,19 @@ impl Cfq<V34> {
         if new.is_idle_class() {
             return false;
         }
+        // The idle class yields before real time and used slices are looked at.
         if own.is_idle_class() {
             return true;
         }
+        // Real time does not lose its turn to others even when its slice is used.
         if own.is_real_time() && !new.is_real_time() {
             return false;
         }
         if is_sync(&queue.requests[request].bio) && !own.sync {
             return true;
         }
+        // Only while the tree of seekers is served, the newcomer makes two of them, and the active
+        // one is empty: what was idled for has come, from another queue.
         let joins_seekers = self.own.serving == Workload::SyncNoIdle
             && new.workload() == Workload::SyncNoIdle
             && self.trees[new.current_tree()].len() == 2
@@ -534,10 +622,12 @@ impl Cfq<V34> {
         if own.slice_is_used(now) || joins_seekers || is_more_urgent {
             return true;
         }
+        // The reason for which the turn was kept is gone.
         if own.is_empty() && !self.should_idle(active, queue) {
             return true;
         }
         self.active_process.is_some()
+            // The only wait that closeness may end is one that was begun with the timer.
             && own.has(Flag::WaitsForRequest)
             && self.distance_from_head(request, queue) <= CLOSE_SECTORS
     }
@@ -545,6 +635,7 @@ impl Cfq<V34> {
     /// Gives the turn to a queue, and the time to its workload.
     fn preempt_with(&mut self, now: u64, id: QueueId, old: Workload, queue: &Queue) {
         self.expire_active(now, true, queue);
+        // The workload must change with the queue; a saved rest would bring back the old one.
         if old != self.queues[id].workload() {
             self.own.saved = None;
         }

@@ -44,6 +44,8 @@ impl Literal {
         } else {
             None
         };
+        // The visit is kept for the next call, which goes on with the counters and not with the
+        // queue.
         queues.visited = selected;
         self.sync_selections = selected.map_or(0, |_| self.sync_selections + 1);
         selected.unwrap_or(ASYNC)
@@ -57,6 +59,7 @@ impl Policy for Literal {
         let place = self.select(queues);
         let mut moved = 0;
         loop {
+            // The printed algorithm zeroes both counters and returns before it takes anything.
             if self.reads + self.writes >= self.limits.visit_requests {
                 (self.reads, self.writes) = (0, 0);
                 return moved;

@@ -1,7 +1,7 @@
 //! SFQ, Simple Fairness Queuing: a queue for each process, visited in turn.
 //!
 //! Not Start-time Fair Queueing (virtual time; SFQ(D)) and not Stochastic Fairness Queueing (flows
-//! hashed to queues): the three share nothing but the letters. Nothing is sorted by sector, nobody
+//! hashed to queues): the three share nothing but the letters. Nothing is sorted by sector, none
 //! is idled for, priorities and the direction of the head are ignored.
 //!
 //! When to expect what: processes with synchronous I/O get equal numbers of requests, whatever

@@ -114,7 +114,7 @@ impl Queues {
         }
     }
 
-    /// Requests queued.
+    /// Requests queued, in all queues together.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -140,6 +140,7 @@ impl Queues {
         if let Some(place) = self.visited.take()
             && self.places[place].is_in_round
         {
+            // Left and entered in one step: what arrived during the turn stands before it.
             self.leave_round(place);
             self.enter_round(place);
         }
@@ -152,12 +153,15 @@ impl Queues {
 
     pub(super) fn insert(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue) {
         let bio = queue.requests[id].bio;
+        // The expiry counts from the insertion, and the deadline queue is in the order of
+        // insertion, so its front expires first.
         queue.requests[id].deadline = now_ns + self.expire_ns[bio.direction as usize];
         self.deadline.of(bio.direction).push_back(&mut self.deadline_links, id);
         self.len += 1;
         if self.homes.len() <= id.index() {
             self.homes.resize(id.index() + 1, 0);
         }
+        // The flag of the request decides; what is merged into it later changes nothing.
         let place = if bio.sync { self.queue_of(bio.pid) } else { ASYNC };
         self.put(place, id, bio.direction);
         self.arm(queue);
@@ -211,6 +215,8 @@ impl Queues {
     pub(super) fn remove(&mut self, id: RequestId, queue: &Queue) {
         let direction = queue.requests[id].bio.direction;
         let place = self.homes[id.index()] as Place;
+        // All three FIFOs and both counts in one place: a request that is only half removed would
+        // be dispatched twice.
         self.deadline.of(direction).remove(&mut self.deadline_links, id);
         self.places[place].fifos.of(direction).remove(&mut self.links, id);
         self.len -= 1;
@@ -228,6 +234,7 @@ impl Queues {
     pub(super) fn exit(&mut self, pid: u32, queue: &Queue) {
         let Some(place) = self.by_pid.remove(&pid) else { return };
         self.places[place].is_orphan = true;
+        // Drained requests stay where they are; both other policies empty the queue now.
         if self.orphans != Orphans::Drain {
             for direction in [Direction::Read, Direction::Write] {
                 self.empty(place, direction);
@@ -257,6 +264,7 @@ impl Queues {
         if place == ASYNC || !fifos.is_empty() {
             return;
         }
+        // A queue without requests has no turn to wait for, and an orphan will never have any.
         if is_in_round && (is_orphan || self.members == Members::Busy) {
             self.leave_round(place);
         }
@@ -279,6 +287,7 @@ impl Queues {
     pub(super) fn send_expired(&mut self, now_ns: u64, queue: &mut Queue) -> u32 {
         let mut moved = 0;
         for direction in [Direction::Read, Direction::Write] {
+            // Reads first: a process waits for each of them.
             while let Some(id) = self.deadline.front(direction)
                 && queue.requests[id].deadline < now_ns
             {
@@ -294,6 +303,8 @@ impl Queues {
     fn arm(&mut self, queue: &Queue) {
         let fronts = self.deadline.0.iter().filter_map(List::front);
         let earliest_ns = fronts.map(|id| queue.requests[id].deadline).min();
+        // The first check after the expiry is the first that can find anything; earlier ones would
+        // not.
         self.check_ns = earliest_ns.map(|ns| (ns / self.period_ns + 1) * self.period_ns);
     }
 

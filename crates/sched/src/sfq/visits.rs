@@ -66,11 +66,13 @@ impl Visits {
         if reads + writes >= self.limits.visit_requests {
             return None;
         }
+        // Both are asked for before the share decides: the oldest of each kind, whatever it is.
         let read = queues.front(place, Direction::Read);
         let write = queues.front(place, Direction::Write);
         let in_share = read
             .filter(|_| reads < self.limits.visit_reads)
             .or(write.filter(|_| writes < self.limits.visit_writes));
+        // A read that does not fit into its share may still take what writes leave.
         in_share.or(match self.fill {
             Fill::Both => write.or(read),
             Fill::Writes => write,
@@ -80,6 +82,7 @@ impl Visits {
 
     fn select(&mut self, queues: &mut Queues) -> Place {
         queues.end_turn();
+        // The count goes on only with process queues; the async queue begins it anew.
         let is_async_turn = self.since_async >= self.limits.sync_visits;
         if is_async_turn || queues.sync_len() == 0 {
             self.since_async = 0;

@@ -330,3 +330,206 @@ fn a_block_of_another_image_is_told() {
         assert!(error.to_string().contains("belongs to image 77"), "{error}");
     });
 }
+
+/// Damages the chip below a device that is attached.
+fn damage_below(bench: &support::Bench, how: impl FnOnce(&mut [u8])) {
+    let mut image = Vec::new();
+    bench.mtd.with_chip(|chip| chip.save_image(&mut image, ImageLayout::WithOob)).expect("saved");
+    how(&mut image);
+    bench.mtd.replace_chip(load(&image));
+}
+
+/// The block that holds a LEB of a volume.
+fn block_of(image: &[u8], volume: u32, lnum: u32) -> usize {
+    let is_it = |block: &usize| {
+        let header = &image[block * 8 * PAGE_BYTES + 512..][..64];
+        header[8..12] == volume.to_be_bytes() && header[12..16] == lnum.to_be_bytes()
+    };
+    (0..image.len() / (8 * PAGE_BYTES)).find(is_it).expect("it is mapped")
+}
+
+/// Bytes of the static volume of [`with_static_volume`]: one LEB, and 5000 of another.
+const STATIC_BYTES: usize = LEB_BYTES as usize + 5000;
+
+/// Runs a job over a device with a dynamic volume 0 and a static volume 1, which is opened and whole.
+fn with_static_volume<F: Future<Output = ()> + 'static>(
+    job: impl FnOnce(support::Bench, Rc<ubi::Ubi>, ubi::Volume) -> F + 'static,
+) {
+    let (_, is_done) = run(load(&image()), false, |bench| async move {
+        let ubi = bench.attach(threaded()).await;
+        let size = VolumeSize::Bytes(u64::from(2 * LEB_BYTES));
+        let kind = ubi::VolumeKind::Static;
+        let options = VolumeOptions { size, kind, ..VolumeOptions::new("boot") };
+        let id = ubi.make_volume(&options).await.expect("made");
+        let data: Vec<u8> = (0..STATIC_BYTES).map(|at| (at * 31 / 7) as u8).collect();
+        ubi.update_volume(id, &data).await.expect("updated");
+        ubi.settle().await.expect("settled");
+        let volume = ubi.open_volume(id).await.expect("opened");
+        assert!(!volume.is_corrupted());
+        job(bench, ubi, volume).await;
+    });
+    assert!(is_done);
+}
+
+#[test]
+fn a_lost_header_of_a_static_block_costs_that_block_only() {
+    with_static_volume(|bench, ubi, volume| async move {
+        damage_below(&bench, |image| {
+            let block = block_of(image, 1, 0);
+            // Two bits of a step: more than its ECC corrects.
+            image[block * 8 * PAGE_BYTES + 512 + 20] ^= 3;
+        });
+        let mut data = vec![0; LEB_BYTES as usize];
+        let status = volume.read(0, 0, &mut data, true).await.expect("a loss, no failure");
+        assert!(!status.is_readable());
+        assert!(!ubi.is_read_only(), "{:?}", ubi.findings());
+        let status = volume.read(1, 0, &mut data[..5000], true).await.expect("read");
+        assert!(status.is_readable());
+        let other = ubi.open_volume(0).await.expect("opened");
+        other.change(0, &[7; 2048]).await.expect("the other volume is written on");
+    });
+    // A blank header cannot be where data were mapped: nothing is written any more.
+    with_static_volume(|bench, ubi, volume| async move {
+        damage_below(&bench, |image| {
+            let block = block_of(image, 1, 0);
+            change(image, block * 8, |page| page[512..1024].fill(0xff));
+        });
+        let mut data = vec![0; LEB_BYTES as usize];
+        assert!(volume.read(0, 0, &mut data, true).await.is_err());
+        assert!(ubi.is_read_only());
+    });
+}
+
+#[test]
+fn data_that_the_ecc_gives_up_are_good_if_the_crc_of_a_static_block_says_so() {
+    with_static_volume(|bench, ubi, volume| async move {
+        // The last page holds 904 bytes of data and padding behind them. The step that is lost
+        // holds both, and the padding alone is damaged.
+        damage_below(&bench, |image| {
+            let block = block_of(image, 1, 1);
+            image[(block * 8 + 1 + 2) * PAGE_BYTES + 1000] ^= 3;
+        });
+        let expected: Vec<u8> =
+            (LEB_BYTES as usize..STATIC_BYTES).map(|at| (at * 31 / 7) as u8).collect();
+        let scrubbed = ubi.statistics().blocks_scrubbed;
+        let mut data = vec![0; 5000];
+        let status = volume.read(1, 0, &mut data, false).await.expect("read");
+        assert!(status.is_readable() && data == expected, "{:?}", ubi.findings());
+        ubi.settle().await.expect("settled");
+        // It was to be scrubbed, but a block whose data the ECC gives up is not moved.
+        assert_eq!(ubi.statistics().blocks_scrubbed, scrubbed);
+        assert_eq!(ubi.statistics().moves_cancelled, 1);
+        let status = volume.read(1, 0, &mut data, true).await.expect("read");
+        assert!(status.is_readable() && !volume.is_corrupted());
+        // The CRC cannot vouch for a part: `ubi_eba_read_leb` compares it with what was read.
+        let status = volume.read(1, 4096, &mut data[..904], false).await.expect("read");
+        assert!(!status.is_readable());
+    });
+}
+
+#[test]
+fn what_is_lost_of_a_dynamic_block_does_not_have_it_scrubbed() {
+    run(load(&image()), false, |bench| async move {
+        let ubi = bench.attach(threaded()).await;
+        ubi.settle().await.expect("settled");
+        let volume = ubi.open_volume(0).await.expect("opened");
+        damage_below(&bench, |image| {
+            let block = block_of(image, 0, 5);
+            // One step is corrected, another one is lost.
+            image[(block * 8 + 1) * PAGE_BYTES + 10] ^= 1;
+            image[(block * 8 + 1) * PAGE_BYTES + 610] ^= 3;
+        });
+        let mut page = [0; 2048];
+        assert!(!volume.read(5, 0, &mut page, false).await.expect("read").is_readable());
+        ubi.settle().await.expect("settled");
+        let counts = ubi.statistics();
+        assert_eq!((counts.moves_cancelled, counts.blocks_scrubbed), (0, 0));
+    });
+}
+
+#[test]
+fn the_target_of_a_block_that_cannot_be_read_stays_clean_in_newer_kernels() {
+    for (profile, erases) in [("linux-6.12", 0), ("linux-2.6.35", 1)] {
+        let mut image = image();
+        let block = block_of(&image, 0, 5);
+        image[block * 8 * PAGE_BYTES + 10] ^= 1;
+        image[(block * 8 + 2) * PAGE_BYTES + 10] ^= 3;
+        run(load(&image), false, move |bench| async move {
+            let profile = ubi::find_profile(profile).expect("in the table");
+            let before = bench.mtd.with_chip(|chip| chip.counters().erases);
+            let ubi = bench.attach(AttachOptions { profile, ..threaded() }).await;
+            ubi.settle().await.expect("settled");
+            assert_eq!(ubi.statistics().moves_cancelled, 1);
+            let after = bench.mtd.with_chip(|chip| chip.counters().erases);
+            assert_eq!(after - before, erases, "{}", profile.name);
+        });
+    }
+}
+
+#[test]
+fn a_twentieth_of_the_blocks_may_be_corrupted_and_eight_of_a_few() {
+    // 64 blocks, of which one is damaged too many: `64 / 20` is three.
+    for (blocks, damaged, is_refused) in
+        [(64_u32, 2_usize, false), (64, 3, true), (19, 7, false), (19, 8, true)]
+    {
+        let (chip, _) = run(small(blocks, &FaultSettings::default()), false, |bench| async move {
+            bench.format(&FormatOptions { image_sequence: 9, ..Default::default() }).await;
+            let ubi = bench.attach(quiet()).await;
+            let size = VolumeSize::Bytes(u64::from(8 * LEB_BYTES));
+            let options = VolumeOptions { size, ..VolumeOptions::new("data") };
+            let id = ubi.make_volume(&options).await.expect("made");
+            let volume = ubi.open_volume(id).await.expect("opened");
+            for lnum in 0..8 {
+                volume.change(lnum, &[lnum as u8; 8192]).await.expect("changed");
+            }
+            ubi.detach();
+        });
+        let mut image = Vec::new();
+        chip.save_image(&mut image, ImageLayout::WithOob).expect("saved");
+        for lnum in 0..damaged {
+            let block = block_of(&image, 0, lnum as u32);
+            change(&mut image, block * 8, |page| page[512 + 40] ^= 1);
+        }
+        let mut part = part(blocks);
+        part.geometry.pages_per_block = 8;
+        let chip = Chip::load_image(&part, &mut &image[..], ImageLayout::WithOob).expect("loaded");
+        run(chip, false, move |bench| async move {
+            let error = bench.try_attach(quiet()).await.err();
+            assert_eq!(error.is_some(), is_refused, "{damaged} of {blocks}: {error:?}");
+        });
+    }
+}
+
+#[test]
+fn one_block_more_than_the_limit_may_be_erroneous() {
+    // The limit is sixteen: a tenth of forty blocks is less. The kernel compares before it adds.
+    for (damaged, is_read_only) in [(17_u32, false), (18, true)] {
+        let (chip, _) = run(small(40, &FaultSettings::default()), false, |bench| async move {
+            bench.format(&FormatOptions { image_sequence: 9, ..Default::default() }).await;
+            let ubi = bench.attach(quiet()).await;
+            let size = VolumeSize::Bytes(u64::from(20 * LEB_BYTES));
+            let options = VolumeOptions { size, ..VolumeOptions::new("data") };
+            let id = ubi.make_volume(&options).await.expect("made");
+            let volume = ubi.open_volume(id).await.expect("opened");
+            for lnum in 0..20 {
+                volume.write(lnum, 0, &[lnum as u8; 8192]).await.expect("written");
+            }
+            ubi.detach();
+        });
+        let mut image = Vec::new();
+        chip.save_image(&mut image, ImageLayout::WithOob).expect("saved");
+        for lnum in 0..damaged {
+            let block = block_of(&image, 0, lnum);
+            image[block * 8 * PAGE_BYTES + 10] ^= 1;
+            image[(block * 8 + 2) * PAGE_BYTES + 10] ^= 3;
+        }
+        let mut part = part(40);
+        part.geometry.pages_per_block = 8;
+        let chip = Chip::load_image(&part, &mut &image[..], ImageLayout::WithOob).expect("loaded");
+        run(chip, false, move |bench| async move {
+            let ubi = bench.attach(quiet()).await;
+            let _ = ubi.settle().await;
+            assert_eq!(ubi.is_read_only(), is_read_only, "{damaged}: {:?}", ubi.findings());
+        });
+    }
+}

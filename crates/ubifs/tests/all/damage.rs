@@ -151,3 +151,76 @@ fn the_root_can_be_asked_for_all_there_is() {
     });
     assert!(is_done);
 }
+
+/// Eraseblocks of a file system that was made, mounted and unmounted.
+fn fresh() -> Contents {
+    let result = Rc::new(RefCell::new(Vec::new()));
+    let out = result.clone();
+    let is_done = run(move |bench| async move {
+        let memory = Rc::new(MemoryVolume::new(&bench.sim, SHAPE));
+        let fs = bench.mount(Volume::Memory(memory.clone()), quiet()).await;
+        Host::new(&bench, fs).unmount().await.expect("it unmounts");
+        out.replace(memory.contents(|_| false));
+    });
+    assert!(is_done);
+    result.take()
+}
+
+/// Writes a field of 64 bits into all copies of the master node, with a right CRC.
+fn set_in_master(contents: &mut Contents, at: usize, value: u64) {
+    let mut count = 0;
+    for leb in &mut contents[1..3] {
+        let bytes = leb.as_mut().expect("it is mapped");
+        for node in bytes.chunks_exact_mut(2048) {
+            let node = &mut node[..512];
+            if node[..4] != 0x0610_1831_u32.to_le_bytes() || node[20] != 7 {
+                continue;
+            }
+            node[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            let crc = !crc32fast::hash(&node[8..]);
+            node[4..8].copy_from_slice(&crc.to_le_bytes());
+            count += 1;
+        }
+    }
+    assert!(count >= 2, "{count} master nodes");
+}
+
+#[test]
+fn inode_numbers_end_at_the_watermark() {
+    let mut contents = fresh();
+    set_in_master(&mut contents, 24, 0xffff_fefe);
+    let mut at_end = contents.clone();
+    set_in_master(&mut at_end, 24, 0xffff_ff00);
+    let is_done = run(move |bench| async move {
+        let memory = Rc::new(MemoryVolume::with_contents(&bench.sim, SHAPE, contents));
+        let fs = bench.mount(Volume::Memory(memory), quiet()).await;
+        let host = Host::new(&bench, fs);
+        let make = async |name: &'static str| host.make(name, NewInode::Regular(0o644)).await;
+        assert_eq!(make("one").await, Ok(0xffff_feff));
+        assert_eq!(make("two").await, Ok(0xffff_ff00));
+        assert_eq!(make("three").await, Err(posix::Errno::Einval));
+        // A master node beyond it is refused (`validate_master`).
+        let memory = Rc::new(MemoryVolume::with_contents(&bench.sim, SHAPE, at_end));
+        assert!(bench.try_mount(Volume::Memory(memory), quiet()).await.is_err());
+    });
+    assert!(is_done);
+}
+
+#[test]
+fn the_names_of_attributes_count_their_ends() {
+    let is_done = run(move |bench| async move {
+        let memory = Rc::new(MemoryVolume::new(&bench.sim, SHAPE));
+        let fs = bench.mount(Volume::Memory(memory), quiet()).await;
+        let host = Host::new(&bench, fs);
+        host.open("file").await.expect("it is made");
+        // 255 bytes and a zero each: 256 of them fill `XATTR_LIST_MAX`, which is 65,536.
+        for number in 0..256 {
+            let name = format!("user.{number:0250}");
+            let set = host.set_attribute("file", name.as_bytes(), Some(b"x")).await;
+            set.unwrap_or_else(|error| panic!("{number}: {error}"));
+        }
+        let set = host.set_attribute("file", b"user.n", Some(b"x")).await;
+        assert_eq!(set, Err(posix::Errno::Enospc));
+    });
+    assert!(is_done);
+}

@@ -219,3 +219,28 @@ fn bad_blocks_are_not_used() {
         assert!(!chip.is_programmed(PageAddress::new(*block, 0)));
     }
 }
+
+/// `yaffs_guts_initialise` numbers the first block 1: with a reserve of five, eight blocks are too few.
+#[test]
+fn the_smallest_device_has_four_blocks_more_than_its_reserve() {
+    for (blocks, is_mounted) in [(8, false), (9, true)] {
+        let mut part = part(blocks);
+        part.geometry.pages_per_block = 16;
+        let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+        let options = MountOptions::new(find_profile("linux-6.1").expect("in the table"));
+        assert_eq!(options.reserved_blocks, 5);
+        let mut bench = Bench::timed(chip, "linux-large", false);
+        let sim = bench.simulation.handle();
+        let (mtd, cpus) = (bench.mtd.clone(), bench.cpus.clone());
+        let result = Rc::new(RefCell::new(None));
+        let place = result.clone();
+        sim.clone().spawn(async move {
+            let now = posix::Time::from_seconds(1_700_000_000);
+            let fs = yaffs2::Yaffs2::mount(&sim, cpus, mtd, options, now).await;
+            place.replace(Some(fs.err()));
+        });
+        bench.simulation.run();
+        let expected = if is_mounted { None } else { Some(Errno::Einval) };
+        assert_eq!(result.take(), Some(expected), "{blocks} blocks");
+    }
+}

@@ -12,6 +12,7 @@ impl Cfq<V34> {
         if own.sync {
             let slice_idle = self.tunables.slice_idle;
             self.processes[process].think_time.sample(now, slice_idle);
+            // The tree in which the queue stands, not the one its flags call for.
             let tree = own.current_tree();
             self.trees[tree].think_time.sample(now, slice_idle);
         }
@@ -22,8 +23,11 @@ impl Cfq<V34> {
         let own = &mut self.queues[id];
         let is_seek = if queue.rotational {
             let last = own.last_end_sector;
+            // A position of 0 is none: the first request is no seek.
             last != 0 && request.sector().abs_diff(last) > SEEK_SECTORS
         } else {
+            // On flash the cost lies in the number of requests, so small ones count in place of
+            // distant ones.
             request.bio.sectors < SMALL_SECTORS
         };
         own.seek_history = own.seek_history << 1 | u32::from(is_seek);
@@ -34,11 +38,16 @@ impl Cfq<V34> {
         if !own.sync || own.is_idle_class() {
             return;
         }
+        // Queued, not dispatched: what is with the driver does not count (`cfqq->queued`).
         if own.waiting.len() >= DEEP_REQUESTS {
             own.flags.set(Flag::Deep);
         }
         let slice_idle = self.tunables.slice_idle;
+        // The next request of the queue and not the one that came: `cfqq->next_rq` is what would be
+        // idled after.
         let is_last = own.next.is_some_and(|next| queue.requests[next].bio.noidle);
+        // A deep seeker keeps its window: idling keeps its requests together, and the device may
+        // reorder them.
         let hopeless = slice_idle == 0 || (own.is_seeky() && !own.has(Flag::Deep));
         let thinks = self.processes[process].think_time.known();
         if is_last || hopeless {
@@ -54,11 +63,13 @@ impl Cfq<V34> {
     /// Another queue that works close to the head, so that idling would only delay it.
     pub(super) fn close_cooperator(&self, id: QueueId, queue: &Queue) -> Option<QueueId> {
         let own = &self.queues[id];
+        // `busy_queues` stands for the queues of the group: with one there is no neighbour to find.
         if own.is_idle_class() || !own.sync || own.is_seeky() || self.busy == 1 {
             return None;
         }
         let close = self.queue_at_head(own.level, CLOSE_SECTORS, queue)?;
         let other = &self.queues[close];
+        // Merging a queue of another class would give its requests a priority they do not have.
         let fits = other.sync && !other.is_seeky() && other.is_real_time() == own.is_real_time();
         fits.then_some(close)
     }
@@ -66,10 +77,12 @@ impl Cfq<V34> {
     /// Plans to merge two queues, into the one that more processes use. Processes that move later
     /// find their references taken.
     pub(super) fn plan_merge(&mut self, id: QueueId, close: QueueId) {
+        // `cfq_setup_merge`: the chain of plans of a queue without processes is not safe to follow.
         if self.queues[close].processes() == 0 {
             return;
         }
         let mut target = close;
+        // Follows plans made before; a plan that leads back would be a cycle.
         while let Some(next) = self.queues[target].merges_into {
             if next == id {
                 return;
@@ -80,8 +93,11 @@ impl Cfq<V34> {
         if from == 0 || into == 0 {
             return;
         }
+        // Fewer references move: the queue with fewer processes goes into the other.
         if into >= from {
             self.queues[id].merges_into = Some(target);
+            // Taken in advance, one for each process that will follow; `put_cooperators` gives back
+            // what is not used.
             self.queues[target].references += from;
         } else {
             self.queues[target].merges_into = Some(id);
@@ -98,6 +114,7 @@ impl Cfq<V34> {
         queue: &mut Queue,
     ) -> QueueId {
         let Some(target) = self.queues[id].merges_into else { return id };
+        // Only synchronous queues are merged, hence place 1.
         self.processes[process].queues[1] = Some(target);
         self.queues[target].flags.set(Flag::Cooperates);
         self.put_queue(now, id, queue);
@@ -114,9 +131,11 @@ impl Cfq<V34> {
         queue: &mut Queue,
     ) -> bool {
         let own = &mut self.queues[id];
+        // Both marks: the queue is shared, and it was seeky when its turn ended.
         if !own.has(Flag::Cooperates) || !own.has(Flag::Splits) {
             return false;
         }
+        // The last process keeps the queue, which is its own again (`split_cfqq`).
         if own.processes() == 1 {
             own.flags.clear(Flag::Cooperates);
             own.flags.clear(Flag::Splits);
