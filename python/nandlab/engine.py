@@ -1,13 +1,18 @@
-"""The only door to the native engine: JSON in, JSON out, one exception."""
+"""The only door to the native engine: JSON in, JSON and data frames out, one exception."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nandlab.errors import NandlabError, UncertainError
 from nandlab.json_text import is_text
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from nandlab._native import StudyTables
 
 Progress = Callable[[int, int, str], None]
 """Called with the runs done, the runs in all, and what is being worked on."""
@@ -36,13 +41,59 @@ def run_study(
     quick: bool,
     jobs: int,
     progress: Progress | None = None,
+    rows: bool = True,
 ) -> dict[str, Any]:
     """Run all combinations of a study.
+
+    The answer holds `study`, `columns`, `axis_kinds`, `tables`, `results_csv`, `results_digest`,
+    `notes`, `interrupted`; under `frames` the tables as data frames (`Frames`); and, unless `rows`
+    is false, `rows` and `curves` as lists.
 
     An exception that `progress` raises stops the run; what finished is returned with
     `interrupted` set.
     """
-    return _object(_call("run_study", str(study), sets, seed, quick, jobs, progress or _silent))
+    arguments = (str(study), sets, seed, quick, jobs, progress or _silent, rows)
+    text, tables = _raw("run_study", *arguments)
+    return {**_object(json.loads(text)), "frames": Frames(tables)}
+
+
+class Frames(Mapping[str, "pl.DataFrame"]):
+    """The tables of a run as polars data frames; each is made when it is first asked for.
+
+    `rows` has the axes, then `repeat`, `metric`, `value`, `count` and `unit`. An axis whose values
+    are all numbers is a column of numbers. `value` holds every measurement; `count` holds it again
+    where it is a whole number, without rounding, and is null elsewhere. `derived` has the same
+    columns and holds metrics that are no part of `results.csv`. `curves` has cumulative counts.
+    Studies of processes also have `pooled`, `latencies`, `requests` and `activity`.
+    """
+
+    def __init__(self, tables: "StudyTables") -> None:
+        """Takes over the tables of the engine."""
+        self._tables = tables
+        self._names = tuple(tables.names())
+        self._made: dict[str, pl.DataFrame] = {}
+
+    def columns(self, name: str) -> Any:
+        """A table as an object with `__arrow_c_stream__`, for libraries other than polars."""
+        if name not in self._names:
+            raise KeyError(name)
+        return self._tables.columns(name)
+
+    def __getitem__(self, name: str) -> "pl.DataFrame":
+        """The table called `name`."""
+        if name not in self._made:
+            import polars as pl
+
+            self._made[name] = pl.DataFrame(self.columns(name))
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the tables."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Number of the tables."""
+        return len(self._names)
 
 
 def replay(trace: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:

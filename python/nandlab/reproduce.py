@@ -12,8 +12,8 @@ from nandlab import engine
 from nandlab.cli import heedful
 from nandlab.errors import NandlabError
 from nandlab.interruption import received
-from nandlab.report.index import write_index
-from nandlab.studies import shipped_studies
+from nandlab.present.front import write_index
+from nandlab.study_files import shipped_studies
 from nandlab.study_runs import RunRequest, run
 from nandlab.terminal.output import print_text
 from nandlab.terminal.progress import progress_bar

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from nandlab import engine
+from nandlab.claims import has_claims
 from nandlab.engine import Progress
+from nandlab.frame import RunFrame
 from nandlab.outputs import keep
+from nandlab.present import Presented, present
+from nandlab.present import write_report as write_presented
 from nandlab.results.reference import find_reference
 from nandlab.results.run_directory import check_target, whole_folder, write_results
 from nandlab.results.study_result import StudyResult
@@ -54,7 +58,7 @@ class FinishedRun:
     """A run whose folder is written."""
 
     result: StudyResult
-    verdict: Verdict
+    verdict: Verdict | Presented
     folder: Path
 
 
@@ -79,7 +83,7 @@ def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
         out = out.with_name(f"{out.name}-interrupted")
     keep(out, partial(write_run, result, request.command, keeps_inputs=request.keeps_inputs))
     if result.interrupted:
-        return FinishedRun(result, judge(result), out)
+        return FinishedRun(result, answer_of(result), out)
     # The results are safe by now, whatever becomes of the report.
     verdict = write_report_of(out, result, request.command)
     return FinishedRun(result, verdict, out)
@@ -94,7 +98,8 @@ def write_run(result: StudyResult, command: str, out: Path, *, keeps_inputs: boo
 def result_of(request: RunRequest, progress: Progress | None = None) -> StudyResult:
     """Runs a study and writes nothing."""
     answer = _answer(request, progress)
-    return StudyResult.from_engine(answer, find_reference(answer["study"], Path(request.path)))
+    path = Path(request.path)
+    return StudyResult.from_engine(answer, find_reference(answer["study"], path), path.parent)
 
 
 def _answer(request: RunRequest, progress: Progress | None) -> dict[str, Any]:
@@ -110,8 +115,15 @@ def _answer(request: RunRequest, progress: Progress | None) -> dict[str, Any]:
     )
 
 
-def write_report_of(folder: Path, result: StudyResult, command: str) -> Verdict:
+def answer_of(result: StudyResult) -> Verdict | Presented:
+    """What a result says: its claims, tables and figures, or the verdict of an older study."""
+    return present(RunFrame.of(result)) if has_claims(result.folder) else judge(result)
+
+
+def write_report_of(folder: Path, result: StudyResult, command: str) -> Verdict | Presented:
     """Judges `result` and writes page, pictures and verdict into `folder`."""
+    if has_claims(result.folder):
+        return write_presented(folder, RunFrame.of(result), command)
     from nandlab.report.page import write_report
 
     verdict = judge(result)

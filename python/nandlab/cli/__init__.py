@@ -1,8 +1,7 @@
 """The command line `nandlab`.
 
-Exit codes: 0 fine, 1 `compare` or `capture --verify` found a difference or `image` damage, 2 bad
-input, 3 an image whose form is not certain, 130 stopped with Ctrl-C, 143 with SIGTERM, 141 whoever
-read the output has gone.
+`nandlab.cli.commands` lists the commands and the exit statuses. The main help loads no option
+parser, and a command is imported when it is called.
 """
 
 import sys
@@ -22,19 +21,19 @@ EXIT_BAD_INPUT = 2
 EXIT_UNCERTAIN = 3
 EXIT_INTERRUPTED = 130
 EXIT_NO_READER = 141
-"""That of a program that SIGPIPE has ended: nobody takes a cut listing for a whole one."""
+"""Status of a program that SIGPIPE ended: a script must not take a cut listing as complete."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code.
 
-    Without arguments they are those of the process, which ends when this returns.
+    Without `arguments` it reads those of the process, which ends when this returns.
     """
     return heedful(lambda: _outcome(arguments), is_process=arguments is None)
 
 
 def heedful(work: Callable[[], int], *, is_process: bool) -> int:
-    """Carries out work that a signal ends; its exit code, or that of the signal."""
+    """Runs work that a signal may end; returns its exit status, or that of the signal."""
     try:
         heed_signals()
         code = work()
@@ -42,7 +41,7 @@ def heedful(work: Callable[[], int], *, is_process: bool) -> int:
             rest()
         return code
     except KeyboardInterrupt as reason:
-        # A second signal is heeded no more; whoever read the errors may have gone.
+        # A second signal is ignored by now; standard error may be closed.
         with suppress(OSError):
             print("nandlab: interrupted", file=sys.stderr)
         code = end_with(reason.status if isinstance(reason, Interrupted) else EXIT_INTERRUPTED)
@@ -60,7 +59,7 @@ def _outcome(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader of the pipe has seen enough; without this Python complains once more at exit.
+        # Python flushes standard output at exit and would report the closed pipe again.
         silence(sys.stdout)
         return EXIT_NO_READER
     except OSError as error:
@@ -74,13 +73,23 @@ def _outcome(arguments: Sequence[str] | None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    if (shown := _shown_at_once(arguments)) is not None:
+        print(shown)
+        return 0
     from cyclopts import CycloptsError
 
+    from nandlab.cli.help import FLAGS, command_help
     from nandlab.cli.standard_input import hide_dashes
 
     try:
+        app = application()
+        if not FLAGS.isdisjoint(arguments):
+            words, _, _ = app.parse_commands([one for one in arguments if one not in FLAGS])
+            if words:
+                print(command_help(app, words))
+                return 0
         tokens = hide_dashes(arguments)
-        code = application()(tokens, exit_on_error=False, print_error=False, result_action=_code)
+        code = app(tokens, exit_on_error=False, print_error=False, result_action=_code)
         return int(code)
     except CycloptsError as error:
         return _fail(usage_message(error))
@@ -90,61 +99,42 @@ def _run(arguments: Sequence[str]) -> int:
     except NandlabError as error:
         return _fail(str(error))
     except MemoryError:
-        return _fail("there is not enough memory; give smaller numbers or fewer --jobs")
+        return _fail("out of memory; give smaller numbers or fewer --jobs")
+
+
+def _shown_at_once(arguments: Sequence[str]) -> str | None:
+    """Output that runs no command: the main help, the version, the help of a command group."""
+    from nandlab.cli.help import FLAGS, command_help, main_help
+
+    if list(arguments) == ["--version"]:
+        return __version__
+    if not arguments or arguments[0] in FLAGS:
+        return main_help()
+    return command_help(application(), arguments) if list(arguments) == ["image"] else None
 
 
 def application() -> "App":
-    """The commands, in the order of the help."""
+    """The commands, in the order of the help; each is imported when it is looked at."""
     from cyclopts import App
 
-    from nandlab.cli import (
-        capture,
-        compare,
-        convert,
-        crash,
-        explain,
-        image,
-        index,
-        listing,
-        replay,
-        report,
-        run,
-        schedule,
-        script,
-        validate,
-    )
+    from nandlab.cli.commands import COMMANDS
 
     app = App(
         name="nandlab",
-        help="A laboratory for NAND flash storage stacks.\n\n"
-        "Exit codes: 0 fine, 1 a comparison found differences, 2 bad input, 3 an image whose form "
-        "is not certain, 130 interrupted, 143 terminated.",
         version=__version__,
         help_format="plaintext",
-        # Its own answer to Ctrl-C does not know of SIGTERM.
+        # The parser handles Ctrl-C only; `heedful` handles SIGTERM, too.
         suppress_keyboard_interrupt=False,
     )
-    app.command(run.run)
-    app.command(replay.replay)
-    app.command(schedule.schedule)
-    app.command(script.script)
-    app.command(crash.crash)
-    app.command(validate.validate)
-    app.command(listing.list_command, name="list")
-    app.command(explain.explain)
-    app.command(convert.convert)
-    app.command(image.application())
-    app.command(capture.capture)
-    app.command(compare.compare)
-    app.command(report.report)
-    app.command(index.index)
+    for name, (place, _) in COMMANDS.items():
+        app.command(f"nandlab.cli.{place}", name=name)
     return app
 
 
 def usage_message(error: "Exception") -> str:
-    """The message of a wrong command line, on one line and with the way to the help.
+    """The message of a wrong command line, on one line, with the command that shows help.
 
-    The help is that of the command that was called: `nandlab --help` shows no option.
+    It names the help of the command that was called, as `nandlab --help` lists no options.
     """
     text = " ".join(str(error).split())
     command = " ".join(["nandlab", *(getattr(error, "command_chain", None) or ())])

@@ -1,7 +1,12 @@
 """`nandlab capture`."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from nandlab.cli.output_options import Output
+
+if TYPE_CHECKING:
+    from nandlab.capture import Verification
 
 
 def capture(
@@ -15,55 +20,67 @@ def capture(
     device: str | None = None,
     seconds: int = 60,
     verify: bool = False,
+    output: Output | None = None,
 ) -> int:
-    """Capture a block trace: of a file workload in a virtual machine, or of a disk of this host.
+    """Capture a block trace, in a virtual machine or of a disk.
+
+    Without --device a file workload runs in a virtual machine with a real Linux kernel.
 
     Parameters
     ----------
     out
-        Stem of the files to write: STEM.blktrace.0 and, for file workloads, STEM.parquet (what
-        studies read), STEM.json and STEM.operations.tsv. Not needed with --verify.
+        Write files with this stem: STEM.blktrace.0 and, for file workloads, STEM.parquet,
+        STEM.json and STEM.operations.tsv. Required without --verify.
     file_system
-        File system of the workload: ext4, fat or ntfs.
+        Use this file system: ext4, fat or ntfs.
     file_set
-        File set of the workload: jpg (small files) or mp3 (large files).
+        Copy and delete these files: jpg (small) or mp3 (large).
     processes
-        Processes that copy and delete at the same time.
+        Set the number of processes that copy and delete at the same time.
     operations
-        File operations after the disk is filled; the full length of the file set if left out.
+        Set the number of file operations after the disk is filled. Without it: the full length of
+        the file set.
     seed
-        Draws sizes and operations.
+        Seed the sizes and operations.
     device
-        Record this disk, such as /dev/sdb, in place of a workload. Needs root.
+        Record this disk, such as /dev/sdb, instead of a workload. Needs root.
     seconds
-        How long to record the disk.
+        Set how long to record the disk.
     verify
-        Make the small shipped trace of the file system (fat or ntfs) again and compare requests,
-        sectors and distinct sectors; exit code 1 if they differ by more than 2 %.
+        Capture the small shipped trace of the file system (fat or ntfs) again and compare it. The
+        exit status is 1 if requests or sectors differ by more than 2 %.
+    output
+        How to print the answer.
 
     """
     from nandlab.canonical import write_canonical
     from nandlab.capture import CaptureError, capture_device, capture_workload
+    from nandlab.cli.output_options import form_of
     from nandlab.errors import NandlabError
     from nandlab.outputs import check_file
-    from nandlab.terminal.output import print_table, print_text
+    from nandlab.terminal.output import print_json, print_table, print_text
     from nandlab.terminal.progress import progress_bar
     from nandlab.vm import VmRunError, VmUnavailable
     from nandlab.whole_files import whole_files
 
+    form = form_of(output)
     try:
         if verify:
-            return _verify(_small_trace(file_system), out)
+            return _verify(_small_trace(file_system), out, form)
         if out is None:
-            raise NandlabError("--out STEM is missing: it names the files to write")
+            raise NandlabError("--out is missing; give --out STEM to name the files")
         check_file(out)
         with whole_files() as files, progress_bar(f"{file_system} {file_set}") as progress:
             scratch = files.folder(out.parent)
             assert scratch is not None
             stem = scratch / out.name
             if device is not None:
-                for path in capture_device(device, seconds, stem):
-                    print_text(str(out.parent / path.name))
+                captured = capture_device(device, seconds, stem)
+                places = [str(out.parent / path.name) for path in captured]
+                if form == "json":
+                    print_json("capture", {"files": places})
+                else:
+                    print_text("\n".join(places))
                 return 0
             metadata = capture_workload(
                 file_system,
@@ -77,6 +94,9 @@ def capture(
             write_canonical(Path(f"{stem}.blktrace.0"), metadata, Path(f"{stem}.parquet"))
     except (CaptureError, VmRunError, VmUnavailable) as error:
         raise NandlabError(str(error)) from None
+    if form == "json":
+        print_json("capture", metadata)
+        return 0
     counts: dict[str, Any] = metadata["counts"]
     print_table(
         f"{out}.parquet",
@@ -87,12 +107,10 @@ def capture(
 
 
 def _small_trace(file_system: str) -> Path:
+    from nandlab.data import folder
     from nandlab.errors import NandlabError
-    from nandlab.studies import studies_directory
 
-    studies = studies_directory()
-    traces = studies.parent / "traces" / "small" if studies else Path("traces/small")
-    found = sorted(traces.glob(f"{file_system}-*.json"))
+    found = sorted((folder("traces") / "small").glob(f"{file_system}-*.json"))
     if not found:
         raise NandlabError(
             f"--verify: no small trace of {file_system} is shipped; known: fat, ntfs"
@@ -100,14 +118,15 @@ def _small_trace(file_system: str) -> Path:
     return found[0]
 
 
-def _verify(stored: Path, out: Path | None) -> int:
+def _verify(stored: Path, out: Path | None, form: str) -> int:
     import json
+    from dataclasses import asdict
     from tempfile import TemporaryDirectory
 
     from nandlab.capture import verify
     from nandlab.cli import EXIT_DIFFERENT
     from nandlab.errors import NandlabError
-    from nandlab.terminal.output import print_table, print_text
+    from nandlab.terminal.output import print_json
     from nandlab.terminal.progress import progress_bar
 
     try:
@@ -122,6 +141,16 @@ def _verify(stored: Path, out: Path | None) -> int:
             out or Path(folder) / "again",
             progress=lambda done, total: progress(done, total, ""),
         )
+    if form == "json":
+        print_json("capture", asdict(verification))
+    else:
+        _print_verification(verification)
+    return 0 if verification.agrees else EXIT_DIFFERENT
+
+
+def _print_verification(verification: "Verification") -> None:
+    from nandlab.terminal.output import print_table, print_text
+
     print_table(
         "",
         ("figure", "stored", "made again", "difference", "agrees"),
@@ -138,5 +167,4 @@ def _verify(stored: Path, out: Path | None) -> int:
         frozenset({1, 2, 3}),
     )
     if verification.kernel_differs:
-        print_text("The kernel is another one than that of the stored trace.")
-    return 0 if verification.agrees else EXIT_DIFFERENT
+        print_text("The kernel differs from that of the stored trace.")

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from nandlab.cli.output_options import Output
+
 if TYPE_CHECKING:
-    from nandlab.comparison.candidates_run import Asked
+    from nandlab.comparison.candidates_run import Asked, FinishedComparison
 
 _SHOWN_MAX = 40
 
@@ -27,16 +29,18 @@ def compare(
     crash: Annotated[bool, Parameter(negative=())] = False,
     out: Path | None = None,
     jobs: int | None = None,
+    output: Output | None = None,
 ) -> int:
-    """Compare two runs, or file systems or translation layers on a workload of your own.
+    """Compare two runs, or candidates on a workload of your own.
 
-    nandlab compare RUN RUN lists the rows of two runs that differ. Exit code 0 if their digests are
-    equal, else 1.
+    `nandlab compare FIRST SECOND` lists the rows of two runs that differ. The exit status is 0 if
+    their digests are equal, else 1.
 
-    nandlab compare --fs NAMES --workload FILE, or --ftl NAMES, runs the workload on each candidate
-    and ends in a table to decide from: throughput, latency, mounts, memory, wear, power cuts; with
-    a sentence on each. With both, file systems on a block device stand on a card with each of the
-    layers. docs/compare.md describes workload files.
+    `nandlab compare --fs NAMES --workload FILE` runs the workload on each file system, and --ftl
+    NAMES on each translation layer. The table compares throughput, latency, mounts, memory, wear
+    and power cuts. With both options, each file system runs on a card with each layer.
+
+    docs/compare.md describes workload files.
 
     Parameters
     ----------
@@ -45,45 +49,50 @@ def compare(
     second
         Folder of the other run.
     fs
-        File systems, with commas between them (see `nandlab list file-systems`).
+        Compare these file systems, separated by commas (see `nandlab list file-systems`).
     ftl
-        Translation layers, alone or in cards under file systems (see `nandlab list ftls`).
+        Compare these translation layers, separated by commas (see `nandlab list ftls`).
     scheduler
-        I/O schedulers under file systems on a block device; noop if left out.
+        Use these I/O schedulers under file systems on a block device. Without it: noop.
     workload
-        Workload file: a script of system calls, IOzone, or a block trace for --ftl.
+        Run this workload file: a script of system calls, IOzone, or a block trace for --ftl.
     part
-        Chip: a name (see `nandlab list parts`), in capitals or not, or a part file.
+        Use this chip: a name (see `nandlab list parts`) or a part file.
     blocks
-        Blocks of the device, in place of the part's own number.
+        Replace the number of blocks of the part.
     board
-        Host of file systems: a name (see `nandlab list boards`) or a board file, in place of the
-        workload file's; s5pv210-datasheet if neither names one.
+        Use this host: a name (see `nandlab list boards`) or a board file. Without it: the host of
+        the workload file, or s5pv210-datasheet.
     kernel
-        Kernel of the host, such as 6.12, in place of the workload file's; the board's own if
-        neither says one, which is 2.6.29 of s5pv210-datasheet.
+        Use this kernel of the host, such as 6.12. Without it: the kernel of the workload file, or
+        of the board.
     crash
-        Cut the power of the script at a sample of its operations, too, and look at what is left.
+        Also cut the power at a sample of the script's operations and check recovery.
     out
-        Folder for results and report; without it only the table is shown.
+        Write results and report into this folder. Without it: print the table only.
     jobs
-        Runs at the same time; as many as there are processors if left out. Does not change results.
+        Run this many candidates at the same time. Without it: one for each processor. Results do
+        not depend on it.
+    output
+        How to print the answer.
 
     """
+    from nandlab.cli.output_options import form_of
     from nandlab.errors import NandlabError
 
+    form = form_of(output)
     given: dict[str, object] = {"--fs": fs, "--ftl": ftl, "--scheduler": scheduler}
     given |= {"--workload": workload, "--board": board, "--kernel": kernel, "--blocks": blocks}
     asked = [option for option, value in given.items() if value is not None]
     if first is not None:
         if asked:
             raise NandlabError(
-                f"{asked[0]}: {first} is a run, and two runs are compared as they are; "
-                "leave out either the runs or the options"
+                f"{asked[0]}: the option does not go with the run {first}; "
+                "give either two runs or options"
             )
         if second is None:
-            raise NandlabError(f"{first}: name the second run, too")
-        return _compare_runs(first, second)
+            raise NandlabError(f"{first}: the second run is missing; name two runs")
+        return _compare_runs(first, second, form)
     from nandlab.comparison.candidates_run import Asked
 
     return _side_by_side(
@@ -99,28 +108,34 @@ def compare(
             crash=crash,
             out=out,
             jobs=jobs,
-        )
+        ),
+        form,
     )
 
 
-def _side_by_side(asked: "Asked") -> int:
+def _side_by_side(asked: "Asked", form: str) -> int:
     from nandlab.cli import EXIT_DIFFERENT
     from nandlab.comparison.candidates_run import run
     from nandlab.comparison.conditions import conditions
     from nandlab.comparison.view import View
     from nandlab.interruption import received
     from nandlab.terminal.comparison_table import print_comparison, print_cuts
-    from nandlab.terminal.output import print_text
+    from nandlab.terminal.output import print_json, print_text
     from nandlab.terminal.progress import progress_bar
 
     with progress_bar("compare") as progress:
         finished = run(asked, progress)
     result = finished.result
+    if form == "json":
+        print_json("compare", _side_by_side_data(finished))
+        if result.interrupted:
+            raise received() or KeyboardInterrupt
+        return EXIT_DIFFERENT if any(one.violations for one in finished.cuts) else 0
     if result.interrupted:
-        print_text("Interrupted: not every candidate was run, so there is no table.")
+        print_text("Interrupted: some candidates were not run, so there is no table.")
         print_text(f"Asked for: {conditions(result.study)}")
         if result.rows.rows:
-            print_text(f"The results of the runs that finished are in {finished.folder}.")
+            print_text(f"The results of the finished runs are in {finished.folder}.")
         raise received() or KeyboardInterrupt
     if finished.cuts:
         print_cuts(finished.cuts)
@@ -131,12 +146,45 @@ def _side_by_side(asked: "Asked") -> int:
     return EXIT_DIFFERENT if any(one.violations for one in finished.cuts) else 0
 
 
-def _compare_runs(first: Path, second: Path) -> int:
+def _side_by_side_data(finished: "FinishedComparison") -> dict[str, object]:
+    """The comparison as data; without candidates after an interruption."""
+    from dataclasses import asdict
+
+    from nandlab.comparison.conditions import conditions
+    from nandlab.comparison.view import View
+
+    result = finished.result
+    candidates = () if result.interrupted else View(result).candidates
+    return {
+        "conditions": conditions(result.study),
+        "candidates": [{"name": one.label, **asdict(one)} for one in candidates],
+        "power_cuts": [asdict(one) for one in finished.cuts],
+        "folder": None if finished.folder is None else str(finished.folder),
+        "results_digest": result.results_digest,
+        "interrupted": result.interrupted,
+    }
+
+
+def _compare_runs(first: Path, second: Path, form: str) -> int:
     from nandlab.cli import EXIT_DIFFERENT
     from nandlab.results.comparison import compare_runs
-    from nandlab.terminal.output import print_table, print_text
+    from nandlab.terminal.output import print_json, print_table, print_text
 
     comparison = compare_runs(first, second)
+    if form == "json":
+        differences = [
+            {
+                "run": dict(one.place),
+                "metric": one.metric,
+                "first": one.first,
+                "second": one.second,
+                "relative_change": one.relative,
+            }
+            for one in comparison.differences
+        ]
+        found = {"digests_are_equal": comparison.equal_digest, "rows": comparison.rows_compared}
+        print_json("compare", found | {"differences": differences, "notes": comparison.notes})
+        return 0 if comparison.equal_digest else EXIT_DIFFERENT
     for note in comparison.notes:
         print_text(f"Note: {note}")
     if comparison.differences:
@@ -158,8 +206,8 @@ def _compare_runs(first: Path, second: Path) -> int:
         if len(comparison.differences) > _SHOWN_MAX:
             print_text(f"... and {len(comparison.differences) - _SHOWN_MAX} more")
     print_text(
-        f"{len(comparison.differences)} of {comparison.rows_compared} rows differ; digests are "
-        f"{'equal' if comparison.equal_digest else 'different'}."
+        f"Different rows: {len(comparison.differences)} of {comparison.rows_compared}. "
+        f"The digests are {'equal' if comparison.equal_digest else 'different'}."
     )
     return 0 if comparison.equal_digest else EXIT_DIFFERENT
 

@@ -1,8 +1,9 @@
 """`nandlab convert`."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from nandlab.cli.output_options import Output
 from nandlab.cli.trace_options import TraceOptions
 
 
@@ -12,43 +13,45 @@ def convert(
     /,
     *,
     trace_options: TraceOptions | None = None,
-    output_format: Literal["table", "json"] = "table",
+    output: Output | None = None,
 ) -> int:
-    """Convert a trace to Parquet, and say what is in it.
+    """Convert a trace to Parquet and summarise it.
 
-    Parquet is the only format that is written, so the name of the target ends in .parquet.
+    The name of the target must end in .parquet: no other format is written.
 
     Parameters
     ----------
     source
-        Trace file, plain or compressed; - for standard input.
+        Trace file, plain or compressed, or - for standard input.
     target
         Parquet file to write, NAME.parquet.
     trace_options
         How to read the trace.
-    output_format
+    output
         How to print the summary.
 
     """
     from nandlab import engine
+    from nandlab.cli.output_options import form_of
     from nandlab.cli.standard_input import shown_dash
     from nandlab.errors import NandlabError
     from nandlab.outputs import check_file
     from nandlab.terminal.output import print_json, print_table, print_text
 
+    form = form_of(output)
     check_file(Path(target))
     ending = Path(target).suffix
     if ending.lower() != ".parquet":
         named = Path(target).with_suffix(".parquet") if Path(target).name else "trace.parquet"
         raise NandlabError(
-            f"{shown_dash(target)}: `convert` writes Parquet, and this name does not end in "
-            f".parquet; write it to {named}"
+            f"{shown_dash(target)}: the name does not end in .parquet, and `convert` writes only "
+            f"Parquet; write to {named}"
         )
     summary = engine.convert(
         shown_dash(source), target, (trace_options or TraceOptions()).for_engine()
     )
-    if output_format == "json":
-        print_json(summary)
+    if form == "json":
+        print_json("convert", summary)
         return 0
     facts = [
         (name.replace("_", " "), _shown(value))

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from nandlab.terminal.output import OutputFormat
+from nandlab.cli.output_options import CsvOutput
 
 COLUMNS = ("cut_point", "torn", "kind", "path", "operation", "line", "expected", "found")
 
@@ -23,44 +23,47 @@ def crash(
     only: int | None = None,
     torn: Annotated[list[str] | None, Parameter(negative=())] = None,
     seed: int = 1,
-    workers: int | None = None,
+    jobs: int | None = None,
     out: Path | None = None,
-    output_format: OutputFormat = "table",
+    output: CsvOutput | None = None,
 ) -> int:
-    """Cut the power of a script at every operation of the chip, and look at what is left.
+    """Cut the power at every chip operation of a script and check recovery.
 
-    The script runs once without a cut. Then, for each program and erase of that run and each way in
-    which it can be torn, the file system is mounted from what the cut leaves, compared with what it
-    guarantees, written once, and mounted again. docs/power-cuts.md says what is guaranteed and how
-    to read a violation. The exit code is 0 if there is none, else 1.
+    The script runs once without a cut. Each program and each erase of that run is then cut, in each
+    way that tears it. After a cut the file system is mounted and compared with its guarantees. It
+    is then written once and mounted again.
+
+    docs/power-cuts.md lists the guarantees and explains a violation. The exit status is 1 if there
+    is a violation.
 
     Parameters
     ----------
     file
-        The script, or - for standard input. docs/scripts.md describes the language.
+        Script, or - for standard input. docs/scripts.md describes the language.
     fs
-        File system (see `nandlab list file-systems`).
+        Use this file system (see `nandlab list file-systems`).
     part
-        Chip: a name (see `nandlab list parts`) or a part file.
+        Use this chip: a name (see `nandlab list parts`) or a part file.
     blocks
-        Blocks of the chip, in place of the part's own number.
+        Replace the number of blocks of the part.
     pages_per_block
-        Pages of a block, in place of the part's own number: small ones are collected sooner.
+        Replace the pages of a block of the part. Smaller blocks are collected sooner.
     profile
-        Kernel or library whose habits the file system has, such as linux-6.12.
+        Follow the code of this kernel or library, such as linux-6.12.
     every
-        Cut at each so many operations only.
+        Cut at every Nth operation.
     only
-        Cut at this operation alone: the cut point that a violation names.
+        Cut only at this operation: the cut point of a violation.
     torn
-        nothing, prefix or data-only: what a torn operation leaves; may be repeated; else all.
+        Leave this of a torn operation: nothing, prefix or data-only. May be repeated. Without it:
+        all three.
     seed
-        Draws what a kernel takes from its clock.
-    workers
-        Cut points side by side; as many as there are processors if left out.
+        Seed the values that a kernel takes from its clock.
+    jobs
+        Check this many cuts at the same time. Without it: one for each processor.
     out
-        Where all is written: JSON, or the violations as CSV if the name ends in .csv.
-    output_format
+        Write everything to this file: JSON, or the violations as CSV if the name ends in .csv.
+    output
         How to print the verdict.
 
     """
@@ -69,12 +72,14 @@ def crash(
 
     from nandlab import engine
     from nandlab.byte_sizes import natural_number
+    from nandlab.cli.output_options import form_of
     from nandlab.cli.script import read_script
     from nandlab.interruption import received
     from nandlab.outputs import check_file
     from nandlab.terminal.progress import progress_bar
     from nandlab.whole_files import keep_text
 
+    form = form_of(output)
     shown, text = read_script(file)
     arguments = {
         "fs": fs,
@@ -88,7 +93,7 @@ def crash(
         "every": natural_number("--every", every),
         "only": None if only is None else natural_number("--only", only, least=0),
         "torn": torn or [],
-        "workers": None if workers is None else natural_number("--workers", workers, bits=10),
+        "workers": None if jobs is None else natural_number("--jobs", jobs, bits=10),
     }
     if out is not None:
         check_file(out)
@@ -97,9 +102,9 @@ def crash(
     whole = json.dumps(outcome, indent=1) + "\n"
     as_csv = out is not None and out.suffix == ".csv"
     keep_text(out, _csv(outcome) if as_csv else whole)
-    _print(outcome, output_format)
+    _print(outcome, form)
     if outcome["interrupted"]:
-        print("Interrupted: not all cuts were made.", file=sys.stderr)
+        print("Interrupted: some cuts were not made.", file=sys.stderr)
         raise received() or KeyboardInterrupt
     return 1 if violations(outcome) else 0
 
@@ -120,16 +125,16 @@ def _csv(outcome: dict[str, Any]) -> str:
     return text.getvalue()
 
 
-def _print(outcome: dict[str, Any], output_format: OutputFormat) -> None:
+def _print(outcome: dict[str, Any], form: str) -> None:
     import sys
     from collections import Counter
 
     from nandlab.terminal.output import print_json, print_table
 
-    if output_format == "json":
-        print_json(outcome)
+    if form == "json":
+        print_json("crash", outcome)
         return
-    if output_format == "csv":
+    if form == "csv":
         sys.stdout.write(_csv(outcome))
         return
     rows = []
@@ -147,12 +152,12 @@ def _print(outcome: dict[str, Any], output_format: OutputFormat) -> None:
         )
     print_table(
         f"{outcome['operations']:,} operations change the medium, {outcome['erases']:,} erase",
-        ("torn", "cuts", "recovered", "write in part", "known hazards", "violations"),
+        ("torn", "cuts", "recovered", "partial write", "known hazards", "violations"),
         rows,
         frozenset({1, 2, 3}),
     )
     if outcome["refused_lines"]:
-        print(f"{outcome['refused_lines']} lines were refused: no space, or not offered")
+        print(f"refused lines: {outcome['refused_lines']} (no space, or no such call)")
     for violation in violations(outcome):
         print(
             f"cut point {violation['cut_point']} ({violation['operation']}, {violation['torn']}),"
@@ -161,4 +166,4 @@ def _print(outcome: dict[str, Any], output_format: OutputFormat) -> None:
         )
     if found := violations(outcome):
         first = found[0]
-        print(f"The first alone: --only {first['cut_point']} --torn {first['torn']}")
+        print(f"To repeat the first: --only {first['cut_point']} --torn {first['torn']}")

@@ -1,9 +1,11 @@
 """`nandlab explain`."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
+
+from nandlab.cli.output_options import Output
 
 
 def explain(
@@ -15,37 +17,39 @@ def explain(
     logical_pages: int | None = None,
     blocks: int | None = None,
     sets: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
-    output_format: Literal["table", "json"] = "table",
+    output: Output | None = None,
 ) -> int:
-    """Explain anything that `nandlab list` shows: a file system, layer, scheduler, part, study.
+    """Explain an item of any list.
 
-    A name that stands in several lists is explained once for each: a file system has a summary,
-    and what it guarantees across a power cut.
+    A name in several lists is explained once for each. A file system, for example, has a summary
+    and a list of what it guarantees across a power cut.
 
     Parameters
     ----------
     name
-        Its name, as `nandlab list` shows it, in capitals or not.
+        Name of the item, as `nandlab list KIND` shows it. Case does not matter.
     ops
-        Operations on logical pages, such as 'W0 W1 R0 T1': shows what a layer does on each.
+        Run these operations on logical pages, such as 'W0 W1 R0 T1', and show every step.
     pages_per_block
-        Pages of a block of the small chip the operations run on.
+        Set the pages of a block of the small chip that --ops uses.
     logical_pages
-        Logical pages of the small device; as many as the operations touch if left out.
+        Set the logical pages of the small device. Without it: as many as the operations touch.
     blocks
-        Blocks of the small chip; a few more than the layer needs if left out.
+        Set the blocks of the small chip. Without it: a few more than the layer needs.
     sets
-        name=value, a setting of the layer; may be repeated.
-    output_format
-        How to print it.
+        Set a parameter of the layer, as NAME=VALUE. May be repeated.
+    output
+        How to print the answer.
 
     """
     from nandlab import engine
     from nandlab.byte_sizes import natural_number
+    from nandlab.cli.output_options import form_of
     from nandlab.cli.settings import parse_settings
     from nandlab.errors import NandlabError
     from nandlab.terminal.output import print_json
 
+    form = form_of(output)
     if ops is not None:
         for option, value in (
             ("--pages-per-block", pages_per_block),
@@ -61,16 +65,18 @@ def explain(
             "settings": parse_settings(sets),
         }
         if not ops.split():
-            raise NandlabError("--ops: no operations; write W5, R5 or T5, separated by spaces")
+            raise NandlabError(
+                "--ops: no operation is given; write W5, R5 or T5, separated by spaces"
+            )
         answer = engine.explain(name, ops, options)
-        if output_format == "json":
-            print_json(answer)
+        if form == "json":
+            print_json("explain", answer)
         else:
             _print_steps(answer)
         return 0
     entries = _find(name)
-    if output_format == "json":
-        print_json(entries[0] if len(entries) == 1 else entries)
+    if form == "json":
+        print_json("explain", entries)
     else:
         for entry in entries:
             _print_entry(entry)
@@ -78,7 +84,7 @@ def explain(
 
 
 def _find(name: str) -> list[dict[str, Any]]:
-    """The entries of that name, each with the list that it stands in."""
+    """The entries of that name, each with the name of its list."""
     from nandlab.cli.listing import KINDS, entries_of
     from nandlab.errors import NandlabError
     from nandlab.suggest import did_you_mean
@@ -94,7 +100,7 @@ def _find(name: str) -> list[dict[str, Any]]:
     if found:
         return found
     if name in KINDS:
-        raise NandlabError(f"{name} is a list: `nandlab list {name}` shows it")
+        raise NandlabError(f"{name} is a list, not an item; `nandlab list {name}` shows its items")
     raise NandlabError(
         f"unknown name {name!r}: {did_you_mean(name, known)}"
         f"`nandlab list KIND` shows the names of {', '.join(KINDS)}"

@@ -4,9 +4,9 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from nandlab.cli.image_options import (
     Nilfs2Making,
@@ -18,9 +18,7 @@ from nandlab.cli.image_options import (
 )
 from nandlab.cli.names import json_row, shown_name, shown_text
 from nandlab.cli.nilfs2_tables import checkpoint_lines, segment_lines, time_text
-
-if TYPE_CHECKING:
-    from cyclopts import App
+from nandlab.cli.output_options import Output, TsvOutput, form_of
 
 EXIT_INCONSISTENT = 1
 _BARS_MAX = 10
@@ -36,47 +34,33 @@ _KINDS = {
 }
 
 
-def application() -> "App":
-    """The commands below `nandlab image`."""
-    from cyclopts import App
-
-    app = App(name="image", help="Make, list, extract, check and compare images of file systems.")
-    app.command(make)
-    app.command(list_image, name="ls")
-    app.command(extract)
-    app.command(check)
-    app.command(info)
-    app.command(diff)
-    return app
-
-
 def list_image(
     image: str,
     /,
     *,
     hashes: Annotated[bool, Parameter(name="--hash", negative=())] = False,
     escape: Annotated[bool, Parameter(negative=())] = False,
-    output_format: Annotated[Literal["text", "json", "tsv"], Parameter(name="--format")] = "text",
+    output: TsvOutput | None = None,
     opening: Opening | None = None,
 ) -> int:
-    """List everything that an image holds.
+    """List the files of an image.
 
-    What cannot be read is listed with the type ? and told on standard error; the exit code is 1
-    then. A static volume of UBI is listed as the file that it is extracted to. Names are printed as
-    they are; docs/images.md says what becomes of control characters and of bytes that are no UTF-8.
+    An unreadable entry has the type ?, is reported on standard error, and makes the exit status 1.
+    A static UBI volume is listed as the file that it is extracted to. docs/images.md describes how
+    control characters and bytes outside UTF-8 are printed.
 
     Parameters
     ----------
     image
-        Dump with or without spare areas, as nanddump, mkfs.jffs2, mkfs.ubifs, ubinize or
-        mkyaffs2image write it; or a block device with NILFS2, as dd copies it.
+        Dump with or without spare areas, as written by nanddump, mkfs.jffs2, mkfs.ubifs, ubinize
+        or mkyaffs2image; or a copy of a block device with NILFS2.
     hashes
-        Read the files, and show their SHA-256.
+        Read the files and print their SHA-256.
     escape
-        Write names as one word: %XX for spaces, %, control characters and what is no UTF-8. The
-        table of tsv always has them so.
-    output_format
-        text, as ls shows it; json; tsv, with the columns of docs/images.md.
+        Print names as one word, with %XX for spaces, %, control characters and bytes outside
+        UTF-8. The form tsv always does.
+    output
+        How to print the listing.
     opening
         How to read the image.
 
@@ -84,11 +68,13 @@ def list_image(
     from nandlab import engine
     from nandlab.terminal.output import print_json
 
+    form = form_of(output)
     listing = engine.image_list(image, _options(opening), hashes=hashes)
-    if output_format == "tsv":
+    if form == "tsv":
         sys.stdout.write(listing["tsv"])
-    elif output_format == "json":
-        print_json(listing["rows"] if escape else [json_row(row) for row in listing["rows"]])
+    elif form == "json":
+        rows = listing["rows"]
+        print_json("image ls", rows if escape else [json_row(row) for row in rows])
     else:
         for line in _lines(listing["rows"], str if escape else shown_name):
             print(line)
@@ -104,13 +90,14 @@ def extract(
     *,
     devices: bool | None = None,
     owners: bool | None = None,
+    output: Output | None = None,
     opening: Opening | None = None,
 ) -> int:
     """Extract the tree of an image into a new directory.
 
-    Nothing is written outside of the directory, which appears when it is complete. What cannot be
-    read or made is told on standard error; the exit code is 1 then. A static volume of UBI becomes
-    the file VOLUME.bin. Attributes of users (user.*) are set where the host has such.
+    Nothing is written outside of the directory, which appears when it is complete. An entry that
+    cannot be read or made is reported on standard error and makes the exit status 1. A static UBI
+    volume becomes the file VOLUME.bin. Extended attributes (user.*) are set if the host has them.
 
     Parameters
     ----------
@@ -119,9 +106,11 @@ def extract(
     directory
         Directory to make.
     devices
-        Make devices, pipes and sockets: the default of root.
+        Make devices, pipes and sockets. On by default for root.
     owners
-        Give files their owners: the default of root.
+        Set the owners of files. On by default for root.
+    output
+        How to print the answer.
     opening
         How to read the image.
 
@@ -129,8 +118,9 @@ def extract(
     import os
 
     from nandlab import engine
-    from nandlab.terminal.output import print_text
+    from nandlab.terminal.output import counted, print_json, print_text
 
+    form = form_of(output)
     is_root = os.geteuid() == 0
     done = engine.image_extract(
         image,
@@ -140,9 +130,13 @@ def extract(
         owners=is_root if owners is None else owners,
     )
     if done["replaced"] is not None:
-        what = "an extraction that was stopped had left it; it was replaced"
+        what = "an interrupted extraction had left it; it was replaced"
         print(f"nandlab: {done['replaced']}: {what}", file=sys.stderr)
-    print_text(f"{directory}: {done['names']:,} names, {done['bytes']:,} bytes of files")
+    if form == "json":
+        print_json("image extract", done)
+    else:
+        names, size = counted(done["names"], "name"), counted(done["bytes"], "byte")
+        print_text(f"{directory}: {names}, {size} of files")
     return _tell(image, done["left_out"])
 
 
@@ -150,40 +144,42 @@ def check(
     image: str,
     /,
     *,
-    output_format: Annotated[Literal["text", "json"], Parameter(name="--format")] = "text",
+    output: Output | None = None,
     opening: Opening | None = None,
 ) -> int:
-    """Check an image, without writing to it.
+    """Check an image without writing to it.
 
-    Exit codes: 0 consistent, 1 inconsistent, with every place named. What a power cut leaves, and
-    what the ECC corrects, is a note.
+    The exit status is 0 if the image is consistent, else 1. Every inconsistency is named with its
+    place. Remains of a power cut and corrected bits are notes.
 
     Parameters
     ----------
     image
         Dump with or without spare areas, or a copy of a block device.
-    output_format
-        text or json.
+    output
+        How to print the answer.
     opening
         How to read the image.
 
     """
     from nandlab import engine
-    from nandlab.terminal.output import print_json
+    from nandlab.terminal.output import counted, print_json
 
+    form = form_of(output)
     report = engine.image_check(image, _options(opening))
     findings = report["findings"]
-    if output_format == "json":
-        print_json(report)
+    if form == "json":
+        print_json("image check", report)
         return EXIT_INCONSISTENT if findings else 0
     for remark in findings:
         print(shown_text(f"{remark['place']}: {remark['what']}"))
     for remark in report["notes"]:
         print(shown_text(f"note: {remark['place']}: {remark['what']}"))
-    verdict = f"{len(findings)} inconsistencies" if findings else "consistent"
+    found = counted(len(findings), "inconsistency", "inconsistencies")
+    verdict = found if findings else "consistent"
     corrected = report["corrected_bits"]
     # A block device corrects on its own.
-    bits = "" if corrected is None else f"; {corrected} bits corrected"
+    bits = "" if corrected is None else f"; {counted(corrected, 'corrected bit')}"
     print(f"{image}: {report['fs']}, {verdict}{bits}")
     return EXIT_INCONSISTENT if findings else 0
 
@@ -192,20 +188,19 @@ def info(
     image: str,
     /,
     *,
-    output_format: Annotated[Literal["text", "json"], Parameter(name="--format")] = "text",
+    output: Output | None = None,
     opening: Opening | None = None,
 ) -> int:
-    """Tell what an image is: file system, layout, blocks by state, ECC, volumes, use of space.
+    """Describe an image: file system, layout, blocks by state, ECC, volumes, use of space.
 
-    Of NILFS2 the checkpoints follow as lscp lists them, and the segments as lssu does; times are
-    in UTC.
+    For NILFS2 the checkpoints follow as in lscp and the segments as in lssu, with times in UTC.
 
     Parameters
     ----------
     image
         Dump with or without spare areas, or a copy of a block device.
-    output_format
-        text or json.
+    output
+        How to print the answer.
     opening
         How to read the image.
 
@@ -213,9 +208,10 @@ def info(
     from nandlab import engine
     from nandlab.terminal.output import print_json, print_table, print_text
 
+    form = form_of(output)
     answer = engine.image_info(image, _options(opening))
-    if output_format == "json":
-        print_json(answer)
+    if form == "json":
+        print_json("image info", answer)
         return 0
     remarks: Sequence[str] = answer.pop("remarks")
     tables = [answer.pop(name, None) for name in ("checkpoints", "segments")]
@@ -233,24 +229,24 @@ def diff(
     right: str,
     /,
     *,
-    output_format: Annotated[Literal["text", "json"], Parameter(name="--format")] = "text",
+    output: Output | None = None,
     right_checkpoint: int | None = None,
     opening: Opening | None = None,
 ) -> int:
     """Compare the trees of two images by path.
 
-    Exit codes: 0 the same, 1 different.
+    The exit status is 0 if they are equal, else 1.
 
     Parameters
     ----------
     left
-        Image.
+        First image.
     right
-        Other image; it may be of another file system.
-    output_format
-        text or json.
+        Second image; it may hold another file system.
+    output
+        How to print the answer.
     right_checkpoint
-        Checkpoint of the other image, if not that of --checkpoint.
+        Read this checkpoint of the second image, instead of that of --checkpoint.
     opening
         How to read both images.
 
@@ -258,6 +254,7 @@ def diff(
     from nandlab import engine
     from nandlab.terminal.output import print_json
 
+    form = form_of(output)
     options = _options(opening)
     right_options = options
     if right_checkpoint is not None:
@@ -266,8 +263,8 @@ def diff(
         }
     answer = engine.image_diff(left, right, options, right_options)
     differences = answer["differences"]
-    if output_format == "json":
-        print_json([json_row(difference) for difference in differences])
+    if form == "json":
+        print_json("image diff", [json_row(difference) for difference in differences])
     else:
         for difference in differences:
             for column, before, after in difference["columns"]:
@@ -297,51 +294,56 @@ def make(
     profile: str | None = None,
     options: Annotated[list[str] | None, Parameter(name="--option", negative=())] = None,
     compr: Literal["none", "lzo", "zlib", "zstd"] | None = None,
+    output: Output | None = None,
     making: UbiMaking | None = None,
     device: Nilfs2Making | None = None,
 ) -> int:
     """Make an image of a directory.
 
-    The file system itself writes the image, on a blank chip; blocks without data at its end are
-    left out. No time in it is later than SOURCE_DATE_EPOCH, if that is set. The same tree makes the
-    same image. UBIFS is put on UBI, on one volume or on those of a configuration of ubinize; NILFS2
-    on a block device.
+    The file system writes the image on a blank chip. Trailing blocks without data are left out.
+    The same tree makes the same image. No time in it is later than SOURCE_DATE_EPOCH, if that is
+    set.
+
+    UBIFS is put on UBI: on one volume, or on the volumes of a configuration of ubinize. NILFS2 is
+    put on a block device.
 
     Parameters
     ----------
     image
         File to write.
     fs
-        jffs2, nilfs2, ubifs or yaffs2.
+        Write this file system: jffs2, nilfs2, ubifs or yaffs2.
     source
-        Directory with the tree; with --ubinize it may be left out.
+        Read the tree from this directory. Optional with --ubinize.
     device_table
-        Owners and devices, a line each, as mkfs.jffs2 takes them.
+        Set owners and devices from this file, in the format of mkfs.jffs2.
     squash_uids
-        Everything belongs to root.
+        Set the owner of everything to root.
     squash_perms
-        Group and others cannot write; no set-uid, no set-gid.
+        Clear write permission of group and others, set-uid and set-gid.
     squash
-        Both.
+        Do both --squash-uids and --squash-perms.
     pad
-        Fill up with 0xFF: block, or data bytes such as 16MiB.
+        Fill with 0xFF to the end of a block (block), or to a size such as 16MiB.
     size_limit
-        Refuse to make an image with more data bytes.
+        Refuse to make an image with more data bytes, such as 16MiB.
     oob
-        Write spare areas, with Linux's ECC: the default but for ubifs, where it makes a dump of a
-        whole chip that was flashed; --no-oob writes data alone.
+        Write spare areas with Linux's ECC. On by default except for ubifs, where it dumps a whole
+        flashed chip.
     part
-        A name from `nandlab list parts`, or a file; nandsim-64MiB if left out.
+        Use this chip: a name (see `nandlab list parts`) or a part file. Without it: nandsim-64MiB.
     blocks
-        Blocks of the chip, if not the part's.
+        Replace the number of blocks of the part.
     page_size
-        Data bytes of a page, if not the part's: 512 or 2KiB.
+        Replace the data bytes of a page of the part: 512 or 2KiB.
     profile
-        Generation of the code, from `nandlab list file-systems`.
+        Follow the code of this kernel or library (see `nandlab list file-systems`).
     options
-        A mount option, such as compr=zlib; may be repeated.
+        Set a mount option, such as compr=zlib. May be repeated.
     compr
-        Compressor; lzo for ubifs if left out.
+        Use this compressor. Without it: lzo for ubifs.
+    output
+        How to print the answer.
     making
         UBI and UBIFS.
     device
@@ -353,8 +355,9 @@ def make(
     from nandlab import engine
     from nandlab.errors import NandlabError
     from nandlab.outputs import check_file
-    from nandlab.terminal.output import print_text
+    from nandlab.terminal.output import counted, print_json, print_text
 
+    form = form_of(output)
     of_ubi, of_device = making or UbiMaking(), device or Nilfs2Making()
     of_chip = {
         "pad": pad,
@@ -367,13 +370,13 @@ def make(
         "compr": compr,
     }
     if fs != "ubifs" and (option := of_ubi.given()):
-        raise NandlabError(f"{option}: it goes with --fs ubifs alone; leave it out")
+        raise NandlabError(f"{option}: the option is for --fs ubifs only; omit it")
     if fs != "nilfs2" and (option := of_device.given()):
-        raise NandlabError(f"{option}: it goes with --fs nilfs2 alone; leave it out")
+        raise NandlabError(f"{option}: the option is for --fs nilfs2 only; omit it")
     if fs == "nilfs2" and (option := first_given(of_chip)):
-        raise NandlabError(f"{option}: it goes with chips, not with --fs nilfs2; leave it out")
+        raise NandlabError(f"{option}: the option is for raw NAND, not for --fs nilfs2; omit it")
     if source is None and of_ubi.ubinize is None:
-        raise NandlabError("--from: name a directory with the tree; or volumes, with --ubinize")
+        raise NandlabError("--from is missing; name a directory, or volumes with --ubinize")
 
     check_file(Path(image))
     made = engine.image_make(
@@ -398,10 +401,12 @@ def make(
             **of_device.for_engine(),
         },
     )
-    unit = "blocks" if fs == "nilfs2" else "pages"
-    print_text(
-        f"{image}: {made['names']:,} names, {made['pages']:,} {unit}, {made['bytes']:,} bytes"
-    )
+    if form == "json":
+        print_json("image make", {"image": image, **made})
+        return 0
+    pages = counted(made["pages"], "block" if fs == "nilfs2" else "page")
+    names, size = counted(made["names"], "name"), counted(made["bytes"], "byte")
+    print_text(f"{image}: {names}, {pages}, {size}")
     return 0
 
 
@@ -415,12 +420,14 @@ def _epoch(text: str | None) -> int | None:
     if text is None:
         return None
     if not text.isdigit() or int(text) >= 2**32:
-        raise NandlabError(f"SOURCE_DATE_EPOCH: {text!r} is no number of seconds since 1970")
+        raise NandlabError(
+            f"SOURCE_DATE_EPOCH: {text!r} is not a number of seconds; give the seconds since 1970"
+        )
     return int(text)
 
 
 def _tell(image: str, damage: Sequence[Mapping[str, str]]) -> int:
-    """Names what could not be read, and says so in the exit code."""
+    """Reports what could not be read; returns the exit status."""
     for one in damage:
         print(f"nandlab: {image}: {shown_name(one['path'])}: {one['what']}", file=sys.stderr)
     return EXIT_INCONSISTENT if damage else 0
@@ -500,3 +507,13 @@ def _histogram(blocks: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 def _shown(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+image = App(name="image", help="Make, list, extract, check and compare images of file systems.")
+"""The commands below `nandlab image`."""
+image.command(make)
+image.command(list_image, name="ls")
+image.command(extract)
+image.command(check)
+image.command(info)
+image.command(diff)

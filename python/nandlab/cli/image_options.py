@@ -1,4 +1,4 @@
-"""Options of `nandlab image`: how an image is read, and what one is made like."""
+"""Options of `nandlab image`: how an image is read, and how one is made."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,28 +10,28 @@ from cyclopts import Parameter
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Opening:
-    """How to read an image, where its bytes are not to be asked."""
+    """How to read an image, instead of detecting it."""
 
     fs: str | None = None
-    """jffs2, nilfs2, ubifs or yaffs2."""
+    """Read the image as jffs2, nilfs2, ubifs or yaffs2."""
     oob_layout: str | None = None
-    """A name from `nandlab list oob-layouts`."""
+    """Use this layout of spare areas (see `nandlab list oob-layouts`)."""
     ecc: Literal["hamming", "none"] | None = None
-    """Code over the data of a page."""
+    """Correct the data of a page with this code."""
     oob: bool | None = None
-    """The image has spare areas, as nanddump --oob writes it; found out if left out."""
+    """Expect spare areas, as written by nanddump --oob. Without it: detect them."""
     page_size: str | None = None
-    """Data bytes of a page: 512 or 2KiB."""
+    """Set the data bytes of a page: 512 or 2KiB."""
     block_size: str | None = None
-    """Data bytes of an erase block; 64 pages if left out, 32 small ones."""
+    """Set the data bytes of an erase block. Without it: 64 pages, or 32 pages of 512 bytes."""
     vid_hdr_offset: int | None = None
-    """Where UBI keeps its second header, if not where the first ones say."""
+    """Set the offset of UBI's volume identifier header. Without it: read it from the image."""
     volume: str | None = None
-    """Name of a volume of UBI; the only one if left out."""
+    """Read this UBI volume, by name. Without it: the only volume."""
     profile: str | None = None
-    """Generation of the code that reads it, from `nandlab list file-systems`."""
+    """Follow the code of this kernel or library (see `nandlab list file-systems`)."""
     checkpoint: int | None = None
-    """Checkpoint of NILFS2 to show; the newest if left out."""
+    """Read this checkpoint of NILFS2. Without it: the newest."""
 
     def for_engine(self) -> dict[str, Any]:
         """The options as the engine takes them."""
@@ -52,25 +52,25 @@ class UbiMaking:
     bare: Annotated[bool, Parameter(negative=())] = False
     """Write UBIFS without UBI, as mkfs.ubifs does."""
     leb_size: str | None = None
-    """Bytes of a logical erase block, with --bare."""
+    """Set the bytes of a logical erase block, with --bare."""
     max_leb_cnt: int | None = None
-    """Erase blocks that the file system may grow to; as many as the chip has if left out."""
+    """Set the largest number of erase blocks. Without it: the number of the chip."""
     jrn_size: str | None = None
-    """Size of the journal."""
+    """Set the size of the journal."""
     reserved: str | None = None
-    """Space kept for root."""
+    """Reserve this space for root."""
     space_fixup: Annotated[bool, Parameter(negative=())] = False
-    """Have the first mount fix up space that a flasher may have programmed."""
+    """Make the first mount repair free space that a flasher may have programmed."""
     vid_hdr_offset: int | None = None
-    """Where UBI's second header stands: a sub-page, or 2048 for chips without them."""
+    """Set the offset of UBI's volume identifier header: a sub-page, or 2048 without sub-pages."""
     volume: str | None = None
-    """Name of the volume: rootfs if left out; with --ubinize, the one that --from fills."""
+    """Name the volume. Without it: rootfs. With --ubinize: fill this volume from --from."""
     ubinize: str | None = None
-    """Configuration of ubinize, with all volumes."""
+    """Make all volumes of this configuration of ubinize."""
     image_seq: int | None = None
-    """Number that tells images apart; it follows from the contents if left out."""
+    """Set the sequence number of the image. Without it: derive it from the contents."""
     erase_counter: int | None = None
-    """Erase counter of all blocks; 0 if left out."""
+    """Set the erase counter of all blocks. Without it: 0."""
 
     def given(self) -> str | None:
         """The first option that was given."""
@@ -96,13 +96,13 @@ class Nilfs2Making:
     """NILFS2, in the words of mkfs.nilfs2."""
 
     size: str | None = None
-    """Bytes of the device; if left out, twice what the tree takes, and the segments kept free."""
+    """Set the bytes of the device. Without it: twice the tree, plus the reserved segments."""
     blocks_per_segment: Annotated[int | None, Parameter(alias="-B")] = None
-    """Blocks of 4 KiB of a segment: 2048 if left out."""
+    """Set the blocks of 4 KiB of a segment. Without it: 2048."""
     label: Annotated[str | None, Parameter(alias="-L")] = None
-    """Label of the file system."""
+    """Set the label of the file system."""
     reserved_percent: Annotated[int | None, Parameter(alias="-m")] = None
-    """Segments that only the cleaner may use, percent: 5 if left out."""
+    """Reserve this percentage of segments for the cleaner. Without it: 5."""
 
     def given(self) -> str | None:
         """The first option that was given."""

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, get_args
 
-from nandlab.terminal.output import OutputFormat
+from nandlab.cli.output_options import CsvOutput
 
 Kind = Literal[
     "boards",
@@ -24,25 +24,27 @@ KINDS: tuple[str, ...] = get_args(Kind)
 """Names of the lists."""
 
 
-def list_command(kind: Kind, /, *, output_format: OutputFormat = "table") -> int:
-    """List what there is of one kind, each with its name and what it is.
+def list_command(kind: Kind, /, *, output: CsvOutput | None = None) -> int:
+    """List available items.
 
     Parameters
     ----------
     kind
-        What to list.
-    output_format
+        List to print.
+    output
         How to print it.
 
     """
+    from nandlab.cli.output_options import form_of
     from nandlab.terminal.output import print_csv, print_json, print_table
 
+    form = form_of(output)
     entries = entries_of(kind)
-    if output_format == "json":
-        print_json(entries)
+    if form == "json":
+        print_json("list", entries)
         return 0
     rows = [(str(entry["name"]), str(entry["summary"])) for entry in entries]
-    if output_format == "csv":
+    if form == "csv":
         print_csv(("name", "summary"), rows)
     else:
         print_table("", (kind, "what it is"), rows)
@@ -58,7 +60,7 @@ def entries_of(kind: str) -> list[dict[str, Any]]:
 
 def _studies() -> list[dict[str, Any]]:
     from nandlab import engine
-    from nandlab.studies import shipped_studies
+    from nandlab.study_files import shipped_studies
 
     entries = []
     for name, path in shipped_studies().items():

@@ -1,8 +1,7 @@
 """Names of files in images, which are bytes, as text and as JSON.
 
-The engine writes a name with `%XX` for a space, `%`, control characters and bytes that are no
-UTF-8: that form is one word on a line, and stays that of manifests. People and programs get the
-names as they are.
+The engine escapes a space, `%`, control characters and bytes outside UTF-8 as `%XX`, so that a
+name is one word of a line. Manifests keep that form. Listings and JSON hold the real name.
 """
 
 import re
@@ -33,26 +32,26 @@ def name_bytes(escaped: str) -> bytes:
 
 
 def shown_name(escaped: str) -> str:
-    """A name as it is; what cannot be shown is escaped as `ls -b` does, but for spaces.
+    """The real name; characters that cannot be printed are escaped as `ls -b` does.
 
-    A control character or a byte that is no UTF-8 becomes a backslash with a letter or three octal
-    digits, and a backslash two, so that no two names look alike.
+    A control character or a byte outside UTF-8 becomes a backslash with a letter or three octal
+    digits. A backslash is doubled, so that no two names look alike. A space stays a space.
     """
     text = name_bytes(escaped).decode("utf-8", "surrogateescape")
     return "".join(_shown(letter) for letter in text)
 
 
 def shown_text(text: str) -> str:
-    """A sentence of the engine with the names in it as they are."""
-    # A run of escapes is taken together: several of them may make one letter.
+    """A sentence of the engine with real names in it."""
+    # Adjacent escapes are decoded together: several of them may encode one letter.
     return re.sub(f"(?:{_ESCAPED.pattern})+", lambda found: shown_name(found.group()), text)
 
 
 def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    r"""A row of a listing with names as they are, in valid UTF-8.
+    r"""A row of a listing with real names, in valid UTF-8.
 
-    Where a name is no UTF-8, its bytes that are none become `\xHH` and its backslashes are doubled;
-    the row says so by `"is_escaped": true`.
+    If a name is not UTF-8, its other bytes become `\xHH`, its backslashes are doubled, and the row
+    has `"is_escaped": true`.
     """
     changed, is_escaped = dict(row), False
     for key in ("path", "target"):

@@ -20,7 +20,7 @@ def segment_lines(segments: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def time_text(seconds: int) -> str:
-    """Seconds since 1970 as a date and a time; the number, if there is no such date."""
+    """Seconds since 1970 as date and time, or the number if it is outside the calendar."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):

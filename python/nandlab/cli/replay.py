@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from nandlab.cli.output_options import CsvOutput
 from nandlab.cli.trace_options import TraceOptions
-from nandlab.terminal.output import OutputFormat
 
 
 def replay(
@@ -23,35 +23,36 @@ def replay(
     fill: Annotated[bool, Parameter(negative=())] = False,
     trace_options: TraceOptions | None = None,
     out: Path | None = None,
-    output_format: OutputFormat = "table",
+    output: CsvOutput | None = None,
 ) -> int:
-    """Replay a trace on a translation layer and a chip, and count what the chip did.
+    """Replay a trace on a translation layer and count chip operations.
 
     Parameters
     ----------
     trace
-        Trace file, plain or compressed; - for standard input.
+        Trace file, plain or compressed, or - for standard input.
     ftl
-        Translation layer (see `nandlab list ftls`).
+        Use this translation layer (see `nandlab list ftls`).
     part
-        Chip: a name (see `nandlab list parts`) or a part file.
+        Use this chip: a name (see `nandlab list parts`) or a part file.
     sets
-        name=value, a setting of the layer; may be repeated.
+        Set a parameter of the layer, as NAME=VALUE. May be repeated.
     blocks
-        Blocks of the chip, in place of the part's own number.
+        Replace the number of blocks of the part.
     logical_size
-        Size the device offers, such as 100MiB; as much as fits if left out.
+        Set the size of the device, such as 100MiB. Without it: as much as fits.
     address
-        What to do with addresses past the end: stop, wrap around, or leave them out.
+        Choose what becomes of addresses past the end: error stops, modulo wraps them around, clip
+        skips them.
     passes
-        Times the trace is replayed; only the last one is counted.
+        Replay the trace this many times and count the last pass.
     fill
-        Write the whole device once, in order, before the trace; this is not counted.
+        Write the whole device once before the trace, without counting it.
     trace_options
         How to read the trace.
     out
-        Folder for the metrics as files.
-    output_format
+        Write the metrics into this folder.
+    output
         How to print the metrics.
 
     """
@@ -59,11 +60,13 @@ def replay(
 
     from nandlab import engine
     from nandlab.byte_sizes import natural_number
+    from nandlab.cli.output_options import form_of
     from nandlab.cli.settings import parse_settings
     from nandlab.cli.standard_input import shown_dash
     from nandlab.outputs import keep
     from nandlab.results.run_directory import check_target
 
+    form = form_of(output)
     natural_number("--passes", passes)
     if blocks is not None:
         natural_number("--blocks", blocks)
@@ -85,12 +88,12 @@ def replay(
     answer["notes"] = [*answer.get("notes", ()), *_advice(answer["metrics"], fill=fill)]
     if out is not None:
         keep(out, partial(_write, answer))
-    _print(answer, output_format)
+    _print(answer, form)
     return 0
 
 
 def _state(passes: int, *, fill: bool) -> str:
-    """What the device went through before counting began: it decides what everything costs."""
+    """The history of the device before counting began, on which every cost depends."""
     done = ["every page written once"] if fill else []
     if passes > 1:
         done.append(f"the trace replayed {'once' if passes == 2 else f'{passes - 1} times'}")
@@ -98,11 +101,13 @@ def _state(passes: int, *, fill: bool) -> str:
 
 
 def _advice(metrics: list[dict[str, Any]], *, fill: bool) -> list[str]:
-    """What to do about reads of pages that hold nothing."""
+    """Advice against reads of pages that were never written."""
     found = {row["metric"]: row["value"] for row in metrics}
     if fill or not found.get("unwritten_read_pages"):
         return []
-    return ["--fill writes the whole device before the trace; --passes 2 replays the trace before"]
+    return [
+        "--fill writes the whole device before the trace; --passes 2 replays the trace once before"
+    ]
 
 
 def _size(text: str) -> int:
@@ -111,13 +116,13 @@ def _size(text: str) -> int:
     return natural_number("--logical-size", parse_bytes(text, "--logical-size"), bits=64)
 
 
-def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
+def _print(answer: dict[str, Any], form: str) -> None:
     from nandlab.terminal.output import print_csv, print_json, print_table, print_text
 
     metrics = answer["metrics"]
-    if output_format == "json":
-        print_json(answer)
-    elif output_format == "csv":
+    if form == "json":
+        print_json("replay", answer)
+    elif form == "csv":
         print_csv(
             ("metric", "value", "unit"),
             [(row["metric"], row["value"], row["unit"]) for row in metrics],
@@ -153,7 +158,7 @@ def _write(answer: dict[str, Any], out: Path) -> None:
 
 
 def _unit(row: dict[str, Any]) -> str:
-    """The unit; life is so many bytes that it is said in larger ones, too."""
+    """The unit; the lifetime also in larger units."""
     from nandlab.verdicts.wording import large_size
 
     is_life = row["metric"] == "lifetime_host_bytes"

@@ -5,6 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from nandlab.cli.output_options import Output
+
 _NOTES_MAX = 8
 """Notes that are printed; the report has all of them."""
 
@@ -22,38 +24,44 @@ def run(
     seed: int | None = None,
     quick: Annotated[bool, Parameter(negative=())] = False,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
+    output: Output | None = None,
 ) -> int:
-    """Run a study: all combinations of its axes, then tables, verdict and report.
+    """Run a study: every combination of its axes, then verdict and report.
 
     Parameters
     ----------
     study
-        Name of a shipped study (see `nandlab list studies`) or path of a study file.
+        Name of a shipped study (see `nandlab list studies`), or path of a study file.
     out
-        Folder for results and report; out/STUDY if left out. An earlier run there is replaced when
-        the new one is complete.
+        Write results and report into this folder. Without it: out/STUDY. An earlier run there is
+        replaced when the new one is complete.
     jobs
-        Runs at the same time; as many as there are processors if left out. Does not change results.
+        Run this many combinations at the same time. Without it: one for each processor. Results do
+        not depend on it.
     sets
-        key=value, changes a value of the study file; may be repeated. Dots go down a level.
+        Change a value of the study file, as KEY=VALUE with dots between levels. May be repeated.
     seed
-        Seed of all random streams, in place of the study's own.
+        Replace the seed of the study.
     quick
-        The short form: part of each trace, or fewer requests.
+        Run the short form: a part of each trace, or fewer requests.
     dry_run
-        Say what would be run, and stop.
+        Check the study, print its plan and stop.
+    output
+        How to print the answer.
 
     """
     from nandlab import engine
+    from nandlab.cli.output_options import form_of
     from nandlab.errors import NandlabError
     from nandlab.interruption import received
-    from nandlab.studies import find_study
+    from nandlab.study_files import find_study
     from nandlab.study_runs import RunRequest
     from nandlab.study_runs import run as run_study
-    from nandlab.terminal.output import print_text
+    from nandlab.terminal.output import counted, print_json, print_text
     from nandlab.terminal.progress import progress_bar
     from nandlab.terminal.result_tables import print_result
 
+    form = form_of(output)
     if jobs is not None and jobs < 1:
         raise NandlabError(f"--jobs {jobs}: must be at least 1")
     if seed is not None and not 0 <= seed < 2**64:
@@ -62,7 +70,10 @@ def run(
     sets = sets or []
     resolved = engine.describe_study(path, sets, seed, quick=quick)
     if dry_run:
-        _print_plan(resolved)
+        if form == "json":
+            print_json("run", {"plan": resolved})
+        else:
+            _print_plan(resolved)
         return 0
     request = RunRequest(
         study=study,
@@ -75,14 +86,19 @@ def run(
     )
     with progress_bar(str(resolved["name"])) as progress:
         finished = run_study(request, progress)
+    if form == "json":
+        print_json("run", answer_of(finished.folder))
+        if finished.result.interrupted:
+            raise received() or KeyboardInterrupt
+        return 0
     print_result(finished.result, finished.verdict)
     for note in finished.result.notes[:_NOTES_MAX]:
         print_text(f"Note: {note}")
     if (more := len(finished.result.notes) - _NOTES_MAX) > 0:
-        print_text(f"Note: {more} more notes are in the report")
+        print_text(f"Note: the report has {counted(more, 'more note')}")
     if finished.result.interrupted:
-        print_text(f"\nInterrupted: only the runs that finished are in {finished.folder}.")
-        print_text(f"`nandlab report {finished.folder}` makes a report of them.")
+        print_text(f"\nInterrupted: only the finished runs are in {finished.folder}.")
+        print_text(f"`nandlab report {finished.folder}` renders their report.")
     else:
         print_text(f"\nReport: {finished.folder / 'report.html'}")
     print_text(f"Digest: {finished.result.results_digest}")
@@ -91,8 +107,28 @@ def run(
     return 0
 
 
+def answer_of(folder: Path) -> dict[str, object]:
+    """What a finished run is, as data: the verdict is null after an interruption."""
+    import json
+
+    from nandlab.present.page import REPORT
+    from nandlab.results.run_directory import read_manifest
+
+    manifest = read_manifest(folder)
+    verdict = folder / "verdict.json"
+    report = folder / REPORT
+    return {
+        "study": manifest["study"].get("name"),
+        "folder": str(folder),
+        "report": str(report) if report.is_file() else None,
+        "results_digest": manifest["results_digest"],
+        "interrupted": bool(manifest.get("interrupted")),
+        "verdict": json.loads(verdict.read_text(encoding="utf-8")) if verdict.is_file() else None,
+    }
+
+
 def _print_plan(resolved: dict[str, object]) -> None:
-    from nandlab.terminal.output import print_table, print_text
+    from nandlab.terminal.output import counted, print_table, print_text
 
     print_text(f"{resolved['name']}: {resolved.get('title', '')}")
     print_text(str(resolved.get("question", "")))
@@ -114,4 +150,6 @@ def _print_plan(resolved: dict[str, object]) -> None:
         # Several lines of the study differ in what is not shown here.
         rows = dict.fromkeys(tuple(str(stack[key]) for key in _STACK) for stack in stacks)
         print_table("Stacks", [key.replace("_", " ") for key in _STACK], list(rows))
-    print_text(f"{resolved.get('runs')} runs; nothing was run (--dry-run).")
+    print_text(
+        f"Planned: {counted(int(str(resolved['runs'])), 'run')}; nothing was run (--dry-run)."
+    )

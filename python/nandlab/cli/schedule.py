@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from nandlab.cli.output_options import CsvOutput
+
 
 def schedule(
     requests: str | None = None,
@@ -21,51 +23,60 @@ def schedule(
     sync_write_noidle: Annotated[bool, Parameter(negative=())] = False,
     harness: Literal["kernel", "scenario"] = "kernel",
     events: str | None = None,
+    output: CsvOutput | None = None,
 ) -> int:
-    """Print what a scheduler does with a given sequence of requests.
+    """Print what an I/O scheduler does with a table of requests.
 
-    The table REQUESTS has the columns time_us,pid,op,sync,sector,sectors, sorted by time: op is R,
-    W, or X for the exit of the process; sync is 0 or 1; a column ioprio (rt/0 to be/7, idle) may
-    follow. The answer is id,dispatch_us,complete_us in the order of dispatch, where id counts the
-    rows from 0.
+    REQUESTS has the columns time_us,pid,op,sync,sector,sectors and is sorted by time. op is R, W,
+    or X for the exit of the process; sync is 0 or 1. A column ioprio (rt/0 to be/7, idle) may
+    follow.
+
+    The answer is CSV: id,dispatch_us,complete_us in the order of dispatch. id is the row of the
+    request, counted from 0.
 
     Parameters
     ----------
     requests
         CSV file, or - for standard input.
     scheduler
-        A name from `nandlab list schedulers`.
+        Use this scheduler (see `nandlab list schedulers`).
     sets
-        name=value, a tunable of the scheduler as in sysfs; may be repeated.
+        Set a tunable of the scheduler as in sysfs, as NAME=VALUE. May be repeated.
     hz
-        Ticks a second of the kernel.
+        Set the timer ticks of the kernel in a second.
     service_us
-        Microseconds the device takes for each request; 1000 if left out.
+        Set the service time of every request, in microseconds. Without it: 1000.
     device
-        A name from `nandlab list devices`, in place of a fixed time.
+        Use this device (see `nandlab list devices`) instead of a fixed service time.
     queue_depth
-        Requests with the device at a time; 1, or what a named device admits.
+        Set the number of requests at the device. Without it: 1, or the depth of --device.
     plug
-        queue plugs as Linux 2.6.29 does, task as 3.x does (rows of one process and time together).
+        Plug requests: queue as in Linux 2.6.29, task as in 3.x.
     nonrot
-        The queue is told that the device does not rotate.
+        Mark the queue as non-rotational.
     sync_write_noidle
-        Synchronous writes carry REQ_NOIDLE, as those of fsync do.
+        Set REQ_NOIDLE on synchronous writes, as fsync does.
     harness
-        scenario: completions and timers before arrivals of the same time, which are inserted
-        together, nothing merged; for scenarios worked out by hand.
+        Choose the order of equal times. kernel: arrivals first. scenario: completions and timers
+        first, without merging.
     events
-        CSV file of recorded events instead of REQUESTS: time_us,event,id,pid,op,sync,sector,sectors
-        with event insert, merge, dispatch, complete or exit. The answer is the request chosen at
-        every dispatch call beside the recorded one.
+        Read recorded events instead of REQUESTS, in the columns
+        time_us,event,id,pid,op,sync,sector,sectors. The answer compares the requests chosen.
+    output
+        How to print the answer; a table is CSV.
 
     """
+    import csv
+
     from nandlab import engine
+    from nandlab.cli.output_options import form_of
     from nandlab.cli.settings import parse_settings
     from nandlab.errors import NandlabError
+    from nandlab.terminal.output import print_json
 
+    form = form_of(output)
     if (requests is None) == (events is None):
-        raise NandlabError("give either a table of requests or --events with a recording")
+        raise NandlabError("requests are missing or given twice: give either REQUESTS or --events")
     if device is not None and service_us is not None:
         raise NandlabError("--device and --service-us exclude each other: give one")
     shown, text = _read(events if requests is None else requests)
@@ -86,7 +97,10 @@ def schedule(
             "events": events is not None,
         },
     )
-    sys.stdout.write(answer)
+    if form == "json":
+        print_json("schedule", list(csv.DictReader(answer.splitlines())))
+    else:
+        sys.stdout.write(answer)
     return 0
 
 
@@ -99,7 +113,7 @@ def _natural(option: str, value: int) -> int:
 
 
 def _read(argument: str | None) -> tuple[str, str]:
-    """What to call the table in messages, and its text."""
+    """The name of a table in messages, and its text."""
     from nandlab.cli.standard_input import read_whole, shown_dash
     from nandlab.errors import NandlabError
 
@@ -107,4 +121,4 @@ def _read(argument: str | None) -> tuple[str, str]:
     try:
         return ("standard input" if given == "-" else given), read_whole(given).decode()
     except UnicodeDecodeError:
-        raise NandlabError(f"{given} is no text: a CSV file in UTF-8 is needed") from None
+        raise NandlabError(f"{given} is not text; give a CSV file in UTF-8") from None

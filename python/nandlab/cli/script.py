@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from nandlab.terminal.output import OutputFormat
+from nandlab.cli.output_options import CsvOutput
 
 _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
     "phase": lambda row: str(row["phase"]),
@@ -45,66 +45,69 @@ def script(
     seq: Path | None = None,
     place: Annotated[Literal["simulation", "kernel"], Parameter(name="--in")] = "simulation",
     manifest: Path | None = None,
-    output_format: OutputFormat = "table",
+    output: CsvOutput | None = None,
 ) -> int:
-    """Carry out a script of system calls on a file system over raw NAND.
+    """Run a script of system calls on a simulated file system.
 
-    Prints reads, programs and erases of the chip for each phase of the script, and its simulated
-    time. docs/scripts.md describes the language.
+    The answer holds the reads, programs and erases of the chip and the simulated time of each phase
+    of the script. docs/scripts.md describes the language.
 
     Parameters
     ----------
     file
-        The script, or - for standard input.
+        Script, or - for standard input.
     fs
-        File system (see `nandlab list file-systems`); needed only where the script names none.
+        Use this file system (see `nandlab list file-systems`), if the script names none.
     part
-        Chip: a name (see `nandlab list parts`) or a part file; nandsim-64MiB if left out.
+        Use this chip: a name (see `nandlab list parts`) or a part file. Without it: nandsim-64MiB.
     blocks
-        Blocks of the device, in place of the part's own number; fewer are a partition of the chip.
+        Replace the number of blocks of the part. Fewer blocks are a partition of the chip.
     profile
-        Kernel or library whose habits the file system has, such as linux-6.12.
+        Follow the code of this kernel or library, such as linux-6.12.
     block_device
-        Under FAT and NILFS2: a device (see `nandlab list devices`) or a device file, which comes
-        as it is delivered; mtdblock, which makes the chip a block device, if left out.
+        Put FAT or NILFS2 on this device: a name (see `nandlab list devices`) or a device file.
+        Without it: mtdblock on the chip.
     board
-        Host (see `nandlab list boards`) or a board file; one that costs no time if left out.
+        Use this host: a name (see `nandlab list boards`) or a board file. Without it: a host that
+        takes no time.
     image
-        Dump with spare areas that the chip holds at the beginning; else it is erased.
+        Load this dump with spare areas into the chip first. Without it: an erased chip.
     dump
-        Where the chip is written at the end, data and spare area of every page.
+        Write the chip to this file at the end, with data and spare area of every page.
     dump_dir
-        Folder for the chips that the script keeps with snap and save.
+        Write the chips that the script keeps with snap and save into this folder.
     seed
-        Draws what a kernel takes from its clock; the column `run` of the counts.
+        Seed the values that a kernel takes from its clock.
     dirty_writeback_centisecs
-        Interval of the periodic write-back; 0, or 360000 and more, for none.
+        Set the interval of the periodic write-back. 0 or at least 360000 means never.
     vid_hdr_offset
-        Offset of UBI's volume identifier header, in bytes, where a line of the script says none;
-        the first sub-page after the erase counter header if left out.
+        Set the offset in bytes of UBI's volume identifier header, if the script sets none. Without
+        it: the first sub-page after the erase counter header.
     keep_going
-        Calls that fail are told and passed over.
+        Report failed calls and continue.
     counts
-        Where the counts by phase are written as CSV.
+        Write the counts by phase to this CSV file.
     workload
-        Name in the counts; the file's stem, with its first - as /, if left out.
+        Name the workload in the counts. Without it: the file's stem, with / for its first -.
     seq
-        Where every operation of the chip is written in order.
+        Write every chip operation to this file, in order.
     place
-        kernel: a real Linux kernel carries the script out, in an emulated machine.
+        Run the script in the simulation, or in a real Linux kernel in an emulated machine.
     manifest
-        With --in kernel: where the tree is written that the kernel shows at the end.
-    output_format
+        Write the final tree to this file; needs --in kernel.
+    output
         How to print the phases.
 
     """
     from nandlab import engine
     from nandlab.byte_sizes import natural_number
+    from nandlab.cli.output_options import form_of
     from nandlab.errors import NandlabError
     from nandlab.outputs import check_file
     from nandlab.terminal.progress import progress_bar
     from nandlab.whole_files import keep_text, whole_files
 
+    form = form_of(output)
     if vid_hdr_offset is not None:
         natural_number("--vid-hdr-offset", vid_hdr_offset, least=0)
     if blocks is not None:
@@ -113,7 +116,7 @@ def script(
     if place == "kernel":
         _refuse_in_kernel(board=board, block_device=block_device, part=part, seq=seq)
     elif manifest is not None:
-        raise NandlabError("--manifest: only a kernel writes one; give --in kernel")
+        raise NandlabError("--manifest: the simulation writes no manifest; add --in kernel")
     natural_number("--seed", seed, least=0, bits=64)
     natural_number("--dirty-writeback-centisecs", dirty_writeback_centisecs, least=0)
     name = workload or workload_name(shown)
@@ -163,23 +166,23 @@ def script(
                 files.elsewhere,
             )
         # Before the files are moved: a file that is lost loses nothing else.
-        _print(answer, output_format)
+        _print(answer, form)
         if answer["phases"] or not answer.get("interrupted"):
             keep_text(counts, answer["counts_csv"])
         if answer.get("interrupted"):
-            raise _told_of_the_end(answer, counts)
+            raise _report_interruption(answer, counts)
     return 0
 
 
-def _told_of_the_end(answer: dict[str, Any], counts: Path | None) -> BaseException:
-    """Says on standard error what there is of a script that was stopped; what is to be raised."""
+def _report_interruption(answer: dict[str, Any], counts: Path | None) -> BaseException:
+    """Reports on standard error how far a script came; returns the exception to raise."""
     import sys
 
     from nandlab.interruption import received
 
     kept = f"; the phases that ended are in {counts}" if counts and answer["phases"] else ""
     print(
-        f"Interrupted after line {answer['line']}: no chip is written{kept}.",
+        f"Interrupted after line {answer['line']}: no chip was written{kept}.",
         file=sys.stderr,
     )
     return received() or KeyboardInterrupt()
@@ -192,15 +195,15 @@ def _refuse_in_kernel(
     from nandlab.kernel_script import PART
 
     if part not in (None, PART):
-        raise NandlabError(f"--part {part}: the chip of --in kernel is {PART}; leave --part out")
+        raise NandlabError(f"--part {part}: the chip of --in kernel is {PART}; omit --part")
     if board is not None:
-        raise NandlabError("--board: the host of --in kernel is the emulated machine; leave it out")
+        raise NandlabError("--board: the host of --in kernel is the emulated machine; omit --board")
     if block_device is not None:
-        raise NandlabError("--block-device: --in kernel has the file system on its raw NAND only")
+        raise NandlabError("--block-device: --in kernel supports raw NAND only; omit the option")
     if seq is not None:
         raise NandlabError(
-            "--seq: the log of the kernel's chip does not tell reads from changes of the column; "
-            "leave the option out with --in kernel"
+            "--seq: the log of the kernel's chip does not separate reads from column changes; "
+            "omit --seq with --in kernel"
         )
 
 
@@ -209,7 +212,7 @@ def workload_name(shown: str) -> str:
     return Path(shown).stem.replace("-", "/", 1)
 
 
-def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
+def _print(answer: dict[str, Any], form: str) -> None:
     import csv
     import sys
 
@@ -219,9 +222,11 @@ def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
         print(failure, file=sys.stderr)
     for finding in answer["findings"]:
         print(f"found: {finding}", file=sys.stderr)
-    if output_format == "json":
-        print_json({name: value for name, value in answer.items() if name != "counts_csv"})
-    elif output_format == "csv":
+    if form == "json":
+        print_json(
+            "script", {name: value for name, value in answer.items() if name != "counts_csv"}
+        )
+    elif form == "csv":
         head, *rows = csv.reader(answer["counts_csv"].splitlines())
         print_csv(head, rows)
     else:
@@ -236,7 +241,7 @@ def _print(answer: dict[str, Any], output_format: OutputFormat) -> None:
 
 
 def _rows(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """The phases; one that was under way when the script was stopped is told from the others."""
+    """The phases; an unfinished one is marked."""
     unfinished = answer.get("unfinished")
     if unfinished is None:
         return list(answer["phases"])
@@ -248,7 +253,7 @@ def _path(path: Path | None) -> str | None:
 
 
 def read_script(argument: str) -> tuple[str, str]:
-    """What to call the script in messages, and its text."""
+    """The name of a script in messages, and its text."""
     from nandlab.cli.standard_input import read_whole, shown_dash
     from nandlab.errors import NandlabError
 
@@ -256,4 +261,4 @@ def read_script(argument: str) -> tuple[str, str]:
     try:
         return ("standard input" if given == "-" else given), read_whole(given).decode()
     except UnicodeDecodeError:
-        raise NandlabError(f"{given} is no text: a script in UTF-8 is needed") from None
+        raise NandlabError(f"{given} is not text; give a script in UTF-8") from None

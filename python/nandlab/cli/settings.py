@@ -9,6 +9,6 @@ def parse_settings(given: list[str] | None) -> dict[str, str]:
     for one in given or []:
         name, equals, value = one.partition("=")
         if not equals or not name.strip() or not value.strip():
-            raise NandlabError(f"--set {one}: write it as name=value, such as --set log_blocks=16")
+            raise NandlabError(f"--set {one}: write it as NAME=VALUE, such as --set log_blocks=16")
         settings[name.strip()] = value.strip()
     return settings

@@ -1,4 +1,4 @@
-"""Standard input: a lone `-`, which the option parser would take for an option."""
+"""Standard input as the argument `-`, which the option parser would read as an option."""
 
 import os
 import select
@@ -9,14 +9,14 @@ from pathlib import Path
 _STAND_IN = "(standard input)"
 _PIECE_BYTES = 1 << 20
 _LOOK_EVERY_S = 0.2
-"""A signal that comes just before a call of the system begins does not end that call."""
+"""A signal just before a system call begins does not end it, so reading polls for signals."""
 
 _BYTES_MAX = 1 << 28
-"""Far more than a script or a table has; a pipe that never ends would take all memory."""
+"""Largest script or table. Without a limit an endless pipe would fill the memory."""
 
 
 def hide_dashes(tokens: Iterable[str]) -> list[str]:
-    """Puts a stand-in for every lone `-`."""
+    """Replaces every argument `-` by a placeholder."""
     return [_STAND_IN if token == "-" else token for token in tokens]
 
 
@@ -40,13 +40,13 @@ def read_whole(given: str) -> bytes:
             size_bytes += len(piece)
             if size_bytes > _BYTES_MAX:
                 raise NandlabError(
-                    f"{given}: more than {_BYTES_MAX >> 20} MiB; give a shorter text"
+                    f"{given}: larger than {_BYTES_MAX >> 20} MiB; give a shorter text"
                 )
     return b"".join(pieces)
 
 
 def _next_piece(file: int) -> bytes:
-    """What there is to read; nothing at the end."""
+    """The next bytes; none at the end."""
     from nandlab.interruption import received
 
     while not select.select([file], [], [], _LOOK_EVERY_S)[0]:

@@ -12,15 +12,15 @@ class TraceOptions:
     """How to read a trace."""
 
     format: str | None = None
-    "Format of the trace (see `nandlab list formats`); recognised from the content if left out."
+    "Read the trace in this format (see `nandlab list formats`). Without it: recognise the format."
     time_unit: Literal["ps", "ns", "us"] | None = None
-    "Unit of the times, for formats that do not say."
+    "Set the unit of times, for formats that do not state it."
     event: Literal["D", "Q"] | None = None
-    "Which blktrace event is a request: D issued to the driver (default), Q queued."
+    "Count this blktrace event as a request: D issued to the driver (default), Q queued."
     device: int | None = None
-    "Only this device, of a trace that holds several."
+    "Read only this device of a trace with several."
     skip_bad_lines: Annotated[bool, Parameter(negative=())] = False
-    "Leave out lines that cannot be read, and count them, instead of stopping."
+    "Skip lines that cannot be read, and report how many."
 
     def for_engine(self) -> dict[str, Any]:
         """As the engine takes them."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from nandlab import data
 from nandlab.comparison.cards import cards_of
 from nandlab.comparison.cuts import Cuts, cut_sample
 from nandlab.comparison.request import (
@@ -81,7 +82,7 @@ def run(asked: Asked, progress: Progress | None = None) -> FinishedComparison:
     candidates = _candidates(asked)
     if asked.workload is None:
         raise NandlabError(
-            "--workload: name a workload file; workloads/compare has some to begin with"
+            f"--workload: name a workload file; {data.folder('workloads')}/compare has examples"
         )
     workload = read_workload(asked.workload)
     if workload.kind not in candidates.kinds:
@@ -180,7 +181,7 @@ def _run(
         return FinishedComparison(result, judge(result), folder, cuts)
     finished = run_study(request, progress)
     _keep_study(finished.folder, path)
-    return FinishedComparison(finished.result, finished.verdict, finished.folder, cuts)
+    return FinishedComparison(finished.result, judge(finished.result), finished.folder, cuts)
 
 
 def _cuts(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nandlab import engine
+from nandlab import data, engine
 from nandlab.errors import NandlabError
 from nandlab.suggest import unknown
 
@@ -206,7 +206,7 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise NandlabError(
-            f"{path}: {error.strerror}; workloads/compare has workload files to begin with"
+            f"{path}: {error.strerror}; {data.folder('workloads')}/compare has examples"
         ) from None
     except UnicodeDecodeError:
         raise NandlabError(f"{path}: this is no text; a workload file is TOML") from None

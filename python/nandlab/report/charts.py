@@ -83,20 +83,6 @@ def stacked_bars(
     return _finished(chart, about)
 
 
-def plain_bars(
-    rows: Rows, *, x: str, y: str, order: Sequence[str], y_title: str, about: str
-) -> dict[str, Any]:
-    """One horizontal bar for each `x`, with its value written beside it."""
-    import altair
-
-    base = _chart(rows).encode(
-        y=altair.Y(f"{x}:N", sort=list(order), title=None),
-        x=altair.X(f"{y}:Q", title=y_title, axis=altair.Axis(format="~s", tickCount=5)),
-        tooltip=[altair.Tooltip(f"{x}:N"), altair.Tooltip(f"{y}:Q", format=",")],
-    )
-    return _finished(base.mark_bar(color=PALETTE[0]), about)
-
-
 def lines(
     rows: Rows,
     *,

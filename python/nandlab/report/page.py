@@ -1,6 +1,5 @@
 """Renders the report of a run into one self-contained page."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,40 +8,24 @@ from nandlab import __version__
 from nandlab.interruption import held
 from nandlab.json_text import json_text
 from nandlab.outputs import write_whole
+from nandlab.present.drawing import engine
+from nandlab.present.page import FIGURES, REPORT, VERDICT, environment, script_safe
 from nandlab.report import (
-    android_sections,
     comparison_sections,
-    ftl_windows_sections,
     generic_sections,
-    scheduler_filesystem_sections,
-    sfq_emmc_sections,
-    sfq_kernel_sections,
 )
-from nandlab.report.drawing import waited_for
 from nandlab.report.parts import Section
-from nandlab.report.pictures import drawn_pictures, engine_version
+from nandlab.report.pictures import drawn_pictures
 from nandlab.results import StudyResult
 from nandlab.verdicts.model import Verdict
 
-REPORT = "report.html"
-VERDICT = "verdict.json"
-FIGURES = "figures"
+TEMPLATES = Path(__file__).parent / "templates"
 
 Sections = Callable[[StudyResult, Verdict, Sequence[Mapping[str, Any]]], list[Section]]
 """Makes the sections of a report; the last argument is the listing of translation layers."""
 
-_ENTRY = "window.vegaEmbed = vegaEmbed;"
-"""What the bundle of the chart engine offers to the page."""
 
-
-SECTIONS: tuple[tuple[str, Sections], ...] = (
-    ("android", android_sections.sections),
-    ("comparison", comparison_sections.sections),
-    ("ftl-windows", ftl_windows_sections.sections),
-    ("scheduler-filesystem", scheduler_filesystem_sections.sections),
-    ("sfq-emmc", sfq_emmc_sections.sections),
-    ("sfq-kernel", sfq_kernel_sections.sections),
-)
+SECTIONS: tuple[tuple[str, Sections], ...] = (("comparison", comparison_sections.sections),)
 """Studies with sections of their own, sorted by name."""
 
 WITHOUT_CLAIMS = frozenset({"comparison"})
@@ -83,7 +66,7 @@ def sections_of(
 def render(result: StudyResult, verdict: Verdict, sections: Sequence[Section], command: str) -> str:
     """The page as text."""
     figures = [figure for section in sections for figure in section.figures]
-    template = environment().get_template("report.html.j2")
+    template = environment(TEMPLATES).get_template("report.html.j2")
     page: str = template.render(
         study=result.study,
         result=result,
@@ -92,36 +75,6 @@ def render(result: StudyResult, verdict: Verdict, sections: Sequence[Section], c
         command=command,
         version=__version__,
         engine=engine() if figures else "",
-        specifications=_script_safe(
-            {figure.identifier: figure.specification for figure in figures}
-        ),
+        specifications=script_safe({figure.identifier: figure.specification for figure in figures}),
     )
     return page
-
-
-def environment() -> Any:
-    """Templates of the package, escaping everything that is put into them."""
-    import jinja2
-
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def engine() -> str:
-    """The chart engine, once for all charts of a page."""
-    import vl_convert
-
-    return str(
-        waited_for(lambda: vl_convert.javascript_bundle(_ENTRY, vl_version=engine_version()))
-    )
-
-
-def _script_safe(specifications: Mapping[str, Any]) -> str:
-    """JSON that may stand inside a script element whatever names it holds."""
-    text = json.dumps(specifications, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

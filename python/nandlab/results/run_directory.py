@@ -21,6 +21,9 @@ RESULTS_CSV = "results.csv"
 RESULTS_PARQUET = "results.parquet"
 CURVES_CSV = "curves.csv"
 REFERENCE_CSV = "reference.csv"
+STUDY_COPY = "study"
+"""Folder for copies of the study's claims, tables and discussion."""
+STUDY_FILES = ("claims.toml", "report.toml", "discussion.md")
 INPUTS = "inputs"
 """Folder for copies of the user's own parts, boards, devices and scripts."""
 
@@ -60,17 +63,19 @@ def write_results(
     folder: Path, result: StudyResult, command: str, *, keeps_inputs: bool = True
 ) -> None:
     """Writes rows, curves, reference and manifest into `folder`, and copies of the user's files."""
-    frame = _frame(result.rows, result.axes)
+    from nandlab.frame.run_frame import typed_columns
+
     if result.results_csv is not None:
         (folder / RESULTS_CSV).write_text(result.results_csv, encoding="utf-8")
     else:
         _write_csv(folder / RESULTS_CSV, result.rows)
-    frame.write_parquet(folder / RESULTS_PARQUET)
+    typed_columns(result.rows, result.axes).write_parquet(folder / RESULTS_PARQUET)
     _write_csv(folder / CURVES_CSV, result.curves)
     for name, text in result.tables.items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
     if result.reference is not None:
         _write_csv(folder / REFERENCE_CSV, result.reference)
+    _keep_study(folder / STUDY_COPY, result.folder)
     manifest = {
         "nandlab_version": __version__,
         "git_commit": git_commit(),
@@ -86,6 +91,16 @@ def write_results(
         "inputs": _keep_inputs(folder, result) if keeps_inputs else [],
     }
     (folder / MANIFEST).write_text(f"{json_text(manifest)}\n", encoding="utf-8")
+
+
+def _keep_study(folder: Path, study: Path | None) -> None:
+    """Copies what a report needs beside the rows, so that a run can be read anywhere."""
+    if study is None or not (study / STUDY_FILES[0]).is_file():
+        return
+    folder.mkdir(exist_ok=True)
+    for name in STUDY_FILES:
+        if (study / name).is_file():
+            (folder / name).write_bytes((study / name).read_bytes())
 
 
 def _keep_inputs(folder: Path, result: StudyResult) -> list[dict[str, str]]:
@@ -146,6 +161,7 @@ def read_results(run: Path) -> StudyResult:
         notes=tuple(manifest.get("notes", ())),
         interrupted=bool(manifest.get("interrupted", False)),
         reference=read_reference(reference) if reference.is_file() else None,
+        folder=run / STUDY_COPY if (run / STUDY_COPY).is_dir() else None,
         tables={name: _read_text(run / f"{name}.csv") for name in manifest.get("tables", ())},
     )
 
@@ -172,27 +188,6 @@ def git_commit() -> str | None:
     except OSError:
         return None
     return done.stdout.strip() or None
-
-
-def _frame(table: Table, axes: tuple[str, ...]) -> Any:
-    import polars
-
-    words = {*axes, "metric", "unit"}
-    types = {
-        name: polars.String
-        if name in words
-        else polars.Int64
-        if name == "repeat"
-        else polars.Float64
-        for name in table.columns
-    }
-    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    return polars.DataFrame(
-        {
-            name: polars.Series(name, cells, dtype=types[name], strict=False)
-            for name, cells in zip(table.columns, columns, strict=True)
-        }
-    )
 
 
 def _write_csv(path: Path, table: Table) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 ROW_COLUMNS = ("repeat", "metric", "value", "unit")
@@ -48,6 +49,8 @@ class StudyResult:
     """Files of the user's own that the study names: what each is, its name there, and its path."""
     results_csv: str | None = None
     """The rows as the engine wrote them for the digest; None when read back from a folder."""
+    folder: Path | None = None
+    """Folder with the claims, tables and discussion of the study."""
 
     @property
     def name(self) -> str:
@@ -56,7 +59,10 @@ class StudyResult:
 
     @classmethod
     def from_engine(
-        cls, answer: Mapping[str, Any], reference: Table | None = None
+        cls,
+        answer: Mapping[str, Any],
+        reference: Table | None = None,
+        folder: Path | None = None,
     ) -> "StudyResult":
         """Takes over the answer of `engine.run_study`."""
         axes = tuple(name for name in answer["columns"] if name not in ROW_COLUMNS)
@@ -76,6 +82,7 @@ class StudyResult:
             tables={str(table["name"]): str(table["csv"]) for table in answer.get("tables", ())},
             inputs=inputs,
             results_csv=answer.get("results_csv"),
+            folder=folder,
         )
 
 

@@ -5,26 +5,16 @@ from collections.abc import Sequence
 from nandlab.comparison.cuts import BLOCKS, Cuts
 from nandlab.comparison.table import BEST, table_cells
 from nandlab.comparison.view import View
-from nandlab.terminal.output import console, print_table, print_text
+from nandlab.terminal.output import print_table, print_text
 from nandlab.verdicts.model import Verdict
 
 
 def print_comparison(view: View, verdict: Verdict) -> None:
     """The table, a sentence on each candidate, the notes, and the verdict last."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    head = Text(f"Side by side: {view.conditions}", style="bold")
-    table = Table(title=head, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for candidate in view.candidates:
-        table.add_column(Text(candidate.label, style="bold"), justify="right", overflow="fold")
-    for title, *cells in table_cells(view):
-        shown = (Text(cell, style="bold green" if cell.endswith(BEST) else "") for cell in cells)
-        table.add_row(Text(title), *shown)
-    console().print(table)
-    print_text(f"{BEST} best of its row, or within 2 % of it\n")
+    columns = ("", *(candidate.label for candidate in view.candidates))
+    right = frozenset(range(1, len(columns)))
+    print_table(f"Side by side: {view.conditions}", columns, table_cells(view), right)
+    print_text(f"{BEST} best value of the row, or within 2 % of it\n")
     for sentence in verdict.sentences:
         print_text(sentence)
     for note in verdict.caveats:
@@ -34,7 +24,7 @@ def print_comparison(view: View, verdict: Verdict) -> None:
 
 
 def print_cuts(cuts: Sequence[Cuts]) -> None:
-    """What became of the sample of power cuts."""
+    """The table of the sample of power cuts."""
     rows = [
         (one.file_system, f"{one.cuts:,}", f"{one.hazards:,}", f"{one.violations:,}", one.note)
         for one in cuts

@@ -1,72 +1,61 @@
 """Prints tables, CSV and JSON on standard output."""
 
 import csv
+import math
+import shutil
 import sys
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
 
-OutputFormat = Literal["table", "json", "csv"]
+from nandlab.terminal.layout import paragraph_lines, table_lines
 
 _PIPE_WIDTH = 120
-_NAME_MAX = 40
-"""Names up to this length are not broken into lines."""
 
 
-def console() -> Any:
-    """A rich console on standard output; in a pipe it is plain and of fixed width."""
-    from rich.console import Console
-
-    class Output(Console):
-        """Passes on that the reader of a pipe has gone, as `print` does."""
-
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    is_terminal = sys.stdout.isatty()
-    return Output(width=None if is_terminal else _PIPE_WIDTH, highlight=False, markup=False)
+def text_width() -> int:
+    """Columns of the terminal on standard output; in a pipe a fixed number."""
+    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else _PIPE_WIDTH
 
 
 def print_table(
     title: str,
     columns: Sequence[str],
     rows: Sequence[Sequence[str]],
-    numeric: frozenset[int] = frozenset(),
+    right: frozenset[int] = frozenset(),
 ) -> None:
-    """A table with the columns in `numeric` set to the right."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        title=Text(title, style="bold") if title else None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    for index, column in enumerate(columns):
-        longest = max((len(row[index]) for row in rows), default=0)
-        table.add_column(
-            Text(column),
-            justify="right" if index in numeric else "left",
-            no_wrap=index in numeric or (index == 0 and longest <= _NAME_MAX),
-            overflow="fold",
-        )
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console().print(table)
+    """A table with the columns in `right` set to the right."""
+    for line in table_lines(title, columns, rows, right, width=text_width()):
+        print(line)
 
 
 def print_text(text: str) -> None:
-    """Text, wrapped to the terminal."""
-    console().print(text, soft_wrap=not sys.stdout.isatty())
+    """Text, wrapped to the width of a terminal. In a pipe lines stay whole."""
+    is_terminal = sys.stdout.isatty()
+    print("\n".join(paragraph_lines(text, text_width())) if is_terminal else text)
 
 
-def print_json(value: object) -> None:
-    """JSON, indented."""
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: `1 run`, `0 runs`, `1,200 inconsistencies`."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def print_json(command: str, result: object) -> None:
+    """The answer of a command as JSON, with the command and the version that gave it."""
+    from nandlab import __version__
     from nandlab.json_text import json_text
+
+    value = {"command": command, "version": __version__, "result": _finite(result)}
 
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
     print(json_text(value, is_ascii=not encoding.startswith("utf")))
+
+
+def _finite(value: object) -> object:
+    """The value with null for infinity and for what is not a number: JSON has neither."""
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Yields a function that takes what is done, what there is in all, and a label."""
+    """Yields a function that takes the number done, the total, and a label."""
     if not sys.stderr.isatty():
         yield lambda done, total, label: None
         return

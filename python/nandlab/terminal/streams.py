@@ -8,7 +8,7 @@ from typing import TextIO
 
 _ERRORS = "nandlab-spelled"
 _PLAIN = {"─": "-", "–": "-", "…": "...", "→": "->", "≥": ">=", "≤": "<=", "×": "x", "µ": "u"}
-"""Signs of tables and sentences, for locales that do not have them."""
+"""ASCII for signs in tables and sentences, for encodings without them."""
 
 _BYTES_OF_NAMES = range(0xDC80, 0xDD00)
 """Stand-ins for bytes of file names that are not text (PEP 383)."""
@@ -17,8 +17,8 @@ _BYTES_OF_NAMES = range(0xDC80, 0xDD00)
 def prepare_streams() -> None:
     """Makes every text printable, and opens what the caller of the process has closed.
 
-    A file that is opened while standard output is closed would take its number, and be written to
-    by whoever prints.
+    Otherwise the next file that is opened would take the number of a closed stream, and output
+    would be written into it.
     """
     for number in range(3):
         try:
@@ -39,18 +39,18 @@ def prepare_streams() -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Nothing that is still to be written to a stream is complained about at the end."""
+    """Discards what a stream still holds, so that its last flush raises no error."""
     try:
         place = os.open(os.devnull, os.O_WRONLY)
         os.dup2(place, stream.fileno())
         os.close(place)
     except (OSError, ValueError):
-        # It stands for no file: nothing is left to complain.
+        # The stream has no file descriptor: there is nothing to flush.
         return
 
 
 def _spelled(error: UnicodeError) -> tuple[bytes, int]:
-    """What a stream's encoding does not have: bytes of names as they are, signs in plain ones."""
+    """Encodes what the stream's encoding lacks: bytes of names unchanged, signs in ASCII."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     spelled = bytearray()

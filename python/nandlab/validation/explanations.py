@@ -12,21 +12,20 @@ class Explained:
 
 
 _CHECKED_ONCE_MORE = (
-    "at a mount nodes are checked inode by inode, in the order of a hash table; the kernel reads a "
-    "page again for a node that was not at hand any more, and its own runs of one mount differ by "
-    "up to 2 %"
+    "a mount checks nodes inode by inode, in the order of a hash table. The kernel reads a page "
+    "again for a node that is no longer in memory. Its own runs of one mount differ by up to 2 %"
 )
 _VERY_DIRTY_ONLY = (
-    "the recorded runs collected very dirty blocks only (12 erases each); the clock chooses a "
-    "dirty one for about one victim in eight, as the kernel does in the phases after it, and each "
-    "costs one more erase: the sum of the four phases agrees"
+    "the recorded runs collected only very dirty blocks (12 erases each). The clock chooses a "
+    "dirty one for about one victim in eight, as in the kernel's later phases. Each costs one more "
+    "erase, and the sum of the four phases agrees"
 )
 
 EXPLAINED: dict[tuple[str, str, str], Explained] = {
     ("jffs2/base-t", "seq-s32k", "reads"): Explained(
         4,
-        "an fsync moves small nodes until the page is full; the recorded run found room for one "
-        "only, which a difference of some bytes in all that was compressed before explains",
+        "an fsync moves small nodes until the page is full. The recorded run had room for one "
+        "only. A difference of some bytes in all data compressed before explains that",
     ),
     ("jffs2/fill-x", "fill1-mount", "reads"): Explained(28, _CHECKED_ONCE_MORE),
     ("jffs2/fill-x", "fill2-mount", "reads"): Explained(40, _CHECKED_ONCE_MORE),
@@ -34,26 +33,26 @@ EXPLAINED: dict[tuple[str, str, str], Explained] = {
     ("jffs2/gc-x", "re-mount", "programs"): Explained(
         10,
         "with some seeds the very dirty blocks that the mount finds are just enough to wake the "
-        "collector; in the three recorded runs they were not",
+        "collector. In the three recorded runs they were not",
     ),
     ("ubifs/gc-x", "re-mount", "reads"): Explained(
         5,
-        "how far the journal reached at the unmount depends on the inodes that were written again "
-        "because a second had ended; one seed in eleven ends an eraseblock later and reads 50 more",
+        "the length of the journal at the unmount depends on inodes that were written again "
+        "because a second had ended. One seed in eleven ends an eraseblock later and reads 50 more",
     ),
 }
 """By workload, phase and kind of operation. A test holds every entry to be needed."""
 
 _TURNED_LIST = (
-    "the kernel turns its list of blocks to be erased when it mounts (`jffs2_rotate_lists`), so "
-    "that the last block becomes the last to be used, not the first; that is not modelled, and "
+    "the kernel rotates its list of blocks to be erased when it mounts (`jffs2_rotate_lists`), so "
+    "the last block becomes the last to be used, not the first. nandlab does not model that, and "
     "every block is another one from then on"
 )
 _TWO_THREADS = (
-    "UBI's thread erases a block while `ubimkvol` goes on, and the scheduler decides which of the "
-    "two comes first; so it is later with erasures and commits of the background among other "
-    "writes. Phases that are neither the same nor reordered use blocks that were freed in that "
-    "order, or begin at another place in a second"
+    "UBI's thread erases a block while `ubimkvol` goes on, and the kernel's process scheduler "
+    "decides which comes first. The same holds later for erases and commits of the background "
+    "among other writes. Phases that are neither the same nor reordered use blocks that were freed "
+    "in that order, or begin at another place in a second"
 )
 _ONCE_A_SECOND = (
     "the background task looks at changed directories and headers once a second, and where in a "

@@ -11,44 +11,47 @@ from nandlab.validation.workloads import IMPLEMENTATIONS
 _HEAD = """\
 # Operation counts against real code
 
-Made by `nandlab validate --out docs/validation.md`: do not edit. The scripts of
-`workloads/raw-nand` were carried out by real file systems over a simulated chip, and are
-carried out here. What the chip did is compared phase by phase. Threads go on after a mount
-returns; their work is added to the mount, for the border is a matter of timing.
+Made by `nandlab validate --out docs/validation.md`: do not edit. Real file systems ran the scripts
+of `workloads/raw-nand` over a simulated chip, and nandlab runs the same scripts. The chip's
+operations are compared phase by phase. Threads go on after a mount returns. Their work is added to
+the mount, because the border is a matter of timing.
 
-*recorded* is the mean of the recorded runs, with the least and the greatest where there were
-several. *here* is the mean over the seeds, *asked* how near it must be: `equal` compares the
-median of the seeds; elsewhere the mean must be within the share, or within 2 where fewer than
-20 operations are expected (`or 2`: within 2 at any number). Rows in which nothing happens, there
-or here, are left out. A figure that is further away and is explained may be off by so much, and
-no more.
+*recorded* is the mean of the recorded runs, with the least and the greatest where there are
+several. *here* is the mean over the seeds. *asked* says how near it must be:
+
+- `equal` compares the median of the seeds.
+- A share bounds the distance of the mean, which may also be within 2 where fewer than 20 operations
+  are expected.
+- `or 2` permits a distance of 2 at any number.
+
+Rows in which nothing happens, there or here, are left out. A figure that is further away and is
+explained has a bound of its own.
 """
 
 _NOTES = {
     "jffs2": """\
 Differences that remain:
 
-- **Collecting** (`rnd-each`, `ow`, `ow1` to `ow4`, `delete`): the next block to collect comes
-  from a list that the low bits of the kernel's clock choose, and the collector's thread runs
-  beside the writer. The seeds stand for when the clock began, the board for how fast the
-  machine was; neither is known of a recorded run. Shares are the spread that the kernel's own
-  runs showed.
-- **Single reads more or less in `seq-*` and `rnd-end`**: an fsync moves a node of a block that
-  is chosen in that way, instead of padding the page. How many pages the node lies on depends on
-  the block.
-- **Mounts of a full medium** (`re-mount`, `fill1-mount` …): the kernel reads 0.05 to 2 % more.
-  Nodes are checked inode by inode in the order of a hash table; a page that was just read is
-  read again when another node on it is checked, and the kernel's own runs differ by up to 2 %.
-- **Erases left to the next mount** (`delete`, `re2-mount`): blocks without live nodes are
-  erased before or after the unmount, as the thread comes to them. Their sum agrees.
+- **Collecting** (`rnd-each`, `ow`, `ow1` to `ow4`, `delete`): the low bits of the kernel's clock
+  choose the list from which the next block is collected. The collector's thread runs beside the
+  writer. The seeds stand for when the clock began, the board for how fast the machine was. Neither
+  is known of a recorded run. The permitted shares are the spread of the kernel's own runs.
+- **Single reads more or less in `seq-*` and `rnd-end`**: an fsync moves a node instead of padding
+  the page. The node's block is chosen in that way, and decides how many pages the node spans.
+- **Mounts of a full medium** (`re-mount`, `fill1-mount` …): the kernel reads 0.05 to 2 % more. It
+  checks nodes inode by inode in the order of a hash table. A page that was just read is read again
+  when another node on it is checked. The kernel's own runs differ by up to 2 %.
+- **Erases left to the next mount** (`delete`, `re2-mount`): the thread erases blocks without live
+  nodes before or after the unmount. The sum agrees.
 """,
     "ubifs": """\
-Equal is asked for attachments, the making of the volume and first mounts, and wherever two runs
-of the kernel agree on incompressible data; within 2 % on text; elsewhere within 2 % or 2.
+Equal counts are required for attachments, the making of the volume and first mounts. They are also
+required wherever two runs of the kernel agree on incompressible data. On text the bound is 2 %,
+elsewhere 2 % or 2.
 
-Differences that remain: inodes keep whole seconds, and one that is written again after a second
-has ended is dirty again. The seeds begin anywhere in a second; where the recorded runs did is not
-known. On a chip of 64 blocks that is full, such a node decides what is collected next.
+Differences that remain: inodes keep whole seconds, and one that is written again after a second has
+ended is dirty again. The seeds begin anywhere in a second, and where the recorded runs began is not
+known. On a full chip of 64 blocks, such a node decides what is collected next.
 """,
     "ubifs2048": """\
 As above, with UBI's volume identifier headers in pages of their own.
@@ -58,8 +61,8 @@ Differences that remain: the background task writes the headers of changed direc
 second. A phase that lasts across one more second has one program and one read more.
 """,
     "yaffsdirect": """\
-The library has no threads and no page cache: every figure is equal. Phases of `cut` after the
-power cut were recorded with another script and are not compared.
+The library has no threads and no page cache: every figure is equal. Phases of `cut` after the power
+cut were recorded with another script and are not compared.
 """,
 }
 
@@ -121,21 +124,23 @@ def _table(workload: str, figures: list[Figure]) -> str:
 _ORDERS_HEAD = """\
 ## The order of operations
 
-Of one run of each workload every operation was recorded in order. *in step* is how many operations
-are the same, at the same places of the chip, before the first that differs; of the phases, how many
-are the same throughout, and how many more have the same operations in another order. With several
-seeds, the one that keeps step for longest is shown. `R`, `S` and `O` read a page, a part of one or
-a spare area; `P` and `Q` program a page or a spare area; `E` erases a block.
+One run of each workload was recorded with every operation in order. *in step* is the number of
+equal operations, at the same places of the chip, before the first difference. *same* counts the
+phases that are the same throughout, *reordered* those with the same operations in another order.
+With several seeds, the one that keeps step for longest is shown.
+
+`R`, `S` and `O` read a page, a part of one or a spare area. `P` and `Q` program a page or a spare
+area. `E` erases a block.
 """
 
 
 _BIOS = """\
 ## Bios of NILFS2
 
-Six scripts (`crates/nilfs2/tests/data/bios`) were carried out by Linux 6.12 on NILFS2 over
-virtio-blk, while blktrace noted every bio as it was queued. The engine's bios for the same
-scripts are compared line by line (`crates/nilfs2/tests/all/kernel_bios.rs`): *equal* is the same
-line of the script, the same task (caller or constructor's thread), sector, length, flags and order.
+Linux 6.12 ran six scripts (`crates/nilfs2/tests/data/bios`) on NILFS2 over virtio-blk, while
+blktrace noted every bio as it was queued. The engine's bios for the same scripts are compared line
+by line (`crates/nilfs2/tests/all/kernel_bios.rs`). *equal* means the same line of the script, task
+(caller or constructor's thread), sector, length, flags and order.
 `python/tests/test_kernel_bios_nilfs2.py` records them again.
 
 | | recorded | equal | explained | not |
@@ -147,18 +152,18 @@ line of the script, the same task (caller or constructor's thread), sector, leng
 
 What is explained, or left to chance in the kernel:
 
-- **Read-ahead of metadata**: up to 15 blocks of a metadata file and 7 nodes of a map are read
-  ahead while the first is on its way, here as there; how many is a race that the kernel's own runs
-  decide otherwise. The recordings hold the outcome that the engine has.
-- **A call for more than the read-ahead window** (`read whole 1m`) reads as much as a request of
-  the device may hold; here 128 KiB, as before Linux 4.10.
-- **A file that is cut** keeps its last page in the kernel's page cache; here that block is read.
-- **The first look at the superblocks** is two reads of 1 KiB a mount; here blocks of 4 KiB at
-  once.
+- **Read-ahead of metadata**: while the first block is read, up to 15 blocks of a metadata file and
+  7 nodes of a map are read ahead. How many is a race that the kernel's own runs decide differently.
+  The recordings hold the outcome that the engine has.
+- **A call for more than the read-ahead window** (`read whole 1m`) reads as much as a request of the
+  device may hold. Here it reads 128 KiB, as before Linux 4.10.
+- **A file that is cut** keeps its last page in the kernel's page cache. Here that block is read.
+- **The first look at the superblocks** is two reads of 1 KiB a mount. Here it reads blocks of 4 KiB
+  at once.
 - **A long log is one bio or two**: 256 pieces of memory fit, and pages that lie side by side are
   one piece. The bios of a log are joined before they are compared.
 - **Races** (`races.ops`): a removed directory is deleted before or after the flush of a `sync`,
-  which makes one checkpoint or two; `sync` visits the file of inodes before files that were
+  which makes one checkpoint or two. `sync` visits the file of inodes before files that were
   overwritten (one log) or after them (data-sync logs first). The recording holds the outcome that
   the engine has.
 """

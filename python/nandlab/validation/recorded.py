@@ -19,27 +19,28 @@ _EXCUSED_KINDS = ("bio-left-out", "blocks-left-out")
 _PLANTED = """\
 ## Planted faults
 
-`make mutants` plants the faults that cargo-mutants knows in a crate, one at a time, and runs the
-tests of that crate and no others. *viable* faults compile; *noticed* ones make a test fail or run
-much longer. The share is of those that were tried to the end; where fewer were tried than drawn,
-it is the least that it can be. docs/mutants.md lists what survived, each with its reason.
+`make mutants` plants the faults that cargo-mutants knows in a crate, one at a time. It runs the
+tests of that crate and no others. *viable* faults compile. *noticed* ones make a test fail or run
+much longer. The share is of the faults that were tried to the end. Where fewer were tried than
+drawn, it is the least that it can be. docs/mutants.md lists what survived, each with its reason.
 """
 
 _TORN = """\
 ## Power cuts in real kernels
 
-`make tear-long` cuts the power at drawn operations of drawn scripts, which make, change and remove
-every kind of inode. Half of the cuts are made inside a kernel by `kernel/tear` (NILFS2: by leaving
-out writes), half are made here; some scripts end uncut. Each medium is read here, and then
-recovered by the kernel.
+`make tear-long` cuts the power at random operations of random scripts, which make, change and
+remove every kind of inode. `kernel/tear` makes half of the cuts inside a kernel (for NILFS2 by
+leaving out writes), the simulation the other half. Some scripts end uncut. nandlab reads each
+medium, and then the kernel recovers it.
 
-*equal*: all names, attributes and contents are the same. *lost alike*: neither mounts it, or both
-read the same part of it. *findings*: `nandlab image check` complains of a medium that the kernel
-recovers, pages of random bits and logs of NILFS2 with a hole left out.
+- *equal*: all names, attributes and contents are the same.
+- *lost alike*: neither mounts it, or both read the same part of it.
+- *findings*: `nandlab image check` complains of a medium that the kernel recovers. Pages of random
+  bits and logs of NILFS2 with a hole are left out.
 """
 _DIFFERENCE = """
-A known difference: where a log of NILFS2 with a hole loses the inode of the root directory, the
-kernel refuses to mount (`nilfs_get_root_dentry`). Here the disk is mounted, and its root directory
+A known difference: a log of NILFS2 with a hole may lose the inode of the root directory. The kernel
+then refuses to mount (`nilfs_get_root_dentry`). nandlab mounts the disk, and its root directory
 cannot be read.
 """
 

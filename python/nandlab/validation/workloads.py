@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nandlab.errors import NandlabError
-from nandlab.studies import studies_directory
+from nandlab import data
 
 KINDS = ("reads", "programs", "erases")
 """Operations of the chip's array."""
@@ -68,16 +67,10 @@ class Workload:
 
 def find_workloads() -> list[Workload]:
     """The workloads whose file systems are here, in the order of the recording."""
-    studies = studies_directory()
-    folder = (studies.parent if studies else Path()) / "workloads" / "raw-nand"
-    table = folder / "counts.csv"
-    if not table.is_file():
-        raise NandlabError(
-            f"{table}: not there; the recorded workloads come with the source tree, work in one"
-        )
+    folder = data.folder("workloads") / "raw-nand"
     by_name = {one.name: one for one in IMPLEMENTATIONS}
     runs: dict[str, dict[str, list[tuple[str, Counts]]]] = {}
-    with table.open(encoding="utf-8", newline="") as file:
+    with (folder / "counts.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             counts = (float(row["reads"]), float(row["programs"]), float(row["erases"]))
             phases = runs.setdefault(row["workload"], {})

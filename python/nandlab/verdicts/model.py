@@ -80,24 +80,6 @@ class Nearness:
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How near the simulated times of a test come to the published ones, over schedulers.
-
-    Errors are parts of the published time, taken absolutely and averaged: over the means that each
-    scheduler has over the sizes of the file, and over single cells. `tau` is Kendall's tau-b of the
-    order of the schedulers, None where all simulated times are the same; `p_value` is exact and
-    two-sided.
-    """
-
-    file_system: str
-    test: str
-    error_of_means: float
-    error_of_cells: float
-    tau: float | None
-    p_value: float
-
-
-@dataclass(frozen=True)
 class Verdict:
     """The answer of a study in words and numbers."""
 
@@ -109,7 +91,6 @@ class Verdict:
     variants: tuple[str, ...] = ()
     distances: tuple[Distance, ...] = ()
     nearness: tuple[Nearness, ...] = ()
-    agreement: tuple[Agreement, ...] = ()
     unexplained: tuple[str, ...] = ()
     main_settings: str | None = None
 

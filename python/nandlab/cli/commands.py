@@ -1,0 +1,40 @@
+"""The commands, in the order of the help.
+
+`nandlab --help` is written from this table alone, so that it loads no command.
+"""
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("run:run", "Run a study: every combination of its axes, then verdict and report."),
+    "report": ("report:report", "Render the report of a run again, from its results."),
+    "compare": (
+        "compare:compare",
+        "Compare two runs, or candidates on a workload of your own.",
+    ),
+    "index": ("index:index", "Write a page that links the reports of all runs in a folder."),
+    "replay": ("replay:replay", "Replay a trace on a translation layer and count chip operations."),
+    "schedule": ("schedule:schedule", "Print what an I/O scheduler does with a table of requests."),
+    "script": ("script:script", "Run a script of system calls on a simulated file system."),
+    "crash": (
+        "crash:crash",
+        "Cut the power at every chip operation of a script and check recovery.",
+    ),
+    "image": ("image:image", "Make, list, extract, check and compare images of file systems."),
+    "convert": ("convert:convert", "Convert a trace to Parquet and summarise it."),
+    "capture": ("capture:capture", "Capture a block trace, in a virtual machine or of a disk."),
+    "validate": ("validate:validate", "Compare operation counts with those of real kernels."),
+    "list": ("listing:list_command", "List available items."),
+    "explain": ("explain:explain", "Explain an item of any list."),
+    "new": ("new:new", "Write a commented template of a part, a workload or a study."),
+    "completion": ("completion:completion", "Print the completion script of a shell."),
+}
+"""Where each command is, below `nandlab.cli`, and the first line of its help."""
+
+EXIT_STATUSES = (
+    ("0", "success"),
+    ("1", "a difference, a violation, or damage was found"),
+    ("2", "bad input"),
+    ("3", "an image whose format is not certain"),
+    ("130", "interrupted with Ctrl-C"),
+    ("141", "the reader of standard output ended early"),
+    ("143", "terminated with SIGTERM"),
+)

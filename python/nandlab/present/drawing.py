@@ -1,0 +1,72 @@
+"""Calls of the chart engine, which take seconds and look for no signal."""
+
+import copy
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from nandlab.interruption import leaves_work_behind
+
+_LOOK_S = 0.02
+
+_ENTRY = "window.vegaEmbed = vegaEmbed;"
+"""What the bundle of the chart engine offers to the page."""
+
+_WIDTH_PX = 640
+
+Drawn = TypeVar("Drawn")
+
+
+def waited_for(call: Callable[[], Drawn]) -> Drawn:
+    """What the call returns; a signal ends the wait, not the call.
+
+    The engine lets other threads go on while it works, so that handlers of signals run here.
+    """
+    results: list[Drawn] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_LOOK_S)
+    except KeyboardInterrupt:
+        leaves_work_behind()
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def engine() -> str:
+    """The chart engine, once for all charts of a page."""
+    import vl_convert
+
+    return str(
+        waited_for(lambda: vl_convert.javascript_bundle(_ENTRY, vl_version=engine_version()))
+    )
+
+
+def engine_version() -> str:
+    """The Vega-Lite version that the chart library writes for, as the converter names it."""
+    import altair
+
+    return ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+
+
+def picture(specification: Mapping[str, Any], title: str) -> bytes:
+    """A chart on white as PNG, drawn without a browser."""
+    import vl_convert
+
+    drawn = copy.deepcopy(dict(specification))
+    drawn.update(width=_WIDTH_PX, background="white", title={"text": title, "anchor": "start"})
+    drawn.update(autosize={"type": "pad"}, padding=12)
+    return bytes(
+        waited_for(lambda: vl_convert.vegalite_to_png(drawn, vl_version=engine_version(), scale=2))
+    )
