@@ -5,11 +5,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= out
 # Some systems keep programs that a user may run where only root looks for them.
-export PATH := $(PATH):/usr/sbin:/sbin
+export PATH := $(PATH):/usr/sbin:/sbin:$(HOME)/.cargo/bin
+# A machine without Rust gets the pinned toolchain, in this folder alone.
+ifeq ($(shell PATH='$(PATH)' command -v cargo),)
+TOOLCHAIN := .rust/installed
+export RUSTUP_HOME := $(CURDIR)/.rust/rustup
+export CARGO_HOME := $(CURDIR)/.rust/cargo
+export PATH := $(CARGO_HOME)/bin:$(PATH)
+endif
 COVERED_PERCENT := 85
 
 .DEFAULT_GOAL := help
-.PHONY: help build reproduce reproduce-full test test-long lint format bench clean system-packages tear-long \
+.PHONY: help build docs wheel reproduce reproduce-full test test-long lint format bench clean system-packages tear-long \
 	coverage coverage-python coverage-rust mutants
 
 help: ## List the targets
@@ -20,8 +27,17 @@ $(VENV)/installed: requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 
-build: $(VENV)/installed ## Set everything up; leaves the command at .venv/bin/nandlab
+.rust/installed: rust-toolchain.toml
+	$(PYTHON) scripts/install_rust.py
+	touch $@
+
+build: $(VENV)/installed $(TOOLCHAIN) ## Set everything up; leaves the command at .venv/bin/nandlab
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
+
+# The build has compiled everything by then: the same library is packed.
+wheel: build ## Build dist/nandlab-*.whl, which needs neither Rust nor this tree
+	rm -f dist/*.whl
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin build --release --quiet --out dist
 
 reproduce: build ## Run every shipped study in its quick form; writes out/index.html
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)
@@ -46,14 +62,14 @@ format: $(VENV)/installed ## Format all sources
 	$(BIN)/ruff format python scripts
 	$(BIN)/ruff check --fix --quiet python scripts
 
-test: build lint ## Run all tests; optional system packages are installed where that is possible
+test: wheel lint ## Run all tests; optional system packages are installed where that is possible
 	-@[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory system-packages || echo "optional system packages could not be installed: the tests that need them are counted as skipped below"
 	@for program in fsck.vfat mkfs.vfat jffs2dump; do command -v $$program > /dev/null || \
 		echo "left out: what the Rust tests compare with $$program, which is not installed (make system-packages)"; done
 	NANDLAB_FUZZ_SECONDS=10 PROPTEST_RNG_SEED=1 cargo test --workspace --quiet
 	$(BIN)/python -m pytest -q -ra -n 2 --dist worksteal --durations=30 python/tests
 
-test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, chips torn in real kernels, all signals on all commands, DKMS in a chroot, and the full studies
+test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, chips torn in real kernels, all signals on all commands, DKMS in a chroot, the wheel with dependencies from PyPI, and the full studies
 	cargo test --workspace --quiet
 	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test all queueing_theory -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test all damage::fuzz -- --nocapture
@@ -65,6 +81,7 @@ test-long: test ## Also property tests from a seed of their own, long fuzz runs 
 		python/tests/test_kernel_mounts_nilfs2.py python/tests/test_kernel_mounts_ubifs.py
 	@# DKMS in a clean Debian, which takes root, the network and some minutes.
 	if [ "$$(id -u)" = 0 ]; then kernel/sfq/tests/dkms.sh; else echo "left out: DKMS in a chroot, which takes root"; fi
+	NANDLAB_WHEEL=1 $(BIN)/python -m pytest -q python/tests/test_wheel.py
 	NANDLAB_WHOLE_STUDIES=1 $(BIN)/python -m pytest -q python/tests/test_study_verdict.py -k whole
 	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_signals.py \
 		python/tests/test_signals_and_outputs.py python/tests/test_limits.py
@@ -72,12 +89,12 @@ test-long: test ## Also property tests from a seed of their own, long fuzz runs 
 
 # Hours: what is done stays, and the next call goes on. TEAR='--cases 20 --kernels 6.12' narrows it.
 tear-long: build ## Tear 300 chips or disks a file system in each real kernel; writes out/tear-long/results.csv
-	$(BIN)/python -m nandlab.tearing.long_run --out $(OUT)/tear-long $(TEAR)
+	$(BIN)/python -m tearing_lab.long_run --out $(OUT)/tear-long $(TEAR)
 
 coverage: coverage-python coverage-rust ## Lines that the tests reach, at least 85 % of Python and of Rust
 
 # Processes that tests start are measured too. TESTS narrows what is run.
-coverage-python: build ## Lines of the Python package that its tests reach
+coverage-python: wheel ## Lines of the Python package that its tests reach
 	mkdir -p $(OUT)/coverage
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term --cov-report=html:$(OUT)/coverage/python \
 		--cov-fail-under=$(COVERED_PERCENT) $(or $(TESTS),python/tests)
@@ -104,9 +121,13 @@ mutants: target/tools/bin/cargo-mutants ## Plant faults, and see whether tests n
 target/tools/bin/cargo-mutants:
 	cargo install --quiet --locked --root target/tools cargo-mutants@27.1.0
 
+docs: build ## Write docs/api.md from the docstrings and docs/findings.md from the verdicts on record
+	$(BIN)/python scripts/api_page.py
+	$(BIN)/python scripts/findings.py
+
 bench: build ## Measure speed against bare loops; writes out/bench.json
 	mkdir -p $(OUT)
 	cargo run --release --quiet -p bench -- --out $(OUT)/bench.json
 
 clean: ## Remove everything that was built
-	rm -rf target $(VENV) $(OUT)
+	rm -rf target $(VENV) $(OUT) dist .rust

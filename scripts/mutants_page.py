@@ -75,9 +75,9 @@ HEAD = """\
 # Planted faults, and the tests that notice them
 
 Made by `scripts/mutants.py page` of `docs/mutants.json`: do not edit. `make mutants` plants the
-faults that cargo-mutants knows, one at a time, and runs the tests of the crate that it is planted
-in, and no others. A fault is *viable* if it compiles. It is *killed* if a test fails, and noticed
-as well if a test runs much longer than without it. Where a crate has many, some are drawn by the
+faults that cargo-mutants knows, one at a time, and runs the tests of the same crate and no others.
+A fault is *viable* if it compiles. It is *killed* if a test fails. It is *noticed* if it is killed
+or if a test runs much longer than without it. Where a crate has many faults, some are drawn by the
 seed `{seed}`.
 
 | crate | faults | drawn | tried | viable | killed | timeout | survived | noticed |

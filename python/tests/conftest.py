@@ -6,25 +6,10 @@ import pytest
 from long_commands import write_inputs
 from synthetic_results import study_result
 
-from nandlab.report.page import write_report
+from nandlab.frame import RunFrame
+from nandlab.present import write_report
 from nandlab.results.run_directory import whole_folder, write_results
 from nandlab.results.study_result import StudyResult
-from nandlab.verdicts import judge
-
-LAYERS = [
-    {
-        "name": "bast",
-        "summary": "log blocks",
-        "source": "a <paper>",
-        "features": {
-            "mapping": "block and log",
-            "first_write": "data block",
-            "overwrite": "log block",
-            "block_kinds": "data, log",
-        },
-        "parameters": [],
-    }
-]
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +23,7 @@ def run_folder(result: StudyResult, tmp_path_factory: pytest.TempPathFactory) ->
     out = tmp_path_factory.mktemp("runs") / "ftl-windows"
     with whole_folder(out) as folder:
         write_results(folder, result, "nandlab run ftl-windows")
-        write_report(folder, result, judge(result), LAYERS, "nandlab run ftl-windows")
+        write_report(folder, RunFrame.of(result), "nandlab run ftl-windows")
     return out
 
 

@@ -51,7 +51,7 @@ def listed(text: str) -> dict[str, tuple[str, ...]]:
 def own_view(image: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, ...]]:
     """What `nandlab image ls` shows, in the same form."""
     capsys.readouterr()
-    assert main(["image", "ls", str(image), "--hash", "--format", "tsv"]) == 0
+    assert main(["image", "ls", str(image), "--hash", "--output-format", "tsv"]) == 0
     rows = {}
     for line in capsys.readouterr().out.splitlines():
         if not line.startswith("#"):

@@ -87,6 +87,8 @@ LONG = {
     "index": Long(("index",), ("runs",), span_s=0.8),
     "list": Long(("list",), ("studies",), span_s=0.4),
     "explain": Long(("explain",), ("bast", "--ops", "W1 W2 W3"), span_s=0.2),
+    "new": Long(("new",), ("workload", "mine", "--out", "OUT"), span_s=0.2),
+    "completion": Long(("completion",), ("bash",), span_s=0.4),
     "reproduce": Long((), ("--out", "OUT")),
 }
 

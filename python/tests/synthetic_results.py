@@ -6,7 +6,7 @@ from typing import Any
 from nandlab.results.reference import read_reference
 from nandlab.results.study_result import StudyResult
 
-REFERENCE = Path(__file__).resolve().parents[2] / "studies" / "ftl-windows.reference.csv"
+REFERENCE = Path(__file__).resolve().parents[2] / "studies" / "ftl-windows" / "reference.csv"
 
 AXES = ("ftl", "file_system", "file_set", "processes", "settings", "initial")
 FILE_SYSTEMS = {"fat": 1.0, "ntfs": 1.1}
@@ -65,7 +65,7 @@ def engine_answer() -> dict[str, Any]:
             "repeats": 1,
             "quick": False,
             "part": "published-small-block",
-            "reference": "ftl-windows.reference.csv",
+            "reference": "reference.csv",
             "runs": 80,
         },
         "columns": columns,
@@ -81,7 +81,7 @@ def engine_answer() -> dict[str, Any]:
 
 def study_result() -> StudyResult:
     """The same, as the package holds it."""
-    return StudyResult.from_engine(engine_answer(), read_reference(REFERENCE))
+    return StudyResult.from_engine(engine_answer(), read_reference(REFERENCE), REFERENCE.parent)
 
 
 def _metrics(

@@ -31,7 +31,7 @@ def _fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("run", "ftl-windows", "--seed", "-3"), ["--seed -3"]),
         (("replay", "x", "--ftl", "bast", "--address", "wrap"), ["--address", "modulo"]),
         (("replay", "x", "--ftl", "bast", "--logical-size", "100 Mb"), ["--logical-size", "MiB"]),
-        (("replay", "x", "--ftl", "bast", "--set", "log_blocks"), ["--set", "name=value"]),
+        (("replay", "x", "--ftl", "bast", "--set", "log_blocks"), ["--set", "NAME=VALUE"]),
         (("replay", "x", "--ftl", "bast", "--passes", "0"), ["--passes: 0", "at least 1"]),
         (("list", "ftl"), ["ftls"]),
         (("compare", "nowhere", "nowhere"), ["nowhere", "no such folder"]),

@@ -176,7 +176,7 @@ def test_a_wrong_workload_file_is_refused_by_line_and_key(
     [
         ((), ["two runs", "--fs", "--workload"]),
         (("run",), ["the second run"]),
-        (("run", "run", "--fs", "jffs2"), ["--fs", "leave out"]),
+        (("run", "run", "--fs", "jffs2"), ["--fs", "give either"]),
         (("--fs", "jfs2", "--workload", "w"), ["--fs", "did you mean jffs2?"]),
         (("--fs", "jffs2,jffs2", "--workload", "w"), ["--fs", "twice"]),
         (("--fs", "jffs2"), ["--workload"]),

@@ -111,7 +111,7 @@ def test_life_is_the_same_whichever_command_says_it(
     # A study counts after one pass of the trace.
     replay = ("replay", trace, "--ftl", "bast", "--blocks", "64", "--passes", "2")
     assert main((*replay, "--output-format", "json")) == 0
-    answer = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)["result"]
     (life,) = [row["value"] for row in answer["metrics"] if row["metric"] == "lifetime_host_bytes"]
     with (out / "results.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "lifetime_host_bytes"]

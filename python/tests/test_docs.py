@@ -67,7 +67,8 @@ def test_commands_work(page: Path, tmp_path: Path) -> None:
 
 def test_the_study_of_the_page_on_studies_runs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
-    (study,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (study,) = (block for block in blocks if 'name = "my-card"' in block)
     (tmp_path / "my-card.toml").write_text(study, encoding="utf-8")
     out = tmp_path / "out"
     assert main(["run", str(tmp_path / "my-card.toml"), "--out", str(out)]) == 0
@@ -90,3 +91,18 @@ def test_make_targets_of_the_readme_exist() -> None:
     ):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_the_index_names_every_page() -> None:
+    index = ROOT / "docs" / "index.md"
+    named = {(index.parent / target).resolve() for target in LINK.findall(index.read_text("utf-8"))}
+    pages = set((ROOT / "docs").glob("*.md")) - {index}
+    assert {page.name for page in pages if page not in named} == set()
+    assert "docs/index.md" in LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def test_the_glossary_is_sorted() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^- \*\*(.+?)\*\*: ", page, re.MULTILINE)
+    assert len(terms) >= 50
+    assert terms == sorted(terms, key=str.lower)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from nandlab import engine
-from nandlab.tearing.cases import failed_calls
-from nandlab.tearing.chips import rows
-from nandlab.tearing.scripts import DIALECTS, CallWriter
 from nandlab.vm import VmUnavailable
 from nandlab.vm.guest_program import find_guest_program
+from tearing_lab.cases import failed_calls
+from tearing_lab.chips import rows
+from tearing_lab.scripts import DIALECTS, CallWriter
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 

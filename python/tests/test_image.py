@@ -48,7 +48,7 @@ def test_golden_images_of_jffs2_list_as_their_manifests(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     image = _unpacked(JFFS2 / f"{name}.zst", tmp_path)
-    assert main(["image", "ls", "--hash", "--format", "tsv", image]) == 0
+    assert main(["image", "ls", "--hash", "--output-format", "tsv", image]) == 0
     manifest = JFFS2 / f"{name.rsplit('.', 1)[0]}.manifest.tsv"
     assert capsys.readouterr().out == manifest.read_text(encoding="utf-8")
     assert main(["image", "check", image]) == 0
@@ -65,7 +65,7 @@ def test_golden_images_of_ubifs_list_as_their_manifests(
     name: str, manifest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     image = _unpacked(UBI / f"{name}.zst", tmp_path)
-    assert main(["image", "ls", "--hash", "--format", "tsv", image]) == 0
+    assert main(["image", "ls", "--hash", "--output-format", "tsv", image]) == 0
     expected = (UBIFS / f"{manifest}.manifest.tsv").read_text(encoding="utf-8")
     assert capsys.readouterr().out == expected
     assert main(["image", "check", image]) == 0
@@ -73,8 +73,8 @@ def test_golden_images_of_ubifs_list_as_their_manifests(
 
 def test_an_image_of_ubi_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     image = _unpacked(UBI / "ubifs-unclean.oob.zst", tmp_path)
-    assert main(["image", "info", "--format", "json", image]) == 0
-    info = json.loads(capsys.readouterr().out)
+    assert main(["image", "info", "--json", image]) == 0
+    info = json.loads(capsys.readouterr().out)["result"]
     assert (info["ubi"]["vid_header_offset"], info["ubi"]["image_sequence"]) == (512, 11)
     assert sum(info["ubi"]["blocks_by_erase_counter"].values()) == 512
     (volume,) = info["volumes"]
@@ -120,8 +120,8 @@ def test_a_file_system_without_ubi(tmp_path: Path, capsys: pytest.CaptureFixture
         *("--jrn-size", "1MiB", "--space-fixup"),
     )
     capsys.readouterr()
-    assert main(["image", "info", "--format", "json", image]) == 0
-    info = json.loads(capsys.readouterr().out)["ubifs"]
+    assert main(["image", "info", "--json", image]) == 0
+    info = json.loads(capsys.readouterr().out)["result"]["ubifs"]
     assert (info["leb_bytes"], info["max_lebs"]) == (124 * 1024, 200)
     assert (info["compressor"], info["space_fixup"]) == ("zstd", True)
 
@@ -130,16 +130,16 @@ def test_an_image_of_yaffs2_lists_in_all_formats(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     image = _unpacked(YAFFS2 / "linux61-clean.oob.zst", tmp_path)
-    assert main(["image", "ls", "--format", "json", image]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    assert main(["image", "ls", "--json", image]) == 0
+    rows = json.loads(capsys.readouterr().out)["result"]
     assert list(rows[0]) == [
         *("path", "type", "mode", "nlink", "uid", "gid", "size", "mtime", "rdev"),
         *("target", "xattrs"),
     ]
     assert main(["image", "ls", image]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(rows)
-    assert main(["image", "info", "--format", "json", image]) == 0
-    info = json.loads(capsys.readouterr().out)
+    assert main(["image", "info", "--json", image]) == 0
+    info = json.loads(capsys.readouterr().out)["result"]
     assert (info["form"]["fs"], info["space"]["checkpoint"]) == ("yaffs2", "valid")
 
 
@@ -167,10 +167,10 @@ def test_checkpoints_are_listed_and_chosen(
     assert (NILFS2 / "gc.lscp.txt").read_text(encoding="utf-8") in shown
     assert "              SEGNUM        DATE     TIME STAT     NBLOCKS\n" in shown
     assert "superblock: created at" in shown
-    assert main(["image", "ls", image, "--checkpoint", "3", "--format", "json"]) == 0
-    old = {row["path"] for row in json.loads(capsys.readouterr().out)}
-    assert main(["image", "ls", image, "--format", "json"]) == 0
-    assert old != {row["path"] for row in json.loads(capsys.readouterr().out)}
+    assert main(["image", "ls", image, "--checkpoint", "3", "--json"]) == 0
+    old = {row["path"] for row in json.loads(capsys.readouterr().out)["result"]}
+    assert main(["image", "ls", image, "--json"]) == 0
+    assert old != {row["path"] for row in json.loads(capsys.readouterr().out)["result"]}
     assert main(["image", "diff", image, image, "--checkpoint", "3"]) == 0
     assert main(["image", "diff", image, image, "--right-checkpoint", "3"]) == 1
     assert main(["image", "check", image]) == 0
@@ -188,8 +188,8 @@ def test_a_device_is_made_in_the_words_of_mkfs(
     image = _made(tmp_path, "nilfs2", *("--size", "16MiB", "-B", "64", "-L", "root", "-m", "7"))
     assert Path(image).stat().st_size == 16 << 20
     capsys.readouterr()
-    assert main(["image", "info", "--format", "json", image]) == 0
-    superblock = json.loads(capsys.readouterr().out)["superblock"]
+    assert main(["image", "info", "--json", image]) == 0
+    superblock = json.loads(capsys.readouterr().out)["result"]["superblock"]
     names = ("label", "blocks_per_segment", "reserved_percent", "created_at")
     assert [superblock[name] for name in names] == ["root", 64, 7, 1_500_000_000]
 
@@ -227,8 +227,10 @@ def test_times_are_limited_and_images_repeat(
     first = Path(_made(tmp_path)).read_bytes()
     assert Path(_made(tmp_path)).read_bytes() == first
     capsys.readouterr()
-    main(["image", "ls", "--format", "json", str(tmp_path / "made.jffs2")])
-    assert {row["mtime"] for row in json.loads(capsys.readouterr().out)} == {1_000_000_000}
+    main(["image", "ls", "--json", str(tmp_path / "made.jffs2")])
+    assert {row["mtime"] for row in json.loads(capsys.readouterr().out)["result"]} == {
+        1_000_000_000
+    }
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ def test_times_are_limited_and_images_repeat(
         (("ls", "README.md", "--fs", "nilfs2"), ["README.md", "superblock"]),
         (("ls", "README.md", "--checkpoint", "1"), ["--checkpoint", "NILFS2"]),
         (("ls", "README.md", "--checkpoint", "0"), ["--checkpoint", "at least 1"]),
-        (("make", "x", "--fs", "nilfs2", "--from", "docs", "--oob"), ["--oob", "chips"]),
+        (("make", "x", "--fs", "nilfs2", "--from", "docs", "--oob"), ["--oob", "raw NAND"]),
         (("make", "x", "--fs", "nilfs2", "--from", "docs", "-B", "9"), ["power of two"]),
         (("make", "x", "--fs", "nilfs2", "--from", "docs", "--size", "1MiB"), ["--size", "-B"]),
         (("make", "x", "--fs", "jffs2", "--from", "docs", "--size", "1MiB"), ["--size", "nilfs2"]),

@@ -1,5 +1,6 @@
 """Importing the package stays cheap, and its version is that of the engine."""
 
+import resource
 import subprocess
 import sys
 import tomllib
@@ -8,7 +9,7 @@ from pathlib import Path
 from nandlab import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("altair", "jinja2", "numpy", "polars", "vl_convert")
+HEAVY = ("altair", "cyclopts", "jinja2", "numpy", "polars", "rich", "vl_convert")
 
 
 def _run(program: str) -> str:
@@ -18,13 +19,21 @@ def _run(program: str) -> str:
     return done.stdout.strip()
 
 
-def test_import_takes_less_than_100_ms() -> None:
-    # Of the processor: how long it waits for one says nothing of nandlab.
-    program = (
-        "import time; start = time.process_time(); import nandlab; "
-        "print((time.process_time() - start) * 1000)"
-    )
-    assert min(float(_run(program)) for _ in range(3)) < 100
+def _processor_ms(*words: str) -> float:
+    """Processor time of a process from its start to its end, the least of five."""
+    times = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(times) * 1000
+
+
+def test_import_takes_60_ms_and_help_100_ms() -> None:
+    """The interpreter's own start included; twice the time is allowed on a busy machine."""
+    assert _processor_ms("-c", "import nandlab") < 2 * 60
+    assert _processor_ms("-m", "nandlab", "--help") < 2 * 100
 
 
 def test_import_and_help_load_nothing_heavy() -> None:

@@ -83,7 +83,7 @@ def _without_times(rows: list[list[str]]) -> list[list[str]]:
 
 def _listed(image: Path, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
     capsys.readouterr()
-    assert main(["image", "ls", str(image), "--hash", "--format", "tsv"]) == 0
+    assert main(["image", "ls", str(image), "--hash", "--output-format", "tsv"]) == 0
     return _rows(capsys.readouterr().out)
 
 

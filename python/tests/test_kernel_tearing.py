@@ -9,10 +9,11 @@ import pytest
 from workspace_example import ROOT, example_or_skip
 
 from nandlab import engine
-from nandlab.tearing.cases import Keeping, Verdict, failed_calls, write_table
-from nandlab.tearing.chips import BLOCKS, Bench, Recovery, kinds_of
-from nandlab.tearing.disks import calls_on_fat, require_disk_cuts
-from nandlab.tearing.series import (
+from nandlab.vm import VmUnavailable
+from tearing_lab.cases import Keeping, Verdict, failed_calls, write_table
+from tearing_lab.chips import BLOCKS, Bench, Recovery, kinds_of
+from tearing_lab.disks import calls_on_fat, require_disk_cuts
+from tearing_lab.series import (
     CUTS_A_SCRIPT,
     Series,
     cut_disks,
@@ -21,7 +22,6 @@ from nandlab.tearing.series import (
     cut_in_kernel,
     header_offset,
 )
-from nandlab.vm import VmUnavailable
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 

@@ -21,7 +21,7 @@ ALL_VALUES = (0, 1, 2**31, 2**32 - 1, 2**32, 10**11, 2**63, 2**64)
 VALUES = ALL_VALUES if IS_LONG else (0, 2**31, 2**32 - 1, 2**63)
 ENDS_WITHIN_S = 2.0
 WORKLOAD = Path(__file__).parents[2] / "workloads/compare/update.toml"
-STUDY = Path(__file__).parents[2] / "studies/ftl-windows.toml"
+STUDY = Path(__file__).parents[2] / "studies/ftl-windows/study.toml"
 RUNNER = Path(__file__).with_name("limited_commands.py")
 NEEDS_A_MACHINE = {("capture",)}
 """Boots a kernel before it looks at most of its numbers: its checks have tests of their own."""
@@ -96,7 +96,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], lis
         ("replay",): ["replay", str(trace), "--ftl", "page"],
         ("schedule",): ["schedule", str(table), "--scheduler", "noop"],
         ("script",): ["script", str(script), "--fs", "jffs2"],
-        ("crash",): ["crash", str(script), "--fs", "jffs2", "--workers", "1"],
+        ("crash",): ["crash", str(script), "--fs", "jffs2", "--jobs", "1"],
         ("validate",): [],
         ("list",): [],
         ("explain",): ["explain", "bast", "--ops", "W1"],
@@ -110,6 +110,8 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], lis
         ("compare",): ["compare", "--fs", "jffs2", "--workload", str(WORKLOAD)],
         ("report",): [],
         ("index",): [],
+        ("new",): ["new", "study", "mine", "--out", str(folder / "new")],
+        ("completion",): [],
     }
 
 
@@ -200,7 +202,7 @@ def test_numbers_in_scripts(file_system: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("repeats", [2**31, 2**32 - 1, 2**32])
 def test_repeats_of_other_combinations(repeats: int, tmp_path: Path) -> None:
     study = tmp_path / "study.toml"
-    text = (STUDY.parent / "sfq-emmc.toml").read_text(encoding="utf-8")
+    text = (STUDY.parents[1] / "sfq-emmc" / "study.toml").read_text(encoding="utf-8")
     study.write_text(f"{text}\n[[also]]\nrepeats = {repeats}\naxes = {{}}\n", encoding="utf-8")
     _all_end_well([["run", str(study), "--dry-run"]], tmp_path)
 

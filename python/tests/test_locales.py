@@ -68,11 +68,11 @@ def _environments(tmp_path: Path) -> dict[str, dict[str, str]]:
 @pytest.mark.usefixtures("engine_is_built")
 def test_files_are_the_same_in_every_locale(tmp_path: Path) -> None:
     study = tmp_path / "study.toml"
-    text = (ROOT / "studies/ftl-windows.toml").read_text(encoding="utf-8")
+    text = (ROOT / "studies/ftl-windows/study.toml").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith(("title", "reference"))]
     title = 'title = "Prüfung — 3 µs ≥ 2 µs, 測試"'
     traces = (ROOT / "traces").as_posix()
-    body = "\n".join([title, *lines]).replace('"../traces', f'"{traces}')
+    body = "\n".join([title, *lines]).replace('"../../traces', f'"{traces}')
     study.write_text(body, encoding="utf-8")
     folders = {}
     environments = _environments(tmp_path)

@@ -77,15 +77,15 @@ def test_ls_prints_names_as_they_are(image: str, capsys: pytest.CaptureFixture[s
 @pytest.mark.usefixtures("engine_is_built")
 def test_json_of_ls_is_valid_and_whole(image: str, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert main(["image", "ls", "--format", "json", image]) == 0
+    assert main(["image", "ls", "--json", image]) == 0
     out = capsys.readouterr().out
     out.encode("utf-8")
-    rows = {row["path"]: row for row in json.loads(out)}
+    rows = {row["path"]: row for row in json.loads(out)["result"]}
     assert set(rows) == {".", "a b", "50%", "two\nlines", "bad\\xff", "été", "link"}
     assert rows["link"]["target"] == "a b"
     assert [name for name, row in rows.items() if row.get("is_escaped")] == ["bad\\xff"]
-    assert main(["image", "ls", "--format", "json", "--escape", image]) == 0
-    assert "a%20b" in {row["path"] for row in json.loads(capsys.readouterr().out)}
+    assert main(["image", "ls", "--json", "--escape", image]) == 0
+    assert "a%20b" in {row["path"] for row in json.loads(capsys.readouterr().out)["result"]}
 
 
 @pytest.mark.usefixtures("engine_is_built")
@@ -97,7 +97,7 @@ def test_what_a_killed_extraction_left_is_replaced_with_a_message(
     (left / "half").write_text("written")
     capsys.readouterr()
     assert main(["image", "extract", image, str(tmp_path / "out")]) == 0
-    assert "out.unfinished: an extraction that was stopped had left it" in capsys.readouterr().err
+    assert "out.unfinished: an interrupted extraction had left it" in capsys.readouterr().err
     assert (tmp_path / "out" / "a b").read_text() == "x"
     assert not (tmp_path / "out" / "half").exists()
     assert not (tmp_path / "out.unfinished").exists()

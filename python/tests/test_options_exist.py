@@ -70,7 +70,7 @@ INTERNAL = (
     "crates/bench/src",
     "scripts",
     "python/nandlab/reproduce.py",
-    "python/nandlab/tearing/long_run.py",
+    "python/tearing_lab/long_run.py",
 )
 """Programs with options of their own, which their sources name."""
 

@@ -19,7 +19,7 @@ from nandlab.results.run_directory import read_results
 
 NANDLAB = (sys.executable, "-m", "nandlab")
 SMALL = Path(__file__).parents[2] / "traces/small/fat-mp3-1.parquet"
-STUDY = str(REFERENCE.with_name("ftl-windows.toml"))
+STUDY = str(REFERENCE.with_name("study.toml"))
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_closed_and_full_standard_outputs(words: str) -> None:
 def test_an_endless_table_is_refused() -> None:
     code, errors = _shell(f"yes 0,1,R,1,8,8 | {' '.join(NANDLAB)} schedule - --scheduler noop")
     assert code in (2, 141)
-    assert "more than 256 MiB" in errors
+    assert "larger than 256 MiB" in errors
 
 
 @pytest.mark.usefixtures("engine_is_built")

@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 from synthetic_results import engine_answer
 
-from nandlab.report.charts import POINTS_MAX
-from nandlab.report.page import render, sections_of
+from nandlab.frame import RunFrame
+from nandlab.present import present
+from nandlab.present.page import render
+from nandlab.report import page as older
 from nandlab.results.study_result import StudyResult
 from nandlab.verdicts import judge
+
+POINTS_MAX = 5_000
 
 
 @pytest.fixture(scope="module")
@@ -40,46 +44,45 @@ def test_every_section_has_its_link(page: str) -> None:
         assert f'id="{anchor}"' in page
 
 
-def test_the_first_screen_is_the_verdict_and_the_caveat(page: str) -> None:
-    before_sections = page.partition("<main>")[0]
-    assert "FAST wins" in before_sections
-    assert "Claims of the publication that hold" in before_sections
-    assert "$LogFile" in before_sections
+def test_the_first_screen_is_sentence_figure_table_and_conditions(page: str) -> None:
+    first = page.partition("<details")[0]
+    sentence = re.search(r'<p class="headline">(.*?)</p>', first)
+    assert sentence is not None
+    assert 0 < len(sentence[1].split()) <= 25
+    assert first.count("data-chart=") == 1
+    assert first.count("<table") == 1
+    for name in ("part", "seed", "repeats", "form"):
+        assert f"<b>{name}</b>" in first
+    for column in ("published", "here", "interval", "status"):
+        assert f">{column}</th>" in first
 
 
-def test_what_is_put_in_is_escaped(page: str) -> None:
-    assert "a &lt;paper&gt;" in page
-    assert "a <paper>" not in page
+def test_what_is_put_in_is_escaped(result: StudyResult) -> None:
     answer = engine_answer()
     answer["study"]["title"] = "</title><script>alert(1)</script>"
     answer["rows"] = [
-        ["</script><b>" if cell == "fat" else cell for cell in row] for row in answer["rows"]
+        ["</script><b>" if cell == "page" else cell for cell in row] for row in answer["rows"]
     ]
-    result = StudyResult.from_engine(answer)
-    verdict = judge(result)
-    hostile = render(result, verdict, sections_of(result, verdict, []), "nandlab run x")
-    assert "<script>alert" not in hostile
-    assert "</script><b>" not in hostile
+    answer["rows"] += [["</script><b>", *row[1:]] for row in answer["rows"] if row[0] == "bast"]
+    hostile = StudyResult.from_engine(answer, result.reference, result.folder)
+    page = render(present(RunFrame.of(hostile)), "nandlab run x")
+    assert "<script>alert" not in page
+    assert "</script><b>" not in page
 
 
 def test_charts_are_small_enough(result: StudyResult) -> None:
-    figures = [
-        figure for section in sections_of(result, judge(result), []) for figure in section.figures
-    ]
-    assert len(figures) >= 10
-    assert len({figure.identifier for figure in figures}) == len(figures)
-    for figure in figures:
-        data = figure.specification.get("data") or figure.specification["layer"][0]["data"]
-        values = data.get("values")
-        if values is not None:
-            assert 0 < len(values) <= POINTS_MAX
-        assert figure.specification["width"] == "container"
-        assert figure.specification["description"]
+    charts = present(RunFrame.of(result)).charts
+    assert len(charts) >= 5
+    assert len({chart.identifier for chart in charts}) == len(charts)
+    for chart in charts:
+        assert 0 < len(chart.data) <= POINTS_MAX
+        assert chart.specification["width"] == "container"
+        assert chart.specification["description"]
 
 
-def test_main_figures_are_pictures_too(run_folder: Path) -> None:
+def test_the_first_figure_is_a_picture_too(run_folder: Path) -> None:
     pictures = list((run_folder / "figures").glob("*.png"))
-    assert len(pictures) >= 3
+    assert len(pictures) == 1
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
 
 
@@ -88,6 +91,6 @@ def test_a_study_without_sections_of_its_own_gets_a_page() -> None:
     answer["study"] = {"name": "another", "title": "Another", "question": "", "seed": 1}
     result = StudyResult.from_engine(answer)
     verdict = judge(result)
-    sections = sections_of(result, verdict, [])
+    sections = older.sections_of(result, verdict, [])
     assert [section.identifier for section in sections] == ["results"]
-    assert "Another" in render(result, verdict, sections, "nandlab run another")
+    assert "Another" in older.render(result, verdict, sections, "nandlab run another")

@@ -64,7 +64,7 @@ def test_json_and_equal_seeds(script: Path, capsys: pytest.CaptureFixture[str]) 
     for _ in range(2):
         command = ["script", str(script), "--fs", "yaffs2", "--output-format", "json"]
         assert main(command) == 0
-        answers.append(json.loads(capsys.readouterr().out))
+        answers.append(json.loads(capsys.readouterr().out)["result"])
     assert answers[0] == answers[1]
     assert answers[0]["phases"][0]["phase"] == "one"
     assert (answers[0]["file_system"], answers[0]["profile"]) == ("yaffs2", "linux-6.1")
@@ -109,7 +109,7 @@ def test_the_name_of_a_workload() -> None:
 def _counts(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, tuple[int, ...]]:
     capsys.readouterr()
     assert main(["script", *(str(one) for one in arguments), "--output-format", "json"]) == 0
-    phases = json.loads(capsys.readouterr().out)["phases"]
+    phases = json.loads(capsys.readouterr().out)["result"]["phases"]
     return {one["phase"]: (one["reads"], one["programs"], one["erases"]) for one in phases}
 
 

@@ -115,8 +115,8 @@ def test_holes_go_through_an_image(fs: str, length: int, tmp_path: Path) -> None
             assert file.read(5) == b"data!"
     assert (out / "tail").read_bytes() == (tree / "tail").read_bytes()
     if fs in ("jffs2", "ubifs"):
-        done, _ = _nandlab("image", "ls", "--hash", "--format", "json", str(image))
-        hashes = {row["path"]: row["sha256"] for row in json.loads(done.stdout)}
+        done, _ = _nandlab("image", "ls", "--hash", "--json", str(image))
+        hashes = {row["path"]: row["sha256"] for row in json.loads(done.stdout)["result"]}
         for name in ("sparse", "zeros", "tail"):
             assert hashes[name] == _sha256(tree / name), name
 

@@ -31,6 +31,11 @@ def run(study: str, out: Path, *options: str) -> dict[str, Any]:
 
 def verdict(out: Path) -> dict[str, Any]:
     found = json.loads((out / "verdict.json").read_text(encoding="utf-8"))
+    if isinstance(found["claims"], list) and "id" in found["claims"][0]:
+        statuses: dict[str, dict[str, str]] = {}
+        for claim in found["claims"]:
+            statuses.setdefault(claim["id"], {})[claim["reading"]] = claim["status"]
+        return {"headline": found["headline"], "claims": statuses}
     return {
         "headline": found["headline"],
         "claims": {

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from nandlab.tearing import long_run
-from nandlab.tearing.cases import Keeping, Verdict, failed_calls, judge, judge_again
-from nandlab.tearing.chips import ALL_KINDS, KINDS, Recovery, bad_messages, choose_cuts
-from nandlab.tearing.disks import DiskCut, LogError, choose_cut, disk_after, read_log
-from nandlab.tearing.scripts import DIALECTS, CallWriter
-from nandlab.tearing.series import Series
 from nandlab.validation import recorded
+from tearing_lab import long_run
+from tearing_lab.cases import Keeping, Verdict, failed_calls, judge, judge_again
+from tearing_lab.chips import ALL_KINDS, KINDS, Recovery, bad_messages, choose_cuts
+from tearing_lab.disks import DiskCut, LogError, choose_cut, disk_after, read_log
+from tearing_lab.scripts import DIALECTS, CallWriter
+from tearing_lab.series import Series
 
 SECTOR = 512
 

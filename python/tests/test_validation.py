@@ -5,15 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from nandlab.study_files import shipped_studies
 from nandlab.validation import published_times
 from nandlab.validation.comparison import Asked, Comparison, Figure, asked_of, compare
 from nandlab.validation.explanations import DEPARTURES, EXPLAINED
 from nandlab.validation.orders import Departure, compare_orders
 from nandlab.validation.page import render
-from nandlab.validation.published_times import RECORD, section
+from nandlab.validation.published_times import RECORD, exact_p_value, kendall_tau, section
 from nandlab.validation.workloads import find_workloads, join_mounts
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
+STUDY_FOLDER = Path(shipped_studies()[published_times.STUDY]).parent
+AXES = (
+    "board", "flash", "cleaner", "data", "cache", "passes",
+    "file_system", "file_mib", "scheduler", "test",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +52,42 @@ def test_figures_are_taken_over_from_a_run(
     monkeypatch.setattr(published_times, "RECORD", tmp_path / "record.json")
     run = tmp_path / "run"
     run.mkdir()
-    study = {"name": "scheduler-filesystem"}
-    manifest = {"results_digest": "ab", "study": study, "axes": [], "quick": True}
+    study = {"name": published_times.STUDY}
+    manifest = {"results_digest": "ab", "study": study, "axes": list(AXES), "quick": True}
     (run / "manifest.json").write_text(json.dumps(manifest))
-    row = {"file_system": "yaffs2", "test": "read", "error_of_means": 0.12345678, "tau": None}
-    row |= {"error_of_cells": 0.5, "p_value": 1.0}
-    (run / "verdict.json").write_text(json.dumps({"agreement": [row]}))
+    (run / "reference.csv").write_bytes((STUDY_FOLDER / "reference.csv").read_bytes())
+    # Reads of 1 MiB: half, twice, once and once the published time.
+    times = {"noop": 0.4432 / 2, "anticipatory": 0.4437 * 2, "deadline": 0.4434, "cfq": 0.4417}
+    place = "fresh,on,random,cold,1,yaffs2,1"
+    lines = [
+        f"s5pv210-calibrated,{place},{name},read,0,elapsed_ns,{1e9 * one},ns"
+        for name, one in times.items()
+    ]
+    head = ",".join((*AXES, "repeat", "metric", "value", "unit"))
+    (run / "results.csv").write_text("\n".join((head, *lines)) + "\n")
+    (run / "curves.csv").write_text(",".join((*AXES, "io")) + "\n")
     assert published_times.main([str(run)]) == 0
     kept = json.loads(published_times.RECORD.read_text(encoding="utf-8"))
-    assert kept == {"quick": {"digest": "ab", "agreement": [row | {"error_of_means": 0.123457}]}}
-    assert "| YAFFS2 | read | 12 % | 50 % | tied | 1.00 |" in published_times.section()
+    (row,) = kept["quick"]["agreement"]
+    assert (kept["quick"]["digest"], row["file_system"], row["test"]) == ("ab", "yaffs2", "read")
+    assert row["error_of_means"] == row["error_of_cells"] == 0.375
+    # Of the six pairs only NOOP and CFQ come in reverse.
+    assert row["tau"] == pytest.approx(4 / 6, abs=1e-6)
+    assert "| YAFFS2 | read | 38 % | 38 % | 0.67 | 0.33 |" in published_times.section()
     assert published_times.main([str(run_folder)]) == 2
     assert json.loads(published_times.RECORD.read_text(encoding="utf-8")) == kept
+
+
+def test_tau_and_its_exact_p_value() -> None:
+    upwards, swapped = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 4.0, 3.0]
+    assert kendall_tau(upwards, upwards) == pytest.approx(1.0)
+    assert exact_p_value(upwards, upwards) == pytest.approx(2 / 24)
+    assert kendall_tau(upwards, upwards[::-1]) == pytest.approx(-1.0)
+    assert kendall_tau(upwards, swapped) == pytest.approx(4 / 6)
+    # One order of the 24 has no pair in reverse and three have one; as many on the other side.
+    assert exact_p_value(upwards, swapped) == pytest.approx(8 / 24)
+    assert kendall_tau([1.0, 1.0, 1.0, 1.0], upwards) is None
+    assert exact_p_value([1.0, 1.0, 1.0, 1.0], upwards) == 1.0
 
 
 def test_every_figure_is_as_near_as_asked_or_explained(comparison: Comparison) -> None:
