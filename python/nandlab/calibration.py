@@ -15,7 +15,7 @@ from pathlib import Path
 from nandlab import engine
 from nandlab.claims.evaluate import published_cell
 from nandlab.errors import NandlabError
-from nandlab.frame import RunFrame, from_answer
+from nandlab.frame import RunFrame
 from nandlab.study_files import shipped_studies
 
 STUDY = "scheduler-filesystem"
@@ -57,7 +57,7 @@ def run_cells() -> RunFrame:
         "flash_states.aged.fill_percent=0",
         "flash_states.aged.rewritten_percent=0",
     ]
-    return from_answer(engine.run_study(path, sets, None, quick=True, jobs=2), Path(path))
+    return RunFrame.from_answer(engine.run_study(path, sets, None, quick=True, jobs=2), Path(path))
 
 
 def page_costs(run: RunFrame, passes: int) -> PageCosts | None:

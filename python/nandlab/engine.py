@@ -41,13 +41,13 @@ def run_study(
     quick: bool,
     jobs: int,
     progress: Progress | None = None,
-    rows: bool = True,
+    rows: bool = False,
 ) -> dict[str, Any]:
     """Run all combinations of a study.
 
     The answer holds `study`, `columns`, `axis_kinds`, `tables`, `results_csv`, `results_digest`,
-    `notes`, `interrupted`; under `frames` the tables as data frames (`Frames`); and, unless `rows`
-    is false, `rows` and `curves` as lists.
+    `notes`, `interrupted`; under `frames` the tables as data frames (`Frames`); and, if `rows` is
+    true, `rows` and `curves` as lists.
 
     An exception that `progress` raises stops the run; what finished is returned with
     `interrupted` set.

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nandlab.engine import Progress
 from nandlab.errors import NandlabError
+from nandlab.frame.run_frame import ROW_COLUMNS
 from nandlab.kernel_measurements import (
     DIRECTIONS,
     Measurement,
@@ -27,7 +28,6 @@ from nandlab.kernel_measurements import (
     metrics,
     read_measurement,
 )
-from nandlab.results.study_result import ROW_COLUMNS, axis_text
 from nandlab.vm import (
     Contents,
     Kernel,
@@ -42,6 +42,9 @@ from nandlab.vm import (
     run_machine,
     stop_machines,
 )
+
+if TYPE_CHECKING:
+    import polars
 
 KIND = "kernel"
 """The kind of workload that is run here."""
@@ -110,7 +113,7 @@ def is_kernel_study(study: Mapping[str, Any]) -> bool:
 def plan(study: Mapping[str, Any]) -> list[Cell]:
     """All runs of a resolved study, in the order of the engine's plan."""
     columns = [str(column) for column in study["columns"]]
-    values = [[axis_text(value) for value in study["axes"][column]] for column in columns]
+    values = [[str(value) for value in study["axes"][column]] for column in columns]
     cells: list[Cell] = []
     for combination in itertools.product(*values):
         axes = dict(zip(columns, combination, strict=True))
@@ -338,8 +341,12 @@ def _answer(
     return {
         "study": dict(study),
         "columns": columns,
-        "rows": rows,
         "tables": tables,
+        "frames": {
+            "rows": _frame(text, columns),
+            "curves": _frame(_csv(columns, ()), columns),
+            **{table["name"]: _frame(table["csv"], columns) for table in tables},
+        },
         "results_csv": text,
         "results_digest": digest.hexdigest(),
         "notes": [*NOTES, f"Kernel: {', '.join(kernels)}."],
@@ -370,3 +377,11 @@ def _tables(
 def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Comma-separated lines; the engine lets no cell need quotes."""
     return "".join(",".join(map(str, line)) + "\n" for line in (columns, *rows))
+
+
+def _frame(text: str, columns: Sequence[str]) -> "polars.DataFrame":
+    """A table as the engine hands it over, but that its axes are words."""
+    import polars
+
+    types = {**dict.fromkeys(columns, polars.String), "value": polars.Float64}
+    return polars.read_csv(text.encode(), schema_overrides=types, infer_schema_length=None)

@@ -17,7 +17,6 @@ from nandlab.study_files import shipped_studies
 from nandlab.study_runs import RunRequest, run
 from nandlab.terminal.output import print_text
 from nandlab.terminal.progress import progress_bar
-from nandlab.terminal.result_tables import print_result
 
 
 def reproduce(out: Path, *, full: bool, jobs: int | None = None) -> int:
@@ -31,9 +30,9 @@ def reproduce(out: Path, *, full: bool, jobs: int | None = None) -> int:
             continue
         with progress_bar(name) as progress:
             done = run(RunRequest(name, str(path), out / name, quick=not full, jobs=jobs), progress)
-        print_result(done.result, done.verdict)
+        done.shown.print()
         print_text(f"Report: {done.folder / 'report.html'}\n")
-        if done.result.interrupted:
+        if done.run.interrupted:
             raise received() or KeyboardInterrupt
         finished += 1
     if finished:

@@ -9,17 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from nandlab import engine
-from nandlab.claims import has_claims
 from nandlab.engine import Progress
 from nandlab.frame import RunFrame
+from nandlab.frame.run_directory import check_target, whole_folder, write_results
 from nandlab.outputs import keep
-from nandlab.present import Presented, present
-from nandlab.present import write_report as write_presented
-from nandlab.results.reference import find_reference
-from nandlab.results.run_directory import check_target, whole_folder, write_results
-from nandlab.results.study_result import StudyResult
-from nandlab.verdicts import judge
-from nandlab.verdicts.model import Verdict
+from nandlab.present import Presented, present, write_report
 
 
 @dataclass(frozen=True)
@@ -55,10 +49,10 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run whose folder is written."""
+    """A run whose folder is written, and what its report shows."""
 
-    result: StudyResult
-    verdict: Verdict | Presented
+    run: RunFrame
+    shown: Presented
     folder: Path
 
 
@@ -77,29 +71,26 @@ def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
     it with the name of the temporary folder that has the results.
     """
     check_target(request.out)
-    result = result_of(request, progress)
+    found = frame_of(request, progress)
     out = request.out
-    if result.interrupted and out.exists():
+    if found.interrupted and out.exists():
         out = out.with_name(f"{out.name}-interrupted")
-    keep(out, partial(write_run, result, request.command, keeps_inputs=request.keeps_inputs))
-    if result.interrupted:
-        return FinishedRun(result, answer_of(result), out)
+    keep(out, partial(write_run, found, request.command, keeps_inputs=request.keeps_inputs))
+    if found.interrupted:
+        return FinishedRun(found, present(found), out)
     # The results are safe by now, whatever becomes of the report.
-    verdict = write_report_of(out, result, request.command)
-    return FinishedRun(result, verdict, out)
+    return FinishedRun(found, write_report(out, found, request.command), out)
 
 
-def write_run(result: StudyResult, command: str, out: Path, *, keeps_inputs: bool = True) -> None:
+def write_run(found: RunFrame, command: str, out: Path, *, keeps_inputs: bool = True) -> None:
     """Writes the folder of a run, without a report."""
     with whole_folder(out) as folder:
-        write_results(folder, result, command, keeps_inputs=keeps_inputs)
+        write_results(folder, found, command, keeps_inputs=keeps_inputs)
 
 
-def result_of(request: RunRequest, progress: Progress | None = None) -> StudyResult:
+def frame_of(request: RunRequest, progress: Progress | None = None) -> RunFrame:
     """Runs a study and writes nothing."""
-    answer = _answer(request, progress)
-    path = Path(request.path)
-    return StudyResult.from_engine(answer, find_reference(answer["study"], path), path.parent)
+    return RunFrame.from_answer(_answer(request, progress), Path(request.path))
 
 
 def _answer(request: RunRequest, progress: Progress | None) -> dict[str, Any]:
@@ -113,19 +104,3 @@ def _answer(request: RunRequest, progress: Progress | None) -> dict[str, Any]:
     return engine.run_study(
         request.path, sets, request.seed, quick=request.quick, jobs=jobs, progress=progress
     )
-
-
-def answer_of(result: StudyResult) -> Verdict | Presented:
-    """What a result says: its claims, tables and figures, or the verdict of an older study."""
-    return present(RunFrame.of(result)) if has_claims(result.folder) else judge(result)
-
-
-def write_report_of(folder: Path, result: StudyResult, command: str) -> Verdict | Presented:
-    """Judges `result` and writes page, pictures and verdict into `folder`."""
-    if has_claims(result.folder):
-        return write_presented(folder, RunFrame.of(result), command)
-    from nandlab.report.page import write_report
-
-    verdict = judge(result)
-    write_report(folder, result, verdict, engine.listing("ftls"), command)
-    return verdict

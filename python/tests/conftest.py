@@ -7,23 +7,22 @@ from long_commands import write_inputs
 from synthetic_results import study_result
 
 from nandlab.frame import RunFrame
+from nandlab.frame.run_directory import whole_folder, write_results
 from nandlab.present import write_report
-from nandlab.results.run_directory import whole_folder, write_results
-from nandlab.results.study_result import StudyResult
 
 
 @pytest.fixture(scope="session")
-def result() -> StudyResult:
+def result() -> RunFrame:
     return study_result()
 
 
 @pytest.fixture(scope="session")
-def run_folder(result: StudyResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(result: RunFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole run of made-up results, as `nandlab run` leaves it."""
     out = tmp_path_factory.mktemp("runs") / "ftl-windows"
     with whole_folder(out) as folder:
         write_results(folder, result, "nandlab run ftl-windows")
-        write_report(folder, RunFrame.of(result), "nandlab run ftl-windows")
+        write_report(folder, result, "nandlab run ftl-windows")
     return out
 
 

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from nandlab.results.reference import read_reference
-from nandlab.results.study_result import StudyResult
+from made_up import run_of
+
+from nandlab.frame import RunFrame
+from nandlab.frame.reference import read_reference
 
 REFERENCE = Path(__file__).resolve().parents[2] / "studies" / "ftl-windows" / "reference.csv"
 
@@ -79,9 +81,9 @@ def engine_answer() -> dict[str, Any]:
     }
 
 
-def study_result() -> StudyResult:
+def study_result() -> RunFrame:
     """The same, as the package holds it."""
-    return StudyResult.from_engine(engine_answer(), read_reference(REFERENCE), REFERENCE.parent)
+    return run_of(engine_answer(), read_reference(REFERENCE), REFERENCE.parent)
 
 
 def _metrics(

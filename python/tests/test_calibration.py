@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up import run_of as made_up
 
 from nandlab.calibration import DATASHEET, STUDY, page_costs, run_cells
 from nandlab.claims import evaluate, load_claims
 from nandlab.claims.evaluate import counted
 from nandlab.frame import RunFrame
+from nandlab.frame.reference import read_reference
 from nandlab.present import present
-from nandlab.results.reference import read_reference
-from nandlab.results.study_result import StudyResult
 from nandlab.study_files import shipped_studies
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,7 +64,7 @@ def run_of(found: list[list[Any]]) -> RunFrame:
         "tables": [],
     }
     reference = read_reference(FOLDER / "reference.csv")
-    return RunFrame.of(StudyResult.from_engine(answer, reference, FOLDER))
+    return made_up(answer, reference, FOLDER)
 
 
 def statuses(run: RunFrame) -> dict[str, str]:
@@ -157,7 +157,7 @@ def test_published_values_follow_what_a_figure_is_relative_to() -> None:
 
 
 def test_the_swapped_rows_of_figure_4_are_those_of_the_tables() -> None:
-    table = read_reference(FOLDER / "reference.csv").dicts()
+    table = read_reference(FOLDER / "reference.csv").rows
     for scheduler, label in (("deadline", "CFQ"), ("cfq", "Deadline")):
         own = [
             row for row in table if (row["file_system"], row["scheduler"]) == ("nilfs2", scheduler)

@@ -4,17 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
+from made_up import run_of as made_up
 
 from nandlab.claims import evaluate, load_claims
 from nandlab.claims.evaluate import counted
 from nandlab.errors import NandlabError
-from nandlab.frame import RunFrame, typed_columns
+from nandlab.frame import RunFrame
+from nandlab.frame.reference import read_reference
+from nandlab.frame.run_frame import stated
 from nandlab.present import load_report
 from nandlab.present.charts import chart
 from nandlab.present.headline import best_words
-from nandlab.results.reference import read_reference
-from nandlab.results.study_result import StudyResult, Table
 from nandlab.study_files import shipped_studies
 
 FOLDER = shipped_studies()["android"].parent
@@ -63,7 +65,7 @@ def run_of(found: list[list[Any]], *, quick: bool = False) -> RunFrame:
         "tables": [],
     }
     reference = read_reference(FOLDER / "reference.csv")
-    return RunFrame.of(StudyResult.from_engine(answer, reference))
+    return made_up(answer, reference)
 
 
 def claim(run: RunFrame, identifier: str) -> dict[str, Any]:
@@ -83,10 +85,10 @@ def test_another_reference_moves_the_bound() -> None:
     run = run_of(mounts(0.52, 1.0))
     assert run.reference is not None
     lines = [
-        [-0.1 if cell == -0.49 else cell for cell in line.values()]
-        for line in run.reference.dicts()
+        {name: -0.1 if cell == -0.49 else cell for name, cell in line.items()}
+        for line in run.reference.rows
     ]
-    moved = replace(run, reference=Table.of(run.reference.columns, lines))
+    moved = replace(run, reference=replace(run.reference, rows=tuple(lines)))
     assert claim(moved, "mounts-faster-mount")["status"] == "supported"
 
 
@@ -117,10 +119,13 @@ def test_what_was_not_run_is_not_judged_and_a_quick_form_estimates_the_rest() ->
 
 
 def test_an_axis_of_numbers_is_numeric_where_some_runs_have_none() -> None:
-    table = Table.of(["size", "name"], [["-", "-"], ["16", "a"], ["8", "b"]])
-    frame = typed_columns(table, ("size", "name"))
+    """As the study states them: a version is a word, even if it looks like a number."""
+    cells = {"size": ["-", "16", "8"], "name": ["-", "a", "b"], "kernel": ["6.1", "6.12", "6.1"]}
+    axes = {"size": ["-"], "name": ["-", "a", "b"], "kernel": ["6.1", "6.12"]}
+    frame = stated(polars.DataFrame(cells), {"axes": axes, "also": [{"axes": {"size": [16, 8]}}]})
     assert frame["size"].to_list() == [None, 16, 8]
     assert frame["name"].to_list() == ["-", "a", "b"]
+    assert frame["kernel"].to_list() == ["6.1", "6.12", "6.1"]
 
 
 def test_ticks_are_the_fills_with_all_their_digits() -> None:

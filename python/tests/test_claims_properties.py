@@ -6,15 +6,16 @@ from random import Random
 from typing import Any
 
 import pytest
+from made_up import typed
 
 from nandlab.claims import Status, evaluate, load_claims
 from nandlab.claims.predicates import PREDICATES
 from nandlab.claims.quantity import Sample
 from nandlab.claims.schema import ClaimFile
 from nandlab.claims.statistics import LEAST_REPLICATES, Interval, Region, status_of
-from nandlab.frame import RunFrame, typed_columns
+from nandlab.frame import RunFrame
+from nandlab.frame.reference import Reference
 from nandlab.present.headline import WORDS_MAX, count_words, leaders, quick_words
-from nandlab.results import Table
 
 SETS = 1_000
 WRONG_MAX = 0.05
@@ -56,9 +57,8 @@ def a_run(cells: list[list[float]], metric: str = "m", **study: Any) -> RunFrame
         for x, values in enumerate(cells, start=1)
         for repeat, value in enumerate(values)
     ]
-    table = Table.of(("x", "repeat", "metric", "value", "unit"), rows)
-    empty = typed_columns(Table.of(("x",), ()), ("x",))
-    return RunFrame({"name": "s", **study}, ("x",), typed_columns(table, ("x",)), empty, "d")
+    table = typed(("x", "repeat", "metric", "value", "unit"), rows)
+    return RunFrame({"name": "s", **study}, ("x",), table, typed(("x",), ()), "d")
 
 
 def claims_of(folder: Path, text: str) -> ClaimFile:
@@ -107,7 +107,7 @@ def test_shares_are_seldom_wrong(tmp_path: Path) -> None:
         trials = 200
         successes = sum(random.random() < share for _ in range(trials))
         rows = [("1", 0, "s", float(successes), ""), ("1", 0, "t", float(trials), "")]
-        table = typed_columns(Table.of(("x", "repeat", "metric", "value", "unit"), rows), ("x",))
+        table = typed(("x", "repeat", "metric", "value", "unit"), rows)
         run = RunFrame({"name": "s"}, ("x",), table, table, "d")
         counts[outcome(evaluate(run, claims)["status"][0], is_true=share > 0.9)] += 1
     assert counts["wrong"] <= WRONG_MAX * SETS, counts
@@ -134,8 +134,8 @@ def test_windows_of_one_run_are_resampled_in_blocks(tmp_path: Path) -> None:
                 drift = 0.5 * drift + random.gauss(0, 1)
                 total += 20 + drift
             rows.append((str(x), 0, "m_mean", total / 121, "ratio"))
-        frame = typed_columns(Table.of(("x", "repeat", "metric", "value", "unit"), rows), ("x",))
-        curves = typed_columns(Table.of(("x", "io", "m"), points), ("x",))
+        frame = typed(("x", "repeat", "metric", "value", "unit"), rows)
+        curves = typed(("x", "io", "m"), points)
         status = evaluate(RunFrame({"name": "s"}, ("x",), frame, curves, "d"), claims)["status"][0]
         wrong += status == Status.SUPPORTED
     # Both are drawn alike, so that each side of a 95 % interval errs in 2.5 %.
@@ -189,8 +189,10 @@ def test_a_tolerance_widens_with_the_certainty_of_the_cell(tmp_path: Path) -> No
     found = []
     for certainty in ("printed", "reconstructed"):
         run = a_run([[1.0] * 4, [1.15] * 4])
-        cells = [[1.0, 1.0, certainty], [2.0, 1.0, "printed"]]
-        reference = Table.of(("x", "y", "certainty"), cells)
+        columns = ("x", "y", "certainty")
+        cells = ((1.0, 1.0, certainty), (2.0, 1.0, "printed"))
+        rows = tuple(dict(zip(columns, line, strict=True)) for line in cells)
+        reference = Reference(columns, rows)
         found.append(
             evaluate(RunFrame(**{**vars(run), "reference": reference}), claims)["status"][0]
         )

@@ -4,16 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
+from made_up import run_of
 
 from nandlab.cli import main
+from nandlab.comparison.answer import headline, sentence, table, years
+from nandlab.comparison.candidates import candidates
 from nandlab.comparison.request import read_workload
 from nandlab.comparison.study import toml
-from nandlab.comparison.view import View, size, years
-from nandlab.comparison.words import sentence, verdict_line
 from nandlab.errors import NandlabError
-from nandlab.results import StudyResult, Table
-from nandlab.terminal.comparison_table import table_cells
-from nandlab.verdicts.comparison import judge
+from nandlab.frame import RunFrame
+from nandlab.present import present
+from nandlab.present.units import estimate_text
 
 SCRIPT = """mkdir d 755
 putn d/f 0 12 644 6000 2000 x 1
@@ -238,7 +239,7 @@ def test_shipped_workload_files_are_right(path: Path) -> None:
     assert read_workload(path).kind in ("script", "iozone", "trace")
 
 
-def _result(values: dict[str, dict[str, float]]) -> StudyResult:
+def _result(values: dict[str, dict[str, float]]) -> RunFrame:
     """A comparison of file systems with these metrics of their work."""
     rows = [
         (name, "lifecycle", "work", 0, metric, value, "")
@@ -246,8 +247,7 @@ def _result(values: dict[str, dict[str, float]]) -> StudyResult:
         for metric, value in {"call_calls": 1.0, **metrics}.items()
     ]
     axes = ("file_system", "test", "phase")
-    columns = (*axes, "repeat", "metric", "value", "unit")
-    return StudyResult({"name": "comparison"}, axes, Table.of(columns, rows), Table.of((), ()), "")
+    return run_of({"study": {"name": "comparison"}, "columns": axes, "rows": rows})
 
 
 @pytest.mark.usefixtures("engine_is_built")
@@ -259,12 +259,12 @@ def test_the_best_is_marked_and_values_within_two_percent_are_as_good() -> None:
             "yaffs2": {"throughput_kib_per_s": 50.0, "waf": 4.0, "call_p99_ns": 2.5},
         }
     )
-    view = View(result)
-    cells = {row[0]: row[1:] for row in table_cells(view)}
-    assert cells["throughput"] == ["100 KiB/s *", "99 KiB/s *", "50 KiB/s"]
-    assert cells["write amplification"] == ["2", "1 *", "4"]
+    found = candidates(result)
+    cells = {row[0]: row[1:] for row in table(found).rows}
+    assert cells["throughput"] == ("100 KiB/s *", "99 KiB/s *", "50 KiB/s")
+    assert cells["write amplification"] == ("2", "1 *", "4")
     assert "mount" not in cells
-    assert verdict_line(view) == (
+    assert headline(found) == (
         "No single winner: for throughput JFFS2 and UBIFS (2.0 times better than the next); "
         "for tail latency YAFFS2 (2.0 times better than the next)."
     )
@@ -274,7 +274,7 @@ def test_the_best_is_marked_and_values_within_two_percent_are_as_good() -> None:
 def test_one_that_is_best_for_everything_is_named() -> None:
     fast = {"throughput_kib_per_s": 100.0, "call_p99_ns": 1.0}
     result = _result({"jffs2": fast, "ubifs": {"throughput_kib_per_s": 50.0, "call_p99_ns": 4.0}})
-    assert judge(result).headline == (
+    assert present(result).headline == (
         "Take JFFS2: it is best for throughput (2.0 times better than the next) and "
         "tail latency (4.0 times better than the next)."
     )
@@ -293,7 +293,7 @@ def test_a_sentence_says_where_time_goes_and_what_a_caller_waits_for() -> None:
         "waf": 0.5,
         "dirty_bytes_at_end": 8192.0,
     }
-    (candidate,) = View(_result({"ubifs": metrics})).candidates
+    (candidate,) = candidates(_result({"ubifs": metrics}))
     assert sentence(candidate) == (
         "UBIFS: programming pages takes 60 % and the processor (file system, checksums, "
         "compression, copies) takes 30 % of the time; half of the writes return from memory within "
@@ -313,7 +313,7 @@ def test_syncs_without_work_say_nothing_of_where_writes_are(dirty_bytes: float) 
         "dirty_bytes_max": dirty_bytes,
         "waf": 1.0,
     }
-    (candidate,) = View(_result({"ubifs": metrics})).candidates
+    (candidate,) = candidates(_result({"ubifs": metrics}))
     where = " from memory" if dirty_bytes else ""
     assert sentence(candidate) == (
         f"UBIFS: half of the writes return{where} within 16.8 µs; each byte is programmed once."
@@ -321,7 +321,11 @@ def test_syncs_without_work_say_nothing_of_where_writes_are(dirty_bytes: float) 
 
 
 def test_sizes_and_lives_have_the_unit_that_suits_them() -> None:
-    assert [size(value) for value in (0, 1536, 3 * 2**40)] == ["0 B", "1.50 KiB", "3 TiB"]
+    assert [estimate_text(value, "bytes") for value in (0, 1536, 3 * 2**40)] == [
+        "0 B",
+        "1.50 KiB",
+        "3 TiB",
+    ]
     assert [years(value) for value in (0.1, 12.0, 1e6)] == [
         "36.5 days",
         "12 years",

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nandlab.cli import main
-from nandlab.verdicts.wording import large_size
+from nandlab.present.units import large_size
 
 SCRIPT = """mkdir d 755
 putn d/f 0 12 644 6000 2000 x 1
@@ -55,11 +56,14 @@ def test_the_conditions_stand_above_the_table_and_in_the_report(
     held = (
         "kernel 2.6.29 (profile linux-2.6.29, which stands for 2.6.29 to before 2.6.35); "
         "board s5pv210-datasheet; part k9f2g08u0c of 160 blocks; "
-        "flash 20 % full and 10 % rewritten; seed 7; 2 repeats"
+        "flash 20 % full and 10 % rewritten; seed 7; repeats 2"
     )
-    assert f"Side by side: {held}" in shown
-    assert held in (out / "report.html").read_text()
-    assert held in json.loads((out / "verdict.json").read_text())["caveats"][0]
+    assert f"Conditions: {held}" in shown
+    page = (out / "report.html").read_text().partition("<details")[0]
+    named = re.findall("<li><b>(.*?)</b> (.*?)</li>", page)
+    assert "; ".join(map(" ".join, named)) == held
+    found = json.loads((out / "verdict.json").read_text())["conditions"]
+    assert list(found.items()) == named
     assert 'kernel = "2.6.29"' in (out / "comparison.toml").read_text()
 
 

@@ -9,6 +9,7 @@ import pytest
 from nandlab import kernel_study
 from nandlab.cli import main
 from nandlab.errors import NandlabError
+from nandlab.frame import RunFrame
 from nandlab.kernel_measurements import (
     MeasurementError,
     buckets,
@@ -17,7 +18,6 @@ from nandlab.kernel_measurements import (
     quantile,
     read_measurement,
 )
-from nandlab.results.study_result import StudyResult
 from nandlab.vm import VmUnavailable, find_build_root, find_kernel, require_programs
 from nandlab.vm.programs import MACHINE_PROGRAMS
 
@@ -130,16 +130,19 @@ def test_an_answer_has_the_form_of_the_engine() -> None:
     cells = kernel_study.plan(resolved)
     measured = {cell.number: read_measurement(MEASURED) for cell in cells[:3]}
     answer = kernel_study._answer(resolved, cells, measured, ["6.12.1-amd64"], interrupted=True)
-    result = StudyResult.from_engine(answer)
-    assert result.interrupted
-    assert result.axes == tuple(COLUMNS)
-    assert len(result.rows.rows) == 3 * len(metrics(read_measurement(MEASURED)))
+    run = RunFrame.from_answer({**answer, "study": {**resolved, "reference": None}})
+    assert run.interrupted
+    assert run.axes == tuple(COLUMNS)
+    assert run.frame.height == 3 * len(metrics(read_measurement(MEASURED)))
+    # A version is a word, a size a number.
+    assert set(run.frame["kernel"]) == {"6.12"}
+    assert set(run.frame["request_kib"]) == {4}
     lines = answer["results_csv"].splitlines()
     assert lines[0] == ",".join([*COLUMNS, "repeat", "metric", "value", "unit"])
     assert lines[1] == "6.12,null-blk,direct,4,none,0,read_requests,2,requests"
-    pooled = result.tables["pooled"].splitlines()
-    assert "6.12,null-blk,direct,4,none,read_requests,4,requests" in pooled
-    assert "6.12,null-blk,direct,4,none,read,96,103,2" in result.tables["latencies"].splitlines()
+    texts = {name: text.splitlines() for name, text in run.texts.items()}
+    assert "6.12,null-blk,direct,4,none,read_requests,4,requests" in texts["pooled"]
+    assert "6.12,null-blk,direct,4,none,read,96,103,2" in texts["latencies"]
     assert len(answer["results_digest"]) == 64
 
 

@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from made_up import run_of
 
 from nandlab.cli import main
-from nandlab.results.reference import read_reference
-from nandlab.results.study_result import StudyResult
-from nandlab.verdicts.measured import pairs, sentence
+from nandlab.frame.reference import read_reference
+from nandlab.present.measured import distance, distance_table, pairs
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "measure-board.sh"
 
@@ -99,7 +99,7 @@ def small(board: Board, *pairs_of: str) -> list[str]:
 def test_a_board_is_measured(board: Board) -> None:
     done = board.measure(*small(board, "yaffs2=/dev/mtd4", "ubifs=/dev/mtd4"))
     assert done.returncode == 0, done.stderr
-    rows = read_reference(board.out).dicts()
+    rows = read_reference(board.out).rows
     assert len(rows) == 2 * 2 * (6 + 1 + 2)
     found = {(row["file_system"], row["test"], row["phase"], row["metric"]): row for row in rows}
     for name in ("yaffs2", "ubifs"):
@@ -227,12 +227,15 @@ def test_repeats_are_averaged_and_empty_cells_are_any(tmp_path: Path) -> None:
         "study": {"name": "mine", "seed": 1},
         "columns": ["size", "kind", "repeat", "metric", "value", "unit"],
         "rows": rows,
-        "results_digest": "ab" * 32,
     }
-    result = StudyResult.from_engine(answer, read_reference(path))
-    found = [(one.place, one.measured, one.simulated) for one in pairs(result)]
-    assert found == [((("size", "1"),), 3, 7), ((), 5, 7), ((("size", "2"),), 1, None)]
-    assert sentence(result) == (
+    found = pairs(run_of(answer, read_reference(path)))
+    assert [(one.place, one.measured, one.simulated) for one in found] == [
+        ((("size", "1"),), 3, 7),
+        ((), 5, 7),
+        ((("size", "2"),), 1, None),
+    ]
+    assert distance(found) == (
         "Against the reference, 2 cells: simulated is 1.40 to 2.33 times measured, off by 87 % in "
-        "the mean, farthest in 1 time; 1 more were not simulated."
+        "the mean; 1 more were not simulated."
     )
+    assert distance_table(found).rows[0] == ("1", "time", "3", "7", "2.33")

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up import answered
 from places import fill, own_disk
 from synthetic_results import REFERENCE, engine_answer
 
 from nandlab import study_runs
 from nandlab.cli import main
 from nandlab.errors import NandlabError
-from nandlab.results.run_directory import read_results
+from nandlab.frame import read
 
 NANDLAB = (sys.executable, "-m", "nandlab")
 SMALL = Path(__file__).parents[2] / "traces/small/fat-mp3-1.parquet"
@@ -143,7 +144,7 @@ def _run_whose_engine(
 
     def run_study(*_: object, **__: object) -> Any:
         spoil()
-        return answer
+        return answered(answer)
 
     monkeypatch.setattr("nandlab.engine.run_study", run_study)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -170,7 +171,7 @@ def test_results_survive_a_place_that_vanishes(
         parent.write_text("something else is here now", encoding="utf-8")
 
     message = _run_whose_engine(spoil, parent / "out", monkeypatch, tmp_path)
-    assert read_results(_kept(message)).rows.rows
+    assert read(_kept(message)).frame.height
 
 
 @pytest.mark.usefixtures("engine_is_built")
@@ -179,7 +180,7 @@ def test_results_survive_a_disk_that_fills_up(
 ) -> None:
     message = _run_whose_engine(lambda: fill(small_disk), small_disk / "out", monkeypatch, tmp_path)
     assert "No space" in message
-    assert read_results(_kept(message)).rows.rows
+    assert read(_kept(message)).frame.height
     assert not (small_disk / "out").exists()
 
 

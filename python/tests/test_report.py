@@ -4,14 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
+from made_up import run_of
 from synthetic_results import engine_answer
 
 from nandlab.frame import RunFrame
 from nandlab.present import present
 from nandlab.present.page import render
-from nandlab.report import page as older
-from nandlab.results.study_result import StudyResult
-from nandlab.verdicts import judge
 
 POINTS_MAX = 5_000
 
@@ -57,21 +55,21 @@ def test_the_first_screen_is_sentence_figure_table_and_conditions(page: str) -> 
         assert f">{column}</th>" in first
 
 
-def test_what_is_put_in_is_escaped(result: StudyResult) -> None:
+def test_what_is_put_in_is_escaped(result: RunFrame) -> None:
     answer = engine_answer()
     answer["study"]["title"] = "</title><script>alert(1)</script>"
     answer["rows"] = [
         ["</script><b>" if cell == "page" else cell for cell in row] for row in answer["rows"]
     ]
     answer["rows"] += [["</script><b>", *row[1:]] for row in answer["rows"] if row[0] == "bast"]
-    hostile = StudyResult.from_engine(answer, result.reference, result.folder)
-    page = render(present(RunFrame.of(hostile)), "nandlab run x")
+    hostile = run_of(answer, result.reference, result.folder)
+    page = render(present(hostile), "nandlab run x")
     assert "<script>alert" not in page
     assert "</script><b>" not in page
 
 
-def test_charts_are_small_enough(result: StudyResult) -> None:
-    charts = present(RunFrame.of(result)).charts
+def test_charts_are_small_enough(result: RunFrame) -> None:
+    charts = present(result).charts
     assert len(charts) >= 5
     assert len({chart.identifier for chart in charts}) == len(charts)
     for chart in charts:
@@ -86,11 +84,13 @@ def test_the_first_figure_is_a_picture_too(run_folder: Path) -> None:
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
 
 
-def test_a_study_without_sections_of_its_own_gets_a_page() -> None:
+def test_a_study_without_claims_gets_the_same_page() -> None:
     answer = engine_answer()
     answer["study"] = {"name": "another", "title": "Another", "question": "", "seed": 1}
-    result = StudyResult.from_engine(answer)
-    verdict = judge(result)
-    sections = older.sections_of(result, verdict, [])
-    assert [section.identifier for section in sections] == ["results"]
-    assert "Another" in older.render(result, verdict, sections, "nandlab run another")
+    page = render(present(run_of(answer)), "nandlab run another")
+    first = page.partition("<details")[0]
+    assert "<h1>Another</h1>" in first
+    assert "Undecided: 1 repeat; at least 3 are needed to judge." in first
+    assert first.count("data-chart=") == first.count("<table") == 1
+    assert "<b>seed</b> 1" in first
+    assert "How each claim is tested" not in page

@@ -5,33 +5,27 @@ from pathlib import Path
 
 import polars
 import pytest
+from made_up import answered
 
 from nandlab import study_runs
 from nandlab.cli import main
 from nandlab.errors import NandlabError
-from nandlab.results.reference import read_reference
-from nandlab.results.run_directory import (
-    MANIFEST,
-    RESULTS_CSV,
-    RESULTS_PARQUET,
-    read_results,
-    whole_folder,
-)
-from nandlab.results.study_result import StudyResult
+from nandlab.frame import RunFrame, read
+from nandlab.frame.reference import read_reference
+from nandlab.frame.run_directory import MANIFEST, RESULTS_PARQUET, whole_folder
 
 
-def test_results_read_back_as_written(run_folder: Path, result: StudyResult) -> None:
-    again = read_results(run_folder)
+def test_results_read_back_as_written(run_folder: Path, result: RunFrame) -> None:
+    again = read(run_folder)
     assert again.axes == result.axes
-    assert again.rows.columns == result.rows.columns
-    assert [row[-2] for row in again.rows.rows] == [row[-2] for row in result.rows.rows]
-    assert again.curves.dicts()[7]["io"] == result.curves.dicts()[7]["io"]
+    assert again.frame.equals(result.frame)
+    assert again.curves.equals(result.curves)
     assert again.reference == result.reference
 
 
 def test_parquet_holds_the_rows_of_the_csv(run_folder: Path) -> None:
     parquet = polars.read_parquet(run_folder / RESULTS_PARQUET)
-    lines = (run_folder / RESULTS_CSV).read_text().splitlines()
+    lines = (run_folder / "results.csv").read_text().splitlines()
     assert parquet.columns == lines[0].split(",")
     assert parquet.height == len(lines) - 1
     assert parquet["processes"].dtype == polars.Int64
@@ -79,7 +73,7 @@ def test_an_interrupted_run_lies_beside_the_earlier_one(
     answer["interrupted"] = True
     answer["study"]["reference"] = None
     answer["rows"] = [row for row in answer["rows"] if row[0] in ("bast", "fast")]
-    monkeypatch.setattr("nandlab.engine.run_study", lambda *args, **options: answer)
+    monkeypatch.setattr("nandlab.engine.run_study", lambda *args, **options: answered(answer))
     monkeypatch.setattr("nandlab.engine.listing", lambda kind: [])
     out = tmp_path / "out"
     request = study_runs.RunRequest("ftl-windows", study, out)
@@ -91,8 +85,8 @@ def test_an_interrupted_run_lies_beside_the_earlier_one(
     assert "interrupted" in (second.folder / "report.html").read_text()
     answer["rows"], answer["curves"]["rows"] = [], []
     nothing = study_runs.run(study_runs.RunRequest("ftl-windows", study, tmp_path / "no"))
-    assert nothing.verdict.headline == "Of 18 claims 18 are not run."
-    assert read_results(nothing.folder).rows.rows == ()
+    assert nothing.shown.headline == "Of 18 claims 18 are not run."
+    assert read(nothing.folder).frame.is_empty()
 
 
 @pytest.mark.parametrize(
@@ -108,4 +102,4 @@ def test_a_damaged_reference_is_named(tmp_path: Path, text: str, reason: str) ->
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text("{")
     with pytest.raises(NandlabError, match="damaged"):
-        read_results(tmp_path)
+        read(tmp_path)

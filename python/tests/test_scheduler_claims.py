@@ -5,15 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from made_up import run_of
 from test_claims import FOLDERS
 
 from nandlab.errors import NandlabError
-from nandlab.frame import RunFrame
+from nandlab.frame.reference import read_reference
 from nandlab.present import Presented, present
 from nandlab.present.page import render
 from nandlab.present.tables import published_beside
-from nandlab.results.reference import read_reference
-from nandlab.results.study_result import StudyResult
 
 REFERENCE = FOLDERS["sfq-emmc"] / "reference.csv"
 KERNEL = ("kernel", "device", "writers", "request_kib", "scheduler")
@@ -61,8 +60,7 @@ def shown(
             }
         ],
     }
-    result = StudyResult.from_engine(answer, read_reference(REFERENCE), FOLDERS[study])
-    return present(RunFrame.of(result))
+    return present(run_of(answer, read_reference(REFERENCE), FOLDERS[study]))
 
 
 def statuses(found: Presented, reading: str) -> dict[str, str]:

@@ -80,36 +80,29 @@ class Run:
 
         The frame is empty if the study has no claims.
         """
-        import polars
-
-        from nandlab.claims import COLUMNS
-
-        if self._presented is None:
-            return polars.DataFrame(schema=dict.fromkeys(COLUMNS, polars.String))
         return self._presented.claims
 
     @property
     def headline(self) -> str:
-        """The answer in one sentence; empty if the study has no claims."""
-        return self._presented.headline if self._presented is not None else ""
+        """The answer in one sentence."""
+        return self._presented.headline
 
     @property
     def charts(self) -> tuple[str, ...]:
         """Names of the figures."""
-        return tuple(one.identifier for one in self._presented.charts) if self._presented else ()
+        return tuple(one.identifier for one in self._presented.charts)
 
     @property
     def tables(self) -> tuple[str, ...]:
         """Names of the tables."""
-        return tuple(one.identifier for one in self._presented.tables) if self._presented else ()
+        return tuple(one.identifier for one in self._presented.tables)
 
     def chart(self, name: str) -> "Chart":
         """The figure of that name, which a notebook draws.
 
         Raises `NandlabError` if there is none.
         """
-        found = self._presented.charts if self._presented is not None else ()
-        by_name = {one.identifier: one for one in found}
+        by_name = {one.identifier: one for one in self._presented.charts}
         if name not in by_name:
             raise NandlabError(f"{self.name}: {unknown('figure', name, by_name)}")
         return by_name[name]
@@ -119,8 +112,7 @@ class Run:
 
         Raises `NandlabError` if there is none.
         """
-        found = self._presented.tables if self._presented is not None else ()
-        by_name = {one.identifier: one for one in found}
+        by_name = {one.identifier: one for one in self._presented.tables}
         if name not in by_name:
             raise NandlabError(f"{self.name}: {unknown('table', name, by_name)}")
         return by_name[name]
@@ -128,13 +120,11 @@ class Run:
     def report(self, path: str | Path) -> Path:
         """Write the report into the folder `path`; return the path of its page.
 
-        Raises `NandlabError` if the folder cannot be written, or if the study has no report.
+        Raises `NandlabError` if the folder cannot be written.
         """
         from nandlab.present import write_report
         from nandlab.present.page import REPORT
 
-        if self._presented is None:
-            raise NandlabError(f"{self.name}: this study declares no report")
         folder = Path(path)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -151,11 +141,10 @@ class Run:
         return self.frame.to_pandas()
 
     @cached_property
-    def _presented(self) -> "Presented | None":
-        from nandlab.claims import has_claims
+    def _presented(self) -> "Presented":
         from nandlab.present import present
 
-        return present(self._rows) if has_claims(self._rows.folder) else None
+        return present(self._rows)
 
     def __repr__(self) -> str:
         """Name, form and digest."""
@@ -164,8 +153,7 @@ class Run:
         return f"<Run of {self.name}: {form}, {self.frame.height} rows, {self.digest[:12]}{ending}>"
 
     def _repr_html_(self) -> str:
-        shown = self._presented if self._presented is not None else self._rows
-        return shown._repr_html_()
+        return self._presented._repr_html_()
 
 
 def run(
@@ -188,9 +176,8 @@ def run(
     Raises `NandlabError` for bad input, before anything runs, and `Interrupted` after Ctrl-C, with
     what was finished.
     """
-    from nandlab.frame import RunFrame
     from nandlab.study_files import find_study
-    from nandlab.study_runs import RunRequest, result_of
+    from nandlab.study_runs import RunRequest, frame_of
     from nandlab.study_runs import run as run_and_write
     from nandlab.terminal.progress import progress_bar
 
@@ -207,12 +194,11 @@ def run(
     )
     with progress_bar(str(study)) as progress:
         if out is None:
-            result, folder = result_of(request, progress), None
+            found = Run(frame_of(request, progress), None, request.command)
         else:
             finished = run_and_write(request, progress)
-            result, folder = finished.result, finished.folder
-    found = Run(RunFrame.of(result), folder, request.command)
-    if result.interrupted:
+            found = Run(finished.run, finished.folder, request.command)
+    if found.is_interrupted:
         raise Interrupted(f"{study}: interrupted; `.result` holds the finished part", found)
     return found
 

@@ -135,11 +135,9 @@ def compare(
     """
     import polars
 
+    from nandlab.comparison.answer import CANDIDATES
     from nandlab.comparison.candidates_run import Asked
     from nandlab.comparison.candidates_run import run as run_candidates
-    from nandlab.comparison.table import table_cells
-    from nandlab.comparison.view import View
-    from nandlab.frame import RunFrame
     from nandlab.terminal.progress import progress_bar
 
     asked = Asked(
@@ -157,14 +155,14 @@ def compare(
     )
     with progress_bar("compare") as progress:
         finished = run_candidates(asked, progress)
-    rows = Run(RunFrame.of(finished.result), finished.folder, asked.command)
-    if finished.result.interrupted:
+    rows = Run(finished.run, finished.folder, asked.command)
+    if rows.is_interrupted:
         raise Interrupted("compare: interrupted; `.result` holds the finished rows", rows)
-    view = View(finished.result)
-    columns = ["criterion", *(one.label for one in view.candidates)]
-    table = polars.DataFrame(table_cells(view), schema=columns, orient="row")
-    verdict = finished.verdict
-    return Comparison(rows, table, verdict.headline, verdict.sentences, finished.cuts)
+    (shown,) = finished.shown.tables
+    columns = ["criterion", *shown.columns[1:]]
+    table = polars.DataFrame(shown.rows, schema=columns, orient="row")
+    sentences = dict(finished.shown.remarks)[CANDIDATES]
+    return Comparison(rows, table, finished.shown.headline, sentences, finished.cuts)
 
 
 @dataclass(frozen=True)

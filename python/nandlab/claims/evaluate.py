@@ -158,14 +158,14 @@ def published_cell(
 
 def _reference_rows(
     run: RunFrame, published: Mapping[str, Any], place: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+) -> list[Mapping[str, Any]]:
     assert run.reference is not None
     columns = set(run.reference.columns)
     wanted = {key: value for key, value in place.items() if key in columns}
     wanted |= {key: value for key, value in published.items() if key not in ("column", "direct")}
     return [
         row
-        for row in run.reference.dicts()
+        for row in run.reference.rows
         if all(_same(row.get(key), value) for key, value in wanted.items())
     ]
 

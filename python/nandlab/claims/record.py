@@ -15,9 +15,9 @@ from nandlab.claims.evaluate import counted, evaluate
 from nandlab.claims.schema import load_claims
 from nandlab.errors import NandlabError
 from nandlab.frame import read
+from nandlab.frame.reference import read_reference
+from nandlab.frame.run_directory import REFERENCE_CSV
 from nandlab.json_text import json_text
-from nandlab.results.reference import read_reference
-from nandlab.results.run_directory import REFERENCE_CSV
 from nandlab.study_files import find_study
 
 if TYPE_CHECKING:

@@ -8,7 +8,10 @@ from cyclopts import Parameter
 from nandlab.cli.output_options import Output
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nandlab.comparison.candidates_run import Asked, FinishedComparison
+    from nandlab.comparison.cuts import Cuts
 
 _SHOWN_MAX = 40
 
@@ -116,61 +119,74 @@ def compare(
 def _side_by_side(asked: "Asked", form: str) -> int:
     from nandlab.cli import EXIT_DIFFERENT
     from nandlab.comparison.candidates_run import run
-    from nandlab.comparison.conditions import conditions
-    from nandlab.comparison.view import View
+    from nandlab.comparison.conditions import conditions, in_words
     from nandlab.interruption import received
-    from nandlab.terminal.comparison_table import print_comparison, print_cuts
     from nandlab.terminal.output import print_json, print_text
     from nandlab.terminal.progress import progress_bar
 
     with progress_bar("compare") as progress:
         finished = run(asked, progress)
-    result = finished.result
+    found = finished.run
     if form == "json":
         print_json("compare", _side_by_side_data(finished))
-        if result.interrupted:
-            raise received() or KeyboardInterrupt
-        return EXIT_DIFFERENT if any(one.violations for one in finished.cuts) else 0
-    if result.interrupted:
+    elif found.interrupted:
         print_text("Interrupted: some candidates were not run, so there is no table.")
-        print_text(f"Asked for: {conditions(result.study)}")
-        if result.rows.rows:
+        print_text(f"Asked for: {in_words(conditions(found.study))}")
+        if finished.folder is not None:
             print_text(f"The results of the finished runs are in {finished.folder}.")
+    else:
+        if finished.cuts:
+            _print_cuts(finished.cuts)
+        print_text(f"Conditions: {in_words(conditions(found.study))}")
+        finished.shown.print()
+        if finished.folder is not None:
+            print_text(f"\nReport: {finished.folder / 'report.html'}")
+        print_text(f"Digest: {found.results_digest}")
+    if found.interrupted:
         raise received() or KeyboardInterrupt
-    if finished.cuts:
-        print_cuts(finished.cuts)
-    print_comparison(View(result), finished.verdict)
-    if finished.folder is not None:
-        print_text(f"\nReport: {finished.folder / 'report.html'}")
-    print_text(f"Digest: {result.results_digest}")
     return EXIT_DIFFERENT if any(one.violations for one in finished.cuts) else 0
+
+
+def _print_cuts(cuts: "Sequence[Cuts]") -> None:
+    from nandlab.comparison.cuts import BLOCKS
+    from nandlab.terminal.output import print_table
+
+    rows = [
+        (one.file_system, f"{one.cuts:,}", f"{one.hazards:,}", f"{one.violations:,}", one.note)
+        for one in cuts
+    ]
+    columns = ("file system", "power cuts", "known hazards", "violations", "")
+    title = f"A sample of power cuts in the script, on {BLOCKS} blocks of the part"
+    print_table(title, columns, rows, frozenset({1, 2, 3}))
 
 
 def _side_by_side_data(finished: "FinishedComparison") -> dict[str, object]:
     """The comparison as data; without candidates after an interruption."""
     from dataclasses import asdict
 
-    from nandlab.comparison.conditions import conditions
-    from nandlab.comparison.view import View
+    from nandlab.comparison.candidates import candidates
+    from nandlab.comparison.conditions import conditions, in_words
 
-    result = finished.result
-    candidates = () if result.interrupted else View(result).candidates
+    run = finished.run
+    found = [] if run.interrupted else candidates(run)
     return {
-        "conditions": conditions(result.study),
-        "candidates": [{"name": one.label, **asdict(one)} for one in candidates],
+        "conditions": in_words(conditions(run.study)),
+        "headline": finished.shown.headline,
+        "candidates": [{"name": one.label, **asdict(one)} for one in found],
         "power_cuts": [asdict(one) for one in finished.cuts],
         "folder": None if finished.folder is None else str(finished.folder),
-        "results_digest": result.results_digest,
-        "interrupted": result.interrupted,
+        "results_digest": run.results_digest,
+        "interrupted": run.interrupted,
     }
 
 
 def _compare_runs(first: Path, second: Path, form: str) -> int:
     from nandlab.cli import EXIT_DIFFERENT
-    from nandlab.results.comparison import compare_runs
+    from nandlab.frame.difference import compare_runs
     from nandlab.terminal.output import print_json, print_table, print_text
 
-    comparison = compare_runs(first, second)
+    found = compare_runs(first, second)
+    exit_code = 0 if found.equal_digest else EXIT_DIFFERENT
     if form == "json":
         differences = [
             {
@@ -180,36 +196,33 @@ def _compare_runs(first: Path, second: Path, form: str) -> int:
                 "second": one.second,
                 "relative_change": one.relative,
             }
-            for one in comparison.differences
+            for one in found.rows
         ]
-        found = {"digests_are_equal": comparison.equal_digest, "rows": comparison.rows_compared}
-        print_json("compare", found | {"differences": differences, "notes": comparison.notes})
-        return 0 if comparison.equal_digest else EXIT_DIFFERENT
-    for note in comparison.notes:
+        told = {"digests_are_equal": found.equal_digest, "rows": found.rows_compared}
+        print_json("compare", told | {"differences": differences, "notes": found.notes})
+        return exit_code
+    for note in found.notes:
         print_text(f"Note: {note}")
-    if comparison.differences:
-        print_table(
-            "",
-            ("run", "metric", "first", "second", "change"),
-            [
-                (
-                    " ".join(f"{axis}={value}" for axis, value in one.place),
-                    one.metric,
-                    _shown(one.first),
-                    _shown(one.second),
-                    f"{one.relative:+.2%}" if one.relative is not None else "-",
-                )
-                for one in comparison.differences[:_SHOWN_MAX]
-            ],
-            frozenset({2, 3, 4}),
-        )
-        if len(comparison.differences) > _SHOWN_MAX:
-            print_text(f"... and {len(comparison.differences) - _SHOWN_MAX} more")
+    if found.rows:
+        rows = [
+            (
+                " ".join(f"{axis}={value}" for axis, value in one.place),
+                one.metric,
+                _shown(one.first),
+                _shown(one.second),
+                f"{one.relative:+.2%}" if one.relative is not None else "-",
+            )
+            for one in found.rows[:_SHOWN_MAX]
+        ]
+        columns = ("run", "metric", "first", "second", "change")
+        print_table("", columns, rows, frozenset({2, 3, 4}))
+        if len(found.rows) > _SHOWN_MAX:
+            print_text(f"... and {len(found.rows) - _SHOWN_MAX} more")
     print_text(
-        f"Different rows: {len(comparison.differences)} of {comparison.rows_compared}. "
-        f"The digests are {'equal' if comparison.equal_digest else 'different'}."
+        f"Different rows: {len(found.rows)} of {found.rows_compared}. "
+        f"The digests are {'equal' if found.equal_digest else 'different'}."
     )
-    return 0 if comparison.equal_digest else EXIT_DIFFERENT
+    return exit_code
 
 
 def _shown(value: float | None) -> str:

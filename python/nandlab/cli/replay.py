@@ -63,8 +63,8 @@ def replay(
     from nandlab.cli.output_options import form_of
     from nandlab.cli.settings import parse_settings
     from nandlab.cli.standard_input import shown_dash
+    from nandlab.frame.run_directory import check_target
     from nandlab.outputs import keep
-    from nandlab.results.run_directory import check_target
 
     form = form_of(output)
     natural_number("--passes", passes)
@@ -143,8 +143,8 @@ def _print(answer: dict[str, Any], form: str) -> None:
 def _write(answer: dict[str, Any], out: Path) -> None:
     import csv
 
+    from nandlab.frame.run_directory import MANIFEST, whole_folder
     from nandlab.json_text import json_text
-    from nandlab.results.run_directory import MANIFEST, whole_folder
 
     with whole_folder(out) as folder:
         text = json_text({"kind": "replay", **answer})
@@ -159,7 +159,7 @@ def _write(answer: dict[str, Any], out: Path) -> None:
 
 def _unit(row: dict[str, Any]) -> str:
     """The unit; the lifetime also in larger units."""
-    from nandlab.verdicts.wording import large_size
+    from nandlab.present.units import large_size
 
     is_life = row["metric"] == "lifetime_host_bytes"
     return f"{row['unit']}: {large_size(row['value'])}" if is_life else str(row["unit"])

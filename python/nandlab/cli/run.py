@@ -59,7 +59,6 @@ def run(
     from nandlab.study_runs import run as run_study
     from nandlab.terminal.output import counted, print_json, print_text
     from nandlab.terminal.progress import progress_bar
-    from nandlab.terminal.result_tables import print_result
 
     form = form_of(output)
     if jobs is not None and jobs < 1:
@@ -88,21 +87,21 @@ def run(
         finished = run_study(request, progress)
     if form == "json":
         print_json("run", answer_of(finished.folder))
-        if finished.result.interrupted:
+        if finished.run.interrupted:
             raise received() or KeyboardInterrupt
         return 0
-    print_result(finished.result, finished.verdict)
-    for note in finished.result.notes[:_NOTES_MAX]:
+    finished.shown.print()
+    for note in finished.run.notes[:_NOTES_MAX]:
         print_text(f"Note: {note}")
-    if (more := len(finished.result.notes) - _NOTES_MAX) > 0:
+    if (more := len(finished.run.notes) - _NOTES_MAX) > 0:
         print_text(f"Note: the report has {counted(more, 'more note')}")
-    if finished.result.interrupted:
+    if finished.run.interrupted:
         print_text(f"\nInterrupted: only the finished runs are in {finished.folder}.")
         print_text(f"`nandlab report {finished.folder}` renders their report.")
     else:
         print_text(f"\nReport: {finished.folder / 'report.html'}")
-    print_text(f"Digest: {finished.result.results_digest}")
-    if finished.result.interrupted:
+    print_text(f"Digest: {finished.run.results_digest}")
+    if finished.run.interrupted:
         raise received() or KeyboardInterrupt
     return 0
 
@@ -111,8 +110,8 @@ def answer_of(folder: Path) -> dict[str, object]:
     """What a finished run is, as data: the verdict is null after an interruption."""
     import json
 
+    from nandlab.frame.run_directory import read_manifest
     from nandlab.present.page import REPORT
-    from nandlab.results.run_directory import read_manifest
 
     manifest = read_manifest(folder)
     verdict = folder / "verdict.json"

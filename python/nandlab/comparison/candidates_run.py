@@ -24,13 +24,12 @@ from nandlab.comparison.request import (
 from nandlab.comparison.study import DEFAULT_BOARD, Host, study_of, write_study
 from nandlab.engine import Progress, describe_study
 from nandlab.errors import NandlabError
+from nandlab.frame import RunFrame
+from nandlab.frame.run_directory import check_target
 from nandlab.outputs import keep, write_whole
-from nandlab.results import StudyResult
-from nandlab.results.run_directory import check_target
-from nandlab.study_runs import RunRequest, result_of, write_run
+from nandlab.present import Presented, present
+from nandlab.study_runs import RunRequest, frame_of, write_run
 from nandlab.study_runs import run as run_study
-from nandlab.verdicts import judge
-from nandlab.verdicts.model import Verdict
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,8 @@ class Asked:
 class FinishedComparison:
     """What a comparison yields; `folder` is where it was written, if anywhere."""
 
-    result: StudyResult
-    verdict: Verdict
+    run: RunFrame
+    shown: Presented
     folder: Path | None
     cuts: tuple[Cuts, ...] = ()
 
@@ -176,12 +175,12 @@ def _run(
     if asked.crash and workload.file is not None:
         cuts = _cuts(candidates, workload, workload.file, path, progress)
     if asked.out is None:
-        result = result_of(request, progress)
-        folder = _kept(result, request.command) if result.interrupted else None
-        return FinishedComparison(result, judge(result), folder, cuts)
+        found = frame_of(request, progress)
+        folder = _kept(found, request.command) if found.interrupted else None
+        return FinishedComparison(found, present(found), folder, cuts)
     finished = run_study(request, progress)
     _keep_study(finished.folder, path)
-    return FinishedComparison(finished.result, judge(finished.result), finished.folder, cuts)
+    return FinishedComparison(finished.run, finished.shown, finished.folder, cuts)
 
 
 def _cuts(
@@ -200,12 +199,12 @@ def _cuts(
     return cut_sample(file_systems, script, named, workload.seed, progress)
 
 
-def _kept(result: StudyResult, command: str) -> Path | None:
+def _kept(found: RunFrame, command: str) -> Path | None:
     """A temporary folder with what finished before somebody asked to stop, if anything did."""
-    if not result.rows.rows:
+    if found.frame.is_empty():
         return None
     out = Path(tempfile.mkdtemp(prefix="nandlab-results-")) / "compare"
-    keep(out, partial(write_run, result, command))
+    keep(out, partial(write_run, found, command))
     return out
 
 

@@ -13,27 +13,29 @@ _STATES = {
 _PERCENT_OF_SIZE = "size"
 
 
-def conditions(study: Mapping[str, Any]) -> str:
-    """Kernel and profiles, board, part, state of the flash, seed and repeats, in one line."""
+Conditions = list[tuple[str, str]]
+
+
+def conditions(study: Mapping[str, Any]) -> Conditions:
+    """Kernel, profiles, board, part, state of the flash, seed and repeats, each with its name."""
     stacks: Sequence[Mapping[str, Any]] = study.get("stacks") or ()
-    told = [*_of_stacks(stacks, study), *_of_layers(study)]
-    repeats = int(study.get("repeats", 1))
-    told.append(f"seed {study.get('seed')}")
-    told.append("1 repeat" if repeats == 1 else f"{repeats} repeats")
-    return "; ".join(told)
+    told = _of_stacks(stacks, study) if stacks else _of_layers(study)
+    return [*told, ("seed", str(study.get("seed"))), ("repeats", str(study.get("repeats", 1)))]
 
 
-def _of_stacks(stacks: Sequence[Mapping[str, Any]], study: Mapping[str, Any]) -> list[str]:
-    """What file systems stand on; nothing of layers alone."""
-    if not stacks:
-        return []
+def in_words(told: Conditions) -> str:
+    """The conditions in one line."""
+    return "; ".join(f"{name} {value}" for name, value in told)
+
+
+def _of_stacks(stacks: Sequence[Mapping[str, Any]], study: Mapping[str, Any]) -> Conditions:
     kernels = _each(stack["kernel"] for stack in stacks)
-    told = [f"kernel {', '.join(kernels)} ({_profiles(stacks)})"]
-    told.append(f"board {', '.join(_each(stack['board'] for stack in stacks))}")
-    parts = _each(f"{stack['part']} of {stack['blocks']:,} blocks" for stack in stacks)
-    told.append(f"part {', '.join(parts)}")
-    told.append(f"flash {', '.join(_each(_flash(stack, study) for stack in stacks))}")
-    return told
+    return [
+        ("kernel", f"{kernels} ({_profiles(stacks)})"),
+        ("board", _each(stack["board"] for stack in stacks)),
+        ("part", _each(f"{stack['part']} of {stack['blocks']:,} blocks" for stack in stacks)),
+        ("flash", _each(_flash(stack, study) for stack in stacks)),
+    ]
 
 
 def _profiles(stacks: Sequence[Mapping[str, Any]]) -> str:
@@ -65,19 +67,14 @@ def _flash(stack: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     return " and ".join(told) or "in use, but empty"
 
 
-def _of_layers(study: Mapping[str, Any]) -> list[str]:
-    """What layers stand on; nothing where there are file systems."""
-    if study.get("stacks") or "ftl" not in (study.get("axes") or {}):
+def _of_layers(study: Mapping[str, Any]) -> Conditions:
+    if "ftl" not in (study.get("axes") or {}):
         return []
-    blocks = study.get("blocks")
-    part = f"part {study.get('part')}"
-    told = [f"{part} of {blocks:,} blocks" if blocks else part]
-    workload = study.get("workload") or {}
-    state = _STATES.get(str(workload.get("preconditioning")), "")
-    if state:
-        told.append(f"the device {state}")
-    return told
+    part, blocks = str(study.get("part")), study.get("blocks")
+    told = [("part", f"{part} of {blocks:,} blocks" if blocks else part)]
+    state = _STATES.get(str((study.get("workload") or {}).get("preconditioning")), "")
+    return told + ([("the device", state)] if state else [])
 
 
-def _each(words: Iterable[Any]) -> list[str]:
-    return list(dict.fromkeys(str(word) for word in words))
+def _each(words: Iterable[Any]) -> str:
+    return ", ".join(dict.fromkeys(str(word) for word in words))

@@ -11,7 +11,7 @@ from nandlab.comparison.cards import card_file
 from nandlab.comparison.request import Candidates, Named, WorkloadFile
 
 NAME = "comparison"
-"""Name of the study; its verdict, tables and report sections go by it."""
+"""Name of the study; its report goes by it."""
 
 STUDY_FILE = "comparison.toml"
 

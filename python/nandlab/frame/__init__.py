@@ -1,5 +1,6 @@
-"""A run's rows as one polars frame with typed axes."""
+"""The results of a run: one typed frame of rows, and the folder they are kept in."""
 
-from nandlab.frame.run_frame import MEANINGLESS, RunFrame, from_answer, read, typed_columns
+from nandlab.frame.run_directory import read
+from nandlab.frame.run_frame import MEANINGLESS, RunFrame
 
-__all__ = ["MEANINGLESS", "RunFrame", "from_answer", "read", "typed_columns"]
+__all__ = ["MEANINGLESS", "RunFrame", "read"]

@@ -1,15 +1,13 @@
 """The rows of a run as one polars frame; an axis of numbers is numeric."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nandlab.errors import NandlabError
-from nandlab.results.reference import find_reference
-from nandlab.results.run_directory import read_results
-from nandlab.results.study_result import StudyResult, Table
+from nandlab.frame.reference import Reference, read_reference
 from nandlab.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -19,14 +17,17 @@ if TYPE_CHECKING:
 MEANINGLESS = "-"
 """The value of an axis in runs to which it means nothing; null if its other values are numbers."""
 
+ROW_COLUMNS = ("repeat", "metric", "value", "unit")
+"""Columns of the rows after those of the axes."""
+
 
 @dataclass(frozen=True)
 class RunFrame:
-    """The rows of one run.
+    """The results of one run, as far as it came.
 
     `frame` has a column for each axis, then `repeat`, `metric`, `value` and `unit`. `curves` holds
     cumulative counts at several places of each run, with the same axes. `folder` holds the data of
-    the study: claims, tables, discussion; None for a study without them.
+    the study: claims, tables, discussion.
     """
 
     study: Mapping[str, Any]
@@ -34,12 +35,46 @@ class RunFrame:
     frame: "polars.DataFrame"
     curves: "polars.DataFrame"
     results_digest: str
-    reference: Table | None = None
+    reference: Reference | None = None
     notes: tuple[str, ...] = ()
     interrupted: bool = False
     folder: Path | None = None
-    tables: Mapping[str, str] = field(default_factory=dict)
-    """Tables over several runs, by name, as CSV: distributions, time lines."""
+    tables: Mapping[str, "polars.DataFrame"] = field(default_factory=dict)
+    """Tables beside the rows, by name: distributions, time lines, derived metrics."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Rows and tables as the digest was taken over them, by name; none of a run that was read."""
+    inputs: tuple[Mapping[str, str], ...] = ()
+    """Files of the user's own that the study names: what each is, its name there, and its path."""
+
+    @classmethod
+    def from_answer(cls, answer: Mapping[str, Any], study_path: Path | None = None) -> "RunFrame":
+        """The results that the engine answered; `study_path` is the study file, if there is one.
+
+        Raises `NandlabError` if the reference of the study cannot be read.
+        """
+        study, frames = dict(answer["study"]), answer["frames"]
+        folder = study_path.parent if study_path is not None else None
+        name = study.get("reference")
+        axes = tuple(column for column in answer["columns"] if column not in ROW_COLUMNS)
+        tables = {table["name"]: table["csv"] for table in answer.get("tables", ())}
+        if "derived" in frames and frames["derived"].height:
+            derived = frames["derived"].select(*axes, *ROW_COLUMNS)
+            tables["derived"] = derived.write_csv()
+        return cls(
+            # Where the user's files lie is a matter of this machine, and no part of the study.
+            study={key: value for key, value in study.items() if key != "own_files"},
+            axes=axes,
+            frame=stated(frames["rows"].select(*axes, *ROW_COLUMNS), study),
+            curves=stated(frames["curves"], study),
+            results_digest=str(answer["results_digest"]),
+            reference=read_reference((folder or Path()) / str(name)) if name else None,
+            notes=tuple(answer.get("notes", ())),
+            interrupted=bool(answer.get("interrupted", False)),
+            folder=folder,
+            tables={table: stated(frames[table], study) for table in tables},
+            texts={"results": answer["results_csv"], **tables},
+            inputs=tuple(study.get("own_files", ())),
+        )
 
     @property
     def name(self) -> str:
@@ -65,6 +100,11 @@ class RunFrame:
         first = self.frame.unique("metric", keep="first", maintain_order=True)
         return {str(row["metric"]): str(row["unit"] or "") for row in first.to_dicts()}
 
+    @property
+    def varied(self) -> list[str]:
+        """Axes with more than one value."""
+        return [axis for axis in self.axes if self.frame[axis].n_unique() > 1]
+
     def values_of(self, axis: str) -> list[Any]:
         """Values of an axis, in the order of the rows."""
         if axis not in self.axes:
@@ -86,74 +126,23 @@ class RunFrame:
             rows = rows.join(column, on=keys, how="left", nulls_equal=True)
         return rows
 
-    def table(self, name: str) -> "polars.DataFrame | None":
-        """A table of the run; None if it has none of that name."""
-        import polars
-
-        text = self.tables.get(name)
-        return polars.read_csv(text.encode(), infer_schema_length=None) if text else None
-
-    @classmethod
-    def of(cls, result: StudyResult) -> "RunFrame":
-        """The frame of a result that is already read."""
-        return cls(
-            study=result.study,
-            axes=result.axes,
-            frame=typed_columns(result.rows, result.axes),
-            curves=typed_columns(result.curves, result.axes),
-            results_digest=result.results_digest,
-            reference=result.reference,
-            notes=result.notes,
-            interrupted=result.interrupted,
-            folder=result.folder,
-            tables=result.tables,
-        )
-
     def _repr_html_(self) -> str:
         return str(self.frame._repr_html_())
 
 
-def from_answer(answer: Mapping[str, Any], study_path: Path | None = None) -> RunFrame:
-    """The frame of an answer of the engine; `study_path` is the study file, if there is one."""
-    reference = find_reference(answer["study"], study_path)
-    folder = study_path.parent if study_path is not None else None
-    return RunFrame.of(StudyResult.from_engine(answer, reference, folder))
+def stated(frame: "polars.DataFrame", study: Mapping[str, Any]) -> "polars.DataFrame":
+    """The frame with each axis of the type in which the study states its values.
 
-
-def read(run: Path) -> RunFrame:
-    """Reads the frame of a run back from its folder.
-
-    Raises `NandlabError` if the folder holds no run.
+    The engine types an axis by all its values; `-`, which stands for none, makes it one of words.
     """
-    return RunFrame.of(read_results(run))
-
-
-def typed_columns(table: Table, axes: Sequence[str]) -> "polars.DataFrame":
-    """A table as a frame: axes of numbers become numbers, `repeat` a whole number."""
     import polars
 
-    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    words = {"metric", "unit"}
-    series = []
-    for name, cells in zip(table.columns, columns, strict=True):
-        if name in axes:
-            series.append(_axis(name, cells))
-        elif name in words:
-            series.append(polars.Series(name, cells, dtype=polars.String))
-        else:
-            dtype = polars.Int64 if name == "repeat" else polars.Float64
-            series.append(polars.Series(name, cells, dtype=dtype, strict=False))
-    return polars.DataFrame(series)
-
-
-def _axis(name: str, cells: Sequence[Any]) -> "polars.Series":
-    import polars
-
-    text = polars.Series(name, [None if cell is None else str(cell) for cell in cells])
-    # An axis that means nothing to some of the runs is still one of numbers.
-    known = text.cast(polars.String).replace(MEANINGLESS, None)
-    for dtype in (polars.Int64, polars.Float64):
-        numbers = known.cast(dtype, strict=False)
-        if known.null_count() < len(known) and numbers.null_count() == known.null_count():
-            return numbers
-    return text.cast(polars.String)
+    plain: list[Mapping[str, Any]] = [study, *(study.get("also") or ())]
+    numbers = []
+    for axis in frame.columns:
+        values = [value for part in plain for value in (part.get("axes") or {}).get(axis, ())]
+        kinds = {type(value) for value in values if value != MEANINGLESS}
+        if frame[axis].dtype == polars.String and kinds and kinds <= {int, float}:
+            dtype = polars.Float64 if float in kinds else polars.Int64
+            numbers.append(polars.col(axis).replace(MEANINGLESS, None).cast(dtype))
+    return frame.with_columns(numbers)

@@ -53,6 +53,11 @@ def chart(run: RunFrame, spec: FigureSpec, report: ReportSpec) -> Chart | None:
     if not points:
         return None
     unit = spec.column.unit or run.units.get(spec.column.quantity.metric, "")
+    return drawn(points, spec, unit)
+
+
+def drawn(points: list[dict[str, Any]], spec: FigureSpec, unit: str) -> Chart:
+    """The chart of points, each with `x`, `series` and `value`, perhaps with `low` and `high`."""
     scale = scale_of([point["value"] for point in points], unit)
     for point in points:
         for name in ("value", "low", "high"):
@@ -129,7 +134,7 @@ def _of_table(run: RunFrame, spec: FigureSpec, report: ReportSpec) -> list[dict[
     """Points of a table of the run, a row each; times on the x axis in a unit of suitable size."""
     import polars
 
-    frame, metric = run.table(spec.table), spec.column.quantity.metric
+    frame, metric = run.tables.get(spec.table), spec.column.quantity.metric
     if frame is None or not {spec.x, metric} <= set(frame.columns):
         return []
     for name, wanted in {**spec.column.quantity.select, **spec.values}.items():

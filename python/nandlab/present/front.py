@@ -12,13 +12,12 @@ from nandlab.claims.record import load_record, recorded_counts
 from nandlab.claims.schema import has_claims
 from nandlab.claims.statistics import Status
 from nandlab.errors import NandlabError
-from nandlab.frame import RunFrame
+from nandlab.frame import RunFrame, read
+from nandlab.frame.run_directory import MANIFEST
 from nandlab.present.page import REPORT, environment, present
 from nandlab.present.spec import load_report
 from nandlab.present.tables import ShownTable
 from nandlab.present.units import estimate_text, interval_text
-from nandlab.results.run_directory import MANIFEST, read_results
-from nandlab.results.study_result import StudyResult
 from nandlab.study_files import shipped_studies
 from nandlab.whole_files import whole_files
 
@@ -57,7 +56,7 @@ def write_index(out: Path) -> WrittenIndex:
         raise NandlabError(f"{out}: no such folder; name the folder that holds the runs")
     runs, left_out = _runs(out)
     shipped = shipped_studies()
-    entries = [_entry(folder, result, out) for folder, result in runs]
+    entries = [_entry(folder, run, out) for folder, run in runs]
     # A folder of the user's own studies alone gets no list of what was not run.
     if any(entry.name in shipped for entry in entries):
         found = {entry.name for entry in entries}
@@ -76,25 +75,20 @@ def write_index(out: Path) -> WrittenIndex:
     return WrittenIndex(target, len(runs), left_out)
 
 
-def _entry(folder: str, result: StudyResult, out: Path) -> Entry:
-    study = result.study
-    name, title = result.name, str(study.get("title") or result.name)
-    has_report = (out / folder / REPORT).is_file()
-    place: dict[str, Any] = {"folder": folder, "has_report": has_report}
-    place |= {"is_quick": bool(study.get("quick"))}
-    question = str(study.get("question") or "")
-    if not has_claims(result.folder):
-        # A study without claims has a verdict of its own, made from its rows.
-        from nandlab.verdicts import judge
-
-        return Entry(name, title, question, {}, None, judge(result).headline, **place)
-    shown = present(RunFrame.of(result))
-    record = _record(name)
-    recorded = recorded_counts(record) if record else None
-    claims = _claims(shown.claims.to_dicts(), record)
-    publication = shown.report.publication
+def _entry(folder: str, run: RunFrame, out: Path) -> Entry:
+    shown = present(run)
+    record = _record(run.name) if shown.definitions.claims else None
     return Entry(
-        name, title, question, publication, recorded, shown.headline, claims=claims, **place
+        name=run.name,
+        title=str(run.study.get("title") or run.name),
+        question=str(run.study.get("question") or ""),
+        publication=shown.report.publication,
+        recorded=recorded_counts(record) if record else None,
+        headline=shown.headline,
+        is_quick=run.is_quick,
+        folder=folder,
+        has_report=(out / folder / REPORT).is_file(),
+        claims=_claims(shown.claims.to_dicts(), record),
     )
 
 
@@ -135,14 +129,14 @@ def _not_run(path: Path) -> Entry:
     return Entry(plain["name"], title, question, publication, recorded)
 
 
-def _runs(out: Path) -> tuple[list[tuple[str, StudyResult]], tuple[str, ...]]:
+def _runs(out: Path) -> tuple[list[tuple[str, RunFrame]], tuple[str, ...]]:
     """The runs, and the reasons of the folders that hold a manifest but no run that can be read."""
     found, left_out = [], []
     for path in sorted(out.iterdir()):
         if path.name.startswith(".") or not (path / MANIFEST).is_file():
             continue
         try:
-            found.append((path.name, read_results(path)))
+            found.append((path.name, read(path)))
         except NandlabError as error:
             # A replay, or a folder of another program, keeps no other run from the page.
             left_out.append(str(error))

@@ -112,14 +112,14 @@ def best_words(run: RunFrame, spec: HeadlineSpec, report: ReportSpec) -> str:
             if len(names) == 1:
                 led[names[0]].append(part.phrase)
         told = [f"{name} {joined(phrases)}" for name, phrases in led.items() if phrases]
-        return f"{_capital('; '.join(told))}." if told else ""
+        return f"{capital('; '.join(told))}." if told else ""
     part, samples = ranked[0]
     names = leaders(samples, most=part.best == "most")
     if len(names) == 1:
-        return f"{_capital(names[0])} {part.phrase}."
+        return f"{capital(names[0])} {part.phrase}."
     if len(names) > 3 or len(names) == len(samples):
         return f"No single candidate of {len(samples)} {part.phrase}."
-    return f"{_capital(joined(names))} are not told apart; the others do worse."
+    return f"{capital(joined(names))} are not told apart; the others do worse."
 
 
 def _candidates(
@@ -136,7 +136,8 @@ def _candidates(
     return found
 
 
-def _capital(words: str) -> str:
+def capital(words: str) -> str:
+    """Words with a capital first letter."""
     return f"{words[:1].upper()}{words[1:]}"
 
 

@@ -1,5 +1,6 @@
 """The report of a run: the answer on one screen, everything else folded below."""
 
+import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nandlab import __version__, engine
 from nandlab.claims import counts, evaluate, load_claims
 from nandlab.claims.evaluate import counted
-from nandlab.claims.schema import ClaimFile
-from nandlab.errors import NandlabError
+from nandlab.claims.schema import ClaimFile, has_claims
 from nandlab.frame import RunFrame
 from nandlab.interruption import held
 from nandlab.json_text import json_text
@@ -35,6 +35,12 @@ TEMPLATES = Path(__file__).parent / "templates"
 FIRST_CLAIMS = 8
 """Claims on the first screen; the others are folded."""
 
+FIRST_ROWS = 16
+"""Rows of another table on the first screen."""
+
+PRINTED_ROWS = 40
+"""Rows of a table that the terminal prints."""
+
 
 @dataclass(frozen=True)
 class Presented:
@@ -48,7 +54,9 @@ class Presented:
     conditions: tuple[tuple[str, str], ...]
     tables: tuple[ShownTable, ...]
     charts: tuple[Chart, ...]
-    discussion: str
+    discussion: str = ""
+    remarks: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Sentences under headings of their own."""
 
     def print(self) -> None:
         """Prints the first tables and the claims in the terminal, the headline last."""
@@ -57,9 +65,12 @@ class Presented:
         wanted = self.report.first_tables
         for one in self.tables:
             if wanted is None or one.identifier in wanted:
-                one.print()
-        claims_table(self.claims, self.report).print()
-        print_text(self.headline)
+                one.head(PRINTED_ROWS).print()
+        if self.definitions.claims:
+            claims_table(self.claims, self.report).print()
+        for _, sentences in self.remarks:
+            print_text("\n".join(sentences))
+        print_text(f"\n{self.headline}" if self.remarks else self.headline)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, the content of `verdict.json`."""
@@ -75,6 +86,7 @@ class Presented:
             "claims": self.claims.to_dicts(),
             "tables": {one.identifier: one.as_dict() for one in self.tables},
             "figures": {one.identifier: one.as_dict() for one in self.charts},
+            "remarks": {title: list(sentences) for title, sentences in self.remarks},
         }
 
     @property
@@ -83,9 +95,17 @@ class Presented:
         wanted = self.report.first_figure
         return next((one for one in self.charts if one.identifier == wanted), None)
 
-    def first_claims(self) -> ShownTable:
-        """The claims of the first screen."""
+    @property
+    def first_table(self) -> ShownTable | None:
+        """The table of the first screen: claims, or the first of a study without any."""
+        if not self.definitions.claims:
+            return self.tables[0].head(FIRST_ROWS) if self.tables else None
         return claims_table(self.claims.filter(self.claims["id"].is_in(self._first())), self.report)
+
+    @property
+    def folded_tables(self) -> tuple[ShownTable, ...]:
+        """The tables that are not wholly on the first screen."""
+        return tuple(one for one in self.tables if one is not self.first_table)
 
     def other_claims(self) -> ShownTable | None:
         """The other claims; None if all are on the first screen."""
@@ -120,17 +140,21 @@ class Presented:
         return wanted or [one.identifier for one in self.definitions.claims[:FIRST_CLAIMS]]
 
     def _repr_html_(self) -> str:
-        shown = "".join(one._repr_html_() for one in (self.first_claims(), *self.tables[:1]))
-        return f"<p><strong>{self.headline}</strong></p>{shown}"
+        tables = [self.first_table, *self.tables[: 1 if self.definitions.claims else 0]]
+        shown = "".join(one._repr_html_() for one in tables if one is not None)
+        return f"<p><strong>{html.escape(self.headline)}</strong></p>{shown}"
 
 
 def present(run: RunFrame) -> Presented:
-    """Evaluates the claims of a run and builds its tables and figures.
+    """What the report of a run shows: claims, candidates side by side, or what an axis changes.
 
-    Raises `NandlabError` if the study has no claims, or if their files hold an error.
+    Raises `NandlabError` if the files of claims and report hold an error.
     """
-    if run.folder is None:
-        raise NandlabError(f"{run.name}: no folder with claims.toml belongs to this run")
+    from nandlab.comparison.answer import is_comparison, side_by_side
+    from nandlab.present.default import default
+
+    if run.folder is None or not has_claims(run.folder):
+        return side_by_side(run) if is_comparison(run) else default(run)
     definitions = load_claims(run.folder)
     report = load_report(run.folder, definitions)
     frame = evaluate(run, definitions)
@@ -229,12 +253,12 @@ def render(shown: Presented, command: str) -> str:
     return page
 
 
-def environment(folder: Path = TEMPLATES) -> Any:
-    """Templates of a folder, escaping everything that is put into them."""
+def environment() -> Any:
+    """The templates, escaping everything that is put into them."""
     import jinja2
 
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

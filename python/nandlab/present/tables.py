@@ -4,7 +4,7 @@ import html
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nandlab.claims.evaluate import NoCellError, published_cell
@@ -33,6 +33,13 @@ class ShownTable:
     rows: tuple[tuple[str, ...], ...]
     first_number: int
     caption: str = ""
+
+    def head(self, rows: int) -> "ShownTable":
+        """The first rows; the title says where some are left out."""
+        if len(self.rows) <= rows:
+            return self
+        title = f"{self.title} (first {rows} of {len(self.rows)})"
+        return replace(self, title=title, rows=self.rows[:rows])
 
     def print(self) -> None:
         """Prints the table in the terminal."""

@@ -62,6 +62,21 @@ def number(value: float | None, digits: int = 3) -> str:
     return text.rstrip("0").rstrip(".") if value == int(value) else text
 
 
+def percent(part: float) -> str:
+    """A part of 1 in percent."""
+    size = abs(part * 100)
+    return f"{part * 100:.0f} %" if size >= 10 or size == 0 else f"{part * 100:.1f} %"
+
+
+def large_size(value: float) -> str:
+    """Bytes in decimal and in binary units, as `19.7 TB (17.9 TiB)`: they differ by a tenth."""
+    for power, letter in ((5, "P"), (4, "T"), (3, "G"), (2, "M"), (1, "k")):
+        if value >= 1000**power:
+            decimal, binary = value / 1000**power, value / 1024**power
+            return f"{number(decimal)} {letter}B ({number(binary)} {letter.upper()}iB)"
+    return f"{number(value)} B"
+
+
 def estimate_text(value: float | None, unit: str) -> str:
     """An estimate of a claim: a change in percent, a ratio with its sign, others with a unit.
 

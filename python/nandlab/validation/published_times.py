@@ -16,12 +16,12 @@ from typing import Any
 from nandlab.claims import load_claims
 from nandlab.errors import NandlabError
 from nandlab.frame import RunFrame, read
+from nandlab.frame.run_directory import read_manifest
 from nandlab.present import load_report
 from nandlab.present.spec import Column
 from nandlab.present.tables import measured, published_beside
-from nandlab.results.run_directory import read_manifest
+from nandlab.present.units import percent
 from nandlab.study_files import shipped_studies
-from nandlab.verdicts.wording import percent
 from nandlab.whole_files import whole_files
 
 STUDY = "scheduler-filesystem"

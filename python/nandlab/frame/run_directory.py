@@ -1,23 +1,24 @@
 """Writes and reads the folder of one run. It appears whole or not at all."""
 
-import csv
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nandlab import __version__
 from nandlab.errors import NandlabError
+from nandlab.frame.reference import read_reference
+from nandlab.frame.run_frame import MEANINGLESS, RunFrame
 from nandlab.interruption import held
 from nandlab.json_text import json_text
 from nandlab.outputs import check_folder, check_name, scratch_folder
-from nandlab.results.reference import read_reference
-from nandlab.results.study_result import StudyResult, Table
+
+if TYPE_CHECKING:
+    import polars
 
 MANIFEST = "manifest.json"
-RESULTS_CSV = "results.csv"
 RESULTS_PARQUET = "results.parquet"
 CURVES_CSV = "curves.csv"
 REFERENCE_CSV = "reference.csv"
@@ -59,36 +60,28 @@ def whole_folder(out: Path) -> Iterator[Path]:
             whole.rename(out)
 
 
-def write_results(
-    folder: Path, result: StudyResult, command: str, *, keeps_inputs: bool = True
-) -> None:
+def write_results(folder: Path, run: RunFrame, command: str, *, keeps_inputs: bool = True) -> None:
     """Writes rows, curves, reference and manifest into `folder`, and copies of the user's files."""
-    from nandlab.frame.run_frame import typed_columns
-
-    if result.results_csv is not None:
-        (folder / RESULTS_CSV).write_text(result.results_csv, encoding="utf-8")
-    else:
-        _write_csv(folder / RESULTS_CSV, result.rows)
-    typed_columns(result.rows, result.axes).write_parquet(folder / RESULTS_PARQUET)
-    _write_csv(folder / CURVES_CSV, result.curves)
-    for name, text in result.tables.items():
+    for name, text in run.texts.items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
-    if result.reference is not None:
-        _write_csv(folder / REFERENCE_CSV, result.reference)
-    _keep_study(folder / STUDY_COPY, result.folder)
+    run.frame.write_parquet(folder / RESULTS_PARQUET)
+    run.curves.write_csv(folder / CURVES_CSV)
+    if run.reference is not None:
+        (folder / REFERENCE_CSV).write_text(run.reference.text, encoding="utf-8")
+    _keep_study(folder / STUDY_COPY, run.folder)
     manifest = {
         "nandlab_version": __version__,
         "git_commit": git_commit(),
         "command": command,
-        "results_digest": result.results_digest,
-        "seed": result.study.get("seed"),
-        "quick": result.study.get("quick", False),
-        "interrupted": result.interrupted,
-        "axes": list(result.axes),
-        "tables": list(result.tables),
-        "study": result.study,
-        "notes": list(result.notes),
-        "inputs": _keep_inputs(folder, result) if keeps_inputs else [],
+        "results_digest": run.results_digest,
+        "seed": run.study.get("seed"),
+        "quick": run.is_quick,
+        "interrupted": run.interrupted,
+        "axes": list(run.axes),
+        "tables": list(run.tables),
+        "study": run.study,
+        "notes": list(run.notes),
+        "inputs": _keep_inputs(folder, run.inputs) if keeps_inputs else [],
     }
     (folder / MANIFEST).write_text(f"{json_text(manifest)}\n", encoding="utf-8")
 
@@ -103,10 +96,10 @@ def _keep_study(folder: Path, study: Path | None) -> None:
             (folder / name).write_bytes((study / name).read_bytes())
 
 
-def _keep_inputs(folder: Path, result: StudyResult) -> list[dict[str, str]]:
+def _keep_inputs(folder: Path, inputs: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
     """Copies parts, boards, devices and scripts of the user's own: nothing else says what ran."""
     kept = []
-    for one in result.inputs:
+    for one in inputs:
         source = Path(one["path"])
         target = folder / INPUTS / source.name
         number = 1
@@ -116,13 +109,11 @@ def _keep_inputs(folder: Path, result: StudyResult) -> list[dict[str, str]]:
         target.parent.mkdir(exist_ok=True)
         try:
             target.write_bytes(source.read_bytes())
+            place = f"{INPUTS}/{target.name}"
         except OSError as error:
             # The results count more: the file was there when the run began.
-            kept.append(
-                {"what": one["what"], "name": one["name"], "file": f"lost: {error.strerror}"}
-            )
-            continue
-        kept.append({"what": one["what"], "name": one["name"], "file": f"{INPUTS}/{target.name}"})
+            place = f"lost: {error.strerror}"
+        kept.append({"what": one["what"], "name": one["name"], "file": place})
     return kept
 
 
@@ -147,30 +138,46 @@ def read_manifest(run: Path) -> dict[str, Any]:
     return manifest
 
 
-def read_results(run: Path) -> StudyResult:
-    """Reads a run back."""
+def read(run: Path) -> RunFrame:
+    """Reads a run back from its folder.
+
+    Raises `NandlabError` if the folder holds no run, or one that is damaged.
+    """
+    import polars
+
     manifest = read_manifest(run)
     axes = tuple(manifest["axes"])
     reference = run / REFERENCE_CSV
-    return StudyResult(
+    try:
+        frame = polars.read_parquet(run / RESULTS_PARQUET)
+        types = {axis: frame.schema[axis] for axis in axes}
+        names = (CURVES_CSV, *(f"{name}.csv" for name in manifest.get("tables", ())))
+        curves, *tables = (_read_csv(run / name, types) for name in names)
+    except (OSError, ValueError, KeyError, polars.exceptions.PolarsError) as error:
+        raise NandlabError(f"{run}: cannot be read: {error}; run the study again") from None
+    return RunFrame(
         study=manifest["study"],
         axes=axes,
-        rows=_read_csv(run / RESULTS_CSV, {*axes, "metric", "unit"}),
-        curves=_read_csv(run / CURVES_CSV, set(axes)),
+        frame=frame,
+        curves=curves,
         results_digest=manifest["results_digest"],
         notes=tuple(manifest.get("notes", ())),
         interrupted=bool(manifest.get("interrupted", False)),
         reference=read_reference(reference) if reference.is_file() else None,
         folder=run / STUDY_COPY if (run / STUDY_COPY).is_dir() else None,
-        tables={name: _read_text(run / f"{name}.csv") for name in manifest.get("tables", ())},
+        tables=dict(zip(manifest.get("tables", ()), tables, strict=True)),
     )
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise NandlabError(f"{path}: cannot be read: {error}; run the study again") from None
+def _read_csv(path: Path, types: Mapping[str, Any]) -> "polars.DataFrame":
+    """A table whose axes have the types that they have in the rows."""
+    import polars
+
+    words = dict.fromkeys(types, polars.String)
+    table = polars.read_csv(path, schema_overrides=words, infer_schema_length=None)
+    numbers = (axis for axis in table.columns if types.get(axis, polars.String) != polars.String)
+    casts = (polars.col(one).replace(MEANINGLESS, None).cast(types[one]) for one in numbers)
+    return table.with_columns(list(casts))
 
 
 def git_commit() -> str | None:
@@ -188,29 +195,3 @@ def git_commit() -> str | None:
     except OSError:
         return None
     return done.stdout.strip() or None
-
-
-def _write_csv(path: Path, table: Table) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(table.columns)
-        writer.writerows(table.rows)
-
-
-def _read_csv(path: Path, words: set[str]) -> Table:
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            lines = csv.reader(file)
-            columns = next(lines, [])
-            is_word = [name in words for name in columns]
-            rows = [
-                [cell if word else _number(cell) for cell, word in zip(line, is_word, strict=True)]
-                for line in lines
-            ]
-    except (OSError, ValueError) as error:
-        raise NandlabError(f"{path}: cannot be read: {error}; run the study again") from None
-    return Table.of(columns, rows)
-
-
-def _number(cell: str) -> float | None:
-    return float(cell) if cell else None

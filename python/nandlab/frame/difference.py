@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from nandlab.results.run_directory import read_manifest, read_results
+from nandlab.frame.run_directory import read, read_manifest
+from nandlab.frame.run_frame import MEANINGLESS, RunFrame
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,16 @@ class RowDifference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Difference:
     """What two runs have in common and what not."""
 
     equal_digest: bool
     rows_compared: int
-    differences: tuple[RowDifference, ...]
+    rows: tuple[RowDifference, ...]
     notes: tuple[str, ...]
 
 
-def compare_runs(first: Path, second: Path) -> Comparison:
+def compare_runs(first: Path, second: Path) -> Difference:
     """Compares the rows of two run folders; equal digests mean equal results."""
     manifests = read_manifest(first), read_manifest(second)
     notes = [
@@ -52,7 +53,7 @@ def compare_runs(first: Path, second: Path) -> Comparison:
     names = [manifest["study"].get("name") for manifest in manifests]
     if names[0] != names[1]:
         notes.insert(0, f"different studies: {names[0]} and {names[1]}")
-    rows = [_rows(run) for run in (first, second)]
+    rows = [_rows(read(run)) for run in (first, second)]
     keys = list(dict.fromkeys([*rows[0], *rows[1]]))
     differences = [
         RowDifference(key[0], key[1], rows[0].get(key), rows[1].get(key))
@@ -60,20 +61,18 @@ def compare_runs(first: Path, second: Path) -> Comparison:
         if rows[0].get(key) != rows[1].get(key)
     ]
     differences.sort(key=lambda difference: -difference.weight)
-    return Comparison(
+    return Difference(
         equal_digest=manifests[0]["results_digest"] == manifests[1]["results_digest"],
         rows_compared=len(keys),
-        differences=tuple(differences),
+        rows=tuple(differences),
         notes=tuple(notes),
     )
 
 
-def _rows(run: Path) -> dict[tuple[tuple[tuple[str, str], ...], str], float | None]:
-    result = read_results(run)
-    return {
-        (
-            (*((axis, row[axis]) for axis in result.axes), ("repeat", f"{row['repeat']:.0f}")),
-            row["metric"],
-        ): row["value"]
-        for row in result.rows.dicts()
-    }
+def _rows(run: RunFrame) -> dict[tuple[tuple[tuple[str, str], ...], str], float | None]:
+    names = (*run.axes, "repeat")
+    found = {}
+    for row in run.frame.iter_rows(named=True):
+        place = ((name, MEANINGLESS if row[name] is None else str(row[name])) for name in names)
+        found[tuple(place), row["metric"]] = row["value"]
+    return found

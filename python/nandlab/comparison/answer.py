@@ -1,0 +1,292 @@
+"""The report of a comparison: a table, a sentence on each candidate, and which one to take."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from nandlab.claims.evaluate import evaluate
+from nandlab.claims.quantity import Quantity
+from nandlab.claims.schema import ClaimFile, Reading
+from nandlab.comparison.candidates import Candidate, candidates
+from nandlab.comparison.conditions import conditions
+from nandlab.frame import RunFrame
+from nandlab.present.charts import Chart, drawn
+from nandlab.present.headline import joined
+from nandlab.present.page import Presented
+from nandlab.present.spec import Column, FigureSpec, ReportSpec
+from nandlab.present.tables import ShownTable
+from nandlab.present.units import estimate_text, large_size, number, percent
+
+BEST = "*"
+"""Stands behind the best value of a row."""
+
+CANDIDATES = "Candidates"
+"""Heading of the sentences on the candidates."""
+
+_NEAR = 0.02
+"""Values that differ by less are called alike."""
+
+
+def years(value: float) -> str:
+    """Years; days below one, as more digits would say nothing."""
+    if value < 1:
+        return f"{number(value * 365.25)} days"
+    return "over 1,000 years" if value > 1000 else f"{number(value)} years"
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A row of the table."""
+
+    metric: str
+    title: str
+    show: Callable[[float], str]
+    best: Callable[..., float] = min
+    headline: str = ""
+    """How the headline names it; empty if it is left out there."""
+    unit: str = ""
+    """Unit of its figure; empty if it has none."""
+
+
+_TIME, _BYTES = partial(estimate_text, unit="ns"), partial(estimate_text, unit="bytes")
+_RATE = partial(estimate_text, unit="KiB/s")
+
+CRITERIA = (
+    Criterion("throughput_kib_per_s", "throughput", _RATE, max, "throughput", "KiB/s"),
+    Criterion("call_p99_ns", "99 % of calls within", _TIME, min, "tail latency", "ns"),
+    Criterion("write_p99_ns", "99 % of writes within", _TIME),
+    Criterion("sync_p99_ns", "99 % of syncs within", _TIME),
+    Criterion("call_max_ns", "longest call", _TIME),
+    Criterion("mount_ns", "mount", _TIME, min, "mounting"),
+    Criterion("mount_after_cut_ns", "mount after a power cut", _TIME, unit="ns"),
+    Criterion("memory_bytes", "RAM of its structures", _BYTES, min, "memory"),
+    Criterion("device_ram_bytes", "RAM in the card", _BYTES),
+    Criterion("dirty_bytes_max", "dirty pages in RAM", _BYTES),
+    Criterion("waf", "write amplification", number, unit="ratio"),
+    Criterion("lifetime_host_bytes", "life, bytes written", large_size, max, "wear"),
+    Criterion("lifetime_years", "life, this work for ever", years, max),
+)
+"""The rows in their order; those without a value for any candidate are left out."""
+
+
+def is_comparison(run: RunFrame) -> bool:
+    """Whether the rows are those of `nandlab compare`; a study may bear its name by chance."""
+    metrics = {"call_calls", "is_full", "rebuild_ns"}
+    return run.name == "comparison" and not metrics.isdisjoint(run.metrics)
+
+
+def side_by_side(run: RunFrame) -> Presented:
+    """What the report of a comparison shows; no table if some candidates were not run."""
+    found = [] if run.interrupted else candidates(run)
+    charts = [_chart(one, found) for one in CRITERIA if one.unit and _has(one, found)]
+    remarks = {
+        CANDIDATES: tuple(sentence(one) for one in found),
+        "What is safe from a power cut": tuple(
+            f"{one.label}: {one.safe}." for one in found if one.safe
+        ),
+        "Notes": tuple(notes(found, run)),
+    }
+    no_claims = ClaimFile("", (Reading("as run"),), ())
+    first = charts[0].identifier if charts else None
+    return Presented(
+        run=run,
+        claims=evaluate(run, no_claims),
+        definitions=no_claims,
+        report=ReportSpec({}, None, first, (), {}, (), ()),
+        headline=headline(found) if found else "Interrupted: some candidates were not run.",
+        conditions=tuple(conditions(run.study)),
+        tables=(table(found),) if found else (),
+        charts=tuple(charts),
+        remarks=tuple((title, told) for title, told in remarks.items() if told),
+    )
+
+
+def table(found: Sequence[Candidate]) -> ShownTable:
+    """A row for each criterion, a column for each candidate."""
+    rows = []
+    for criterion in (one for one in CRITERIA if _has(one, found)):
+        best = winners(criterion, found)
+        values = [(one, one.values.get(criterion.metric)) for one in found]
+        shown = [(one, "-" if value is None else criterion.show(value)) for one, value in values]
+        rows.append((criterion.title, *(f"{t} {BEST}" if c in best else t for c, t in shown)))
+    safe = ("no space was left" if one.is_full else one.guarantee for one in found)
+    rows.append(("safe from a power cut", *safe))
+    columns = ("", *(one.label for one in found))
+    caption = f"{BEST} best value of the row, or within 2 % of it"
+    return ShownTable("side-by-side", "Side by side", columns, tuple(rows), 1, caption)
+
+
+def _chart(criterion: Criterion, found: Sequence[Candidate]) -> Chart:
+    known = [one for one in found if criterion.metric in one.values]
+    points = [
+        {"x": one.label, "series": "here", "value": one.values[criterion.metric]} for one in known
+    ]
+    title = f"{criterion.title[:1].upper()}{criterion.title[1:]}"
+    column = Column(title, Quantity(criterion.metric), Reading("as run"))
+    identifier = criterion.metric.replace("_", "-")
+    spec = FigureSpec(identifier, title, "", column, kind="bars", caption="Mean over the repeats.")
+    return drawn(points, spec, criterion.unit)
+
+
+def _has(criterion: Criterion, found: Sequence[Candidate]) -> bool:
+    return any(criterion.metric in one.values for one in found)
+
+
+def winners(criterion: Criterion, found: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates with the best value, and those that are as good; none if all are alike."""
+    key = criterion.metric
+    known = [one for one in found if key in one.values]
+    if len(known) < 2:
+        return []
+    best = criterion.best(one.values[key] for one in known)
+    alike = [one for one in known if abs(one.values[key] - best) <= _NEAR * abs(best)]
+    return [] if len(alike) == len(known) else alike
+
+
+def headline(found: Sequence[Candidate]) -> str:
+    """Which candidate to take, by what counts."""
+    usable = [one for one in found if not one.is_full]
+    if not usable:
+        return "No winner: the flash is too small for this work, whichever is taken."
+    if len(found) < 2:
+        return f"{found[0].label} stands alone: name another one to compare it with."
+    asked = [one for one in CRITERIA if one.headline]
+    told = [(one, best) for one in asked if (best := winners(one, found))]
+    if not told:
+        return "No single winner: the candidates are alike in everything that was measured."
+    common = [one for one in usable if all(one in best for _, best in told)]
+    if len(common) == 1:
+        reasons = [f"{one.headline}{_by(one, best, found)}" for one, best in told]
+        return f"Take {common[0].label}: it is best for {joined(reasons)}."
+    phrases = [
+        f"for {one.headline} {joined([each.label for each in best])}{_by(one, best, found)}"
+        for one, best in told
+    ]
+    return f"No single winner: {'; '.join(phrases)}."
+
+
+def _by(criterion: Criterion, best: Sequence[Candidate], found: Sequence[Candidate]) -> str:
+    """How many times worse the next candidate is than the winners; empty if hardly."""
+    key = criterion.metric
+    rest = [one.values[key] for one in found if key in one.values and one not in best]
+    low, high = sorted((criterion.best(one.values[key] for one in best), criterion.best(rest)))
+    factor = high / low if low > 0 else 0.0
+    digits = 1 if factor >= 1.95 else 2
+    return f" ({factor:.{digits}f} times better than the next)" if factor >= 1.02 else ""
+
+
+_PARTS = (
+    ("array_program_ns", "programming pages"),
+    ("transfer_ns", "moving bytes between memory and chip"),
+    ("array_erase_ns", "erasing blocks"),
+    ("array_read_ns", "reading pages"),
+    ("driver_ns", "the chip's driver"),
+    ("device_die_ns", "the card's die"),
+    ("device_cleaning_ns", "the card's merging and cleaning"),
+    ("device_interface_ns", "moving bytes to and from the card"),
+    ("software_ns", "the processor (file system, checksums, compression, copies)"),
+)
+_LAYER_PARTS = (
+    ("busy_program_ns", "programming pages"),
+    ("busy_read_ns", "reading pages"),
+    ("busy_erase_ns", "erasing blocks"),
+)
+_HOT_ERASES = 10
+_HOT_FACTOR = 20.0
+"""A block erased so often, and so much more often than the mean, wears out before the others."""
+
+
+def sentence(candidate: Candidate) -> str:
+    """Where the time goes, what a caller waits for, and what becomes of the flash."""
+    if candidate.is_full:
+        return f"{candidate.label}: the flash is too small for this work: no space was left."
+    clauses = [*_time(candidate), *_waiting(candidate), *_wear(candidate), *_cut(candidate)]
+    return f"{candidate.label}: {'; '.join(clauses)}."
+
+
+def _time(candidate: Candidate) -> list[str]:
+    values = candidate.values
+    parts = _LAYER_PARTS if "busy_ns" in values else _PARTS
+    spent = {words: values.get(key, 0.0) for key, words in parts}
+    whole = sum(spent.values())
+    if whole <= 0:
+        return []
+    shares = sorted(spent.items(), key=lambda item: -item[1])[:2]
+    shown = joined([f"{words} takes {percent(part / whole)}" for words, part in shares if part])
+    return [f"{shown} of the time"]
+
+
+def _waiting(candidate: Candidate) -> list[str]:
+    """How long half of the writes, and of the syncs that had something to write, take.
+
+    Syncs without work say nothing of what a sync costs: they are left out, and where there are no
+    others nothing is said of syncs at all.
+    """
+    values = candidate.values
+    write, sync = values.get("write_p50_ns"), values.get("working_sync_p50_ns")
+    told = []
+    if write is not None:
+        # The file system says itself whether it keeps pages dirty: this is no guess from times.
+        where = " from memory" if values.get("dirty_bytes_max", 0) > 0 else ""
+        told.append(f"half of the writes return{where} within {estimate_text(write, 'ns')}")
+    if sync is not None:
+        told.append(
+            f"half of the syncs that programmed pages take up to {estimate_text(sync, 'ns')}"
+        )
+    return [", ".join(told)] if told else []
+
+
+def _wear(candidate: Candidate) -> list[str]:
+    values = candidate.values
+    waf = values.get("waf")
+    if waf is None:
+        return []
+    clauses = [_amplification(waf)]
+    hottest, mean = values.get("erase_count_max", 0.0), values.get("erase_count_mean", 0.0)
+    if hottest >= _HOT_ERASES and hottest > _HOT_FACTOR * mean:
+        clauses.append(
+            f"one block was erased {number(hottest)} times while the mean is {number(mean)}"
+        )
+    return clauses
+
+
+def _amplification(waf: float) -> str:
+    if waf < 0.995:
+        return f"compression leaves {percent(waf)} of the bytes to be programmed"
+    return f"each byte is programmed {'once' if waf < 1.005 else f'{number(waf)} times'}"
+
+
+def _cut(candidate: Candidate) -> list[str]:
+    values = candidate.values
+    if candidate.is_lost:
+        return ["what a power cut at the end left could not be mounted"]
+    lost = values.get("dirty_bytes_at_end", 0.0)
+    if lost > 0:
+        return [
+            f"a power cut at the end takes {estimate_text(lost, 'bytes')} that were not written yet"
+        ]
+    return []
+
+
+def notes(found: Sequence[Candidate], run: RunFrame) -> list[str]:
+    """What a reader should know beside."""
+    told = []
+    free = [one.label for one in found if not one.scheduler]
+    if "scheduler" in run.varied and free:
+        told.append(
+            f"No scheduler changes anything for {joined(free)}: no block requests are made there."
+        )
+    if any("lifetime_host_bytes" in one.values for one in found):
+        told.append(
+            "Life is that of even wear, at the rated cycles of the part; mtdblock, under block "
+            "file systems, levels none, and the block that was erased most decides there."
+            if any(one.is_on_mtdblock for one in found)
+            else "Life is that of even wear, at the rated cycles of the part."
+        )
+    if any(one.is_on_card for one in found):
+        told.append(
+            "A card is one die of the part behind its layer, both planes driven together, at "
+            "25 MB/s with 60 us a command (assumed); its capacity is less than its flash by 4.6 % "
+            "or, if that is more, by 24 blocks."
+        )
+    return told
