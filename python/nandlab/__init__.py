@@ -10,66 +10,15 @@ from typing import TYPE_CHECKING, Any
 from nandlab.errors import NandlabError, UncertainError
 
 if TYPE_CHECKING:
-    from nandlab.api import (
-        Comparison,
-        Crash,
-        Interrupted,
-        Replay,
-        Run,
-        Script,
-        Study,
-        boards,
-        compare,
-        crash,
-        devices,
-        file_systems,
-        formats,
-        ftls,
-        guarantees,
-        oob_layouts,
-        open_run,
-        parts,
-        policies,
-        replay,
-        run,
-        schedulers,
-        script,
-        studies,
-        tests,
-        workloads,
-    )
+    from nandlab.api import *  # noqa: F403
 
+# ruff: noqa: F405 (the names of the API are in its own list)
 __all__ = [
-    "Comparison",
-    "Crash",
-    "Interrupted",
-    "NandlabError",
-    "Replay",
-    "Run",
-    "Script",
-    "Study",
-    "UncertainError",
-    "__version__",
-    "boards",
-    "compare",
-    "crash",
-    "devices",
-    "file_systems",
-    "formats",
-    "ftls",
-    "guarantees",
-    "oob_layouts",
-    "open_run",
-    "parts",
-    "policies",
-    "replay",
-    "run",
-    "schedulers",
-    "script",
-    "studies",
-    "tests",
-    "workloads",
-]
+    "Comparison", "Crash", "Interrupted", "NandlabError", "Replay", "Run", "Script", "Study",
+    "UncertainError", "__version__", "boards", "compare", "crash", "devices", "file_systems",
+    "formats", "ftls", "guarantees", "oob_layouts", "open_run", "parts", "policies", "replay",
+    "run", "schedulers", "script", "studies", "tests", "workloads",
+]  # fmt: skip
 
 __version__ = "0.1.0"
 

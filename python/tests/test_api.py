@@ -66,7 +66,7 @@ def test_a_run_is_written_and_opened_again(run: nl.Run, tmp_path: Path) -> None:
     assert opened.claims.equals(written.claims)
 
 
-def test_a_study_is_checked_and_run() -> None:
+def test_a_study_is_checked_and_run(tmp_path: Path) -> None:
     study = nl.Study("ftl-windows")
     assert "translation layer" in study.question
     assert study.plan(quick=True)["quick"]
@@ -90,10 +90,11 @@ ftl = ["fast"]
     assert own.name == "own"
     found = own.run(quick=True)
     assert found.claims.height == 0
-    assert found.charts == ()
-    assert found.headline == ""
-    with pytest.raises(nl.NandlabError, match="declares no report"):
-        found.report("anywhere")
+    # One layer on one workload: there is a table, and nothing to draw or judge.
+    assert (found.charts, found.tables) == ((), ("results",))
+    assert found.headline == "Quick form: nothing is judged."
+    page = found.report(tmp_path / "report").read_text(encoding="utf-8")
+    assert "Means over repeats" in page
 
 
 def test_a_replay_counts_what_the_chip_did() -> None:

@@ -76,7 +76,7 @@ def test_only_those_on_a_block_device_have_a_column_for_each_scheduler(
     shown = _prints(capsys, *given, "--workload", str(workload))
     head = next(line for line in shown.splitlines() if "NILFS2" in line)
     assert head.split() == ["YAFFS2", "NILFS2", "noop", "NILFS2", "cfq"]
-    assert "no scheduler changes anything for YAFFS2" in shown
+    assert "No scheduler changes anything for YAFFS2" in shown
 
 
 @pytest.mark.usefixtures("engine_is_built")
@@ -90,7 +90,7 @@ def test_file_systems_on_block_devices_meet_layers_in_cards(
     assert head.split() == ["FAT", "on", "BAST", "FAT", "on", "page", "mapping", "YAFFS2"]
     assert "RAM in the card" in shown
     assert "not looked at" in shown
-    assert "a card is one die of the part" in " ".join(shown.split())
+    assert "A card is one die of the part" in " ".join(shown.split())
     again = tmp_path / "again"
     assert main(("run", str(out / "comparison.toml"), "--jobs", "1", "--out", str(again))) == 0
     digests = [

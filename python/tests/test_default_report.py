@@ -53,9 +53,7 @@ def test_nothing_that_was_measured_has_no_winner() -> None:
 
 def test_one_candidate_stands_alone() -> None:
     shown = present(_run({"read_latency_mean_ns": {"noop": [2e6, 3e6]}}))
-    assert shown.headline == (
-        "read_latency_mean_ns is 2.50 ms; there is nothing to compare it with."
-    )
+    assert shown.headline == ("Read latency mean is 2.50 ms; there is nothing to compare it with.")
     assert shown.charts == ()
     assert shown.tables[0].rows == (("2.50",),)
 
@@ -63,13 +61,13 @@ def test_one_candidate_stands_alone() -> None:
 @pytest.mark.parametrize("names", [("noop", "sfq"), ("deadline", "noop", "row", "sfq")])
 def test_equal_candidates_tie(names: tuple[str, ...]) -> None:
     headline = _headline({"read_latency_mean_ns": {name: [2e6, 3e6, 4e6] for name in names}})
-    assert headline == "read_latency_mean_ns is the same with every scheduler (3 repeats)."
+    assert headline == "Read latency mean is the same with every scheduler (3 repeats)."
 
 
 def test_a_difference_within_the_spread_of_the_repeats_is_none() -> None:
     values = {"noop": [2e6, 3e6, 2.4e6], "sfq": [2.2e6, 3.1e6, 2.1e6]}
     assert _headline({"read_latency_mean_ns": values}) == (
-        "read_latency_mean_ns tells no scheduler apart from the others (3 repeats)."
+        "Read latency mean tells no scheduler apart from the others (3 repeats)."
     )
 
 
@@ -77,7 +75,7 @@ def test_two_that_differ_by_more_have_a_winner() -> None:
     values = {"noop": [4e6, 4.2e6, 4.1e6], "sfq": [2e6, 2.1e6, 2.0e6]}
     headline = _headline({"read_latency_mean_ns": values})
     assert headline == (
-        "Scheduler sfq has the least read_latency_mean_ns: 0.496 times that of noop "
+        "Scheduler sfq has the least read latency mean: 0.496 times that of noop "
         "(0.479 to 0.514, 3 repeats)."
     )
 
@@ -107,7 +105,7 @@ def test_of_many_those_that_tie_for_the_best_are_named_together() -> None:
         "cfq": [9e6, 9e6, 9e6],
     }
     assert _headline({"read_latency_mean_ns": values}) == (
-        "Scheduler sfq and row have the least read_latency_mean_ns; nothing tells them apart "
+        "Scheduler sfq and row have the least read latency mean; nothing tells them apart "
         "(3 repeats)."
     )
 
@@ -115,10 +113,10 @@ def test_of_many_those_that_tie_for_the_best_are_named_together() -> None:
 @pytest.mark.parametrize(
     ("question", "metric"),
     [
-        ("Which file system takes small synced records fastest?", "elapsed_ns"),
-        ("Which one is quickest?", "elapsed_ns"),
-        ("Which scheduler keeps reads short?", "read_latency_mean_ns"),
-        ("Which has the shortest write latency?", "write_latency_mean_ns"),
+        ("Which file system takes small synced records fastest?", "elapsed time"),
+        ("Which one is quickest?", "elapsed time"),
+        ("Which scheduler keeps reads short?", "read latency mean"),
+        ("Which has the shortest write latency?", "write latency mean"),
         ("Which one causes the least wear?", "erases"),
         ("What lasts longest?", "erases"),
         ("How large is write amplification?", "waf"),
@@ -137,7 +135,7 @@ def test_fastest_is_answered_by_time_where_erases_say_otherwise() -> None:
         "elapsed_ns": {"jffs2": [9e9] * 3, "ubifs": [3e9] * 3},
     }
     headline = _headline(metrics, question="Which one is fastest?")
-    assert headline.startswith("Scheduler ubifs has the least elapsed_ns: 0.333 times that")
+    assert headline.startswith("Scheduler ubifs has the least elapsed time: 0.333 times that")
 
 
 def test_the_axis_that_the_question_names_comes_first() -> None:
@@ -145,9 +143,9 @@ def test_the_axis_that_the_question_names_comes_first() -> None:
         (size, name, value) for size in (1, 2) for name, value in (("jffs2", 1e9), ("ubifs", 2e9))
     ]
     headline = _by_axes(["file_kib", "file_system"], rows, "Which file system is fastest?")
-    assert headline.startswith("File system jffs2 has the least elapsed_ns: 0.500 times")
+    assert headline.startswith("File system jffs2 has the least elapsed time: 0.500 times")
     assert _by_axes(["file_kib", "file_system"], rows, "What does file kib change?") == (
-        "elapsed_ns is the same with every file kib (3 repeats)."
+        "Elapsed time is the same with every file kib (3 repeats)."
     )
 
 
@@ -155,7 +153,7 @@ def test_candidates_are_compared_where_all_of_them_were_measured() -> None:
     """One that ran on the hard places alone is not worse for it."""
     rows = [("easy", "jffs2", 1e9), ("hard", "jffs2", 9e9), ("hard", "ubifs", 8e9)]
     headline = _by_axes(["place", "file_system"], rows, "Which file system is fastest?")
-    assert headline.startswith("File system ubifs has the least elapsed_ns: 0.889 times")
+    assert headline.startswith("File system ubifs has the least elapsed time: 0.889 times")
 
 
 def test_candidates_that_share_no_place_are_not_compared() -> None:
@@ -166,13 +164,13 @@ def test_candidates_that_share_no_place_are_not_compared() -> None:
 def test_layers_that_ignore_a_setting_hide_no_difference() -> None:
     rows = [("bast", 2, 4e9), ("bast", 8, 1e9), ("page", 2, 3e9), ("page", 8, 3e9)]
     headline = _by_axes(["ftl", "log_blocks"], rows, "What do log blocks change?")
-    assert headline.startswith("Log blocks 8 has the least elapsed_ns: 0.250 times that of 2")
+    assert headline.startswith("Log blocks 8 has the least elapsed time: 0.250 times that of 2")
 
 
 def test_an_axis_that_means_nothing_to_a_run_is_no_candidate() -> None:
     rows = [("ubifs", "noop", 4e9), ("ubifs", "cfq", 1e9), ("jffs2", "-", 1e8)]
     headline = _by_axes(["file_system", "scheduler"], rows, "Which scheduler is fastest?")
-    assert headline.startswith("Scheduler cfq has the least elapsed_ns: 0.250 times that of noop")
+    assert headline.startswith("Scheduler cfq has the least elapsed time: 0.250 times that of noop")
 
 
 def test_the_figure_averages_over_no_axis_and_says_where_it_stands() -> None:
@@ -190,7 +188,7 @@ def test_the_figure_averages_over_no_axis_and_says_where_it_stands() -> None:
     assert {(point["x"], point["series"]) for point in chart.data} == {
         (blocks, part) for blocks in (2, 8) for part in ("small", "large")
     }
-    assert chart.caption == "At ftl bast."
+    assert chart.caption == "Colours: part. At ftl bast."
     assert {point["value"] for point in chart.data} == {2.0}
     (table,) = shown.tables
     assert table.columns == ("part", "ftl", "log blocks", "waf")

@@ -41,7 +41,7 @@ def study(**changes: Any) -> dict[str, Any]:
         "workload": {"kind": "kernel"},
         "columns": COLUMNS,
         "axes": {
-            "kernel": [6.12],
+            "kernel": ["6.12"],
             "device": ["null-blk", "flash-card"],
             "writers": ["direct"],
             "request_kib": [4, 1024],

@@ -15,36 +15,13 @@ from nandlab.api.listings import (
     studies,
     tests,
     workloads,
-)
+)  # fmt: skip
 from nandlab.api.runs import Run, open_run, run
 from nandlab.api.study import Study
 from nandlab.api.tools import Comparison, Crash, Replay, Script, compare, crash, replay, script
 
 __all__ = [
-    "Comparison",
-    "Crash",
-    "Interrupted",
-    "Replay",
-    "Run",
-    "Script",
-    "Study",
-    "boards",
-    "compare",
-    "crash",
-    "devices",
-    "file_systems",
-    "formats",
-    "ftls",
-    "guarantees",
-    "oob_layouts",
-    "open_run",
-    "parts",
-    "policies",
-    "replay",
-    "run",
-    "schedulers",
-    "script",
-    "studies",
-    "tests",
-    "workloads",
-]
+    "Comparison", "Crash", "Interrupted", "Replay", "Run", "Script", "Study", "boards", "compare",
+    "crash", "devices", "file_systems", "formats", "ftls", "guarantees", "oob_layouts", "open_run",
+    "parts", "policies", "replay", "run", "schedulers", "script", "studies", "tests", "workloads",
+]  # fmt: skip

@@ -34,7 +34,6 @@ class Finding:
     unit: str = ""
     reason: str = ""
     fixed: Status | None = None
-    certainties: tuple[str, ...] = ()
 
     @property
     def status(self) -> Status:
@@ -129,7 +128,6 @@ class Predicate:
     """A kind of claim: the keys it takes beside the common ones, and its evaluation."""
 
     name: str
-    summary: str
     evaluate: Callable[[Asked], Finding]
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
@@ -304,61 +302,22 @@ def _share(asked: Asked) -> Finding:
 
 
 _BOUNDS = ("above", "below")
+_SIDES, _SIDED = ("left", "right"), (*_BOUNDS, "right_metric")
+_AXIS = ("axis", "values")
 
+# docs/studies.md says when each of them holds.
 _ROWS = (
-    Predicate("all", "Every claim in `of` holds.", _all, ("of",), needs_metric=False),
-    Predicate("any", "At least one claim in `of` holds.", _any, ("of",), needs_metric=False),
-    Predicate(
-        "by_construction",
-        "True whatever runs: the simulator is built so.",
-        _by_construction,
-        ("why",),
-        needs_metric=False,
-    ),
-    Predicate(
-        "change",
-        "left over right, less 1, lies within bounds.",
-        _change,
-        ("left", "right"),
-        (*_BOUNDS, "right_metric"),
-    ),
-    Predicate(
-        "difference",
-        "left less right lies within bounds.",
-        _difference,
-        ("left", "right"),
-        (*_BOUNDS, "right_metric"),
-    ),
-    Predicate("equal", "All values of an axis are equal.", _equal, ("axis", "values", "tolerance")),
-    Predicate(
-        "order",
-        "Values of an axis come in rising order, or one is the most or the least.",
-        _order,
-        ("axis", "values"),
-        ("factors", "most", "least"),
-    ),
-    Predicate(
-        "ratio",
-        "left over right lies within bounds.",
-        _ratio,
-        ("left", "right"),
-        (*_BOUNDS, "right_metric"),
-    ),
-    Predicate(
-        "share",
-        "successes among trials lie within bounds.",
-        _share,
-        ("successes", "trials"),
-        _BOUNDS,
-        needs_metric=False,
-    ),
-    Predicate(
-        "trend",
-        "The metric rises, falls or stays flat along a numeric axis.",
-        _trend,
-        ("axis", "values", "direction"),
-    ),
-    Predicate("value", "The metric itself lies within bounds.", _value, (), _BOUNDS),
+    Predicate("all", _all, ("of",), needs_metric=False),
+    Predicate("any", _any, ("of",), needs_metric=False),
+    Predicate("by_construction", _by_construction, ("why",), needs_metric=False),
+    Predicate("change", _change, _SIDES, _SIDED),
+    Predicate("difference", _difference, _SIDES, _SIDED),
+    Predicate("equal", _equal, (*_AXIS, "tolerance")),
+    Predicate("order", _order, _AXIS, ("factors", "most", "least")),
+    Predicate("ratio", _ratio, _SIDES, _SIDED),
+    Predicate("share", _share, ("successes", "trials"), _BOUNDS, needs_metric=False),
+    Predicate("trend", _trend, (*_AXIS, "direction")),
+    Predicate("value", _value, (), _BOUNDS),
 )
 
 PREDICATES: Mapping[str, Predicate] = {row.name: row for row in _ROWS}

@@ -1,5 +1,6 @@
 """Reads `claims.toml`; docs/studies.md describes every key."""
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 from nandlab.claims.predicates import PREDICATES
 from nandlab.claims.quantity import HOWS, Quantity, parse
 from nandlab.errors import NandlabError
-from nandlab.suggest import did_you_mean
+from nandlab.suggest import did_you_mean, unknown
 
 CLAIMS = "claims.toml"
 
@@ -132,11 +133,7 @@ class Reader:
         self.require(plain, ("predicate",), f"claim {name!r}")
         predicate = PREDICATES.get(plain["predicate"])
         if predicate is None:
-            hint = did_you_mean(str(plain["predicate"]), PREDICATES)
-            known = ", ".join(PREDICATES)
-            raise self.error(
-                f"unknown predicate {plain['predicate']!r}: {hint}known are {known}", name
-            )
+            raise self.error(unknown("predicate", str(plain["predicate"]), PREDICATES), name)
         own = {*predicate.required, *predicate.optional}
         self.check_keys(plain, _QUANTITY_KEYS | _CLAIM_KEYS | _OTHER_KEYS | own, name)
         if not parent:
@@ -146,10 +143,7 @@ class Reader:
             raise self.error("tolerance without tolerance_why; say why it is as wide", name)
         for one in plain.get("readings", ()):
             if one not in readings:
-                hint = did_you_mean(one, readings)
-                raise self.error(
-                    f"unknown reading {one!r}: {hint}known are {', '.join(readings)}", name
-                )
+                raise self.error(unknown("reading", one, readings), name)
         inherited = {
             key: plain[key]
             for key in (*_QUANTITY_KEYS, "tolerance", "tolerance_why")
@@ -188,8 +182,7 @@ class Reader:
         self.check_keys(pool, {"over", "how"}, name)
         how = pool.get("how", "mean")
         if how not in HOWS:
-            hint = did_you_mean(how, HOWS)
-            raise self.error(f"unknown pool.how {how!r}: {hint}known are {', '.join(HOWS)}", name)
+            raise self.error(unknown("pool.how", how, HOWS), name)
         replicates = plain.get("replicates", [])
         windows = replicates == WINDOWS
         if not windows and not isinstance(replicates, list):
@@ -206,13 +199,10 @@ class Reader:
 
     def check_keys(self, plain: Mapping[str, Any], known: Iterable[str], name: str) -> None:
         """Refuses keys that are not known."""
-        names = sorted(known)
+        names = set(known)
         for key in plain:
             if key not in names:
-                hint = did_you_mean(key, names)
-                raise self.error(
-                    f"unknown key {key!r}: {hint}known are {', '.join(names)}", name, key
-                )
+                raise self.error(unknown("key", key, names), name, key)
 
     def require(self, plain: Mapping[str, Any], keys: Iterable[str], what: str) -> None:
         """Refuses a table that lacks one of `keys`."""
@@ -220,18 +210,17 @@ class Reader:
             if key not in plain:
                 raise self.error(f"{what} lacks the key {key!r}; add it", str(plain.get("id", "")))
 
-    def error(self, message: str, identifier: str, key: str = "") -> NandlabError:
+    def error(self, message: str, identifier: str = "", key: str = "") -> NandlabError:
         """A message with the line of the key behind the line of the claim's id."""
-        at = 0
-        for number, line in enumerate(self.lines, start=1):
-            if (
-                not at
-                and identifier
-                and f'"{identifier}"' in line
-                and line.strip().startswith("id")
-            ):
-                at = number
-            if key and number >= at and (at or not identifier) and line.strip().startswith(key):
-                at = number
-                break
-        return NandlabError(f"{self.path}:{at}: {message}" if at else f"{self.path}: {message}")
+        starts = [line.lstrip("[ \t") for line in self.lines]
+        of_claim = (
+            number
+            for number, line in enumerate(starts)
+            if identifier and f'"{identifier}"' in line and line.startswith("id")
+        )
+        at = next(of_claim, None)
+        if key and (at is not None or not identifier):
+            of_key = re.compile(rf"{re.escape(key)}\b")
+            behind = range(at or 0, len(starts))
+            at = next((number for number in behind if of_key.match(starts[number])), at)
+        return NandlabError(f"{self.path}{'' if at is None else f':{at + 1}'}: {message}")

@@ -4,16 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nandlab.claims.evaluate import evaluate
 from nandlab.claims.quantity import Quantity
-from nandlab.claims.schema import ClaimFile, Reading
+from nandlab.claims.schema import Reading
 from nandlab.comparison.candidates import Candidate, candidates
 from nandlab.comparison.conditions import conditions
 from nandlab.frame import RunFrame
 from nandlab.present.charts import Chart, drawn
-from nandlab.present.headline import joined
-from nandlab.present.page import Presented
-from nandlab.present.spec import Column, FigureSpec, ReportSpec
+from nandlab.present.headline import WORDS_MAX, joined
+from nandlab.present.page import Presented, unclaimed
+from nandlab.present.spec import Column, FigureSpec
 from nandlab.present.tables import ShownTable
 from nandlab.present.units import estimate_text, large_size, number, percent
 
@@ -86,19 +85,10 @@ def side_by_side(run: RunFrame) -> Presented:
         ),
         "Notes": tuple(notes(found, run)),
     }
-    no_claims = ClaimFile("", (Reading("as run"),), ())
-    first = charts[0].identifier if charts else None
-    return Presented(
-        run=run,
-        claims=evaluate(run, no_claims),
-        definitions=no_claims,
-        report=ReportSpec({}, None, first, (), {}, (), ()),
-        headline=headline(found) if found else "Interrupted: some candidates were not run.",
-        conditions=tuple(conditions(run.study)),
-        tables=(table(found),) if found else (),
-        charts=tuple(charts),
-        remarks=tuple((title, told) for title, told in remarks.items() if told),
-    )
+    told = tuple((title, sentences) for title, sentences in remarks.items() if sentences)
+    answer = headline(found) if found else "Interrupted: some candidates were not run."
+    tables = [table(found)] if found else []
+    return unclaimed(run, answer, tables, charts, tuple(conditions(run.study)), told)
 
 
 def table(found: Sequence[Candidate]) -> ShownTable:
@@ -112,8 +102,8 @@ def table(found: Sequence[Candidate]) -> ShownTable:
     safe = ("no space was left" if one.is_full else one.guarantee for one in found)
     rows.append(("safe from a power cut", *safe))
     columns = ("", *(one.label for one in found))
-    caption = f"{BEST} best value of the row, or within 2 % of it"
-    return ShownTable("side-by-side", "Side by side", columns, tuple(rows), 1, caption)
+    title = f"Side by side ({BEST} best value of the row, or within 2 % of it)"
+    return ShownTable("side-by-side", title, columns, tuple(rows), 1)
 
 
 def _chart(criterion: Criterion, found: Sequence[Candidate]) -> Chart:
@@ -124,7 +114,7 @@ def _chart(criterion: Criterion, found: Sequence[Candidate]) -> Chart:
     title = f"{criterion.title[:1].upper()}{criterion.title[1:]}"
     column = Column(title, Quantity(criterion.metric), Reading("as run"))
     identifier = criterion.metric.replace("_", "-")
-    spec = FigureSpec(identifier, title, "", column, kind="bars", caption="Mean over the repeats.")
+    spec = FigureSpec(identifier, title, "", column, kind="bars")
     return drawn(points, spec, criterion.unit)
 
 
@@ -155,13 +145,28 @@ def headline(found: Sequence[Candidate]) -> str:
     if not told:
         return "No single winner: the candidates are alike in everything that was measured."
     common = [one for one in usable if all(one in best for _, best in told)]
+    for factors in ([_by(one, best, found) for one, best in told], [""] * len(told)):
+        # By how much is left to the table where the sentence would be long.
+        text = _answer(common, told, factors)
+        if len(text.split()) <= WORDS_MAX:
+            break
+    return text
+
+
+def _answer(
+    common: Sequence[Candidate],
+    told: Sequence[tuple[Criterion, Sequence[Candidate]]],
+    factors: Sequence[str],
+) -> str:
+    """One candidate if it is best for everything that counts, else the best for each."""
     if len(common) == 1:
-        reasons = [f"{one.headline}{_by(one, best, found)}" for one, best in told]
+        reasons = [f"{one.headline}{by}" for (one, _), by in zip(told, factors, strict=True)]
         return f"Take {common[0].label}: it is best for {joined(reasons)}."
-    phrases = [
-        f"for {one.headline} {joined([each.label for each in best])}{_by(one, best, found)}"
-        for one, best in told
-    ]
+    best_for: dict[str, list[str]] = {}
+    for (criterion, best), by in zip(told, factors, strict=True):
+        names = f"{joined([one.label for one in best])}{by}"
+        best_for.setdefault(names, []).append(criterion.headline)
+    phrases = [f"for {joined(what)} {names}" for names, what in best_for.items()]
     return f"No single winner: {'; '.join(phrases)}."
 
 

@@ -1,12 +1,12 @@
 """What `nandlab compare --fs` or `--ftl` is asked for: candidates, a part, a workload file."""
 
-import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nandlab import data, engine
+from nandlab.claims.schema import Reader
 from nandlab.errors import NandlabError
 from nandlab.suggest import unknown
 
@@ -163,12 +163,12 @@ def read_workload(path: Path) -> WorkloadFile:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise NandlabError(f"{path}: {error}; docs/compare.md shows a whole file") from None
-    place = _Places(str(path), text)
-    place.check_keys(table, "", _TOP_KEYS)
+    place = Reader(path, text)
+    place.check_keys(table, _TOP_KEYS, "")
     for name in _TABLES:
         if not isinstance(table.get(name, {}), dict):
-            raise place.wrong(name, f"must be a table: write [{name}]")
-        place.check_keys(table.get(name, {}), name, _KEYS[name])
+            raise place.error(f"{name}: must be a table: write [{name}]", key=name)
+        place.check_keys(table.get(name, {}), _KEYS[name], "")
     workload = table.get("workload", {})
     kind = workload.get("kind")
     if kind is None:
@@ -176,17 +176,18 @@ def read_workload(path: Path) -> WorkloadFile:
             f'{path}: [workload] with kind = "script", "iozone" or "trace" is missing'
         )
     if kind not in _OF_KIND:
-        raise place.wrong("kind", unknown("kind of workload", str(kind), _OF_KIND))
+        raise place.error(f"kind: {unknown('kind of workload', str(kind), _OF_KIND)}", key="kind")
     needed, allowed = _OF_KIND[kind]
     for key in sorted(needed - set(workload)):
         raise NandlabError(f"{path}: [workload] of kind {kind} needs `{key}`")
     for key in workload:
         if key not in allowed | {"kind"}:
-            raise place.wrong(key, f"kind {kind} takes {', '.join(sorted(allowed))}, not `{key}`")
+            takes = f"{key}: kind {kind} takes {', '.join(sorted(allowed))}, not `{key}`"
+            raise place.error(takes, key=key)
     for key, least in (("repeats", 1), ("seed", 0)):
         value = table.get(key, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise place.wrong(key, f"must be a whole number from {least} on")
+            raise place.error(f"{key}: must be a whole number from {least} on", key=key)
     return WorkloadFile(
         shown=str(path),
         kind=kind,
@@ -212,34 +213,12 @@ def _text(path: Path) -> str:
         raise NandlabError(f"{path}: this is no text; a workload file is TOML") from None
 
 
-def _file_of(place: "_Places", path: Path, workload: dict[str, Any]) -> Path:
+def _file_of(place: Reader, path: Path, workload: dict[str, Any]) -> Path:
     file = workload["file"]
     if not isinstance(file, str) or not file:
-        raise place.wrong("file", "must be the name of a file, relative to this one")
+        raise place.error("file: must be the name of a file, relative to this one", key="file")
     found = path.parent / file
     if not found.is_file():
-        raise place.wrong("file", f"there is no {found}; the name is relative to this file")
+        told = f"file: there is no {found}; the name is relative to this file"
+        raise place.error(told, key="file")
     return found
-
-
-class _Places:
-    """Where in a file a key stands."""
-
-    def __init__(self, shown: str, text: str) -> None:
-        """Keep the text, to find lines in."""
-        self._shown = shown
-        self._lines = text.splitlines()
-
-    def wrong(self, key: str, reason: str) -> NandlabError:
-        """The error about a key."""
-        at = re.compile(rf"\s*(\[\s*)?{re.escape(key)}\b")
-        lines = (number for number, line in enumerate(self._lines, 1) if at.match(line))
-        line = next(lines, None)
-        return NandlabError(f"{self._shown}{'' if line is None else f':{line}'}: {key}: {reason}")
-
-    def check_keys(self, table: dict[str, Any], name: str, known: tuple[str, ...]) -> None:
-        """Refuse a key that means nothing."""
-        for key in table:
-            if key not in known:
-                what = f"key of [{name}]" if name else "key"
-                raise self.wrong(key, unknown(what, key, known))

@@ -5,17 +5,16 @@ The question decides which metric answers it: "fastest" asks for time, "least we
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nandlab.claims.evaluate import evaluate
 from nandlab.claims.quantity import Quantity, Sample
-from nandlab.claims.schema import ClaimFile, Reading
+from nandlab.claims.schema import Reading
 from nandlab.claims.statistics import LEAST_REPLICATES
 from nandlab.frame import MEANINGLESS, RunFrame
-from nandlab.present.charts import PALETTE, chart
+from nandlab.present.charts import PALETTE, Chart, chart
 from nandlab.present.headline import capital, joined, leaders, quick_words
-from nandlab.present.measured import distance, distance_table, pairs
-from nandlab.present.page import Presented, conditions
+from nandlab.present.measured import distance, distance_chart, distance_table, pairs
+from nandlab.present.page import Presented, conditions, unclaimed
 from nandlab.present.spec import Column, FigureSpec, ReportSpec
 from nandlab.present.tables import ShownTable
 from nandlab.present.units import estimate_text, number, scale_of
@@ -52,62 +51,59 @@ _NAMED_MAX = 3
 
 def default(run: RunFrame) -> Presented:
     """One sentence, one figure and one table; each only where there is something to show."""
-    metrics = _metrics(run)
-    axes = _axes(run, metrics[0]) if metrics else []
-    drawn = _figure(run, metrics[0], axes) if axes else None
-    measured = pairs(run)
+    metrics, measured = _metrics(run), pairs(run)
+    axis, samples = _compared(run, metrics[0]) if metrics else ("", {})
     tables = [distance_table(measured)] if measured else []
     tables += [_table(run, metrics)] if metrics else []
-    no_claims = ClaimFile("", (Reading("as run"),), ())
-    return Presented(
-        run=run,
-        claims=evaluate(run, no_claims),
-        definitions=no_claims,
-        report=ReportSpec({}, None, drawn.identifier if drawn else None, (), {}, (), ()),
-        headline=headline(run),
-        conditions=conditions(run),
-        tables=tuple(tables),
-        charts=(drawn,) if drawn else (),
-        discussion="",
-    )
-
-
-def headline(run: RunFrame) -> str:
-    """What the run answers, in one sentence."""
-    metrics = _metrics(run)
+    drawn = distance_chart(measured)
+    if drawn is None and axis:
+        drawn = _figure(run, metrics[0], axis)
     if not metrics:
-        return "Nothing was measured."
-    if run.is_quick:
-        return quick_words(0)
-    if run.interrupted:
-        return "Interrupted: nothing is judged."
-    if measured := pairs(run):
-        return distance(measured)
-    metric = metrics[0]
-    axes = _axes(run, metric)
-    if not axes:
-        mean = run.metrics[metric]["value"].mean()
-        shown = estimate_text(mean, run.units[metric])  # type: ignore[arg-type]
-        return f"{metric} is {shown}; there is nothing to compare it with."
-    ranked = ((axis, candidates(run, metric, axis)) for axis in axes)
-    return next((_best(axis, found, metric) for axis, found in ranked if found), "")
+        headline = "Nothing was measured."
+    elif run.is_quick:
+        headline = quick_words(0)
+    elif run.interrupted:
+        headline = "Interrupted: nothing is judged."
+    elif measured:
+        headline = distance(measured)
+    elif axis:
+        headline = _best(axis, samples, metrics[0])
+    else:
+        headline = _alone(run, metrics[0])
+    return unclaimed(run, headline, tables, [drawn] if drawn else [], conditions(run))
+
+
+def _alone(run: RunFrame, metric: str) -> str:
+    """The value of a metric that no two values of an axis share a place for; silent of several."""
+    values = run.metrics[metric].select(run.axes).n_unique()
+    mean = run.metrics[metric]["value"].mean()
+    shown = estimate_text(mean, run.units[metric])  # type: ignore[arg-type]
+    told = f"{capital(words(metric))} is {shown}; there is nothing to compare it with."
+    return told if values == 1 else ""
 
 
 def _metrics(run: RunFrame) -> list[str]:
     """The metric that the question asks for, then others that tell much."""
     question = str(run.study.get("question") or "").lower()
-    asked = [one for words, wanted in _ASKED if re.search(words, question) for one in wanted]
+    asked = [one for asks, wanted in _ASKED if re.search(asks, question) for one in wanted]
     known = [metric for metric in (*asked, *METRICS) if metric in run.metrics][:1]
     first = known or list(run.metrics)[:1]
     return first + [one for one in METRICS if one in run.metrics and one not in first]
 
 
-def _axes(run: RunFrame, metric: str) -> list[str]:
-    """Axes along which a metric was measured; those that the question names come first."""
+def words(metric: str) -> str:
+    """A metric in words; the unit stands behind the value."""
+    plain = metric.removesuffix("_ns").replace("_", " ")
+    return f"{plain} time" if metric in ("busy_ns", "elapsed_ns") else plain
+
+
+def _compared(run: RunFrame, metric: str) -> tuple[str, dict[str, Sample]]:
+    """The first axis whose values can be compared; those that the question names come first."""
     question = str(run.study.get("question") or "").lower()
-    frame = run.metrics[metric]
-    varied = [axis for axis in run.axes if frame[axis].n_unique() > 1]
-    return sorted(varied, key=lambda axis: axis.replace("_", " ") not in question)
+    for axis in sorted(run.axes, key=lambda axis: axis.replace("_", " ") not in question):
+        if found := candidates(run, metric, axis):
+            return axis, found
+    return "", {}
 
 
 def candidates(run: RunFrame, metric: str, axis: str) -> dict[str, Sample]:
@@ -147,7 +143,7 @@ def _mean(values: "polars.Series", is_positive: bool) -> float:
 
 def _best(axis: str, found: dict[str, Sample], metric: str) -> str:
     """The values of an axis that no other beats; equal ones are named together, and none wins."""
-    words = axis.replace("_", " ")
+    value, named = axis.replace("_", " "), words(metric)
     repeats = min(len(one.by_key) for one in found.values())
     if repeats < LEAST_REPLICATES:
         told = f"{repeats} repeat{'s' if repeats != 1 else ''}"
@@ -156,14 +152,14 @@ def _best(axis: str, found: dict[str, Sample], metric: str) -> str:
     over = f"({repeats} repeats)"
     if len(names) == len(found):
         if len({tuple(one.by_key.values()) for one in found.values()}) == 1:
-            return f"{metric} is the same with every {words} {over}."
-        return f"{metric} tells no {words} apart from the others {over}."
+            return f"{capital(named)} is the same with every {value} {over}."
+        return f"{capital(named)} tells no {value} apart from the others {over}."
     if len(names) > 1:
         shown = joined(names) if len(names) <= _NAMED_MAX else f"{len(names)} of {len(found)}"
-        return f"{capital(words)} {shown} have the least {metric}; nothing tells them apart {over}."
+        return f"{capital(value)} {shown} have the least {named}; nothing tells them apart {over}."
     rest = {name: one for name, one in found.items() if name not in names}
     second = min(rest, key=lambda name: rest[name].value().estimate)
-    least = f"{capital(words)} {names[0]} has the least {metric}"
+    least = f"{capital(value)} {names[0]} has the least {named}"
     if not any(rest[second].by_key.values()):
         return f"{least} {over}."
     ratio = found[names[0]].divided_by(rest[second]).ratio()
@@ -171,26 +167,28 @@ def _best(axis: str, found: dict[str, Sample], metric: str) -> str:
     return f"{least}: {number(ratio.estimate)} times that of {second} ({interval})."
 
 
-def _figure(run: RunFrame, metric: str, axes: list[str]) -> Any:
+def _figure(run: RunFrame, metric: str, x: str) -> Chart | None:
     """A metric along an axis, a colour for each value of another; all others stand still."""
     frame = run.metrics[metric]
-    x = axes[0]
-    series = next((one for one in axes[1:] if frame[one].n_unique() <= len(PALETTE)), None)
-    fixed = [one for one in axes[1:] if one != series]
+    others = [axis for axis in run.axes if axis != x and frame[axis].n_unique() > 1]
+    series = next((one for one in others if frame[one].n_unique() <= len(PALETTE)), None)
+    fixed = [one for one in others if one != series]
     places = frame.group_by(fixed, maintain_order=True).len() if fixed else frame.clear()
     # Where most was run, the first of several: what stands still is shown, never averaged over.
     most = places.sort("len", descending=True, maintain_order=True).drop("len") if fixed else places
     at = most.row(0, named=True) if fixed else {}
-    words = ", ".join(f"{axis} {MEANINGLESS if one is None else one}" for axis, one in at.items())
+    told = [f"Colours: {series.replace('_', ' ')}."] if series else []
+    stands = [f"{axis} {MEANINGLESS if one is None else one}" for axis, one in at.items()]
+    told += [f"At {joined(stands)}."] if stands else []
     spec = FigureSpec(
         identifier=metric.replace("_", "-"),
-        title=f"{metric} by {x.replace('_', ' ')}",
+        title=f"{capital(words(metric))} by {x.replace('_', ' ')}",
         x=x,
-        column=Column(metric, Quantity(metric, select=at), Reading("as run")),
+        column=Column(words(metric), Quantity(metric, select=at), Reading("as run")),
         series=series,
-        caption=f"At {words}." if words else "",
+        caption=" ".join(told),
     )
-    return chart(run, spec, ReportSpec({}, None, None, (), {}, (), ()))
+    return chart(run, spec, ReportSpec())
 
 
 def _table(run: RunFrame, metrics: list[str]) -> ShownTable:
@@ -210,7 +208,6 @@ def _table(run: RunFrame, metrics: list[str]) -> ShownTable:
         ]
         for row in rows.iter_rows()
     ]
-    heads = [scale.titled(one) for one, scale in zip(metrics, scales, strict=True)]
+    heads = [scale.titled(words(one)) for one, scale in zip(metrics, scales, strict=True)]
     columns = (*(axis.replace("_", " ") for axis in axes), *heads)
-    title = str(run.study.get("title") or run.name)
-    return ShownTable("results", title, columns, tuple(map(tuple, cells)), len(axes))
+    return ShownTable("results", "Means over repeats", columns, tuple(map(tuple, cells)), len(axes))

@@ -38,11 +38,8 @@ def discussion(folder: Path, frame: "polars.DataFrame", *, is_quick: bool) -> st
             if name not in rows or field not in FIELDS:
                 known = rows if name not in rows else FIELDS
                 hint = did_you_mean(name if name not in rows else field, known)
-                raise NandlabError(
-                    f"{path}: paragraph {number + 1}: {{{name}.{field}}} is unknown: {hint}".rstrip(
-                        ": "
-                    )
-                )
+                told = f"{path}: paragraph {number + 1}: {{{name}.{field}}} is unknown: {hint}"
+                raise NandlabError(told.rstrip(": "))
         if is_quick and names:
             continue
         paragraphs.append(filled(paragraph, rows))

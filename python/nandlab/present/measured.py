@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from nandlab.claims.quantity import selected
+from nandlab.claims.quantity import Quantity, selected
+from nandlab.claims.schema import Reading
 from nandlab.frame import MEANINGLESS, RunFrame
 from nandlab.frame.reference import Cell
+from nandlab.present.charts import Chart, drawn
+from nandlab.present.spec import Column, FigureSpec
 from nandlab.present.tables import ShownTable
 from nandlab.present.units import number, percent
 
@@ -86,6 +89,23 @@ def distance_table(found: Sequence[Pair]) -> ShownTable:
     )
     columns = ("cell", "metric", "measured", "simulated", "simulated / measured")
     return ShownTable("measured", "Measured, and simulated", columns, rows, 2)
+
+
+def distance_chart(found: Sequence[Pair]) -> Chart | None:
+    """How far each simulated cell lies from the measured one; None without any."""
+    cells = {f"{one.words} {one.metric}": one.ratio for one in found if one.ratio is not None}
+    points = [{"x": cell, "series": "here", "value": ratio} for cell, ratio in cells.items()]
+    title = "Simulated over measured"
+    column = Column(title, Quantity("ratio"), Reading("as run"))
+    spec = FigureSpec(
+        "simulated-over-measured",
+        title,
+        "",
+        column,
+        kind="dots",
+        log_x=min(cells.values(), default=0) > 0,
+    )
+    return drawn(points, spec, "ratio") if points else None
 
 
 def _text(value: Cell) -> str:

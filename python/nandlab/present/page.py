@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nandlab import __version__, engine
 from nandlab.claims import counts, evaluate, load_claims
 from nandlab.claims.evaluate import counted
-from nandlab.claims.schema import ClaimFile, has_claims
+from nandlab.claims.schema import ClaimFile, Reading, has_claims
 from nandlab.frame import RunFrame
 from nandlab.interruption import held
 from nandlab.json_text import json_text
@@ -174,6 +174,21 @@ def present(run: RunFrame) -> Presented:
         charts=tuple(one for one in drawn if one is not None),
         discussion=discussion(run.folder, frame, is_quick=run.is_quick),
     )
+
+
+def unclaimed(
+    run: RunFrame,
+    headline: str,
+    tables: Sequence[ShownTable],
+    charts: Sequence[Chart],
+    conditions: tuple[tuple[str, str], ...],
+    remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
+) -> Presented:
+    """What the report of a study without claims shows; the first table and figure come first."""
+    none = ClaimFile("", (Reading("as run"),), ())
+    report = ReportSpec(first_figure=charts[0].identifier if charts else None)
+    shown = (headline, conditions, tuple(tables), tuple(charts))
+    return Presented(run, evaluate(run, none), none, report, *shown, remarks=remarks)
 
 
 def conditions(run: RunFrame) -> tuple[tuple[str, str], ...]:

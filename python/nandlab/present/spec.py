@@ -12,7 +12,7 @@ from nandlab.claims.statistics import Status
 from nandlab.errors import NandlabError
 from nandlab.frame import MEANINGLESS
 from nandlab.present.discussion import placeholders
-from nandlab.suggest import did_you_mean
+from nandlab.suggest import unknown
 
 REPORT = "report.toml"
 
@@ -113,13 +113,13 @@ class ChangesSpec:
 class ReportSpec:
     """What a report shows."""
 
-    publication: Mapping[str, Any]
-    headline: HeadlineSpec | ChangesSpec | None
-    first_figure: str | None
-    first_claims: tuple[str, ...]
-    names: Mapping[str, str]
-    tables: tuple[TableSpec, ...]
-    figures: tuple[FigureSpec, ...]
+    publication: Mapping[str, Any] = field(default_factory=dict)
+    headline: HeadlineSpec | ChangesSpec | None = None
+    first_figure: str | None = None
+    first_claims: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    tables: tuple[TableSpec, ...] = ()
+    figures: tuple[FigureSpec, ...] = ()
     first_tables: tuple[str, ...] | None = None
     """Tables that the terminal prints; all if None."""
 
@@ -137,7 +137,7 @@ def load_report(folder: Path, claims: ClaimFile) -> ReportSpec:
     """
     path = folder / REPORT
     if not path.is_file():
-        return ReportSpec({}, None, None, (), {}, (), ())
+        return ReportSpec()
     text = path.read_text(encoding="utf-8")
     try:
         plain = tomllib.loads(text)
@@ -187,10 +187,7 @@ class _ReportReader(Reader):
     ) -> None:
         for name in names:
             if name not in known:
-                hint = did_you_mean(name, known)
-                raise self.error(
-                    f"{table}.{key}: unknown {name!r}: {hint}known are {', '.join(known)}", "", key
-                )
+                raise self.error(f"{table}.{key}: {unknown('name', name, known)}", "", key)
 
     def headline(self, plain: Mapping[str, Any]) -> HeadlineSpec | ChangesSpec:
         if "changes" in plain:
@@ -206,9 +203,8 @@ class _ReportReader(Reader):
             joined = merged({key: plain[key] for key in own if key in plain}, one)
             self.require(joined, ("best", "phrase"), "[headline]")
             if joined["best"] not in ("least", "most"):
-                raise self.error(
-                    f"headline.best = {joined['best']!r}: known are least, most", "", "best"
-                )
+                told = f"headline.best = {joined['best']!r}: known are least, most"
+                raise self.error(told, "", "best")
             column = self.column(merged(self.defaults, joined), "headline")
             parts.append(HeadlinePart(column, joined["best"], joined["phrase"]))
         return HeadlineSpec(plain["axis"], tuple(plain["values"]), tuple(parts))
@@ -224,8 +220,8 @@ class _ReportReader(Reader):
                 raise self.error(f"headline.when lacks the claim {name!r}; add its status", "")
         for status in when.values():
             if status not in list(Status):
-                hint = did_you_mean(status, list(Status))
-                raise self.error(f"headline.when: unknown status {status!r}: {hint}", "", "when")
+                told = f"headline.when: {unknown('status', status, list(Status))}"
+                raise self.error(told, "", "when")
         return HeadlineSpec(sentence=plain["sentence"], when=when)
 
     def changes(self, plain: Mapping[str, Any]) -> ChangesSpec:
@@ -258,10 +254,7 @@ class _ReportReader(Reader):
         self.require(plain, ("id", "title", "x"), f"figure {name!r}")
         kind = plain.get("kind")
         if kind is not None and kind not in KINDS:
-            hint = did_you_mean(kind, KINDS)
-            raise self.error(
-                f"unknown kind {kind!r}: {hint}known are {', '.join(KINDS)}", name, "kind"
-            )
+            raise self.error(unknown("kind", kind, KINDS), name, "kind")
         parts = plain.get("parts", {})
         joined = merged({"metric": next(iter(parts.values()))} if parts else {}, self.defaults)
         joined = merged(joined, plain)
@@ -288,10 +281,7 @@ class _ReportReader(Reader):
         readings = {one.name: one for one in self.claims.readings}
         wanted = plain.get("reading", self.claims.readings[0].name)
         if wanted not in readings:
-            hint = did_you_mean(wanted, readings)
-            raise self.error(
-                f"unknown reading {wanted!r}: {hint}known are {', '.join(readings)}", name
-            )
+            raise self.error(unknown("reading", wanted, readings), name)
         reading = readings[wanted]
         quantity = self.quantity(plain, name, needs_metric=True)
         quantity = quantity.at({**reading.select, **quantity.select})
