@@ -9,7 +9,7 @@ from pathlib import Path
 from nandlab import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("altair", "cyclopts", "jinja2", "numpy", "polars", "rich", "vl_convert")
+HEAVY = ("cyclopts", "jinja2", "numpy", "polars", "rich", "vl_convert")
 
 
 def _run(program: str) -> str:

@@ -15,7 +15,10 @@ PALETTE = (
 )  # fmt: skip
 PUBLISHED = "published"
 
+_GREY = "#7d8590"
 _HEIGHT_PX = 260
+_LEVEL_NAMES = 7
+"""From so many names on they stand aslant."""
 _POINTS_MAX = 5_000
 _TICKS_MAX = 8
 _LEGEND_CHARACTERS = 56
@@ -154,93 +157,52 @@ def _of_table(run: RunFrame, spec: FigureSpec, report: ReportSpec) -> list[dict[
 
 def _dots(points: list[dict[str, Any]], spec: FigureSpec, title: str) -> dict[str, Any]:
     """Dots on a row for each value of the axis: for many names, and values that span powers."""
-    import altair
-
-    names = list(dict.fromkeys(point["series"] for point in points))
     order = list(dict.fromkeys(str(point["x"]) for point in points))
-    is_log = _is_log([point["value"] for point in points], _LOG_Y)
-    log_x = is_log if spec.log_x is None else spec.log_x
-    base = altair.Chart(_data(points)).encode(
-        y=altair.Y("x:N", sort=order, title=spec.x_title or None, axis=altair.Axis(grid=True))
-    )
-    x = altair.X(
-        "value:Q",
-        title=title,
-        scale=altair.Scale(type="log" if log_x else "linear", nice=True),
-        axis=altair.Axis(format=",~r", tickCount=5),
-    )
-    dots = base.mark_point(filled=True, size=50, opacity=0.85).encode(
-        x=x, color=_colour(names), tooltip=_tips()
-    )
-    layers = [dots]
-    if any(point.get("low") is not None for point in points):
-        known = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5)
-        grey = altair.value("#7d8590")
-        layers.append(known.encode(x=altair.X("low:Q"), x2="high:Q", color=grey))
-    return _finished(layers, spec)
+    is_log = _is_log(points, "value", _LOG_Y) if spec.log_x is None else spec.log_x
+    rows = {**_names("x", order), "title": spec.x_title or None, "axis": {"grid": True}}
+    dots = {
+        "mark": {"type": "point", "filled": True, "size": 50, "opacity": 0.85},
+        "encoding": {"x": _value(title, is_log=is_log), **_told(points)},
+    }
+    return _finished([dots, *_whiskers(points, "x")], {"y": rows}, points, spec)
 
 
 def _bars(points: list[dict[str, Any]], spec: FigureSpec, title: str) -> dict[str, Any]:
-    import altair
-
     order = list(dict.fromkeys(str(point["x"]) for point in points))
     # Two figures of the same parts have the same colours, whichever parts are 0.
-    names = list(spec.parts or dict.fromkeys(point["series"] for point in points))
-    base = altair.Chart(_data(points)).encode(
-        x=altair.X(
-            "x:N",
-            sort=order,
-            title=spec.x_title or None,
-            axis=altair.Axis(labelAngle=0 if len(order) < 7 else -35),
-        ),
-    )
+    told = _told(points, list(spec.parts))
+    axis = {"labelAngle": 0 if len(order) < _LEVEL_NAMES else -35}
+    places = {"x": {**_names("x", order), "title": spec.x_title or None, "axis": axis}}
+    height = _value(title) | ({"stack": "zero"} if spec.parts else {})
     if not spec.parts:
-        base = base.encode(xOffset=altair.XOffset("series:N", sort=names))
-    bars = base.mark_bar().encode(
-        y=altair.Y(
-            "value:Q",
-            title=title,
-            stack="zero" if spec.parts else altair.Undefined,
-            axis=altair.Axis(format=",~r", tickCount=5),
-        ),
-        color=_colour(names),
-        tooltip=_tips(),
-    )
-    return _finished([bars, *_whiskers(base, points)], spec)
+        places["xOffset"] = _names("series", told["color"]["sort"])
+    bars = {"mark": "bar", "encoding": {"y": height, **told}}
+    return _finished([bars, *_whiskers(points, "y")], places, points, spec)
 
 
 def _lines(points: list[dict[str, Any]], spec: FigureSpec, title: str) -> dict[str, Any]:
-    import altair
-
-    names = list(dict.fromkeys(point["series"] for point in points))
-    is_log = [
-        _is_log([point[name] for point in points], least)
-        for name, least in (("x", _LOG_X), ("value", _LOG_Y))
-    ]
-    if spec.kind == "curve" and not spec.table:
-        is_log = [False, False]
-    log_x = is_log[0] if spec.log_x is None else spec.log_x
-    log_y = is_log[1] if spec.log_y is None else spec.log_y
-    x_scale = altair.Scale(type="log" if log_x else "linear", nice=not log_x)
-    y_scale = altair.Scale(type="log" if log_y else "linear", nice=True)
-    base = altair.Chart(_data(points)).encode(
-        x=altair.X(
-            "x:Q",
-            title=spec.x_title or spec.x.replace("_", " "),
-            scale=x_scale,
-            axis=altair.Axis(**_ticks(points, spec)),
-        ),
-        color=_colour(names),
-    )
-    y = altair.Y("value:Q", title=title, scale=y_scale, axis=altair.Axis(format=",~r", tickCount=5))
-    dashes = altair.StrokeDash("series:N", sort=names, legend=None)
+    is_plain = spec.kind == "curve" and not spec.table
+    log_x = not is_plain and _is_log(points, "x", _LOG_X) if spec.log_x is None else spec.log_x
+    log_y = not is_plain and _is_log(points, "value", _LOG_Y) if spec.log_y is None else spec.log_y
+    x = {
+        "field": "x",
+        "type": "quantitative",
+        "axis": _ticks(points, spec),
+        "title": spec.x_title or spec.x.replace("_", " "),
+        "scale": {"type": "log" if log_x else "linear", "nice": not log_x},
+    }
+    told = _told(points)
+    encoding = {"y": _value(title, is_log=log_y), **told}
+    dots = {"type": "point", "filled": True}
     if spec.kind == "points":
-        points_mark = base.mark_point(filled=True, size=12, opacity=0.5)
-        return _finished([points_mark.encode(y=y, tooltip=_tips())], spec)
-    layers = [base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dashes, tooltip=_tips())]
+        layers = [{"mark": {**dots, "size": 12, "opacity": 0.5}, "encoding": encoding}]
+        return _finished(layers, {"x": x}, points, spec)
+    dashes = {**_names("series", told["color"]["sort"]), "legend": None}
+    line = {"type": "line", "strokeWidth": 2}
+    layers = [{"mark": line, "encoding": {**encoding, "strokeDash": dashes}}]
     if spec.kind != "curve":
-        layers.append(base.mark_point(filled=True, size=40).encode(y=y, tooltip=_tips()))
-    return _finished([*layers, *_whiskers(base, points)], spec)
+        layers.append({"mark": {**dots, "size": 40}, "encoding": encoding})
+    return _finished([*layers, *_whiskers(points, "y")], {"x": x}, points, spec)
 
 
 def _ticks(points: Sequence[Mapping[str, Any]], spec: FigureSpec) -> dict[str, Any]:
@@ -251,66 +213,76 @@ def _ticks(points: Sequence[Mapping[str, Any]], spec: FigureSpec) -> dict[str, A
     return {"format": ",~r", "tickCount": 6}
 
 
-def _data(points: Sequence[Mapping[str, Any]]) -> Any:
-    import altair
-
-    return altair.InlineData(values=list(points))
+def _names(field: str, order: Sequence[str]) -> dict[str, Any]:
+    return {"field": field, "type": "nominal", "sort": list(order)}
 
 
-def _whiskers(base: Any, points: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Error bars, wherever there is an interval."""
-    import altair
+def _value(title: str, *, is_log: bool = False) -> dict[str, Any]:
+    """The axis of the values."""
+    axis = {"format": ",~r", "tickCount": 5}
+    plain = {"field": "value", "type": "quantitative", "title": title, "axis": axis}
+    return {**plain, "scale": {"type": "log" if is_log else "linear", "nice": True}}
 
+
+def _whiskers(points: Sequence[Mapping[str, Any]], axis: str) -> list[dict[str, Any]]:
+    """Error bars along an axis, wherever there is an interval."""
     if not any(point.get("low") is not None for point in points):
         return []
-    known = base.transform_filter("isValid(datum.low)")
-    rule = known.mark_rule(strokeWidth=1.5, color="#7d8590")
-    return [rule.encode(y=altair.Y("low:Q"), y2="high:Q", color=altair.value("#7d8590"))]
+    ends = {axis: {"field": "low", "type": "quantitative"}, f"{axis}2": {"field": "high"}}
+    return [
+        {
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "mark": {"type": "rule", "strokeWidth": 1.5},
+            "encoding": {**ends, "color": {"value": _GREY}},
+        }
+    ]
 
 
-def _is_log(values: Sequence[float], least: int) -> bool:
+def _is_log(points: Sequence[Mapping[str, Any]], name: str, least: int) -> bool:
+    values = [float(point[name]) for point in points]
     return min(values) > 0 and max(values) >= least * min(values)
 
 
-def _tips() -> list[Any]:
-    import altair
-
-    names = [altair.Tooltip("series:N"), altair.Tooltip("x:N")]
-    return names + [altair.Tooltip(f"{one}:Q", format=",.4~r") for one in ("value", "low", "high")]
-
-
-def _colour(names: Sequence[str]) -> Any:
-    import altair
-
+def _told(points: Sequence[Mapping[str, Any]], series: Sequence[str] = ()) -> dict[str, Any]:
+    """Colours of the series, and what a pointer on a mark shows."""
+    names = list(series) or list(dict.fromkeys(point["series"] for point in points))
     # As many columns as fit a page of 400 px; one series needs no legend.
     columns = max(1, min(4, _LEGEND_CHARACTERS // (max(map(len, names)) + 4)))
-    legend = altair.Legend(title=None, orient="bottom", columns=columns) if names[1:] else None
+    legend = {"title": None, "orient": "bottom", "columns": columns} if names[1:] else None
     colours = list(itertools.islice(itertools.cycle(PALETTE), len(names)))
-    return altair.Color(
-        "series:N", sort=names, scale=altair.Scale(domain=names, range=colours), legend=legend
-    )
+    scale = {"domain": names, "range": colours}
+    tips = [{"field": name, "type": "nominal"} for name in ("series", "x")]
+    tips += [
+        {"field": name, "type": "quantitative", "format": ",.4~r"}
+        for name in ("value", "low", "high")
+    ]
+    return {
+        "color": {**_names("series", names), "scale": scale, "legend": legend},
+        "tooltip": tips,
+    }
 
 
-def _finished(layers: Sequence[Any], spec: FigureSpec) -> dict[str, Any]:
-    import altair
-
-    drawn = altair.layer(*layers) if len(layers) > 1 else layers[0]
-    finished = (
-        drawn.properties(
-            width="container", height=_HEIGHT_PX, background="transparent", description=spec.title
-        )
-        .configure_axis(
-            labelColor="#7d8590",
-            titleColor="#7d8590",
-            gridColor="#8883",
-            domainColor="#8886",
-            tickColor="#8886",
-        )
-        .configure_legend(labelColor="#7d8590")
-        .configure_view(stroke=None)
-    )
-    specification: dict[str, Any] = finished.to_dict(validate=False)
-    # The page names its engine itself; without the address nothing in it looks like a load.
-    specification.pop("$schema", None)
-    specification["autosize"] = {"type": "fit-x", "contains": "padding"}
-    return specification
+def _finished(
+    layers: Sequence[Mapping[str, Any]],
+    shared: Mapping[str, Any],
+    points: Sequence[Mapping[str, Any]],
+    spec: FigureSpec,
+) -> dict[str, Any]:
+    """The specification; without the address of its schema nothing in it looks like a load."""
+    lines = {"gridColor": "#8883", "domainColor": "#8886", "tickColor": "#8886"}
+    config = {
+        "axis": {"labelColor": _GREY, "titleColor": _GREY, **lines},
+        "legend": {"labelColor": _GREY},
+        "view": {"stroke": None},
+    }
+    return {
+        "description": spec.title,
+        "width": "container",
+        "height": _HEIGHT_PX,
+        "background": "transparent",
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "data": {"values": list(points)},
+        "encoding": shared,
+        "layer": list(layers),
+        "config": config,
+    }

@@ -12,6 +12,9 @@ _LOOK_S = 0.02
 _ENTRY = "window.vegaEmbed = vegaEmbed;"
 """What the bundle of the chart engine offers to the page."""
 
+_VEGA_LITE = "6.4"
+"""The version of Vega-Lite that the specifications are written for."""
+
 _WIDTH_PX = 640
 
 Drawn = TypeVar("Drawn")
@@ -48,16 +51,7 @@ def engine() -> str:
     """The chart engine, once for all charts of a page."""
     import vl_convert
 
-    return str(
-        waited_for(lambda: vl_convert.javascript_bundle(_ENTRY, vl_version=engine_version()))
-    )
-
-
-def engine_version() -> str:
-    """The Vega-Lite version that the chart library writes for, as the converter names it."""
-    import altair
-
-    return ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    return str(waited_for(lambda: vl_convert.javascript_bundle(_ENTRY, vl_version=_VEGA_LITE)))
 
 
 def picture(specification: Mapping[str, Any], title: str) -> bytes:
@@ -68,5 +62,5 @@ def picture(specification: Mapping[str, Any], title: str) -> bytes:
     drawn.update(width=_WIDTH_PX, background="white", title={"text": title, "anchor": "start"})
     drawn.update(autosize={"type": "pad"}, padding=12)
     return bytes(
-        waited_for(lambda: vl_convert.vegalite_to_png(drawn, vl_version=engine_version(), scale=2))
+        waited_for(lambda: vl_convert.vegalite_to_png(drawn, vl_version=_VEGA_LITE, scale=2))
     )
