@@ -1,9 +1,9 @@
 """A run of a study: its rows, claims, tables and figures."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nandlab.api.interrupted import Interrupted
 from nandlab.errors import NandlabError
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from nandlab.frame import RunFrame
     from nandlab.present import Chart, Presented, ShownTable
+
+Shown = TypeVar("Shown", "Chart", "ShownTable")
 
 
 class Run:
@@ -102,19 +104,19 @@ class Run:
 
         Raises `NandlabError` if there is none.
         """
-        by_name = {one.identifier: one for one in self._presented.charts}
-        if name not in by_name:
-            raise NandlabError(f"{self.name}: {unknown('figure', name, by_name)}")
-        return by_name[name]
+        return self._named("figure", name, self._presented.charts)
 
     def table(self, name: str) -> "ShownTable":
         """The table of that name, which a notebook shows.
 
         Raises `NandlabError` if there is none.
         """
-        by_name = {one.identifier: one for one in self._presented.tables}
+        return self._named("table", name, self._presented.tables)
+
+    def _named(self, what: str, name: str, shown: "Sequence[Shown]") -> "Shown":
+        by_name = {one.identifier: one for one in shown}
         if name not in by_name:
-            raise NandlabError(f"{self.name}: {unknown('table', name, by_name)}")
+            raise NandlabError(f"{self.name}: {unknown(what, name, by_name)}")
         return by_name[name]
 
     def report(self, path: str | Path) -> Path:
@@ -219,14 +221,8 @@ def setting_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{key} = {_toml(one)}" for key, one in value.items())
-        return f"{{ {inner} }}"
+        quoted = {key: f'"{one}"' if isinstance(one, str) else one for key, one in value.items()}
+        return f"{{ {', '.join(f'{key} = {setting_text(one)}' for key, one in quoted.items())} }}"
     if isinstance(value, list | tuple):
         return ",".join(setting_text(one) for one in value)
     return str(value)
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, str):
-        return f'"{value}"'
-    return setting_text(value)

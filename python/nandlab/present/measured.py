@@ -93,8 +93,8 @@ def distance_table(found: Sequence[Pair]) -> ShownTable:
 
 def distance_chart(found: Sequence[Pair]) -> Chart | None:
     """How far each simulated cell lies from the measured one; None without any."""
-    cells = {f"{one.words} {one.metric}": one.ratio for one in found if one.ratio is not None}
-    points = [{"x": cell, "series": "here", "value": ratio} for cell, ratio in cells.items()]
+    near = [(one, one.ratio) for one in found if one.ratio is not None]
+    points = [{"x": one.words or "all", "series": one.metric, "value": x} for one, x in near]
     title = "Simulated over measured"
     column = Column(title, Quantity("ratio"), Reading("as run"))
     spec = FigureSpec(
@@ -103,7 +103,7 @@ def distance_chart(found: Sequence[Pair]) -> Chart | None:
         "",
         column,
         kind="dots",
-        log_x=min(cells.values(), default=0) > 0,
+        log_x=min((x for _, x in near), default=0) > 0,
     )
     return drawn(points, spec, "ratio") if points else None
 
