@@ -22,6 +22,7 @@ from nandlab.present.spec import Column
 from nandlab.present.tables import measured, published_beside
 from nandlab.present.units import percent
 from nandlab.study_files import shipped_studies
+from nandlab.validation import prose
 from nandlab.whole_files import whole_files
 
 STUDY = "scheduler-filesystem"
@@ -37,25 +38,11 @@ ALIKE = 1e-9
 RECORD = Path(__file__).with_name("published_times.json")
 FORMS = {"whole": "the whole study", "quick": "the quick form (1 and 4 MiB, two repeats)"}
 
-_HEAD = """\
-## Published times
-
-The study `scheduler-filesystem` against the published times of IOzone on an S5PV210 board. Errors
-are mean absolute ones, as a share of the published time. *error of means* is that of each
-scheduler's mean over the file sizes, *error of cells* that of single cells. tau is Kendall's tau-b
-between the simulated and the published order of the four schedulers, p its exact two-sided p-value.
-*tied* means that all four schedulers take the same time, so no order can agree. With four
-schedulers p cannot fall below 0.08, whatever the order.
-
-The board was calibrated on YAFFS2 under NOOP, so YAFFS2's errors are no result. All else is
-predicted.
-"""
-
 
 def section() -> str:
     """The part of the page, from the figures on record."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
-    parts = [_HEAD]
+    parts = [prose("published-times")]
     for form, words in FORMS.items():
         if form in record:
             parts += [f"From {words}, digest `{record[form]['digest'][:16]}`:\n"]

@@ -7,6 +7,8 @@ import csv
 from collections import Counter
 from pathlib import Path
 
+from nandlab.validation import prose
+
 PLANTED_FAULTS = Path(__file__).with_name("planted_faults.csv")
 TORN_MEDIA = Path(__file__).with_name("torn_media.csv")
 
@@ -15,29 +17,6 @@ _EXCUSED_SHAPES = ("random-bits",)
 """A page of random bits may claim anything to a check."""
 _EXCUSED_KINDS = ("bio-left-out", "blocks-left-out")
 """A log with a hole is damaged, though the kernel may recover what it can read."""
-
-_PLANTED = """\
-## Planted faults
-
-`make mutants` plants the faults that cargo-mutants knows in a crate, one at a time. It runs the
-tests of that crate and no others. *viable* faults compile. *noticed* ones make a test fail or run
-much longer. The share is of the faults that were tried to the end. Where fewer were tried than
-drawn, it is the least that it can be. docs/mutants.md lists what survived, each with its reason.
-"""
-
-_TORN = """\
-## Power cuts in real kernels
-
-`make tear-long` cuts the power at random operations of random scripts, which make, change and
-remove every kind of inode. `kernel/tear` makes half of the cuts inside a kernel (for NILFS2 by
-leaving out writes), the simulation the other half. Some scripts end uncut. nandlab reads each
-medium, and then the kernel recovers it.
-
-- *equal*: all names, attributes and contents are the same.
-- *lost alike*: neither mounts it, or both read the same part of it.
-- *findings*: `nandlab image check` complains of a medium that the kernel recovers. Pages of random
-  bits and logs of NILFS2 with a hole are left out.
-"""
 _DIFFERENCE = """
 A known difference: a log of NILFS2 with a hole may lose the inode of the root directory. The kernel
 then refuses to mount (`nilfs_get_root_dentry`). nandlab mounts the disk, and its root directory
@@ -47,8 +26,8 @@ cannot be read.
 
 def sections() -> str:
     """The sections, each with the table that is recorded."""
-    torn = _TORN + (_DIFFERENCE if _differ() else "")
-    return "\n".join([_PLANTED, _table(PLANTED_FAULTS), torn, _table(TORN_MEDIA)])
+    torn = prose("torn-media") + (prose("torn-media-differ") if _differ() else "")
+    return "\n".join([prose("planted-faults"), _table(PLANTED_FAULTS), torn, _table(TORN_MEDIA)])
 
 
 def _differ() -> int:
