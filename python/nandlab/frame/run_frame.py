@@ -58,8 +58,7 @@ class RunFrame:
         axes = tuple(column for column in answer["columns"] if column not in ROW_COLUMNS)
         tables = {table["name"]: table["csv"] for table in answer.get("tables", ())}
         if "derived" in frames and frames["derived"].height:
-            derived = frames["derived"].select(*axes, *ROW_COLUMNS)
-            tables["derived"] = derived.write_csv()
+            tables["derived"] = _plain(frames["derived"]).select(*axes, *ROW_COLUMNS).write_csv()
         return cls(
             # Where the user's files lie is a matter of this machine, and no part of the study.
             study={key: value for key, value in study.items() if key != "own_files"},
@@ -128,6 +127,14 @@ class RunFrame:
 
     def _repr_html_(self) -> str:
         return str(self.frame._repr_html_())
+
+
+def _plain(rows: "polars.DataFrame") -> "polars.DataFrame":
+    """Rows whose values are text as the engine writes them: a count has no fraction."""
+    import polars
+
+    texts = [polars.col(name).cast(polars.String) for name in ("count", "value")]
+    return rows.with_columns(value=polars.coalesce(texts))
 
 
 def stated(frame: "polars.DataFrame", study: Mapping[str, Any]) -> "polars.DataFrame":
