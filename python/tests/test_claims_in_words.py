@@ -133,7 +133,7 @@ def test_ticks_are_the_fills_with_all_their_digits() -> None:
     spec = next(one for one in report.figures if one.identifier == "mount")
     drawn = chart(run_of(mounts(0.5, 1.0)), spec, report)
     assert drawn is not None
-    axis = drawn.specification["layer"][0]["encoding"]["x"]["axis"]
+    axis = drawn.specification["encoding"]["x"]["axis"]
     # Without a precision the chart engine rounds 25 to 30.
     assert axis == {"values": [0, 25, 50, 75], "format": ",.9~r"}
 

@@ -48,7 +48,7 @@ def run(tmp_path: Path, text: str = STUDY, **options: Any) -> dict[str, Any]:
 
 
 def test_the_frame_of_rows_holds_what_the_lists_hold(tmp_path: Path) -> None:
-    answer = run(tmp_path)
+    answer = run(tmp_path, rows=True)
     frame = answer["frames"]["rows"]
     assert dict(frame.schema) == TYPES
     assert frame.height == len(answer["rows"]) > 0
@@ -66,7 +66,7 @@ def test_the_frame_of_rows_holds_what_the_lists_hold(tmp_path: Path) -> None:
 
 
 def test_the_lists_are_left_out_on_request(tmp_path: Path) -> None:
-    with_lists, without = run(tmp_path), run(tmp_path, rows=False)
+    with_lists, without = run(tmp_path, rows=True), run(tmp_path)
     assert "rows" not in without
     assert "curves" not in without
     assert without["frames"]["rows"].equals(with_lists["frames"]["rows"])

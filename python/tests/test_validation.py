@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import polars
 import pytest
 
 from nandlab.study_files import shipped_studies
@@ -64,7 +65,8 @@ def test_figures_are_taken_over_from_a_run(
         for name, one in times.items()
     ]
     head = ",".join((*AXES, "repeat", "metric", "value", "unit"))
-    (run / "results.csv").write_text("\n".join((head, *lines)) + "\n")
+    rows = polars.read_csv("\n".join((head, *lines)).encode())
+    rows.write_parquet(run / "results.parquet")
     (run / "curves.csv").write_text(",".join((*AXES, "io")) + "\n")
     assert published_times.main([str(run)]) == 0
     kept = json.loads(published_times.RECORD.read_text(encoding="utf-8"))
