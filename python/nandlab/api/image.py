@@ -118,7 +118,7 @@ def ls(
     """
     from nandlab import engine
 
-    listing = engine.image_list(str(image), checked(opening), hashes=hashes)
+    listing = engine.call("image_list", str(image), checked(opening), hashes)
     rows = listing["rows"] if escape else [json_row(row) for row in listing["rows"]]
     damage = _complaints(image, listing["damage"])
     complaints = (*(f"{image}: {note}" for note in listing["notes"]), *damage)
@@ -149,13 +149,8 @@ def extract(
     from nandlab import engine
 
     is_root = os.geteuid() == 0
-    done = engine.image_extract(
-        str(image),
-        checked(opening),
-        str(directory),
-        devices=is_root if devices is None else devices,
-        owners=is_root if owners is None else owners,
-    )
+    may = [is_root if choice is None else choice for choice in (devices, owners)]
+    done = engine.call("image_extract", str(image), checked(opening), str(directory), *may)
     left_out = complaints = _complaints(image, done["left_out"])
     if (replaced := done["replaced"]) is not None:
         what = "an interrupted extraction had left it; it was replaced"
@@ -176,7 +171,7 @@ def check(image: str | Path, **opening: Unpack[Opening]) -> Answer:
     """
     from nandlab import engine
 
-    report = engine.image_check(str(image), checked(opening))
+    report = engine.call("image_check", str(image), checked(opening))
     return Answer(report, report["findings"], is_clean=not report["findings"])
 
 
@@ -191,7 +186,7 @@ def info(image: str | Path, **opening: Unpack[Opening]) -> Answer:
     """
     from nandlab import engine
 
-    return Answer(engine.image_info(str(image), checked(opening)))
+    return Answer(engine.call("image_info", str(image), checked(opening)))
 
 
 def diff(
@@ -216,7 +211,8 @@ def diff(
     options = checked(opening)
     given = checked({"right_checkpoint": right_checkpoint})
     checkpoint = given["right_checkpoint"] or options.get("checkpoint")
-    answer = engine.image_diff(str(left), str(right), options, options | {"checkpoint": checkpoint})
+    right_options = options | {"checkpoint": checkpoint}
+    answer = engine.call("image_diff", str(left), str(right), options, right_options)
     differences = answer["differences"]
     complaints = [
         complaint
@@ -302,7 +298,8 @@ def make(
     is_padded = pad == "block"
     numbers = {"pad": None if is_padded else pad, "size_limit": size_limit, "blocks": blocks}
     numbers = checked({**numbers, "page_size": page_size})
-    made = engine.image_make(
+    made = engine.call(
+        "image_make",
         None if source is None else str(source),
         str(image),
         {

@@ -12,20 +12,9 @@ if TYPE_CHECKING:
     import polars
 
 Kind = Literal[
-    "boards",
-    "devices",
-    "file-systems",
-    "formats",
-    "ftls",
-    "guarantees",
-    "oob-layouts",
-    "parts",
-    "policies",
-    "schedulers",
-    "studies",
-    "tests",
-    "workloads",
-]
+    "boards", "devices", "file-systems", "formats", "ftls", "guarantees", "oob-layouts", "parts",
+    "policies", "schedulers", "studies", "tests", "workloads",
+]  # fmt: skip
 
 KINDS: tuple[str, ...] = get_args(Kind)
 """Names of the lists."""
@@ -139,7 +128,7 @@ def explain(
     if not ops.split():
         raise NandlabError("--ops: no operation is given; write W5, R5 or T5, separated by spaces")
     chip = {"pages_per_block": pages_per_block, "logical_pages": logical_pages, "blocks": blocks}
-    answer = engine.explain(name, ops, checked({**chip, "settings": settings}))
+    answer = engine.call("explain", name, ops, checked({**chip, "settings": settings}))
     return Answer(answer, answer["steps"])
 
 
