@@ -1,7 +1,7 @@
 """The lists of what nandlab has, as frames: one row an item, one column a property."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nandlab.api.answer import Answer, csv_text, frame_of
@@ -20,70 +20,38 @@ KINDS: tuple[str, ...] = get_args(Kind)
 """Names of the lists."""
 
 
-def boards() -> "polars.DataFrame":
-    """Boards: kernel, memory and processor costs of each."""
-    return _frame("boards")
+def _frames(
+    kind: str, summary: str, columns: Collection[str] | None = None
+) -> "Callable[[], polars.DataFrame]":
+    """A function that gives a list as a frame, with some of its columns or all."""
+
+    def frame() -> "polars.DataFrame":
+        rows = [_flat(row) for row in _entries(kind)]
+        return frame_of([{key: row.get(key) for key in columns or row} for row in rows])
+
+    frame.__name__, frame.__doc__ = kind.replace("-", "_"), summary
+    return frame
 
 
-def devices() -> "polars.DataFrame":
-    """Block devices: eMMC, SSDs and a disk."""
-    return _frame("devices")
+_OF_STUDIES = ("name", "title", "question", "runs", "file")
 
-
-def file_systems() -> "polars.DataFrame":
-    """File systems with their aliases and profiles."""
-    return _frame("file-systems")
-
-
-def formats() -> "polars.DataFrame":
-    """Trace formats that are read."""
-    return _frame("formats")
-
-
-def ftls() -> "polars.DataFrame":
-    """Translation layers with their features, settings and sources."""
-    return _frame("ftls")
-
-
-def guarantees() -> "polars.DataFrame":
-    """What each file system guarantees across a power cut."""
-    return _frame("guarantees")
-
-
-def oob_layouts() -> "polars.DataFrame":
-    """Layouts of the spare area of a page."""
-    return _frame("oob-layouts")
-
-
-def parts() -> "polars.DataFrame":
-    """Chips of the catalogue: geometry, timing (ns) and errors, each with its source."""
-    return _frame("parts")
-
-
-def policies() -> "polars.DataFrame":
-    """Cleaning policies of page mapping."""
-    return _frame("policies")
-
-
-def schedulers() -> "polars.DataFrame":
-    """I/O schedulers with their tunables and sources."""
-    return _frame("schedulers")
-
-
-def studies() -> "polars.DataFrame":
-    """Shipped studies: name, title, question and file."""
-    columns = ("name", "title", "question", "runs", "file")
-    return frame_of([{key: row.get(key) for key in columns} for row in _entries("studies")])
-
-
-def tests() -> "polars.DataFrame":
-    """Tests of IOzone that are carried out."""
-    return _frame("tests")
-
-
-def workloads() -> "polars.DataFrame":
-    """Kinds of workload that a study may name."""
-    return _frame("workloads")
+boards = _frames("boards", "Boards: kernel, memory and processor costs of each.")
+devices = _frames("devices", "Block devices: eMMC, SSDs and a disk.")
+file_systems = _frames("file-systems", "File systems with their aliases and profiles.")
+formats = _frames("formats", "Trace formats that are read.")
+ftls = _frames("ftls", "Translation layers with their features, settings and sources.")
+guarantees = _frames("guarantees", "What each file system guarantees across a power cut.")
+oob_layouts = _frames("oob-layouts", "Layouts of the spare area of a page.")
+parts = _frames(
+    "parts", "Chips of the catalogue: geometry, timing (ns) and errors, each with its source."
+)
+policies = _frames("policies", "Cleaning policies of page mapping.")
+schedulers = _frames("schedulers", "I/O schedulers with their tunables and sources.")
+studies = _frames(
+    "studies", "Shipped studies: name, title, question and file.", columns=_OF_STUDIES
+)
+tests = _frames("tests", "Tests of IOzone that are carried out.")
+workloads = _frames("workloads", "Kinds of workload that a study may name.")
 
 
 def listing(kind: Kind) -> Answer:
@@ -152,10 +120,6 @@ def _entries_called(name: str) -> list[dict[str, Any]]:
         f"unknown name {name!r}: {did_you_mean(name, known)}"
         f"`nandlab list KIND` shows the names of {', '.join(KINDS)}"
     )
-
-
-def _frame(kind: str) -> "polars.DataFrame":
-    return frame_of([_flat(row) for row in _entries(kind)])
 
 
 def _entries(kind: str) -> list[dict[str, Any]]:

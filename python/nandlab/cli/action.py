@@ -16,10 +16,9 @@ from cyclopts import Parameter
 
 from nandlab.api.answer import Answer
 from nandlab.api.interrupted import Interrupted
+from nandlab.cli import EXIT_DIFFERENT
 from nandlab.cli.output_options import chosen_form
 from nandlab.errors import NandlabError
-
-EXIT_DIFFERENT = 1
 
 STAND_IN = "(standard input)"
 """What an argument `-` is replaced by, which the option parser would read as an option."""
