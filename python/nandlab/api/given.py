@@ -85,7 +85,7 @@ def checked(given: Mapping[str, Any], *, from_zero: Collection[str] = ()) -> dic
     return found
 
 
-def read_text(given: str | Path, kind: str, name: str) -> tuple[str, str]:
+def text_of(given: str | Path, kind: str, name: str) -> tuple[str, str]:
     """The name of a text in messages, and the text.
 
     `given` is a file, - for standard input, or the text itself if it holds a line break. `kind`

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from nandlab.api.answer import Answer, csv_text
-from nandlab.api.given import Size, TraceReading, checked, read_text
+from nandlab.api.given import Size, TraceReading, checked, text_of
 from nandlab.errors import NandlabError
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def schedule(
         raise NandlabError("requests are missing or given twice: give either REQUESTS or --events")
     if device is not None and service_us is not None:
         raise NandlabError("--device and --service-us exclude each other: give one")
-    shown, text = read_text(table, "CSV file", "requests")
+    shown, text = text_of(table, "CSV file", "requests")
     options = {"scheduler": scheduler, "settings": settings, "hz": hz, "device": device}
     options |= {"service_us": 1000 if service_us is None else service_us, "plug": plug}
     options |= {"queue_depth": queue_depth, "nonrot": nonrot, "harness": harness}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nandlab.api.answer import Answer, csv_text
-from nandlab.api.given import checked, read_text
+from nandlab.api.given import checked, text_of
 from nandlab.api.interrupted import Interrupted
 from nandlab.errors import NandlabError
 
@@ -100,7 +100,7 @@ def script(
         _refuse_in_kernel(part, board, block_device, seq)
     elif manifest is not None:
         raise NandlabError("--manifest: the simulation writes no manifest; add --in kernel")
-    shown, text = read_text(file, "script", "script")
+    shown, text = text_of(file, "script", "script")
     options = {"fs": fs, "blocks": blocks, "profile": profile, "image": image, "seed": seed}
     options |= {"dirty_writeback_centisecs": dirty_writeback_centisecs, "keep_going": keep_going}
     options |= {"vid_hdr_offset": vid_hdr_offset, "workload": workload or workload_name(shown)}
@@ -237,7 +237,7 @@ def crash(
     from nandlab.terminal.progress import progress_bar
     from nandlab.whole_files import keep_text
 
-    shown, text = read_text(file, "script", "script")
+    shown, text = text_of(file, "script", "script")
     options: dict[str, Any] = {
         "fs": fs,
         "part": part,
