@@ -1,35 +1,110 @@
 """nandlab: a laboratory for NAND flash storage stacks.
 
-`import nandlab as nl` gives the functions of `nandlab.api`: `nl.run`, `nl.replay`,
-`nl.compare`, `nl.script`, `nl.crash`, `nl.parts` and more. Importing the package is cheap: the
-functions load what is heavy when they need it.
+`import nandlab as nl` gives `nl.run`, `nl.replay`, `nl.compare`, `nl.script`, `nl.image.ls` and
+more. Importing the package is cheap: a module of `nandlab.api` is loaded with the first use of a
+name in it.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nandlab.errors import NandlabError, UncertainError
 
 if TYPE_CHECKING:
-    from nandlab.api import *  # noqa: F403
+    from nandlab.api import image
+    from nandlab.api.answer import Answer
+    from nandlab.api.interrupted import Interrupted
+    from nandlab.api.kernels import capture_trace, validate
+    from nandlab.api.listings import (
+        boards,
+        devices,
+        explain,
+        file_systems,
+        formats,
+        ftls,
+        guarantees,
+        listing,
+        oob_layouts,
+        parts,
+        policies,
+        schedulers,
+        studies,
+        tests,
+        workloads,
+    )
+    from nandlab.api.requests import Replay, convert, replay, schedule
+    from nandlab.api.runs import Run, open_run, run
+    from nandlab.api.scripts import Crash, Script, crash, script
+    from nandlab.api.study import Study
+    from nandlab.api.tools import Comparison, compare
 
-# ruff: noqa: F405 (the names of the API are in its own list)
 __all__ = [
-    "Comparison", "Crash", "Interrupted", "NandlabError", "Replay", "Run", "Script", "Study",
-    "UncertainError", "__version__", "boards", "compare", "crash", "devices", "file_systems",
-    "formats", "ftls", "guarantees", "oob_layouts", "open_run", "parts", "policies", "replay",
-    "run", "schedulers", "script", "studies", "tests", "workloads",
-]  # fmt: skip
+    "Answer",
+    "Comparison",
+    "Crash",
+    "Interrupted",
+    "NandlabError",
+    "Replay",
+    "Run",
+    "Script",
+    "Study",
+    "UncertainError",
+    "__version__",
+    "boards",
+    "capture_trace",
+    "compare",
+    "convert",
+    "crash",
+    "devices",
+    "explain",
+    "file_systems",
+    "formats",
+    "ftls",
+    "guarantees",
+    "image",
+    "listing",
+    "oob_layouts",
+    "open_run",
+    "parts",
+    "policies",
+    "replay",
+    "run",
+    "schedule",
+    "schedulers",
+    "script",
+    "studies",
+    "tests",
+    "validate",
+    "workloads",
+]
 
 __version__ = "0.1.0"
 
+_NAMES = {
+    "answer": "Answer",
+    "interrupted": "Interrupted",
+    "kernels": "capture_trace validate",
+    "listings": "boards devices explain file_systems formats ftls guarantees listing "
+    "oob_layouts parts policies schedulers studies tests workloads",
+    "requests": "Replay convert replay schedule",
+    "runs": "Run open_run run",
+    "scripts": "Crash Script crash script",
+    "study": "Study",
+    "tools": "Comparison compare",
+}
+"""Public names by the module of `nandlab.api` that has them."""
+
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
 
 def __getattr__(name: str) -> Any:
-    """Load the functions of `nandlab.api` with their first use."""
-    if name not in __all__:
+    """Load what has a public name with its first use."""
+    if name == "image":
+        value: Any = import_module("nandlab.api.image")
+    elif name in _MODULES:
+        value = getattr(import_module(f"nandlab.api.{_MODULES[name]}"), name)
+    else:
         raise AttributeError(f"module 'nandlab' has no attribute {name!r}")
-    from nandlab import api
-
-    value = getattr(api, name)
     globals()[name] = value
     return value
 

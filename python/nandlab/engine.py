@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nandlab.errors import NandlabError, UncertainError
 from nandlab.json_text import is_text
@@ -23,14 +23,14 @@ Elsewhere = Callable[[str, str], str | None]
 
 def listing(kind: str) -> list[dict[str, Any]]:
     """Everything of one kind that the engine has, each with its name and summary."""
-    return _list(_call("listing", kind))
+    return cast(list[dict[str, Any]], json.loads(_raw("listing", kind)))
 
 
 def describe_study(
     study: str | Path, sets: list[str], seed: int | None, *, quick: bool
 ) -> dict[str, Any]:
     """Resolve a study file without running it."""
-    return _object(_call("describe_study", str(study), sets, seed, quick))
+    return call("describe_study", study, sets, seed, quick)
 
 
 def run_study(
@@ -52,9 +52,8 @@ def run_study(
     An exception that `progress` raises stops the run; what finished is returned with
     `interrupted` set.
     """
-    arguments = (str(study), sets, seed, quick, jobs, progress or _silent, rows)
-    text, tables = _raw("run_study", *arguments)
-    return {**_object(json.loads(text)), "frames": Frames(tables)}
+    text, tables = _raw("run_study", study, sets, seed, quick, jobs, progress or _silent, rows)
+    return {**json.loads(text), "frames": Frames(tables)}
 
 
 class Frames(Mapping[str, "pl.DataFrame"]):
@@ -98,63 +97,17 @@ class Frames(Mapping[str, "pl.DataFrame"]):
 
 def replay(trace: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Replay one trace on one translation layer and chip."""
-    return _object(_call("replay", str(trace), _options(options)))
+    return call("replay", trace, options)
 
 
 def convert(source: str | Path, target: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Rewrite a trace in the canonical form and return its summary."""
-    return _object(_call("convert", str(source), str(target), _options(options)))
-
-
-def image_list(image: str, options: Mapping[str, Any], *, hashes: bool) -> dict[str, Any]:
-    """List what an image holds: `rows`, the same as `tsv`, and the `damage`."""
-    return _object(_call("image_list", image, _options(options), hashes))
-
-
-def image_extract(
-    image: str, options: Mapping[str, Any], directory: str, *, devices: bool, owners: bool
-) -> dict[str, Any]:
-    """Extract the tree of an image into a new directory."""
-    shown = _options(options)
-    return _object(_call("image_extract", image, shown, directory, devices, owners))
-
-
-def image_check(image: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Check an image: `findings` and `notes`."""
-    return _object(_call("image_check", image, _options(options)))
-
-
-def image_info(image: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Tell what an image is."""
-    return _object(_call("image_info", image, _options(options)))
-
-
-def image_diff(
-    left: str, right: str, options: Mapping[str, Any], right_options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Compare two images by path, each opened with options of its own."""
-    shown = [_options(one) for one in (options, right_options)]
-    return _object(_call("image_diff", left, right, *shown))
-
-
-def image_make(directory: str | None, image: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Make an image of a directory, or of the volumes of a configuration."""
-    return _object(_call("image_make", directory, image, _options(options, has_all=True)))
-
-
-def trace_summary(trace: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Count what is in a trace."""
-    return _object(_call("trace_summary", str(trace), _options(options)))
-
-
-def explain(ftl: str, operations: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a few operations on a tiny chip and return what each did and left behind."""
-    return _object(_call("explain", ftl, operations, _options(options)))
+    return call("convert", source, target, options)
 
 
 def schedule(shown: str, text: str, arguments: Mapping[str, Any]) -> str:
     """What a scheduler does with a table of requests, as a table; `shown` names it in messages."""
-    return str(_raw("schedule", shown, text, _options(arguments, has_all=True)))
+    return str(_raw("schedule", shown, text, arguments))
 
 
 def run_script(
@@ -170,9 +123,8 @@ def run_script(
     lines before had counted, with `interrupted` set. A file that cannot be written goes where
     `elsewhere` says.
     """
-    native_arguments = _options(arguments, has_all=True)
     calls = (progress or _silent, elsewhere or _nowhere)
-    return _object(_call("run_script", shown, text, native_arguments, *calls))
+    return call("run_script", shown, text, arguments, *calls)
 
 
 def cut_script(
@@ -183,8 +135,7 @@ def cut_script(
     An exception that `progress` raises stops it, and so does a signal; the outcome is that of the
     cuts that were made then, with `interrupted` set.
     """
-    native_arguments = _options(arguments, has_all=True)
-    return _object(_call("cut_script", shown, text, native_arguments, progress or _silent))
+    return call("cut_script", shown, text, arguments, progress or _silent)
 
 
 def stop() -> None:
@@ -212,14 +163,18 @@ def _native() -> ModuleType:
     return _native
 
 
-def _call(function: str, *arguments: object) -> Any:
-    return json.loads(_raw(function, *arguments))
+def call(function: str, *arguments: object) -> dict[str, Any]:
+    """Call a function of the engine by its name; paths go as text, options as JSON.
+
+    The API describes the answers of the functions for which there is no other door here.
+    """
+    return cast(dict[str, Any], json.loads(_raw(function, *arguments)))
 
 
 def _raw(function: str, *arguments: object) -> Any:
     native = _native()
     try:
-        return getattr(native, function)(*arguments)
+        return getattr(native, function)(*map(_as_native, arguments))
     except NandlabError:
         raise
     except native.UncertainError as error:
@@ -232,29 +187,15 @@ def _raw(function: str, *arguments: object) -> Any:
         raise NandlabError(str(error)) from None
 
 
-def _options(options: Mapping[str, Any], *, has_all: bool = False) -> str:
-    """Options as JSON; those that were not given are left out, unless `has_all`.
-
-    The engine knows the defaults of the others.
-    """
-    for name, value in options.items():
-        texts = value if isinstance(value, list) else [value]
-        for text in texts:
+def _as_native(argument: object) -> object:
+    """A path as text, and options as JSON."""
+    if not isinstance(argument, Mapping):
+        return str(argument) if isinstance(argument, Path) else argument
+    for name, value in argument.items():
+        for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and not is_text(text):
                 option = name.replace("_", "-")
                 raise NandlabError(
                     f"--{option}: {text!r} is not UTF-8; give the file another name, or a link"
                 )
-    return json.dumps(
-        {name: value for name, value in options.items() if has_all or value is not None}
-    )
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    assert isinstance(value, list)
-    return value
-
-
-def _object(value: Any) -> dict[str, Any]:
-    assert isinstance(value, dict)
-    return value
+    return json.dumps(argument)

@@ -4,6 +4,9 @@
 class NandlabError(ValueError):
     """Bad input. The message is complete: where, what is wrong, and what to do about it."""
 
+    result: object = None
+    """What was finished all the same, where only a file could not be written; or None."""
+
 
 class UncertainError(NandlabError):
     """An image in which something is found, but not enough to be believed; exit status 3."""

@@ -55,11 +55,11 @@ class KernelScript:
     shown: str
     text: str
     workload: str
-    file_system: str | None = None
+    fs: str | None = None
     profile: str | None = None
     blocks: int | None = None
     vid_hdr_offset: int | None = None
-    image: Path | None = None
+    image: str | None = None
     seed: int = 1
     dirty_writeback_centisecs: int = 500
     keep_going: bool = False
@@ -115,8 +115,8 @@ def run_kernel_script(
 def _plan(guest: Path, script: KernelScript, path: Path) -> dict[str, int]:
     """What the machine must have for the script; a line that it cannot carry out is refused."""
     command = [str(guest), "plan", "--file", str(path)]
-    if script.file_system is not None:
-        command += ["--fs", script.file_system]
+    if script.fs is not None:
+        command += ["--fs", script.fs]
     done = children.run(command, is_apart=True)
     if done.returncode != 0:
         raise NandlabError(f"{script.shown}: {done.stderr.strip()}")
@@ -137,17 +137,18 @@ def _machine(
     blocks = script.blocks or needs["blocks"]
     drives: tuple[Drive, ...] = ()
     if script.image is not None:
-        blocks = script.blocks or _blocks_of(script.image)
-        drives = (Drive(str(script.image.resolve()), read_only=True),)
-        if (held := _blocks_of(script.image)) != blocks:
+        image = Path(script.image)
+        blocks = script.blocks or _blocks_of(image)
+        drives = (Drive(str(image.resolve()), read_only=True),)
+        if (held := _blocks_of(image)) != blocks:
             raise NandlabError(f"{script.image}: a dump of {held} blocks, but {blocks} are wanted")
     if blocks > _CHIP_BLOCKS:
         raise NandlabError(f"--blocks {blocks}: the chip of --in kernel has {_CHIP_BLOCKS} blocks")
     options = ["--file", "/script.ops", "--blocks", str(blocks), "--mount-point", "/mnt"]
     options += ["--output", "/output", "--dump", "yes"]
     options += ["--keep-going", "yes" if script.keep_going else "no"]
-    if script.file_system is not None:
-        options += ["--fs", script.file_system]
+    if script.fs is not None:
+        options += ["--fs", script.fs]
     if script.vid_hdr_offset:
         options += ["--header-offset", str(script.vid_hdr_offset)]
     if drives:

@@ -85,7 +85,7 @@ def judge(
     if recovery.first != recovery.second:
         verdict.faults.append("the kernel's second mount shows something else")
     try:
-        listing = engine.image_list(str(image), options, hashes=True)
+        listing = engine.call("image_list", image, options, True)
         damage = listing["damage"]
         if _is_lost_alike(verdict, recovery, has_damage=bool(damage)):
             verdict.outcome = "neither reads all of it"
@@ -169,7 +169,7 @@ def _compare(verdict: Verdict, here: list[str], recovery: Recovery) -> None:
 
 
 def _check(verdict: Verdict, image: Path, options: dict[str, object]) -> None:
-    findings = engine.image_check(str(image), options)["findings"]
+    findings = engine.call("image_check", image, options)["findings"]
     verdict.findings = [str(one) for one in findings]
     if verdict.kind in LOSING_KINDS and findings:
         verdict.outcome = "recovered with a hole"

@@ -116,10 +116,65 @@ def test_a_script_and_its_power_cuts() -> None:
     assert done.failures == ()
     assert done.findings == ()
     cut = nl.crash(f"mount jffs2 mtd0 -\n{text}", fs="jffs2", blocks=16, every=7)
-    assert cut.is_safe
+    assert cut.is_clean
     assert cut.cuts > 0
     assert cut.violations.height == 0
     assert "no violation" in cut._repr_html_()
+
+
+def test_an_image_is_made_listed_checked_compared_and_extracted(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a b").write_text("text " * 100, encoding="utf-8")
+    image = tmp_path / "made.jffs2"
+    made = nl.image.make(image, fs="jffs2", source=tree)
+    assert made.answer["names"] == 2
+    listing = nl.image.ls(image, hashes=True)
+    assert set(listing.frame["path"]) == {".", "a b"}
+    assert listing.frame["sha256"].null_count() == 1
+    assert listing.is_clean
+    assert nl.image.check(image).rows == []
+    assert nl.image.info(image, fs="jffs2").answer["form"]["fs"] == "jffs2"
+    assert nl.image.diff(image, image).is_clean
+    (tree / "more").write_text("x", encoding="utf-8")
+    other = tmp_path / "other.yaffs2"
+    nl.image.make(other, fs="yaffs2", source=tree, part="nandsim-64MiB", page_size=2048)
+    found = nl.image.diff(image, other)
+    assert not found.is_clean
+    assert "more" in set(found.frame["path"])
+    nl.image.extract(image, tmp_path / "out")
+    assert (tmp_path / "out" / "a b").read_text(encoding="utf-8") == "text " * 100
+
+
+def test_requests_are_scheduled_and_traces_converted(tmp_path: Path) -> None:
+    table = "time_us,pid,op,sync,sector,sectors\n0,1,W,0,800,8\n0,2,R,1,100,8\n"
+    found = nl.schedule(table, scheduler="deadline", settings={"fifo_batch": 3})
+    assert found.frame["id"].to_list() == ["0", "1"]
+    summary = nl.convert(TRACE, tmp_path / "again.parquet").answer
+    assert summary["records"] > 0
+    assert (tmp_path / "again.parquet").is_file()
+
+
+def test_items_are_listed_and_explained() -> None:
+    assert {"bast", "fast"} <= {row["name"] for row in nl.listing("ftls").rows}
+    assert {row["list"] for row in nl.explain("ubifs").answer} == {"file-systems", "guarantees"}
+    steps = nl.explain("bast", ops="W0 R0", settings={"log_blocks": 2}).answer["steps"]
+    assert [step["operation"] for step in steps] == ["W0", "R0"]
+
+
+def test_a_file_that_is_lost_loses_no_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error hands over what was finished."""
+
+    def refuse(*_: object) -> None:
+        raise nl.NandlabError("no room")
+
+    monkeypatch.setattr("nandlab.outputs.keep", refuse)
+    with pytest.raises(nl.NandlabError) as error:
+        nl.replay(TRACE, ftl="bast", part="published-small-block", out=tmp_path / "out")
+    assert isinstance(error.value.result, nl.Replay)
+    assert error.value.result.counters["erases"] > 0
 
 
 def test_candidates_stand_side_by_side() -> None:
@@ -140,7 +195,20 @@ def test_candidates_stand_side_by_side() -> None:
         (lambda: nl.replay(TRACE, ftl="fist"), "fast"),
         (lambda: nl.replay("nowhere.parquet", ftl="fast"), "nowhere.parquet"),
         (lambda: nl.script("put a\n", fs="jffs2"), "script:1"),
-        (lambda: nl.script("sync\n", fs="jffs2", blcks=2), "did you mean blocks"),
+        (lambda: nl.script("sync\n", fs="jffs2", blocks=0), "--blocks: 0 must be at least 1"),
+        (
+            lambda: nl.replay(TRACE, ftl="fast", logical_size="9 Mb"),
+            "--logical-size: .* is not a size",
+        ),
+        (lambda: nl.replay(TRACE, ftl="fast", device=-1), "--device: -1 must be at least 0"),
+        (lambda: nl.convert(TRACE, "x.csv"), "write to x.parquet"),
+        (lambda: nl.schedule(scheduler="noop"), "requests are missing or given twice"),
+        (lambda: nl.schedule("nowhere.csv", scheduler="noop", hz=0), "nowhere.csv"),
+        (lambda: nl.explain("ubfs"), "did you mean ubifs"),
+        (lambda: nl.image.ls("nowhere"), "nowhere"),
+        (lambda: nl.image.make("x", fs="jffs2"), "--from is missing"),
+        (lambda: nl.image.make("x", fs="jffs2", source=".", label="a"), "--label: .* nilfs2 only"),
+        (lambda: nl.image.make("x", fs="nilfs2", source=".", oob=True), "--oob: .* raw NAND"),
         (lambda: nl.crash("sync\n", fs="jffs3"), "jffs"),
         (lambda: nl.compare(fs="jffs2", workload="nowhere.toml"), "nowhere.toml"),
         (lambda: nl.Study.from_toml("name = \n"), "study.toml"),

@@ -11,8 +11,8 @@ from pathlib import Path
 import polars
 import pytest
 
+from nandlab.api.listings import KINDS, Kind, listing
 from nandlab.cli import main
-from nandlab.cli.listing import KINDS, entries_of
 from nandlab.frame.run_directory import MANIFEST, RESULTS_PARQUET
 
 
@@ -56,9 +56,9 @@ def test_explain_shows_what_every_operation_did(capsys: pytest.CaptureFixture[st
 @pytest.mark.usefixtures("engine_is_built")
 @pytest.mark.parametrize("kind", KINDS)
 def test_explain_knows_everything_in_every_list(
-    capsys: pytest.CaptureFixture[str], kind: str
+    capsys: pytest.CaptureFixture[str], kind: Kind
 ) -> None:
-    for entry in entries_of(kind):
+    for entry in listing(kind).rows:
         shown = _prints(capsys, "explain", entry["name"].upper())
         assert f"{entry['name']}: {' '.join(entry['summary'].split())} ({kind})" in shown
         found = json.loads(_prints(capsys, "explain", entry["name"], "--output-format", "json"))

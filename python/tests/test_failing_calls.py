@@ -119,7 +119,7 @@ def _here(script: Path) -> tuple[list[tuple[int, str]], list[str]]:
     }
     text = script.read_text(encoding="utf-8")
     answer = engine.run_script(script.name, text, arguments)
-    listing = engine.image_list(str(image), {"fs": "ubifs"}, hashes=True)["tsv"]
+    listing = engine.call("image_list", image, {"fs": "ubifs"}, True)["tsv"]
     image.unlink()
     return failed_calls(answer["failures"]), rows(listing)
 

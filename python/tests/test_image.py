@@ -2,11 +2,13 @@
 
 import json
 import os
+import random
 import subprocess
 from pathlib import Path
 
 import pytest
 
+import nandlab as nl
 from nandlab.cli import main
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
@@ -218,6 +220,19 @@ def test_damage_is_found_and_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "block 0 page 0 offset" in out
     assert "the CRC of the node is wrong" in out
     assert image.read_bytes() == damaged
+
+
+def test_an_image_that_is_not_certain_has_a_status_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = Path(_made(tmp_path, "jffs2", "--no-oob", "--pad", "block"))
+    sound = image.read_bytes()
+    image.write_bytes(sound + random.Random(1).randbytes(len(sound)))
+    capsys.readouterr()
+    assert main(["image", "check", str(image)]) == 3
+    assert "not certain" in capsys.readouterr().err
+    with pytest.raises(nl.UncertainError, match="not certain"):
+        nl.image.ls(image)
 
 
 def test_times_are_limited_and_images_repeat(

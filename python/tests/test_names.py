@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nandlab.api.names import json_row, name_bytes, shown_name, shown_text
 from nandlab.cli import main
-from nandlab.cli.names import json_row, name_bytes, shown_name, shown_text
 
 BACKSLASH = "\\"
 

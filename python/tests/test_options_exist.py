@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from cyclopts import App
 
+from nandlab.api.listings import KINDS
 from nandlab.cli import application
-from nandlab.cli.listing import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9]")

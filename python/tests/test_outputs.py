@@ -83,9 +83,11 @@ def _refuses_at_once(
 
     words = _words(name, out, tmp_path)
     capsys.readouterr()
-    calls = ("run_study", "replay", "convert", "run_script", "cut_script", "image_make")
+    calls = ("run_study", "replay", "convert", "run_script", "cut_script")
     for call in calls:
         monkeypatch.setattr(f"nandlab.engine.{call}", work)
+    if name == "make":
+        monkeypatch.setattr("nandlab.engine.call", work)
     monkeypatch.setattr("nandlab.validation.comparison.compare", work)
     monkeypatch.setattr("nandlab.capture.run_machine", work)
     assert main(words) == 2

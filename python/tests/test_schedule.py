@@ -8,7 +8,7 @@ import pytest
 
 from nandlab import engine
 from nandlab.cli import main
-from nandlab.cli.settings import parse_settings
+from nandlab.cli.action import parse_settings
 from nandlab.errors import NandlabError
 
 DECISIONS = Path(__file__).parents[2] / "crates/sched/tests/data/kernel-decisions"

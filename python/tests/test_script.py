@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from nandlab.api.scripts import workload_name
 from nandlab.cli import main
-from nandlab.cli.script import workload_name
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 

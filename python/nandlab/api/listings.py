@@ -1,107 +1,140 @@
 """The lists of what nandlab has, as frames: one row an item, one column a property."""
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from nandlab.api.answer import Answer, csv_text, frame_of
+from nandlab.api.given import checked
+from nandlab.errors import NandlabError
 
 if TYPE_CHECKING:
     import polars
 
+Kind = Literal[
+    "boards", "devices", "file-systems", "formats", "ftls", "guarantees", "oob-layouts", "parts",
+    "policies", "schedulers", "studies", "tests", "workloads",
+]  # fmt: skip
 
-def boards() -> "polars.DataFrame":
-    """Boards: kernel, memory and processor costs of each."""
-    return _listing("boards")
-
-
-def devices() -> "polars.DataFrame":
-    """Block devices: eMMC, SSDs and a disk."""
-    return _listing("devices")
+KINDS: tuple[str, ...] = get_args(Kind)
+"""Names of the lists."""
 
 
-def file_systems() -> "polars.DataFrame":
-    """File systems with their aliases and profiles."""
-    return _listing("file-systems")
+def _frames(
+    kind: str, summary: str, columns: Collection[str] | None = None
+) -> "Callable[[], polars.DataFrame]":
+    """A function that gives a list as a frame, with some of its columns or all."""
+
+    def frame() -> "polars.DataFrame":
+        rows = [_flat(row) for row in _entries(kind)]
+        return frame_of([{key: row.get(key) for key in columns or row} for row in rows])
+
+    frame.__name__, frame.__doc__ = kind.replace("-", "_"), summary
+    return frame
 
 
-def formats() -> "polars.DataFrame":
-    """Trace formats that are read."""
-    return _listing("formats")
+_OF_STUDIES = ("name", "title", "question", "runs", "file")
+
+boards = _frames("boards", "Boards: kernel, memory and processor costs of each.")
+devices = _frames("devices", "Block devices: eMMC, SSDs and a disk.")
+file_systems = _frames("file-systems", "File systems with their aliases and profiles.")
+formats = _frames("formats", "Trace formats that are read.")
+ftls = _frames("ftls", "Translation layers with their features, settings and sources.")
+guarantees = _frames("guarantees", "What each file system guarantees across a power cut.")
+oob_layouts = _frames("oob-layouts", "Layouts of the spare area of a page.")
+parts = _frames(
+    "parts", "Chips of the catalogue: geometry, timing (ns) and errors, each with its source."
+)
+policies = _frames("policies", "Cleaning policies of page mapping.")
+schedulers = _frames("schedulers", "I/O schedulers with their tunables and sources.")
+studies = _frames(
+    "studies", "Shipped studies: name, title, question and file.", columns=_OF_STUDIES
+)
+tests = _frames("tests", "Tests of IOzone that are carried out.")
+workloads = _frames("workloads", "Kinds of workload that a study may name.")
 
 
-def ftls() -> "polars.DataFrame":
-    """Translation layers with their features, settings and sources."""
-    return _listing("ftls")
+def listing(kind: Kind) -> Answer:
+    """List available items with all that is known of each; `boards` and the like give frames.
+
+    Args:
+        kind: List to print.
+
+    """
+    rows = _entries(kind)
+    return Answer(rows, rows, csv_text(("name", "summary"), rows))
 
 
-def guarantees() -> "polars.DataFrame":
-    """What each file system guarantees across a power cut."""
-    return _listing("guarantees")
+def explain(
+    name: str,
+    *,
+    ops: str | None = None,
+    pages_per_block: int = 4,
+    logical_pages: int | None = None,
+    blocks: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Answer:
+    """Explain an item of any list, or what a translation layer does with a few operations.
+
+    Raises `NandlabError` for an unknown name and for bad operations.
+
+    Args:
+        name: Name of the item, as `nandlab list KIND` shows it. Case does not matter.
+        ops: Run these operations on logical pages, such as 'W0 W1 R0 T1', and show every step.
+        pages_per_block: Set the pages of a block of the small chip that --ops uses.
+        logical_pages: Set the logical pages of the small device. Without it: as many as the
+            operations touch.
+        blocks: Set the blocks of the small chip. Without it: a few more than the layer needs.
+        settings: Set a parameter of the layer, as NAME=VALUE. May be repeated.
+
+    """
+    from nandlab import engine
+
+    if ops is None:
+        entries = _entries_called(name)
+        return Answer(entries, [_flat(entry) for entry in entries])
+    if not ops.split():
+        raise NandlabError("--ops: no operation is given; write W5, R5 or T5, separated by spaces")
+    chip = {"pages_per_block": pages_per_block, "logical_pages": logical_pages, "blocks": blocks}
+    answer = engine.call("explain", name, ops, checked({**chip, "settings": settings}))
+    return Answer(answer, answer["steps"])
 
 
-def oob_layouts() -> "polars.DataFrame":
-    """Layouts of the spare area of a page."""
-    return _listing("oob-layouts")
+def _entries_called(name: str) -> list[dict[str, Any]]:
+    """The entries of that name, each with the name of its list."""
+    from nandlab.suggest import did_you_mean
+
+    found: list[dict[str, Any]] = []
+    known: set[str] = set()
+    for kind in KINDS:
+        for entry in _entries(kind):
+            names = (str(entry["name"]), *entry.get("aliases", ()))
+            if name.lower() in (one.lower() for one in names):
+                found.append({"list": kind, **entry})
+            known.update(names)
+    if found:
+        return found
+    if name in KINDS:
+        raise NandlabError(f"{name} is a list, not an item; `nandlab list {name}` shows its items")
+    raise NandlabError(
+        f"unknown name {name!r}: {did_you_mean(name, known)}"
+        f"`nandlab list KIND` shows the names of {', '.join(KINDS)}"
+    )
 
 
-def parts() -> "polars.DataFrame":
-    """Chips of the catalogue: geometry, timing (ns) and errors, each with its source."""
-    return _listing("parts")
-
-
-def policies() -> "polars.DataFrame":
-    """Cleaning policies of page mapping."""
-    return _listing("policies")
-
-
-def schedulers() -> "polars.DataFrame":
-    """I/O schedulers with their tunables and sources."""
-    return _listing("schedulers")
-
-
-def studies() -> "polars.DataFrame":
-    """Shipped studies: name, title, question and file."""
+def _entries(kind: str) -> list[dict[str, Any]]:
+    """Everything in a list, each with its name and a summary of one line."""
     from nandlab import engine
     from nandlab.study_files import shipped_studies
 
-    rows = []
+    if kind != "studies":
+        return engine.listing(kind)
+    entries = []
     for name, path in shipped_studies().items():
         study = engine.describe_study(path, [], None, quick=False)
-        texts = {key: str(study.get(key, "")) for key in ("title", "question")}
-        rows.append({"name": name, **texts, "runs": study.get("runs"), "file": str(path)})
-    return _frame(rows)
-
-
-def tests() -> "polars.DataFrame":
-    """Tests of IOzone that are carried out."""
-    return _listing("tests")
-
-
-def workloads() -> "polars.DataFrame":
-    """Kinds of workload that a study may name."""
-    return _listing("workloads")
-
-
-def _listing(kind: str) -> "polars.DataFrame":
-    from nandlab import engine
-
-    return _frame([_flat(row) for row in engine.listing(kind)])
-
-
-def _frame(rows: list[dict[str, Any]]) -> "polars.DataFrame":
-    """A column is of numbers or switches where all rows agree, and of text otherwise."""
-    import polars
-
-    columns: dict[str, list[Any]] = {}
-    for name in dict.fromkeys(key for row in rows for key in row):
-        cells = [row.get(name) for row in rows]
-        kinds = {type(cell) for cell in cells if cell is not None}
-        is_plain = kinds <= {int, float} or len(kinds) == 1
-        columns[name] = cells if is_plain else [_text(cell) for cell in cells]
-    return polars.DataFrame(columns, strict=False)
-
-
-def _text(cell: object) -> str | None:
-    return None if cell is None else str(cell)
+        summary = study.get("title", "")
+        entries.append({**study, "name": name, "summary": summary, "file": str(path)})
+    return entries
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,8 +78,8 @@ def _run(arguments: Sequence[str]) -> int:
         return 0
     from cyclopts import CycloptsError
 
+    from nandlab.cli.action import hide_dashes
     from nandlab.cli.help import FLAGS, command_help
-    from nandlab.cli.standard_input import hide_dashes
 
     try:
         app = application()

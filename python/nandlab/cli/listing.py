@@ -1,71 +1,78 @@
-"""`nandlab list`."""
+"""`nandlab list` and `nandlab explain`."""
 
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from typing import Any
 
-from nandlab.cli.output_options import CsvOutput
-
-Kind = Literal[
-    "boards",
-    "devices",
-    "file-systems",
-    "formats",
-    "ftls",
-    "guarantees",
-    "oob-layouts",
-    "parts",
-    "policies",
-    "schedulers",
-    "studies",
-    "tests",
-    "workloads",
-]
-
-KINDS: tuple[str, ...] = get_args(Kind)
-"""Names of the lists."""
+from nandlab.api import listings as api
+from nandlab.api.answer import Answer
+from nandlab.cli.action import Given, command
+from nandlab.terminal.output import print_table, print_text
+from nandlab.terminal.tables import print_rows, text_column
 
 
-def list_command(kind: Kind, /, *, output: CsvOutput | None = None) -> int:
-    """List available items.
+@command("list", api.listing, separated="csv")
+def list_command(found: Answer, given: Given) -> None:
+    """List available items."""
+    columns = text_column(given["kind"], "name"), text_column("what it is", "summary")
+    print_rows("", columns, found.rows)
 
-    Parameters
-    ----------
-    kind
-        List to print.
-    output
-        How to print it.
 
+@command("explain", api.explain)
+def explain(found: Answer, given: Given) -> None:
+    """Explain an item of any list.
+
+    A name in several lists is explained once for each. A file system, for example, has a summary
+    and a list of what it guarantees across a power cut.
     """
-    from nandlab.cli.output_options import form_of
-    from nandlab.terminal.output import print_csv, print_json, print_table
-
-    form = form_of(output)
-    entries = entries_of(kind)
-    if form == "json":
-        print_json("list", entries)
-        return 0
-    rows = [(str(entry["name"]), str(entry["summary"])) for entry in entries]
-    if form == "csv":
-        print_csv(("name", "summary"), rows)
-    else:
-        print_table("", (kind, "what it is"), rows)
-    return 0
+    if "ops" in given:
+        _print_steps(found.answer)
+        return
+    for entry in found.answer:
+        _print_entry(entry)
 
 
-def entries_of(kind: str) -> list[dict[str, Any]]:
-    """Everything in a list, each with its name and a summary of one line."""
-    from nandlab import engine
+def _print_entry(entry: Mapping[str, Any]) -> None:
+    print_text(f"{entry['name']}: {entry['summary']} ({entry['list']})")
+    for key, value in entry.items():
+        if key in ("name", "summary", "list"):
+            continue
+        title = key.replace("_", " ")
+        if isinstance(value, Mapping):
+            rows = [(name.replace("_", " "), _shown(cell)) for name, cell in value.items()]
+            print_table(title, ("", ""), rows)
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            columns = list(value[0])
+            print_table(title, columns, [[_shown(row.get(c)) for c in columns] for row in value])
+        elif value not in (None, "", []):
+            print_text(f"{title}: {_shown(value)}")
 
-    return _studies() if kind == "studies" else engine.listing(kind)
+
+def _print_steps(answer: Mapping[str, Any]) -> None:
+    print_text(f"{answer['ftl']}: {answer.get('device', '')}")
+    for step in answer["steps"]:
+        cost = " ".join(f"{name}{count}" for name, count in step["cost"].items() if count)
+        print_text(f"\n── {step['operation']}  cost: {cost or 'nothing'}")
+        if step["chip_operations"]:
+            print_text(f"   chip: {'; '.join(step['chip_operations'])}")
+        if blocks := step["blocks"]:
+            pages = max(len(block["pages"]) for block in blocks)
+            names = [
+                " ".join(filter(None, (str(one["block"]), one.get("state")))) for one in blocks
+            ]
+            rows = [[name, *one["pages"]] for name, one in zip(names, blocks, strict=True)]
+            print_table("", ("block", *map(str, range(pages))), rows)
+        for table in step["tables"]:
+            if table["rows"]:
+                print_table(table["title"], table["columns"], table["rows"])
+    print_text("L3 holds logical page 3, L3* its newest copy, - is erased, x cannot be read.")
+    print_text("RD page reads, RS spare reads, PD page programs, PS spare programs, E erases.")
 
 
-def _studies() -> list[dict[str, Any]]:
-    from nandlab import engine
-    from nandlab.study_files import shipped_studies
-
-    entries = []
-    for name, path in shipped_studies().items():
-        study = engine.describe_study(path, [], None, quick=False)
-        entries.append(
-            {**study, "name": name, "summary": study.get("title", ""), "file": str(path)}
-        )
-    return entries
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key.replace('_', ' ')} {_shown(one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(_shown(one) for one in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else str(value)

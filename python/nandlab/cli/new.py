@@ -1,9 +1,13 @@
 """`nandlab new`."""
 
+import re
 from pathlib import Path
 from typing import Literal
 
-from nandlab.cli.output_options import Output
+from nandlab.api.answer import Answer
+from nandlab.cli.action import Given, command
+from nandlab.errors import NandlabError
+from nandlab.terminal.output import print_text
 
 _FILES = {
     "part": {"part.toml": "{name}.toml"},
@@ -20,39 +24,20 @@ _NEXT = {
 """What to do with the first file."""
 
 
-def new(
-    kind: Literal["part", "workload", "study"],
-    name: str,
-    /,
-    *,
-    out: Path = Path(),
-    output: Output | None = None,
-) -> int:
-    """Write a commented template of a part, a workload or a study.
+def write_template(
+    kind: Literal["part", "workload", "study"], name: str, *, out: Path = Path()
+) -> Answer:
+    """Write the files of a template; existing files are never replaced.
 
-    The template runs as it is. Existing files are never replaced.
-
-    Parameters
-    ----------
-    kind
-        Kind of the template.
-    name
-        Name of the item: letters, digits, dots, hyphens and underscores.
-    out
-        Write into this folder. Without it: the current folder.
-    output
-        How to print the answer.
+    Args:
+        kind: Kind of the template.
+        name: Name of the item: letters, digits, dots, hyphens and underscores.
+        out: Write into this folder. Without it: the current folder.
 
     """
-    import re
-
-    from nandlab.cli.output_options import form_of
-    from nandlab.errors import NandlabError
     from nandlab.interruption import held
     from nandlab.outputs import check_file, write_whole
-    from nandlab.terminal.output import print_json, print_text
 
-    form = form_of(output)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise NandlabError(
             f"{name!r} is not a name: write up to 64 letters, digits, dots, hyphens and "
@@ -73,9 +58,15 @@ def new(
             target.parent.mkdir(parents=True, exist_ok=True)
             write_whole(target, text.replace("NAME", name).encode())
     files = [str(target) for target in targets]
-    command = _NEXT[kind].format(file=files[0])
-    if form == "json":
-        print_json("new", {"files": files, "command": command})
-    else:
-        print_text("\n".join((*(f"Wrote {file}" for file in files), f"Next: {command}")))
-    return 0
+    return Answer({"files": files, "command": _NEXT[kind].format(file=files[0])})
+
+
+@command("new", write_template)
+def new(found: Answer, given: Given) -> None:
+    """Write a commented template of a part, a workload or a study.
+
+    The template runs as it is. Existing files are never replaced.
+    """
+    for file in found.answer["files"]:
+        print_text(f"Wrote {file}")
+    print_text(f"Next: {found.answer['command']}")

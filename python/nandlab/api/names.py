@@ -8,16 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_LETTERS = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\v": "\\v",
-    "\f": "\\f",
-    "\r": "\\r",
-    "\\": "\\\\",
-}
+_LETTERS = dict(zip("\a\b\t\n\v\f\r\\", (f"\\{one}" for one in "abtnvfr\\"), strict=True))
 """Escapes with a letter, as `ls -b` of GNU coreutils writes them."""
 
 _ESCAPED = re.compile("%[0-9A-F]{2}")

@@ -1,0 +1,266 @@
+"""Scripts of system calls, and power cuts at their operations."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from nandlab.api.answer import Answer, csv_text
+from nandlab.api.given import checked, text_of
+from nandlab.api.interrupted import Interrupted
+from nandlab.errors import NandlabError
+
+if TYPE_CHECKING:
+    import polars
+
+VIOLATION = ("cut_point", "torn", "kind", "path", "operation", "line", "expected", "found")
+"""Columns of a violation."""
+
+
+class Script(Answer):
+    """What a script of system calls cost."""
+
+    @property
+    def phases(self) -> "polars.DataFrame":
+        """Operations of the chip and simulated time (ns) of each phase."""
+        return self.frame
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """System calls that failed, with `keep_going=True`."""
+        return tuple(self.answer["failures"])
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What the file system found damaged."""
+        return tuple(self.answer["findings"])
+
+
+def script(
+    file: str | Path,
+    *,
+    fs: str | None = None,
+    part: str | Path | None = None,
+    blocks: int | None = None,
+    profile: str | None = None,
+    block_device: str | Path | None = None,
+    board: str | Path | None = None,
+    image: Path | str | None = None,
+    dump: Path | str | None = None,
+    dump_dir: Path | str | None = None,
+    seed: int = 1,
+    dirty_writeback_centisecs: int = 500,
+    vid_hdr_offset: int | None = None,
+    keep_going: bool = False,
+    counts: Path | str | None = None,
+    workload: str | None = None,
+    seq: Path | str | None = None,
+    place: Literal["simulation", "kernel"] = "simulation",
+    manifest: Path | str | None = None,
+) -> Script:
+    """Run a script of system calls on a simulated file system, and count what the chip did.
+
+    A `file` that holds a line break is the text of the script.
+
+    Raises `NandlabError` for bad input, and `Interrupted` after Ctrl-C.
+
+    Args:
+        file: Script, or - for standard input.
+        fs: Use this file system (see `nandlab list file-systems`), if the script names none.
+        part: Use this chip: a name (see `nandlab list parts`) or a part file. Without it:
+            nandsim-64MiB.
+        blocks: Replace the number of blocks of the part. Fewer blocks are a partition of the chip.
+        profile: Follow the code of this kernel or library, such as linux-6.12.
+        block_device: Put FAT or NILFS2 on this device: a name (see `nandlab list devices`) or a
+            device file. Without it: mtdblock on the chip.
+        board: Use this host: a name (see `nandlab list boards`) or a board file. Without it: a host
+            that takes no time.
+        image: Load this dump with spare areas into the chip first. Without it: an erased chip.
+        dump: Write the chip to this file at the end, with data and spare area of every page.
+        dump_dir: Write the chips that the script keeps with snap and save into this folder.
+        seed: Seed the values that a kernel takes from its clock.
+        dirty_writeback_centisecs: Set the interval of the periodic write-back. 0 or at least 360000
+            means never.
+        vid_hdr_offset: Set the offset in bytes of UBI's volume identifier header, if the script
+            sets none. Without it: the first sub-page after the erase counter header.
+        keep_going: Report failed calls and continue.
+        counts: Write the counts by phase to this CSV file.
+        workload: Name the workload in the counts. Without it: the file's stem, with / for its first
+            -.
+        seq: Write every chip operation to this file, in order.
+        place: Run the script in the simulation, or in a real Linux kernel in an emulated machine.
+        manifest: Write the final tree to this file; needs --in kernel.
+
+    """
+    from nandlab import engine
+    from nandlab.outputs import check_file
+    from nandlab.terminal.progress import progress_bar
+    from nandlab.whole_files import keep_text, whole_files
+
+    if place == "kernel":
+        _refuse_in_kernel(part, board, block_device, seq)
+    elif manifest is not None:
+        raise NandlabError("--manifest: the simulation writes no manifest; add --in kernel")
+    shown, text = text_of(file, "script", "script")
+    options = {"fs": fs, "blocks": blocks, "profile": profile, "image": image, "seed": seed}
+    options |= {"dirty_writeback_centisecs": dirty_writeback_centisecs, "keep_going": keep_going}
+    options |= {"vid_hdr_offset": vid_hdr_offset, "workload": workload or workload_name(shown)}
+    asked = checked(options, from_zero=("vid_hdr_offset",))
+    if counts is not None:
+        check_file(Path(counts))
+    found = None
+    try:
+        with whole_files() as files, progress_bar(shown) as progress:
+            chips = files.file(_path(dump)), files.folder(_path(dump_dir))
+            if place == "kernel":
+                from nandlab.kernel_script import KernelFiles, KernelScript, run_kernel_script
+
+                wanted = KernelFiles(*chips, files.file(_path(manifest)))
+                answer = run_kernel_script(KernelScript(shown, text, **asked), wanted, progress)
+            else:
+                host = {"part": part, "board": board, "block_device": block_device}
+                written = {"dump": chips[0], "dump_directory": chips[1]}
+                written["sequence"] = files.file(_path(seq))
+                asked |= checked(host | written)
+                answer = engine.run_script(shown, text, asked, progress, files.elsewhere)
+            found = _answer(answer)
+            if answer["phases"] or not answer.get("interrupted"):
+                keep_text(_path(counts), found.text)
+            if answer.get("interrupted"):
+                is_kept = counts is not None and answer["phases"]
+                kept = f"; the phases that ended are in {counts}" if is_kept else ""
+                told = f"Interrupted after line {answer['line']}: no chip was written{kept}."
+                raise Interrupted(told, found)
+    except NandlabError as error:
+        # What was counted is shown, even if a file is lost.
+        error.result = found
+        raise
+    return found
+
+
+def workload_name(shown: str) -> str:
+    """The name of a workload by its file: the stem with its first - as /."""
+    return Path(shown).stem.replace("-", "/", 1)
+
+
+def _refuse_in_kernel(
+    part: str | Path | None,
+    board: str | Path | None,
+    block_device: str | Path | None,
+    seq: str | Path | None,
+) -> None:
+    from nandlab.kernel_script import PART
+
+    if part not in (None, PART):
+        raise NandlabError(f"--part {part}: the chip of --in kernel is {PART}; omit --part")
+    if board is not None:
+        raise NandlabError("--board: the host of --in kernel is the emulated machine; omit --board")
+    if block_device is not None:
+        raise NandlabError("--block-device: --in kernel supports raw NAND only; omit the option")
+    if seq is not None:
+        raise NandlabError(
+            "--seq: the log of the kernel's chip does not separate reads from column changes; "
+            "omit --seq with --in kernel"
+        )
+
+
+def _answer(answer: dict[str, Any]) -> Script:
+    counts = answer.pop("counts_csv")
+    complaints = *answer["failures"], *(f"found: {one}" for one in answer["findings"])
+    return Script(answer, answer["phases"], counts, complaints)
+
+
+def _path(place: str | Path | None) -> Path | None:
+    return None if place is None else Path(place)
+
+
+class Crash(Answer):
+    """What power cuts at the operations of a script left."""
+
+    @property
+    def violations(self) -> "polars.DataFrame":
+        """Every broken guarantee: cut point, kind, path, what was expected and what was found."""
+        return self.frame
+
+    @property
+    def cuts(self) -> int:
+        """Cuts that were made."""
+        return sum(int(torn["cuts"]) for torn in self.answer["torn"])
+
+    def _repr_html_(self) -> str:
+        if self.is_clean:
+            return f"<p><strong>{self.cuts:,} cuts, no violation</strong></p>"
+        return super()._repr_html_()
+
+
+def crash(
+    file: str | Path,
+    *,
+    fs: str,
+    part: str | Path = "k9f2g08u0c",
+    blocks: int = 64,
+    pages_per_block: int | None = None,
+    profile: str | None = None,
+    every: int = 1,
+    only: int | None = None,
+    torn: Sequence[str] = (),
+    seed: int = 1,
+    jobs: int | None = None,
+    out: Path | str | None = None,
+) -> Crash:
+    """Cut the power of a script at every operation of the chip, and judge what is left.
+
+    A `file` that holds a line break is the text of the script.
+
+    Raises `NandlabError` for bad input, and `Interrupted` after Ctrl-C.
+
+    Args:
+        file: Script, or - for standard input. docs/scripts.md describes the language.
+        fs: Use this file system (see `nandlab list file-systems`).
+        part: Use this chip: a name (see `nandlab list parts`) or a part file.
+        blocks: Replace the number of blocks of the part.
+        pages_per_block: Replace the pages of a block of the part. Smaller blocks are collected
+            sooner.
+        profile: Follow the code of this kernel or library, such as linux-6.12.
+        every: Cut at every Nth operation.
+        only: Cut only at this operation: the cut point of a violation.
+        torn: Leave this of a torn operation: nothing, prefix or data-only. May be repeated. Without
+            it: all three.
+        seed: Seed the values that a kernel takes from its clock.
+        jobs: Check this many cuts at the same time. Without it: one for each processor.
+        out: Write everything to this file: JSON, or the violations as CSV if the name ends in .csv.
+
+    """
+    import json
+
+    from nandlab import engine
+    from nandlab.outputs import check_file
+    from nandlab.terminal.progress import progress_bar
+    from nandlab.whole_files import keep_text
+
+    shown, text = text_of(file, "script", "script")
+    options: dict[str, Any] = {
+        "fs": fs,
+        "part": part,
+        "blocks": blocks,
+        "pages_per_block": pages_per_block,
+    }
+    options |= {"profile": profile, "every": every, "only": only, "torn": list(torn)}
+    asked = checked({**options, "seed": seed, "jobs": jobs})
+    asked["workers"] = asked.pop("jobs")
+    target = _path(out)
+    if target is not None:
+        check_file(target)
+    with progress_bar(shown) as progress:
+        answer = engine.cut_script(shown, text, asked, progress)
+    violations = [violation for cut in answer["torn"] for violation in cut["violations"]]
+    table = csv_text(VIOLATION, violations)
+    found = Crash(answer, violations, table, is_clean=not violations)
+    is_table = target is not None and target.suffix == ".csv"
+    try:
+        keep_text(target, table if is_table else json.dumps(answer, indent=1) + "\n")
+    except NandlabError as error:
+        error.result = found
+        raise
+    if answer["interrupted"]:
+        raise Interrupted("Interrupted: some cuts were not made.", found)
+    return found
