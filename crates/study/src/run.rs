@@ -246,7 +246,8 @@ fn collect(
         interrupted: by_run.iter().any(Option::is_none),
     };
     results.notes.extend(unwritten_reads(&by_run));
-    let mut cells = Vec::new();
+    let mut cells: Vec<CellTables> = Vec::new();
+    let mut places: BTreeMap<&[String], usize> = BTreeMap::new();
     for (run, measured) in runs.iter().zip(by_run) {
         let Some(measured) = measured else { continue };
         let row = |metric| Row { axes: run.axes.clone(), repeat: run.repeat, metric };
@@ -260,10 +261,12 @@ fn collect(
         }
         match measured.jobs {
             Some(outcome) => {
-                if cells.last().is_none_or(|cell: &CellTables| cell.axes != run.axes) {
+                // Looked up, not taken from the end: repeats of extra runs come after other combinations.
+                let place = *places.entry(&run.axes).or_insert(cells.len());
+                if place == cells.len() {
                     cells.push(CellTables::new(run.axes.clone()));
                 }
-                outcome.pool(cells.last_mut().expect("pushed if it was not there"));
+                outcome.pool(&mut cells[place]);
             }
             None if study.has_file_systems() => {}
             None => results.curves.push((run.axes.clone(), measured.curve)),

@@ -109,6 +109,25 @@ fn combinations_beside_the_product_run_once_and_every_request_is_counted() {
 }
 
 #[test]
+fn repeats_of_extra_runs_are_pooled_with_those_of_the_axes() {
+    // Three repeats of a combination that has two by the axes, with another combination in between.
+    let extra = "also=[{axes = {scheduler = ['cfq-3.4'], request_kib = [4]}, repeats = 3}]";
+    let study = study("pooled", STUDY, &[extra]).expect("a study");
+    assert_eq!(study.runs().expect("a plan").len(), 4 * 2 + 1);
+    let results = run(&study, 2);
+    let own = ["cfq-3.4", "4", "direct", "all", "read_requests"];
+    let rows = results.tables[0].rows.iter().filter(|row| row[..5] == own);
+    let counts: Vec<&str> = rows.map(|row| row[5].as_str()).collect();
+    assert_eq!(counts, ["2400"], "800 requests of each of three repeats");
+    // Every line of a table is of a place of its own.
+    let histogram = &results.tables[1];
+    let mut places: Vec<&[String]> = histogram.rows.iter().map(|row| &row[..6]).collect();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), histogram.rows.len());
+}
+
+#[test]
 fn what_is_switched_off_does_not_happen() {
     let study = study("mechanisms", STUDY, &[]).expect("a study");
     let results = run(&study, 2);
