@@ -104,6 +104,7 @@ impl<'de> Visitor<'de> for GivenVisitor {
                 "to" => range.to = Some(map.next_value()?),
                 "step" => range.step = Some(map.next_value()?),
                 "scale" => range.scale = Some(map.next_value()?),
+                // Beside a key of a range only keys of a range can stand.
                 _ if range.is_begun() => return Err(unknown_key(&key)),
                 _ => match map.next_value::<GivenOrScalar>()? {
                     GivenOrScalar::Given(given) => tables.push((key, given)),
@@ -111,6 +112,7 @@ impl<'de> Visitor<'de> for GivenVisitor {
                 },
             }
         }
+        // Keys come in the order of the file, so a range may show itself after a table.
         match tables.first() {
             Some((key, _)) if range.is_begun() => Err(unknown_key(key)),
             None => range.values().map(Given::Values).map_err(A::Error::custom),

@@ -12,19 +12,6 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
 }
 
-/// Refuses `host.block_device` in studies without file systems.
-///
-/// # Errors
-/// That it means nothing.
-pub(crate) fn check_block_device(study: &Study) -> Result<(), StudyError> {
-    let is_given = study.host.as_ref().is_some_and(|host| host.block_device.is_some());
-    if is_given && !study.has_file_systems() {
-        let kind = &study.workload.kind;
-        return wrong("host.block_device", format!("means nothing to workload kind `{kind}`"));
-    }
-    Ok(())
-}
-
 /// What a combination of axis values names: a device of `devices/`, a device file beside the study,
 /// or `mtdblock`, and where nothing is named the file system's usual one; a scheduler or variant.
 ///
@@ -58,12 +45,12 @@ pub(crate) fn block_of(
     Ok(block)
 }
 
-/// A history is one of the chip: another device comes as it is delivered.
+/// Aging is that of the chip: another device comes as it is delivered.
 ///
 /// # Errors
-/// If there is a history and another device.
-pub(crate) fn check_history(block: &BlockRequest, has_history: bool) -> Result<(), StudyError> {
-    if has_history && block.device != BlockDeviceChoice::MtdBlock {
+/// If the flash has aged and stands in another device.
+pub(crate) fn check_aging(block: &BlockRequest, is_aged: bool) -> Result<(), StudyError> {
+    if is_aged && block.device != BlockDeviceChoice::MtdBlock {
         let device = block.device.name();
         let reason = format!("a history is one of raw NAND; `{device}` can only be `fresh`");
         return wrong("flash", reason);

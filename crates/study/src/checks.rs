@@ -1,15 +1,11 @@
 //! Everything about a study that can be found wrong before it runs.
 
 use crate::StudyError;
-use crate::block_choice::check_block_device;
-use crate::ftl_device::{find_layer, resolve};
-use crate::iozone::{check_iozone_study, iozone_axes};
-use crate::jobs::{check_kernel_study, jobs_axes, kernel_axes};
-use crate::matrix::{DEFAULT_SETTINGS, STACK_AXES};
-use crate::raw_nand::{check_raw_nand_study, raw_nand_axes};
-use crate::setting_axes::{SHAPE_AXES, layer_axes};
+use crate::ftl_device::find_layer;
+use crate::layers::DEFAULT_SETTINGS;
 use crate::study_file::Study;
-use crate::workload_kinds::{WORKLOADS, WorkloadEntry};
+use crate::workload_kind::{KnownAxes, WorkloadKind};
+use crate::workloads::WORKLOADS;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs that a study may stand for: more are a slip, and would fill the memory with their plan.
@@ -21,9 +17,8 @@ const WRITES_MAX: u32 = 10_000;
 /// Operations that a publication may be thought to charge for a host page write.
 const CHARGE_MAX: u64 = 1_000;
 
-/// Columns of the results beside the axes; `test` is one unless it is an axis.
-const RESERVED_COLUMNS: [&str; 6] = ["initial", "repeat", "metric", "phase", "value", "unit"];
-const TEST_COLUMN: &str = "test";
+/// Columns of the results beside those of the axes and of the kind.
+const RESERVED_COLUMNS: [&str; 4] = ["repeat", "metric", "value", "unit"];
 
 fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
@@ -32,29 +27,15 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
 impl Study {
     pub(crate) fn check(&self) -> Result<(), StudyError> {
         check_name(&self.name)?;
-        let names = || WORKLOADS.iter().map(|entry| entry.name);
-        let Some(kind) = WORKLOADS.iter().find(|entry| entry.name == self.workload.kind) else {
-            return Err(StudyError::unknown("workload", &self.workload.kind, names()));
-        };
+        let kind = self.kind()?;
         self.check_workload(kind)?;
-        check_block_device(self)?;
-        if self.is_of_kernel() {
-            check_kernel_study(self)?;
-        }
-        if self.has_iozone() {
-            check_iozone_study(self)?;
-        }
-        if self.has_raw_nand() {
-            check_raw_nand_study(self)?;
-        } else if !self.rooms.is_empty() {
-            return wrong("rooms", "only workload kind `raw-nand` has rooms");
-        }
-        self.check_axes()?;
+        (kind.check)(self)?;
+        self.check_axes(kind)?;
         self.check_names()?;
         self.check_runs()
     }
 
-    fn check_workload(&self, kind: &WorkloadEntry) -> Result<(), StudyError> {
+    fn check_workload(&self, kind: &WorkloadKind) -> Result<(), StudyError> {
         let workload = &self.workload;
         let given = [
             ("options", workload.options.is_some()),
@@ -72,9 +53,6 @@ impl Study {
         {
             let keys = kind.keys.join(", ");
             return wrong("workload", format!("kind `{}` takes {keys}, but not {key}", kind.name));
-        }
-        if kind.name == "trace" && workload.file.as_ref().is_none_or(String::is_empty) {
-            return wrong("workload", "kind `trace` needs `file`");
         }
         if workload.window == 0 || workload.requests_quick == Some(0) {
             return wrong("workload", "window and requests_quick must be at least 1");
@@ -99,49 +77,16 @@ impl Study {
         Ok(())
     }
 
-    fn check_axes(&self) -> Result<(), StudyError> {
-        if self.has_processes() {
-            if !self.axes.contains_key("scheduler") {
-                return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
-            }
-        } else if !self.has_file_systems() && !self.axes.contains_key("ftl") {
-            return wrong("axes", "an axis `ftl` with at least one translation layer is missing");
-        }
-        if self.axes.contains_key("spare_percent") && self.workload.capacity_bytes.is_some() {
-            return wrong(
-                "axes",
-                "spare_percent and workload.capacity_bytes both say how large the device is",
-            );
-        }
-        let of_processes = if self.is_of_kernel() {
-            kernel_axes(self)
-        } else if self.has_iozone() {
-            iozone_axes(self)
-        } else if self.has_raw_nand() {
-            raw_nand_axes(self)
-        } else {
-            jobs_axes(self)
-        };
+    fn check_axes(&self, kind: &WorkloadKind) -> Result<(), StudyError> {
+        let known = (kind.axes)(self);
         for (axis, values) in &self.axes {
             if values.is_empty() {
                 return wrong("axes", format!("axis `{axis}` has no values"));
             }
-            if self.has_processes() || self.has_file_systems() {
-                if !of_processes.contains(axis) {
-                    let known = of_processes.iter().map(String::as_str);
-                    return Err(StudyError::unknown("axis", axis, known));
-                }
-            } else if !self.names_file(axis) {
-                let settings = layer_axes(self);
-                let own = STACK_AXES.iter().chain(&SHAPE_AXES).copied();
-                let known = own.chain(settings.iter().map(String::as_str));
-                if !known.clone().any(|known| known == axis) {
-                    return Err(self.unknown_axis(axis, known));
-                }
+            if !known.names().any(|name| name == axis) {
+                return Err(unknown_axis(axis, &known));
             }
-            // Results of raw NAND have no column `test`, so an axis may be called so.
-            let is_test = axis == TEST_COLUMN && !self.has_raw_nand();
-            if is_test || RESERVED_COLUMNS.contains(&axis.as_str()) || !is_plain(axis) {
+            if is_reserved(axis, kind, &known) || !is_plain(axis) {
                 return wrong("axes", format!("`{axis}` cannot be the name of a column"));
             }
         }
@@ -171,27 +116,6 @@ impl Study {
         }
     }
 
-    /// The error of an axis that means nothing; `known` ones with a layer in front are not listed.
-    fn unknown_axis<'a>(
-        &self,
-        axis: &str,
-        known: impl Iterator<Item = &'a str> + Clone,
-    ) -> StudyError {
-        let listed = known.clone().filter(|known| !known.contains('.')).collect::<Vec<_>>();
-        let hint = trace::suggest::nearest(axis, known)
-            .map_or(String::new(), |nearest| format!(" (did you mean `{nearest}`?)"));
-        let of_trace = if self.workload.kind == "trace" {
-            format!("; an axis of traces is named in workload.file as {{{axis}}}")
-        } else {
-            String::new()
-        };
-        let listed = listed.join(", ");
-        StudyError::Study {
-            place: "axes".into(),
-            reason: format!("unknown axis `{axis}`{hint}; known: {listed}{of_trace}"),
-        }
-    }
-
     fn check_run_count(&self) -> Result<(), StudyError> {
         if self.repeats == 0 {
             return wrong("repeats", "must be at least 1");
@@ -206,20 +130,20 @@ impl Study {
                 format!("axes and repeats make {runs} runs; at most {RUNS_MAX} are possible");
             return wrong("axes, repeats", reason);
         }
-        for also in &self.also {
-            if also.repeats == Some(0) {
-                return wrong("also.repeats", "must be at least 1");
+        for extra in &self.extra_runs {
+            if extra.repeats == Some(0) {
+                return wrong("extra_runs.repeats", "must be at least 1");
             }
             let own = |(name, values): (&String, &Vec<_>)| {
-                also.axes.get(name).map_or(values.len(), Vec::len)
+                extra.axes.get(name).map_or(values.len(), Vec::len)
             };
-            let repeats = also.repeats.unwrap_or(self.repeats);
+            let repeats = extra.repeats.unwrap_or(self.repeats);
             runs = runs.saturating_add(product(repeats, &mut self.axes.iter().map(own)));
             if runs > RUNS_MAX {
                 let reason = format!(
-                    "with [[also]] axes and repeats make {runs} runs; at most {RUNS_MAX} are possible"
+                    "with [[extra_runs]] axes and repeats make {runs} runs; at most {RUNS_MAX} are possible"
                 );
-                return wrong("also.repeats", reason);
+                return wrong("extra_runs.repeats", reason);
             }
         }
         Ok(())
@@ -247,21 +171,39 @@ impl Study {
         }
     }
 
-    /// Devices and traces of all runs.
+    /// Everything that the runs need: devices, traces, names.
     fn check_runs(&self) -> Result<(), StudyError> {
-        let runs = self.runs()?;
-        if self.has_processes() || self.has_file_systems() {
-            return Ok(());
-        }
-        for run in runs {
-            resolve(&run.device)?;
-            // Found before hours of other runs.
-            if let Some(trace) = run.trace.filter(|trace| !trace.is_file()) {
-                return wrong("workload.file", format!("there is no trace {}", trace.display()));
+        for run in self.runs()? {
+            // The repeats of a combination share their plan; each combination has a first one.
+            if run.repeat == 0 {
+                run.plan.check()?;
             }
         }
         Ok(())
     }
+}
+
+/// The error of an axis that means nothing; known ones with a layer in front are not listed.
+fn unknown_axis(axis: &str, known: &KnownAxes) -> StudyError {
+    let listed: Vec<&str> = known.names().filter(|name| !name.contains('.')).collect();
+    let hint = trace::suggest::nearest(axis, known.names())
+        .map_or(String::new(), |nearest| format!(" (did you mean `{nearest}`?)"));
+    let advice = known.advice.map_or(String::new(), |advice| advice(axis));
+    let listed = listed.join(", ");
+    StudyError::Study {
+        place: "axes".into(),
+        reason: format!("unknown axis `{axis}`{hint}; known: {listed}{advice}"),
+    }
+}
+
+/// True if results have a column of that name already, or those of another kind have: rows of several
+/// studies are put into one table.
+fn is_reserved(axis: &str, kind: &WorkloadKind, known: &KnownAxes) -> bool {
+    let is_column = |kind: &WorkloadKind| kind.columns.contains(&axis);
+    RESERVED_COLUMNS.contains(&axis)
+        || is_column(kind)
+        // Results of raw NAND have no column `test`, so its own axis may be called so.
+        || (WORKLOADS.iter().any(is_column) && !known.own.contains(&axis))
 }
 
 /// Refuses a name that would lead out of the folder of results: a folder is called by it.

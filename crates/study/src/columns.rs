@@ -41,8 +41,8 @@ impl Study {
     /// What the values of each axis are, in the order of the columns.
     pub(crate) fn axis_kinds(&self) -> Vec<AxisKind> {
         let kind = |name: &String| {
-            let also = self.also.iter().filter_map(|also| also.axes.get(name));
-            let values = self.axes.get(name).into_iter().chain(also).flatten();
+            let extra = self.extra_runs.iter().filter_map(|extra| extra.axes.get(name));
+            let values = self.axes.get(name).into_iter().chain(extra).flatten();
             values.fold(None, |kind, value| Some(wider(kind, value))).unwrap_or(AxisKind::Word)
         };
         self.columns().iter().map(kind).collect()
@@ -94,6 +94,7 @@ impl StudyResults {
             let cells = || table.rows.iter().map(|row| row[place].as_str());
             let integers: Option<Vec<i64>> = cells().map(|cell| cell.parse().ok()).collect();
             let decimals = || cells().map(|cell| cell.parse().ok()).collect::<Option<Vec<f64>>>();
+            // Cells of a table are texts: the narrowest type that holds all of a column is taken.
             let typed = match integers.map(Cells::Integers) {
                 Some(integers) => integers,
                 None => decimals().map_or_else(|| Cells::Words(cells().collect()), Cells::Decimals),
@@ -105,6 +106,7 @@ impl StudyResults {
 
     fn columns_of<'a>(&'a self, rows: &'a [Row]) -> Vec<NamedCells<'a>> {
         let mut columns = self.axis_columns(&rows.iter().map(|row| row.axes.as_slice()));
+        // A count above 2^53 is rounded here; the column `count` has all its digits.
         let value = |row: &Row| match row.metric.value {
             Number::Count(count) => count as f64,
             Number::Real(real) => real,

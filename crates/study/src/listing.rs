@@ -2,7 +2,7 @@
 
 use crate::StudyError;
 use crate::raw_nand::TESTS;
-use crate::workload_kinds::WORKLOADS;
+use crate::workloads::WORKLOADS;
 use ftl::cleaning::POLICIES;
 use ftl::{COMMON_PARAMETERS, FTLS, Parameter};
 use sched::SCHEDULERS;

@@ -1,12 +1,13 @@
 //! Whether every stack of a study can be mounted, before anything else is run.
 //!
-//! A file system that its chip is too small for, or whose history does not fit, would else be found out
-//! after hours of another one's runs. The flash that is made here is what the runs begin on, so a history
+//! A file system that its chip is too small for, or whose aging does not fit, would else be found out
+//! after hours of another one's runs. The flash that is made here is what the runs begin on, so aging
 //! costs no time twice; what is added is one mount a stack, which takes no simulated time of any run.
 
 use crate::StudyError;
-use crate::flash_history::{FlashPlan, PreparedFlash};
+use crate::flash_aging::{FlashPlan, PreparedFlash};
 use crate::matrix::Run;
+use crate::workload_kind::StackPlan;
 use mount::{BlockDeviceChoice, Driver, MountRequest};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -33,18 +34,18 @@ pub(crate) fn check_mounts(
     if candidates.len() < 2 {
         return Ok(());
     }
-    // Fresh flash is made in no time, and shows most of what can be wrong: it comes before all histories.
+    // Fresh flash is made in no time, and shows most of what can be wrong: it comes before all aging.
     for is_fresh in [true, false] {
         let reasons: Vec<Option<String>> = candidates
             .par_iter()
             .map(|candidate| {
-                if stopped() || (!is_fresh && candidate.flash.history.is_none()) {
+                if stopped() || (!is_fresh && candidate.flash.aging.is_none()) {
                     return None;
                 }
-                let fresh = candidate.flash.without_history();
+                let fresh = candidate.flash.fresh();
                 let flash = if is_fresh { &fresh } else { candidate.flash };
                 let reason = mount_once(candidate, flash, seed, prepared).err()?;
-                // What mounts fresh and does not do so now has failed by its history.
+                // What mounts fresh and does not do so now has failed by its aging.
                 let what =
                     if is_fresh { "be mounted" } else { "have the history that is asked for" };
                 Some(format!("`{}` cannot {what}: {reason}", candidate.run.label()))
@@ -62,20 +63,17 @@ pub(crate) fn check_mounts(
 fn candidates(runs: &[Run], seed: u64) -> Vec<Candidate<'_>> {
     let mut found: Vec<Candidate<'_>> = Vec::new();
     for run in runs {
-        let Some((host, block, _)) = run.stack() else { continue };
-        let (flash, options) = match (&run.iozone, &run.raw_nand) {
-            (Some(run), _) => (&run.flash, &run.mount_options),
-            (_, Some(run)) => (&run.flash, &run.mount_options),
-            _ => continue,
-        };
-        let key = format!("{} {} {options:?} {}", flash.key, block.device.name(), host.board.name);
+        let Some(stack) = run.plan.stack() else { continue };
+        let StackPlan { host, flash, block, mount_options } = stack;
+        let device = block.device.name();
+        let key = format!("{} {device} {mount_options:?} {}", flash.key, host.board.name);
         // Two files of a user may give their parts the same name.
         if found.iter().any(|other| other.key == key && other.flash.part == flash.part) {
             continue;
         }
         let request = MountRequest {
             profile: Some(host.profile.to_owned()),
-            options: options.clone(),
+            options: mount_options.to_vec(),
             // As in the runs: a chip was formatted when it was prepared, a device comes as it is delivered.
             formats_blank: block.device != BlockDeviceChoice::MtdBlock,
             seed,

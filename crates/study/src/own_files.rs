@@ -54,13 +54,13 @@ impl Study {
         let on_axis = |axis: &str| -> Vec<String> {
             self.axes.get(axis).into_iter().flatten().map(ToString::to_string).collect()
         };
-        // `[[also]]` may name values that the axis lacks.
-        let also = |axis: &str| -> Vec<String> {
-            let values = self.also.iter().filter_map(|also| also.axes.get(axis));
+        // Extra runs may name values that the axis lacks.
+        let of_extra_runs = |axis: &str| -> Vec<String> {
+            let values = self.extra_runs.iter().filter_map(|extra| extra.axes.get(axis));
             values.flatten().map(ToString::to_string).collect()
         };
         let named = |given: Option<&String>, axis: &str| -> Vec<String> {
-            given.into_iter().cloned().chain(on_axis(axis)).chain(also(axis)).collect()
+            given.into_iter().cloned().chain(on_axis(axis)).chain(of_extra_runs(axis)).collect()
         };
         let kinds = [
             ("part", named(self.part.as_ref(), "part")),

@@ -1,9 +1,10 @@
 //! The host, the chip and the file system of a run on raw NAND, from the axes of a study.
 
 use crate::StudyError;
-use crate::flash_history::{FRESH, FlashPlan, FlashState, key_of};
+use crate::flash_aging::{FRESH, FlashPlan, FlashState, key_of};
 use crate::ftl_device::{check_geometry, find_part_or_file};
 use crate::study_file::Study;
+use crate::workload_kind::refuse;
 use board::Board;
 use mount::{KernelProfile, Kind, find_kind};
 use mtd::{LAYOUTS, OobLayout};
@@ -26,7 +27,7 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
 }
 
-/// Checks histories, and that nothing is said that means nothing to file systems on raw NAND.
+/// Checks states of the flash, and that nothing is said that means nothing to file systems on raw NAND.
 ///
 /// # Errors
 /// The key, and what is wrong with it.
@@ -38,18 +39,7 @@ pub(crate) fn check_flash_states(study: &Study) -> Result<(), StudyError> {
             return wrong(&place, "`fresh` is the formatted flash and cannot mean anything else");
         }
     }
-    let given = [
-        ("job", !study.jobs.is_empty()),
-        ("mechanisms", !study.mechanisms.is_empty()),
-        ("timeline", study.timeline.is_some()),
-    ];
-    match given.iter().find(|(_, given)| *given) {
-        Some((key, _)) => {
-            let kind = &study.workload.kind;
-            wrong(key, format!("means nothing to workload kind `{kind}`"))
-        }
-        None => Ok(()),
-    }
+    refuse(study, &["job", "mechanisms", "timeline"])
 }
 
 impl RawHost {
@@ -107,7 +97,7 @@ impl RawHost {
     /// # Errors
     /// A name that does not exist.
     pub(crate) fn flash(&self, study: &Study, name: &str) -> Result<FlashPlan, StudyError> {
-        let history = match study.flash_states.get(name) {
+        let aging = match study.flash_states.get(name) {
             Some(state) => Some(state.clone()),
             None if name == FRESH => None,
             None => {
@@ -115,17 +105,17 @@ impl RawHost {
                 return Err(StudyError::unknown("state of the flash", name, known));
             }
         };
-        Ok(self.flash_with(history, name))
+        Ok(self.flash_with(aging, name))
     }
 
-    /// Flash with a history that is called `name`.
-    pub(crate) fn flash_with(&self, history: Option<FlashState>, name: &str) -> FlashPlan {
+    /// Flash that has aged so, in a state that is called `name`.
+    pub(crate) fn flash_with(&self, aging: Option<FlashState>, name: &str) -> FlashPlan {
         FlashPlan {
             kind: self.kind,
             profile: self.profile,
             part: self.part.clone(),
             layout: self.layout,
-            history,
+            aging,
             name: name.to_owned(),
             key: key_of(self.kind, self.profile, &self.part, name),
         }

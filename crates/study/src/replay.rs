@@ -298,6 +298,7 @@ impl Replay {
         length_bytes: u64,
     ) -> Result<(), StudyError> {
         let end_bytes = offset_bytes + length_bytes;
+        debug_assert!(end_bytes <= self.capacity_bytes, "the rule of addresses was applied");
         let first = (offset_bytes / self.page_bytes) as u32;
         let end = end_bytes.div_ceil(self.page_bytes) as u32;
         match operation {

@@ -43,6 +43,7 @@ impl Requests {
         'reading: while reader.next_columns(&mut columns)? {
             for index in 0..columns.len() {
                 let file_operation = columns.file_operation[index];
+                // A trace tells of file operations if one of its requests does.
                 loaded.has_file_operations |= file_operation.is_some();
                 // The set-up is kept whole: the limit counts what is measured.
                 if file_operation != Some(0) {

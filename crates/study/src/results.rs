@@ -187,6 +187,7 @@ pub fn device_metrics(replay: &Replay) -> Vec<Metric> {
     for (kind, busy_ns) in ["read", "program", "erase"].iter().zip(busy_ns) {
         metrics.push(Metric::count(format!("busy_{kind}_ns"), busy_ns, "ns"));
     }
+    // One chip does one operation at a time, so its times may be added.
     metrics.push(Metric::count("busy_ns", busy_ns.iter().sum(), "ns"));
     metrics
 }
@@ -211,6 +212,7 @@ fn wear_metrics(replay: &Replay) -> Vec<Metric> {
     };
     let (sum, blocks) = (wear.erases(), good.len() as u64);
     // In integers, so that nothing depends on the order of additions.
+    debug_assert!(u128::from(blocks) * squares >= u128::from(sum) * u128::from(sum));
     let spread = u128::from(blocks) * squares - u128::from(sum) * u128::from(sum);
     let [min, max] =
         [good.iter().min(), good.iter().max()].map(|count| count.copied().unwrap_or(0));

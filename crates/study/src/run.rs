@@ -1,23 +1,14 @@
-//! Running the matrix of a study.
+//! Running the matrix of a study: every plan once, side by side, whatever kind of workload it is of.
 
 use crate::StudyError;
-use crate::flash_history::PreparedFlash;
-use crate::ftl_device::{build_device, resolve};
-use crate::generated::run_generated;
-use crate::iozone::run_iozone;
-use crate::jobs::{CellTables, JobsOutcome, JobsRun, PreparedDevices, pooled_tables, run_jobs};
 use crate::matrix::Run;
 use crate::mount_check::check_mounts;
-use crate::raw_nand::{Context, RawNandRun};
-use crate::replay::{AddressRule, Replay};
-use crate::requests::{Request, Requests};
-use crate::results::{Metric, Number, Row, StudyResults, TestRow, cumulative, device_metrics};
-use crate::service_times::{ServiceTimes, rebuild_metric};
+use crate::pooled::PooledCells;
+use crate::requests::Requests;
+use crate::results::{Number, Row, StudyResults, TestRow};
 use crate::single::unwritten_note;
-use crate::stacks::kernel_notes;
-use crate::study_file::{Preconditioning, Study};
-use crate::windows::Windows;
-use crate::workload_kinds::UNIFORM;
+use crate::study_file::Study;
+use crate::workload_kind::{Identity, Measured, Prepared, RunContext};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,33 +17,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use trace::{Operation, Options};
-
-/// Points of a cumulative curve.
-const CURVE_POINTS: u64 = 200;
+use trace::Options;
 
 /// Time between two calls of the progress function while nothing finishes.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Requests between two looks at the stop flag.
-const STRIDE: usize = 4096;
-
-/// What a run measured.
-#[derive(Clone, Default)]
-struct Measured {
-    metrics: Vec<Metric>,
-    /// What follows from them under another way of counting.
-    derived: Vec<Metric>,
-    /// Points of its cumulative curve.
-    curve: Vec<[u64; 5]>,
-    /// Everything of a run of processes, to be pooled with other repeats.
-    jobs: Option<Box<JobsOutcome>>,
-    /// The tests of a run of IOzone, or the phases of a test.
-    tests: Vec<TestRow>,
-}
-
 /// What became of a run: none if it was stopped.
 type Outcome = Result<Option<Measured>, StudyError>;
+
+/// What the workers share.
+struct Work<'a> {
+    study: &'a Study,
+    runs: &'a [Run],
+    /// Numbers of the runs, those with the same results together.
+    groups: &'a [Vec<usize>],
+    traces: &'a BTreeMap<PathBuf, Requests>,
+    prepared: &'a Prepared,
+    /// The progress function said stop, or a run failed.
+    stop: &'a AtomicBool,
+}
 
 /// Runs all combinations of a study on `jobs` workers.
 ///
@@ -67,16 +50,23 @@ pub fn run_study(
     jobs: usize,
     progress: &mut dyn FnMut(usize, usize, &str) -> bool,
 ) -> Result<StudyResults, StudyError> {
-    if study.is_of_kernel() {
-        let reason = "kind `kernel` runs in a virtual machine, which `nandlab run` starts";
-        return Err(StudyError::Study { place: "workload".into(), reason: reason.into() });
-    }
     let runs = study.runs()?;
+    if let Some(place) = runs.iter().find_map(|run| run.plan.carried_out_elsewhere()) {
+        return Err(StudyError::Study { place: "workload".into(), reason: place.into() });
+    }
     let traces = load_traces(study, &runs)?;
     // Runs that cannot differ are carried out once.
     let groups = same_work(&runs);
     let prepared = Prepared::default();
     let stop = AtomicBool::new(false);
+    let work = Work {
+        study,
+        runs: &runs,
+        groups: &groups,
+        traces: &traces,
+        prepared: &prepared,
+        stop: &stop,
+    };
     let (sender, receiver) = channel();
     // Workers without work would cost memory.
     let jobs = jobs.clamp(1, groups.len().max(1));
@@ -89,8 +79,8 @@ pub fn run_study(
     std::thread::scope(|scope| {
         // A thread of its own: this one reports progress and asks whether to stop.
         scope.spawn(|| {
-            pool.install(|| match can_be_mounted(study, &runs, &prepared, &stop) {
-                Ok(()) => run_all(study, &runs, &groups, &traces, &prepared, &stop, sender),
+            pool.install(|| match can_be_mounted(&work) {
+                Ok(()) => run_all(&work, sender),
                 Err(error) => {
                     *unmountable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                     // The loop below ends when the last sender is gone.
@@ -105,6 +95,7 @@ pub fn run_study(
                     let group: &Vec<usize> = &groups[index];
                     label = runs[group[0]].label();
                     done += group.len();
+                    debug_assert!(outcomes[index].is_none(), "a group is carried out once");
                     // What has begun goes on to its end; nothing else would be of use.
                     stop.fetch_or(outcome.is_err(), Ordering::Relaxed);
                     outcomes[index] = Some(outcome);
@@ -119,76 +110,58 @@ pub fn run_study(
     });
     match unmountable.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
-        None => collect(study, &runs, &groups, &traces, outcomes),
+        None => collect(&work, outcomes),
     }
 }
 
-/// Mounts every stack of a study of file systems once, before anything is run.
-fn can_be_mounted(
-    study: &Study,
-    runs: &[Run],
-    prepared: &Prepared,
-    stop: &AtomicBool,
-) -> Result<(), StudyError> {
-    let stopped = || stop.load(Ordering::Relaxed);
-    let check = || check_mounts(runs, study.seed, &prepared.flash, &stopped);
+/// Mounts every stack once, before anything is run.
+fn can_be_mounted(work: &Work<'_>) -> Result<(), StudyError> {
+    let stopped = || work.stop.load(Ordering::Relaxed);
+    let check = || check_mounts(work.runs, work.study.seed, &work.prepared.flash, &stopped);
+    // A panic would take the thread along, and the caller would wait for progress without end.
     catch_unwind(AssertUnwindSafe(check))
         .unwrap_or_else(|panic| Err(internal_error(panic.as_ref())))
 }
 
-/// What is made once and copied for every run.
-#[derive(Default)]
-struct Prepared {
-    devices: PreparedDevices,
-    flash: PreparedFlash,
-}
-
-/// Numbers of the runs, those with the same results together.
+/// Numbers of the runs, those with the same results together, in the order of their first ones.
 fn same_work(runs: &[Run]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
+    // A table: to compare every run with every other one takes seconds where there are ten thousand.
+    let mut places: BTreeMap<Identity, usize> = BTreeMap::new();
     for (index, run) in runs.iter().enumerate() {
-        match groups.iter_mut().find(|group| runs[group[0]].is_same_work(run)) {
-            Some(group) => group.push(index),
-            None => groups.push(vec![index]),
+        let next = groups.len();
+        let place = match run.plan.identity(run.repeat) {
+            Some(identity) => *places.entry(identity).or_insert(next),
+            None => next,
+        };
+        if place == next {
+            groups.push(Vec::new());
         }
+        groups[place].push(index);
     }
+    debug_assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), runs.len());
     groups
 }
 
-fn run_all(
-    study: &Study,
-    runs: &[Run],
-    groups: &[Vec<usize>],
-    traces: &BTreeMap<PathBuf, Requests>,
-    prepared: &Prepared,
-    stop: &AtomicBool,
-    sender: Sender<(usize, Outcome)>,
-) {
+fn run_all(work: &Work<'_>, sender: Sender<(usize, Outcome)>) {
     // The progress function said stop, or the work was cancelled from outside.
-    let stopped = || stop.load(Ordering::Relaxed) || cancellation::is_requested();
+    let stopped = || work.stop.load(Ordering::Relaxed) || cancellation::is_requested();
     // Single runs differ in length a hundredfold: they are handed out one by one.
-    groups.par_iter().enumerate().with_max_len(1).for_each_with(
+    work.groups.par_iter().enumerate().with_max_len(1).for_each_with(
         sender,
         |sender, (index, group)| {
             if stopped() {
                 return;
             }
-            let run = &runs[group[0]];
-            let requests = run.trace.as_ref().map(|path| &traces[path]);
-            let outcome = catch_unwind(AssertUnwindSafe(|| match (&run.jobs, &run.iozone) {
-                (Some(jobs), _) => {
-                    run_processes(study, run.repeat, jobs, &prepared.devices, &stopped)
-                }
-                (_, Some(plan)) => {
-                    let tests =
-                        run_iozone(plan, study.seed, run.repeat, &prepared.flash, &stopped)?;
-                    Ok(tests.map(|tests| Measured { tests, ..Measured::default() }))
-                }
-                _ => match &run.raw_nand {
-                    Some(plan) => run_test(study, run.repeat, plan, &prepared.flash, &stopped),
-                    None => run_one(study, run, requests, &stopped),
-                },
-            }));
+            let run = &work.runs[group[0]];
+            let context = RunContext {
+                study_seed: work.study.seed,
+                repeat: run.repeat,
+                requests: run.plan.trace().map(|path| &work.traces[path]),
+                prepared: work.prepared,
+                stopped: &stopped,
+            };
+            let outcome = catch_unwind(AssertUnwindSafe(|| run.plan.carry_out(&context)));
             let outcome = outcome.unwrap_or_else(|reason| {
                 // A run that was cut short has no results; those that were finished have.
                 if cancellation::is_interruption(reason.as_ref()) {
@@ -208,30 +181,34 @@ fn internal_error(panic: &(dyn std::any::Any + Send)) -> StudyError {
     StudyError::Study { place: "internal error, please report it".into(), reason: text.to_owned() }
 }
 
-fn collect(
-    study: &Study,
-    runs: &[Run],
-    groups: &[Vec<usize>],
-    traces: &BTreeMap<PathBuf, Requests>,
+/// What each run measured, in the order of the plan; none of runs that were not finished.
+fn by_run(
+    work: &Work<'_>,
     outcomes: Vec<Option<Outcome>>,
-) -> Result<StudyResults, StudyError> {
+) -> Result<Vec<Option<Measured>>, StudyError> {
     let is_finished = |outcome: &Option<Outcome>| matches!(outcome, Some(Ok(Some(_))));
-    let sizes = outcomes.iter().zip(groups).filter(|(outcome, _)| is_finished(outcome));
+    let sizes = outcomes.iter().zip(work.groups).filter(|(outcome, _)| is_finished(outcome));
     let finished = sizes.map(|(_, group)| group.len()).sum();
-    let mut by_run: Vec<Option<Measured>> = vec![None; runs.len()];
-    for (outcome, group) in outcomes.into_iter().zip(groups) {
+    let mut by_run: Vec<Option<Measured>> = vec![None; work.runs.len()];
+    for (outcome, group) in outcomes.into_iter().zip(work.groups) {
         let Some(outcome) = outcome else { continue };
         let measured = outcome.map_err(|error| StudyError::Run {
-            run: runs[group[0]].label(),
+            run: work.runs[group[0]].label(),
             reason: error.to_string(),
             finished,
-            total: runs.len(),
+            total: work.runs.len(),
         })?;
         // The runs of a group have the same results.
         for index in group {
             by_run[*index].clone_from(&measured);
         }
     }
+    Ok(by_run)
+}
+
+fn collect(work: &Work<'_>, outcomes: Vec<Option<Outcome>>) -> Result<StudyResults, StudyError> {
+    let (study, runs) = (work.study, work.runs);
+    let by_run = by_run(work, outcomes)?;
     let notes_of = |(path, requests): (&PathBuf, &Requests)| -> Vec<String> {
         requests.notes.iter().map(|note| format!("{}: {note}", path.display())).collect()
     };
@@ -242,11 +219,11 @@ fn collect(
         derived: Vec::new(),
         curves: Vec::new(),
         tables: Vec::new(),
-        notes: traces.iter().flat_map(notes_of).chain(kernel_notes(runs)).collect(),
+        notes: work.traces.iter().flat_map(notes_of).chain(notes_of_plans(runs)).collect(),
         interrupted: by_run.iter().any(Option::is_none),
     };
     results.notes.extend(unwritten_reads(&by_run));
-    let mut cells = Vec::new();
+    let mut cells = PooledCells::default();
     for (run, measured) in runs.iter().zip(by_run) {
         let Some(measured) = measured else { continue };
         let row = |metric| Row { axes: run.axes.clone(), repeat: run.repeat, metric };
@@ -258,21 +235,31 @@ fn collect(
             let row = |metric| Row { axes: axes.clone(), repeat: run.repeat, metric };
             results.rows.extend(metrics.into_iter().map(row));
         }
-        match measured.jobs {
-            Some(outcome) => {
-                if cells.last().is_none_or(|cell: &CellTables| cell.axes != run.axes) {
-                    cells.push(CellTables::new(run.axes.clone()));
-                }
-                outcome.pool(cells.last_mut().expect("pushed if it was not there"));
-            }
-            None if study.has_file_systems() => {}
-            None => results.curves.push((run.axes.clone(), measured.curve)),
+        if let Some(samples) = measured.samples {
+            cells.add(&run.axes, &samples);
         }
+        results.curves.extend(measured.curve.map(|curve| (run.axes.clone(), curve)));
     }
-    if study.has_jobs() {
-        results.tables = pooled_tables(&results.columns, &cells);
+    debug_assert!(
+        results.rows.iter().all(|row| row.axes.len() == results.columns.len()),
+        "a row has a cell for each column"
+    );
+    // Even where no run was finished: the heads of the tables are part of the digest.
+    if runs.iter().any(|run| run.plan.has_pooled_tables()) {
+        results.tables = cells.tables(&results.columns);
     }
     Ok(results)
+}
+
+/// What a reader has to know of the plans, each sentence once.
+fn notes_of_plans(runs: &[Run]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for note in runs.iter().filter_map(|run| run.plan.note()) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }
 
 /// What a reader has to know of runs that read pages which held nothing.
@@ -293,169 +280,25 @@ fn unwritten_reads(by_run: &[Option<Measured>]) -> Option<String> {
         })
         .collect();
     let most = counted.iter().max_by_key(|[pages, _]| *pages)?;
+    debug_assert!(
+        most[0] <= most[1],
+        "{} of {} pages that were read held nothing",
+        most[0],
+        most[1]
+    );
     let (runs, of) = (counted.len(), by_run.len());
     let what = unwritten_note(most[0], most[1])?;
     Some(format!("in {runs} of {of} runs, at most: {what}"))
 }
 
+/// Loads every trace once, however many runs read it.
 fn load_traces(study: &Study, runs: &[Run]) -> Result<BTreeMap<PathBuf, Requests>, StudyError> {
     let limit = if study.quick { study.workload.requests_quick } else { None };
     let mut traces = BTreeMap::new();
-    for path in runs.iter().filter_map(|run| run.trace.as_ref()) {
+    for path in runs.iter().filter_map(|run| run.plan.trace()) {
         if !traces.contains_key(path) {
-            traces.insert(path.clone(), Requests::load(path, &Options::default(), limit)?);
+            traces.insert(path.to_owned(), Requests::load(path, &Options::default(), limit)?);
         }
     }
     Ok(traces)
-}
-
-fn run_processes(
-    study: &Study,
-    repeat: u32,
-    jobs: &JobsRun,
-    devices: &PreparedDevices,
-    stopped: &dyn Fn() -> bool,
-) -> Outcome {
-    let outcome = run_jobs(jobs, study.seed, repeat, devices, stopped)?;
-    Ok(outcome.map(|outcome| Measured {
-        metrics: outcome.metrics(),
-        jobs: Some(Box::new(outcome)),
-        ..Measured::default()
-    }))
-}
-
-fn run_test(
-    study: &Study,
-    repeat: u32,
-    plan: &RawNandRun,
-    prepared: &PreparedFlash,
-    stopped: &dyn Fn() -> bool,
-) -> Outcome {
-    if stopped() {
-        return Ok(None);
-    }
-    let seed = study.seed.wrapping_add(repeat.into());
-    let context = Context { prepared, study_seed: study.seed, seed };
-    let tests = (plan.test.carry_out)(plan, &context)?;
-    Ok(Some(Measured { tests, ..Measured::default() }))
-}
-
-fn run_one(
-    study: &Study,
-    run: &Run,
-    requests: Option<&Requests>,
-    stopped: &dyn Fn() -> bool,
-) -> Outcome {
-    let mut replay = Replay::new(build_device(&run.device)?, AddressRule::Error);
-    let Some(requests) = requests else {
-        let complete = run_generated(study, run.repeat, &mut replay, stopped)?;
-        if !complete {
-            return Ok(None);
-        }
-        let mut metrics = device_metrics(&replay);
-        if study.workload.kind == UNIFORM {
-            let predicted = resolve(&run.device)?.predicted_waf();
-            metrics.extend(predicted.map(|waf| Metric::number("predicted_waf", waf, "ratio")));
-        }
-        return Ok(Some(Measured { metrics, ..Measured::default() }));
-    };
-    let complete = match study.workload.preconditioning {
-        Preconditioning::None => true,
-        Preconditioning::Image => serve_all(&mut replay, requests.set_up(), stopped)?,
-        Preconditioning::ImageAndPass => serve_all(&mut replay, requests.requests.iter(), stopped)?,
-    };
-    if !complete {
-        return Ok(None);
-    }
-    replay.reset_counters();
-    measure(study, run, &mut replay, requests, stopped)
-}
-
-/// Serves requests in order; false if it was stopped.
-fn serve_all<'a>(
-    replay: &mut Replay,
-    requests: impl Iterator<Item = &'a Request>,
-    stopped: &dyn Fn() -> bool,
-) -> Result<bool, StudyError> {
-    for (number, request) in requests.enumerate() {
-        if number % STRIDE == 0 && stopped() {
-            return Ok(false);
-        }
-        replay.serve(request.operation, request.offset_bytes, request.length_bytes)?;
-    }
-    Ok(true)
-}
-
-/// Serves the measured requests and takes their costs by windows and along a curve.
-fn measure(
-    study: &Study,
-    run: &Run,
-    replay: &mut Replay,
-    requests: &Requests,
-    stopped: &dyn Fn() -> bool,
-) -> Outcome {
-    let mut by_request = Windows::new(study.workload.window, run.charge);
-    let mut by_operation = Windows::new(study.workload.window, run.charge);
-    let all = requests.measured().filter(|request| is_io(request)).count() as u64;
-    // About as many points as a figure can show.
-    let stride = all.div_ceil(CURVE_POINTS).max(1);
-    let (mut io, mut last_operation) = (0, 0);
-    let mut curve = vec![[0; 5]];
-    let mut times = study.workload.service_times.then(|| ServiceTimes::start(replay));
-    for (number, request) in requests.measured().enumerate() {
-        if number % STRIDE == 0 && stopped() {
-            return Ok(None);
-        }
-        let operation = u64::from(request.file_operation);
-        // File operations are numbered in order: one is complete when the next begins.
-        if operation > last_operation {
-            by_operation.reached(operation - 1, replay.counters(), replay.host().write_pages);
-            last_operation = operation;
-        }
-        replay.serve(request.operation, request.offset_bytes, request.length_bytes)?;
-        if let Some(times) = &mut times {
-            times.served(request.operation, replay);
-        }
-        if !is_io(request) {
-            continue;
-        }
-        io += 1;
-        let counters = replay.counters();
-        by_request.reached(io, counters, replay.host().write_pages);
-        if io % stride == 0 || io == all {
-            curve.push(cumulative(io, counters));
-        }
-    }
-    by_operation.reached(last_operation, replay.counters(), replay.host().write_pages);
-    let mut metrics = by_request.metrics("");
-    if requests.has_file_operations {
-        metrics.extend(by_operation.metrics("operation_window_"));
-        metrics.push(Metric::count("file_operations", last_operation, "operations"));
-    }
-    // A shortened trace has copied less than its metadata say.
-    if let (Some(copied), false) = (requests.metadata_number("copied_bytes"), study.quick) {
-        let written = replay.host().write_bytes.max(1);
-        metrics.push(Metric::number(
-            "metadata_share",
-            1.0 - copied as f64 / written as f64,
-            "ratio",
-        ));
-    }
-    metrics.extend(device_metrics(replay));
-    if let Some(times) = times {
-        metrics.extend(times.metrics(replay));
-        // After all other metrics, since it changes the layer.
-        metrics.push(rebuild_metric(replay)?);
-    }
-    let derived = if study.published_charging.is_empty() {
-        Vec::new()
-    } else {
-        run.charge.totals(replay.counters(), replay.host().write_pages)
-    };
-    Ok(Some(Measured { metrics, derived, curve, ..Measured::default() }))
-}
-
-/// Reads and writes are I/Os; flushes and trims are served but not counted as such.
-fn is_io(request: &Request) -> bool {
-    matches!(request.operation, Operation::Read | Operation::Write | Operation::WriteZeroes)
 }

@@ -27,6 +27,7 @@ impl ServiceTimes {
     /// A request was served.
     pub(crate) fn served(&mut self, operation: Operation, replay: &Replay) {
         let now_ns = chip_ns(replay);
+        debug_assert!(self.before_ns <= now_ns, "the time of the chip goes on");
         let took_ns = now_ns - self.before_ns;
         self.before_ns = now_ns;
         // All requests, flushes and trims included.
@@ -40,6 +41,7 @@ impl ServiceTimes {
 
     /// The rows: quantiles, and throughput by the chip's time.
     pub(crate) fn metrics(&self, replay: &Replay) -> Vec<Metric> {
+        debug_assert!(self.reads.count() + self.writes.count() <= self.all.count());
         let host = replay.host();
         let moved = (host.read_bytes + host.write_bytes) as f64;
         let seconds = chip_ns(replay).max(1) as f64 / 1e9;

@@ -15,6 +15,7 @@ pub(crate) const SHAPE_AXES: [&str; 2] = ["blocks", "pages_per_block"];
 
 /// True if the axis `axis` varies the setting `name` of `owner`.
 fn is_setting(axis: &str, owner: &str, name: &str) -> bool {
+    // The last dot divides: names of schedulers such as `cfq-3.4` hold dots, names of settings do not.
     axis == name || axis.rsplit_once('.') == Some((owner, name))
 }
 
@@ -31,6 +32,7 @@ fn layer_parameters(own: &'static [Parameter]) -> impl Iterator<Item = &'static 
 pub(crate) fn layer_axes(study: &Study) -> BTreeSet<String> {
     let named: BTreeSet<String> =
         study.axes.get("ftl").into_iter().flatten().map(ToString::to_string).collect();
+    // A setting of a layer that is not run would be an axis that varies nothing.
     let entries = FTLS.iter().filter(|entry| named.contains(entry.name));
     entries.flat_map(|entry| names_of(entry.name, layer_parameters(entry.parameters))).collect()
 }
@@ -40,9 +42,10 @@ pub(crate) fn scheduler_axes(study: &Study) -> BTreeSet<String> {
     let on_axis = |axes: &BTreeMap<String, Vec<_>>| -> Vec<String> {
         axes.get("scheduler").into_iter().flatten().map(ToString::to_string).collect()
     };
-    let also = study.also.iter().flat_map(|also| on_axis(&also.axes));
+    let of_extra_runs = study.extra_runs.iter().flat_map(|extra| on_axis(&extra.axes));
     let mut found = BTreeSet::new();
-    for name in on_axis(&study.axes).into_iter().chain(also) {
+    for name in on_axis(&study.axes).into_iter().chain(of_extra_runs) {
+        // A variant has the tunables of its scheduler, under its own name.
         let variant = study.scheduler_variants.get(&name);
         let base = variant.map_or(name.as_str(), |variant| variant.scheduler.as_str());
         if let Some(entry) = SCHEDULERS.iter().find(|entry| entry.name == base) {
@@ -91,6 +94,7 @@ pub(crate) fn apply_to_device<'a>(
         let parameters = layer_parameters(layer.parameters);
         for name in parameters.filter(|name| is_setting(axis, layer.name, name)) {
             device.settings.insert(name.to_owned(), Value::from(value));
+            // Checked one by one, so that the message names the axis.
             Settings::new(layer.parameters, &device.settings).map_err(|error| {
                 StudyError::Study { place: format!("axes.{axis}"), reason: error.to_string() }
             })?;

@@ -1,10 +1,8 @@
 //! What the file systems of a study stand on, for whoever reads its results.
 
 use crate::StudyError;
-use crate::matrix::Run;
-use crate::raw_host::RawHost;
 use crate::study_file::Study;
-use mount::BlockRequest;
+use crate::workload_kind::StackPlan;
 
 /// A file system with all that is under it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -25,18 +23,8 @@ pub struct Stack {
     pub blocks: u32,
     /// Block device, of file systems on one.
     pub block_device: Option<String>,
-    /// History of the flash.
+    /// State of the flash: fresh, or how far it has aged.
     pub flash: String,
-}
-
-impl Run {
-    /// Host, block device and flash of a run of file systems; none of other runs.
-    pub(crate) fn stack(&self) -> Option<(&RawHost, &BlockRequest, &str)> {
-        if let Some(run) = &self.iozone {
-            return Some((&run.host, &run.block, &run.flash.name));
-        }
-        self.raw_nand.as_ref().map(|run| (&run.host, &run.block, run.flash.name.as_str()))
-    }
 }
 
 impl Study {
@@ -47,7 +35,8 @@ impl Study {
     pub fn stacks(&self) -> Result<Vec<Stack>, StudyError> {
         let mut stacks = Vec::new();
         for run in self.runs()? {
-            let Some((host, block, flash)) = run.stack() else { continue };
+            let Some(stack) = run.plan.stack() else { continue };
+            let StackPlan { host, flash, block, .. } = stack;
             let stack = Stack {
                 file_system: host.kind.name.to_owned(),
                 kernel: host.board.kernel.clone(),
@@ -57,23 +46,13 @@ impl Study {
                 part: host.part.name.clone(),
                 blocks: host.part.geometry.blocks,
                 block_device: host.kind.is_on_block_device.then(|| block.device.name().to_owned()),
-                flash: flash.to_owned(),
+                flash: flash.name.clone(),
             };
+            // Repeats and most axes share their stack: there are few to compare with.
             if !stacks.contains(&stack) {
                 stacks.push(stack);
             }
         }
         Ok(stacks)
     }
-}
-
-/// What a reader has to know of the kernels of runs, each sentence once.
-pub(crate) fn kernel_notes(runs: &[Run]) -> Vec<String> {
-    let mut notes = Vec::new();
-    for note in runs.iter().filter_map(|run| run.stack()?.0.kernel_note()) {
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
-    notes
 }

@@ -2,12 +2,11 @@
 
 use crate::StudyError;
 use crate::axis_values::read_axes;
-use crate::flash_history::FlashState;
-use crate::jobs::{Also, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
+use crate::flash_aging::FlashState;
+use crate::jobs::{ExtraRuns, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
 use crate::overrides::apply_override;
-use crate::raw_nand::Room;
+use crate::raw_nand::Limits;
 use crate::windows::HostWriteCharge;
-use crate::workload_kinds::{IOZONE, JOBS, KERNEL, RAW_NAND};
 use ftl::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,15 +68,15 @@ pub struct Study {
     /// Names on the mechanism axis: what is switched off.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mechanisms: BTreeMap<String, Mechanism>,
-    /// Names on the flash axis: the history behind the flash.
+    /// Names on the flash axis: how far the flash has aged.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub flash_states: BTreeMap<String, FlashState>,
-    /// Names on the room axis: flash and memory there is.
+    /// Names on the room axis: limits of flash and memory.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub rooms: BTreeMap<String, Room>,
+    pub limits: BTreeMap<String, Limits>,
     /// Runs beside the product of the axes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub also: Vec<Also>,
+    pub extra_runs: Vec<ExtraRuns>,
     /// How the short form differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quick_form: Option<QuickForm>,
@@ -255,43 +254,22 @@ impl Study {
         // Axes that the short form does not name stay.
         self.axes.extend(form.axes);
         self.repeats = form.repeats.unwrap_or(self.repeats);
-        self.also.retain(|also| !also.full_only);
-    }
-
-    /// True for a study of IOzone on file systems on raw NAND.
-    pub(crate) fn has_iozone(&self) -> bool {
-        self.workload.kind == IOZONE
-    }
-
-    /// True for a study of several tests of file systems on raw NAND.
-    pub(crate) fn has_raw_nand(&self) -> bool {
-        self.workload.kind == RAW_NAND
-    }
-
-    /// True for studies of file systems, of either kind.
-    pub(crate) fn has_file_systems(&self) -> bool {
-        self.has_iozone() || self.has_raw_nand()
-    }
-
-    /// True for a study of processes over a scheduler and a simulated block device.
-    pub(crate) fn has_jobs(&self) -> bool {
-        self.workload.kind == JOBS
-    }
-
-    /// True for a study of processes over a scheduler of a real kernel.
-    pub(crate) fn is_of_kernel(&self) -> bool {
-        self.workload.kind == KERNEL
-    }
-
-    /// True for studies of processes, on a simulated or a real kernel.
-    pub(crate) fn has_processes(&self) -> bool {
-        self.has_jobs() || self.is_of_kernel()
+        self.extra_runs.retain(|extra| !extra.full_only);
     }
 }
+
+/// Keys that had another name, and the one they have.
+const RENAMED_KEYS: [(&str, &str); 2] = [("also", "extra_runs"), ("rooms", "limits")];
 
 /// The message of a TOML error, with a suggestion for a misspelt key or word.
 fn explain_toml(error: &toml::de::Error) -> String {
     let message = error.to_string().trim_end().to_owned();
+    let is_old = |key: &str| error.message().starts_with(&format!("unknown field `{key}`"));
+    if let Some((old, new)) = RENAMED_KEYS.iter().find(|(old, _)| is_old(old)) {
+        // Which keys there are else is of no use to somebody whose key only has a new name.
+        let renamed = format!("key `{old}` is now called `{new}`: rename it");
+        return message.replace(error.message(), &renamed);
+    }
     let is_unknown =
         ["unknown field", "unknown variant"].iter().any(|kind| error.message().starts_with(kind));
     // What was given is quoted first, then what is known.

@@ -87,6 +87,8 @@ impl Windows {
         if events.saturating_sub(self.started_at) < self.length {
             return;
         }
+        debug_assert!(self.started_at <= events, "events are numbered upwards");
+        debug_assert!(self.write_pages_before <= host_write_pages, "pages are counted upwards");
         let spent = counters - self.counters_before;
         let written = host_write_pages - self.write_pages_before;
         record(&mut self.honest, spent.reads(), spent.programs(), spent.erases);
@@ -141,6 +143,8 @@ impl Moments {
         if count < 2 {
             return 0.0;
         }
+        // Never below zero, by the inequality of Cauchy and Schwarz.
+        debug_assert!(u128::from(count) * self.squares >= self.sum * self.sum);
         let spread = u128::from(count) * self.squares - self.sum * self.sum;
         (spread as f64 / (count as f64 * (count - 1) as f64)).sqrt()
     }

@@ -12,7 +12,9 @@ mod support;
 
 use nand::random::Stream;
 use processor_time::Stopwatch;
+use std::collections::BTreeMap;
 use std::time::Duration;
+use study::{SettingValue, Study};
 use support::{Folder, HEAD};
 use trace::{Operation, Record};
 
@@ -103,6 +105,19 @@ fn peak_memory_kib() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
+/// The most blocks that a chip of the study may have; without end if it does not say.
+fn blocks_max(study: &Study) -> u64 {
+    let of_settings = study.settings.values().flat_map(BTreeMap::values);
+    let of_settings = of_settings.filter_map(|settings| match settings.get("blocks") {
+        Some(SettingValue::Integer(blocks)) => Some(blocks.cast_unsigned()),
+        _ => None,
+    });
+    let of_axis = study.axes.get("blocks").into_iter().flatten();
+    let of_axis = of_axis.map(|blocks| blocks.to_string().parse().unwrap_or(u64::MAX));
+    let own = study.blocks.map_or(u64::MAX, u64::from);
+    of_settings.chain(of_axis).chain([own]).max().unwrap_or(u64::MAX)
+}
+
 /// Loads the study; plans it, and runs it for a moment if it is small. True if it was accepted.
 fn attempt(folder: &Folder, text: &[u8], quick: bool) -> bool {
     let path = folder.path().join("fuzzed.toml");
@@ -116,8 +131,7 @@ fn attempt(folder: &Folder, text: &[u8], quick: bool) -> bool {
     };
     let runs = study.runs().expect("checked when it was loaded");
     assert!(!runs.is_empty() && !study.columns().is_empty());
-    let blocks = runs.iter().map(|run| run.device.blocks.unwrap_or(u32::MAX)).max();
-    if u64::from(blocks.unwrap_or(u32::MAX)) * 64 <= PAGES_TO_RUN {
+    if blocks_max(&study).saturating_mul(64) <= PAGES_TO_RUN {
         let started = Stopwatch::of_process();
         // An error is an answer, and a long study is stopped.
         let _ = study::run_study(&study, 1, &mut |_, _, _| {

@@ -5,5 +5,4 @@ mod plan;
 mod run;
 
 pub(crate) use metrics::test_row;
-pub(crate) use plan::{IozoneRun, check_iozone_study, iozone_axes, options_of, plan_iozone};
-pub(crate) use run::run_iozone;
+pub(crate) use plan::{KIND, options_of};

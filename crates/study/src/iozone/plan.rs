@@ -1,14 +1,18 @@
 //! From a study file and a combination of axis values to a run of IOzone.
 
+use super::run::run_iozone;
 use crate::StudyError;
-use crate::block_choice::{block_of, check_history};
-use crate::flash_history::{FRESH, FlashPlan};
+use crate::block_choice::{block_of, check_aging};
+use crate::flash_aging::{FRESH, FlashPlan};
 use crate::raw_host::{RawHost, check_flash_states};
 use crate::setting_axes::{is_of_scheduler, scheduler_axes};
 use crate::study_file::Study;
+use crate::workload_kind::{
+    Combination, Identity, KnownAxes, Measured, Plan, RunContext, StackPlan, WorkloadKind,
+    filled_in, names_in_braces, refuse,
+};
 use iozone::{Contents, Options};
 use mount::BlockRequest;
-use std::collections::BTreeMap;
 
 /// Axes that mean something to such a study; all others only fill in the options of IOzone.
 const IOZONE_AXES: [&str; 11] = [
@@ -28,9 +32,20 @@ const IOZONE_AXES: [&str; 11] = [
 /// Times that IOzone may be run in a row.
 const PASSES_MAX: u32 = 100;
 
+/// The row of the table.
+pub(crate) const KIND: WorkloadKind = WorkloadKind {
+    name: "iozone",
+    summary: "IOzone on file systems on raw NAND in simulated time: [host] and `options`",
+    keys: &["options"],
+    axes,
+    columns: &["test"],
+    check,
+    plan: |study, values| Ok(Box::new(plan(study, values)?)),
+};
+
 /// A run of IOzone on a file system.
 #[derive(Clone, Debug)]
-pub(crate) struct IozoneRun {
+pub(crate) struct IozonePlan {
     pub(crate) host: RawHost,
     pub(crate) flash: FlashPlan,
     pub(crate) options: Options,
@@ -49,23 +64,18 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
 }
 
-/// Axes that a study of this kind may have.
-pub(crate) fn iozone_axes(study: &Study) -> Vec<String> {
-    let mut axes: Vec<String> = IOZONE_AXES.iter().map(|axis| (*axis).to_owned()).collect();
+fn axes(study: &Study) -> KnownAxes {
     let options = study.workload.options.as_deref().unwrap_or_default();
-    // What stands in braces is an axis.
-    for rest in options.split('{').skip(1) {
-        axes.extend(rest.split_once('}').map(|(axis, _)| axis.to_owned()));
-    }
-    axes.extend(scheduler_axes(study));
-    axes
+    let of_study = names_in_braces(options).chain(scheduler_axes(study)).collect();
+    KnownAxes { own: &IOZONE_AXES, of_study, advice: None }
 }
 
 /// Checks what does not depend on a combination of axis values.
 ///
 /// # Errors
 /// Keys that are missing or mean nothing to IOzone.
-pub(crate) fn check_iozone_study(study: &Study) -> Result<(), StudyError> {
+fn check(study: &Study) -> Result<(), StudyError> {
+    refuse(study, &["limits"])?;
     if study.workload.options.is_none() {
         return wrong("workload", "kind `iozone` needs `options`, the command line of IOzone");
     }
@@ -79,16 +89,13 @@ pub(crate) fn check_iozone_study(study: &Study) -> Result<(), StudyError> {
 ///
 /// # Errors
 /// Names that do not exist, with a suggestion; values that do not fit.
-pub(crate) fn plan_iozone(
-    study: &Study,
-    values: &BTreeMap<&str, &str>,
-) -> Result<IozoneRun, StudyError> {
+fn plan(study: &Study, values: &Combination<'_>) -> Result<IozonePlan, StudyError> {
     let value = |axis: &str| values.get(axis).copied();
     let host = RawHost::of(study, values)?;
     let block = block_of(study, values, host.kind)?;
     let options = options_of(study, values)?;
     let flash = host.flash(study, value("flash").unwrap_or(FRESH))?;
-    check_history(&block, flash.history.is_some())?;
+    check_aging(&block, flash.aging.is_some())?;
     let passes = value("passes").unwrap_or("1");
     let Some(passes) = passes.parse().ok().filter(|count| (1..=PASSES_MAX).contains(count)) else {
         return wrong("axes.passes", format!("`{passes}` must be a number, 1 to {PASSES_MAX}"));
@@ -108,20 +115,33 @@ pub(crate) fn plan_iozone(
     // What cannot change the work is no part of its key.
     let others = values.iter().filter(|(axis, _)| matters(axis));
     let work_key = others.map(|(_, value)| (*value).to_owned()).collect();
-    Ok(IozoneRun { host, flash, options, passes, block, mount_options, work_key })
+    Ok(IozonePlan { host, flash, options, passes, block, mount_options, work_key })
+}
+
+impl Plan for IozonePlan {
+    fn carry_out(&self, context: &RunContext<'_>) -> Result<Option<Measured>, StudyError> {
+        let tests = run_iozone(self, context)?;
+        Ok(tests.map(|tests| Measured { tests, ..Measured::default() }))
+    }
+
+    fn identity(&self, repeat: u32) -> Option<Identity> {
+        Some(self.work_key.iter().cloned().chain([repeat.to_string()]).collect())
+    }
+
+    fn stack(&self) -> Option<StackPlan<'_>> {
+        let Self { host, flash, block, mount_options, .. } = self;
+        Some(StackPlan { host, flash, block, mount_options })
+    }
 }
 
 /// IOzone's command line with the axes' values in it.
-pub(crate) fn options_of(
-    study: &Study,
-    values: &BTreeMap<&str, &str>,
-) -> Result<Options, StudyError> {
+pub(crate) fn options_of(study: &Study, values: &Combination<'_>) -> Result<Options, StudyError> {
     let text = study.workload.options.as_deref().unwrap_or_default();
-    let filled = values
-        .iter()
-        .fold(text.to_owned(), |text, (axis, value)| text.replace(&format!("{{{axis}}}"), value));
+    let filled = filled_in(text, values);
     let place = "workload.options";
     let mut options = Options::parse(&filled).or_else(|error| wrong(place, error.to_string()))?;
+    // `__dentry_open` of fs/open.c (Linux 2.6.32) refuses `O_DIRECT` where the file system's
+    // `address_space_operations` have no `direct_IO`.
     if options.is_direct {
         return wrong(
             place,

@@ -1,10 +1,11 @@
 //! One run: a board, its flash, a file system and IOzone on it, in simulated time.
 
 use super::metrics::test_row;
-use super::plan::IozoneRun;
+use super::plan::IozonePlan;
 use crate::StudyError;
-use crate::flash_history::{PreparedFlash, SETTLE_NS};
+use crate::flash_aging::SETTLE_NS;
 use crate::results::TestRow;
+use crate::workload_kind::RunContext;
 use iozone::{Benchmark, BenchmarkError, Measurement, Options};
 use mount::{Driver, Machine, MountRequest, run};
 use posix::Errno;
@@ -23,19 +24,17 @@ const PID: u32 = 900;
 ///
 /// # Errors
 /// What IOzone says, or the file system while its flash was made.
-pub(crate) fn run_iozone(
-    plan: &IozoneRun,
-    study_seed: u64,
-    repeat: u32,
-    prepared: &PreparedFlash,
-    stopped: &dyn Fn() -> bool,
+pub(super) fn run_iozone(
+    plan: &IozonePlan,
+    context: &RunContext<'_>,
 ) -> Result<Option<Vec<TestRow>>, StudyError> {
-    if stopped() {
+    if (context.stopped)() {
         return Ok(None);
     }
     let host = &plan.host;
-    let chip = prepared.copy(&plan.flash, study_seed)?;
-    let seed = study_seed.wrapping_add(repeat.into());
+    // Aged by the seed of the study: all repeats begin on the same flash.
+    let chip = context.prepared.flash.copy(&plan.flash, context.study_seed)?;
+    let seed = context.seed();
     let driver = Driver::of_board(host.layout, Rc::new(host.board.clone()));
     let (kind, options, passes) = (host.kind, plan.options.clone(), plan.passes);
     let request = MountRequest {

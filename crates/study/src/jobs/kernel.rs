@@ -1,10 +1,12 @@
 //! Studies whose processes run on a real kernel: checked and planned here, run by the Python package
 //! in a virtual machine.
 
-use super::plan::{axes_with, plan_jobs, wrong};
+use super::plan::{axes_in_words, plan_jobs, wrong};
 use crate::StudyError;
 use crate::study_file::Study;
-use std::collections::BTreeMap;
+use crate::workload_kind::{
+    Combination, Identity, KnownAxes, Measured, Plan, RunContext, WorkloadKind, first_given, refuse,
+};
 use workload::{Distribution, Pace, Pattern};
 
 /// Axes that such a study must have, and the values they know.
@@ -13,6 +15,9 @@ const KERNEL_AXES: [(&str, &[&str]); 3] = [
     ("kernel", &["6.1", "6.12"]),
     ("scheduler", &["bfq", "kyber", "mq-deadline", "none", "sfq"]),
 ];
+
+/// The names of those axes.
+const OWN_AXES: [&str; 3] = [KERNEL_AXES[0].0, KERNEL_AXES[1].0, KERNEL_AXES[2].0];
 
 /// Bytes of the disks in the machine.
 const DISK_BYTES: u64 = 1 << 30;
@@ -26,27 +31,54 @@ const PROCESSES_MAX: u32 = 256;
 /// Requests of a run: the machine keeps the time of each.
 const REQUESTS_MAX: u64 = 1_000_000;
 
-/// Axes that a study of this kind may have.
-pub(crate) fn kernel_axes(study: &Study) -> Vec<String> {
-    axes_with(&KERNEL_AXES.map(|(axis, _)| axis), study)
+/// The row of the table.
+pub(crate) const KIND: WorkloadKind = WorkloadKind {
+    name: "kernel",
+    summary: "processes on a disk of a real kernel in a virtual machine: [[job]]",
+    keys: &[],
+    axes,
+    columns: &[],
+    check,
+    plan: |study, values| {
+        check_combination(study, values)?;
+        Ok(Box::new(KernelPlan))
+    },
+};
+
+/// A run that this crate only checks.
+#[derive(Debug)]
+struct KernelPlan;
+
+impl Plan for KernelPlan {
+    fn carry_out(&self, _: &RunContext<'_>) -> Result<Option<Measured>, StudyError> {
+        unreachable!("no run is begun that is carried out elsewhere")
+    }
+
+    fn identity(&self, _: u32) -> Option<Identity> {
+        // A real kernel measures no time twice.
+        None
+    }
+
+    fn carried_out_elsewhere(&self) -> Option<&'static str> {
+        Some("kind `kernel` runs in a virtual machine, which `nandlab run` starts")
+    }
+}
+
+fn axes(study: &Study) -> KnownAxes {
+    KnownAxes { own: &OWN_AXES, of_study: axes_in_words(study), advice: None }
 }
 
 /// Checks what does not depend on a combination of axis values.
 ///
 /// # Errors
 /// Keys that mean nothing to a real kernel, axes that are missing.
-pub(crate) fn check_kernel_study(study: &Study) -> Result<(), StudyError> {
+fn check(study: &Study) -> Result<(), StudyError> {
+    refuse(study, &["limits"])?;
     if !study.needs_vm {
         return wrong("needs_vm", "workload kind `kernel` needs `needs_vm = true`");
     }
-    let given = [
-        ("host", study.host.is_some()),
-        ("scheduler_variants", !study.scheduler_variants.is_empty()),
-        ("mechanisms", !study.mechanisms.is_empty()),
-        ("also", !study.also.is_empty()),
-        ("timeline", study.timeline.is_some()),
-    ];
-    if let Some((key, _)) = given.iter().find(|(_, given)| *given) {
+    let parts = ["host", "scheduler_variants", "mechanisms", "extra_runs", "timeline"];
+    if let Some(key) = first_given(study, &parts) {
         return wrong(key, "workload kind `kernel` does not take it: the machine is as it is");
     }
     if study.jobs.is_empty() {
@@ -65,10 +97,7 @@ pub(crate) fn check_kernel_study(study: &Study) -> Result<(), StudyError> {
 ///
 /// # Errors
 /// Names that do not exist, with a suggestion; jobs that the program in the machine cannot do.
-pub(crate) fn check_kernel_run(
-    study: &Study,
-    values: &BTreeMap<&str, &str>,
-) -> Result<(), StudyError> {
+fn check_combination(study: &Study, values: &Combination<'_>) -> Result<(), StudyError> {
     for (axis, known) in KERNEL_AXES {
         let value = values.get(axis).copied().unwrap_or_default();
         if !known.contains(&value) {

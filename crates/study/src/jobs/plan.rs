@@ -1,14 +1,18 @@
 //! From a study file and a combination of axis values to a run of processes.
 
+use super::run::run_jobs;
 use super::spec::{Host, JobSpec};
 use crate::StudyError;
 use crate::scheduler_choice::scheduler_of;
 use crate::setting_axes::scheduler_axes;
 use crate::study_file::{SettingValue, Study};
+use crate::workload_kind::{
+    Combination, Identity, KnownAxes, Measured, Plan, RunContext, WorkloadKind, filled_in,
+    names_in_braces, refuse,
+};
 use board::Board;
 use device::DeviceSpec;
 use sched::{SchedulerEntry, Settings, Value};
-use std::collections::BTreeMap;
 use workload::{Distribution, Job, Pace, Pattern, Region};
 
 /// Axes that mean something to such a study; all others only fill in the words of jobs.
@@ -23,9 +27,20 @@ const DEVICE_PREFIX: &str = "device.";
 /// The mechanism that changes nothing.
 const ALL_MECHANISMS: &str = "all";
 
+/// The row of the table.
+pub(crate) const KIND: WorkloadKind = WorkloadKind {
+    name: "jobs",
+    summary: "processes over a scheduler and a block device in simulated time: [host] and [[job]]",
+    keys: &[],
+    axes,
+    columns: &[],
+    check,
+    plan: |study, values| Ok(Box::new(plan(study, values)?)),
+};
+
 /// A run of processes over a scheduler and a device.
 #[derive(Clone, Debug)]
-pub(crate) struct JobsRun {
+pub(crate) struct JobsPlan {
     pub(crate) scheduler: &'static SchedulerEntry,
     pub(crate) settings: Settings,
     pub(crate) device: DeviceSpec,
@@ -38,27 +53,33 @@ pub(crate) struct JobsRun {
     pub(crate) timeline_ns: u64,
 }
 
-/// Axes that a study of this kind may have.
-pub(crate) fn jobs_axes(study: &Study) -> Vec<String> {
-    let mut axes = axes_with(&JOBS_AXES, study);
-    axes.extend(scheduler_axes(study));
-    axes.extend(study.axes.keys().filter(|axis| axis.starts_with(DEVICE_PREFIX)).cloned());
-    axes
+fn axes(study: &Study) -> KnownAxes {
+    let mut of_study = axes_in_words(study);
+    of_study.extend(scheduler_axes(study));
+    // The device itself says whether it has such a key.
+    of_study.extend(study.axes.keys().filter(|axis| axis.starts_with(DEVICE_PREFIX)).cloned());
+    KnownAxes { own: &JOBS_AXES, of_study, advice: None }
 }
 
-/// `own` axes, and those that fill in the words of jobs.
-pub(super) fn axes_with(own: &[&str], study: &Study) -> Vec<String> {
-    let mut axes: Vec<String> = own.iter().map(|axis| (*axis).to_owned()).collect();
+/// Axes that fill in the words of jobs.
+pub(super) fn axes_in_words(study: &Study) -> Vec<String> {
     let texts = study.jobs.iter().flat_map(|job| {
         let words = [&job.rw, &job.bs, &job.mode, &job.region].map(Clone::clone);
         words.into_iter().chain([job.thinktime_us.to_string()])
     });
-    for text in texts {
-        for rest in text.split('{').skip(1) {
-            axes.extend(rest.split_once('}').map(|(axis, _)| axis.to_owned()));
-        }
+    texts.flat_map(|text| names_in_braces(&text).collect::<Vec<_>>()).collect()
+}
+
+/// Checks what does not depend on a combination of axis values.
+///
+/// # Errors
+/// Parts that mean nothing to processes; no scheduler.
+fn check(study: &Study) -> Result<(), StudyError> {
+    refuse(study, &["host.block_device", "limits"])?;
+    if !study.axes.contains_key("scheduler") {
+        return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
     }
-    axes
+    Ok(())
 }
 
 pub(super) fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
@@ -69,10 +90,7 @@ pub(super) fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, Stud
 ///
 /// # Errors
 /// Names that do not exist, with a suggestion; values that do not fit.
-pub(crate) fn plan_run(
-    study: &Study,
-    values: &BTreeMap<&str, &str>,
-) -> Result<JobsRun, StudyError> {
+fn plan(study: &Study, values: &Combination<'_>) -> Result<JobsPlan, StudyError> {
     let Some(host) = study.host.clone() else {
         return wrong("host", "workload kind `jobs` needs a table [host] with board and device");
     };
@@ -118,7 +136,27 @@ pub(crate) fn plan_run(
         })
     });
     let timeline_ns = timeline.map_or(0, |timeline| u64::from(timeline.seconds) * 1_000_000_000);
-    Ok(JobsRun { scheduler, settings, device, device_key, board, host, jobs, timeline_ns })
+    Ok(JobsPlan { scheduler, settings, device, device_key, board, host, jobs, timeline_ns })
+}
+
+impl Plan for JobsPlan {
+    fn carry_out(&self, context: &RunContext<'_>) -> Result<Option<Measured>, StudyError> {
+        let outcome = run_jobs(self, context)?;
+        Ok(outcome.map(|outcome| Measured {
+            metrics: outcome.metrics(),
+            samples: Some(Box::new(outcome.samples)),
+            ..Measured::default()
+        }))
+    }
+
+    fn identity(&self, _: u32) -> Option<Identity> {
+        // Jobs are drawn by the repeat, so none of their runs is like another.
+        None
+    }
+
+    fn has_pooled_tables(&self) -> bool {
+        true
+    }
 }
 
 /// The jobs with the axes' values in their words, each with its part of the device.
@@ -127,7 +165,7 @@ pub(crate) fn plan_run(
 /// Words and numbers that do not fit.
 pub(super) fn plan_jobs(
     study: &Study,
-    values: &BTreeMap<&str, &str>,
+    values: &Combination<'_>,
     free_bytes: u64,
     device_bytes: u64,
 ) -> Result<Vec<Job>, StudyError> {
@@ -158,7 +196,7 @@ fn capacity_bytes(device: &DeviceSpec) -> Result<u64, StudyError> {
 fn device_of(
     study: &Study,
     host: &Host,
-    values: &BTreeMap<&str, &str>,
+    values: &Combination<'_>,
     mechanism: &str,
 ) -> Result<(DeviceSpec, String), StudyError> {
     let Some(name) = values.get("device").copied().or(host.device.as_deref()) else {
@@ -190,16 +228,12 @@ fn device_of(
 fn job_of(
     spec: &JobSpec,
     study: &Study,
-    values: &BTreeMap<&str, &str>,
+    values: &Combination<'_>,
     free_bytes: u64,
     device_bytes: u64,
 ) -> Result<Job, StudyError> {
     let place = format!("job {}", spec.name);
-    let filled = |text: &str| {
-        values.iter().fold(text.to_owned(), |text, (axis, value)| {
-            text.replace(&format!("{{{axis}}}"), value)
-        })
-    };
+    let filled = |text: &str| filled_in(text, values);
     let rw = filled(&spec.rw);
     let distribution = match spec.random_distribution.split_once(':') {
         None if spec.random_distribution == "uniform" => Distribution::Uniform,
@@ -286,6 +320,10 @@ fn private_regions(jobs: &[Job]) -> Vec<Region> {
         }
         // Whole pages, so that no two processes share one.
         let part_bytes = region.bytes / processes(jobs, region).max(1) / PAGE_BYTES * PAGE_BYTES;
+        debug_assert!(
+            part_bytes * processes(jobs, region) <= region.bytes,
+            "parts lie in the region"
+        );
         Region {
             offset_bytes: region.offset_bytes + processes(&jobs[..place], region) * part_bytes,
             bytes: u64::from(job.processes) * part_bytes,

@@ -1,8 +1,9 @@
 //! One run: processes, page cache, scheduler and device in simulated time.
 
 use super::metrics::JobsOutcome;
-use super::plan::JobsRun;
+use super::plan::JobsPlan;
 use crate::StudyError;
+use crate::workload_kind::RunContext;
 use block::{Behind, Life, Observer, RequestQueue};
 use device::{BlockDevice, Fill, Precondition};
 use fs::{BlockFile, CacheOptions, PageCache, queue_options};
@@ -25,7 +26,7 @@ const STOP_CHECK_NS: u64 = 1_000_000_000;
 pub(crate) struct PreparedDevices(Mutex<BTreeMap<String, Box<dyn BlockDevice>>>);
 
 impl PreparedDevices {
-    fn copy(&self, run: &JobsRun, seed: u64) -> Result<Box<dyn BlockDevice>, StudyError> {
+    fn copy(&self, run: &JobsPlan, seed: u64) -> Result<Box<dyn BlockDevice>, StudyError> {
         // Held while a device is filled: another run would only fill it again.
         let mut prepared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = prepared.get(&run.device_key) {
@@ -88,6 +89,11 @@ impl Observer for Watch {
         };
         phases.bios += 1;
         phases.merged += u64::from(life.is_merged);
+        // Four times that follow each other without a gap (Q, G, I, D and C of blktrace).
+        debug_assert_eq!(
+            life.q2g_ns() + life.g2i_ns() + life.i2d_ns() + life.d2c_ns(),
+            life.q2c_ns()
+        );
         phases.q2g_ns += life.q2g_ns();
         phases.g2i_ns += life.g2i_ns();
         phases.i2d_ns += life.i2d_ns();
@@ -110,18 +116,15 @@ impl Observer for Watch {
 ///
 /// # Errors
 /// The first error of a process, or what makes the device impossible.
-pub(crate) fn run_jobs(
-    run: &JobsRun,
-    study_seed: u64,
-    repeat: u32,
-    devices: &PreparedDevices,
-    stopped: &dyn Fn() -> bool,
+pub(super) fn run_jobs(
+    run: &JobsPlan,
+    context: &RunContext<'_>,
 ) -> Result<Option<JobsOutcome>, StudyError> {
     // One repeat is enough for a figure over time.
-    let timeline_ns = if repeat == 0 { run.timeline_ns } else { 0 };
+    let timeline_ns = if context.repeat == 0 { run.timeline_ns } else { 0 };
     // Filled by the seed of the study: all repeats begin on the same device.
-    let device = devices.copy(run, study_seed)?;
-    let mut simulation = Simulation::new(study_seed.wrapping_add(repeat.into()));
+    let device = context.prepared.devices.copy(run, context.study_seed)?;
+    let mut simulation = Simulation::new(context.seed());
     let sim = simulation.handle();
     let board = Rc::new(run.board.clone());
     let cpus = Rc::new(Cpus::new(&sim, board.processors.count, board.processors.timeslice_ns));
@@ -158,7 +161,7 @@ pub(crate) fn run_jobs(
     });
     let mut until_ns = 0;
     while !sim.is_stopped() {
-        if stopped() {
+        if (context.stopped)() {
             return Ok(None);
         }
         // In steps of simulated time, so that a stop is seen.
@@ -166,6 +169,7 @@ pub(crate) fn run_jobs(
         simulation.run_until(until_ns);
     }
     let reports = reports.take();
+    // Before anything is counted: a process that failed leaves less work to the others.
     if let Some(error) = reports.iter().find_map(|report| report.error) {
         let (place, reason) = (run.device.name.clone(), error.to_string());
         return Err(StudyError::Study { place, reason });

@@ -152,7 +152,7 @@ pub struct Mechanism {
 /// More runs, beside the product of the axes: the product with some axes replaced.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Also {
+pub struct ExtraRuns {
     /// Axes that are replaced, and their values.
     #[serde(deserialize_with = "read_axes")]
     pub axes: BTreeMap<String, Vec<AxisValue>>,

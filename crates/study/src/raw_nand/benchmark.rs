@@ -130,7 +130,7 @@ pub(super) async fn prepare(
     vfs.fsync(&caller, &file).await?;
     vfs.close(&caller, file).await?;
     // Mounted long ago: nothing is left to be checked or erased. What was read then is forgotten.
-    machine.sim.sleep(crate::flash_history::SETTLE_NS).await;
+    machine.sim.sleep(crate::flash_aging::SETTLE_NS).await;
     vfs.drop_caches().await?;
     machine.sim.sleep(u64::from(Stream::new(seed, PHASE).below(tick_ns as u32))).await;
     Ok(())

@@ -70,7 +70,7 @@ fn cut(
     let outcome = run(chip, &plan.timed_driver(), seed, |machine| async move {
         let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
         // The threads of the mount come to rest first.
-        machine.sim.sleep(crate::flash_history::SETTLE_NS).await;
+        machine.sim.sleep(crate::flash_aging::SETTLE_NS).await;
         let writer = Writer::new(&machine, &boot.mounted, ledger, own.rate_kib_per_s);
         let stopped = Rc::new(RefCell::new(None::<Errno>));
         let place = stopped.clone();

@@ -66,6 +66,8 @@ impl Found {
 
     /// Adds one file: bytes promised, synced, and what is there.
     fn add(&mut self, promised: u64, synced: u64, there: &Content) {
+        debug_assert!(synced <= promised, "a call of fsync follows one of write");
+        debug_assert!(there.right + there.zero + there.wrong <= there.length);
         self.lost_synced_bytes += synced.saturating_sub(there.right);
         // Bytes that `fsync` had answered for count above alone.
         self.lost_unsynced_bytes += promised.saturating_sub(there.right.max(synced));

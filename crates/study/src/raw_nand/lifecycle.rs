@@ -21,13 +21,16 @@ use iozone::{Benchmark, BenchmarkError};
 use mount::{AnyFileSystem, BlockDeviceChoice, Machine, Mounted, run};
 use nand::Chip;
 use posix::{Errno, PAGE_BYTES};
-use script::{Harness, Runner, Step};
+use script::{Command, Harness, Runner, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
 use vfs::Vfs;
 
 /// Process that carries the script out.
 const PID: u32 = 1000;
+
+/// Nanoseconds of a second.
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// The mount of what a power cut after the last call leaves.
 const AFTER_CUT: &str = "mount-after-cut";
@@ -135,6 +138,7 @@ async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, S
     let calls = calls.take();
     mounted.unmount().await?;
     machine.detach_ubi();
+    debug_assert!(work_ns <= elapsed_ns, "the final sync comes after the work");
     let final_sync_ns = elapsed_ns - work_ns;
     let work = Work {
         calls,
@@ -170,7 +174,7 @@ async fn carry_out(
     seed: u64,
 ) -> Result<Mounted, Stop> {
     let Some(options) = &plan.benchmark else {
-        play(machine, plan, &mounted.vfs).await?;
+        play(machine, &plan.script, &mounted.vfs).await?;
         return Ok(mounted);
     };
     let request = plan.request(seed);
@@ -182,14 +186,24 @@ async fn carry_out(
     }
 }
 
+/// A process whose clock is that of the machine.
+fn runner_of(machine: &Machine, vfs: &Rc<Vfs<AnyFileSystem>>) -> Runner<AnyFileSystem> {
+    let now = machine.now();
+    let now_ns = now.seconds * SECOND_NS + i64::from(now.nanoseconds);
+    // The runner adds the time since the machine was started: it takes the clock as it stood then.
+    let started_ns = now_ns - machine.sim.now().cast_signed();
+    Runner::new(&machine.sim, vfs.clone(), started_ns.div_euclid(SECOND_NS), PID)
+        .with_epoch_nanoseconds(started_ns.rem_euclid(SECOND_NS) as u32)
+}
+
 /// Carries the script out.
 async fn play(
     machine: &Machine,
-    plan: &RawNandRun,
+    script: &[Command],
     vfs: &Rc<Vfs<AnyFileSystem>>,
 ) -> Result<(), Stop> {
-    let runner = Runner::new(&machine.sim, vfs.clone(), machine.now().seconds, PID);
-    for command in plan.script.iter() {
+    let runner = runner_of(machine, vfs);
+    for command in script {
         match &command.step {
             Step::Harness(Harness::DropCaches) => vfs.drop_caches().await?,
             // Phases and logs belong to the harness and mean nothing here.
@@ -206,9 +220,12 @@ async fn play(
 
 #[cfg(test)]
 mod tests {
-    use super::{AFTER_CUT, after_cut, is_mounted};
+    use super::{AFTER_CUT, Stop, after_cut, is_mounted, play};
     use crate::StudyError;
     use crate::results::TestRow;
+    use mount::{Driver, MountRequest, find_kind};
+    use mtd::find_layout;
+    use nand::{Chip, FaultSettings, Storage};
 
     #[test]
     fn a_mount_that_failed_leaves_its_reason() {
@@ -219,5 +236,31 @@ mod tests {
         assert_eq!((failed.test, failed.metrics), (AFTER_CUT, is_mounted(0)));
         let note = failed.note.expect("the reason");
         assert_eq!(note, "not mounted: nilfs2 fresh: no NILFS2 here: no NILFS2 magic number");
+    }
+
+    #[test]
+    fn a_script_has_the_clock_of_its_machine() {
+        let mut part = nand::find_part("k9f2g08u0c").expect("in the catalogue");
+        part.geometry.blocks = 64;
+        let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+        let driver = Driver::of_tool(find_layout("linux-large").expect("in the table"));
+        let outcome = mount::run(chip, &driver, 1, |machine| async move {
+            let kind = find_kind("jffs2").expect("in the table");
+            let request = MountRequest::default();
+            let mounted = machine.mount(kind, &request).await.map_err(|error| error.to_string())?;
+            // Long after the machine was started, as in the test.
+            machine.sim.sleep(600_000_000_000).await;
+            let script = script::parse("put a 644 1 1 x 1\n").map_err(|error| error.to_string())?;
+            let before = machine.now().seconds;
+            let played = play(&machine, &script, &mounted.vfs).await;
+            played.map_err(|stop| match stop {
+                Stop::Full => "full".to_owned(),
+                Stop::Failed(reason) => reason,
+            })?;
+            let file = mounted.vfs.stat(b"a").await.map_err(|errno| errno.to_string())?;
+            Ok::<_, String>((before, file.modified.seconds, machine.now().seconds))
+        });
+        let (before, modified, after) = outcome.value.expect("no power cut").expect("a script");
+        assert!((before..=after).contains(&modified), "{modified} of {before} to {after}");
     }
 }

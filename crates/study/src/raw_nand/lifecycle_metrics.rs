@@ -41,6 +41,8 @@ impl Calls {
     /// programmed while it ran. That is known only if it began when the call before it returned: in
     /// a pause between the two, threads of the file system may write as well.
     pub(super) fn add(&mut self, call: Call, now_ns: u64, page_programs: u64) {
+        debug_assert!(call.duration_ns <= now_ns, "a call begins after the machine");
+        debug_assert!(self.last_return.is_none_or(|(returned_ns, _)| returned_ns <= now_ns));
         let last = self.last_return.replace((now_ns, page_programs));
         let has_worked = last.is_some_and(|(returned_ns, programmed)| {
             returned_ns + call.duration_ns == now_ns && programmed < page_programs
@@ -79,6 +81,7 @@ pub(super) fn metrics(plan: &RawNandRun, work: &Work) -> Vec<Metric> {
     let Calls { busy_ns, read_bytes, write_bytes, .. } = work.calls;
     // Pauses between calls are the user's, not the file system's.
     let served_ns = busy_ns + work.final_sync_ns;
+    debug_assert!(served_ns <= work.elapsed_ns, "calls come one after the other");
     let moved = (read_bytes + write_bytes) as f64;
     let mut rows = vec![
         Metric::count("is_full", 0, "yes or no"),

@@ -16,6 +16,6 @@ mod spec;
 mod test_table;
 mod traffic;
 
-pub(crate) use plan::{RawNandRun, check_raw_nand_study, plan_raw_nand, raw_nand_axes};
-pub use spec::Room;
-pub(crate) use test_table::{Context, TESTS};
+pub(crate) use plan::KIND;
+pub use spec::Limits;
+pub(crate) use test_table::TESTS;

@@ -49,10 +49,12 @@ pub(super) fn run_mount_after_cut(
     let (_, changes) = written(plan, context, chip.clone(), None)?;
     let mut numbers = Stream::new(context.seed, CUT);
     // A write that changes nothing is cut at its first operation.
+    debug_assert!(changes.is_sorted(), "operations are numbered as they come");
     let which = numbers.below((changes.len() as u32).max(1)) as usize;
     let at = changes.get(which).copied().unwrap_or(0);
     let mut torn_chip = chip;
     torn_chip.set_torn(torn(&mut numbers));
+    // The same seed and the same chip: the operations are those that were numbered above.
     let (mut chip, _) = written(plan, context, torn_chip, Some(at))?;
     // The supply is back; the cells stay as the cut left them.
     chip.power_on();

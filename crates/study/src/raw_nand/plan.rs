@@ -1,20 +1,22 @@
 //! From a study file and a combination of axis values to a run of a test.
 
 use super::script_file::script_of;
-use super::spec::Room;
-use super::test_table::{Needs, TESTS, Test};
+use super::spec::Limits;
+use super::test_table::{Context, Needs, TESTS, Test};
 use crate::StudyError;
-use crate::block_choice::{block_of, check_history};
-use crate::flash_history::{FRESH, FlashPlan};
+use crate::block_choice::{block_of, check_aging};
+use crate::flash_aging::{FRESH, FlashPlan};
 use crate::iozone::options_of;
 use crate::raw_host::{RawHost, check_flash_states};
 use crate::setting_axes::{is_of_scheduler, scheduler_axes};
 use crate::study_file::Study;
+use crate::workload_kind::{
+    Combination, Identity, KnownAxes, Measured, Plan, RunContext, StackPlan, WorkloadKind,
+};
 use files::FileSet;
 use iozone::Options;
 use mount::BlockRequest;
 use script::Command;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Axes of such a study, beside the tunables of its schedulers.
@@ -46,6 +48,17 @@ const NOT_ASKED: &str = "-";
 
 /// Flash and memory as chip and board have them.
 const WHOLE: &str = "whole";
+
+/// The row of the table.
+pub(crate) const KIND: WorkloadKind = WorkloadKind {
+    name: "raw-nand",
+    summary: "tests of file systems on raw NAND, named by the axis `test`: [host] and [limits]",
+    keys: &["options", "capacity_bytes", "script"],
+    axes,
+    columns: &["phase"],
+    check,
+    plan: |study, values| Ok(Box::new(plan(study, values)?)),
+};
 
 /// A run of a test.
 #[derive(Clone, Debug)]
@@ -81,24 +94,24 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
 }
 
-/// Axes that a study of this kind may have.
-pub(crate) fn raw_nand_axes(study: &Study) -> Vec<String> {
-    RAW_NAND_AXES.map(str::to_owned).into_iter().chain(scheduler_axes(study)).collect()
+fn axes(study: &Study) -> KnownAxes {
+    let of_study = scheduler_axes(study).into_iter().collect();
+    KnownAxes { own: &RAW_NAND_AXES, of_study, advice: None }
 }
 
 /// Checks what does not depend on a combination of axis values.
 ///
 /// # Errors
 /// Keys that are missing or mean nothing to such a study.
-pub(crate) fn check_raw_nand_study(study: &Study) -> Result<(), StudyError> {
+fn check(study: &Study) -> Result<(), StudyError> {
     for axis in ["file_system", "test"] {
         if !study.axes.contains_key(axis) {
             return wrong("axes", format!("an axis `{axis}` with at least one value is missing"));
         }
     }
-    if study.rooms.contains_key(WHOLE) {
+    if study.limits.contains_key(WHOLE) {
         return wrong(
-            "rooms",
+            "limits",
             "`whole` is chip and board as they are and cannot mean anything else",
         );
     }
@@ -109,10 +122,7 @@ pub(crate) fn check_raw_nand_study(study: &Study) -> Result<(), StudyError> {
 ///
 /// # Errors
 /// Names that do not exist, with a suggestion; values that do not fit.
-pub(crate) fn plan_raw_nand(
-    study: &Study,
-    values: &BTreeMap<&str, &str>,
-) -> Result<RawNandRun, StudyError> {
+fn plan(study: &Study, values: &Combination<'_>) -> Result<RawNandRun, StudyError> {
     let value = |axis: &str| values.get(axis).copied();
     let named = value("test").unwrap_or_default();
     let Some(test) = TESTS.iter().find(|test| test.name == named) else {
@@ -120,28 +130,28 @@ pub(crate) fn plan_raw_nand(
     };
     check_axes(test, values)?;
     let mut host = RawHost::of(study, values)?;
-    let room_name = value("room").unwrap_or(WHOLE);
-    let room = match study.rooms.get(room_name) {
-        Some(room) => room.clone(),
-        None if room_name == WHOLE => Room::default(),
+    let limits_name = value("room").unwrap_or(WHOLE);
+    let limits = match study.limits.get(limits_name) {
+        Some(limits) => limits.clone(),
+        None if limits_name == WHOLE => Limits::default(),
         None => {
-            let known = study.rooms.keys().map(String::as_str).chain([WHOLE]);
-            return Err(StudyError::unknown("room", room_name, known));
+            let known = study.limits.keys().map(String::as_str).chain([WHOLE]);
+            return Err(StudyError::unknown("room", limits_name, known));
         }
     };
-    let place = format!("rooms.{room_name}");
-    // Before the flash is planned: a history fills the partition, not the chip.
-    room.apply(&mut host).or_else(|reason| wrong(&place, reason))?;
+    let place = format!("limits.{limits_name}");
+    // Before the flash is planned: aging fills the partition, not the chip.
+    limits.apply(&mut host).or_else(|reason| wrong(&place, reason))?;
     let flash_name = value("flash").unwrap_or(FRESH);
-    let flash = match room.filling() {
+    let flash = match limits.filling() {
         Some(_) if flash_name != FRESH => {
             return wrong(&place, "free_mib fills fresh flash: leave the axis `flash` at `fresh`");
         }
-        Some(history) => host.flash_with(Some(history), room_name),
+        Some(aging) => host.flash_with(Some(aging), limits_name),
         None => host.flash(study, flash_name)?,
     };
     let block = block_of(study, values, host.kind)?;
-    check_history(&block, flash.history.is_some())?;
+    check_aging(&block, flash.aging.is_some())?;
     if !test.has_block_device && block.device != mount::BlockDeviceChoice::MtdBlock {
         let needs = format!("test `{}` needs the chip itself", test.name);
         let name = host.kind.name;
@@ -151,6 +161,7 @@ pub(crate) fn plan_raw_nand(
             wrong("file_system", format!("{needs}, on which `{name}` never stands: leave it out"))
         };
     }
+    // 0 where a test has no such axis, which `check_axes` has made sure of.
     let number = |axis: &str| count(values, axis);
     let (benchmark, script) = work_of(study, values, test)?;
     // Only bios to a block device meet a scheduler.
@@ -160,7 +171,7 @@ pub(crate) fn plan_raw_nand(
     Ok(RawNandRun {
         test,
         flash,
-        mount_options: room.mount_options,
+        mount_options: limits.mount_options,
         benchmark,
         file_set: file_set(values)?,
         operations: number("operations")?,
@@ -175,10 +186,31 @@ pub(crate) fn plan_raw_nand(
     })
 }
 
+impl Plan for RawNandRun {
+    fn carry_out(&self, run: &RunContext<'_>) -> Result<Option<Measured>, StudyError> {
+        if (run.stopped)() {
+            return Ok(None);
+        }
+        let prepared = &run.prepared.flash;
+        let context = Context { prepared, study_seed: run.study_seed, seed: run.seed() };
+        let tests = (self.test.carry_out)(self, &context)?;
+        Ok(Some(Measured { tests, ..Measured::default() }))
+    }
+
+    fn identity(&self, repeat: u32) -> Option<Identity> {
+        Some(self.work_key.iter().cloned().chain([repeat.to_string()]).collect())
+    }
+
+    fn stack(&self) -> Option<StackPlan<'_>> {
+        let Self { host, flash, block, mount_options, .. } = self;
+        Some(StackPlan { host, flash, block, mount_options })
+    }
+}
+
 /// What the test does: IOzone's command line, or a script.
 fn work_of(
     study: &Study,
-    values: &BTreeMap<&str, &str>,
+    values: &Combination<'_>,
     test: &Test,
 ) -> Result<(Option<Options>, Arc<[Command]>), StudyError> {
     let nothing = || Arc::from([]);
@@ -211,7 +243,8 @@ fn work_of(
 }
 
 /// An axis that a test has must have a value, any other must not.
-fn check_axes(test: &Test, values: &BTreeMap<&str, &str>) -> Result<(), StudyError> {
+fn check_axes(test: &Test, values: &Combination<'_>) -> Result<(), StudyError> {
+    // All tests of a study share its columns, so a test has a value even for axes of others: `-`.
     for axis in AXES_OF_TESTS {
         let given = values.get(axis).copied().filter(|value| *value != NOT_ASKED);
         let place = format!("axes.{axis}");
@@ -227,14 +260,14 @@ fn check_axes(test: &Test, values: &BTreeMap<&str, &str>) -> Result<(), StudyErr
 }
 
 /// The file set on an axis; none where the axis means nothing.
-fn file_set(values: &BTreeMap<&str, &str>) -> Result<Option<FileSet>, StudyError> {
+fn file_set(values: &Combination<'_>) -> Result<Option<FileSet>, StudyError> {
     let name = values.get("file_set").copied().filter(|value| *value != NOT_ASKED);
     let found = name.map(FileSet::named).transpose();
     found.or_else(|reason| wrong("axes.file_set", reason))
 }
 
 /// A whole number on an axis; 0 where the axis means nothing.
-fn count(values: &BTreeMap<&str, &str>, axis: &str) -> Result<u32, StudyError> {
+fn count(values: &Combination<'_>, axis: &str) -> Result<u32, StudyError> {
     match values.get(axis) {
         None | Some(&NOT_ASKED) => Ok(0),
         Some(text) => {

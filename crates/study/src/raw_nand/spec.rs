@@ -1,13 +1,13 @@
-//! What a study file says about the room that file systems have.
+//! What a study file says about the limits of flash and memory that file systems work within.
 
-use crate::flash_history::FlashState;
+use crate::flash_aging::FlashState;
 use crate::raw_host::RawHost;
 use serde::{Deserialize, Serialize};
 
 /// A name on the room axis: how much flash and memory there is, and how much of it may be dirty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Room {
+pub struct Limits {
     /// The partition, instead of the whole chip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_mib: Option<u32>,
@@ -28,8 +28,8 @@ pub struct Room {
     pub mount_options: Vec<String>,
 }
 
-impl Room {
-    /// Changes a host to what the room says.
+impl Limits {
+    /// Changes a host to what the limits say.
     ///
     /// # Errors
     /// A sentence on a number that does not fit.
@@ -57,7 +57,7 @@ impl Room {
         board.check()
     }
 
-    /// The history that fills the flash, if the room asks for one.
+    /// The aging that fills the flash, if the limits ask for one.
     pub(crate) fn filling(&self) -> Option<FlashState> {
         self.free_mib.map(FlashState::leaving)
     }

@@ -3,14 +3,14 @@
 use super::plan::RawNandRun;
 use super::{benchmark, burst, copy_delete, files, lifecycle, mounting};
 use crate::StudyError;
-use crate::flash_history::PreparedFlash;
+use crate::flash_aging::PreparedFlash;
 use crate::results::TestRow;
 
 /// What a run has beside its plan.
 pub(crate) struct Context<'a> {
     /// Flash that is made once.
     pub(crate) prepared: &'a PreparedFlash,
-    /// Seed of the study, which histories are drawn from.
+    /// Seed of the study, which aging is drawn from.
     pub(crate) study_seed: u64,
     /// Seed of this repeat.
     pub(crate) seed: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Test {
     /// What of the workload says what is done.
     pub(crate) needs: Needs,
     /// File systems may stand on another block device than `mtdblock`: all is done on one machine, and
-    /// no history is needed.
+    /// no aged flash is needed.
     pub(crate) has_block_device: bool,
     pub(crate) carry_out: Carry,
 }

@@ -55,7 +55,7 @@ request_kib = [4, 128]
 writers = ["direct"]
 mechanism = ["all"]
 
-[[also]]
+[[extra_runs]]
 axes = { scheduler = ["cfq-3.4"], request_kib = [128], mechanism = ["all", "no-cleaning", "no-idling"] }
 repeats = 1
 "#;
@@ -106,6 +106,25 @@ fn combinations_beside_the_product_run_once_and_every_request_is_counted() {
     let all = ["cfq-3.4", "128", "direct", "all", "read_requests", "1600", "requests"];
     assert!(pooled.rows.iter().any(|row| row == &all), "both repeats are pooled");
     assert_eq!(results.tables[2].rows.len(), 1600, "the first repeat of one combination is kept");
+}
+
+#[test]
+fn repeats_of_extra_runs_are_pooled_with_those_of_the_axes() {
+    // Three repeats of a combination that has two by the axes, with another combination in between.
+    let extra = "extra_runs=[{axes = {scheduler = ['cfq-3.4'], request_kib = [4]}, repeats = 3}]";
+    let study = study("pooled", STUDY, &[extra]).expect("a study");
+    assert_eq!(study.runs().expect("a plan").len(), 4 * 2 + 1);
+    let results = run(&study, 2);
+    let own = ["cfq-3.4", "4", "direct", "all", "read_requests"];
+    let rows = results.tables[0].rows.iter().filter(|row| row[..5] == own);
+    let counts: Vec<&str> = rows.map(|row| row[5].as_str()).collect();
+    assert_eq!(counts, ["2400"], "800 requests of each of three repeats");
+    // Every line of a table is of a place of its own.
+    let histogram = &results.tables[1];
+    let mut places: Vec<&[String]> = histogram.rows.iter().map(|row| &row[..6]).collect();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), histogram.rows.len());
 }
 
 #[test]

@@ -33,6 +33,9 @@ fn study(name: &str, workload: &str, axes: &str) -> Result<(study::Study, Folder
     folder.write("mounts.ops", "put a 644 1 1 x 1\numount\n");
     folder.write("wrong.ops", "put a 644 1 1 x 1\nptu\n");
     folder.write("large.ops", "put a 644 60m 32k x 1\n");
+    folder.write("zeros.ops", "putn a 1 3 644 1k 1k x 0\nappend a00001 1k 1k x 0\n");
+    folder.write("wraps.ops", "putn a 1 3 644 1k 1k t 18446744073709551614\n");
+    folder.write("place.ops", "put a 644 64k 4k x 1\nrwrite a 8 4k 64k 0 x 2\n");
     let text = format!("{HEAD}[workload]\nkind = \"raw-nand\"\n{workload}\n[axes]\n{axes}\n");
     let study = load(&folder.write("small.toml", &text), &[], None, false)?;
     Ok((study, folder))
@@ -171,6 +174,14 @@ fn what_cannot_be_done_is_told_before_anything_runs() {
         ),
         ("wrong", "script = \"wrong.ops\"", axes, vec!["wrong.ops", "line 2", "put"]),
         ("missing", "script = \"no.ops\"", axes, vec!["no.ops"]),
+        (
+            "zeros",
+            "script = \"zeros.ops\"",
+            axes,
+            vec!["zeros.ops", "line 2", "seed 0", "kind `z`"],
+        ),
+        ("wraps", "script = \"wraps.ops\"", axes, vec!["wraps.ops", "line 1", "seed 0"]),
+        ("place", "script = \"place.ops\"", axes, vec!["place.ops", "line 2", "the first block"]),
         ("remount", "options = \"-i 0 -U\"", axes, vec!["workload.options", "-U"]),
         (
             "scheduler",

@@ -3,6 +3,7 @@
 mod bad_input;
 mod copy_delete;
 mod determinism;
+mod digests;
 mod generated;
 mod iozone;
 mod jobs;

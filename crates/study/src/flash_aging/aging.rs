@@ -1,4 +1,4 @@
-//! A history while it passes.
+//! Aging: the writes, overwrites and deletions that flash has behind it before a run begins.
 
 use super::{FlashState, PercentOf};
 use mount::{Machine, Mounted};
@@ -6,23 +6,23 @@ use posix::{Changes, Errno, FileSystem, NewInode, SpaceUse};
 use random::Stream;
 use vfs::{OpenFile, OpenOptions};
 
-/// Name of the stream that histories are drawn from.
-const HISTORY: &str = "flash history";
-/// Process that makes the history.
+/// Name of the stream that aging is drawn from. Another name would draw other files.
+const AGING: &str = "flash history";
+/// Process that ages the flash.
 const PID: u32 = 500;
-/// Bytes of a write of the history.
+/// Bytes of a write.
 const WRITE_BYTES: usize = 32 << 10;
 /// Unit in which the share of random bytes counts: what file systems compress at a time.
 const PAGE_BYTES: usize = 4096;
 /// Where files lie whose number the root directory may not hold.
 const FOLDER: &str = "old/";
-/// Bytes that a history writes before it rests, on a file system that writes back later.
+/// Bytes that are written before a rest, on a file system that writes back later.
 const STRIDE_BYTES: u64 = 8 << 20;
 /// Long enough for pages to grow old and to be written back.
 const REST_NS: u64 = 40_000_000_000;
 
-/// A history while it passes.
-pub(super) struct Past<'a> {
+/// Aging while it goes on.
+pub(super) struct Aging<'a> {
     machine: &'a Machine,
     mounted: &'a Mounted,
     numbers: Stream,
@@ -40,7 +40,7 @@ pub(super) struct Past<'a> {
     bytes: Vec<u8>,
 }
 
-impl<'a> Past<'a> {
+impl<'a> Aging<'a> {
     pub(super) fn new(
         machine: &'a Machine,
         mounted: &'a Mounted,
@@ -50,7 +50,7 @@ impl<'a> Past<'a> {
         Self {
             machine,
             mounted,
-            numbers: Stream::new(seed, HISTORY),
+            numbers: Stream::new(seed, AGING),
             file_bytes_max: u64::from(state.file_kib_max) << 10,
             // In whole words, as they are drawn.
             random_bytes: (PAGE_BYTES * state.random_percent as usize / 100).next_multiple_of(8),
@@ -64,11 +64,11 @@ impl<'a> Past<'a> {
         }
     }
 
-    /// Lets the history pass.
+    /// Ages the flash.
     ///
     /// # Errors
-    /// The file system's, in words; of one that is full, with how far the history came.
-    pub(super) async fn pass(&mut self, state: &FlashState) -> Result<(), String> {
+    /// The file system's, in words; of one that is full, with how far the aging came.
+    pub(super) async fn age(&mut self, state: &FlashState) -> Result<(), String> {
         let all = self.space();
         self.live(state, all).await.map_err(|errno| self.explain(errno, state, all))
     }
@@ -105,7 +105,7 @@ impl<'a> Past<'a> {
         Ok(())
     }
 
-    /// Why the history ended early; `all` is the space before it.
+    /// Why the aging ended early; `all` is the space before it.
     fn explain(&self, errno: Errno, state: &FlashState, all: SpaceUse) -> String {
         // A full file system is explained; other errors speak for themselves.
         if errno != Errno::Enospc || state.free_mib.is_some() {

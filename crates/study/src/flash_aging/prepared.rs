@@ -1,6 +1,6 @@
-//! Flash that is made once for each history and copied for every run.
+//! Flash that is aged once for each state and copied for every run.
 
-use super::past::Past;
+use super::aging::Aging;
 use super::{FRESH, FlashState};
 use crate::StudyError;
 use mount::{Driver, Kind, MTDBLOCK, MountRequest, run};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Time in which the threads of a file system come to rest.
 pub(crate) const SETTLE_NS: u64 = 600_000_000_000;
 
-/// How long before the run flash was formatted and its history began, seconds: a month. What a cleaner
+/// How long before the run flash was formatted and its aging began, seconds: a month. What a cleaner
 /// keeps for a while is free by then.
 const AGE_S: i64 = 30 * 86_400;
 
@@ -24,7 +24,7 @@ pub(crate) struct FlashPlan {
     pub(crate) part: Part,
     pub(crate) layout: &'static OobLayout,
     /// None for fresh flash.
-    pub(crate) history: Option<FlashState>,
+    pub(crate) aging: Option<FlashState>,
     /// Its name on the flash axis.
     pub(crate) name: String,
     /// What tells this flash from others of the study.
@@ -33,12 +33,12 @@ pub(crate) struct FlashPlan {
 
 impl FlashPlan {
     /// The same chip, freshly formatted.
-    pub(crate) fn without_history(&self) -> Self {
-        let (name, history) = (FRESH.to_owned(), None);
+    pub(crate) fn fresh(&self) -> Self {
+        let (name, aging) = (FRESH.to_owned(), None);
         Self {
             key: key_of(self.kind, self.profile, &self.part, &name),
             name,
-            history,
+            aging,
             ..self.clone()
         }
     }
@@ -52,7 +52,7 @@ pub(crate) fn key_of(kind: &Kind, profile: &str, part: &Part, name: &str) -> Str
 /// A chip, once it is made.
 type Place = Arc<Mutex<Option<Chip>>>;
 
-/// Flash made once for each file system, profile and history, and shared by all runs until written.
+/// Flash made once for each file system, profile and state, and shared by all runs until written.
 #[derive(Default)]
 pub(crate) struct PreparedFlash(Mutex<BTreeMap<String, Place>>);
 
@@ -60,7 +60,7 @@ impl PreparedFlash {
     /// A copy of the flash that a run begins on.
     ///
     /// # Errors
-    /// The file system's, while the history was made.
+    /// The file system's, while the flash was aged.
     pub(crate) fn copy(&self, plan: &FlashPlan, seed: u64) -> Result<Chip, StudyError> {
         // The whole part, for two files of a user may give theirs the same name.
         let part = serde_json::to_string(&plan.part).expect("a part is numbers and words");
@@ -81,23 +81,22 @@ impl PreparedFlash {
     }
 }
 
-/// Formats a chip and lets the history pass, without taking simulated time.
+/// Formats a chip and ages it, without taking simulated time of a run.
 fn make(plan: &FlashPlan, seed: u64) -> Result<Chip, StudyError> {
     let chip = Chip::new(&plan.part, Storage::Bytes, &FaultSettings::default());
-    if plan.history.is_none() && plan.kind.usual_block_device != MTDBLOCK {
+    if plan.aging.is_none() && plan.kind.usual_block_device != MTDBLOCK {
         // The file system never stands on the chip; its own device comes as it is delivered.
         return Ok(chip);
     }
     let mut driver = Driver::of_tool(plan.layout);
     driver.epoch_seconds -= AGE_S;
-    let (kind, history) = (plan.kind, plan.history.clone());
+    let (kind, aging) = (plan.kind, plan.aging.clone());
     let request =
         MountRequest { profile: Some(plan.profile.to_owned()), seed, ..MountRequest::default() };
     let outcome = run(chip, &driver, seed, |machine| async move {
         let mounted = machine.mount(kind, &request).await.map_err(|error| error.to_string())?;
-        if let Some(history) = history {
-            let mut past = Past::new(&machine, &mounted, &history, seed);
-            past.pass(&history).await?;
+        if let Some(state) = aging {
+            Aging::new(&machine, &mounted, &state, seed).age(&state).await?;
         }
         // Whatever the file system still does by itself, it does before the chip is put away.
         machine.sim.sleep(SETTLE_NS).await;

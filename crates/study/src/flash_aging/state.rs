@@ -3,7 +3,7 @@
 use posix::SpaceUse;
 use serde::{Deserialize, Serialize};
 
-/// What the percentages of a history are of.
+/// What the percentages of a state are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PercentOf {
@@ -32,7 +32,7 @@ impl PercentOf {
     }
 }
 
-/// A name on the flash axis that stands for a history: files are written until the file system is
+/// A name on the flash axis that stands for aging: files are written until the file system is
 /// filled so far, then some of them are overwritten, or deleted and written anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,7 +50,7 @@ pub struct FlashState {
     /// What both percentages are of.
     #[serde(default, skip_serializing_if = "PercentOf::is_size")]
     pub percent_of: PercentOf,
-    /// Largest file of the history; sizes are uniform up to it.
+    /// Largest file that is written; sizes are uniform up to it.
     #[serde(default = "megabyte")]
     pub file_kib_max: u32,
     /// Share of every 4 KiB that is random; the rest is zeros, which compress away.

@@ -1,6 +1,6 @@
-//! Flash before a run begins: formatted, or with a history of writes, overwrites and deletions.
+//! Flash before a run begins: formatted, or aged by writes, overwrites and deletions.
 
-mod past;
+mod aging;
 mod prepared;
 mod state;
 

@@ -1,0 +1,116 @@
+//! Results of a small study of every kind of workload, as digests: nothing may change them unseen.
+//!
+//! A digest is the same on every machine. One that changes on purpose is replaced here, and stands under
+//! "Results change" in the changelog.
+
+use crate::support;
+
+use std::fmt::Write as _;
+use study::{StudyResults, load, run_study};
+use support::{Folder, HEAD};
+use trace::{Operation, Record};
+
+const GENERATED: &str = "part = \"published-small-block\"\nblocks = 64\nrepeats = 2\n\
+    [workload]\nkind = \"KIND\"\nwarm_up_writes = 1\nmeasured_writes = 1\n\
+    [settings.default.page]\nlow_water = 2\n\
+    [axes]\nftl = [\"dftl\", \"fast\", \"page\"]\nspare_percent = [30, 40]\n\
+    cleaning = [\"fifo\", \"greedy\"]\n";
+
+const TRACE: &str = "part = \"published-small-block\"\nblocks = 64\nrepeats = 2\n\
+    [workload]\nkind = \"trace\"\nfile = \"{size}.parquet\"\nwindow = 10\nservice_times = true\n\
+    preconditioning = \"image-and-pass\"\n[published_charging]\npage = { reads = 2, writes = 1 }\n\
+    [axes]\nftl = [\"fast\", \"page\"]\nsize = [\"large\", \"small\"]\n";
+
+const JOBS: &str = "repeats = 2\n[workload]\nkind = \"jobs\"\n\
+    [host]\nboard = \"odroid-xu\"\ndevice = \"emmc-4.5-64gb\"\nfree_bytes = 16777216\n\
+    [[job]]\nname = \"readers\"\nprocesses = 2\nrw = \"randread\"\nbs = \"{kib}k\"\nrequests = 60\n\
+    mode = \"direct\"\n\
+    [[job]]\nname = \"writers\"\nprocesses = 2\nrw = \"randwrite\"\nbs = \"64k\"\nrequests = 60\n\
+    mode = \"buffered\"\nfsync = 8\n\
+    [timeline]\naxes = { scheduler = [\"cfq-3.4\"] }\n\
+    [axes]\nscheduler = [\"cfq-3.4\", \"noop\"]\nkib = [4, 16]\n";
+
+const IOZONE: &str = "part = \"k9f2g08u0c\"\nblocks = 160\nrepeats = 2\n\
+    [workload]\nkind = \"iozone\"\noptions = \"-i 0 -i 1 -s 128k -r {record}k -e\"\n\
+    [host]\nboard = \"s5pv210-datasheet\"\n\
+    [flash_states.used]\nfill_percent = 20\nrewritten_percent = 20\nfile_kib_max = 128\n\
+    [axes]\nfile_system = [\"jffs2\", \"nilfs2\"]\nscheduler = [\"noop\", \"cfq\"]\nrecord = [16]\n\
+    flash = [\"fresh\", \"used\"]\n";
+
+const RAW_NAND: &str = "part = \"k9f2g08u0c\"\nblocks = 160\nrepeats = 2\n\
+    [workload]\nkind = \"raw-nand\"\nWORK\n\
+    [host]\nboard = \"s5pv210-datasheet\"\n\
+    [flash_states.used]\nfill_percent = 20\nrewritten_percent = 20\nfile_kib_max = 128\n\
+    [axes]\nfile_system = [\"jffs2\", \"ubifs\", \"yaffs2\"]\nflash = [\"used\"]\n";
+
+const SCRIPT: &str = "mkdir d 755\nputn d/f 0 20 644 5000 1000 x 1\nsync\n\
+    put new 644 5000 1000 t 2 fsync\nrename new d/f00000\nsleep 60000\ndrop\nread d/f00000 4096\n";
+
+/// Name of the study, its text, and what [`shown`] makes of its results.
+fn studies() -> Vec<(&'static str, String, &'static str)> {
+    let generated = |kind| GENERATED.replace("KIND", kind);
+    let raw_nand = |work: &str, axes: &str| RAW_NAND.replace("WORK", work) + axes;
+    vec![
+        ("hot-cold", generated("hot-cold"), "b2ed51d685d1a60a 768 0 24 0 0"),
+        ("iozone", IOZONE.into(), "77ec074a524ff679 1152 0 0 0 0"),
+        ("jobs", JOBS.into(), "8567730183476a2b 488 0 0 0 0"),
+        ("raw-nand mount", raw_nand("", "test = [\"mount\"]\n"), "dce69825fd008f74 96 0 0 0 0"),
+        (
+            "raw-nand cut",
+            raw_nand("", "test = [\"mount-after-cut\"]\nwritten_mib = [1]\n"),
+            "8e6707afe038f8d3 108 0 0 0 0",
+        ),
+        (
+            "raw-nand script",
+            raw_nand("script = \"work.ops\"", "test = [\"lifecycle\"]\n"),
+            "120ef468209a2f13 498 0 0 0 0",
+        ),
+        ("sequential", generated("sequential"), "11a318d44690210f 768 0 24 0 0"),
+        ("trace", TRACE.into(), "6ba191031eb9b435 480 32 8 1512 1"),
+        ("uniform", generated("uniform"), "248dac264038b076 776 0 24 0 0"),
+    ]
+}
+
+fn requests(count: u64, length_bytes: u32) -> Vec<Record> {
+    let kinds = [Operation::Write, Operation::Write, Operation::Read, Operation::Trim];
+    let one = |number: u64| {
+        let offset_bytes = number * 7919 % 500 * 512;
+        Record::new(number, kinds[number as usize % kinds.len()], offset_bytes, length_bytes)
+    };
+    (0..count).map(one).collect()
+}
+
+/// All that a study yields, in short: the beginning of its digest, then the numbers of rows, derived rows,
+/// curves, points of curves, and notes.
+fn shown(results: &StudyResults) -> String {
+    let StudyResults { rows, derived, curves, notes, .. } = results;
+    let points: usize = curves.iter().map(|(_, points)| points.len()).sum();
+    format!(
+        "{} {} {} {} {} {}",
+        &results.digest()[..16],
+        rows.len(),
+        derived.len(),
+        curves.len(),
+        points,
+        notes.len()
+    )
+}
+
+#[test]
+fn results_of_every_kind_of_workload_stay_as_they_are() {
+    let folder = Folder::new("digests");
+    folder.trace("large.parquet", &requests(2000, 2048));
+    folder.trace("small.parquet", &requests(2000, 300));
+    folder.write("work.ops", SCRIPT);
+    let mut wrong = String::new();
+    for (name, text, expected) in studies() {
+        let path = folder.write("study.toml", &format!("{HEAD}{text}"));
+        let results = load(&path, &[], None, false)
+            .and_then(|study| run_study(&study, 2, &mut |_, _, _| true));
+        let found = results.map_or_else(|error| error.to_string(), |results| shown(&results));
+        if found != expected {
+            writeln!(wrong, "{name}: {found}, expected {expected}").expect("a string");
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
