@@ -535,14 +535,15 @@ impl Flash {
 
     fn push_free(&mut self, block: u32) {
         self.is_free.insert(block as usize);
-        self.free.push(block, self.chip.erase_counts()[self.physical[block as usize] as usize]);
+        // Cycles of the block's whole life: counts since the counters were last set to zero would
+        // make a block that was released before that look more worn than it is.
+        self.free.push(block, self.chip.erase_cycles(self.physical[block as usize]));
     }
 
     /// Moves the data of the least-worn block in use to the most-worn free block if their erase
     /// counts lie further apart than the threshold.
     fn level_wear(&mut self) -> Result<(), FtlError> {
         let Some(threshold) = self.wear_threshold else { return Ok(()) };
-        let counts = self.chip.erase_counts();
         let in_use = |block: &u32| {
             let physical = self.physical[*block as usize];
             !self.is_free.contains(*block as usize)
@@ -551,16 +552,16 @@ impl Flash {
                 // An erased block in use holds nothing that could be cold.
                 && self.chip.next_page(physical) > 0
         };
-        let count_of = |block: &u32| counts[self.physical[*block as usize] as usize];
-        let Some(coldest) = (0..self.geometry().blocks).filter(in_use).min_by_key(count_of) else {
+        let cycles_of = |block: &u32| self.chip.erase_cycles(self.physical[*block as usize]);
+        let Some(coldest) = (0..self.geometry().blocks).filter(in_use).min_by_key(cycles_of) else {
             return Ok(());
         };
-        let coldest_count = count_of(&coldest);
+        let coldest_cycles = cycles_of(&coldest);
         // The most worn block takes the data that is written least.
         let Some(worn) = self.free.pop_most_worn() else { return Ok(()) };
         self.is_free.remove(worn as usize);
         let apart =
-            self.chip.erase_cycles(self.physical[worn as usize]).saturating_sub(coldest_count);
+            self.chip.erase_cycles(self.physical[worn as usize]).saturating_sub(coldest_cycles);
         // A block that still needs an erase is not used, for its erase may fail.
         if apart <= threshold || self.needs_erase.contains(worn as usize) {
             self.push_free(worn);
