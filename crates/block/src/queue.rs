@@ -138,6 +138,8 @@ struct State {
     options: QueueOptions,
     queue_depth: u32,
     pool: RequestPool,
+    /// Tasks to wake because a request was freed, by side of the pool.
+    to_wake: [u32; 2],
     is_plugged: bool,
     unplug_ns: Option<u64>,
     /// Bios of each request, by its number.
@@ -223,6 +225,7 @@ impl RequestQueue {
             device,
             options,
             queue_depth,
+            to_wake: [0; 2],
             is_plugged: false,
             unplug_ns: None,
             members: Vec::new(),
@@ -376,11 +379,7 @@ impl RequestQueue {
                     state.pool.woke(now_ns, bio.pid);
                 }
                 let must = state.elevator.must_queue(bio);
-                let limit = if bio.sync {
-                    u32::MAX
-                } else {
-                    state.elevator.scheduler().async_depth(state.elevator.queue())
-                };
+                let limit = state.elevator.scheduler().depth_limit(bio, state.elevator.queue());
                 match state.pool.allocate(now_ns, bio, must, limit) {
                     Grant::Granted => return,
                     Grant::Wait => state.pool.side(bio),
@@ -517,36 +516,28 @@ impl RequestQueue {
     /// The process has exited. A scheduler whose policy cancels what such a process queued ends these
     /// bios with [`DeviceError::Cancelled`].
     pub fn exit(&self, pid: u32) {
-        let freed;
         {
             let mut state = self.0.state.borrow_mut();
             let now_ns = self.0.sim.now();
             state.occupancy.advance(now_ns);
-            freed = state.exit(now_ns, pid);
+            state.exit(now_ns, pid);
             state.run(now_ns);
         }
-        // Requests that were cancelled make room for processes that wait for one.
-        self.wake_freed(freed);
         self.after_run();
     }
 
     /// A completion is due, or a timer.
     fn on_event(&self) {
         let now_ns = self.0.sim.now();
-        let mut freed = [0_u32; 2];
         {
             let mut state = self.0.state.borrow_mut();
             // All completions of this moment before any task wakes: a task that submits must find
             // the room that they leave.
             while let Some(number) = state.next_done(now_ns) {
-                if let Some(side) = state.complete(now_ns, number) {
-                    freed[side] += 1;
-                }
+                state.complete(now_ns, number);
             }
             state.fire_timers(now_ns);
         }
-        // Tasks wake after the state is released, since a waker may run into the queue again.
-        self.wake_freed(freed);
         self.after_run();
     }
 
@@ -564,33 +555,28 @@ impl RequestQueue {
     /// The thread has carried a command out.
     fn on_served(&self, number: u64, error: Option<DeviceError>) {
         let now_ns = self.0.sim.now();
-        let mut freed = [0_u32; 2];
         {
             let mut state = self.0.state.borrow_mut();
             state.end_served(now_ns, number, error);
-            if let Some(side) = state.complete(now_ns, number) {
-                freed[side] += 1;
-            }
+            state.complete(now_ns, number);
         }
-        self.wake_freed(freed);
         self.after_run();
     }
 
-    /// Wakes tasks that wait for a request, by side of the pool.
-    fn wake_freed(&self, freed: [u32; 2]) {
-        for (waiters, freed) in self.0.waiters.iter().zip(freed) {
-            for _ in 0..freed {
+    /// Wakes those who wait for a request, and those whose bios are done, and sets the timer for what is
+    /// due next.
+    fn after_run(&self) {
+        let (to_wake, mut finished, next_ns) = {
+            let mut state = self.0.state.borrow_mut();
+            let to_wake = std::mem::take(&mut state.to_wake);
+            (to_wake, std::mem::take(&mut state.finished), state.next_ns())
+        };
+        // Tasks wake after the state is released, since a waker may run into the queue again.
+        for (waiters, tasks) in self.0.waiters.iter().zip(to_wake) {
+            for _ in 0..tasks {
                 waiters.wake_one();
             }
         }
-    }
-
-    /// Wakes those whose bios are done and sets the timer for what is due next.
-    fn after_run(&self) {
-        let (mut finished, next_ns) = {
-            let mut state = self.0.state.borrow_mut();
-            (std::mem::take(&mut state.finished), state.next_ns())
-        };
         if self.has_command() {
             self.0.thread.wake_all();
         }
@@ -638,9 +624,9 @@ impl State {
                 self.members[survivor].push(member);
                 self.members[survivor].append(&mut later);
                 self.spare.push(later);
-                // The absorbed request goes back to the pool; a task that waits is woken by the
-                // next completion.
-                self.pool.free(self.sides[absorbed.index()]);
+                // The absorbed request goes back to the pool at once (`__blk_put_request` in
+                // `attempt_merge`).
+                self.free_request(self.sides[absorbed.index()]);
             }
         }
         Ok(())
@@ -687,7 +673,12 @@ impl State {
         }
         self.members[id.index()].append(&mut members);
         // Two requests became one: the plug's was allocated when its bio came.
-        self.pool.free(self.pool.side(&bio));
+        self.free_request(self.pool.side(&bio));
+    }
+
+    /// Gives a request back to the pool, and notes a task that may have it (`freed_request`).
+    fn free_request(&mut self, side: usize) {
+        self.to_wake[side] += u32::from(self.pool.free(side));
     }
 
     /// Runs the queue, and again as long as the scheduler asks for it and something comes of it.
@@ -809,24 +800,21 @@ impl State {
         Some(number)
     }
 
-    /// Completes a command; says from which side of the pool a waiting task may get its request.
-    fn complete(&mut self, now_ns: u64, number: u64) -> Option<usize> {
+    /// Completes a command.
+    fn complete(&mut self, now_ns: u64, number: u64) {
         self.occupancy.advance(now_ns);
         self.occupancy.end(number);
         // Not always the first: a device with a queue completes out of order.
-        let place = self.issued.iter().position(|(other, _)| *other == number)?;
-        let (_, issued) = self.issued.remove(place)?;
-        let mut woken = None;
-        let members = match issued.request {
+        let place = self.issued.iter().position(|(other, _)| *other == number);
+        let Some((_, issued)) = place.and_then(|place| self.issued.remove(place)) else { return };
+        let mut members = match issued.request {
             Some(id) => {
                 self.elevator.complete(now_ns, id);
-                let side = self.sides[id.index()];
-                woken = self.pool.free(side).then_some(side);
+                self.free_request(self.sides[id.index()]);
                 std::mem::take(&mut self.members[id.index()])
             }
             None => Vec::new(),
         };
-        let mut members = members;
         let flushed = issued.flush.clone();
         for bio in members.drain(..).map(|member| member.0).chain(flushed) {
             self.finish(now_ns, bio, &issued);
@@ -835,7 +823,6 @@ impl State {
         // The queue is run before the tasks wake, as the interrupt does: a request that waits goes
         // before one that is yet to come.
         self.run(now_ns);
-        woken
     }
 
     fn finish(&mut self, now_ns: u64, bio: Rc<BioState>, issued: &Issued) {
@@ -855,12 +842,10 @@ impl State {
         self.finished.push(bio);
     }
 
-    /// Gives the requests of each side that became free.
-    fn exit(&mut self, now_ns: u64, pid: u32) -> [u32; 2] {
-        let mut freed = [0; 2];
+    fn exit(&mut self, now_ns: u64, pid: u32) {
         for id in self.elevator.exit(now_ns, pid) {
-            let side = self.sides[id.index()];
-            freed[side] += u32::from(self.pool.free(side));
+            // What is cancelled makes room for processes that wait for a request.
+            self.free_request(self.sides[id.index()]);
             let mut members = std::mem::take(&mut self.members[id.index()]);
             for Member(bio) in members.drain(..) {
                 bio.error.set(Some(DeviceError::Cancelled));
@@ -868,7 +853,6 @@ impl State {
             }
             self.spare.push(members);
         }
-        freed
     }
 
     fn fire_timers(&mut self, now_ns: u64) {

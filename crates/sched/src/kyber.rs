@@ -342,9 +342,13 @@ impl Scheduler for Kyber {
         self.timer_ns = Some(self.timer_ns.map_or(due_ns, |timer_ns| timer_ns.min(due_ns)));
     }
 
-    fn async_depth(&self, queue: &Queue) -> u32 {
+    fn depth_limit(&self, bio: &Bio, queue: &Queue) -> Option<u32> {
+        // Synchronous writes are not limited (`kyber_limit_depth`), unlike in mq-deadline. There are
+        // no more tags than `nr_requests`, and no batches beyond them (`blk_mq_get_tag`).
         let pool = TagPool::new(queue.nr_requests);
-        pool.within(pool.word_bits() * ASYNC_PERCENT / 100)
+        let is_sync = bio.sync || bio.direction == Direction::Read;
+        let in_word = if is_sync { u32::MAX } else { pool.word_bits() * ASYNC_PERCENT / 100 };
+        Some(pool.within(in_word))
     }
 
     fn timer_ns(&self) -> Option<u64> {

@@ -383,15 +383,19 @@ impl Scheduler for MqDeadline {
         self.classes[queue.requests[id].bio.class as usize].held -= 1;
     }
 
-    fn async_depth(&self, queue: &Queue) -> u32 {
+    fn depth_limit(&self, bio: &Bio, queue: &Queue) -> Option<u32> {
         let pool = TagPool::new(queue.nr_requests);
+        // Writes are limited even if they are synchronous (`dd_limit_depth`).
+        if bio.direction == Direction::Read {
+            return Some(queue.nr_requests);
+        }
         let in_word = match self.version {
             // 6.1 takes the share of all tags for bits of a word, so 96 of 128 limits nothing where
             // words have 32.
             Version::V6_1 => self.async_depth.unwrap_or((3 * queue.nr_requests / 4).max(1)),
             Version::V6_12 => pool.depth_in_word(self.async_depth.unwrap_or(queue.nr_requests)),
         };
-        pool.within(in_word)
+        Some(pool.within(in_word))
     }
 
     fn state_bytes(&self) -> usize {
@@ -428,13 +432,17 @@ mod tests {
     fn async_depth_counts_in_words_and_limits_nothing_by_default() {
         let depth = |entry, given: &[(&str, i64)], nr_requests| {
             let elevator = elevator(entry, given, nr_requests);
-            elevator.scheduler().async_depth(elevator.queue())
+            let write = bio(Class::BestEffort, Direction::Write, 0);
+            let limit = |bio: &Bio| elevator.scheduler().depth_limit(bio, elevator.queue());
+            assert_eq!(limit(&Bio { sync: true, ..write }), limit(&write), "no write is exempt");
+            assert_eq!(limit(&bio(Class::BestEffort, Direction::Read, 0)), Some(nr_requests));
+            limit(&write)
         };
-        assert_eq!(depth(&ENTRY_6_1, &[], 128), 128);
-        assert_eq!(depth(&ENTRY_6_12, &[], 128), 128);
-        assert_eq!(depth(&ENTRY_6_1, &[("async_depth", 16)], 128), 64);
-        assert_eq!(depth(&ENTRY_6_12, &[("async_depth", 16)], 128), 16);
-        assert_eq!(depth(&ENTRY_6_12, &[("async_depth", 1)], 128), 4, "one in each word");
+        assert_eq!(depth(&ENTRY_6_1, &[], 128), Some(128));
+        assert_eq!(depth(&ENTRY_6_12, &[], 128), Some(128));
+        assert_eq!(depth(&ENTRY_6_1, &[("async_depth", 16)], 128), Some(64));
+        assert_eq!(depth(&ENTRY_6_12, &[("async_depth", 16)], 128), Some(16));
+        assert_eq!(depth(&ENTRY_6_12, &[("async_depth", 1)], 128), Some(4), "one in each word");
     }
 
     #[test]

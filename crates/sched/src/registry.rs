@@ -78,10 +78,12 @@ pub trait Scheduler: Send {
         false
     }
 
-    /// Largest number of requests that asynchronous bios may hold of `nr_requests`
-    /// (`limit_depth` of the multi-queue schedulers).
-    fn async_depth(&self, queue: &Queue) -> u32 {
-        queue.nr_requests
+    /// Requests allocated from which the bio gets none (`limit_depth` of the multi-queue schedulers, and
+    /// the number of their tags).
+    // `get_request` asks a scheduler of a single queue nothing of the kind: its batches end at three
+    // halves of `nr_requests` alone.
+    fn depth_limit(&self, _bio: &Bio, _queue: &Queue) -> Option<u32> {
+        None
     }
 
     /// The process is gone. What it has queued is still to be served, unless a policy says other.
