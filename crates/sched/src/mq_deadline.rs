@@ -327,6 +327,21 @@ impl Scheduler for MqDeadline {
         u32::from(self.dispatch_aged(now, queue) || self.dispatch_by_class(now, queue))
     }
 
+    fn audit(&self, queue: &Queue) {
+        for lane in self.classes.iter().flat_map(|class| &class.lanes) {
+            assert_eq!(
+                lane.by_sector.len(),
+                lane.by_age.len(),
+                "the same requests are sorted by sector and by age"
+            );
+            if let Sweep::Request(Some(next)) = lane.sweep {
+                assert!(queue.requests[next].sorted, "the sweep goes on at a request that waits");
+            }
+        }
+        let held: usize = self.classes.iter().map(|class| class.held).sum();
+        assert_eq!(held, queue.requests.len(), "classes hold all requests until their end");
+    }
+
     fn queued(&self) -> usize {
         self.classes.iter().flat_map(|class| &class.lanes).map(|lane| lane.by_age.len()).sum()
     }
@@ -408,10 +423,17 @@ impl Scheduler for MqDeadline {
 
 #[cfg(test)]
 mod tests {
-    use super::{ENTRY_6_1, ENTRY_6_12};
-    use crate::{Bio, Class, Direction, Elevator, ElevatorOptions, SchedulerEntry};
+    use super::{ENTRY_6_1, ENTRY_6_12, MqDeadline, Sweep, Version};
+    use crate::tests::{CLOCK, defaults, filled, panics_with};
+    use crate::{
+        Bio, Class, Direction, Elevator, ElevatorOptions, Queue, RequestId, Scheduler,
+        SchedulerEntry,
+    };
     use settings::Value;
     use std::collections::BTreeMap;
+
+    /// What breaks a count.
+    type Break = fn(&mut MqDeadline, &mut Queue);
 
     fn elevator(entry: &SchedulerEntry, given: &[(&str, i64)], nr_requests: u32) -> Elevator {
         let given: BTreeMap<String, Value> = given
@@ -443,6 +465,28 @@ mod tests {
         assert_eq!(depth(&ENTRY_6_1, &[("async_depth", 16)], 128), Some(64));
         assert_eq!(depth(&ENTRY_6_12, &[("async_depth", 16)], 128), Some(16));
         assert_eq!(depth(&ENTRY_6_12, &[("async_depth", 1)], 128), Some(4), "one in each word");
+    }
+
+    #[test]
+    fn every_broken_count_is_seen() {
+        let broken: [(&str, Break); 3] = [
+            ("the same requests are sorted by sector and by age", |scheduler, _| {
+                scheduler.classes[1].lanes[0].by_sector.remove(RequestId(1));
+            }),
+            ("the sweep goes on at a request that waits", |scheduler, queue| {
+                scheduler.classes[1].lanes[0].sweep = Sweep::Request(Some(RequestId(1)));
+                queue.requests[RequestId(1)].sorted = false;
+            }),
+            ("classes hold all requests until their end", |scheduler, _| {
+                scheduler.classes[2].held += 1;
+            }),
+        ];
+        for (message, break_it) in broken {
+            let scheduler = MqDeadline::new(&defaults(&ENTRY_6_1), CLOCK, Version::V6_1);
+            let (mut scheduler, mut queue) = filled(scheduler);
+            break_it(&mut scheduler, &mut queue);
+            panics_with(message, || scheduler.audit(&queue));
+        }
     }
 
     #[test]

@@ -110,6 +110,10 @@ pub trait Scheduler: Send {
 
     /// Bytes of state it holds, for the table of costs.
     fn state_bytes(&self) -> usize;
+
+    /// Checks what it keeps more than once, and its counts. The elevator calls it after every hook, in
+    /// debug builds.
+    fn audit(&self, _queue: &Queue) {}
 }
 
 /// A row of the table of schedulers.
