@@ -146,12 +146,17 @@ impl RequestPool {
             }
         }
         self.batches.retain(|batch| batch.left > 0);
+        debug_assert!(
+            self.batches.iter().filter(|batch| batch.pid == pid).count() <= 1,
+            "a task has one batch"
+        );
     }
 
     /// Frees a request; true if a task that waits for this side is to be woken.
     pub fn free(&mut self, side: usize) -> bool {
         let nr_requests = self.nr_requests;
         let side = &mut self.sides[side];
+        debug_assert!(side.allocated > 0, "a request is freed once");
         side.allocated -= 1;
         // Off lies a sixteenth below on, so that the state does not change with each request.
         if side.allocated < congestion_off(nr_requests) {
@@ -193,7 +198,8 @@ const fn congestion_off(nr_requests: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Grant, PoolRules, RequestPool};
+    use super::{Batch, Grant, PoolRules, RequestPool};
+    use crate::tests::panics_with;
     use sched::{Bio, Class, Direction};
 
     fn bio(pid: u32, sync: bool) -> Bio {
@@ -363,5 +369,18 @@ mod tests {
             pool.free(1);
             assert!(!pool.is_congested(1), "{nr_requests}: below {off}");
         }
+    }
+
+    #[test]
+    fn every_broken_count_is_seen() {
+        panics_with("a request is freed once", || {
+            RequestPool::new(PoolRules::PerSync, 4).free(1);
+        });
+        panics_with("a task has one batch", || {
+            let mut pool = RequestPool::new(PoolRules::PerSync, 4);
+            let batch = Batch { pid: 1, left: 9, until_ns: 5 };
+            pool.batches = vec![batch; 2];
+            pool.use_batch(0, 1);
+        });
     }
 }

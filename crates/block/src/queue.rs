@@ -73,6 +73,10 @@ impl BioState {
         })
     }
 
+    fn bio(&self) -> Bio {
+        self.life.get().bio
+    }
+
     /// What a device that is served sees of the bio.
     fn part(&self) -> Part {
         let Bio { sector, sectors, .. } = self.life.get().bio;
@@ -140,6 +144,8 @@ struct State {
     pool: RequestPool,
     /// Tasks to wake because a request was freed, by side of the pool.
     to_wake: [u32; 2],
+    /// Requests of the pool in plugs or on their way there, where the elevator does not see them.
+    plugged: usize,
     is_plugged: bool,
     unplug_ns: Option<u64>,
     /// Bios of each request, by its number.
@@ -226,6 +232,7 @@ impl RequestQueue {
             options,
             queue_depth,
             to_wake: [0; 2],
+            plugged: 0,
             is_plugged: false,
             unplug_ns: None,
             members: Vec::new(),
@@ -406,6 +413,7 @@ impl RequestQueue {
         life.get_ns = now_ns;
         member.0.life.set(life);
         if let Some(plug) = plug {
+            self.0.state.borrow_mut().plugged += 1;
             // The list goes before the new request is added, so it takes one more request than the
             // limit to see it go.
             if plug.len() >= PLUG_REQUESTS_MAX {
@@ -462,6 +470,7 @@ impl RequestQueue {
             let mut state = self.0.state.borrow_mut();
             let now_ns = self.0.sim.now();
             state.occupancy.advance(now_ns);
+            state.plugged -= list.len();
             // The queue runs once, after all: `blk_flush_plug_list` runs it with the last request
             // of each queue.
             for plugged in list {
@@ -568,6 +577,7 @@ impl RequestQueue {
     fn after_run(&self) {
         let (to_wake, mut finished, next_ns) = {
             let mut state = self.0.state.borrow_mut();
+            state.audit();
             let to_wake = std::mem::take(&mut state.to_wake);
             (to_wake, std::mem::take(&mut state.finished), state.next_ns())
         };
@@ -593,6 +603,25 @@ impl RequestQueue {
 }
 
 impl State {
+    /// Checks the counts of requests and commands, in debug builds.
+    fn audit(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let allocated = (self.pool.allocated(0) + self.pool.allocated(1)) as usize;
+        let requests = self.elevator.queue().requests.len();
+        assert_eq!(
+            allocated,
+            requests + self.plugged,
+            "requests of the pool are with the elevator ({requests}) or in a plug"
+        );
+        let with_members = self.members.iter().filter(|members| !members.is_empty()).count();
+        assert_eq!(with_members, requests, "every request has bios, and no other has any");
+        assert_eq!(self.issued.len(), self.outstanding() as usize, "commands that are not done");
+        assert!(self.outstanding() <= self.queue_depth, "the device gets as many as it admits");
+        assert!(self.issued.iter().is_sorted_by_key(|(number, _)| *number), "order of issue");
+    }
+
     /// Commands that the device has not completed.
     fn outstanding(&self) -> u32 {
         match &self.device {
@@ -753,6 +782,15 @@ impl State {
                 (at_once, None)
             }
         };
+        debug_assert!(
+            members.windows(2).all(|pair| pair[0].0.bio().end() == pair[1].0.bio().sector),
+            "bios of a request follow each other"
+        );
+        debug_assert_eq!(
+            members.iter().map(|member| member.0.bio().sectors).sum::<u32>(),
+            if members.is_empty() { 0 } else { command.sectors },
+            "a request is as long as its bios"
+        );
         let execution_ns = completion.done_ns - completion.start_ns;
         let cleaning_ns = completion.own_cleaning_ns;
         self.occupancy.begin(number, command.operation, completion.start_ns, cleaning_ns);
@@ -828,6 +866,10 @@ impl State {
     fn finish(&mut self, now_ns: u64, bio: Rc<BioState>, issued: &Issued) {
         let mut life = bio.life.get();
         life.complete_ns = now_ns;
+        debug_assert!(
+            [life.queue_ns, life.insert_ns, life.issue_ns, life.start_ns, now_ns].is_sorted(),
+            "the phases of a life follow each other: {life:?}"
+        );
         // Its own execution is no waiting; what is left of the totals is what others did meanwhile.
         let mut behind = self.occupancy.totals().since(&bio.totals.get());
         let own = behind.of(issued.operation);
@@ -873,5 +915,97 @@ impl State {
     fn next_ns(&self) -> Option<u64> {
         let completion = self.running.peek().map(|Reverse((done_ns, _))| *done_ns);
         [completion, self.elevator.timer_ns(), self.unplug_ns].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BioState, Life, Member, Plugging, PoolRules, QueueOptions, RequestQueue, State};
+    use crate::tests::panics_with;
+    use device::ConstantDevice;
+    use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, find_scheduler};
+    use sim::Simulation;
+    use std::collections::BTreeMap;
+
+    /// What breaks the state.
+    type Break = fn(&mut State);
+
+    fn bio(sector: u64) -> Bio {
+        Bio {
+            pid: 1,
+            direction: Direction::Read,
+            sync: true,
+            noidle: false,
+            class: Class::BestEffort,
+            level: 4,
+            sector,
+            sectors: 8,
+        }
+    }
+
+    /// Runs with one read with the device and one behind it, and breaks the state between.
+    fn broken(break_it: Break) {
+        let mut simulation = Simulation::new(1);
+        let sim = simulation.handle();
+        let entry = find_scheduler("noop").expect("in the table");
+        let settings = entry.settings(&BTreeMap::new()).expect("defaults");
+        let elevator = Elevator::new(entry, &settings, ElevatorOptions::default());
+        let options = QueueOptions {
+            plugging: Plugging::None,
+            pool: PoolRules::PerSync,
+            max_sectors: 1024,
+            queue_depth: 1,
+        };
+        let device = Box::new(ConstantDevice::new(1 << 20, 1_000_000, 1));
+        let queue = RequestQueue::new(&sim, elevator, device, options);
+        sim.spawn(async move {
+            drop(queue.submit(bio(0), None).await);
+            drop(queue.submit(bio(100), None).await);
+            let mut state = queue.0.state.borrow_mut();
+            state.audit();
+            break_it(&mut state);
+            state.audit();
+        });
+        simulation.run();
+    }
+
+    #[test]
+    fn every_broken_count_of_requests_is_seen() {
+        let cases: [(&str, Break); 9] = [
+            ("or in a plug", |state| state.plugged += 1),
+            ("every request has bios", |state| state.members[1].clear()),
+            ("commands that are not done", |state| drop(state.issued.pop_back())),
+            ("the device gets as many as it admits", |state| state.queue_depth = 0),
+            ("order of issue", |state| {
+                state.queue_depth = 2;
+                state.dispatch(0);
+                state.issued.swap(0, 1);
+            }),
+            ("bios of a request follow each other", |state| {
+                let first = state.members[0].pop();
+                state.members[1].extend(first);
+                state.queue_depth = 2;
+                state.dispatch(0);
+            }),
+            ("a request is as long as its bios", |state| {
+                state.members[1].clear();
+                state.members[1].push(Member(BioState::new(
+                    &Simulation::new(1).handle(),
+                    Life::entering(Bio { sectors: 4, ..bio(100) }, 0),
+                    None,
+                )));
+                state.queue_depth = 2;
+                state.dispatch(0);
+            }),
+            ("the phases of a life follow each other", |state| {
+                let bio = &state.members[0][0].0;
+                bio.life.set(Life { queue_ns: 5, ..bio.life.get() });
+                state.complete(1, 0);
+            }),
+            ("issued.start_ns + issued.own_ns", |state| state.complete(1, 0)),
+        ];
+        for (message, break_it) in cases {
+            panics_with(message, || broken(break_it));
+        }
     }
 }
