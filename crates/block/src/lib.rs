@@ -17,3 +17,18 @@ pub use plug::Plug;
 pub use pool::{Grant, PoolRules, RequestPool};
 pub use queue::{Handle, Plugging, QueueOptions, RequestQueue};
 pub use served::{Bytes, Part, ServedDevice, Serving};
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Checks that a call panics, with a message that contains `message`.
+    pub(crate) fn panics_with(message: &str, call: impl FnOnce()) {
+        let said = catch_unwind(AssertUnwindSafe(call)).expect_err(message);
+        let said = said.downcast_ref::<String>().map_or_else(
+            || said.downcast_ref::<&str>().copied().unwrap_or_default(),
+            String::as_str,
+        );
+        assert!(said.contains(message), "{said:?} is not {message:?}");
+    }
+}

@@ -73,6 +73,10 @@ impl BioState {
         })
     }
 
+    fn bio(&self) -> Bio {
+        self.life.get().bio
+    }
+
     /// What a device that is served sees of the bio.
     fn part(&self) -> Part {
         let Bio { sector, sectors, .. } = self.life.get().bio;
@@ -138,6 +142,10 @@ struct State {
     options: QueueOptions,
     queue_depth: u32,
     pool: RequestPool,
+    /// Tasks to wake because a request was freed, by side of the pool.
+    to_wake: [u32; 2],
+    /// Requests of the pool in plugs or on their way there, where the elevator does not see them.
+    plugged: usize,
     is_plugged: bool,
     unplug_ns: Option<u64>,
     /// Bios of each request, by its number.
@@ -223,6 +231,8 @@ impl RequestQueue {
             device,
             options,
             queue_depth,
+            to_wake: [0; 2],
+            plugged: 0,
             is_plugged: false,
             unplug_ns: None,
             members: Vec::new(),
@@ -376,11 +386,7 @@ impl RequestQueue {
                     state.pool.woke(now_ns, bio.pid);
                 }
                 let must = state.elevator.must_queue(bio);
-                let limit = if bio.sync {
-                    u32::MAX
-                } else {
-                    state.elevator.scheduler().async_depth(state.elevator.queue())
-                };
+                let limit = state.elevator.scheduler().depth_limit(bio, state.elevator.queue());
                 match state.pool.allocate(now_ns, bio, must, limit) {
                     Grant::Granted => return,
                     Grant::Wait => state.pool.side(bio),
@@ -407,6 +413,7 @@ impl RequestQueue {
         life.get_ns = now_ns;
         member.0.life.set(life);
         if let Some(plug) = plug {
+            self.0.state.borrow_mut().plugged += 1;
             // The list goes before the new request is added, so it takes one more request than the
             // limit to see it go.
             if plug.len() >= PLUG_REQUESTS_MAX {
@@ -463,6 +470,7 @@ impl RequestQueue {
             let mut state = self.0.state.borrow_mut();
             let now_ns = self.0.sim.now();
             state.occupancy.advance(now_ns);
+            state.plugged -= list.len();
             // The queue runs once, after all: `blk_flush_plug_list` runs it with the last request
             // of each queue.
             for plugged in list {
@@ -517,36 +525,28 @@ impl RequestQueue {
     /// The process has exited. A scheduler whose policy cancels what such a process queued ends these
     /// bios with [`DeviceError::Cancelled`].
     pub fn exit(&self, pid: u32) {
-        let freed;
         {
             let mut state = self.0.state.borrow_mut();
             let now_ns = self.0.sim.now();
             state.occupancy.advance(now_ns);
-            freed = state.exit(now_ns, pid);
+            state.exit(now_ns, pid);
             state.run(now_ns);
         }
-        // Requests that were cancelled make room for processes that wait for one.
-        self.wake_freed(freed);
         self.after_run();
     }
 
     /// A completion is due, or a timer.
     fn on_event(&self) {
         let now_ns = self.0.sim.now();
-        let mut freed = [0_u32; 2];
         {
             let mut state = self.0.state.borrow_mut();
             // All completions of this moment before any task wakes: a task that submits must find
             // the room that they leave.
             while let Some(number) = state.next_done(now_ns) {
-                if let Some(side) = state.complete(now_ns, number) {
-                    freed[side] += 1;
-                }
+                state.complete(now_ns, number);
             }
             state.fire_timers(now_ns);
         }
-        // Tasks wake after the state is released, since a waker may run into the queue again.
-        self.wake_freed(freed);
         self.after_run();
     }
 
@@ -564,33 +564,29 @@ impl RequestQueue {
     /// The thread has carried a command out.
     fn on_served(&self, number: u64, error: Option<DeviceError>) {
         let now_ns = self.0.sim.now();
-        let mut freed = [0_u32; 2];
         {
             let mut state = self.0.state.borrow_mut();
             state.end_served(now_ns, number, error);
-            if let Some(side) = state.complete(now_ns, number) {
-                freed[side] += 1;
-            }
+            state.complete(now_ns, number);
         }
-        self.wake_freed(freed);
         self.after_run();
     }
 
-    /// Wakes tasks that wait for a request, by side of the pool.
-    fn wake_freed(&self, freed: [u32; 2]) {
-        for (waiters, freed) in self.0.waiters.iter().zip(freed) {
-            for _ in 0..freed {
+    /// Wakes those who wait for a request, and those whose bios are done, and sets the timer for what is
+    /// due next.
+    fn after_run(&self) {
+        let (to_wake, mut finished, next_ns) = {
+            let mut state = self.0.state.borrow_mut();
+            state.audit();
+            let to_wake = std::mem::take(&mut state.to_wake);
+            (to_wake, std::mem::take(&mut state.finished), state.next_ns())
+        };
+        // Tasks wake after the state is released, since a waker may run into the queue again.
+        for (waiters, tasks) in self.0.waiters.iter().zip(to_wake) {
+            for _ in 0..tasks {
                 waiters.wake_one();
             }
         }
-    }
-
-    /// Wakes those whose bios are done and sets the timer for what is due next.
-    fn after_run(&self) {
-        let (mut finished, next_ns) = {
-            let mut state = self.0.state.borrow_mut();
-            (std::mem::take(&mut state.finished), state.next_ns())
-        };
         if self.has_command() {
             self.0.thread.wake_all();
         }
@@ -607,6 +603,25 @@ impl RequestQueue {
 }
 
 impl State {
+    /// Checks the counts of requests and commands, in debug builds.
+    fn audit(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let allocated = (self.pool.allocated(0) + self.pool.allocated(1)) as usize;
+        let requests = self.elevator.queue().requests.len();
+        assert_eq!(
+            allocated,
+            requests + self.plugged,
+            "requests of the pool are with the elevator ({requests}) or in a plug"
+        );
+        let with_members = self.members.iter().filter(|members| !members.is_empty()).count();
+        assert_eq!(with_members, requests, "every request has bios, and no other has any");
+        assert_eq!(self.issued.len(), self.outstanding() as usize, "commands that are not done");
+        assert!(self.outstanding() <= self.queue_depth, "the device gets as many as it admits");
+        assert!(self.issued.iter().is_sorted_by_key(|(number, _)| *number), "order of issue");
+    }
+
     /// Commands that the device has not completed.
     fn outstanding(&self) -> u32 {
         match &self.device {
@@ -638,9 +653,9 @@ impl State {
                 self.members[survivor].push(member);
                 self.members[survivor].append(&mut later);
                 self.spare.push(later);
-                // The absorbed request goes back to the pool; a task that waits is woken by the
-                // next completion.
-                self.pool.free(self.sides[absorbed.index()]);
+                // The absorbed request goes back to the pool at once (`__blk_put_request` in
+                // `attempt_merge`).
+                self.free_request(self.sides[absorbed.index()]);
             }
         }
         Ok(())
@@ -687,7 +702,12 @@ impl State {
         }
         self.members[id.index()].append(&mut members);
         // Two requests became one: the plug's was allocated when its bio came.
-        self.pool.free(self.pool.side(&bio));
+        self.free_request(self.pool.side(&bio));
+    }
+
+    /// Gives a request back to the pool, and notes a task that may have it (`freed_request`).
+    fn free_request(&mut self, side: usize) {
+        self.to_wake[side] += u32::from(self.pool.free(side));
     }
 
     /// Runs the queue, and again as long as the scheduler asks for it and something comes of it.
@@ -762,6 +782,15 @@ impl State {
                 (at_once, None)
             }
         };
+        debug_assert!(
+            members.windows(2).all(|pair| pair[0].0.bio().end() == pair[1].0.bio().sector),
+            "bios of a request follow each other"
+        );
+        debug_assert_eq!(
+            members.iter().map(|member| member.0.bio().sectors).sum::<u32>(),
+            if members.is_empty() { 0 } else { command.sectors },
+            "a request is as long as its bios"
+        );
         let execution_ns = completion.done_ns - completion.start_ns;
         let cleaning_ns = completion.own_cleaning_ns;
         self.occupancy.begin(number, command.operation, completion.start_ns, cleaning_ns);
@@ -809,24 +838,21 @@ impl State {
         Some(number)
     }
 
-    /// Completes a command; says from which side of the pool a waiting task may get its request.
-    fn complete(&mut self, now_ns: u64, number: u64) -> Option<usize> {
+    /// Completes a command.
+    fn complete(&mut self, now_ns: u64, number: u64) {
         self.occupancy.advance(now_ns);
         self.occupancy.end(number);
         // Not always the first: a device with a queue completes out of order.
-        let place = self.issued.iter().position(|(other, _)| *other == number)?;
-        let (_, issued) = self.issued.remove(place)?;
-        let mut woken = None;
-        let members = match issued.request {
+        let place = self.issued.iter().position(|(other, _)| *other == number);
+        let Some((_, issued)) = place.and_then(|place| self.issued.remove(place)) else { return };
+        let mut members = match issued.request {
             Some(id) => {
                 self.elevator.complete(now_ns, id);
-                let side = self.sides[id.index()];
-                woken = self.pool.free(side).then_some(side);
+                self.free_request(self.sides[id.index()]);
                 std::mem::take(&mut self.members[id.index()])
             }
             None => Vec::new(),
         };
-        let mut members = members;
         let flushed = issued.flush.clone();
         for bio in members.drain(..).map(|member| member.0).chain(flushed) {
             self.finish(now_ns, bio, &issued);
@@ -835,12 +861,15 @@ impl State {
         // The queue is run before the tasks wake, as the interrupt does: a request that waits goes
         // before one that is yet to come.
         self.run(now_ns);
-        woken
     }
 
     fn finish(&mut self, now_ns: u64, bio: Rc<BioState>, issued: &Issued) {
         let mut life = bio.life.get();
         life.complete_ns = now_ns;
+        debug_assert!(
+            [life.queue_ns, life.insert_ns, life.issue_ns, life.start_ns, now_ns].is_sorted(),
+            "the phases of a life follow each other: {life:?}"
+        );
         // Its own execution is no waiting; what is left of the totals is what others did meanwhile.
         let mut behind = self.occupancy.totals().since(&bio.totals.get());
         let own = behind.of(issued.operation);
@@ -855,12 +884,10 @@ impl State {
         self.finished.push(bio);
     }
 
-    /// Gives the requests of each side that became free.
-    fn exit(&mut self, now_ns: u64, pid: u32) -> [u32; 2] {
-        let mut freed = [0; 2];
+    fn exit(&mut self, now_ns: u64, pid: u32) {
         for id in self.elevator.exit(now_ns, pid) {
-            let side = self.sides[id.index()];
-            freed[side] += u32::from(self.pool.free(side));
+            // What is cancelled makes room for processes that wait for a request.
+            self.free_request(self.sides[id.index()]);
             let mut members = std::mem::take(&mut self.members[id.index()]);
             for Member(bio) in members.drain(..) {
                 bio.error.set(Some(DeviceError::Cancelled));
@@ -868,7 +895,6 @@ impl State {
             }
             self.spare.push(members);
         }
-        freed
     }
 
     fn fire_timers(&mut self, now_ns: u64) {
@@ -889,5 +915,97 @@ impl State {
     fn next_ns(&self) -> Option<u64> {
         let completion = self.running.peek().map(|Reverse((done_ns, _))| *done_ns);
         [completion, self.elevator.timer_ns(), self.unplug_ns].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BioState, Life, Member, Plugging, PoolRules, QueueOptions, RequestQueue, State};
+    use crate::tests::panics_with;
+    use device::ConstantDevice;
+    use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, find_scheduler};
+    use sim::Simulation;
+    use std::collections::BTreeMap;
+
+    /// What breaks the state.
+    type Break = fn(&mut State);
+
+    fn bio(sector: u64) -> Bio {
+        Bio {
+            pid: 1,
+            direction: Direction::Read,
+            sync: true,
+            noidle: false,
+            class: Class::BestEffort,
+            level: 4,
+            sector,
+            sectors: 8,
+        }
+    }
+
+    /// Runs with one read with the device and one behind it, and breaks the state between.
+    fn broken(break_it: Break) {
+        let mut simulation = Simulation::new(1);
+        let sim = simulation.handle();
+        let entry = find_scheduler("noop").expect("in the table");
+        let settings = entry.settings(&BTreeMap::new()).expect("defaults");
+        let elevator = Elevator::new(entry, &settings, ElevatorOptions::default());
+        let options = QueueOptions {
+            plugging: Plugging::None,
+            pool: PoolRules::PerSync,
+            max_sectors: 1024,
+            queue_depth: 1,
+        };
+        let device = Box::new(ConstantDevice::new(1 << 20, 1_000_000, 1));
+        let queue = RequestQueue::new(&sim, elevator, device, options);
+        sim.spawn(async move {
+            drop(queue.submit(bio(0), None).await);
+            drop(queue.submit(bio(100), None).await);
+            let mut state = queue.0.state.borrow_mut();
+            state.audit();
+            break_it(&mut state);
+            state.audit();
+        });
+        simulation.run();
+    }
+
+    #[test]
+    fn every_broken_count_of_requests_is_seen() {
+        let cases: [(&str, Break); 9] = [
+            ("or in a plug", |state| state.plugged += 1),
+            ("every request has bios", |state| state.members[1].clear()),
+            ("commands that are not done", |state| drop(state.issued.pop_back())),
+            ("the device gets as many as it admits", |state| state.queue_depth = 0),
+            ("order of issue", |state| {
+                state.queue_depth = 2;
+                state.dispatch(0);
+                state.issued.swap(0, 1);
+            }),
+            ("bios of a request follow each other", |state| {
+                let first = state.members[0].pop();
+                state.members[1].extend(first);
+                state.queue_depth = 2;
+                state.dispatch(0);
+            }),
+            ("a request is as long as its bios", |state| {
+                state.members[1].clear();
+                state.members[1].push(Member(BioState::new(
+                    &Simulation::new(1).handle(),
+                    Life::entering(Bio { sectors: 4, ..bio(100) }, 0),
+                    None,
+                )));
+                state.queue_depth = 2;
+                state.dispatch(0);
+            }),
+            ("the phases of a life follow each other", |state| {
+                let bio = &state.members[0][0].0;
+                bio.life.set(Life { queue_ns: 5, ..bio.life.get() });
+                state.complete(1, 0);
+            }),
+            ("issued.start_ns + issued.own_ns", |state| state.complete(1, 0)),
+        ];
+        for (message, break_it) in cases {
+            panics_with(message, || broken(break_it));
+        }
     }
 }

@@ -325,6 +325,12 @@ impl Ftl for Dftl {
     }
 
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
+        if self.log.flash.audit_is_due() {
+            self.audit();
+            self.cache.audit();
+            let data = (0..self.map.logical_pages()).filter(|lpn| self.map.get(*lpn).is_some());
+            self.log.audit(data.count() + self.directory.iter().flatten().count());
+        }
         // Before the page is placed: the lookup may evict and so clean, which would move the
         // frontier.
         self.map.check(lpn)?;

@@ -95,6 +95,7 @@ impl EntryCache {
             return;
         }
         let new = Slot { lpn, older: NONE, newer: NONE, list: PROBATIONARY, dirty: false };
+        debug_assert!(self.cached() < self.capacity, "the caller has made room");
         let slot = if let Some(slot) = self.unused.pop() {
             self.slots[slot as usize] = new;
             slot
@@ -107,6 +108,8 @@ impl EntryCache {
     }
 
     pub(crate) fn remove(&mut self, lpn: u32) {
+        debug_assert!(self.contains(lpn), "only cached entries are evicted");
+        debug_assert!(!self.is_dirty(lpn), "a dirty entry is written before it is evicted");
         let slot = std::mem::replace(&mut self.slot_of[lpn as usize], NONE);
         self.unlink(slot);
         self.unused.push(slot);
@@ -165,9 +168,44 @@ impl EntryCache {
         }
     }
 
+    fn cached(&self) -> u32 {
+        self.lists.iter().map(|list| list.length).sum()
+    }
+
+    /// Checks lists, slots and sums, in debug builds.
+    pub(crate) fn audit(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let mut seen = 0;
+        for lpn in self.entries() {
+            let slot = self.slot_of[lpn as usize];
+            assert!(
+                slot != NONE && self.slots[slot as usize].lpn == lpn,
+                "page {lpn} is listed and its slot is another's"
+            );
+            seen += 1;
+        }
+        assert_eq!(seen, self.cached(), "lists are as long as they say");
+        assert_eq!(seen as usize + self.unused.len(), self.slots.len(), "every slot has a use");
+        assert!(seen <= self.capacity, "the cache holds no more than it may");
+        assert!(
+            self.lists[PROTECTED as usize].length <= self.protected_max,
+            "the protected segment holds no more than it may"
+        );
+    }
+
     fn unlink(&mut self, slot: u32) {
         let Slot { older, newer, list, .. } = self.slots[slot as usize];
         let ends = &mut self.lists[list as usize];
+        debug_assert!(
+            if older == NONE {
+                ends.oldest == slot
+            } else {
+                self.slots[older as usize].newer == slot
+            },
+            "the older entry leads to the one that leaves"
+        );
         ends.length -= 1;
         match older {
             NONE => ends.oldest = newer,
@@ -176,6 +214,63 @@ impl EntryCache {
         match newer {
             NONE => self.lists[list as usize].newest = older,
             newer => self.slots[newer as usize].older = older,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EntryCache, PROTECTED};
+    use crate::tests::panics_with;
+
+    /// What breaks a rule.
+    type Break = fn(&mut EntryCache);
+
+    /// Pages 0 to 3 of 8 in a cache of four, page 2 dirty and page 1 protected.
+    fn cache() -> EntryCache {
+        let mut cache = EntryCache::new(8, 4, true);
+        (0..4).for_each(|lpn| cache.insert(lpn));
+        cache.set_dirty(2, true);
+        assert!(cache.touch(1));
+        cache.audit();
+        cache
+    }
+
+    #[test]
+    fn every_broken_rule_is_seen() {
+        let broken: [(&str, Break); 9] = [
+            ("the caller has made room", |cache| cache.insert(5)),
+            ("only cached entries are evicted", |cache| cache.remove(5)),
+            ("a dirty entry is written before", |cache| cache.remove(2)),
+            ("the older entry leads to the one that leaves", |cache| {
+                cache.slots[2].older = 1;
+                cache.set_dirty(2, false);
+                cache.remove(2);
+            }),
+            ("its slot is another's", |cache| {
+                cache.slot_of.swap(0, 3);
+                cache.audit();
+            }),
+            ("lists are as long as they say", |cache| {
+                cache.lists[0].length += 1;
+                cache.audit();
+            }),
+            ("every slot has a use", |cache| {
+                cache.unused.push(3);
+                cache.audit();
+            }),
+            ("the cache holds no more than it may", |cache| {
+                cache.capacity = 3;
+                cache.audit();
+            }),
+            ("the protected segment holds no more", |cache| {
+                assert_eq!(cache.lists[PROTECTED as usize].length, 1);
+                cache.protected_max = 0;
+                cache.audit();
+            }),
+        ];
+        for (message, break_it) in broken {
+            panics_with(message, || break_it(&mut cache()));
         }
     }
 }

@@ -258,6 +258,9 @@ impl Ftl for Fast {
     }
 
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
+        if self.flash.audit_is_due() {
+            self.audit();
+        }
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
         let (logical_block, offset) = (lpn / pages, lpn % pages);

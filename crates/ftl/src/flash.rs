@@ -47,6 +47,8 @@ pub struct Flash {
     wear_threshold: Option<u32>,
     reserve_blocks: u32,
     erases_to_wear_check: u64,
+    /// Operations since the last audit, in debug builds.
+    unaudited: u32,
     /// Merges so far; the layers count them here.
     pub merges: MergeCounts,
     /// Blocks taken out of service since the layer was made.
@@ -73,6 +75,7 @@ impl Flash {
             wear_threshold: (leveling == "static").then(|| settings.integer("wear_threshold")),
             reserve_blocks: settings.integer("reserve_blocks"),
             erases_to_wear_check: WEAR_CHECK_ERASES,
+            unaudited: 0,
             merges: MergeCounts::default(),
             retired_blocks: 0,
             leveled_blocks: 0,
@@ -146,6 +149,7 @@ impl Flash {
             // Free blocks of a scan are erased before their first use, since their last erase may
             // have been cut.
             if !self.needs_erase.contains(block as usize) || self.erase(block)? {
+                debug_assert_eq!(self.next_page(block), 0, "a free block is erased");
                 return Ok(block);
             }
             // The retired block came from the pool; a spare one takes its place there.
@@ -158,6 +162,8 @@ impl Flash {
     /// # Errors
     /// Power loss.
     pub fn release(&mut self, block: u32) -> Result<(), FtlError> {
+        debug_assert!(!self.is_free.contains(block as usize), "a block is released once");
+        debug_assert!(!self.reserve.contains(&block), "no layer holds a block of the reserve");
         self.erase_to_free(block)?;
         if self.wear_threshold.is_some() {
             // Counted in erases and not in time: wear comes from erases alone.
@@ -185,6 +191,7 @@ impl Flash {
         role: Role,
         data: Option<&[u8]>,
     ) -> Result<(), FtlError> {
+        debug_assert!(self.may_program(at.block), "{at:?} is in a free or sealed block");
         // Before the tag is drawn, so that sequence numbers stay in the order of programs.
         self.pad(at)?;
         let tag = self.next_tag(lpn, role);
@@ -210,6 +217,8 @@ impl Flash {
         lpn: u32,
         role: Role,
     ) -> Result<(), FtlError> {
+        debug_assert!(self.may_program(to.block), "{to:?} is in a free or sealed block");
+        debug_assert!(from.block != to.block, "a copy leaves its block");
         self.pad(to)?;
         let tag = self.next_tag(lpn, role);
         let from = self.on_chip(from);
@@ -370,6 +379,56 @@ impl Flash {
         Ok(scan)
     }
 
+    fn may_program(&self, block: u32) -> bool {
+        !self.is_free.contains(block as usize) && !self.sealed.contains(block as usize)
+    }
+
+    /// True once in four times as many operations as the chip has pages, in debug builds: an audit looks
+    /// at all of them, so that it costs an operation a fraction of a page. Not true without power, when
+    /// an operation may be half done.
+    pub(crate) fn audit_is_due(&mut self) -> bool {
+        if !cfg!(debug_assertions) {
+            return false;
+        }
+        self.unaudited += 1;
+        let is_due = self.unaudited >= 4 * self.geometry().pages() && self.chip.is_powered();
+        if is_due {
+            self.unaudited = 0;
+        }
+        is_due
+    }
+
+    /// Checks the tables of blocks, in debug builds.
+    pub(crate) fn audit(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let mut virtual_of = vec![None; self.physical.len()];
+        for (block, physical) in (0_u32..).zip(&self.physical) {
+            let other = virtual_of[*physical as usize].replace(block);
+            assert!(other.is_none(), "{other:?} and {block} are both block {physical}");
+        }
+        let free = self.free.blocks();
+        assert_eq!(free.len(), self.is_free.count_ones(..), "the pool has what is marked as free");
+        for block in &free {
+            let physical = self.physical[*block as usize];
+            assert!(self.is_free.contains(*block as usize), "block {block} is marked as free");
+            assert!(!self.chip.is_bad(physical), "free block {block} is bad");
+            assert!(!self.sealed.contains(*block as usize), "free block {block} is sealed");
+            assert!(
+                self.chip.next_page(physical) == 0 || self.needs_erase.contains(*block as usize),
+                "free block {block} is not erased"
+            );
+        }
+        for block in &self.reserve {
+            assert!(!self.is_free.contains(*block as usize), "spare block {block} is free");
+            assert!(
+                !self.chip.is_bad(self.physical[*block as usize]),
+                "spare block {block} is bad"
+            );
+        }
+    }
+
     #[inline]
     fn on_chip(&self, at: PageAddress) -> PageAddress {
         PageAddress { block: self.physical[at.block as usize], page: at.page }
@@ -485,6 +544,7 @@ impl Flash {
     }
 
     fn retire(&mut self, block: u32) -> Result<(), FtlError> {
+        debug_assert!(!self.is_free.contains(block as usize), "a free block is taken first");
         self.retired_blocks += 1;
         // Whatever replaces the block comes out of the reserve, which a rebuild must not refill.
         self.reserve_blocks = self.reserve_blocks.saturating_sub(1);
@@ -534,15 +594,18 @@ impl Flash {
     }
 
     fn push_free(&mut self, block: u32) {
+        debug_assert!(!self.is_free.contains(block as usize), "a block is free once");
+        debug_assert!(!self.chip.is_bad(self.physical[block as usize]), "no bad block is free");
         self.is_free.insert(block as usize);
-        self.free.push(block, self.chip.erase_counts()[self.physical[block as usize] as usize]);
+        // Cycles of the block's whole life: counts since the counters were last set to zero would
+        // make a block that was released before that look more worn than it is.
+        self.free.push(block, self.chip.erase_cycles(self.physical[block as usize]));
     }
 
     /// Moves the data of the least-worn block in use to the most-worn free block if their erase
     /// counts lie further apart than the threshold.
     fn level_wear(&mut self) -> Result<(), FtlError> {
         let Some(threshold) = self.wear_threshold else { return Ok(()) };
-        let counts = self.chip.erase_counts();
         let in_use = |block: &u32| {
             let physical = self.physical[*block as usize];
             !self.is_free.contains(*block as usize)
@@ -551,16 +614,16 @@ impl Flash {
                 // An erased block in use holds nothing that could be cold.
                 && self.chip.next_page(physical) > 0
         };
-        let count_of = |block: &u32| counts[self.physical[*block as usize] as usize];
-        let Some(coldest) = (0..self.geometry().blocks).filter(in_use).min_by_key(count_of) else {
+        let cycles_of = |block: &u32| self.chip.erase_cycles(self.physical[*block as usize]);
+        let Some(coldest) = (0..self.geometry().blocks).filter(in_use).min_by_key(cycles_of) else {
             return Ok(());
         };
-        let coldest_count = count_of(&coldest);
+        let coldest_cycles = cycles_of(&coldest);
         // The most worn block takes the data that is written least.
         let Some(worn) = self.free.pop_most_worn() else { return Ok(()) };
         self.is_free.remove(worn as usize);
         let apart =
-            self.chip.erase_cycles(self.physical[worn as usize]).saturating_sub(coldest_count);
+            self.chip.erase_cycles(self.physical[worn as usize]).saturating_sub(coldest_cycles);
         // A block that still needs an erase is not used, for its erase may fail.
         if apart <= threshold || self.needs_erase.contains(worn as usize) {
             self.push_free(worn);
@@ -574,5 +637,100 @@ impl Flash {
         self.retire(worn)?;
         self.free_spare();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Flash;
+    use crate::tests::panics_with;
+    use crate::{COMMON_PARAMETERS, Settings};
+    use nand::{Chip, FaultSettings, PageAddress, Role, Storage};
+
+    /// What breaks a rule.
+    type Break = fn(&mut Flash);
+
+    /// Eight blocks of which one is a spare one and two are in use: block 1 with a page, block 2 erased.
+    fn flash() -> Flash {
+        let mut part = nand::find_part("published-small-block").expect("in the catalogue");
+        part.geometry.blocks = 8;
+        let given = [("reserve_blocks".to_owned(), settings::Value::Integer(1))].into();
+        let settings = Settings::new(COMMON_PARAMETERS, &given).expect("settings of all layers");
+        let chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
+        let mut flash = Flash::new(chip, &settings);
+        assert_eq!([(); 2].map(|()| flash.allocate().expect("free")), [1, 2]);
+        program(&mut flash, 1, 0);
+        flash.audit();
+        flash
+    }
+
+    fn program(flash: &mut Flash, block: u32, page: u32) {
+        flash.program(PageAddress::new(block, page), 7, Role::Data, None).expect("programmed");
+    }
+
+    #[test]
+    fn every_broken_rule_of_blocks_is_seen() {
+        let broken: [(&str, Break); 17] = [
+            ("a free block is erased", |flash| {
+                flash.physical.swap(1, 3);
+                assert_ne!(flash.allocate().expect("seen before"), 0);
+            }),
+            ("a block is released once", |flash| flash.release(5).expect("seen before")),
+            ("no layer holds a block of the reserve", |flash| {
+                flash.release(0).expect("seen before");
+            }),
+            ("is in a free or sealed block", |flash| program(flash, 4, 0)),
+            ("is in a free or sealed block", |flash| {
+                flash.sealed.insert(1);
+                let (from, to) = (PageAddress::new(2, 0), PageAddress::new(1, 1));
+                flash.copy(from, to, 7, Role::Data).expect("seen before");
+            }),
+            ("a copy leaves its block", |flash| {
+                let (from, to) = (PageAddress::new(1, 0), PageAddress::new(1, 1));
+                flash.copy(from, to, 7, Role::Data).expect("seen before");
+            }),
+            ("a free block is taken first", |flash| flash.retire(4).expect("seen before")),
+            ("a block is free once", |flash| flash.push_free(4)),
+            ("no bad block is free", |flash| {
+                flash.chip.mark_bad(2).expect("marked");
+                flash.push_free(2);
+            }),
+            ("are both block 1", |flash| {
+                flash.physical[2] = 1;
+                flash.audit();
+            }),
+            ("the pool has what is marked as free", |flash| {
+                flash.is_free.insert(1);
+                flash.audit();
+            }),
+            ("block 3 is marked as free", |flash| {
+                flash.is_free.remove(3);
+                flash.is_free.insert(1);
+                flash.audit();
+            }),
+            ("free block 6 is bad", |flash| {
+                flash.chip.mark_bad(6).expect("marked");
+                flash.audit();
+            }),
+            ("free block 5 is sealed", |flash| {
+                flash.sealed.insert(5);
+                flash.audit();
+            }),
+            ("free block 4 is not erased", |flash| {
+                flash.physical.swap(1, 4);
+                flash.audit();
+            }),
+            ("spare block 3 is free", |flash| {
+                flash.reserve.push(3);
+                flash.audit();
+            }),
+            ("spare block 0 is bad", |flash| {
+                flash.chip.mark_bad(0).expect("marked");
+                flash.audit();
+            }),
+        ];
+        for (message, break_it) in broken {
+            panics_with(message, || break_it(&mut flash()));
+        }
     }
 }

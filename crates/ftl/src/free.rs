@@ -9,7 +9,7 @@ pub(crate) enum FreePool {
     Fifo(VecDeque<u32>),
     // The ticket keeps equal counts in the order of release, so that the choice is the same on
     // every machine.
-    /// Lowest erase count first, then first released: (erase count, ticket, block).
+    /// Fewest erase cycles first, then first released: (erase cycles, ticket, block).
     LeastWorn(BTreeSet<(u32, u64, u32)>, u64),
 }
 
@@ -29,11 +29,11 @@ impl FreePool {
         }
     }
 
-    pub(crate) fn push(&mut self, block: u32, erase_count: u32) {
+    pub(crate) fn push(&mut self, block: u32, erase_cycles: u32) {
         match self {
             Self::Fifo(queue) => queue.push_back(block),
             Self::LeastWorn(set, ticket) => {
-                set.insert((erase_count, *ticket, block));
+                set.insert((erase_cycles, *ticket, block));
                 *ticket += 1;
             }
         }

@@ -35,3 +35,18 @@ pub use recovery::{BlockScan, PageScan, Scan};
 pub use registry::{FTLS, Features, Ftl, FtlEntry, PredictWaf, Table, build, check_fit, find_ftl};
 pub use settings::{COMMON_PARAMETERS, Kind, Parameter, SettingError, Settings, Value};
 pub use work::{CleanStep, PageWork, Work};
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Checks that a call panics, with a message that contains `message`.
+    pub(crate) fn panics_with(message: &str, call: impl FnOnce()) {
+        let said = catch_unwind(AssertUnwindSafe(call)).expect_err(message);
+        let said = said.downcast_ref::<String>().map_or_else(
+            || said.downcast_ref::<&str>().copied().unwrap_or_default(),
+            String::as_str,
+        );
+        assert!(said.contains(message), "{said:?} is not {message:?}");
+    }
+}

@@ -430,6 +430,9 @@ impl Ftl for Fmax {
     }
 
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
+        if self.flash.audit_is_due() {
+            self.audit();
+        }
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
         let in_primary = PageAddress::new(self.primary_block(lpn / pages)?, lpn % pages);

@@ -265,6 +265,9 @@ impl Ftl for Anand {
     }
 
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
+        if self.flash.audit_is_due() {
+            self.audit();
+        }
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
         let (virtual_unit, offset) = (lpn / pages, lpn % pages);

@@ -35,6 +35,7 @@ pub(crate) fn gather(
                 _ => continue,
             },
         }
+        debug_assert_eq!(flash.peek(to).lpn(), lpn, "{to:?} holds the page");
         // After each page, not at the end: a cut in the middle leaves a map that agrees with the
         // chip.
         locations.set(lpn, to);
@@ -79,6 +80,11 @@ pub(crate) fn rewrite(
     // The map changes at once, after the last page: a target without it does not exist.
     for lpn in first..first + count {
         if is_valid(locations, lpn) {
+            debug_assert_eq!(
+                flash.peek(PageAddress::new(target, lpn - first)).lpn(),
+                lpn,
+                "the target holds every valid page"
+            );
             locations.set(lpn, PageAddress::new(target, lpn - first));
         }
     }

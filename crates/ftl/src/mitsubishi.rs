@@ -229,6 +229,9 @@ impl Ftl for Mitsubishi {
     }
 
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
+        if self.flash.audit_is_due() {
+            self.audit();
+        }
         self.locations.check(lpn)?;
         let (logical_block, offset) = (lpn / self.data_pages, lpn % self.data_pages);
         let block = self.home_block(logical_block)?;

@@ -188,6 +188,7 @@ impl PageMap {
     #[inline]
     fn settle(&mut self, lpn: u32, at: PageAddress, stream: usize) {
         let packed = self.pack(at);
+        debug_assert_eq!(self.log.flash.peek(at).lpn(), lpn, "{at:?} holds the page");
         let old = std::mem::replace(&mut self.map[lpn as usize], packed);
         if old != UNMAPPED {
             self.log.valid.remove(old >> self.page_bits);
@@ -272,6 +273,10 @@ impl Ftl for PageMap {
 
     #[inline]
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
+        if self.log.flash.audit_is_due() {
+            self.audit();
+            self.log.audit(self.map.iter().filter(|packed| **packed != UNMAPPED).count());
+        }
         self.check(lpn)?;
         let stream = self.host_stream(lpn);
         let at = if let Some(at) = self.log.next(stream) {
@@ -381,5 +386,87 @@ impl Ftl for PageMap {
 
     fn clone_box(&self) -> Box<dyn Ftl> {
         Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ENTRY, HOST, PageMap};
+    use crate::tests::panics_with;
+    use crate::{Flash, Ftl, Settings};
+    use nand::{Chip, FaultSettings, PageAddress, Storage};
+    use std::collections::BTreeMap;
+
+    /// What breaks a rule.
+    type Break = fn(&mut PageMap);
+
+    /// Twelve pages written on blocks of eight: block 0 is closed, block 1 is open.
+    fn layer() -> PageMap {
+        let mut part = nand::find_part("published-small-block").expect("in the catalogue");
+        (part.geometry.blocks, part.geometry.pages_per_block) = (8, 8);
+        let settings = Settings::new(ENTRY.parameters, &BTreeMap::new()).expect("defaults");
+        let chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
+        let mut layer = PageMap::new(Flash::new(chip, &settings), 32, &settings);
+        (0..12).for_each(|lpn| layer.write(lpn, None).expect("written"));
+        layer.audit();
+        layer.log.audit(12);
+        layer
+    }
+
+    #[test]
+    fn every_broken_entry_of_the_map_is_seen() {
+        let broken: [(&str, Break); 5] = [
+            ("which is erased", |layer| {
+                layer.map[20] = layer.pack(PageAddress::new(3, 0));
+                layer.audit();
+            }),
+            ("leads back to another logical page", |layer| {
+                layer.map.swap(0, 1);
+                layer.audit();
+            }),
+            ("holds the page", |layer| layer.settle(5, PageAddress::new(0, 0), HOST)),
+            ("a stream is written in order", |layer| {
+                let at = PageAddress::new(0, 0);
+                layer.settle(0, at, HOST);
+            }),
+            ("as many pages are valid as the map has", |layer| layer.log.audit(11)),
+        ];
+        for (message, break_it) in broken {
+            panics_with(message, || break_it(&mut layer()));
+        }
+    }
+
+    #[test]
+    fn every_broken_rule_of_the_log_is_seen() {
+        let broken: [(&str, Break); 7] = [
+            ("no page of a free block is valid", |layer| {
+                layer.log.valid.remove(1);
+                layer.log.valid.add(5);
+            }),
+            ("has more valid pages than written ones", |layer| {
+                layer.log.flash.chip_mut().erase(1).expect("erased");
+            }),
+            ("open block 1 is closed", |layer| layer.log.valid.close(1)),
+            ("open block 6 is free", |layer| {
+                layer.log.break_open(HOST, PageAddress::new(6, 0));
+            }),
+            ("is written", |layer| layer.log.break_open(HOST, PageAddress::new(1, 2))),
+            ("the list of ages holds closed blocks alone", |layer| layer.log.valid.take(0)),
+            ("every closed block has an age", |layer| {
+                layer.log.break_open(HOST, PageAddress::new(2, 0));
+                layer.log.valid.close(1);
+                layer.log.flash.allocate().map(|_| ()).expect("free");
+                layer.log.flash.allocate().map(|_| ()).expect("free");
+            }),
+        ];
+        for (message, break_it) in broken {
+            panics_with(message, || {
+                let mut layer = layer();
+                break_it(&mut layer);
+                let blocks = 0..layer.log.valid.blocks();
+                let valid = blocks.map(|block| layer.log.valid.count(block) as usize).sum();
+                layer.log.audit(valid);
+            });
+        }
     }
 }

@@ -71,6 +71,7 @@ impl PageLog {
     /// The stream's next page was programmed and holds a newest copy.
     #[inline]
     pub(crate) fn wrote(&mut self, stream: usize, at: PageAddress) {
+        debug_assert_eq!(self.open[stream], Some(at), "a stream is written in order");
         // Valid from the program on; the old copy is made stale by the caller.
         self.valid.add(at.block);
         if at.page + 1 < self.flash.pages_per_block() {
@@ -203,6 +204,50 @@ impl PageLog {
         } else {
             self.close(block);
         }
+    }
+
+    /// Moves the next page of a stream behind the log's back.
+    #[cfg(test)]
+    pub(crate) fn break_open(&mut self, stream: usize, at: PageAddress) {
+        self.open[stream] = Some(at);
+    }
+
+    /// Checks valid pages, open blocks and closed ones, in debug builds: of all pages of the chip
+    /// `mapped` are valid, and the rest is stale or erased.
+    pub(crate) fn audit(&self, mapped: usize) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        self.valid.audit();
+        let blocks = 0..self.flash.geometry().blocks;
+        let valid: usize = blocks.clone().map(|block| self.valid.count(block) as usize).sum();
+        assert_eq!(valid, mapped, "as many pages are valid as the map has");
+        let free = self.flash.free_list();
+        assert!(
+            free.iter().all(|block| self.valid.count(*block) == 0),
+            "no page of a free block is valid"
+        );
+        for block in blocks.clone() {
+            let page = |page| PageAddress::new(block, page);
+            let written = (0..self.flash.pages_per_block())
+                .filter(|number| self.flash.is_programmed(page(*number)))
+                .count();
+            assert!(
+                self.valid.count(block) as usize <= written,
+                "block {block} has more valid pages than written ones"
+            );
+        }
+        for at in self.open.iter().flatten() {
+            assert!(!self.valid.is_closed(at.block), "open block {} is closed", at.block);
+            assert!(!free.contains(&at.block), "open block {} is free", at.block);
+            assert!(!self.flash.is_programmed(*at), "the next page {at:?} is written");
+        }
+        assert!(
+            self.ages.iter().all(|block| self.valid.is_closed(block)),
+            "the list of ages holds closed blocks alone"
+        );
+        let closed = blocks.filter(|block| self.valid.is_closed(*block)).count();
+        assert_eq!(closed, self.ages.iter().count(), "every closed block has an age");
     }
 
     fn close(&mut self, block: u32) {

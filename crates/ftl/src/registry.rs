@@ -70,6 +70,21 @@ pub trait Ftl: Send {
     /// A copy with the whole state, chip included.
     fn clone_box(&self) -> Box<dyn Ftl>;
 
+    /// Checks that each logical page leads to a page that leads back, and the tables of blocks. Does
+    /// nothing in release builds.
+    fn audit(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let flash = self.flash();
+        flash.audit();
+        for lpn in 0..self.logical_pages() {
+            let Some(at) = self.locate(lpn) else { continue };
+            assert!(flash.is_programmed(at), "logical page {lpn} is at {at:?}, which is erased");
+            assert_eq!(flash.peek(at).lpn(), lpn, "{at:?} leads back to another logical page");
+        }
+    }
+
     /// Writes `count` consecutive pages without data.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use crate::contract::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
 use random::Stream;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{pending, ready};
 use std::io::{self, Read, Write};
 use std::rc::Rc;
@@ -132,17 +132,44 @@ impl MemoryMedium {
 
     /// The device after the power came back. If a stream is given, each write that no flush has made
     /// durable is lost with even odds, as of a device with a write cache.
+    ///
+    /// Any subset of those writes may be left, and what is left was carried out in order. So a write
+    /// that is kept hides the loss of an older one to the same block.
     #[must_use]
     pub fn after_cut(&self, lose: Option<&mut Stream>) -> Self {
         let mut blocks = self.blocks.borrow().clone();
         if let Some(stream) = lose {
-            for (block, before) in self.volatile.borrow().iter().rev() {
-                if stream.below(2) == 0 {
-                    match before {
-                        Some(before) => blocks.insert(*block, before.clone()),
-                        None => blocks.remove(block),
-                    };
+            let volatile = self.volatile.borrow();
+            // Blocks that a newer write has settled; and the half block that the cut tore.
+            let (mut settled, mut torn_half) = (BTreeSet::new(), None);
+            for (number, (block, before)) in volatile.iter().enumerate().rev() {
+                // Drawn for settled blocks as well, so that one more write to a block does not
+                // change what becomes of the others.
+                let is_lost = stream.below(2) == 0;
+                // The cut ends the transfer of the last write: its second half is whatever older
+                // writes left.
+                let is_torn = self.is_cut.get() && number + 1 == volatile.len();
+                if settled.contains(block) {
+                    continue;
                 }
+                if !is_lost && !is_torn {
+                    settled.insert(*block);
+                    continue;
+                }
+                if !is_lost {
+                    torn_half = Some((*block, self.block(*block)));
+                }
+                match before {
+                    Some(before) => blocks.insert(*block, before.clone()),
+                    None => blocks.remove(block),
+                };
+            }
+            if let Some((block, mut whole)) = torn_half {
+                let half = self.block_bytes / 2;
+                let zeros = vec![0; self.block_bytes];
+                let old = blocks.get(&block).map_or(&zeros[..], |block| block.as_ref());
+                whole[half..].copy_from_slice(&old[half..]);
+                blocks.insert(block, whole.into());
             }
         }
         Self { blocks: RefCell::new(blocks), ..Self::new(self.block_bytes, self.size_bytes) }

@@ -179,8 +179,8 @@ impl Mtd {
 
     /// Reads bytes (`mtd_read`).
     ///
-    /// A page that is wanted in part comes into the page buffer, from which the next such read of
-    /// it is served; with sub-page reads only the ECC steps wanted are read, every time.
+    /// A page that is wanted in part comes into the page buffer, from which the next reads of it are
+    /// served, whole or in part; with sub-page reads only the ECC steps wanted are read, every time.
     ///
     /// # Errors
     /// [`MtdError::Invalid`].
@@ -210,15 +210,17 @@ impl Mtd {
         column: usize,
         into: &mut [u8],
     ) -> Result<ReadStatus, MtdError> {
-        // A whole page goes straight into the caller's buffer (`aligned` in `nand_do_read_ops`).
-        // The kernel looks into its page buffer first even then; this model reads the chip.
-        if into.len() == self.geometry.page_data_bytes as usize {
-            return self.read_page(page, into, None).await;
-        }
-        // The buffer holds corrected bytes, so nothing is counted a second time.
+        // `nand_do_read_ops` looks into its page buffer before it asks how much of the page is
+        // wanted, so a whole page may come from there as well. The buffer holds corrected bytes, and
+        // nothing is counted a second time (`ecc_stats`, to 3.4; later kernels keep the bit flips).
         if self.buffered_page.get() == Some(page) {
             into.copy_from_slice(&self.buffer.borrow()[column..column + into.len()]);
             return Ok(ReadStatus::default());
+        }
+        // A whole page goes straight into the caller's buffer (`aligned`), so the page buffer keeps
+        // what it has.
+        if into.len() == self.geometry.page_data_bytes as usize {
+            return self.read_page(page, into, None).await;
         }
         let mut whole = self.buffer.take();
         let status = if self.options.reads_sub_pages {
@@ -370,6 +372,9 @@ impl Mtd {
                 // code of erased bytes is 0xff as well.
                 let mut whole = vec![0xff; page_bytes as usize];
                 whole[column..column + part.len()].copy_from_slice(part);
+                // The padded page is made in the page buffer, whichever page that held
+                // (`chip->pagebuf = -1` in `nand_do_write_ops`).
+                self.buffered_page.set(None);
                 self.program_page(page, &whole, None, true).await?;
             }
             at += part.len() as u64;
@@ -492,6 +497,8 @@ impl Mtd {
     pub async fn mark_bad(&self, block: u32) -> Result<(), MtdError> {
         self.check_block(block)?;
         let _held = self.lock.lock().await;
+        // The mark is a program of the first page's spare area (`nand_do_write_oob`).
+        self.forget(block * self.geometry.pages_per_block);
         self.cpu_bytes(1, 0, 0).await;
         self.wait_for_chip(self.program_ns()).await;
         let done = self.chip.borrow_mut().mark_bad(block);
@@ -705,6 +712,57 @@ mod tests {
             });
             assert_eq!(mtd.with_chip(|chip| chip.counters().page_reads), array_reads);
         }
+    }
+
+    /// `nand_do_read_ops`: the page buffer is looked at before the length of the read. It is filled by
+    /// reads of parts, and used for the padding of writes of parts.
+    #[test]
+    fn a_whole_page_comes_from_the_page_buffer_too() {
+        // Array reads after each step: part, whole, whole of another page, whole.
+        for (reads_sub_pages, expected) in [(false, [1, 1, 2, 2]), (true, [1, 2, 3, 4])] {
+            run(DriverCosts::default(), reads_sub_pages, |mtd| async move {
+                let reads = || mtd.with_chip(|chip| chip.counters().page_reads);
+                let (mut part, mut whole) = ([0; 512], [0; 2048]);
+                mtd.write(0, &[7; 4096]).await.expect("written");
+                mtd.read(512, &mut part).await.expect("read");
+                let mut seen = vec![reads()];
+                for page in [0, 1, 0] {
+                    assert_eq!(mtd.read(page * 2048, &mut whole).await, Ok(ReadStatus::default()));
+                    assert_eq!(whole, [7; 2048]);
+                    seen.push(reads());
+                }
+                assert_eq!(seen, expected);
+            });
+        }
+    }
+
+    #[test]
+    fn the_page_buffer_forgets_what_the_chip_no_longer_holds() {
+        run(DriverCosts::default(), false, |mtd| async move {
+            let reads = || mtd.with_chip(|chip| chip.counters().page_reads);
+            let (mut part, mut whole) = ([0; 512], [0; 2048]);
+            mtd.write(0, &[7; 2048]).await.expect("written");
+            mtd.read(0, &mut part).await.expect("read");
+            // Another page is written whole: it passes by the buffer.
+            mtd.write(2048, &[8; 2048]).await.expect("written");
+            mtd.read(0, &mut part).await.expect("read");
+            assert_eq!(reads(), 1);
+            // In part: it is padded in the buffer.
+            mtd.write(4096, &[9; 512]).await.expect("written");
+            mtd.read(0, &mut part).await.expect("read");
+            assert_eq!(reads(), 2, "another page was padded");
+            mtd.write_oob(0, None, &[0], 0, OobMode::Auto).await.expect("written");
+            mtd.read(0, &mut whole).await.expect("read");
+            assert_eq!(reads(), 3, "its spare area was programmed");
+            mtd.read(0, &mut part).await.expect("read");
+            mtd.erase(0).await.expect("erased");
+            mtd.read(0, &mut whole).await.expect("read");
+            assert_eq!((reads(), whole), (5, [0xff; 2048]), "it was erased");
+            mtd.read(0, &mut part).await.expect("read");
+            mtd.mark_bad(0).await.expect("marked");
+            mtd.read(0, &mut part).await.expect("read");
+            assert_eq!(reads(), 7, "its first page was marked");
+        });
     }
 
     #[test]

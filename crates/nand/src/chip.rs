@@ -256,6 +256,7 @@ impl Chip {
 
     /// Time spent in reads, programs and erases, nanoseconds, one operation after the other.
     pub fn busy_ns(&self) -> [u64; 3] {
+        // Programs apart: on parts with several bits a cell their times differ by position.
         let mut busy_ns =
             self.timing.busy_ns(&self.geometry, &Counters { page_programs: 0, ..self.counters });
         if self.timing.program_ns.len() == 1 {
@@ -526,6 +527,15 @@ impl Chip {
         // Clears the next page and the unstable mark; a bad block does not get here.
         self.blocks[block as usize] = 0;
         self.count_erase(block);
+        debug_assert!(
+            self.pages_of(block).all(|at| !self.is_programmed(at) && self.peek(at).is_erased()),
+            "an erased block has no page"
+        );
+        debug_assert!(
+            self.timing.program_ns.len() == 1
+                || self.programs_by_position.iter().sum::<u64>() == self.counters.page_programs,
+            "programs by position are all programs"
+        );
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
 
@@ -536,6 +546,9 @@ impl Chip {
     pub fn mark_bad(&mut self, block: u32) -> Result<(), NandError> {
         let at = PageAddress::new(block, 0);
         self.checked_index(at)?;
+        // Neither page order nor the number of programs is asked: a driver marks a block whatever
+        // state a failed operation left it in (`nand_block_markbad_lowlevel` of Linux 6.1 ignores
+        // the result of the erase before the mark).
         if self.watched {
             self.note(|| RawOperation::MarkBad { block });
         }
@@ -565,6 +578,10 @@ impl Chip {
     #[inline]
     fn index(&self, at: PageAddress) -> usize {
         at.block as usize * self.geometry.pages_per_block as usize + at.page as usize
+    }
+
+    fn pages_of(&self, block: u32) -> impl Iterator<Item = PageAddress> + use<> {
+        (0..self.geometry.pages_per_block).map(move |page| PageAddress::new(block, page))
     }
 
     #[inline]
@@ -647,6 +664,7 @@ impl Chip {
     #[inline]
     fn raise_next_page(&mut self, at: PageAddress) {
         let block = &mut self.blocks[at.block as usize];
+        debug_assert!(at.page < self.geometry.pages_per_block, "{at:?} is in its block");
         // The highest page counts, since parts without an order may go back.
         *block = (*block & !NEXT_PAGE) | (*block & NEXT_PAGE).max(at.page + 1);
     }
@@ -673,6 +691,12 @@ impl Chip {
     )]
     #[inline(always)]
     fn program_tag(&mut self, at: PageAddress, index: usize, tag: Tag) {
+        debug_assert!(!self.is_bad(at.block), "no page of a bad block is programmed");
+        debug_assert!(!self.is_programmed(at), "{at:?} is programmed once after an erase");
+        debug_assert!(
+            self.check_order(at, self.next_page(at.block)).is_ok(),
+            "{at:?} is programmed in the part's order"
+        );
         // A mark may have been programmed before the data; a blank spare area need not be read.
         let tag = if self.programs[index] == 0 { tag } else { self.tag(index).and(tag) };
         self.set_tag(index, tag);
@@ -749,5 +773,60 @@ impl Chip {
 
     pub(crate) fn load_bad(&mut self, block: u32) {
         self.blocks[block as usize] |= BAD;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BAD, Chip, PageAddress, Storage};
+    use crate::{FaultSettings, PageOrder, Role, Tag, find_part};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// What breaks a rule.
+    type Break = fn(&mut Chip);
+
+    /// A part of four pages a block that must be programmed in order, with page 0 programmed.
+    fn chip() -> Chip {
+        let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
+        (part.geometry.blocks, part.geometry.pages_per_block) = (2, 4);
+        part.geometry.page_order = PageOrder::Sequential;
+        let mut chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+        chip.program(PageAddress::new(0, 0), tag(), None).expect("programmed");
+        chip
+    }
+
+    fn tag() -> Tag {
+        Tag::new(1, 1, Role::Data)
+    }
+
+    /// Behind the tests of `program`, as a mistake in them would do it.
+    fn put(chip: &mut Chip, page: u32) {
+        let at = PageAddress::new(0, page);
+        chip.program_tag(at, chip.index(at), tag());
+    }
+
+    #[test]
+    fn every_broken_rule_of_the_part_is_seen() {
+        let broken: [(&str, Break); 5] = [
+            ("no page of a bad block is programmed", |chip| {
+                chip.blocks[0] |= BAD;
+                put(chip, 1);
+            }),
+            ("is programmed once after an erase", |chip| put(chip, 0)),
+            ("is programmed in the part's order", |chip| put(chip, 2)),
+            ("is in its block", |chip| chip.raise_next_page(PageAddress::new(0, 4))),
+            ("programs by position are all programs", |chip| {
+                chip.timing.program_ns = vec![1, 2];
+                chip.erase(0).expect("erased");
+            }),
+        ];
+        for (message, break_it) in broken {
+            let call = AssertUnwindSafe(|| break_it(&mut chip()));
+            let said = catch_unwind(call).expect_err(message);
+            let said = said.downcast_ref::<String>().cloned().unwrap_or_else(|| {
+                said.downcast_ref::<&str>().copied().unwrap_or_default().to_owned()
+            });
+            assert!(said.contains(message), "{said:?} is not {message:?}");
+        }
     }
 }

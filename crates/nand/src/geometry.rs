@@ -127,6 +127,7 @@ impl Geometry {
                 (256..=1 << 20).contains(&self.page_data_bytes),
                 "page_data_bytes must be 256 to 1048576",
             ),
+            // A tag takes ten bytes, and the bad-block mark of a large page two.
             ((12..=1 << 16).contains(&self.page_oob_bytes), "page_oob_bytes must be 12 to 65536"),
             ((2..=1 << 14).contains(&self.pages_per_block), "pages_per_block must be 2 to 16384"),
             (
@@ -139,6 +140,7 @@ impl Geometry {
             ),
             (self.blocks >= 2, "blocks must be at least 2"),
             (
+                // Maps of layers pack block and page in 32 bits, and all ones is no page.
                 u64::from(self.blocks) * u64::from(self.pages_per_block) < 1 << 31,
                 "blocks × pages_per_block must stay below 2^31 pages",
             ),

@@ -105,6 +105,7 @@ impl Chip {
                 return Ok(chip);
             }
             if filled < page_bytes.len() || pages == geometry.pages() {
+                // Read to its end, so that the message names the length of the file.
                 let rest_bytes = std::io::copy(reader, &mut std::io::sink())?;
                 let length_bytes =
                     u64::from(pages) * page_bytes.len() as u64 + filled as u64 + rest_bytes;
@@ -138,6 +139,7 @@ impl Chip {
 
 /// Reads until the buffer is full or the input ends; the bytes read.
 fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+    // A pipe may give less than was asked for before its end, and `nanddump` writes to pipes.
     let mut filled = 0;
     while filled < buffer.len() {
         match reader.read(&mut buffer[filled..]) {

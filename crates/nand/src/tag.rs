@@ -113,6 +113,7 @@ impl Tag {
     #[inline]
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
+        // A program clears bits, and only an erase sets them again.
         Self {
             lpn: self.lpn & other.lpn,
             sequence_low: self.sequence_low & other.sequence_low,
@@ -153,6 +154,8 @@ impl Tag {
 /// Spare bytes that hold the tag: from the start, around the two bytes at the bad-block mark.
 fn oob_places(bad_mark_oob_offset: u32, oob_bytes: usize) -> impl Iterator<Item = usize> {
     let mark = bad_mark_oob_offset as usize;
+    // Linux takes two bytes of large pages for the mark and one of small pages
+    // (`largepage_memorybased`, `smallpage_memorybased` of drivers/mtd/nand/nand_bbt.c, 2.6.29).
     (0..oob_bytes).filter(move |place| *place != mark && (mark != 0 || *place != 1))
 }
 

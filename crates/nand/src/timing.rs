@@ -83,6 +83,8 @@ impl Timing {
 
     /// Time of a spare-only read.
     pub fn spare_read_ns(&self, geometry: &Geometry) -> u64 {
+        // The array brings the whole page into the register in any case; the column address selects
+        // what crosses the bus (Change Read Column of ONFI 1.0).
         self.read_ns + self.transfer_ns(geometry.page_oob_bytes)
     }
 

@@ -264,6 +264,24 @@ impl Scheduler for Deadline {
         1
     }
 
+    fn audit(&self, queue: &Queue) {
+        for lane in &self.lanes {
+            assert_eq!(
+                lane.by_sector.len(),
+                lane.by_age.len(),
+                "the same requests are sorted by sector and by age"
+            );
+            assert!(
+                lane.next.is_none_or(|next| queue.requests[next].sorted),
+                "the sweep goes on at a request that waits"
+            );
+        }
+        assert!(
+            self.lanes.iter().filter(|lane| lane.next.is_some()).count() <= 1,
+            "one direction has the sweep"
+        );
+    }
+
     fn queued(&self) -> usize {
         self.lanes.iter().map(|lane| lane.by_age.len()).sum()
     }
@@ -313,5 +331,38 @@ impl Scheduler for Deadline {
     fn state_bytes(&self) -> usize {
         let trees: usize = self.lanes.iter().map(|lane| lane.by_sector.bytes()).sum();
         size_of::<Self>() + trees + self.age_links.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Deadline, ENTRY_3_4, SameSector};
+    use crate::tests::{CLOCK, defaults, filled, panics_with};
+    use crate::{Queue, RequestId, Scheduler};
+
+    /// What breaks a count.
+    type Break = fn(&mut Deadline, &mut Queue);
+
+    #[test]
+    fn every_broken_count_is_seen() {
+        let broken: [(&str, Break); 3] = [
+            ("the same requests are sorted by sector and by age", |deadline, _| {
+                deadline.lanes[0].by_sector.remove(RequestId(1));
+            }),
+            ("the sweep goes on at a request that waits", |deadline, queue| {
+                deadline.lanes[0].next = Some(RequestId(1));
+                queue.requests[RequestId(1)].sorted = false;
+            }),
+            ("one direction has the sweep", |deadline, _| {
+                deadline.lanes[0].next = Some(RequestId(1));
+                deadline.lanes[1].next = Some(RequestId(2));
+            }),
+        ];
+        for (message, break_it) in broken {
+            let deadline = Deadline::new(&defaults(&ENTRY_3_4), CLOCK, SameSector::Joins);
+            let (mut deadline, mut queue) = filled(deadline);
+            break_it(&mut deadline, &mut queue);
+            panics_with(message, || deadline.audit(&queue));
+        }
     }
 }

@@ -82,6 +82,12 @@ impl Elevator {
     /// under the sector the bio starts at; the scheduler's own search. The first that touches
     /// decides: if the result would be too large, no other is tried.
     pub fn try_merge(&mut self, now_ns: u64, bio: &Bio) -> Option<Merged> {
+        let merged = self.merge(now_ns, bio);
+        self.audit();
+        merged
+    }
+
+    fn merge(&mut self, now_ns: u64, bio: &Bio) -> Option<Merged> {
         if !self.merging {
             return None;
         }
@@ -144,7 +150,30 @@ impl Elevator {
         self.queue.unhash(id);
         self.queue.hash(id);
         self.queue.last_merge = Some(id);
+        self.audit();
         Some(id)
+    }
+
+    /// Checks that every request is at one place, in debug builds: with the scheduler, on the dispatch
+    /// list or with the driver.
+    fn audit(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let queue = &self.queue;
+        let dispatched = queue.dispatch_list().count();
+        assert_eq!(
+            self.scheduler.queued() + dispatched + queue.in_flight as usize,
+            queue.requests.len(),
+            "{} with the scheduler, {dispatched} dispatched, {} with the driver: not all there are",
+            self.scheduler.queued(),
+            queue.in_flight
+        );
+        assert!(
+            queue.last_merge.is_none_or(|id| queue.requests[id].sorted),
+            "the last merge is of a request that the scheduler has"
+        );
+        self.scheduler.audit(queue);
     }
 
     fn find_merge(&self, bio: &Bio) -> Option<(RequestId, MergeSide)> {
@@ -214,6 +243,7 @@ impl Elevator {
             self.queue.last_merge.get_or_insert(id);
         }
         self.scheduler.insert(now_ns, id, &mut self.queue);
+        self.audit();
         id
     }
 
@@ -228,20 +258,26 @@ impl Elevator {
         }
         let id = self.queue.take()?;
         self.scheduler.activate(now_ns, id, &mut self.queue);
+        self.audit();
         Some(id)
     }
 
     /// Moves everything to the dispatch list, as before a change of scheduler.
     pub fn drain(&mut self, now_ns: u64) {
         while self.scheduler.dispatch(now_ns, true, &mut self.queue) > 0 {}
+        debug_assert_eq!(self.scheduler.queued(), 0, "a forced dispatch leaves nothing");
+        self.audit();
     }
 
     /// The device is done with a request, which exists no longer.
     pub fn complete(&mut self, now_ns: u64, id: RequestId) -> Request {
+        debug_assert!(self.queue.requests[id].started, "the driver has what it completes");
+        debug_assert!(self.queue.in_flight > 0, "the driver has a request");
         self.queue.in_flight -= 1;
         self.scheduler.complete(now_ns, id, &mut self.queue);
         let request = self.queue.requests[id];
         self.queue.requests.remove(id);
+        self.audit();
         request
     }
 
@@ -257,6 +293,7 @@ impl Elevator {
         for id in &cancelled {
             self.queue.forget(*id);
         }
+        self.audit();
         cancelled
     }
 
@@ -269,6 +306,7 @@ impl Elevator {
     /// Wakes the scheduler at the time it asked for.
     pub fn timer(&mut self, now_ns: u64) {
         self.scheduler.timer(now_ns, &mut self.queue);
+        self.audit();
     }
 
     /// True once after the scheduler asked for the queue to be run soon.
@@ -280,5 +318,63 @@ impl Elevator {
     /// Requests that are not with the driver.
     pub fn waiting(&self) -> usize {
         self.queue.requests.len() - self.queue.in_flight as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Elevator, ElevatorOptions};
+    use crate::tests::{defaults, panics_with};
+    use crate::{Bio, Class, Direction, RequestId, noop};
+
+    /// What breaks a count.
+    type Break = fn(&mut Elevator);
+
+    #[test]
+    fn every_request_that_is_nowhere_or_twice_is_seen() {
+        let broken: [(&str, Break); 8] = [
+            ("not all there are", |elevator| {
+                elevator.queue.in_flight += 1;
+                elevator.audit();
+            }),
+            ("the last merge is of a request", |elevator| {
+                elevator.queue.last_merge = Some(RequestId(1));
+                elevator.queue.requests[RequestId(1)].sorted = false;
+                elevator.audit();
+            }),
+            ("the driver has what it completes", |elevator| {
+                elevator.complete(0, RequestId(1));
+            }),
+            ("the driver has a request", |elevator| {
+                elevator.queue.in_flight = 0;
+                elevator.complete(0, RequestId(0));
+            }),
+            ("a request is dispatched once", |elevator| {
+                elevator.drain(0);
+                elevator.queue.dispatch_tail(RequestId(1));
+            }),
+            ("the driver does not have the request yet", |elevator| {
+                elevator.queue.dispatch_tail(RequestId(0));
+            }),
+            ("bios are merged with requests of the scheduler", |elevator| {
+                elevator.queue.hash(RequestId(0));
+            }),
+            ("a request ends once", |elevator| {
+                elevator.complete(0, RequestId(0));
+                elevator.queue.requests.remove(RequestId(0));
+            }),
+        ];
+        for (message, break_it) in broken {
+            let options = ElevatorOptions::default();
+            let mut elevator = Elevator::new(&noop::ENTRY, &defaults(&noop::ENTRY), options);
+            for sector in [0, 100] {
+                let (direction, class) = (Direction::Read, Class::BestEffort);
+                let (pid, sync, noidle, level, sectors) = (1, true, false, 4, 8);
+                elevator
+                    .insert(0, Bio { pid, direction, sync, noidle, class, level, sector, sectors });
+            }
+            assert_eq!(elevator.next(0), Some(RequestId(0)));
+            panics_with(message, || break_it(&mut elevator));
+        }
     }
 }

@@ -283,6 +283,16 @@ impl Scheduler for Kyber {
         1
     }
 
+    fn audit(&self, queue: &Queue) {
+        let in_flight: u32 = self.domains.iter().map(|domain| domain.in_flight).sum();
+        let dispatched = queue.dispatch_list().count() as u32;
+        assert_eq!(
+            in_flight,
+            dispatched + queue.in_flight,
+            "a token is taken for each request that is dispatched and not done"
+        );
+    }
+
     fn queued(&self) -> usize {
         self.domains.iter().map(|domain| domain.staged.len() + domain.ready.len()).sum()
     }
@@ -342,9 +352,13 @@ impl Scheduler for Kyber {
         self.timer_ns = Some(self.timer_ns.map_or(due_ns, |timer_ns| timer_ns.min(due_ns)));
     }
 
-    fn async_depth(&self, queue: &Queue) -> u32 {
+    fn depth_limit(&self, bio: &Bio, queue: &Queue) -> Option<u32> {
+        // Synchronous writes are not limited (`kyber_limit_depth`), unlike in mq-deadline. There are
+        // no more tags than `nr_requests`, and no batches beyond them (`blk_mq_get_tag`).
         let pool = TagPool::new(queue.nr_requests);
-        pool.within(pool.word_bits() * ASYNC_PERCENT / 100)
+        let is_sync = bio.sync || bio.direction == Direction::Read;
+        let in_word = if is_sync { u32::MAX } else { pool.word_bits() * ASYNC_PERCENT / 100 };
+        Some(pool.within(in_word))
     }
 
     fn timer_ns(&self) -> Option<u64> {
@@ -381,6 +395,14 @@ mod tests {
 
     const CLOCK: Clock = Clock { hz: 1000 };
     const MILLISECOND_NS: u64 = 1_000_000;
+
+    #[test]
+    fn a_broken_count_is_seen() {
+        use crate::tests::{defaults, filled, panics_with};
+        let (mut kyber, queue) = filled(Kyber::new(&defaults(&ENTRY), CLOCK));
+        kyber.domains[1].in_flight += 1;
+        panics_with("a token is taken for each request", || kyber.audit(&queue));
+    }
 
     fn read_domain() -> Domain {
         Domain::new(LIMITS[Direction::Read as usize], 2_000_000)

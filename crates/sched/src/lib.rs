@@ -34,3 +34,48 @@ pub use registry::{
 pub use request::{Bio, Class, Direction, Request, RequestId, Requests};
 pub use sector_tree::SectorTree;
 pub use settings::{Kind, Parameter, SettingError, Settings, Value};
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use crate::{
+        Bio, Class, Clock, Direction, Queue, Request, Scheduler, SchedulerEntry, Settings,
+    };
+    use std::collections::BTreeMap;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    pub(crate) const CLOCK: Clock = Clock { hz: 1000 };
+
+    /// Checks that a call panics, with a message that contains `message`.
+    pub(crate) fn panics_with(message: &str, call: impl FnOnce()) {
+        let said = catch_unwind(AssertUnwindSafe(call)).expect_err(message);
+        let said = said.downcast_ref::<String>().map_or_else(
+            || said.downcast_ref::<&str>().copied().unwrap_or_default(),
+            String::as_str,
+        );
+        assert!(said.contains(message), "{said:?} is not {message:?}");
+    }
+
+    pub(crate) fn defaults(entry: &SchedulerEntry) -> Settings {
+        entry.settings(&BTreeMap::new()).expect("defaults")
+    }
+
+    /// A scheduler that has two reads of process 1 and an asynchronous write of process 2.
+    pub(crate) fn filled<S: Scheduler>(mut scheduler: S) -> (S, Queue) {
+        let mut queue = Queue::new(CLOCK, true, 128);
+        for (pid, direction, sector) in
+            [(1, Direction::Read, 0), (1, Direction::Read, 100), (2, Direction::Write, 200)]
+        {
+            let sync = direction == Direction::Read;
+            let (class, level) = (Class::BestEffort, 4);
+            let bio = Bio { pid, direction, sync, noidle: false, class, level, sector, sectors: 8 };
+            let (start_jiffies, sorted) = (CLOCK.jiffies(0), true);
+            let request =
+                Request { bio, start_jiffies, insert_ns: 0, deadline: 0, started: false, sorted };
+            let id = queue.requests.add(request);
+            queue.hash(id);
+            scheduler.insert(0, id, &mut queue);
+        }
+        scheduler.audit(&queue);
+        (scheduler, queue)
+    }
+}

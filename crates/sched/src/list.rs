@@ -5,6 +5,9 @@ use crate::RequestId;
 
 const NONE: u32 = u32::MAX;
 
+/// The links of a request that is in no list, in debug builds.
+const OUT: u32 = u32::MAX - 1;
+
 #[derive(Clone, Copy, Debug)]
 struct Link {
     previous: u32,
@@ -18,8 +21,9 @@ pub struct Links(Vec<Link>);
 impl Links {
     fn reserve(&mut self, id: RequestId) {
         if self.0.len() <= id.index() {
-            self.0.resize(id.index() + 1, Link { previous: NONE, next: NONE });
+            self.0.resize(id.index() + 1, Link { previous: OUT, next: OUT });
         }
+        debug_assert!(self.0[id.index()].next == OUT, "a request is in one list of a kind");
     }
 
     /// Heap bytes that the links hold, for the table of costs.
@@ -104,6 +108,7 @@ impl List {
     /// Puts `id` before `place`, which is in the list.
     pub fn insert_before(&mut self, links: &mut Links, place: RequestId, id: RequestId) {
         links.reserve(id);
+        debug_assert!(links.0[place.index()].next != OUT, "the place is in the list");
         let previous = links.0[place.index()].previous;
         links.0[id.index()] = Link { previous, next: place.0 };
         links.0[place.index()].previous = id.0;
@@ -117,6 +122,18 @@ impl List {
     /// Takes `id`, which is in the list, out.
     pub fn remove(&mut self, links: &mut Links, id: RequestId) {
         let Link { previous, next } = links.0[id.index()];
+        debug_assert!(next != OUT, "only what is in a list is taken out");
+        debug_assert!(
+            some(previous).map_or(self.head, |previous| links.0[previous.index()].next) == id.0,
+            "what stands before a request leads to it"
+        );
+        debug_assert!(
+            some(next).map_or(self.tail, |next| links.0[next.index()].previous) == id.0,
+            "what stands after a request leads to it"
+        );
+        if cfg!(debug_assertions) {
+            links.0[id.index()] = Link { previous: OUT, next: OUT };
+        }
         match some(previous) {
             Some(previous) => links.0[previous.index()].next = next,
             None => self.head = next,
@@ -145,6 +162,41 @@ impl List {
 mod tests {
     use super::{Links, List};
     use crate::RequestId;
+    use crate::tests::panics_with;
+
+    #[test]
+    fn every_broken_membership_is_seen() {
+        let lists = || {
+            let (mut links, mut one, mut other) =
+                (Links::default(), List::default(), List::default());
+            (0..3).for_each(|id| one.push_back(&mut links, RequestId(id)));
+            other.push_back(&mut links, RequestId(3));
+            one.remove(&mut links, RequestId(1));
+            (links, one, other)
+        };
+        panics_with("a request is in one list of a kind", || {
+            let (mut links, _, mut other) = lists();
+            other.push_back(&mut links, RequestId(0));
+        });
+        panics_with("the place is in the list", || {
+            let (mut links, mut one, _) = lists();
+            one.insert_before(&mut links, RequestId(1), RequestId(4));
+        });
+        panics_with("only what is in a list is taken out", || {
+            let (mut links, mut one, _) = lists();
+            one.remove(&mut links, RequestId(1));
+        });
+        panics_with("what stands before a request leads to it", || {
+            let (mut links, _, mut other) = lists();
+            other.remove(&mut links, RequestId(0));
+        });
+        panics_with("what stands after a request leads to it", || {
+            let (mut links, mut one, mut other) = lists();
+            other.insert_before(&mut links, RequestId(3), RequestId(1));
+            one.tail = 5;
+            one.remove(&mut links, RequestId(2));
+        });
+    }
 
     #[test]
     fn requests_leave_from_anywhere() {

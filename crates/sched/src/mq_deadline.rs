@@ -327,6 +327,21 @@ impl Scheduler for MqDeadline {
         u32::from(self.dispatch_aged(now, queue) || self.dispatch_by_class(now, queue))
     }
 
+    fn audit(&self, queue: &Queue) {
+        for lane in self.classes.iter().flat_map(|class| &class.lanes) {
+            assert_eq!(
+                lane.by_sector.len(),
+                lane.by_age.len(),
+                "the same requests are sorted by sector and by age"
+            );
+            if let Sweep::Request(Some(next)) = lane.sweep {
+                assert!(queue.requests[next].sorted, "the sweep goes on at a request that waits");
+            }
+        }
+        let held: usize = self.classes.iter().map(|class| class.held).sum();
+        assert_eq!(held, queue.requests.len(), "classes hold all requests until their end");
+    }
+
     fn queued(&self) -> usize {
         self.classes.iter().flat_map(|class| &class.lanes).map(|lane| lane.by_age.len()).sum()
     }
@@ -383,15 +398,19 @@ impl Scheduler for MqDeadline {
         self.classes[queue.requests[id].bio.class as usize].held -= 1;
     }
 
-    fn async_depth(&self, queue: &Queue) -> u32 {
+    fn depth_limit(&self, bio: &Bio, queue: &Queue) -> Option<u32> {
         let pool = TagPool::new(queue.nr_requests);
+        // Writes are limited even if they are synchronous (`dd_limit_depth`).
+        if bio.direction == Direction::Read {
+            return Some(queue.nr_requests);
+        }
         let in_word = match self.version {
             // 6.1 takes the share of all tags for bits of a word, so 96 of 128 limits nothing where
             // words have 32.
             Version::V6_1 => self.async_depth.unwrap_or((3 * queue.nr_requests / 4).max(1)),
             Version::V6_12 => pool.depth_in_word(self.async_depth.unwrap_or(queue.nr_requests)),
         };
-        pool.within(in_word)
+        Some(pool.within(in_word))
     }
 
     fn state_bytes(&self) -> usize {
@@ -404,10 +423,17 @@ impl Scheduler for MqDeadline {
 
 #[cfg(test)]
 mod tests {
-    use super::{ENTRY_6_1, ENTRY_6_12};
-    use crate::{Bio, Class, Direction, Elevator, ElevatorOptions, SchedulerEntry};
+    use super::{ENTRY_6_1, ENTRY_6_12, MqDeadline, Sweep, Version};
+    use crate::tests::{CLOCK, defaults, filled, panics_with};
+    use crate::{
+        Bio, Class, Direction, Elevator, ElevatorOptions, Queue, RequestId, Scheduler,
+        SchedulerEntry,
+    };
     use settings::Value;
     use std::collections::BTreeMap;
+
+    /// What breaks a count.
+    type Break = fn(&mut MqDeadline, &mut Queue);
 
     fn elevator(entry: &SchedulerEntry, given: &[(&str, i64)], nr_requests: u32) -> Elevator {
         let given: BTreeMap<String, Value> = given
@@ -428,13 +454,39 @@ mod tests {
     fn async_depth_counts_in_words_and_limits_nothing_by_default() {
         let depth = |entry, given: &[(&str, i64)], nr_requests| {
             let elevator = elevator(entry, given, nr_requests);
-            elevator.scheduler().async_depth(elevator.queue())
+            let write = bio(Class::BestEffort, Direction::Write, 0);
+            let limit = |bio: &Bio| elevator.scheduler().depth_limit(bio, elevator.queue());
+            assert_eq!(limit(&Bio { sync: true, ..write }), limit(&write), "no write is exempt");
+            assert_eq!(limit(&bio(Class::BestEffort, Direction::Read, 0)), Some(nr_requests));
+            limit(&write)
         };
-        assert_eq!(depth(&ENTRY_6_1, &[], 128), 128);
-        assert_eq!(depth(&ENTRY_6_12, &[], 128), 128);
-        assert_eq!(depth(&ENTRY_6_1, &[("async_depth", 16)], 128), 64);
-        assert_eq!(depth(&ENTRY_6_12, &[("async_depth", 16)], 128), 16);
-        assert_eq!(depth(&ENTRY_6_12, &[("async_depth", 1)], 128), 4, "one in each word");
+        assert_eq!(depth(&ENTRY_6_1, &[], 128), Some(128));
+        assert_eq!(depth(&ENTRY_6_12, &[], 128), Some(128));
+        assert_eq!(depth(&ENTRY_6_1, &[("async_depth", 16)], 128), Some(64));
+        assert_eq!(depth(&ENTRY_6_12, &[("async_depth", 16)], 128), Some(16));
+        assert_eq!(depth(&ENTRY_6_12, &[("async_depth", 1)], 128), Some(4), "one in each word");
+    }
+
+    #[test]
+    fn every_broken_count_is_seen() {
+        let broken: [(&str, Break); 3] = [
+            ("the same requests are sorted by sector and by age", |scheduler, _| {
+                scheduler.classes[1].lanes[0].by_sector.remove(RequestId(1));
+            }),
+            ("the sweep goes on at a request that waits", |scheduler, queue| {
+                scheduler.classes[1].lanes[0].sweep = Sweep::Request(Some(RequestId(1)));
+                queue.requests[RequestId(1)].sorted = false;
+            }),
+            ("classes hold all requests until their end", |scheduler, _| {
+                scheduler.classes[2].held += 1;
+            }),
+        ];
+        for (message, break_it) in broken {
+            let scheduler = MqDeadline::new(&defaults(&ENTRY_6_1), CLOCK, Version::V6_1);
+            let (mut scheduler, mut queue) = filled(scheduler);
+            break_it(&mut scheduler, &mut queue);
+            panics_with(message, || scheduler.audit(&queue));
+        }
     }
 
     #[test]

@@ -130,6 +130,8 @@ impl Queue {
 
     /// Takes a request off the merge caches.
     fn leave_scheduler(&mut self, id: RequestId) {
+        debug_assert!(!self.dispatch.contains(&id), "a request is dispatched once");
+        debug_assert!(!self.requests[id].started, "the driver does not have the request yet");
         if self.last_merge == Some(id) {
             self.last_merge = None;
         }
@@ -146,6 +148,7 @@ impl Queue {
     }
 
     pub(crate) fn hash(&mut self, id: RequestId) {
+        debug_assert!(self.requests[id].sorted, "bios are merged with requests of the scheduler");
         let end = self.requests[id].end();
         if self.hashed_under.len() <= id.index() {
             self.hashed_under.resize(id.index() + 1, 0);

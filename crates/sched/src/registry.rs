@@ -78,10 +78,12 @@ pub trait Scheduler: Send {
         false
     }
 
-    /// Largest number of requests that asynchronous bios may hold of `nr_requests`
-    /// (`limit_depth` of the multi-queue schedulers).
-    fn async_depth(&self, queue: &Queue) -> u32 {
-        queue.nr_requests
+    /// Requests allocated from which the bio gets none (`limit_depth` of the multi-queue schedulers, and
+    /// the number of their tags).
+    // `get_request` asks a scheduler of a single queue nothing of the kind: its batches end at three
+    // halves of `nr_requests` alone.
+    fn depth_limit(&self, _bio: &Bio, _queue: &Queue) -> Option<u32> {
+        None
     }
 
     /// The process is gone. What it has queued is still to be served, unless a policy says other.
@@ -108,6 +110,10 @@ pub trait Scheduler: Send {
 
     /// Bytes of state it holds, for the table of costs.
     fn state_bytes(&self) -> usize;
+
+    /// Checks what it keeps more than once, and its counts. The elevator calls it after every hook, in
+    /// debug builds.
+    fn audit(&self, _queue: &Queue) {}
 }
 
 /// A row of the table of schedulers.

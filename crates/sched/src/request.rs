@@ -115,6 +115,7 @@ impl Requests {
 
     /// Gives the number back.
     pub(crate) fn remove(&mut self, id: RequestId) {
+        debug_assert!(!self.free.contains(&id), "a request ends once");
         self.free.push(id);
     }
 

@@ -358,6 +358,11 @@ impl Scheduler for Row {
         self.queued
     }
 
+    fn audit(&self, _queue: &Queue) {
+        let waiting: usize = self.queues.iter().map(|queue| queue.fifo.len()).sum();
+        assert_eq!(waiting, self.queued, "as many requests wait as are counted");
+    }
+
     fn absorb(&mut self, _now_ns: u64, survivor: RequestId, absorbed: RequestId, _: &mut Queue) {
         self.remove(absorbed);
         if self.urgent == Some(absorbed) {
@@ -387,5 +392,19 @@ impl Scheduler for Row {
 
     fn state_bytes(&self) -> usize {
         size_of::<Self>() + self.links.bytes() + self.homes.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ENTRY, Row};
+    use crate::Scheduler;
+    use crate::tests::{defaults, filled, panics_with};
+
+    #[test]
+    fn a_broken_count_is_seen() {
+        let (mut row, queue) = filled(Row::new(&defaults(&ENTRY)));
+        row.queued += 1;
+        panics_with("as many requests wait as are counted", || row.audit(&queue));
     }
 }

@@ -26,6 +26,10 @@ impl SectorTree {
         if self.keys.len() <= id.index() {
             self.keys.resize(id.index() + 1, (0, 0));
         }
+        debug_assert!(
+            self.by_sector.get(&self.keys[id.index()]) != Some(&id),
+            "a request is in a tree once"
+        );
         self.keys[id.index()] = key;
         self.by_sector.insert(key, id);
     }
@@ -77,5 +81,42 @@ impl SectorTree {
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.by_sector.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SectorTree;
+    use crate::tests::panics_with;
+    use crate::{Bio, Class, Direction, Request, RequestId, Requests};
+
+    #[test]
+    fn every_broken_membership_is_seen() {
+        let mut requests = Requests::default();
+        let bio = Bio {
+            pid: 1,
+            direction: Direction::Read,
+            sync: true,
+            noidle: false,
+            class: Class::BestEffort,
+            level: 4,
+            sector: 8,
+            sectors: 8,
+        };
+        let id = requests.add(Request {
+            bio,
+            start_jiffies: 0,
+            insert_ns: 0,
+            deadline: 0,
+            started: false,
+            sorted: true,
+        });
+        let mut tree = SectorTree::default();
+        tree.insert(&requests, id);
+        panics_with("a request is in a tree once", || tree.clone().insert(&requests, id));
+        tree.remove(id);
+        panics_with("only what is in the tree is taken out", || tree.remove(id));
+        requests.remove(id);
+        panics_with("a request ends once", || requests.remove(RequestId(0)));
     }
 }

@@ -49,9 +49,10 @@ impl View<'_> {
         self.flash.sequence() - self.ages.closed_at(block)
     }
 
-    /// Erases of the block.
+    /// Erases of the block in its whole life.
     pub fn erase_count(&self, block: u32) -> u32 {
-        self.flash.chip().erase_counts()[self.flash.physical_block(block) as usize]
+        // A measurement that sets the counters to zero must not change what is cleaned.
+        self.flash.chip().erase_cycles(self.flash.physical_block(block))
     }
 
     /// Closed blocks, the one closed first in front.

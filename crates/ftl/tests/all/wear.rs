@@ -24,6 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             }));
         };
         add("levelling", levelling);
+        add("counters_at_zero", counters_at_zero);
         add("lifetime", lifetime);
         add("replacement", replacement);
     }
@@ -104,6 +105,47 @@ fn levelling(entry: &FtlEntry) -> Result<(), String> {
         && with_static.deviation < 0.1
         && with_static.max < none.max;
     if levels { Ok(()) } else { Err(shown) }
+}
+
+/// Setting the counters to zero, as before a measurement, changes no decision: the same pages lie at
+/// the same places, and the same blocks are exchanged.
+fn counters_at_zero(entry: &FtlEntry) -> Result<(), String> {
+    let has_policies = entry.parameters.iter().any(|parameter| parameter.name == "cleaning");
+    for leveling in ["none", "dynamic", "static"] {
+        for policy in if has_policies { &["greedy", "cat"][..] } else { &["greedy"] } {
+            let mut pairs = vec![("wear_leveling", leveling), ("wear_threshold", "8")];
+            if has_policies {
+                pairs.push(("cleaning", *policy));
+            }
+            let given = settings_of(entry, &pairs);
+            let mut ftl = build(entry, &small_part(PAGES_PER_BLOCK, 80), LOGICAL_PAGES, &given)?;
+            hot_cold(ftl.as_mut(), 6_000).map_err(|error| error.to_string())?;
+            let mut other = ftl.clone_box();
+            other.flash_mut().chip_mut().reset_counters();
+            for ftl in [&mut ftl, &mut other] {
+                hot_cold(ftl.as_mut(), 6_000).map_err(|error| error.to_string())?;
+            }
+            let (flash, other) = (ftl.flash(), other.flash());
+            let places = |flash: &ftl::Flash| -> Vec<Vec<u32>> {
+                let blocks = 0..flash.geometry().blocks;
+                blocks.map(|block| flash.chip().peek_lpns(block).to_vec()).collect()
+            };
+            let cycles = |flash: &ftl::Flash| -> Vec<u32> {
+                let blocks = 0..flash.geometry().blocks;
+                blocks.map(|block| flash.chip().erase_cycles(block)).collect()
+            };
+            if flash.leveled_blocks != other.leveled_blocks
+                || cycles(flash) != cycles(other)
+                || places(flash) != places(other)
+            {
+                return Err(format!(
+                    "{leveling}, {policy}: {} and {} blocks moved",
+                    flash.leveled_blocks, other.leveled_blocks
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// With cells that die at exactly their rated number of cycles and no spare block, the host writes

@@ -315,6 +315,8 @@ impl Chip {
     /// Leaves a page used up and unreadable; its spare area may still take marks, which no read
     /// returns.
     fn tear_page(&mut self, at: PageAddress, index: usize) {
+        // The torn program used up one of those that the part allows. A page that had them all keeps
+        // its count, or `check_raw` would compare with a number that no part states.
         let spare_programs = self.programs[index] / SPARE_PROGRAM;
         let spare_programs = (spare_programs + 1).min(self.geometry.oob_programs_max);
         self.programs[index] = DATA_PROGRAMS | (spare_programs * SPARE_PROGRAM);

@@ -608,6 +608,16 @@ impl Scheduler for Anticipatory {
         1
     }
 
+    fn audit(&self, _queue: &Queue) {
+        for lane in &self.lanes {
+            assert_eq!(
+                lane.by_sector.len(),
+                lane.by_age.len(),
+                "the same requests are sorted by sector and by age"
+            );
+        }
+    }
+
     fn queued(&self) -> usize {
         self.lanes.iter().map(|lane| lane.by_age.len()).sum()
     }

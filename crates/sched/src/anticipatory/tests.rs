@@ -224,3 +224,18 @@ fn a_batch_of_writes_is_fitted_to_the_time_it_took() {
     assert_eq!(fitted(16, 376, 0, true), 16, "no reader waited for its end");
     assert_eq!([1, 2].map(|length| fitted(length, 376, 0, false)), [1, 1], "never none");
 }
+
+#[test]
+fn a_broken_count_is_seen() {
+    use super::{Anticipatory, ENTRY};
+    use crate::tests::{CLOCK, defaults, filled, panics_with};
+    use crate::{RequestId, Scheduler};
+    let (mut anticipatory, queue) = filled(Anticipatory::new(&defaults(&ENTRY), CLOCK));
+    for lane in &mut anticipatory.lanes {
+        if lane.by_sector.first() == Some(RequestId(2)) {
+            lane.by_sector.remove(RequestId(2));
+        }
+    }
+    let message = "the same requests are sorted by sector and by age";
+    panics_with(message, || anticipatory.audit(&queue));
+}

@@ -436,6 +436,35 @@ impl<V: Version> Scheduler for Cfq<V> {
         self.waiting as usize
     }
 
+    fn audit(&self, queue: &Queue) {
+        let (mut waiting, mut dispatched, mut busy, mut busy_sync) = (0, [0; 2], 0, 0);
+        for (id, own) in self.queues.iter() {
+            assert_eq!(own.waiting.len(), own.fifo.len(), "{id:?} sorts by sector and by age");
+            assert_eq!(own.next.is_some(), !own.is_empty(), "{id:?} has a next request if any");
+            assert!(own.is_busy() || own.is_empty(), "{id:?} has requests and no place");
+            assert!(own.references >= own.allocated, "each request of {id:?} refers to it");
+            assert_eq!(
+                own.allocated as usize,
+                own.waiting.len() + own.dispatched as usize,
+                "requests of {id:?} wait or are on their way"
+            );
+            if let Some(place) = own.place {
+                assert!(self.trees[place.tree].holds(place, id), "{id:?} stands at its place");
+                busy += 1;
+                busy_sync += u32::from(own.sync);
+            }
+            waiting += own.waiting.len();
+            dispatched[usize::from(own.sync)] += own.dispatched;
+        }
+        let places: usize = self.trees.iter().map(ServiceTree::len).sum();
+        assert_eq!(places, busy, "as many places are taken as queues are busy");
+        assert_eq!((self.busy as usize, self.busy_sync), (busy, busy_sync), "busy queues");
+        assert!(self.trees.iter().all(ServiceTree::is_sorted), "trees are sorted by rank and key");
+        assert_eq!(waiting, self.waiting as usize, "waiting requests of all queues");
+        assert_eq!(dispatched, self.dispatched, "dispatched requests of all queues");
+        assert_eq!(self.driver_depth(), queue.in_flight, "requests with the driver");
+    }
+
     fn allows_merge(&self, bio: &Bio, id: RequestId, queue: &Queue) -> bool {
         // A process would wait for a request that its turn does not cover: `cfq_allow_merge`
         // refuses a synchronous bio in an asynchronous request, but not the other way round.

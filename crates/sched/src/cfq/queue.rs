@@ -164,8 +164,14 @@ impl Queues {
         id
     }
 
+    /// All queues that exist, or did: those that were freed are empty.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (QueueId, &TurnQueue)> {
+        (0..).map(QueueId).zip(&self.slots)
+    }
+
     pub(super) fn free(&mut self, id: QueueId) {
         debug_assert!(self[id].is_empty() && !self[id].is_busy());
+        debug_assert!(!self.free.contains(&id), "a queue ends once");
         self.free.push(id);
     }
 

@@ -44,7 +44,21 @@ impl ServiceTree {
         self.entries.last().copied()
     }
 
+    /// True if the queue stands at the place.
+    pub(super) fn holds(&self, place: Place, id: QueueId) -> bool {
+        self.entries.contains(&(place, id))
+    }
+
+    /// True if no queue stands before one of a smaller rank or key.
+    pub(super) fn is_sorted(&self) -> bool {
+        self.entries.is_sorted_by_key(|(place, _)| place.order())
+    }
+
     pub(super) fn insert(&mut self, place: Place, id: QueueId) {
+        debug_assert!(
+            self.entries.iter().all(|(_, other)| *other != id),
+            "a busy queue is in its tree once"
+        );
         // `<=` puts a queue behind others of the same key: `cfq_service_tree_add` descends to the
         // right when keys are equal.
         let after = self.entries.partition_point(|(other, _)| other.order() <= place.order());
@@ -59,5 +73,24 @@ impl ServiceTree {
 
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>() + self.entries.capacity() * size_of::<(Place, QueueId)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Place, QueueId, ServiceTree};
+    use crate::tests::panics_with;
+
+    #[test]
+    fn an_order_that_is_broken_is_seen() {
+        let place = |rank, key| Place { tree: 0, rank, key };
+        let mut tree = ServiceTree::default();
+        tree.insert(place(1, 5), QueueId(0));
+        tree.insert(place(0, 9), QueueId(1));
+        assert!(tree.is_sorted() && tree.holds(place(0, 9), QueueId(1)));
+        assert!(!tree.holds(place(0, 8), QueueId(1)));
+        panics_with("a busy queue is in its tree", || tree.clone().remove(place(1, 4), QueueId(2)));
+        tree.entries.swap(0, 1);
+        assert!(!tree.is_sorted());
     }
 }

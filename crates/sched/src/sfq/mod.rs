@@ -184,6 +184,10 @@ impl<P: Policy> Scheduler for Sfq<P> {
         self.queues.len()
     }
 
+    fn audit(&self, _queue: &Queue) {
+        self.queues.audit();
+    }
+
     fn absorb(
         &mut self,
         _now_ns: u64,

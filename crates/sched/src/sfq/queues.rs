@@ -308,6 +308,19 @@ impl Queues {
         self.check_ns = earliest_ns.map(|ns| (ns / self.period_ns + 1) * self.period_ns);
     }
 
+    /// Checks that the same requests stand in the deadline queue and in the queues of the round.
+    pub(super) fn audit(&self) {
+        let lengths = |fifos: &Fifos| fifos.0.iter().map(List::len).sum::<usize>();
+        assert_eq!(lengths(&self.deadline), self.len, "requests in the deadline queue");
+        let placed: usize = self.places.iter().map(|place| lengths(&place.fifos)).sum();
+        assert_eq!(placed, self.len, "requests in queues of the round and the async queue");
+        assert_eq!(lengths(&self.places[ASYNC].fifos), self.async_len, "asynchronous requests");
+        assert!(
+            self.places[1..].iter().all(|place| place.is_in_round || place.fifos.is_empty()),
+            "a process that has requests stands in the round"
+        );
+    }
+
     pub(super) fn heap_bytes(&self) -> usize {
         self.places.capacity() * size_of::<IoQueue>()
             + self.free.capacity() * size_of::<Place>()
@@ -316,5 +329,38 @@ impl Queues {
             + self.deadline_links.bytes()
             + self.homes.capacity() * size_of::<u32>()
             + self.cancelled.capacity() * size_of::<RequestId>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ENTRY, Sfq, Visits};
+    use super::{ASYNC, Queues};
+    use crate::Scheduler;
+    use crate::tests::{defaults, filled, panics_with};
+
+    /// What breaks a count.
+    type Break = fn(&mut Queues);
+
+    #[test]
+    fn every_broken_count_is_seen() {
+        let broken: [(&str, Break); 4] = [
+            ("requests in the deadline queue", |queues| queues.len += 1),
+            ("requests in queues of the round", |queues| {
+                let taken = queues.places[1].fifos.0[0].pop_front(&mut queues.links);
+                assert!(taken.is_some());
+            }),
+            ("asynchronous requests", |queues| queues.async_len += 1),
+            ("stands in the round", |queues| {
+                assert_ne!(queues.first_of_round(), Some(ASYNC));
+                queues.leave_round(1);
+            }),
+        ];
+        for (message, break_it) in broken {
+            let settings = defaults(&ENTRY);
+            let (mut sfq, queue) = filled(Sfq::new(&settings, Visits::new(&settings)));
+            break_it(&mut sfq.queues);
+            panics_with(message, || sfq.audit(&queue));
+        }
     }
 }

@@ -188,3 +188,50 @@ fn the_depth_says_nothing_while_a_queue_is_waited_for() {
     bench.cfq.queues[id].flags.clear(Flag::IdleWindow);
     assert!(!bench.cfq.holds_depth_down(0), "it is not waited for");
 }
+
+/// Every sum that CFQ keeps beside its queues, and every place of a queue.
+#[test]
+fn every_broken_count_is_seen() {
+    use super::super::queue::QueueId;
+    use super::{Cfq, ENTRY, Tunables, V34};
+    use crate::tests::{CLOCK, defaults, filled, panics_with};
+    use crate::{Queue, RequestId, Scheduler};
+    type Break = fn(&mut Cfq<V34>, &mut Queue);
+    let broken: [(&str, Break); 12] = [
+        ("sorts by sector and by age", |cfq, _| {
+            let id = QueueId(0);
+            cfq.queues[id].waiting.remove(RequestId(1));
+        }),
+        ("has a next request if any", |cfq, _| cfq.queues[QueueId(0)].next = None),
+        ("has requests and no place", |cfq, _| cfq.leave(QueueId(0))),
+        ("refers to it", |cfq, _| cfq.queues[QueueId(0)].references = 1),
+        ("wait or are on their way", |cfq, _| cfq.queues[QueueId(0)].dispatched = 1),
+        ("stands at its place", |cfq, _| {
+            if let Some(place) = &mut cfq.queues[QueueId(0)].place {
+                place.key += 1;
+            }
+        }),
+        ("as many places are taken", |cfq, _| {
+            let place = cfq.queues[QueueId(0)].place.expect("busy");
+            cfq.trees[place.tree].insert(place, QueueId(9));
+        }),
+        ("busy queues", |cfq, _| cfq.busy_sync += 1),
+        ("waiting requests of all queues", |cfq, _| cfq.waiting += 1),
+        ("dispatched requests of all queues", |cfq, _| cfq.dispatched[0] += 1),
+        ("requests with the driver", |cfq, _| cfq.in_driver[1] += 1),
+        ("a busy queue is in its tree once", |cfq, _| {
+            let place = cfq.queues[QueueId(0)].place.expect("busy");
+            cfq.trees[place.tree].insert(place, QueueId(0));
+        }),
+    ];
+    for (message, break_it) in broken {
+        let settings = defaults(&ENTRY);
+        let own = V34::starting(CLOCK.jiffies(0), u64::from(CLOCK.hz));
+        let cfq = Cfq::new(CLOCK, Tunables::common(&settings, CLOCK), own);
+        let (mut cfq, mut queue) = filled(cfq);
+        panics_with(message, || {
+            break_it(&mut cfq, &mut queue);
+            cfq.audit(&queue);
+        });
+    }
+}

@@ -1,0 +1,4 @@
+//! Sectors and blocks in memory.
+
+mod memory;
+mod sectors;
