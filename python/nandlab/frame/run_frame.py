@@ -144,7 +144,7 @@ def stated(frame: "polars.DataFrame", study: Mapping[str, Any]) -> "polars.DataF
     """
     import polars
 
-    plain: list[Mapping[str, Any]] = [study, *(study.get("also") or ())]
+    plain: list[Mapping[str, Any]] = [study, *(study.get("extra_runs") or ())]
     numbers = []
     for axis in frame.columns:
         values = [value for part in plain for value in (part.get("axes") or {}).get(axis, ())]
