@@ -192,7 +192,7 @@ options = "-i 0 -i 1 -i 2 -s {file_mib}m -r 4k"
 [host]
 board = "s5pv210-datasheet"
 kernel = "2.6.35"
-[rooms.mine]
+[limits.mine]
 partition_mib = 16
 [axes]
 test = ["mount"]
@@ -204,7 +204,7 @@ file_mib = ["-"]
 files = ["-"]
 rate_kib_per_s = ["-"]
 written_mib = ["-"]
-[[also]]
+[[extra_runs]]
 axes = { test = ["iozone"], data = ["pattern"], file_mib = [1] }
 """,
         encoding="utf-8",

@@ -132,7 +132,7 @@ impl Study {
         }
         for extra in &self.extra_runs {
             if extra.repeats == Some(0) {
-                return wrong("also.repeats", "must be at least 1");
+                return wrong("extra_runs.repeats", "must be at least 1");
             }
             let own = |(name, values): (&String, &Vec<_>)| {
                 extra.axes.get(name).map_or(values.len(), Vec::len)
@@ -141,9 +141,9 @@ impl Study {
             runs = runs.saturating_add(product(repeats, &mut self.axes.iter().map(own)));
             if runs > RUNS_MAX {
                 let reason = format!(
-                    "with [[also]] axes and repeats make {runs} runs; at most {RUNS_MAX} are possible"
+                    "with [[extra_runs]] axes and repeats make {runs} runs; at most {RUNS_MAX} are possible"
                 );
-                return wrong("also.repeats", reason);
+                return wrong("extra_runs.repeats", reason);
             }
         }
         Ok(())

@@ -72,10 +72,10 @@ pub struct Study {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub flash_states: BTreeMap<String, FlashState>,
     /// Names on the room axis: limits of flash and memory.
-    #[serde(default, rename = "rooms", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, Limits>,
     /// Runs beside the product of the axes.
-    #[serde(default, rename = "also", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_runs: Vec<ExtraRuns>,
     /// How the short form differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -258,9 +258,18 @@ impl Study {
     }
 }
 
+/// Keys that had another name, and the one they have.
+const RENAMED_KEYS: [(&str, &str); 2] = [("also", "extra_runs"), ("rooms", "limits")];
+
 /// The message of a TOML error, with a suggestion for a misspelt key or word.
 fn explain_toml(error: &toml::de::Error) -> String {
     let message = error.to_string().trim_end().to_owned();
+    let is_old = |key: &str| error.message().starts_with(&format!("unknown field `{key}`"));
+    if let Some((old, new)) = RENAMED_KEYS.iter().find(|(old, _)| is_old(old)) {
+        // Which keys there are else is of no use to somebody whose key only has a new name.
+        let renamed = format!("key `{old}` is now called `{new}`: rename it");
+        return message.replace(error.message(), &renamed);
+    }
     let is_unknown =
         ["unknown field", "unknown variant"].iter().any(|kind| error.message().starts_with(kind));
     // What was given is quoted first, then what is known.

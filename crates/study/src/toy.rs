@@ -29,7 +29,7 @@ struct Walk {
 }
 
 fn check(study: &Study) -> Result<(), StudyError> {
-    refuse(study, &["host", "job", "rooms", "timeline"])?;
+    refuse(study, &["host", "job", "limits", "timeline"])?;
     if study.axes.contains_key("steps") {
         return Ok(());
     }
@@ -81,7 +81,7 @@ mod tests {
     const HEAD: &str = "name = \"walks\"\ntitle = \"Walks\"\nquestion = \"How far?\"\nseed = 1\n";
     const STUDY: &str = "repeats = 2\naxis_order = [\"steps\"]\n[workload]\nkind = \"toy\"\n\
         [axes]\nsteps = [3, 4]\nshoes = [\"old\", \"new\"]\n\
-        [[also]]\naxes = { steps = [3], shoes = [\"old\"] }\nrepeats = 3\n";
+        [[extra_runs]]\naxes = { steps = [3], shoes = [\"old\"] }\nrepeats = 3\n";
 
     /// Loads and runs a study; how many runs it was told of as done at a time.
     fn run(text: &str) -> Result<(StudyResults, Vec<usize>), StudyError> {
@@ -145,7 +145,7 @@ mod tests {
             ("shoes =", "parity =", "axes: unknown axis `parity`; known: shoes, steps"),
             ("\"toy\"", "\"toys\"", "unknown workload `toys` (did you mean `toy`?)"),
             ("\"toy\"", "\"toy\"\nfile = \"x\"", "kind `toy` takes capacity_bytes, but not file"),
-            ("[axes]", "[rooms.small]\n[axes]", "rooms: means nothing to workload kind `toy`"),
+            ("[axes]", "[limits.small]\n[axes]", "limits: means nothing to workload kind `toy`"),
         ];
         for (from, to, message) in cases {
             assert!(STUDY.contains(from), "{from}");

@@ -178,11 +178,11 @@ pub(crate) struct Measured {
 /// Parts of a study that only some kinds take.
 fn is_given(study: &Study, part: &str) -> bool {
     match part {
-        "also" => !study.extra_runs.is_empty(),
+        "extra_runs" => !study.extra_runs.is_empty(),
         "host" => study.host.is_some(),
         "host.block_device" => study.host.as_ref().is_some_and(|host| host.block_device.is_some()),
         "job" => !study.jobs.is_empty(),
-        "rooms" => !study.limits.is_empty(),
+        "limits" => !study.limits.is_empty(),
         "mechanisms" => !study.mechanisms.is_empty(),
         "scheduler_variants" => !study.scheduler_variants.is_empty(),
         "timeline" => study.timeline.is_some(),

@@ -61,7 +61,7 @@ def study_of(
             axes["block_device"] = [card_file(layer) for layer in candidates.layers]
             if candidates.on_chip:
                 on_chip = {"file_system": list(candidates.on_chip), "block_device": ["mtdblock"]}
-                study["also"] = [{"axes": on_chip}]
+                study["extra_runs"] = [{"axes": on_chip}]
         study["axes"] = axes
         order = ("file_system", "block_device", "scheduler", "flash", "test")
         study["axis_order"] = [axis for axis in order if axis in axes]

@@ -75,7 +75,7 @@ fn axes(study: &Study) -> KnownAxes {
 /// # Errors
 /// Keys that are missing or mean nothing to IOzone.
 fn check(study: &Study) -> Result<(), StudyError> {
-    refuse(study, &["rooms"])?;
+    refuse(study, &["limits"])?;
     if study.workload.options.is_none() {
         return wrong("workload", "kind `iozone` needs `options`, the command line of IOzone");
     }

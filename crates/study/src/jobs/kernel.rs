@@ -73,11 +73,11 @@ fn axes(study: &Study) -> KnownAxes {
 /// # Errors
 /// Keys that mean nothing to a real kernel, axes that are missing.
 fn check(study: &Study) -> Result<(), StudyError> {
-    refuse(study, &["rooms"])?;
+    refuse(study, &["limits"])?;
     if !study.needs_vm {
         return wrong("needs_vm", "workload kind `kernel` needs `needs_vm = true`");
     }
-    let parts = ["host", "scheduler_variants", "mechanisms", "also", "timeline"];
+    let parts = ["host", "scheduler_variants", "mechanisms", "extra_runs", "timeline"];
     if let Some(key) = first_given(study, &parts) {
         return wrong(key, "workload kind `kernel` does not take it: the machine is as it is");
     }

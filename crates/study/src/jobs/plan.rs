@@ -75,7 +75,7 @@ pub(super) fn axes_in_words(study: &Study) -> Vec<String> {
 /// # Errors
 /// Parts that mean nothing to processes; no scheduler.
 fn check(study: &Study) -> Result<(), StudyError> {
-    refuse(study, &["host.block_device", "rooms"])?;
+    refuse(study, &["host.block_device", "limits"])?;
     if !study.axes.contains_key("scheduler") {
         return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
     }

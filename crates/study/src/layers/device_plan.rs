@@ -37,7 +37,7 @@ fn names_file(study: &Study, axis: &str) -> bool {
 /// # Errors
 /// Parts of the study that mean nothing to a layer; sizes that are said twice; no layer.
 pub(super) fn check_layers(study: &Study) -> Result<(), StudyError> {
-    refuse(study, &["host.block_device", "rooms"])?;
+    refuse(study, &["host.block_device", "limits"])?;
     if !study.axes.contains_key("ftl") {
         return wrong("axes", "an axis `ftl` with at least one translation layer is missing");
     }

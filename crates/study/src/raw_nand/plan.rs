@@ -52,7 +52,7 @@ const WHOLE: &str = "whole";
 /// The row of the table.
 pub(crate) const KIND: WorkloadKind = WorkloadKind {
     name: "raw-nand",
-    summary: "tests of file systems on raw NAND, named by the axis `test`: [host] and [rooms]",
+    summary: "tests of file systems on raw NAND, named by the axis `test`: [host] and [limits]",
     keys: &["options", "capacity_bytes", "script"],
     axes,
     columns: &["phase"],
@@ -111,7 +111,7 @@ fn check(study: &Study) -> Result<(), StudyError> {
     }
     if study.limits.contains_key(WHOLE) {
         return wrong(
-            "rooms",
+            "limits",
             "`whole` is chip and board as they are and cannot mean anything else",
         );
     }
@@ -139,7 +139,7 @@ fn plan(study: &Study, values: &Combination<'_>) -> Result<RawNandRun, StudyErro
             return Err(StudyError::unknown("room", limits_name, known));
         }
     };
-    let place = format!("rooms.{limits_name}");
+    let place = format!("limits.{limits_name}");
     // Before the flash is planned: aging fills the partition, not the chip.
     limits.apply(&mut host).or_else(|reason| wrong(&place, reason))?;
     let flash_name = value("flash").unwrap_or(FRESH);

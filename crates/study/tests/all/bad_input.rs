@@ -2,6 +2,7 @@
 
 use crate::support;
 
+use std::path::Path;
 use study::{DeviceOptions, ExplainOptions, build_device, explain};
 use support::{Folder, HEAD};
 use trace::{Operation, Record};
@@ -254,6 +255,24 @@ const STUDIES: &[(&str, &str, &str, &[&str])] = &[
         "{value}.parquet\"\n[axes]\nvalue = [\"small\"]",
         &["`value` cannot be the name of a column"],
     ),
+    (
+        GOOD,
+        "[axes]",
+        "[[also]]\naxes = {}\n[axes]",
+        &["line 10", "key `also` is now called `extra_runs`: rename it"],
+    ),
+    (
+        GOOD,
+        "[axes]",
+        "[rooms.small]\nram_mib = 8\n[axes]",
+        &["line 10", "key `rooms` is now called `limits`: rename it"],
+    ),
+    (
+        GOOD,
+        "[axes]",
+        "[limits.small]\nram_mib = 8\n[axes]",
+        &["limits: means nothing to workload kind `uniform`"],
+    ),
     (OF_KERNEL, "needs_vm = true", "", &["needs_vm: workload kind `kernel` needs"]),
     (OF_KERNEL, "\"sfq\"", "\"kybr\"", &["unknown scheduler `kybr` (did you mean `kyber`?)"]),
     (OF_KERNEL, "6.12", "6.13", &["unknown kernel `6.13`", "known: 6.1, 6.12"]),
@@ -310,6 +329,22 @@ fn the_good_studies_are_good() {
 }
 
 #[test]
+fn the_shipped_studies_are_good() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().path().join("study.toml");
+        for quick in [false, true] {
+            let study = study::load(&file, &[], None, quick)
+                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            assert!(!study.runs().unwrap().is_empty(), "{}", study.name);
+            names.push(study.name);
+        }
+    }
+    assert!(names.len() >= 12, "{names:?}");
+}
+
+#[test]
 fn a_study_of_a_real_kernel_is_planned_but_not_run_here() {
     let folder = Folder::new("of-kernel");
     let study = folder.load(&format!("{HEAD}{OF_KERNEL}")).unwrap();
@@ -335,6 +370,7 @@ fn overrides_are_checked_as_the_file_is() {
         ("axes.ftl=page,pagee", "did you mean `page`?"),
         ("axes.ftl=", "unknown translation layer"),
         ("workload.kind=5", "expected a string"),
+        ("rooms.small.ram_mib=8", "key `rooms` is now called `limits`: rename it"),
         ("axes.ftl=[\"bast\"", "begins as TOML and is none"),
         ("axes.ftl=[\"bast\"]\nrepeats = 2", "begins as TOML and is none"),
     ];
@@ -345,10 +381,10 @@ fn overrides_are_checked_as_the_file_is() {
     }
     assert_eq!(load("axes.ftl=bast, dftl").unwrap().runs().unwrap().len(), 2);
     assert_eq!(load("axes.ftl=['bast', 'dftl', 'page']").unwrap().runs().unwrap().len(), 3);
-    let also = "also=[{axes = {ftl = ['dftl', 'bast']}}]";
+    let extra = "extra_runs=[{axes = {ftl = ['dftl', 'bast']}}]";
     assert_eq!(
-        load(also).unwrap().runs().unwrap().len(),
-        load("also=[]").unwrap().runs().unwrap().len() + 2
+        load(extra).unwrap().runs().unwrap().len(),
+        load("extra_runs=[]").unwrap().runs().unwrap().len() + 2
     );
     let axis = |given: &str, axis: &str| {
         let study = load(given).unwrap_or_else(|error| panic!("{given}: {error}"));

@@ -55,7 +55,7 @@ request_kib = [4, 128]
 writers = ["direct"]
 mechanism = ["all"]
 
-[[also]]
+[[extra_runs]]
 axes = { scheduler = ["cfq-3.4"], request_kib = [128], mechanism = ["all", "no-cleaning", "no-idling"] }
 repeats = 1
 "#;
@@ -111,7 +111,7 @@ fn combinations_beside_the_product_run_once_and_every_request_is_counted() {
 #[test]
 fn repeats_of_extra_runs_are_pooled_with_those_of_the_axes() {
     // Three repeats of a combination that has two by the axes, with another combination in between.
-    let extra = "also=[{axes = {scheduler = ['cfq-3.4'], request_kib = [4]}, repeats = 3}]";
+    let extra = "extra_runs=[{axes = {scheduler = ['cfq-3.4'], request_kib = [4]}, repeats = 3}]";
     let study = study("pooled", STUDY, &[extra]).expect("a study");
     assert_eq!(study.runs().expect("a plan").len(), 4 * 2 + 1);
     let results = run(&study, 2);

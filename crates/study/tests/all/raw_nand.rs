@@ -31,11 +31,11 @@ fill_percent = 50
 rewritten_percent = 10
 file_kib_max = 128
 
-[rooms.small]
+[limits.small]
 partition_mib = 10
-[rooms.filled]
+[limits.filled]
 free_mib = 4
-[rooms.synchronous]
+[limits.synchronous]
 mount_options = ["sync"]
 
 [axes]
@@ -141,7 +141,7 @@ fn the_benchmark_reads_cold_then_warm_and_writes_at_random_twice() {
 }
 
 #[test]
-fn rooms_change_the_partition_the_fill_and_the_mount() {
+fn limits_change_the_partition_the_fill_and_the_mount() {
     let overrides = [
         "axes.test=iozone",
         "axes.flash=fresh",
@@ -150,7 +150,7 @@ fn rooms_change_the_partition_the_fill_and_the_mount() {
         "axes.file_system=ubifs,yaffs2",
         "axes.room=small,filled",
     ];
-    let found = by_place(&run("rooms", &overrides));
+    let found = by_place(&run("limits", &overrides));
     for kind in ["ubifs", "yaffs2"] {
         for room in ["small", "filled"] {
             let rest = [room, "random", "1", "-", "-", "-", "all"];
@@ -220,9 +220,9 @@ fn what_is_wrong_is_told_with_a_suggestion() {
     assert!(said(&["axes.test=files", "axes.files=many"]).contains("must be a number"));
     assert!(said(&["axes.room=filled"]).contains("leave the axis `flash` at `fresh`"));
     assert!(
-        said(&["axes.room=small", "rooms.small.partition_mib=4000"]).contains("must be 1 to 20")
+        said(&["axes.room=small", "limits.small.partition_mib=4000"]).contains("must be 1 to 20")
     );
-    assert!(said(&["axes.room=small", "rooms.small.dirty_ratio=0"]).contains("dirty_ratio"));
+    assert!(said(&["axes.room=small", "limits.small.dirty_ratio=0"]).contains("dirty_ratio"));
 }
 
 #[test]
