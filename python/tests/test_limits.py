@@ -203,7 +203,9 @@ def test_numbers_in_scripts(file_system: str, tmp_path: Path) -> None:
 def test_repeats_of_other_combinations(repeats: int, tmp_path: Path) -> None:
     study = tmp_path / "study.toml"
     text = (STUDY.parents[1] / "sfq-emmc" / "study.toml").read_text(encoding="utf-8")
-    study.write_text(f"{text}\n[[extra_runs]]\nrepeats = {repeats}\naxes = {{}}\n", encoding="utf-8")
+    study.write_text(
+        f"{text}\n[[extra_runs]]\nrepeats = {repeats}\naxes = {{}}\n", encoding="utf-8"
+    )
     _all_end_well([["run", str(study), "--dry-run"]], tmp_path)
 
 
