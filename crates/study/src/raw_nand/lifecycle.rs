@@ -18,7 +18,7 @@ use super::test_table::Context;
 use crate::StudyError;
 use crate::results::{Metric, TestRow};
 use iozone::{Benchmark, BenchmarkError};
-use mount::{AnyFileSystem, BlockDeviceChoice, Machine, Mounted, run};
+use mount::{BlockDeviceChoice, Machine, Mounted, SharedMount, run};
 use nand::Chip;
 use posix::{Errno, PAGE_BYTES};
 use script::{Harness, Runner, Step};
@@ -186,7 +186,7 @@ async fn carry_out(
 async fn play(
     machine: &Machine,
     plan: &RawNandRun,
-    vfs: &Rc<Vfs<AnyFileSystem>>,
+    vfs: &Rc<Vfs<SharedMount>>,
 ) -> Result<(), Stop> {
     let runner = Runner::new(&machine.sim, vfs.clone(), machine.now().seconds, PID);
     for command in plan.script.iter() {
