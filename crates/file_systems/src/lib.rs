@@ -7,6 +7,8 @@ mod fat;
 mod jffs2;
 mod jffs2_block2mtd;
 mod nilfs2;
+#[cfg(feature = "toy")]
+mod toyfs;
 mod ubifs;
 mod yaffs2;
 
@@ -26,6 +28,8 @@ pub static KINDS: &[Kind] = &[
     crate::jffs2::KIND,
     crate::jffs2_block2mtd::KIND,
     crate::nilfs2::KIND,
+    #[cfg(feature = "toy")]
+    crate::toyfs::KIND,
     crate::ubifs::KIND,
     crate::yaffs2::KIND,
 ];
