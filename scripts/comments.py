@@ -28,6 +28,7 @@ HELD = (
     "board",
     "crash",
     "device",
+    "file_systems",
     "fs",
     "ftl",
     "harness",

@@ -1,6 +1,6 @@
 //! How fast a file system is crash-tested: a mount, a check, a write and a second mount for each cut.
 
-use crash::{Crash, Cuts, GUARANTEES, Sabotage, Setup, TORN_MODELS};
+use crash::{Crash, Cuts, Sabotage, Setup, TORN_MODELS, guarantees};
 use mount::MountRequest;
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, PageAddress, Storage, find_part};
@@ -71,5 +71,5 @@ pub(crate) fn measure() -> Vec<CrashSpeed> {
         assert_eq!(outcome.violations().next(), None, "{name}");
         CrashSpeed { name, cuts_per_s, ratio_to_copy_and_scan: cuts_per_s / copies_per_s }
     };
-    GUARANTEES.iter().map(|guarantee| speed(guarantee.kind)).collect()
+    guarantees().map(|guarantee| speed(guarantee.kind)).collect()
 }

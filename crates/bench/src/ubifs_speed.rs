@@ -1,7 +1,8 @@
 //! How fast UBIFS over UBI is simulated: attach and mount of a filled chip, and sequential writing
 //! through the page cache, against a loop that copies the same bytes and computes their CRC.
 
-use mount::{Driver, MountRequest, find_kind, run};
+use file_systems::find_kind;
+use mount::{Driver, MountRequest, run};
 use mtd::find_layout;
 use nand::random::Stream;
 use nand::{Chip, FaultSettings, Storage, find_part};

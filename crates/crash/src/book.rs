@@ -1,8 +1,8 @@
 //! The model that a watched file system is compared with, and the history that its states make.
 
-use crate::guarantee::Guarantee;
 use crate::history::History;
 use crate::tree::{Row, Tree};
+use mount::guarantee::Guarantee;
 use posix::{
     Caller, Changes, Errno, FileSystem, FileType, InodeNumber, NewInode, PAGE_BYTES, Time,
 };

@@ -1,7 +1,7 @@
 //! The states that a file system went through, and from when on each of them is safe.
 
-use crate::guarantee::{Durable, Guarantee, Hazard};
 use crate::tree::Tree;
+use mount::guarantee::{Durable, Guarantee, Hazard};
 use posix::InodeNumber;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,9 +1,9 @@
 //! Whether a tree that was found after a cut is one of those that the guarantee allows.
 
-use crate::guarantee::{Hazard, LOST_GROWTH, OLD_TAIL, Order};
 use crate::history::{Dirty, History, State, Window};
 use crate::judge_names::names_in_order;
 use crate::tree::{Facts, Row, Tree};
+use mount::guarantee::{Hazard, LOST_GROWTH, OLD_TAIL, Order};
 use nand::Torn;
 use posix::{FileType, InodeNumber};
 use std::collections::{BTreeMap, BTreeSet};

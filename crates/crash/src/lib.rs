@@ -5,7 +5,7 @@
 //! point the journal's operations up to it are on a copy of the chip, the next one is torn, and the
 //! file system is mounted from what is left: no run is repeated, and nothing that a dying task might
 //! do can touch the copy. What is shown then must be one of the states that the file system's
-//! guarantee ([`GUARANTEES`]) allows; then a file is written, and all must be there after one more
+//! guarantee ([`guarantees`]) allows; then a file is written, and all must be there after one more
 //! mount. A cut within a read leaves the medium as the next operation with nothing of it written
 //! does, so cut points are programs and erases.
 
@@ -24,11 +24,11 @@ mod tree;
 pub use book::Book;
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use guarantee::{
-    Durable, ExpectedFinding, GUARANTEES, Guarantee, Hazard, LOST_GROWTH, Order, TORN_MODELS,
-    TornModel, find_guarantee, find_torn_model, guarantees_in_markdown,
+    TORN_MODELS, TornModel, find_guarantee, find_torn_model, guarantees, guarantees_in_markdown,
 };
 pub use history::{Dirty, History, State, Window};
 pub use judge::{Judgement, Mismatch, judge};
+pub use mount::guarantee::{Durable, ExpectedFinding, Guarantee, Hazard, LOST_GROWTH, Order};
 pub use recorder::Recorder;
 pub use recover::ViolationKind;
 pub use reference::{CrashError, Sabotage, Setup};

@@ -3,7 +3,7 @@
 
 use crate::reference::CrashError;
 use mount::{Kind, MountError, MountRequest};
-use script::{Command, Harness, Order, Step};
+use script::{Command, Given, Harness, Order, Step};
 
 /// The one way in which a script mounts.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ impl MountWay {
         blocks: u32,
     ) -> Result<Self, CrashError> {
         let mut way = Self { request: base.clone(), line: None };
-        let mut order = Order::new(Some(kind.name));
+        let mut order = Order::new(Some(Given { name: kind.name, is_over_ubi: kind.is_over_ubi }));
         let given = Step::Harness(Harness::MountGiven { blocks: None });
         if !begins_unmounted(commands) {
             // Such a script finds a mounted file system.
@@ -67,6 +67,7 @@ impl MountWay {
                 ));
             }
             Harness::Mount { source, options, .. } => {
+                kind.check_source(source)?;
                 check_options(options)?;
                 request.options.extend_from_slice(options);
                 request.ubi.volume = source.strip_prefix("ubi0:").map(str::to_owned);

@@ -2,8 +2,8 @@
 //! states that a cut may leave are noted.
 
 use crate::book::Book;
-use crate::guarantee::{DOUBLED_NAME, Durable, RENAME_OVER_LINKED};
 use crate::tree::{Row, Tree};
+use mount::guarantee::{DOUBLED_NAME, Durable, RENAME_OVER_LINKED};
 use posix::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
     InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,

@@ -1,11 +1,11 @@
 //! After a cut: mount, look, write once, unmount, mount again.
 
-use crate::guarantee::{LOST_INODE, REVIVED_NAME};
 use crate::history::{History, Window};
 use crate::judge::{Judgement, judge};
 use crate::reference::Setup;
 use crate::tree::Tree;
-use mount::{Driver, Machine, MountError, Mounted, find_kind, run};
+use file_systems::find_kind;
+use mount::{Driver, Finding, Machine, MountError, Mounted, run};
 use nand::{Chip, Torn};
 use posix::Errno;
 use std::sync::Arc;
@@ -106,12 +106,15 @@ async fn recover_on(
     if matches!(judgement, Judgement::Hazard(_)) {
         return Ok(Recovered { judgement, is_full });
     }
-    let has_nameless = findings.iter().any(|finding| finding.contains(LOST_INODE));
+    let is_found = |code: &str| findings.iter().any(|finding| finding.code == code);
+    let hazards = history.guarantee().hazards.iter();
+    let mut explaining = hazards.filter(|hazard| hazard.finding.is_some_and(is_found));
     match compare_again(&found, &after, is_full) {
-        Err(_) if has_nameless => {
-            return Ok(Recovered { judgement: Judgement::Hazard(&REVIVED_NAME), is_full });
+        Ok(()) => {}
+        Err(fault) => {
+            let hazard = explaining.next().ok_or(fault)?;
+            return Ok(Recovered { judgement: Judgement::Hazard(hazard), is_full });
         }
-        compared => compared?,
     }
     check_findings(&findings, history, torn)?;
     Ok(Recovered { judgement, is_full })
@@ -138,7 +141,7 @@ async fn read(mounted: &Mounted) -> Result<Tree, Fault> {
 async fn with_findings(mounted: &Mounted, error: Errno) -> String {
     let mut text = error.to_string();
     for finding in mounted.file_system.findings().await {
-        text = text + "; " + &finding;
+        text = text + "; " + &finding.text;
     }
     text
 }
@@ -154,10 +157,10 @@ async fn check(mounted: &Mounted) -> Result<(), Fault> {
     }
 }
 
-fn check_findings(findings: &[String], history: &History, torn: Torn) -> Result<(), Fault> {
+fn check_findings(findings: &[Finding], history: &History, torn: Torn) -> Result<(), Fault> {
     let expected = history.guarantee().expected_findings;
-    let is_expected = |finding: &&String| {
-        expected.iter().any(|known| finding.contains(known.part) && known.torn.contains(&torn))
+    let is_expected = |finding: &&Finding| {
+        expected.iter().any(|known| finding.code == known.code && known.torn.contains(&torn))
     };
     match findings.iter().find(|finding| !is_expected(finding)) {
         Some(finding) => Err(Fault::new(ViolationKind::Finding, b"", "no damage", &finding)),
@@ -216,6 +219,7 @@ mod tests {
     use crate::guarantee::find_guarantee;
     use crate::history::History;
     use crate::tree::{Facts, Row, Tree};
+    use mount::{Finding, Place, Severity};
     use nand::Torn;
     use posix::FileType;
     use std::collections::BTreeMap;
@@ -297,14 +301,20 @@ mod tests {
     }
 
     #[test]
-    fn findings_are_expected_by_their_words_and_by_what_the_cut_left() {
+    fn findings_are_expected_by_their_codes_and_by_what_the_cut_left() {
         let history = History::new(find_guarantee("jffs2").expect("in the table"), Tree::default());
-        let found = |findings: &[&str], torn| {
-            let findings: Vec<String> = findings.iter().map(|text| (*text).to_owned()).collect();
+        let found = |findings: &[&'static str], torn| {
+            let finding = |code: &&'static str| Finding {
+                code,
+                severity: Severity::Damage,
+                place: Place::Whole,
+                text: (*code).to_owned(),
+            };
+            let findings: Vec<Finding> = findings.iter().map(finding).collect();
             let fault = check_findings(&findings, &history, torn).err();
             fault.map(|fault| (fault.kind, fault.path, fault.found))
         };
-        let (damaged, nodeless) = ("a damaged node", "no node of inode 7 can be read");
+        let (damaged, nodeless) = ("jffs2-damaged-node", "jffs2-no-node-of-inode");
         assert_eq!(found(&[], Torn::Nothing), None);
         for torn in [Torn::Nothing, Torn::Prefix, Torn::DataOnly] {
             assert_eq!(found(&[damaged, damaged], torn), None, "{torn:?}");

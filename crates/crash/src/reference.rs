@@ -1,12 +1,13 @@
 //! The run without a cut: what is written to the medium, and the states it stands for.
 
 use crate::book::Book;
-use crate::guarantee::{Guarantee, find_guarantee};
+use crate::guarantee::find_guarantee;
 use crate::history::History;
 use crate::mount_lines::MountWay;
 use crate::recorder::Recorder;
 use crate::tree::Tree;
-use mount::{AnyFileSystem, Driver, Kind, Machine, MountError, MountRequest, run};
+use mount::guarantee::Guarantee;
+use mount::{Driver, Kind, Machine, MountError, MountRequest, SharedMount, run};
 use mtd::OobLayout;
 use nand::{Chip, RawOperation};
 use posix::Errno;
@@ -107,7 +108,7 @@ pub(crate) struct Reference {
 }
 
 /// A file system that is watched, and the process that works on it.
-type Watched = (Rc<Vfs<Recorder<AnyFileSystem>>>, Runner<Recorder<AnyFileSystem>>);
+type Watched = (Rc<Vfs<Recorder<SharedMount>>>, Runner<Recorder<SharedMount>>);
 
 /// A session under way: what lines work on.
 struct Session {
@@ -237,7 +238,7 @@ pub(crate) fn reference(
     setup: &Setup,
     commands: &[Command],
 ) -> Result<Reference, CrashError> {
-    let kind = mount::find_kind(setup.kind)?;
+    let kind = file_systems::find_kind(setup.kind)?;
     kind.profile(setup.request.profile.as_deref())?;
     let no_guarantee = CrashError::NoGuarantee { kind: kind.name };
     let guarantee = find_guarantee(setup.kind).ok_or(no_guarantee)?;

@@ -7,13 +7,14 @@
 
 use crate::boot::SECTOR_BYTES;
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::inode::Inode;
 use crate::join::join_all;
 use crate::names::ATTRIBUTE_ARCHIVE;
 use crate::table::Link;
 use crate::times;
 use medium::{Submitter, WriteFlags};
-use posix::{Errno, PAGE_BYTES, Time};
+use posix::{Errno, PAGE_BYTES, Place, Time};
 use std::ops::Range;
 
 /// Largest file: its size takes 32 bits (`s_maxbytes`).
@@ -57,15 +58,29 @@ impl Engine {
                 // More clusters than the volume has can only be a loop (`fat_get_cluster` counts
                 // the same way). The mount becomes read-only then.
                 Link::Next(next) if known as u64 > u64::from(self.volume.clusters) => {
-                    return Err(self.damaged(format!("a chain comes back to cluster {next}")));
+                    return Err(self.damaged(
+                        Code::BadChain,
+                        Place::Block(next.into()),
+                        format!("a chain comes back to cluster {next}"),
+                    ));
                 }
                 Link::Next(next) if self.volume.has_cluster(next) => {
                     inode.chain.borrow_mut().push(next);
                 }
                 Link::Next(next) => {
-                    return Err(self.damaged(format!("a chain leads to cluster {next}")));
+                    return Err(self.damaged(
+                        Code::BadChain,
+                        Place::Block(next.into()),
+                        format!("a chain leads to cluster {next}"),
+                    ));
                 }
-                Link::Free => return Err(self.damaged("a chain leads to a free cluster".into())),
+                Link::Free => {
+                    return Err(self.damaged(
+                        Code::BadChain,
+                        Place::Whole,
+                        "a chain leads to a free cluster",
+                    ));
+                }
                 Link::End => inode.is_chain_whole.set(true),
             }
         }
@@ -193,7 +208,11 @@ impl Engine {
         let mut at = bytes.start / SECTOR * SECTOR;
         while at < bytes.end {
             let Some(cluster) = self.cluster(inode, (at / cluster_bytes) as usize).await? else {
-                return Err(self.damaged("a file is longer than its chain".into()));
+                return Err(self.damaged(
+                    Code::BadChain,
+                    Place::Whole,
+                    "a file is longer than its chain",
+                ));
             };
             let within = at % cluster_bytes;
             let sector = self.volume.sector_of(cluster) + within / SECTOR;

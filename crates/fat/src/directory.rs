@@ -6,11 +6,12 @@
 use crate::boot::{FatType, SECTOR_BYTES};
 use crate::buffers::{Buffer, Owner};
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::inode::Inode;
 use crate::names::{
     self, ATTRIBUTE_DIRECTORY, DOT, DOT_DOT, Entry, Parser, Record, SLOT_BYTES, Seen, Slot,
 };
-use posix::{Errno, Time};
+use posix::{Errno, Place, Time};
 use std::rc::Rc;
 
 const SECTOR_SLOTS: u32 = (SECTOR_BYTES / SLOT_BYTES) as u32;
@@ -40,7 +41,9 @@ impl Engine {
     /// The buffer of a slot, and the byte in it.
     async fn slot(&self, inode: &Inode, slot: u32) -> Result<(Rc<Buffer>, usize), Errno> {
         let sector = self.directory_sector(inode, slot / SECTOR_SLOTS).await?;
-        let sector = sector.ok_or_else(|| self.damaged("a directory lost its end".into()))?;
+        let sector = sector.ok_or_else(|| {
+            self.damaged(Code::BadDirectory, Place::Whole, "a directory lost its end")
+        })?;
         Ok((self.buffer(sector).await?, (slot % SECTOR_SLOTS) as usize * SLOT_BYTES))
     }
 
@@ -64,7 +67,11 @@ impl Engine {
         while let Some(sector) = self.directory_sector(inode, index).await? {
             // A bound for damaged chains, at twice what `add_slots` makes.
             if index >= SLOTS_MAX / SECTOR_SLOTS * 2 {
-                return Err(self.damaged("a directory does not end".into()));
+                return Err(self.damaged(
+                    Code::BadDirectory,
+                    Place::Whole,
+                    "a directory does not end",
+                ));
             }
             let buffer = self.buffer(sector).await?;
             self.compute(u64::from(SECTOR_SLOTS) * self.options.costs.directory_slot_ns).await;
@@ -237,7 +244,11 @@ impl Engine {
     pub(crate) async fn set_parent(&self, moved: &Inode, parent: &Inode) -> Result<(), Errno> {
         let entry = self.scan(moved, |entry| entry.record.name == DOT_DOT).await?;
         let Some(entry) = entry else {
-            return Err(self.damaged("a directory does not know its parent".into()));
+            return Err(self.damaged(
+                Code::BadDirectory,
+                Place::Whole,
+                "a directory does not know its parent",
+            ));
         };
         let (buffer, at) = self.slot(moved, entry.slots.1).await?;
         // Zero for the root, also on FAT32 where the root has a cluster of its own: the format

@@ -2,10 +2,11 @@
 
 use crate::boot::Volume;
 use crate::buffers::{Buffer, Buffers};
+use crate::finding::Code;
 use crate::inode::Inode;
 use crate::profile::MountOptions;
 use medium::{BlockMedium, MediumError};
-use posix::{Errno, InodeNumber};
+use posix::{Errno, Finding, InodeNumber, Place};
 use sim::{Cpus, Lock, Sim, Timer};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -42,7 +43,7 @@ pub(crate) struct Engine {
     pub(crate) is_timer_armed: Cell<bool>,
     pub(crate) is_read_only: Cell<bool>,
     pub(crate) is_ended: Cell<bool>,
-    pub(crate) findings: RefCell<Vec<String>>,
+    pub(crate) findings: RefCell<Vec<Finding>>,
 }
 
 impl Engine {
@@ -53,7 +54,8 @@ impl Engine {
     }
 
     /// Adds to the findings, each of which stands there once.
-    pub(crate) fn note(&self, finding: String) {
+    pub(crate) fn note(&self, code: Code, place: Place, text: impl Into<String>) {
+        let finding = code.at(place, text);
         let mut findings = self.findings.borrow_mut();
         if findings.len() < 1000 && !findings.contains(&finding) {
             findings.push(finding);
@@ -62,17 +64,17 @@ impl Engine {
 
     /// Something on the medium makes no sense: it is noted, and nothing changes any more
     /// (`fat_fs_error`, `errors=remount-ro`). What is dirty already still reaches the medium.
-    pub(crate) fn damaged(&self, finding: String) -> Errno {
+    pub(crate) fn damaged(&self, code: Code, place: Place, text: impl Into<String>) -> Errno {
         // `errors=remount-ro`, the default. Only what makes no sense comes here; an error of the
         // medium does not.
         self.is_read_only.set(true);
-        self.note(finding);
+        self.note(code, place, text);
         Errno::Eio
     }
 
     /// The medium failed; the kernel goes on.
     pub(crate) fn failed(&self, error: MediumError) -> Errno {
-        self.note(error.to_string());
+        self.note(Code::Unreadable, Place::Whole, error.to_string());
         Errno::Eio
     }
 

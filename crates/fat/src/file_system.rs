@@ -6,8 +6,8 @@ use crate::mount;
 use crate::profile::MountOptions;
 use medium::BlockMedium;
 use posix::{
-    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, InodeNumber, Memory, NewInode,
-    PAGE_BYTES, PageRun, SpaceUse,
+    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, Finding, InodeNumber, Memory,
+    NewInode, PAGE_BYTES, PageRun, SpaceUse,
 };
 use sim::{Cpus, Sim};
 use std::ops::Range;
@@ -47,7 +47,7 @@ impl Fat {
     }
 
     /// What was found wrong or odd since the mount.
-    pub fn findings(&self) -> Vec<String> {
+    pub fn findings(&self) -> Vec<Finding> {
         self.engine.findings.borrow().clone()
     }
 

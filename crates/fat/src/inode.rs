@@ -5,10 +5,11 @@
 use crate::boot::FatType;
 use crate::buffers::Owner;
 use crate::engine::{Engine, ROOT};
+use crate::finding::Code;
 use crate::names::{ATTRIBUTE_DIRECTORY, ATTRIBUTE_READ_ONLY, Record};
 use crate::zeros::Zeros;
 use medium::Submitter;
-use posix::{Attributes, Errno, FileType, InodeNumber, Time};
+use posix::{Attributes, Errno, FileType, InodeNumber, Place, Time};
 use sim::{Lock, Sim};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -129,7 +130,11 @@ impl Engine {
         } else {
             if !self.volume.has_cluster(inode.start.get()) {
                 let start = inode.start.get();
-                return Err(self.damaged(format!("a directory begins at cluster {start}")));
+                return Err(self.damaged(
+                    Code::BadDirectory,
+                    Place::Block(start.into()),
+                    format!("a directory begins at cluster {start}"),
+                ));
             }
             self.follow_chain(inode).await?;
             inode.chain.borrow().len() as u64 * self.volume.cluster_bytes()

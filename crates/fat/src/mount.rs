@@ -5,11 +5,12 @@
 use crate::boot::{FIRST_CLUSTER, FatType, MountError, SECTOR_BYTES, Volume, decode_info};
 use crate::buffers::Buffers;
 use crate::engine::{Engine, ROOT};
+use crate::finding::Code;
 use crate::inode::Inode;
 use crate::names::{ATTRIBUTE_DIRECTORY, Record};
 use crate::profile::MountOptions;
 use medium::BlockMedium;
-use posix::{Errno, Time};
+use posix::{Errno, Finding, Place, Time};
 use sim::{Cpus, Lock, Sim, Timer};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -63,10 +64,10 @@ pub(crate) async fn mount(
     });
     let damaged = |error: Errno| {
         let findings = engine.findings.borrow();
-        MountError::Damaged(findings.last().cloned().unwrap_or_else(|| error.to_string()))
+        MountError::Damaged(findings.last().map_or_else(|| error.to_string(), Finding::to_string))
     };
     if volume.is_dirty {
-        engine.note("the volume was not unmounted".into());
+        engine.note(Code::NotUnmounted, Place::Whole, "the volume was not unmounted");
     }
     read_root(&engine).await.map_err(damaged)?;
     if options.counts_free_clusters && engine.free_clusters.get().is_none() {

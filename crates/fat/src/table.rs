@@ -6,7 +6,8 @@
 use crate::boot::{FIRST_CLUSTER, FatType, SECTOR_BYTES};
 use crate::buffers::{Buffer, Owner};
 use crate::engine::Engine;
-use posix::Errno;
+use crate::finding::Code;
+use posix::{Errno, Place};
 use std::rc::Rc;
 
 /// What stands in a table for a cluster.
@@ -77,7 +78,11 @@ impl Engine {
     /// [`Errno::Eio`] for a number that no cluster has.
     pub(crate) async fn link(&self, cluster: u32) -> Result<Link, Errno> {
         if !self.volume.has_cluster(cluster) {
-            return Err(self.damaged(format!("cluster {cluster} is none of the volume's")));
+            return Err(self.damaged(
+                Code::BadChain,
+                Place::Block(cluster.into()),
+                format!("cluster {cluster} is none of the volume's"),
+            ));
         }
         Ok(self.link_of(self.entry(cluster).await?))
     }
@@ -199,7 +204,13 @@ impl Engine {
         let mut cluster = first;
         let result = loop {
             match self.link(cluster).await {
-                Ok(Link::Free) => break Err(self.damaged("a chain goes on where it ended".into())),
+                Ok(Link::Free) => {
+                    break Err(self.damaged(
+                        Code::BadChain,
+                        Place::Whole,
+                        "a chain goes on where it ended",
+                    ));
+                }
                 Ok(link) => {
                     self.put_entry(cluster, 0, &mut touched).await?;
                     freed.push(cluster);

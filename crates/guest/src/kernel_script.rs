@@ -1,5 +1,6 @@
 //! Scripts of system calls, carried out by the kernel of the machine on JFFS2 or UBIFS over nandsim.
 
+use crate::in_kernel;
 use script::{Command, Harness, Step};
 use std::fmt::Write as _;
 use std::io;
@@ -191,7 +192,7 @@ impl Session {
     }
 
     fn mount(&mut self, mut mount: Mount) -> io::Result<()> {
-        let source = if mount.file_system == "ubifs" {
+        let source = if in_kernel::is_over_ubi(&mount.file_system) {
             mount.attaches = !self.ubi.is_attached();
             if mount.attaches {
                 self.ubi.attach(None)?;
@@ -271,7 +272,7 @@ impl Session {
         }
         if self.mounted.is_none() {
             let Some(mount) = self.last_mounted.take() else { return Ok(()) };
-            if mount.file_system == "ubifs" && !self.ubi.is_attached() {
+            if in_kernel::is_over_ubi(&mount.file_system) && !self.ubi.is_attached() {
                 self.ubi.attach_again()?;
             }
             self.mount(mount)?;

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 mod block_script;
+mod in_kernel;
 mod kernel_script;
 mod tearing;
 mod workload;

@@ -121,7 +121,7 @@ impl Setup {
     }
 
     fn is_ubifs(&self) -> bool {
-        self.file_system == "ubifs"
+        crate::in_kernel::is_over_ubi(&self.file_system)
     }
 
     /// An erased chip.

@@ -7,8 +7,9 @@
 //! each bit that the operation changes does so with probability one half. An image is named after its cut,
 //! and a line of standard output says what was torn: `NAME KIND SHAPE OPERATION`.
 
+use file_systems::find_kind;
 use harness::Setup;
-use mount::{Driver, MountRequest, UbiRequest, find_kind};
+use mount::{Driver, MountRequest, UbiRequest};
 use mtd::find_layout;
 use nand::{Chip, CutPoint, FaultSettings, ImageLayout, RawOperation, Storage, Torn, find_part};
 use random::Stream;

@@ -1,8 +1,9 @@
 //! What can be said of a script before it runs.
 
 use crate::{HarnessError, Setup};
-use mount::{BlockDeviceChoice, KINDS, find_kind};
-use script::{Command, Harness, Order, Step};
+use file_systems::{KINDS, find_kind};
+use mount::BlockDeviceChoice;
+use script::{Command, Given, Harness, Order, Step};
 
 /// Longest `sleep` or `settle`: a year.
 const MILLISECONDS_MAX: u64 = 366 * 24 * 3600 * 1000;
@@ -15,7 +16,8 @@ const MILLISECONDS_MAX: u64 = 366 * 24 * 3600 * 1000;
 /// The first line that cannot be carried out, with the reason.
 pub fn prepare(commands: &[Command], setup: &Setup) -> Result<Vec<Command>, HarnessError> {
     let commands = script::with_mounts(commands.to_vec());
-    let mut order = Order::new(setup.kind.map(|kind| kind.name));
+    let mut order =
+        Order::new(setup.kind.map(|kind| Given { name: kind.name, is_over_ubi: kind.is_over_ubi }));
     for command in &commands {
         check(&command.step, setup)
             .and_then(|()| order.step(&command.step))
@@ -33,16 +35,21 @@ fn check(step: &Step, setup: &Setup) -> Result<(), String> {
     };
     let found = |name: &str| find_kind(name).map_err(|error| error.to_string());
     match step {
-        Step::Harness(Harness::Mount { file_system, options, .. }) => {
+        Step::Harness(Harness::Mount { file_system, source, options }) => {
             // `a,,b` would reach the file system as an option without a name.
             if options.iter().any(String::is_empty) {
                 return Err("an option is empty: divide options by one comma, or write `-`".into());
             }
-            profiled(found(file_system)?)
+            let kind = found(file_system)?;
+            kind.check_source(source)?;
+            profiled(kind)
         }
         Step::Harness(Harness::MountGiven { blocks }) => {
-            let known = || KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
-            let asked = || format!("which file system is mounted? give --fs: {}", known());
+            let asked = || {
+                let shown = KINDS.iter().filter(|kind| kind.is_shown).map(|kind| kind.name);
+                let known = shown.collect::<Vec<_>>().join(", ");
+                format!("which file system is mounted? give --fs: {known}")
+            };
             profiled(setup.kind.ok_or_else(asked)?)?;
             let found = setup.part.geometry.blocks;
             match blocks.filter(|wanted| *wanted != found) {
@@ -65,7 +72,10 @@ fn check(step: &Step, setup: &Setup) -> Result<(), String> {
                 "the line is about the raw chip, and files are on `{device}`: leave it out"
             ))
         }
-        Step::Harness(Harness::Attach(_)) => profiled(found("ubifs")?),
+        Step::Harness(Harness::Attach(_)) => {
+            // The device is attached as the file systems over UBI would attach it.
+            KINDS.iter().filter(|kind| kind.is_over_ubi).try_for_each(profiled)
+        }
         Step::Harness(Harness::Settle { milliseconds }) | Step::Sleep { milliseconds }
             if *milliseconds > MILLISECONDS_MAX =>
         {

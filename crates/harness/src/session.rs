@@ -2,7 +2,8 @@
 
 use crate::record::Meter;
 use crate::{Failure, Record, SoFar, prepare};
-use mount::{Driver, Kind, Machine, MountError, MountRequest, Mounted, find_kind};
+use file_systems::find_kind;
+use mount::{Driver, Finding, Kind, Machine, MountError, MountRequest, Mounted};
 use mtd::Mtd;
 use nand::{Chip, FaultSettings, Part, Storage};
 use random::Stream;
@@ -139,7 +140,7 @@ struct Session {
 /// What is mounted, and the process that works on it.
 struct Mount {
     mounted: Mounted,
-    runner: Runner<mount::AnyFileSystem>,
+    runner: Runner<mount::SharedMount>,
 }
 
 impl Session {
@@ -320,8 +321,8 @@ impl Session {
     }
 
     /// What was found wrong with the medium; layers that live on report the same again.
-    fn note(&mut self, findings: Vec<String>) {
-        for finding in findings {
+    fn note(&mut self, findings: Vec<Finding>) {
+        for Finding { text: finding, .. } in findings {
             if !self.record.findings.contains(&finding) {
                 self.record.findings.push(finding);
             }

@@ -1,8 +1,9 @@
 //! What is kept of a run that is left before its end. The request to leave is one for the process: this test
 //! has one of its own, for it would end all others.
 
+use file_systems::find_kind;
 use harness::{Setup, SoFar, run, run_observed};
-use mount::{Driver, MountRequest, find_kind};
+use mount::{Driver, MountRequest};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use std::cell::RefCell;

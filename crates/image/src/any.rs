@@ -4,7 +4,8 @@ use crate::device::DeviceImage;
 use crate::device_medium::DeviceMedium;
 use crate::extract::{ExtractOptions, Extracted};
 use crate::{Image, ImageError, Listing, OpenOptions, Report};
-use mount::{MountError, find_kind};
+use file_systems::{KINDS, find_kind};
+use mount::{Images, MountError};
 use serde_json::Value;
 use std::path::Path;
 
@@ -102,10 +103,13 @@ pub(crate) fn check_name(name: &str) -> Result<(), ImageError> {
     let unknown =
         |error: MountError| ImageError::Option { option: "--fs", reason: error.to_string() };
     let kind = find_kind(name).map_err(unknown)?;
-    if kind.name == "fat" {
-        let reason = "images of FAT are read and made by mtools, mkfs.vfat and fsck.vfat; known here \
-                      are jffs2, nilfs2, ubifs and yaffs2";
-        return Err(ImageError::Option { option: "--fs", reason: reason.into() });
+    if let Images::None(why) = kind.images {
+        let known =
+            KINDS.iter().filter(|kind| kind.is_shown && !matches!(kind.images, Images::None(_)));
+        let known: Vec<&str> = known.map(|kind| kind.name).collect();
+        let (last, others) = known.split_last().expect("some have tools");
+        let reason = format!("{why}; known here are {} and {last}", others.join(", "));
+        return Err(ImageError::Option { option: "--fs", reason });
     }
     Ok(())
 }

@@ -7,7 +7,8 @@ use crate::list::FILE_BYTES_MAX;
 use crate::medium::Medium;
 use crate::report::Report;
 use crate::{Image, ImageError, Listing};
-use mount::AnyFileSystem;
+use file_systems::Yaffs2Mount;
+use mount::{Counter, ImageMedium, Severity};
 use vfs::{Manifest, ManifestRow, ReadLimits};
 use yaffs2::{BlockInfo, Finding};
 
@@ -22,6 +23,8 @@ pub enum Counts {
     Ubifs,
     /// Chunks and objects of YAFFS2.
     Yaffs2(Yaffs2Counts),
+    /// Of a file system whose row has tools of its own.
+    Own(Vec<Counter>),
 }
 
 /// Whether a checkpoint was used.
@@ -62,7 +65,7 @@ impl Image {
         let (mut report, _) = self.check_medium();
         let limits = ReadLimits { has_hashes: true, file_bytes_max };
         // UBI may hold several volumes, each with a tree of its own.
-        if self.kind.name == "ubifs" {
+        if self.kind.is_over_ubi {
             self.check_ubifs(limits, &mut report);
             return Ok(report);
         }
@@ -104,7 +107,15 @@ impl Image {
         for block in (0..medium.blocks).filter(|block| medium.is_bad(*block)) {
             report.note(medium.place(block * medium.block_bytes()), "the block is marked bad");
         }
-        let counts = if self.kind.name == "yaffs2" {
+        let counts = if let Some(support) = self.kind.images.own() {
+            let (chip, layout, blocks) = (&self.chip, self.layout, self.blocks);
+            let (findings, counts) = support.check_medium(&ImageMedium { chip, layout, blocks });
+            for finding in findings {
+                let is_harmless = finding.severity == Severity::Note;
+                report.say(is_harmless, finding.place.to_string(), finding.text);
+            }
+            Counts::Own(counts)
+        } else if self.kind.name == "yaffs2" {
             Counts::Yaffs2(check_yaffs2(&medium, self.form.tags, &mut report))
         } else if let Some(ubi) = self.form.ubi {
             Counts::Ubi(check_ubi(&medium, ubi, &mut report))
@@ -129,7 +140,7 @@ impl Image {
             let listing = Listing { manifest, damage, notes: Vec::new() };
             let (mut findings, mut checkpoint) = (Vec::new(), Checkpoint::None);
             let mut blocks = Vec::new();
-            if let AnyFileSystem::Yaffs2(fs) = fs {
+            if let Some(Yaffs2Mount(fs)) = fs.get() {
                 findings = fs.findings().await;
                 checkpoint = checkpoint_of(fs.statistics().await.is_from_checkpoint, &findings);
                 blocks = fs.block_map().await;

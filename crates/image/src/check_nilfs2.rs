@@ -4,15 +4,15 @@
 use crate::device::{DeviceImage, newest};
 use crate::{ImageError, Report};
 use nilfs2::{NO_SUPERBLOCK, Nilfs2, RolledBack, STATE_ERROR, STATE_VALID, Superblock};
-use posix::Errno;
+use posix::{Errno, Finding};
 use std::collections::BTreeSet;
 use vfs::{Damage, Manifest, ReadLimits};
 
 /// What was found out about one checkpoint.
 struct Checked {
     damage: Vec<Damage>,
-    complaints: Result<Vec<String>, Errno>,
-    findings: Vec<String>,
+    complaints: Result<Vec<Finding>, Errno>,
+    findings: Vec<Finding>,
     rolled_back: Option<RolledBack>,
     snapshots: Vec<u64>,
 }
@@ -56,12 +56,12 @@ impl DeviceImage {
         }
         // Each read of a damaged block says so again.
         for finding in checked.findings.into_iter().collect::<BTreeSet<_>>() {
-            report.find("NILFS2", finding);
+            report.find("NILFS2", finding.text);
         }
         match checked.complaints {
             Ok(complaints) => {
                 for complaint in complaints {
-                    report.find("NILFS2", complaint);
+                    report.find("NILFS2", complaint.text);
                 }
             }
             Err(errno) => report.find("NILFS2", format!("it cannot be checked whole: {errno}")),

@@ -5,9 +5,9 @@
 use crate::Image;
 use crate::report::Report;
 use crate::volumes::{Holding, read_raw};
-use mount::AnyFileSystem;
+use file_systems::UbifsMount;
 use std::collections::BTreeSet;
-use ubi::VolumeInfo;
+use ubi::{FindingCode as Code, VolumeInfo};
 use vfs::{Manifest, ReadLimits};
 
 impl Image {
@@ -43,16 +43,28 @@ impl Image {
 
     /// What the attach said, but for what the checks of the medium tell with the place.
     fn add_attach_findings(&self, report: &mut Report) {
-        const TOLD: [&str; 3] = ["volume table, copy", "the image has a fastmap", "block "];
+        // With their places in the blocks these are told by the checks of the medium.
+        const TOLD: &[Code] = &[
+            Code::AlienBlock,
+            Code::BadBlock,
+            Code::DamagedHeader,
+            Code::DamagedTable,
+            Code::FailedWrite,
+            Code::Fastmap,
+            Code::LostCounter,
+            Code::TestedBlock,
+            Code::UnreadableData,
+            Code::UnreadableSource,
+            Code::WornBlock,
+            Code::WrongCrc,
+        ];
         let found = self.run_ubi(async |ubi| ubi.findings()).unwrap_or_default();
         for finding in found {
             // A plain image is not all of a chip.
-            let is_of_chip = finding.contains("kept for those that go bad");
-            if is_of_chip && !self.form.has_oob {
-                continue;
-            }
-            if !TOLD.iter().any(|told| finding.starts_with(told)) {
-                report.note("UBI", finding);
+            let is_of_chip = finding.code == Code::SmallReserve.name();
+            let is_told = TOLD.iter().any(|told| finding.code == told.name());
+            if !is_told && (!is_of_chip || self.form.has_oob) {
+                report.note("UBI", finding.text);
             }
         }
     }
@@ -78,7 +90,7 @@ impl Image {
         let checked = self.run_as(request, move |_, mounted| async move {
             let fs = &*mounted.file_system;
             let (_, damage) = Manifest::fingerprinted(fs, &limits).await;
-            let AnyFileSystem::Ubifs(mount) = fs else {
+            let Some(mount) = fs.get::<UbifsMount>() else {
                 return (damage, Ok(Vec::new()), Vec::new());
             };
             let complaints = mount.file_system.check().await;
@@ -96,12 +108,12 @@ impl Image {
         }
         // Each read of a damaged node says so again.
         for finding in findings.into_iter().collect::<BTreeSet<_>>() {
-            report.find(place("UBIFS"), finding);
+            report.find(place("UBIFS"), finding.text);
         }
         match complaints {
             Ok(complaints) => {
                 for complaint in complaints {
-                    report.find(place("UBIFS"), complaint);
+                    report.find(place("UBIFS"), complaint.text);
                 }
             }
             Err(errno) => {

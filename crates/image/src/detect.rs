@@ -8,10 +8,12 @@
 //! UBI is looked for before: `detect_ubi.rs`.
 
 use crate::detect_ubi::UbiForm;
+use file_systems::{KINDS, find_kind};
 use jffs2::nodes::{
     ACCURATE, CLEANMARKER, DIRENT, DirentNode, HEADER_BYTES, Header, INODE, INODE_BYTES, InodeNode,
     crc, padded,
 };
+use mount::{ImageForm, ImageSupport};
 use mtd::{OobLayout, find_layout};
 use std::cmp::Ordering;
 use yaffs2::{EccResult, TAGS_BYTES, TAGS_ECC_BYTES, Tags};
@@ -193,16 +195,27 @@ pub(crate) fn assume(known: &Known<'_>, has_oob: bool) -> Option<Form> {
     Some(if is_protected { Form { layout: protected(&form), ..form } } else { form })
 }
 
+/// The forms of this crate, then those that rows of the table of file systems bring.
+fn forms() -> impl Iterator<Item = Row> {
+    let own = KINDS.iter().filter_map(|kind| Some((kind.name, kind.images.own()?)));
+    let own = own.flat_map(|(name, support)| {
+        let row = move |form: &ImageForm| {
+            (name, form.has_oob, form.layout, form.layout_with_ecc, TagsForm::SpareWithEcc)
+        };
+        support.forms().iter().map(row)
+    });
+    FORMS.iter().copied().chain(own)
+}
+
 fn fitting<'k>(known: &'k Known<'_>) -> impl Iterator<Item = Form> + 'k {
-    FORMS.iter().filter_map(|(file_system, has_oob, plain, protected, tags)| {
+    forms().filter_map(|(file_system, has_oob, plain, protected, tags)| {
         let layout = find_layout(plain)?;
-        let fits = known.file_system.is_none_or(|name| name == *file_system)
+        let fits = known.file_system.is_none_or(|name| name == file_system)
             && known.page_bytes.is_none_or(|bytes| bytes == layout.page_bytes)
-            && known.has_oob.is_none_or(|asked| asked == *has_oob)
-            && known.layout.is_none_or(|asked| asked.name == *plain || asked.name == *protected)
+            && known.has_oob.is_none_or(|asked| asked == has_oob)
+            && known.layout.is_none_or(|asked| asked.name == plain || asked.name == protected)
             // Without spare areas the size of a page is not to be seen, and matters to no reader.
-            && (*has_oob || layout.page_bytes == 2048 || known.page_bytes == Some(512));
-        let (file_system, has_oob, tags) = (*file_system, *has_oob, *tags);
+            && (has_oob || layout.page_bytes == 2048 || known.page_bytes == Some(512));
         let has_markers_in_band = false;
         let (share, ubi, is_bare) = (0.0, None, false);
         let form =
@@ -211,8 +224,16 @@ fn fitting<'k>(known: &'k Known<'_>) -> impl Iterator<Item = Form> + 'k {
     })
 }
 
+/// What the row of the table brings for images of a file system.
+pub(crate) fn own_support(file_system: &str) -> Option<&'static dyn ImageSupport> {
+    find_kind(file_system).ok()?.images.own()
+}
+
 fn share_of(image: &[u8], form: &Form, known: &Known<'_>) -> f64 {
-    if form.file_system == "yaffs2" {
+    if let Some(support) = own_support(form.file_system) {
+        let pages_per_block = (known.block_bytes / form.layout.page_bytes).max(1) as usize;
+        support.share(&mut pages(image, form), pages_per_block)
+    } else if form.file_system == "yaffs2" {
         tags_share(image, form)
     } else {
         let nodes = nodes_share(image, form, known.block_bytes);
@@ -237,7 +258,7 @@ fn marked_share(image: &[u8], form: &Form, block_bytes: u32) -> f64 {
 
 /// The layout with ECC of the same kind of page.
 fn protected(form: &Form) -> &'static OobLayout {
-    let row = FORMS.iter().find(|row| row.2 == form.layout.name && row.1);
+    let row = forms().find(|row| row.2 == form.layout.name && row.1);
     row.and_then(|row| find_layout(row.3)).unwrap_or(form.layout)
 }
 

@@ -7,7 +7,7 @@ use crate::device_medium::DeviceMedium;
 use crate::extract::{ExtractOptions, Extracted, Extraction, appear};
 use crate::list::FILE_BYTES_MAX;
 use crate::{ImageError, Listing, OpenOptions};
-use mount::find_kind;
+use file_systems::find_kind;
 use nilfs2::{MountError, MountOptions, Nilfs2, Profile, Superblock, find_profile};
 use sim::{Cpus, RunEnd, Sim, Simulation};
 use std::cell::RefCell;

@@ -4,7 +4,7 @@ use crate::check::{Checkpoint, Counts, checkpoint_of};
 use crate::medium::{Medium, PageState};
 use crate::report::Report;
 use crate::{Image, ImageError, TagsForm};
-use mount::AnyFileSystem;
+use file_systems::{Jffs2Mount, Yaffs2Mount};
 use mtd::Ecc;
 use posix::FileSystem;
 use serde_json::{Value, json};
@@ -93,36 +93,26 @@ impl Image {
 
     fn space_json(&self) -> Result<Value, ImageError> {
         self.run(move |_, mounted| async move {
-            match &*mounted.file_system {
-                AnyFileSystem::Jffs2(mount) => {
-                    let space = mount.file_system.space_by_use();
-                    // Blocks behind the end of the image are not part of it.
-                    json!({
-                        "used_bytes": space.used_bytes + space.unchecked_bytes,
-                        "obsolete_bytes": space.dirty_bytes + space.wasted_bytes,
-                    })
-                }
-                AnyFileSystem::Fat(_) | AnyFileSystem::Nilfs2(_) | AnyFileSystem::Ubifs(_) => {
-                    let space = mounted.file_system.space();
-                    json!({"free_bytes": space.free_blocks * u64::from(space.block_bytes)})
-                }
-                AnyFileSystem::Yaffs2(fs) => {
-                    let space = fs.space();
-                    let checkpoint = checkpoint_of(
-                        fs.statistics().await.is_from_checkpoint,
-                        &fs.findings().await,
-                    );
-                    let checkpoint = match checkpoint {
-                        Checkpoint::None => "none".to_owned(),
-                        Checkpoint::Used => "valid".to_owned(),
-                        Checkpoint::Bad(reason) => format!("unusable: {reason}"),
-                    };
-                    json!({
-                        "free_bytes": space.free_blocks * u64::from(space.block_bytes),
-                        "checkpoint": checkpoint,
-                    })
-                }
+            let file_system = &mounted.file_system;
+            if let Some(mount) = file_system.get::<Jffs2Mount>() {
+                let space = mount.file_system.space_by_use();
+                // Blocks behind the end of the image are not part of it.
+                return json!({
+                    "used_bytes": space.used_bytes + space.unchecked_bytes,
+                    "obsolete_bytes": space.dirty_bytes + space.wasted_bytes,
+                });
             }
+            let space = file_system.space();
+            let mut shown = json!({"free_bytes": space.free_blocks * u64::from(space.block_bytes)});
+            if let Some(Yaffs2Mount(fs)) = file_system.get() {
+                let is_used = fs.statistics().await.is_from_checkpoint;
+                shown["checkpoint"] = json!(match checkpoint_of(is_used, &fs.findings().await) {
+                    Checkpoint::None => "none".to_owned(),
+                    Checkpoint::Used => "valid".to_owned(),
+                    Checkpoint::Bad(reason) => format!("unusable: {reason}"),
+                });
+            }
+            shown
         })
     }
 
@@ -135,7 +125,7 @@ impl Image {
             "oob_layout": self.form.layout.name,
             "ecc": ecc,
         });
-        if self.kind.name == "ubifs" {
+        if self.kind.is_over_ubi {
             form["on_ubi"] = json!(!self.form.is_bare);
         } else if self.kind.name == "yaffs2" {
             form["tags"] = json!(match self.form.tags {
@@ -184,6 +174,11 @@ fn counts_json(counts: &Counts) -> Value {
             "summaries": counts.summaries,
             "clean_markers": counts.clean_markers,
         }),
+        Counts::Own(counts) => {
+            let named =
+                counts.iter().map(|counter| (counter.name.to_owned(), json!(counter.value)));
+            Value::Object(named.collect())
+        }
         Counts::Ubi(_) | Counts::Ubifs => Value::Null,
         Counts::Yaffs2(counts) => json!({
             "objects": counts.objects,

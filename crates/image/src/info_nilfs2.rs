@@ -24,7 +24,7 @@ impl DeviceImage {
         })?;
         let (checkpoints, segments, space, findings) = read;
         let mut remarks = self.notes.clone();
-        remarks.extend(findings);
+        remarks.extend(findings.into_iter().map(|finding| finding.text));
         let block_bytes = u64::from(space.block_bytes);
         let mut answer = json!({
             "file": {"path": self.path, "bytes": self.file_bytes},

@@ -3,7 +3,7 @@
 use crate::check_ubi::UbiCounts;
 use crate::volumes::Holding;
 use crate::{Image, ImageError};
-use mount::AnyFileSystem;
+use file_systems::UbifsMount;
 use posix::FileSystem;
 use serde_json::{Map, Value, json};
 use ubi::VolumeInfo;
@@ -61,7 +61,7 @@ impl Image {
         let mut request = self.request.clone();
         request.ubi.volume = volume.map(|volume| volume.name.clone());
         let shown = self.run_as(request, |_, mounted| async move {
-            let AnyFileSystem::Ubifs(mount) = &*mounted.file_system else { return Value::Null };
+            let Some(mount) = mounted.file_system.get::<UbifsMount>() else { return Value::Null };
             let fs = &mount.file_system;
             let (info, space) = (fs.info(), fs.space());
             let superblock = info.superblock;

@@ -8,7 +8,8 @@ use crate::detect_ubi::{
 use crate::rearranged::find_rearrangement;
 use crate::volumes::BareVolume;
 use cancellation::Checked;
-use mount::{Driver, Kind, Machine, MountRequest, Mounted, find_kind};
+use file_systems::find_kind;
+use mount::{Driver, Kind, Machine, MountRequest, Mounted};
 use mtd::{LAYOUTS, OobLayout, find_layout};
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage, find_part};
 use rustix::fs::{Mode, OFlags};
@@ -278,22 +279,25 @@ pub(crate) fn default_block_bytes(page_bytes: u32) -> u32 {
 
 fn known(options: &OpenOptions) -> Result<Known<'_>, ImageError> {
     let refuse = |option, reason| Err(ImageError::Option { option, reason });
-    let file_system = match &options.file_system {
+    let kind = match &options.file_system {
         Some(name) => {
             crate::any::check_name(name)?;
-            find_kind(name).ok().map(|kind| kind.name)
+            find_kind(name).ok()
         }
         None => None,
     };
+    let file_system = kind.map(|kind| kind.name);
     let of_ubi = [
         ("--vid-hdr-offset", options.vid_header_offset.is_some()),
         ("--volume", options.volume.is_some()),
     ];
-    if let (Some("jffs2" | "yaffs2"), Some((option, _))) =
-        (file_system, of_ubi.iter().find(|(_, is_given)| *is_given))
+    let on_chip = kind.filter(|kind| !kind.is_over_ubi && !kind.is_on_block_device);
+    if let (Some(kind), Some((option, _))) =
+        (on_chip, of_ubi.iter().find(|(_, is_given)| *is_given))
     {
-        let reason = "JFFS2 and YAFFS2 do not lie on UBI, which alone has such: leave it out";
-        return refuse(option, reason.into());
+        let reason =
+            format!("{} does not lie on UBI, which alone has such: leave it out", kind.name);
+        return refuse(option, reason);
     }
     let layout = options.oob_layout.as_deref().map(|name| (name, find_layout(name)));
     if let Some((name, None)) = layout {

@@ -10,7 +10,8 @@ use crate::make_nilfs2::Nilfs2MakeOptions;
 use crate::make_ubi::UbiMakeOptions;
 use crate::source::{Content, Source, SourceNode};
 use crate::{DeviceImage, ImageError};
-use mount::{Driver, MountRequest, find_kind};
+use file_systems::find_kind;
+use mount::{Driver, MountRequest};
 use mtd::{LAYOUTS, OobLayout};
 use nand::{Chip, FaultSettings, Part, Storage, find_part, load_part};
 use posix::{Caller, Changes, Errno, FileSystem, NewInode, PAGE_BYTES, Time};
@@ -85,7 +86,7 @@ pub fn make(from: &Path, to: &Path, options: &MakeOptions) -> Result<Made, Image
     let fs_error =
         |error: mount::MountError| ImageError::Option { option: "--fs", reason: error.to_string() };
     let kind = find_kind(&options.file_system).map_err(fs_error)?;
-    if kind.name == "ubifs" {
+    if kind.is_over_ubi {
         return crate::make_ubi::make_ubi(Some(from), to, options);
     }
     let profile = kind

@@ -7,7 +7,8 @@ use crate::ImageError;
 use crate::make::{Made, MakeOptions, Padding, copy, find_chip, finish, read_source};
 use crate::source::Source;
 use cancellation::Checked;
-use mount::{Driver, MountError, MountRequest, find_kind};
+use file_systems::{find_kind, mount_volume};
+use mount::{Driver, MountError, MountRequest};
 use mtd::{OobLayout, find_layout};
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage};
 use std::fs::File;
@@ -358,7 +359,7 @@ fn write_tree(
     let (source, shown) = (source.clone(), to.to_owned());
     let job = move |machine: mount::Machine| async move {
         let volume = Rc::new(MemoryVolume::new(&machine.sim, shape));
-        let mounted = machine.mount_volume(volume.clone(), &request, new).await;
+        let mounted = mount_volume(&machine, volume.clone(), &request, new).await;
         let mounted = mounted
             .map_err(|source| ImageError::Mount { path: shown, source: Box::new(source) })?;
         copy(&mounted.vfs, &source).await?;

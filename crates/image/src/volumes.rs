@@ -1,6 +1,7 @@
 //! Volumes: of an image of UBI those it has, of a bare file system the one that it would be on.
 
 use crate::{Image, ImageError};
+use file_systems::mount_volume;
 use mount::{Driver, Machine, MountError, MountRequest, Mounted};
 use sim::Sim;
 use std::rc::Rc;
@@ -94,7 +95,7 @@ impl Image {
         match bare {
             Some(bare) => {
                 let volume = bare.open(&machine.sim);
-                machine.mount_volume(volume, request, NewFileSystem::default()).await
+                mount_volume(machine, volume, request, NewFileSystem::default()).await
             }
             None => machine.mount(kind, request).await,
         }

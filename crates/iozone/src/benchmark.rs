@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::options::Options;
-use mount::{AnyFileSystem, Kind, Machine, MountError, MountRequest, Mounted};
+use mount::{Kind, Machine, MountError, MountRequest, Mounted, SharedMount};
 use nand::Counters;
 use posix::{Caller, Errno, FileSystem};
 use random::Stream;
@@ -141,7 +141,7 @@ impl Benchmark {
     }
 
     /// The calls on the file system.
-    pub fn vfs(&self) -> &Rc<Vfs<AnyFileSystem>> {
+    pub fn vfs(&self) -> &Rc<Vfs<SharedMount>> {
         &self.mounted.vfs
     }
 

@@ -1,7 +1,8 @@
 //! IOzone on both file systems over a board.
 
+use file_systems::find_kind;
 use iozone::{Benchmark, Measurement, Options};
-use mount::{Driver, MountRequest, find_kind, run};
+use mount::{Driver, MountRequest, run};
 use nand::{Chip, FaultSettings, Storage, find_part};
 use std::rc::Rc;
 

@@ -3,7 +3,9 @@
 //! Source: `fs/jffs2/build.c`.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::state::State;
+use posix::Place;
 
 /// Kind of directories in entries (`DT_DIR`).
 pub(crate) const DT_DIR: u8 = 4;
@@ -39,7 +41,11 @@ impl Engine {
             }
             let Some(child) = state.inodes.get_mut(&entry.inode) else {
                 let name = String::from_utf8_lossy(&entry.name).into_owned();
-                self.find(format!("{name} in inode {parent}: no inode {}", entry.inode));
+                self.find(
+                    Code::NameWithoutInode,
+                    Place::Inode(parent.into()),
+                    format!("{name} in inode {parent}: no inode {}", entry.inode),
+                );
                 state.mark_obsolete(entry.node);
                 continue;
             };
@@ -47,7 +53,11 @@ impl Engine {
                 // JFFS2 has no hard links to directories, but a rename that was cut leaves both
                 // names. The kernel reports it and goes on.
                 if child.parent_or_links > 0 && entry.inode != 1 {
-                    self.find(format!("directory {} has two names", entry.inode));
+                    self.find(
+                        Code::TwoNames,
+                        Place::Inode(entry.inode.into()),
+                        format!("directory {} has two names", entry.inode),
+                    );
                 }
                 // The field holds the parent of a directory, since directories need no link count
                 // (`pino_nlink`).

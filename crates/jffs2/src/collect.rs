@@ -4,6 +4,7 @@
 
 use crate::compress::ZERO;
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::fragments::DataNode;
 use crate::inode::Inode;
 use crate::nodes::{
@@ -13,7 +14,7 @@ use crate::space::Collecting;
 use crate::state::{InodeState, List, NodeId, NodeState, Owner, is_dirty};
 use crate::summary::entry_bytes;
 use crate::write::{Allocation, NodeToWrite};
-use posix::{Errno, FileType};
+use posix::{Errno, FileType, Place};
 use std::rc::{Rc, Weak};
 
 impl Engine {
@@ -196,9 +197,11 @@ impl Engine {
         let inode = match self.inode(number).await {
             Ok(inode) => inode,
             Err(error) => {
-                self.find(format!(
-                    "inode {number} cannot be read: {error}; a node of it is dropped"
-                ));
+                self.find(
+                    Code::UnreadableInode,
+                    Place::Inode(number.into()),
+                    format!("inode {number} cannot be read: {error}; a node of it is dropped"),
+                );
                 self.state.borrow_mut().mark_obsolete(id);
                 return Ok(());
             }
@@ -252,7 +255,11 @@ impl Engine {
             Some((name, 0, _)) => self.collect_removal(inode, id, name).await,
             Some((name, target, kind)) => self.collect_entry(inode, name, target, kind).await,
             None => {
-                self.find(format!("a node of inode {} is in no list of it", inode.number));
+                self.find(
+                    Code::StrayNode,
+                    Place::Inode(inode.number.into()),
+                    format!("a node of inode {} is in no list of it", inode.number),
+                );
                 self.state.borrow_mut().mark_obsolete(id);
                 Ok(())
             }
@@ -287,7 +294,11 @@ impl Engine {
                 _ => node.owner == Owner::None,
             };
         if !is_sound {
-            self.find(format!("{:#x}: the node cannot be copied as it is", node.offset));
+            self.find(
+                Code::DamagedNode,
+                Place::Address(node.offset.into()),
+                format!("{:#x}: the node cannot be copied as it is", node.offset),
+            );
             return Ok(false);
         }
         let allocation = Allocation::Collect;

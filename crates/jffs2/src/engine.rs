@@ -1,13 +1,14 @@
 //! The parts of a mount and what all of them use: locks, reads through the write-buffer, costs.
 
 use crate::compress::Compressor;
+use crate::finding::Code;
 use crate::flash::Flash;
 use crate::inode::Inode;
 use crate::nodes::HEADER_BYTES;
 use crate::profile::{CleanMarkers, MountOptions};
 use crate::state::{List, State};
 use crate::statistics::Statistics;
-use posix::{CachedPages, Errno};
+use posix::{CachedPages, Errno, Finding, Place};
 use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ pub(crate) struct Engine {
     pub(crate) erase_waiters: WaitQueue,
     pub(crate) thread_waiters: WaitQueue,
     pub(crate) is_ending: Cell<bool>,
-    pub(crate) findings: RefCell<Vec<String>>,
+    pub(crate) findings: RefCell<Vec<Finding>>,
     pub(crate) statistics: Cell<Statistics>,
     pub(crate) compressors: Vec<&'static Compressor>,
     /// Page cache of the layer above, once `use_cached_pages` has registered it.
@@ -46,11 +47,11 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Adds to the list of what was found wrong with the medium.
-    pub(crate) fn find(&self, finding: String) {
+    pub(crate) fn find(&self, code: Code, place: Place, text: impl Into<String>) {
         let mut findings = self.findings.borrow_mut();
         // A medium full of noise must not fill the memory with complaints.
         if findings.len() < 1000 {
-            findings.push(finding);
+            findings.push(code.at(place, text));
         }
     }
 

@@ -3,9 +3,10 @@
 //! Source: `fs/jffs2/erase.c`, `wbuf.c` (cleanmarkers).
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::nodes::{CLEANMARKER, HEADER_BYTES, Header};
 use crate::state::{List, NodeState, Owner};
-use posix::Errno;
+use posix::{Errno, Place};
 
 /// Erases of a block that may fail before it is marked bad (`MAX_ERASE_FAILURES`).
 const FAILURES_MAX: u32 = 2;
@@ -61,7 +62,11 @@ impl Engine {
         match self.is_erased(block).await {
             Ok(true) => {}
             Ok(false) => {
-                self.find(format!("block {block} is not blank after its erase"));
+                self.find(
+                    Code::FailedErase,
+                    Place::Block(block.into()),
+                    format!("block {block} is not blank after its erase"),
+                );
                 return self.erase_failed(block).await;
             }
             Err(_) => return self.erase_failed(block).await,
@@ -113,7 +118,11 @@ impl Engine {
             entry.failures >= FAILURES_MAX
         };
         if is_bad {
-            self.find(format!("block {block} is given up"));
+            self.find(
+                Code::GivenUpBlock,
+                Place::Block(block.into()),
+                format!("block {block} is given up"),
+            );
             self.count(|statistics| statistics.blocks_bad += 1);
             self.flash.mark_bad(block).await;
         }

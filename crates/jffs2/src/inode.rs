@@ -5,6 +5,7 @@
 use crate::build::DT_DIR;
 use crate::compress::{NONE, ZERO};
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::fragments::{DataNode, Fragments};
 use crate::nodes::{
     DIRENT, DIRENT_BYTES, DirentNode, HEADER_BYTES, Header, INODE, INODE_BYTES, InodeNode,
@@ -14,7 +15,7 @@ use crate::operations::TARGET_BYTES_MAX;
 use crate::scan::entry_state;
 use crate::state::{Entry, InodeState, NodeId, NodeRef, NodeState, name_hash};
 use crate::write::data_state;
-use posix::{Errno, FileType};
+use posix::{Errno, FileType, Place};
 use sim::Lock;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -213,7 +214,11 @@ impl Engine {
         }
         let Some((latest_id, latest)) = latest else {
             if number != 1 {
-                self.find(format!("inode {number} has no node"));
+                self.find(
+                    Code::InodeWithoutNode,
+                    Place::Inode(number.into()),
+                    format!("inode {number} has no node"),
+                );
                 if data.entries.is_empty() {
                     return Err(Errno::Eio);
                 }
@@ -248,7 +253,11 @@ impl Engine {
                 // (`jffs2_do_read_inode_internal`).
                 data.metadata = data.fragments.take_only();
                 let Some(metadata) = &data.metadata else {
-                    self.find(format!("inode {number} has lost its data"));
+                    self.find(
+                        Code::LostData,
+                        Place::Inode(number.into()),
+                        format!("inode {number} has lost its data"),
+                    );
                     return Err(Errno::Eio);
                 };
                 let node = state.node(metadata.node.get());
@@ -270,7 +279,11 @@ impl Engine {
         if FileType::from_mode(data.mode) == Some(FileType::Symlink) {
             // `jffs2_do_read_inode_internal` reads no longer one: mkfs.jffs2 makes them all the same.
             if bytes.len() > TARGET_BYTES_MAX {
-                self.find(format!("inode {number} has a target of {} bytes", bytes.len()));
+                self.find(
+                    Code::BadTarget,
+                    Place::Inode(number.into()),
+                    format!("inode {number} has a target of {} bytes", bytes.len()),
+                );
                 return Err(Errno::Enametoolong);
             }
             let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -284,7 +297,11 @@ impl Engine {
                 ((device & 0xf_ff00) >> 8, device & 0xff | device >> 12 & 0xf_ff00)
             }
             _ => {
-                self.find(format!("inode {number} has no device number"));
+                self.find(
+                    Code::LostData,
+                    Place::Inode(number.into()),
+                    format!("inode {number} has no device number"),
+                );
                 return Err(Errno::Eio);
             }
         };
@@ -336,7 +353,11 @@ impl Engine {
                 }
                 DIRENT if header.is_valid() => self.take_entry(id, &bytes, &mut gathered),
                 _ => {
-                    self.find(format!("{:#x}: no node of inode {number}", node.offset));
+                    self.find(
+                        Code::NoNodeOfInode,
+                        Place::Address(node.offset.into()),
+                        format!("{:#x}: no node of inode {number}", node.offset),
+                    );
                     self.state.borrow_mut().mark_obsolete(id);
                 }
             }
@@ -357,7 +378,11 @@ impl Engine {
                 && (node.compressor == ZERO || node.data_bytes <= self.block_bytes * 8)
         });
         let Some(node) = parsed else {
-            self.find(format!("{:#x}: the inode node is damaged", place.offset));
+            self.find(
+                Code::DamagedNode,
+                Place::Address(place.offset.into()),
+                format!("{:#x}: the inode node is damaged", place.offset),
+            );
             self.state.borrow_mut().mark_obsolete(id);
             return;
         };
@@ -389,7 +414,11 @@ impl Engine {
     fn take_entry(&self, id: NodeId, bytes: &[u8], gathered: &mut Gathered) {
         let state = &mut *self.state.borrow_mut();
         let Some(entry) = DirentNode::parse(bytes) else {
-            self.find(format!("{:#x}: the directory entry is damaged", state.node(id).offset));
+            self.find(
+                Code::DamagedNode,
+                Place::Address(state.node(id).offset.into()),
+                format!("{:#x}: the directory entry is damaged", state.node(id).offset),
+            );
             state.mark_obsolete(id);
             return;
         };
@@ -429,7 +458,11 @@ impl Engine {
             }
             if !self.check_data(&candidate).await? {
                 let offset = self.state.borrow().node(candidate.id).offset;
-                self.find(format!("{offset:#x}: the data of the node is damaged"));
+                self.find(
+                    Code::DamagedNode,
+                    Place::Address(offset.into()),
+                    format!("{offset:#x}: the data of the node is damaged"),
+                );
                 self.state.borrow_mut().mark_obsolete(candidate.id);
                 continue;
             }

@@ -17,6 +17,7 @@ pub mod compress;
 mod engine;
 mod erase;
 mod file_system;
+mod finding;
 mod flash;
 mod fragments;
 mod inode;
@@ -38,6 +39,7 @@ mod write;
 mod write_buffer;
 mod xattr;
 
+pub use finding::Code as FindingCode;
 pub use flash::{Flash, clean_block};
 pub use mount::{Jffs2, MountError, Space};
 pub use profile::{CleanMarkers, CpuCosts, MountOptions, PROFILES, Profile, find_profile};

@@ -6,8 +6,10 @@
 //! done; a block that is erased meanwhile takes its marks with it.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::nodes::{ACCURATE, HEADER_BYTES, Header, padded};
 use crate::state::{InodeState, NodeId, NodeRef, Owner, State};
+use posix::Place;
 
 impl Engine {
     /// Writes the marks that wait.
@@ -43,7 +45,11 @@ impl Engine {
         let marked = Header { node_type: header.node_type & !ACCURATE, ..header };
         let written = self.flash.write(node.offset, &marked.to_bytes()).await;
         if let Err(error) = &written {
-            self.find(format!("{:#x}: the node could not be marked: {error}", node.offset));
+            self.find(
+                Code::FailedWrite,
+                Place::Address(node.offset.into()),
+                format!("{:#x}: the node could not be marked: {error}", node.offset),
+            );
         }
         written.is_ok()
     }

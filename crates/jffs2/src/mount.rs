@@ -8,7 +8,7 @@ use crate::profile::{CleanMarkers, MountOptions};
 use crate::state::{List, State, Sums};
 use crate::statistics::Statistics;
 use mtd::MtdError;
-use posix::Errno;
+use posix::{Errno, Finding};
 use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ impl Jffs2 {
     }
 
     /// What was found wrong with the medium so far.
-    pub fn findings(&self) -> Vec<String> {
+    pub fn findings(&self) -> Vec<Finding> {
         self.engine.findings.borrow().clone()
     }
 

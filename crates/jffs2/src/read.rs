@@ -4,10 +4,11 @@
 
 use crate::compress::{NONE, ZERO, find_compressor};
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::fragments::Fragment;
 use crate::inode::Inode;
 use crate::nodes::{INODE_BYTES, InodeNode, PAGE_BYTES, crc};
-use posix::Errno;
+use posix::{Errno, Place};
 use std::ops::Range;
 
 impl Engine {
@@ -81,7 +82,11 @@ impl Engine {
         self.read(place, &mut head).await?;
         self.charge_crc(INODE_BYTES).await;
         let Some(node) = InodeNode::parse(&head) else {
-            self.find(format!("{place:#x}: the inode node can no longer be read"));
+            self.find(
+                Code::UnreadableNode,
+                Place::Address(place.into()),
+                format!("{place:#x}: the inode node can no longer be read"),
+            );
             return Err(Errno::Eio);
         };
         if node.compressor == ZERO {
@@ -94,7 +99,11 @@ impl Engine {
         self.read(place + INODE_BYTES as u32, &mut stored).await?;
         self.charge_crc(stored.len()).await;
         if crc(&stored) != node.data_crc {
-            self.find(format!("{place:#x}: the data of the node can no longer be read"));
+            self.find(
+                Code::UnreadableNode,
+                Place::Address(place.into()),
+                format!("{place:#x}: the data of the node can no longer be read"),
+            );
             return Err(Errno::Eio);
         }
         let cost = self.options.costs.decompress_ps_per_byte(node.compressor);
@@ -105,10 +114,11 @@ impl Engine {
         let compressor = find_compressor(node.compressor);
         let data = compressor.and_then(|found| found.decompress(&stored, node.data_bytes as usize));
         if data.is_none() {
-            self.find(format!(
-                "{place:#x}: compressor {} cannot restore the data",
-                node.compressor
-            ));
+            self.find(
+                Code::UnreadableNode,
+                Place::Address(place.into()),
+                format!("{place:#x}: compressor {} cannot restore the data", node.compressor),
+            );
         }
         data.ok_or(Errno::Eio)
     }

@@ -4,6 +4,7 @@
 
 use crate::MountError;
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::flash::Flash;
 use crate::nodes::{
     ACCURATE, CLEANMARKER, COMPATIBILITY_MASK, DIRENT, DIRENT_BYTES, DirentNode, HEADER_BYTES,
@@ -12,6 +13,7 @@ use crate::nodes::{
 };
 use crate::state::{Entry, List, NodeState, Owner, State, is_dirty, name_hash};
 use crate::summary::{Collected, summary_offset};
+use posix::Place;
 
 /// What a block turned out to be (`BLK_STATE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,7 +265,11 @@ impl Engine {
                 if header.magic == MAGIC || header.magic != 0 {
                     complaints = complaints.saturating_sub(1);
                     if complaints > 0 {
-                        self.find(format!("{at:#x}: no node, or its header is damaged"));
+                        self.find(
+                            Code::DamagedNode,
+                            Place::Address(at.into()),
+                            format!("{at:#x}: no node, or its header is damaged"),
+                        );
                     }
                 }
                 self.state.borrow_mut().link_dirt(at, 4);
@@ -373,7 +379,11 @@ impl Engine {
         if is_linked.is_some() {
             collected.add(node, within);
         } else {
-            self.find(format!("{at:#x}: the node of type {:#x} is damaged", header.node_type));
+            self.find(
+                Code::DamagedNode,
+                Place::Address(at.into()),
+                format!("{at:#x}: the node of type {:#x} is damaged", header.node_type),
+            );
             state.link_dirt(at, length);
         }
         Ok(())
@@ -388,7 +398,11 @@ impl Engine {
         length: u32,
         collected: &mut Collected,
     ) -> Result<(), MountError> {
-        self.find(format!("{at:#x}: a node of unknown type {node_type:#x}"));
+        self.find(
+            Code::UnknownNode,
+            Place::Address(at.into()),
+            format!("{at:#x}: a node of unknown type {node_type:#x}"),
+        );
         match node_type & COMPATIBILITY_MASK {
             0xc000 => return Err(MountError::Incompatible { node_type, offset: at }),
             0x8000 if !self.options.is_read_only => {

@@ -3,12 +3,13 @@
 //! Source: `fs/jffs2/summary.c`.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::nodes::{
     DIRENT, Header, INODE, NAME_BYTES_MAX, SUMMARY, XATTR, XREF, XREF_BYTES, XrefNode, crc, padded,
     u16_at, u32_at,
 };
 use crate::state::{Entry, NodeState, Owner, name_hash};
-use posix::Errno;
+use posix::{Errno, Place};
 
 /// The last four bytes of a block with a summary.
 const MARK: u32 = 0x0285_1885;
@@ -210,7 +211,11 @@ impl Engine {
     ) -> Result<bool, Errno> {
         self.charge_crc(node.len()).await;
         let Some(entries) = parse_summary(node) else {
-            self.find(format!("block {block}: the summary is damaged"));
+            self.find(
+                Code::DamagedSummary,
+                Place::Block(block.into()),
+                format!("block {block}: the summary is damaged"),
+            );
             return Ok(false);
         };
         let marker_bytes = u32_at(node, 16);
@@ -226,7 +231,11 @@ impl Engine {
                 || length == 0
                 || next.is_none_or(|next| next > node_at)
             {
-                self.find(format!("block {block}: the summary makes no sense"));
+                self.find(
+                    Code::SenselessSummary,
+                    Place::Block(block.into()),
+                    format!("block {block}: the summary makes no sense"),
+                );
                 return Ok(false);
             }
             end = next.unwrap_or(node_at);
@@ -308,7 +317,11 @@ impl Engine {
             }
             Err(error) => {
                 // The block was given up; its nodes were moved to another without a summary.
-                self.find(format!("the summary at {offset:#x} could not be written"));
+                self.find(
+                    Code::FailedWrite,
+                    Place::Address(offset.into()),
+                    format!("the summary at {offset:#x} could not be written"),
+                );
                 Err(error)
             }
         }

@@ -3,9 +3,10 @@
 //! Source: `fs/jffs2/background.c`, `nodemgmt.c` (`jffs2_thread_should_wake`), `super.c`.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::space::Collecting;
 use crate::state::List;
-use posix::Errno;
+use posix::{Errno, Place};
 use std::rc::Rc;
 
 /// Failed passes in a row after which the thread gives up.
@@ -72,7 +73,11 @@ impl Engine {
             match self.collect_pass().await {
                 // `jffs2_garbage_collect_thread` ends for good on ENOSPC.
                 Err(Collecting::Failed(Errno::Enospc)) => {
-                    self.find("the collector's thread found no space and ended".into());
+                    self.find(
+                        Code::EndedThread,
+                        Place::Whole,
+                        "the collector's thread found no space and ended",
+                    );
                     return;
                 }
                 Err(Collecting::Again) => self.erase_waiters.wait().await,
@@ -83,7 +88,11 @@ impl Engine {
                 || self.listed(List::ErasePending) > 0;
             if failures == FAILURES_MAX {
                 // The kernel would try for ever; here that would be a run without end.
-                self.find("the collector's thread met too many errors in a row and ended".into());
+                self.find(
+                    Code::EndedThread,
+                    Place::Whole,
+                    "the collector's thread met too many errors in a row and ended",
+                );
                 return;
             }
             if self.sim.now() == before_ns {

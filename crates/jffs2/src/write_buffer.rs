@@ -3,9 +3,10 @@
 //! Source: `fs/jffs2/wbuf.c`. All of this runs with the allocation lock held.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::nodes::{HEADER_BYTES, Header, PADDING, padded};
 use crate::state::{List, NodeId};
-use posix::Errno;
+use posix::{Errno, Place};
 
 impl Engine {
     /// Appends bytes at `to`, where the last ones ended; full pages are programmed
@@ -61,7 +62,11 @@ impl Engine {
     async fn write_directly(&self, to: u32, bytes: &[u8]) -> Result<(), Errno> {
         let written = self.flash.write(to, bytes).await;
         let Err(error) = written else { return Ok(()) };
-        self.find(format!("write at {to:#x} failed: {error}"));
+        self.find(
+            Code::FailedWrite,
+            Place::Address(to.into()),
+            format!("write at {to:#x} failed: {error}"),
+        );
         self.state.borrow_mut().link_dirt(to, bytes.len() as u32);
         Err(Errno::Eio)
     }
@@ -99,7 +104,11 @@ impl Engine {
             (offset, page, waste)
         };
         if let Err(error) = self.flash.write(offset, &page).await {
-            self.find(format!("program of the page at {offset:#x} failed: {error}"));
+            self.find(
+                Code::FailedWrite,
+                Place::Address(offset.into()),
+                format!("program of the page at {offset:#x} failed: {error}"),
+            );
             self.recover(offset).await?;
             return Err(Errno::Eio);
         }
@@ -176,7 +185,11 @@ impl Engine {
         let state = &mut *self.state.borrow_mut();
         let block = state.block_of(failed);
         if moved.is_err() {
-            self.find(format!("{} nodes of block {block} are lost", nodes.len()));
+            self.find(
+                Code::LostNodes,
+                Place::Block(block.into()),
+                format!("{} nodes of block {block} are lost", nodes.len()),
+            );
             for id in &nodes {
                 state.mark_obsolete(*id);
             }

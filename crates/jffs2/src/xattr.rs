@@ -6,11 +6,12 @@
 //! are first wanted, not by the thread.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::nodes::{XATTR, XREF, XREF_BYTES, XattrNode, XrefNode, padded};
 use crate::state::{NodeId, NodeState, Owner, State};
 use crate::summary::entry_bytes;
 use crate::write::{Allocation, NodeToWrite};
-use posix::Errno;
+use posix::{Errno, Place};
 use std::collections::BTreeMap;
 
 /// Prefixes of names, with their numbers on the medium.
@@ -275,7 +276,11 @@ impl Engine {
         self.read(node.offset, &mut bytes).await?;
         self.charge_crc(bytes.len()).await;
         let Some(parsed) = XattrNode::parse(&bytes) else {
-            self.find(format!("{:#x}: the extended attribute is damaged", node.offset));
+            self.find(
+                Code::DamagedAttribute,
+                Place::Address(node.offset.into()),
+                format!("{:#x}: the extended attribute is damaged", node.offset),
+            );
             return Ok(None);
         };
         let loaded = Some((parsed.prefix, parsed.name, parsed.value));

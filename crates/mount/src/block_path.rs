@@ -164,7 +164,7 @@ impl BlockPath {
     ///
     /// # Errors
     /// [`MountError::Medium`].
-    pub(crate) async fn close(&self, kind: &'static str) -> Result<(), MountError> {
+    pub async fn close(&self, kind: &'static str) -> Result<(), MountError> {
         // Buffers of the device go with its last user (`kill_bdev`).
         self.ahead.borrow_mut().clear();
         let flushed = match &self.under {

@@ -1,7 +1,6 @@
-//! The table of file systems, and what a mount is asked for.
+//! A row of the table of file systems, and what a mount is asked for.
 
-use crate::any::Call;
-use crate::{AnyFileSystem, BlockDeviceChoice, BlockRequest, MTDBLOCK, Machine};
+use crate::{BlockDeviceChoice, BlockRequest, Guarantee, Images, MTDBLOCK, Machine, Mounting};
 use posix::Errno;
 use thiserror::Error;
 
@@ -58,6 +57,12 @@ pub enum MountError {
         /// Why, and what would be right.
         reason: String,
     },
+    /// UBI refuses the device, or what is asked of it.
+    #[error("UBI: {reason}")]
+    Ubi {
+        /// What is wrong, in words.
+        reason: String,
+    },
     /// The medium holds nothing that can be mounted.
     #[error("{kind}: {reason}")]
     Medium {
@@ -112,7 +117,7 @@ pub struct UbiRequest {
 
 impl UbiRequest {
     /// Where the headers stand, if that is chosen.
-    pub(crate) fn chosen_header_offset(&self) -> Option<u32> {
+    pub fn chosen_header_offset(&self) -> Option<u32> {
         self.header_offset.filter(|offset| *offset > 0)
     }
 }
@@ -144,16 +149,67 @@ impl MountRequest {
     }
 }
 
-/// A mount under way.
-pub(crate) type Mounting<'a> = Call<'a, Result<AnyFileSystem, MountError>>;
+/// What the words of a kernel's `mount` name as the place of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelSource {
+    /// The MTD by its number, `mtd0`: found by its name (`get_sb_mtd`).
+    Mtd,
+    /// `/dev/mtdblock0`, by whose minor number the MTD is found.
+    MtdBlock,
+    /// A volume of UBI, `ubi0:NAME`.
+    UbiVolume,
+    /// A block device: the lines of a script, which work on a raw chip, mount none.
+    BlockDevice,
+}
 
-/// A file system: a row of [`KINDS`].
+impl KernelSource {
+    /// A mount line of a script names such a place.
+    pub fn fits(self, source: &str) -> bool {
+        match self {
+            Self::Mtd => source == "mtd0",
+            Self::MtdBlock => source == "/dev/mtdblock0",
+            Self::UbiVolume => source.strip_prefix("ubi0:").is_some_and(|name| !name.is_empty()),
+            Self::BlockDevice => false,
+        }
+    }
+
+    /// How a script writes it; none that can.
+    pub fn example(self) -> Option<&'static str> {
+        match self {
+            Self::Mtd => Some("mtd0"),
+            Self::MtdBlock => Some("/dev/mtdblock0"),
+            Self::UbiVolume => Some("ubi0:NAME"),
+            Self::BlockDevice => None,
+        }
+    }
+}
+
+/// How a kernel's `mount` is asked for a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelMount {
+    /// Name of the type (`mount -t`).
+    pub type_name: &'static str,
+    /// Where it lies.
+    pub source: KernelSource,
+    /// Options that are known, as the kernel spells them.
+    pub options: &'static str,
+}
+
+/// A file system: a row of the table `file_systems::KINDS`.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts of a row that have nothing to do with each other"
+)]
 pub struct Kind {
     /// Name on the command line and in studies; the kernel's name of the type.
     pub name: &'static str,
     /// What it is, in one line.
     pub summary: &'static str,
+    /// Lists and documents show it; not so a row that is there for tests.
+    pub is_shown: bool,
+    /// Owners, modes, links, devices and extended attributes: all that POSIX has and FAT has not.
+    pub has_owners_and_links: bool,
     /// It meets the block layer and its scheduler on the way to the chip.
     pub is_on_block_device: bool,
     /// The block device where none is asked for; of file systems on raw NAND it is not used.
@@ -162,32 +218,44 @@ pub struct Kind {
     pub has_cleaner: bool,
     /// Names of the profiles, the one that is used if none is asked for first.
     pub profiles: &'static [&'static str],
-    pub(crate) mount: for<'a> fn(&'a Machine, &'a MountRequest) -> Mounting<'a>,
-}
-
-/// All file systems, sorted by name. A constant would be compiled again, with all that it mounts, in every
-/// crate that asks for it.
-pub static KINDS: &[Kind] = &[
-    crate::fat::KIND,
-    crate::jffs2::KIND,
-    crate::jffs2_block2mtd::KIND,
-    crate::nilfs2::KIND,
-    crate::ubifs::KIND,
-    crate::yaffs2::KIND,
-];
-
-/// The file system of a name.
-///
-/// # Errors
-/// [`MountError::UnknownKind`].
-pub fn find_kind(name: &str) -> Result<&'static Kind, MountError> {
-    KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
-        let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-        MountError::UnknownKind { name: name.into(), known: known.join(", ") }
-    })
+    /// It lies on a volume of UBI: the raw NAND is attached before its mount.
+    pub is_over_ubi: bool,
+    /// How a kernel's `mount` is asked for it.
+    pub kernel: KernelMount,
+    /// Tools for images of it.
+    pub images: Images,
+    /// What survives a power cut; none where nothing is promised.
+    pub guarantee: Option<&'static Guarantee>,
+    /// Mounts it; a blank device becomes an empty file system.
+    pub mount: for<'a> fn(&'a Machine, &'a MountRequest) -> Mounting<'a>,
 }
 
 impl Kind {
+    /// Refuses a mount line that names a place where this file system is not.
+    ///
+    /// # Errors
+    /// What would be right, in words.
+    pub fn check_source(&self, source: &str) -> Result<(), String> {
+        // A kernel would answer with EINVAL or ENODEV; a script is told what is right.
+        if self.kernel.source.fits(source) {
+            return Ok(());
+        }
+        let name = self.name;
+        Err(match self.kernel.source.example() {
+            Some(right) => {
+                format!("`{source}` cannot be mounted as {name}: write `mount {name} {right} -`")
+            }
+            None => format!(
+                "`{source}` is raw NAND, and {name} stands on a block device: write `mount -` and give --fs"
+            ),
+        })
+    }
+
+    /// An option that it does not have.
+    pub fn unknown_option(&self, option: &str) -> MountError {
+        unknown_option(option, self.kernel.options)
+    }
+
     /// Refuses a block device under a file system on raw NAND, and `mtdblock` under `block2mtd`.
     ///
     /// # Errors
@@ -206,14 +274,12 @@ impl Kind {
         if self.is_on_block_device || is_mtdblock {
             return Ok(());
         }
-        let on_block_device = KINDS.iter().filter(|kind| kind.is_on_block_device);
-        let known: Vec<&str> = on_block_device.map(|kind| kind.name).collect();
         Err(MountError::BlockDevice {
             device: device.name().into(),
             reason: format!(
-                "{} works on raw NAND itself; leave the block device out, or choose {}",
-                self.name,
-                known.join(" or ")
+                "{} works on raw NAND itself; leave the block device out, or choose a file system that \
+                 stands on one (`nandlab list file-systems`)",
+                self.name
             ),
         })
     }
@@ -246,7 +312,10 @@ pub struct KernelProfile {
 }
 
 /// Major, minor and patch number.
-type Version = (u32, u32, u32);
+pub type Version = (u32, u32, u32);
+
+/// The newest kernel that any file system is made after.
+pub const NEWEST_KERNEL: Version = (6, 12, 0);
 
 /// What the names of profiles begin with that are made after a kernel.
 const KERNEL_PREFIX: &str = "linux-";
@@ -263,7 +332,7 @@ fn shown((major, minor, patch): Version) -> String {
 
 impl Kind {
     /// The profiles that are made after a kernel, oldest first.
-    fn kernel_profiles(&self) -> Vec<(Version, &'static str)> {
+    pub fn kernel_profiles(&self) -> Vec<(Version, &'static str)> {
         let versions = self
             .profiles
             .iter()
@@ -283,9 +352,8 @@ impl Kind {
     /// [`MountError::Kernel`].
     pub fn profile_of_kernel(&self, kernel: &str) -> Result<KernelProfile, MountError> {
         let own = self.kernel_profiles();
-        // The newest kernel of any row bounds all: what changed after it is not known here.
-        let newest = KINDS.iter().flat_map(Self::kernel_profiles).map(|(version, _)| version).max();
-        let (oldest, newest) = (own[0].0, newest.unwrap_or(own[0].0));
+        // What changed after the newest kernel of any file system is not known here.
+        let (oldest, newest) = (own[0].0, NEWEST_KERNEL);
         let wanted = version_of(kernel).unwrap_or_default();
         if wanted < oldest || (wanted.0, wanted.1) > (newest.0, newest.1) {
             let nearest = if wanted < oldest { oldest } else { newest };
@@ -312,45 +380,9 @@ impl Kind {
 }
 
 /// An option that the file system does not have.
-pub(crate) fn unknown_option(option: &str, known: &str) -> MountError {
+pub fn unknown_option(option: &str, known: &str) -> MountError {
     MountError::Option {
         option: option.into(),
         reason: format!("not one of those that are known: {known}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{KINDS, MountError, find_kind};
-
-    #[test]
-    fn a_kernel_has_the_newest_profile_that_is_not_newer() {
-        let of = |kind: &str, kernel: &str| {
-            let found =
-                find_kind(kind).expect("known").profile_of_kernel(kernel).expect("modelled");
-            (found.name, found.kernels, found.is_exact)
-        };
-        let before = "2.6.35 to before 6.1".to_owned();
-        assert_eq!(of("ubifs", "4.9"), ("linux-2.6.35", before, false));
-        assert_eq!(of("ubifs", "6.12.9"), ("linux-6.12", "6.12".into(), true));
-        assert_eq!(of("yaffs2", "6.12"), ("linux-6.1", "6.1 to 6.12".into(), false));
-        for kind in KINDS {
-            for (_, name) in kind.kernel_profiles() {
-                let kernel = name.trim_start_matches("linux-");
-                let found = kind.profile_of_kernel(kernel).expect("a profile of its own");
-                assert_eq!((found.name, found.is_exact), (name, true), "{}", kind.name);
-            }
-        }
-    }
-
-    #[test]
-    fn a_kernel_that_is_not_modelled_is_refused_with_the_nearest_one() {
-        for (kernel, nearest) in [("7.0", "6.12"), ("6.13", "6.12"), ("2.6.28", "2.6.29")] {
-            for kind in KINDS {
-                let error = kind.profile_of_kernel(kernel).expect_err("not modelled");
-                assert!(matches!(error, MountError::Kernel { .. }), "{error}");
-                assert!(error.to_string().ends_with(&format!("kernel = \"{nearest}\"")), "{error}");
-            }
-        }
     }
 }

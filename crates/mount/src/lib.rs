@@ -1,29 +1,28 @@
-//! The file systems over raw NAND by name, mounted over a chip and its driver.
+//! The contract of a mount: what a file system gives to the layer above it, to tools and to studies, and the
+//! machine that it is mounted on.
 //!
-//! [`KINDS`] has a row for each file system: its profiles and how it is mounted. A [`Machine`] is the host
-//! around a mount: virtual time, processors, the driver and the chip. [`run`] carries out a job on one,
-//! in simulated time or, for tools, in none. [`Mounted`] is a file system of any kind with the layer
-//! above it.
+//! No file system is known here. [`Kind`] is a row of the table in `file_systems`, and
+//! [`MountedFileSystem`] what its `mount` function leaves behind. A [`Machine`] is the host around a mount:
+//! virtual time, processors, the driver and the chip. [`run`] carries out a job on one, in simulated time or,
+//! for tools, in none. [`Mounted`] is a file system of any kind with the layer above it.
 
-mod any;
 mod block_device;
 mod block_path;
-mod fat;
-mod jffs2;
-mod jffs2_block2mtd;
+pub mod guarantee;
+mod images;
 mod kind;
 mod machine;
-mod nilfs2;
-mod ubifs;
-mod yaffs2;
+mod mounted;
+mod ubi_device;
 
-pub use any::AnyFileSystem;
 pub use block_device::{BlockDeviceChoice, MTDBLOCK};
 pub use block_path::{BlockPath, BlockRequest};
-pub use fat::FatMount;
-pub use jffs2::Jffs2Mount;
-pub use jffs2_block2mtd::OverBlock;
-pub use kind::{KINDS, KernelProfile, Kind, MountError, MountRequest, UbiRequest, find_kind};
+pub use guarantee::{Durable, ExpectedFinding, Guarantee, Hazard, Order};
+pub use images::{ImageForm, ImageMedium, ImageSupport, Images};
+pub use kind::{
+    KernelMount, KernelProfile, KernelSource, Kind, MountError, MountRequest, NEWEST_KERNEL,
+    UbiRequest, Version, unknown_option,
+};
 pub use machine::{Driver, Machine, Mounted, Outcome, run};
-pub use nilfs2::Nilfs2Mount;
-pub use ubifs::UbifsMount;
+pub use mounted::{Call, Counter, MountedFileSystem, Mounting, SharedMount};
+pub use posix::{Finding, Place, Severity};

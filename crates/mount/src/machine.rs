@@ -1,13 +1,15 @@
 //! The host around a mount.
 
 use crate::block_path::{BlockPath, BlockRequest};
-use crate::{AnyFileSystem, Kind, MountError, MountRequest};
+use crate::{Kind, MountError, MountRequest, SharedMount};
 use board::Board;
 use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, OobLayout};
 use nand::Chip;
 use posix::{Caller, Errno, Time};
 use sim::{Cpus, RunEnd, Sim, Simulation};
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use vfs::Vfs;
 
@@ -83,8 +85,8 @@ pub struct Machine {
     pub(crate) attached: Rc<RefCell<Option<Rc<ubi::Ubi>>>>,
     /// The block device, since it was first opened, and what was asked for then.
     block: Rc<RefCell<Option<(BlockRequest, BlockPath)>>>,
-    /// What a library in the application's place remembers over an unmount.
-    pub(crate) library_kept: Rc<yaffs2::KeptState>,
+    /// What libraries in the application's place remember over an unmount, by their types.
+    remembered: Rc<RefCell<BTreeMap<TypeId, Rc<dyn Any>>>>,
 }
 
 impl Machine {
@@ -98,6 +100,15 @@ impl Machine {
     /// A process of root's that makes a call now.
     pub fn root(&self, pid: u32) -> Caller {
         Caller { pid, uid: 0, gid: 0, now: self.now() }
+    }
+
+    /// What a library in the application's place remembers over an unmount: one of each type, which is empty
+    /// at first and gone with the machine. A kernel forgets all.
+    pub fn remembered<T: Default + 'static>(&self) -> Rc<T> {
+        let mut remembered = self.remembered.borrow_mut();
+        // By its type: two libraries never share what they remember.
+        let found = remembered.entry(TypeId::of::<T>()).or_insert_with(|| Rc::new(T::default()));
+        found.clone().downcast().expect("found by its type")
     }
 
     /// Mounts what the device holds; a blank device becomes an empty file system.
@@ -118,7 +129,7 @@ impl Machine {
     ///
     /// # Errors
     /// [`MountError::BlockDevice`].
-    pub(crate) fn block_path(
+    pub fn block_path(
         &self,
         request: &BlockRequest,
         block_bytes: u64,
@@ -138,7 +149,7 @@ impl Machine {
     }
 
     /// The host, whose flushers write back by time or not.
-    pub(crate) fn writing_back(&self, has_write_back: bool) -> Rc<Board> {
+    pub fn writing_back(&self, has_write_back: bool) -> Rc<Board> {
         let mut board = self.board.clone();
         if !has_write_back {
             // Zero turns the flusher's clock off (`dirty_writeback_centisecs`).
@@ -148,7 +159,7 @@ impl Machine {
     }
 
     /// A file system with the layer above it, which writes back by time or not.
-    pub(crate) fn mounted(&self, file_system: AnyFileSystem, has_write_back: bool) -> Mounted {
+    pub fn mounted(&self, file_system: SharedMount, has_write_back: bool) -> Mounted {
         let file_system = Rc::new(file_system);
         let vfs = if file_system.has_page_cache() {
             let board = self.writing_back(has_write_back);
@@ -169,9 +180,9 @@ impl Machine {
 /// A mounted file system, and the calls of applications on it.
 pub struct Mounted {
     /// The file system below the layer.
-    pub file_system: Rc<AnyFileSystem>,
+    pub file_system: Rc<SharedMount>,
     /// The layer above it.
-    pub vfs: Rc<Vfs<AnyFileSystem>>,
+    pub vfs: Rc<Vfs<SharedMount>>,
 }
 
 impl Mounted {
@@ -218,7 +229,7 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
         epoch_nanoseconds,
         attached: Rc::default(),
         block: Rc::default(),
-        library_kept: Rc::default(),
+        remembered: Rc::default(),
     };
     let value = Rc::new(RefCell::new(None));
     let (place, job) = (value.clone(), job(machine));

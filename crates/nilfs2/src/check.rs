@@ -4,18 +4,19 @@ use crate::bytes::get_u32;
 use crate::engine::Engine;
 use crate::file::File;
 use crate::file_system::Nilfs2;
+use crate::finding::Code;
 use crate::map::{Map, Pointers};
 use crate::node;
 use crate::records::{
     DAT_ENTRY_BYTES, DatEntry, FIRST_USER_INODE, INODE_BYTES, Inode, NO_END, ROOT_INODE,
 };
-use posix::{Errno, FileType};
+use posix::{Errno, FileType, Finding, Place};
 use std::collections::BTreeMap;
 
 /// Findings of a check.
 #[derive(Default)]
 struct Check {
-    findings: Vec<String>,
+    findings: Vec<Finding>,
     /// Who uses a virtual block.
     virtual_blocks: BTreeMap<u64, u64>,
     /// Who uses a block of the device.
@@ -23,10 +24,10 @@ struct Check {
 }
 
 impl Check {
-    fn find(&mut self, finding: String) {
+    fn find(&mut self, text: String) {
         // A damaged tree can produce a finding per block; the first ones say what is wrong.
         if self.findings.len() < 200 {
-            self.findings.push(finding);
+            self.findings.push(Code::Contradiction.at(Place::Whole, text));
         }
     }
 }
@@ -37,7 +38,7 @@ impl Nilfs2 {
     ///
     /// # Errors
     /// [`Errno::Eio`] if something cannot be read at all.
-    pub async fn check(&self) -> Result<Vec<String>, Errno> {
+    pub async fn check(&self) -> Result<Vec<Finding>, Errno> {
         let engine = &self.engine;
         let mut check = Check::default();
         engine.check_segments(&mut check).await?;
@@ -66,7 +67,7 @@ impl Nilfs2 {
     ///
     /// # Errors
     /// [`Errno::Eio`] if the segments cannot be listed.
-    pub async fn check_logs(&self) -> Result<Vec<String>, Errno> {
+    pub async fn check_logs(&self) -> Result<Vec<Finding>, Errno> {
         let mut check = Check::default();
         for (number, usage) in (0..).zip(self.segments().await?) {
             if !usage.is_dirty() || usage.blocks == 0 {

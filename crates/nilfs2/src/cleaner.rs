@@ -8,11 +8,12 @@ use crate::collect::Mode;
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
 use crate::file_system::Nilfs2;
+use crate::finding::Code;
 use crate::records::{DAT_INODE, NO_END};
 use crate::recovery::{FoundLog, LogReader};
 use crate::summary::{BlockInfo, FileInfo, LogHeader};
 use medium::Submitter;
-use posix::Errno;
+use posix::{Errno, Place};
 use std::rc::Rc;
 
 /// What a cleaning did.
@@ -217,7 +218,8 @@ impl Engine {
             }
             let log = FoundLog { start, header };
             let files = reader.files(&log).await.map_err(failed)?;
-            let (files, block) = files.map_err(|why| self.damaged(why))?;
+            let (files, block) =
+                files.map_err(|why| self.damaged(Code::DamagedLog, Place::Whole, why))?;
             self.sort_log(&files, block, protected, snapshots, &mut sorted).await?;
             start += blocks;
         }

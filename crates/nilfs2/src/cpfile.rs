@@ -5,8 +5,9 @@
 use crate::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::engine::Engine;
 use crate::file::Buffer;
+use crate::finding::Code;
 use crate::records::{CHECKPOINT_BYTES, CHECKPOINT_INVALID, CHECKPOINT_SNAPSHOT, Checkpoint};
-use posix::Errno;
+use posix::{Errno, Place};
 use std::rc::Rc;
 
 // `struct nilfs_cpfile_header` and `struct nilfs_checkpoint`: both embed a `struct
@@ -72,7 +73,9 @@ impl Engine {
 
     async fn checkpoint_header(&self) -> Result<Rc<Buffer>, Errno> {
         let found = self.data_block(&self.cpfile, 0).await?;
-        found.ok_or_else(|| self.damaged("the checkpoint file has no header".into()))
+        found.ok_or_else(|| {
+            self.damaged(Code::BadCheckpoints, Place::Whole, "the checkpoint file has no header")
+        })
     }
 
     pub(crate) async fn checkpoint_counts(&self) -> Result<CheckpointCounts, Errno> {
@@ -175,8 +178,13 @@ impl Engine {
             return Ok((self.checkpoint_header().await?, HEADER_LIST));
         }
         let found = self.checkpoint_block(number).await?;
-        let (buffer, at) =
-            found.ok_or_else(|| self.damaged(format!("snapshot {number} does not exist")))?;
+        let (buffer, at) = found.ok_or_else(|| {
+            self.damaged(
+                Code::BadCheckpoints,
+                Place::Whole,
+                format!("snapshot {number} does not exist"),
+            )
+        })?;
         Ok((buffer, at + CHECKPOINT_LIST))
     }
 
@@ -201,7 +209,11 @@ impl Engine {
             // Numbers in the list only grow. A list that does not is damaged and could run in
             // circles.
             if next <= number {
-                return Err(self.damaged("the list of snapshots is out of order".into()));
+                return Err(self.damaged(
+                    Code::BadCheckpoints,
+                    Place::Whole,
+                    "the list of snapshots is out of order",
+                ));
             }
             all.push(next);
             number = next;

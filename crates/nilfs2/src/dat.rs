@@ -4,8 +4,9 @@
 
 use crate::engine::Engine;
 use crate::file::EntryBlock;
+use crate::finding::Code;
 use crate::records::{DAT_ENTRY_BYTES, DatEntry, FIRST_CHECKPOINT, NO_END};
-use posix::Errno;
+use posix::{Errno, Place};
 
 impl Engine {
     async fn change_dat(
@@ -37,7 +38,11 @@ impl Engine {
         // A map leads to a number that no log has placed: its block must be in memory, so a read is
         // damage.
         if entry.block == 0 {
-            return Err(self.damaged(format!("virtual block {number} is nowhere")));
+            return Err(self.damaged(
+                Code::BadMap,
+                Place::Block(number),
+                format!("virtual block {number} is nowhere"),
+            ));
         }
         Ok(entry.block)
     }

@@ -6,6 +6,7 @@
 use crate::bytes::{get_u16, get_u64, put_u16, put_u64};
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
+use crate::finding::Code;
 use posix::{Caller, DirectoryEntry, Errno, FileType};
 use std::rc::Rc;
 
@@ -108,7 +109,11 @@ impl Engine {
         let blocks = size.div_ceil(self.geometry.block_bytes);
         if blocks > BLOCKS_MAX {
             let number = directory.number;
-            return Err(self.damaged(format!("inode {number}: a directory of {size} bytes")));
+            return Err(self.damaged(
+                Code::BadDirectory,
+                posix::Place::Inode(number),
+                format!("inode {number}: a directory of {size} bytes"),
+            ));
         }
         Ok(blocks)
     }
@@ -123,10 +128,14 @@ impl Engine {
         let found = records(&buffer.data.borrow());
         match found {
             Some(records) => Ok(Some((buffer, records))),
-            None => Err(self.damaged(format!(
-                "inode {}: block {block} of the directory makes no sense",
-                directory.number
-            ))),
+            None => Err(self.damaged(
+                Code::BadDirectory,
+                posix::Place::Inode(directory.number),
+                format!(
+                    "inode {}: block {block} of the directory makes no sense",
+                    directory.number
+                ),
+            )),
         }
     }
 

@@ -3,12 +3,13 @@
 use crate::cleaner_daemon::CleanerSwitch;
 use crate::constructor::Constructor;
 use crate::file::File;
+use crate::finding::Code;
 use crate::mount::RolledBack;
 use crate::profile::MountOptions;
 use crate::records::SuperRoot;
 use crate::superblock::Superblock;
 use medium::{BlockMedium, MediumError, Submitter};
-use posix::Errno;
+use posix::{Errno, Finding, Place};
 use sim::{Cpus, Lock, RwLock, Sim};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -128,7 +129,7 @@ pub(crate) struct Engine {
     /// Clean segments, as counted in the segment usage file.
     pub(crate) clean_segments: Cell<u64>,
     pub(crate) is_read_only: Cell<bool>,
-    pub(crate) findings: RefCell<Vec<String>>,
+    pub(crate) findings: RefCell<Vec<Finding>>,
     /// Why the mount began at the older superblock, if it did.
     pub(crate) rolled_back: Option<RolledBack>,
 }
@@ -160,17 +161,14 @@ impl Engine {
 
     /// Something on the medium makes no sense: it is noted, and nothing is written any more
     /// (`nilfs_error`, `errors=remount-ro`).
-    pub(crate) fn damaged(&self, finding: String) -> Errno {
+    pub(crate) fn damaged(&self, code: Code, place: Place, text: impl Into<String>) -> Errno {
         self.is_read_only.set(true);
-        let mut findings = self.findings.borrow_mut();
-        if findings.len() < 1000 && !findings.contains(&finding) {
-            findings.push(finding);
-        }
+        self.note(code, place, text);
         Errno::Eio
     }
 
     pub(crate) fn failed(&self, error: MediumError) -> Errno {
-        self.damaged(error.to_string())
+        self.damaged(Code::Unreadable, Place::Whole, error.to_string())
     }
 
     /// True of blocks that may hold logs.
@@ -183,7 +181,11 @@ impl Engine {
         if self.has_place(block) {
             return Ok(());
         }
-        Err(self.damaged(format!("a map leads to block {block}, outside the segments")))
+        Err(self.damaged(
+            Code::BadMap,
+            Place::Block(block),
+            format!("a map leads to block {block}, outside the segments"),
+        ))
     }
 
     /// Reads one block of the device.

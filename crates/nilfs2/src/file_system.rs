@@ -3,6 +3,7 @@
 use crate::directory::NAME_BYTES_MAX;
 use crate::engine::Engine;
 use crate::file::Buffer;
+use crate::finding::Code;
 use crate::mount::{self, MountError};
 use crate::profile::MountOptions;
 use crate::records::{Checkpoint, ROOT_INODE, SEGMENT_ACTIVE, SegmentUsage};
@@ -10,8 +11,8 @@ use crate::recovery::LogReader;
 use crate::summary::{FileInfo, LogHeader};
 use medium::{BlockMedium, Submitter};
 use posix::{
-    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
-    NewInode, PAGE_BYTES, SpaceUse,
+    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, Finding, InodeNumber,
+    Memory, NewInode, PAGE_BYTES, Place, SpaceUse,
 };
 use sim::{Cpus, Sim};
 use std::ops::Range;
@@ -83,7 +84,8 @@ impl Nilfs2 {
             && let Some(log) = reader.log(start, first.sequence).await.map_err(failed)?
         {
             let files = reader.files(&log).await.map_err(failed)?;
-            let (files, _) = files.map_err(|why| engine.damaged(why))?;
+            let (files, _) =
+                files.map_err(|why| engine.damaged(Code::DamagedLog, Place::Whole, why))?;
             start += u64::from(log.header.blocks);
             all.push((log.start, log.header, files));
         }
@@ -140,7 +142,7 @@ impl Nilfs2 {
     }
 
     /// What was found wrong or odd since the mount.
-    pub fn findings(&self) -> Vec<String> {
+    pub fn findings(&self) -> Vec<Finding> {
         self.engine.findings.borrow().clone()
     }
 

@@ -4,9 +4,10 @@
 
 use crate::engine::Engine;
 use crate::file::{Buffer, EntryBlock, File};
+use crate::finding::Code;
 use crate::map::Map;
 use crate::records::{INODE_BYTES, Inode, MAP_BYTES};
-use posix::{Attributes, Caller, Errno, FileType};
+use posix::{Attributes, Caller, Errno, FileType, Place};
 use std::rc::Rc;
 
 /// Bytes that a symbolic link's target may have.
@@ -250,7 +251,11 @@ impl Engine {
     pub(crate) async fn target_of(&self, file: &File) -> Result<Vec<u8>, Errno> {
         let size = file.inode.borrow().size_bytes as usize;
         if size > TARGET_BYTES_MAX {
-            return Err(self.damaged(format!("inode {}: a link of {size} bytes", file.number)));
+            return Err(self.damaged(
+                Code::BadInode,
+                Place::Inode(file.number),
+                format!("inode {}: a link of {size} bytes", file.number),
+            ));
         }
         let mut bytes = self.read_data(file, 0).await?.unwrap_or_default();
         bytes.resize(size.max(bytes.len()), 0);

@@ -7,9 +7,10 @@ use crate::ahead::arrived;
 use crate::bytes::{get_u64, put_u64};
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
+use crate::finding::Code;
 use crate::node;
 use crate::records::{CPFILE_INODE, DAT_INODE, MAP_BYTES, SUFILE_INODE};
-use posix::Errno;
+use posix::{Errno, Place};
 use std::rc::Rc;
 
 /// Blocks that a direct map holds.
@@ -349,7 +350,11 @@ impl Engine {
             None => self.read_with_nodes_ahead(file, block, siblings).await?,
         };
         if let Some(fault) = node::fault(&data) {
-            return Err(self.damaged(format!("inode {}: block {block} is {fault}", file.number)));
+            return Err(self.damaged(
+                Code::BadMap,
+                Place::Inode(file.number),
+                format!("inode {}: block {block} is {fault}", file.number),
+            ));
         }
         let mut nodes = file.nodes.borrow_mut();
         Ok(nodes.entry(pointer).or_insert_with(|| Buffer::new(pointer, data, true)).clone())

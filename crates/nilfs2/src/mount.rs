@@ -6,6 +6,7 @@ use crate::cleaner_daemon::CleanerSwitch;
 use crate::constructor::Constructor;
 use crate::engine::{Engine, Geometry, LogPosition, Root, Superblocks};
 use crate::file::File;
+use crate::finding::Code;
 use crate::map::Map;
 use crate::profile::MountOptions;
 use crate::records::{
@@ -18,7 +19,7 @@ use crate::superblock::{
     STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock,
 };
 use medium::{BlockMedium, MediumError, Submitter};
-use posix::Errno;
+use posix::{Errno, Finding, Place};
 use sim::{Cpus, Lock, RwLock, Sim};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -313,7 +314,7 @@ pub(crate) async fn mount(
     let mut engine = parts.engine(geometry, superblocks, &found, is_read_only);
     let damaged = |engine: &Engine, error: Errno| {
         let findings = engine.findings.borrow();
-        MountError::Damaged(findings.first().map_or_else(|| error.to_string(), String::clone))
+        MountError::Damaged(findings.first().map_or_else(|| error.to_string(), Finding::to_string))
     };
     let counts = engine.segment_counts().await.map_err(|error| damaged(&engine, error))?;
     engine.clean_segments.set(counts.clean.min(geometry.segments));
@@ -353,7 +354,11 @@ async fn recover(engine: &Rc<Engine>, reader: &LogReader, found: &Found) -> Resu
     if salvaged == 0 || was_read_only {
         return Ok(());
     }
-    engine.note(format!("{salvaged} blocks were rolled forward"));
+    engine.note(
+        Code::RolledForward,
+        Place::Whole,
+        format!("{salvaged} blocks were rolled forward"),
+    );
     // The logs that were rolled forward stay as they are until the new checkpoint is written
     // elsewhere: a second cut repeats the recovery.
     engine.prepare_segments(found).await?;

@@ -6,8 +6,9 @@
 use crate::bytes::{get_u32, put_u32};
 use crate::engine::{Engine, Geometry};
 use crate::file::{Buffer, EntryBlock, File};
+use crate::finding::Code;
 use crate::records::{DAT_ENTRY_BYTES, DAT_INODE, INODE_BYTES};
-use posix::Errno;
+use posix::{Errno, Place};
 use std::rc::Rc;
 
 /// Where entries of a file are.
@@ -140,7 +141,11 @@ impl Engine {
         }
         match Box::pin(self.data_block(file, block)).await? {
             Some(buffer) => Ok((buffer, at)),
-            None => Err(self.damaged(format!("inode {} has no entry {number}", file.number))),
+            None => Err(self.damaged(
+                Code::BadTable,
+                Place::Inode(file.number),
+                format!("inode {} has no entry {number}", file.number),
+            )),
         }
     }
 
@@ -187,7 +192,11 @@ impl Engine {
         let bit = 1 << (place % 8);
         if bitmap.data.borrow()[(place / 8) as usize] & bit == 0 {
             // The kernel warns here and goes on.
-            self.note(format!("inode {}: entry {number} was free already", file.number));
+            self.note(
+                Code::FreeAlready,
+                Place::Inode(file.number),
+                format!("inode {}: entry {number} was free already", file.number),
+            );
             return Ok(());
         }
         bitmap.data.borrow_mut()[(place / 8) as usize] &= !bit;
@@ -210,7 +219,8 @@ impl Engine {
     }
 
     /// Notes what is odd but does no harm.
-    pub(crate) fn note(&self, finding: String) {
+    pub(crate) fn note(&self, code: Code, place: Place, text: impl Into<String>) {
+        let finding = code.at(place, text);
         let mut findings = self.findings.borrow_mut();
         if findings.len() < 1000 && !findings.contains(&finding) {
             findings.push(finding);

@@ -5,11 +5,12 @@
 
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
+use crate::finding::Code;
 use crate::map::Pointers;
 use crate::node;
 use crate::summary::BlockInfo;
 use crate::tree::Path;
-use posix::Errno;
+use posix::{Errno, Place};
 use std::rc::Rc;
 
 impl Engine {
@@ -44,7 +45,11 @@ impl Engine {
     }
 
     fn unmapped(&self, file: &File, key: u64) -> Errno {
-        self.damaged(format!("inode {}: dirty block {key} is not mapped", file.number))
+        self.damaged(
+            Code::BadMap,
+            Place::Inode(file.number),
+            format!("inode {}: dirty block {key} is not mapped", file.number),
+        )
     }
 
     /// A new virtual number in place of one that older checkpoints show.

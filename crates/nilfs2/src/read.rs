@@ -5,8 +5,9 @@
 
 use crate::engine::Engine;
 use crate::file::File;
+use crate::finding::Code;
 use medium::Submitter;
-use posix::{Errno, PAGE_BYTES};
+use posix::{Errno, PAGE_BYTES, Place};
 use std::ops::Range;
 
 impl Engine {
@@ -59,7 +60,11 @@ impl Engine {
             };
             let count = rest.iter().enumerate().take_while(|pair| follows(*pair)).count();
             if block == 0 || block + count as u64 > self.geometry.blocks() {
-                return Err(self.damaged(format!("a map leads to block {block}")));
+                return Err(self.damaged(
+                    Code::BadMap,
+                    Place::Block(block),
+                    format!("a map leads to block {block}"),
+                ));
             }
             // All bios are submitted before the first is waited for, as `mpage_readahead` does
             // under one plug.

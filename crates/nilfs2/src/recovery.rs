@@ -3,12 +3,13 @@
 //! Source: `fs/nilfs2/recovery.c`.
 
 use crate::engine::{Engine, Geometry, LogPosition};
+use crate::finding::Code;
 use crate::records::{IFILE_INODE, SuperRoot};
 use crate::summary::{
     FileInfo, LOG_BEGIN, LOG_DATA_SYNC, LOG_END, LOG_SUPER_ROOT, LogHeader, decode_files,
 };
 use medium::{BlockMedium, MediumError, Submitter};
-use posix::Errno;
+use posix::{Errno, Place};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -251,7 +252,8 @@ impl Engine {
                     gathered = None;
                 } else if let Some(parts) = &mut gathered {
                     let files = reader.files(&log).await.map_err(failed)?;
-                    let (files, mut block) = files.map_err(|why| self.damaged(why))?;
+                    let (files, mut block) =
+                        files.map_err(|why| self.damaged(Code::DamagedLog, Place::Whole, why))?;
                     for file in files {
                         let blocks = file.blocks.len() as u64;
                         parts.push((file, block));

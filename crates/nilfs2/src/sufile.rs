@@ -5,8 +5,9 @@
 use crate::bytes::{get_u64, put_u64};
 use crate::engine::Engine;
 use crate::file::Buffer;
+use crate::finding::Code;
 use crate::records::{SEGMENT_DIRTY, SEGMENT_USAGE_BYTES, SegmentUsage};
-use posix::Errno;
+use posix::{Errno, Place};
 use std::rc::Rc;
 
 /// Slots that the header takes.
@@ -24,7 +25,11 @@ impl Engine {
     /// The block of a segment's usage; those behind it are read ahead, unless a missing one is made anyway.
     async fn usage_block(&self, segment: u64, is_made: bool) -> Result<(Rc<Buffer>, usize), Errno> {
         if segment >= self.geometry.segments {
-            return Err(self.damaged(format!("there is no segment {segment}")));
+            return Err(self.damaged(
+                Code::BadSegment,
+                Place::Block(segment),
+                format!("there is no segment {segment}"),
+            ));
         }
         let per_block = self.geometry.block_bytes / SEGMENT_USAGE_BYTES as u64;
         let slot = segment + HEADER_SLOTS;
@@ -111,7 +116,11 @@ impl Engine {
         // Only the segment that is being filled and the one after it can be erroneous here: no other
         // is allocated (`nilfs_sufile_mark_dirty` of `sufile.c`).
         if usage.has_error() && self.options.profile.refuses_erroneous_segments {
-            return Err(self.damaged(format!("active segment {segment} is erroneous")));
+            return Err(self.damaged(
+                Code::BadSegment,
+                Place::Block(segment),
+                format!("active segment {segment} is erroneous"),
+            ));
         }
         let was_clean = usage.is_clean();
         // The mark of an error stays (`nilfs_segment_usage_set_dirty` sets a bit), or the segment would
@@ -146,7 +155,11 @@ impl Engine {
     pub(crate) async fn free_segment(&self, segment: u64) -> Result<(), Errno> {
         let usage = self.segment_usage(segment).await?;
         if usage.is_clean() {
-            self.note(format!("segment {segment} was clean already"));
+            self.note(
+                Code::FreeAlready,
+                Place::Block(segment),
+                format!("segment {segment} was clean already"),
+            );
             return Ok(());
         }
         self.set_segment_usage(segment, SegmentUsage::default()).await?;

@@ -5,8 +5,9 @@
 use crate::ahead::NODES_AHEAD;
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
+use crate::finding::Code;
 use crate::node;
-use posix::Errno;
+use posix::{Errno, Place};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -287,7 +288,11 @@ impl Engine {
     ) -> Result<(bool, Path), Errno> {
         let root = file.map.borrow().root;
         if let Some(fault) = node::fault(&root) {
-            return Err(self.damaged(format!("inode {}: the map's root is {fault}", file.number)));
+            return Err(self.damaged(
+                Code::BadMap,
+                Place::Inode(file.number),
+                format!("inode {}: the map's root is {fault}", file.number),
+            ));
         }
         let top = node::level(&root) as usize;
         let mut path = Path { steps: vec![Step::default(); top + 1] };
@@ -305,10 +310,14 @@ impl Engine {
             let data = buffer.data.borrow();
             if node::level(&data) as usize != level {
                 let found = node::level(&data);
-                return Err(self.damaged(format!(
-                    "inode {}: a node of level {found} where one of level {level} should be",
-                    file.number
-                )));
+                return Err(self.damaged(
+                    Code::BadMap,
+                    Place::Inode(file.number),
+                    format!(
+                        "inode {}: a node of level {found} where one of level {level} should be",
+                        file.number
+                    ),
+                ));
             }
             // Once the key equals that of a node, it is the first key of every node below.
             let index = if found {
@@ -329,7 +338,11 @@ impl Engine {
     pub(crate) async fn tree_last_key(&self, file: &File) -> Result<Option<u64>, Errno> {
         let root = file.map.borrow().root;
         if let Some(fault) = node::fault(&root) {
-            return Err(self.damaged(format!("inode {}: the map's root is {fault}", file.number)));
+            return Err(self.damaged(
+                Code::BadMap,
+                Place::Inode(file.number),
+                format!("inode {}: the map's root is {fault}", file.number),
+            ));
         }
         let Some((mut key, mut pointer)) = node::entries(&root).last().copied() else {
             return Ok(None);
@@ -338,7 +351,11 @@ impl Engine {
             let buffer = self.node_block(file, pointer).await?;
             let data = buffer.data.borrow();
             if node::level(&data) != level {
-                return Err(self.damaged(format!("inode {}: levels of nodes mixed", file.number)));
+                return Err(self.damaged(
+                    Code::BadMap,
+                    Place::Inode(file.number),
+                    format!("inode {}: levels of nodes mixed", file.number),
+                ));
             }
             (key, pointer) = *node::entries(&data).last().ok_or(Errno::Eio)?;
         }
@@ -350,7 +367,11 @@ impl Engine {
     pub(crate) async fn tree_keys(&self, file: &File) -> Result<Vec<u64>, Errno> {
         let root = file.map.borrow().root;
         if let Some(fault) = node::fault(&root) {
-            return Err(self.damaged(format!("inode {}: the map's root is {fault}", file.number)));
+            return Err(self.damaged(
+                Code::BadMap,
+                Place::Inode(file.number),
+                format!("inode {}: the map's root is {fault}", file.number),
+            ));
         }
         let mut entries = node::entries(&root);
         let mut seen = BTreeSet::new();
@@ -361,7 +382,11 @@ impl Engine {
                 let data = buffer.data.borrow();
                 if node::level(&data) != level || !seen.insert(pointer) {
                     let number = file.number;
-                    return Err(self.damaged(format!("inode {number}: levels of nodes mixed")));
+                    return Err(self.damaged(
+                        Code::BadMap,
+                        Place::Inode(number),
+                        format!("inode {number}: levels of nodes mixed"),
+                    ));
                 }
                 below.extend(node::entries(&data));
             }

@@ -6,11 +6,12 @@
 
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
+use crate::finding::Code;
 use crate::map::DIRECT_BLOCKS;
 use crate::node;
 use crate::records::MAP_BYTES;
 use crate::tree::Path;
-use posix::Errno;
+use posix::{Errno, Place};
 use std::rc::Rc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +168,11 @@ impl Engine {
     pub(crate) async fn tree_delete(&self, file: &File, key: u64) -> Result<i64, Errno> {
         let (found, mut path) = self.tree_search(file, key, node::LEVEL_MIN).await?;
         if !found {
-            return Err(self.damaged(format!("inode {}: block {key} is not mapped", file.number)));
+            return Err(self.damaged(
+                Code::BadMap,
+                Place::Inode(file.number),
+                format!("inode {}: block {key} is not mapped", file.number),
+            ));
         }
         // Asked before the deletion, as `nilfs_bmap_do_delete` does: the answer depends on the last
         // key but one.

@@ -7,6 +7,7 @@
 mod attributes;
 mod errno;
 mod file_system;
+mod finding;
 
 pub use attributes::{Attributes, Changes, FileType, SpaceUse, Time};
 pub use errno::Errno;
@@ -14,6 +15,7 @@ pub use file_system::{
     CachedPages, Caller, DirectoryEntry, DynFileSystem, FileSystem, InodeNumber, Memory, NewInode,
     PageRun,
 };
+pub use finding::{Finding, Place, Severity};
 
 /// Bytes of a page of the host's memory: the unit in which file data is read and written.
 pub const PAGE_BYTES: usize = 4096;

@@ -3,7 +3,8 @@
 use crate::boundary::{carry_out, tell};
 use crate::{NandlabError, failed};
 use crash::{Crash, CrashError, Cuts, Outcome, Sabotage, Setup, TORN_MODELS, find_torn_model};
-use mount::{MountRequest, find_kind};
+use file_systems::find_kind;
+use mount::MountRequest;
 use mtd::LAYOUTS;
 use nand::{Chip, FaultSettings, Storage};
 use pyo3::prelude::*;

@@ -10,7 +10,7 @@ mod parse;
 mod run;
 
 pub use data::{Data, DataKind, Xorshift};
-pub use order::{Order, blocks_wanted, with_mounts};
+pub use order::{Given, Order, blocks_wanted, with_mounts};
 pub use parse::{
     Attach, Command, Harness, ScriptError, Step, Sync, Volume, WriteCall, numbered, parse,
 };

@@ -3,8 +3,8 @@
 use crate::{Command, Harness, Step};
 use std::collections::BTreeSet;
 
-/// The file system over UBI.
-const UBIFS: &str = "ubifs";
+/// What the place of a file system begins with that lies on a volume of UBI.
+pub(crate) const UBI_VOLUME: &str = "ubi0:";
 const NOT_ATTACHED: &str =
     "the chip is not attached to UBI: `cmd ubiattach -m 0 -d 0 /dev/ubi_ctrl` must come first";
 
@@ -49,11 +49,20 @@ pub fn blocks_wanted(commands: &[Command]) -> Option<u32> {
     })
 }
 
+/// The file system of `mount -`.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// It lies on a volume of UBI.
+    pub is_over_ubi: bool,
+}
+
 /// Where the lines so far have led to: what is mounted, attached and kept.
 #[derive(Clone, Debug)]
 pub struct Order<'a> {
     /// The file system of `mount -`.
-    given: Option<&'a str>,
+    given: Option<Given<'a>>,
     is_mounted: bool,
     /// The chip is attached to UBI by a line of the script.
     is_attached: bool,
@@ -64,7 +73,7 @@ pub struct Order<'a> {
 
 impl<'a> Order<'a> {
     /// Before the first line. `given` is the file system of `mount -`.
-    pub fn new(given: Option<&'a str>) -> Self {
+    pub fn new(given: Option<Given<'a>>) -> Self {
         let kept = BTreeSet::new();
         // A run begins with the chip that it is given.
         Self { given, is_mounted: false, is_attached: false, has_chip: true, kept }
@@ -85,8 +94,8 @@ impl<'a> Order<'a> {
 
     fn harness(&mut self, line: &Harness) -> Result<(), String> {
         match line {
-            Harness::Mount { file_system, .. } => {
-                if let Some(asked) = self.given
+            Harness::Mount { file_system, source, .. } => {
+                if let Some(Given { name: asked, .. }) = self.given
                     && asked != file_system
                 {
                     return Err(format!(
@@ -96,13 +105,15 @@ impl<'a> Order<'a> {
                 }
                 // A mount line names a volume, which only an attached chip has; `mount -` attaches
                 // by itself.
-                if file_system == UBIFS && !self.is_attached {
+                let is_over_ubi = source.starts_with(UBI_VOLUME);
+                if is_over_ubi && !self.is_attached {
                     return Err(NOT_ATTACHED.into());
                 }
-                self.mount(file_system)
+                self.mount(file_system, is_over_ubi)
             }
             Harness::MountGiven { .. } => {
-                self.mount(self.given.ok_or("which file system is mounted? give --fs")?)
+                let given = self.given.ok_or("which file system is mounted? give --fs")?;
+                self.mount(given.name, given.is_over_ubi)
             }
             Harness::Unmount if self.is_mounted => {
                 self.is_mounted = false;
@@ -163,10 +174,10 @@ impl<'a> Order<'a> {
         }
     }
 
-    fn mount(&mut self, file_system: &str) -> Result<(), String> {
+    fn mount(&mut self, file_system: &str, is_over_ubi: bool) -> Result<(), String> {
         self.needs_chip()?;
         // Both would write to the chip, each past the other.
-        if self.is_attached && file_system != UBIFS {
+        if self.is_attached && !is_over_ubi {
             return Err(format!(
                 "the chip is attached to UBI, which {file_system} knows nothing of: `cmd ubidetach -d \
                  0` must come first"

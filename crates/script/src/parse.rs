@@ -1,5 +1,6 @@
 //! The language: what each line of a script may say.
 
+use crate::order::UBI_VOLUME;
 use crate::{DataKind, Xorshift};
 use posix::FileType;
 use std::str::SplitAsciiWhitespace;
@@ -417,20 +418,13 @@ impl<'a> Words<'a> {
             return Ok(Harness::MountGiven { blocks: Some(blocks) });
         }
         let source = self.word("what is mounted")?;
-        // JFFS2 finds the device by its name (`get_sb_mtd`), YAFFS2 by the minor number of its
-        // block device.
-        let fits = match first {
-            "jffs2" => source == "mtd0",
-            "yaffs2" => source == "/dev/mtdblock0",
-            "ubifs" => source.strip_prefix("ubi0:").is_some_and(|name| !name.is_empty()),
-            _ => {
-                return Err(format!("`{first}` is no file system here: jffs2, yaffs2 or ubifs"));
-            }
-        };
-        if !fits {
+        // Which file system lies where is said by the table of file systems, which whoever carries the line
+        // out has.
+        let is_volume = source.strip_prefix(UBI_VOLUME).is_some_and(|name| !name.is_empty());
+        if !is_volume && !["mtd0", "/dev/mtdblock0"].contains(&source) {
             return Err(format!(
-                "`{source}` cannot be mounted as {first}: write `mount jffs2 mtd0 -`, `mount yaffs2 \
-                 /dev/mtdblock0 -` or `mount ubifs ubi0:NAME OPTIONS`"
+                "`{source}` cannot be mounted: write `mount jffs2 mtd0 -`, `mount yaffs2 /dev/mtdblock0 -` \
+                 or `mount ubifs ubi0:NAME OPTIONS`"
             ));
         }
         let options = match self.word("options, or `-`")? {
@@ -624,7 +618,7 @@ mod tests {
         assert!(refused("unlink a b").contains("one word too many"));
         assert!(refused("unlink a%2").contains("%XX"));
         assert!(refused("setxattr a user.b 123").contains("hexadecimal"));
-        assert!(refused("mount ext4 /dev/sda -").contains("jffs2, yaffs2 or ubifs"));
+        assert!(refused("mount ext4 /dev/sda -").contains("`/dev/sda` cannot be mounted"));
         assert!(refused("cmd rm -rf /").contains("is not carried out"));
         assert!(refused("cmd ubiformat /dev/mtd0 -q -y -Q 42; reboot").contains("is not carried"));
     }

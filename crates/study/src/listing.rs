@@ -32,8 +32,9 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
         "ftls" => FTLS.iter().map(|entry| ftl(entry)).collect(),
         "devices" => serde_json::to_value(device::devices()).expect("plain data"),
         "boards" => serde_json::to_value(board::catalogue()).expect("plain data"),
-        "file-systems" => mount::KINDS
+        "file-systems" => file_systems::KINDS
             .iter()
+            .filter(|kind| kind.is_shown)
             .map(|kind| {
                 json!({
                     "name": kind.name,
@@ -45,8 +46,7 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
                 })
             })
             .collect(),
-        "guarantees" => crash::GUARANTEES
-            .iter()
+        "guarantees" => crash::guarantees()
             .map(|entry| {
                 json!({
                     "name": entry.kind,

@@ -6,7 +6,8 @@ use crate::ftl_device::{check_geometry, find_part_or_file};
 use crate::study_file::Study;
 use crate::workload_kind::refuse;
 use board::Board;
-use mount::{KernelProfile, Kind, find_kind};
+use file_systems::find_kind;
+use mount::{KernelProfile, Kind};
 use mtd::{LAYOUTS, OobLayout};
 use nand::Part;
 use std::collections::BTreeMap;
@@ -50,7 +51,7 @@ impl RawHost {
     pub(crate) fn of(study: &Study, values: &BTreeMap<&str, &str>) -> Result<Self, StudyError> {
         let value = |axis: &str| values.get(axis).copied();
         let kind = find_kind(value("file_system").unwrap_or_default()).map_err(|_| {
-            let known = mount::KINDS.iter().map(|kind| kind.name);
+            let known = file_systems::KINDS.iter().map(|kind| kind.name);
             StudyError::unknown("file system", value("file_system").unwrap_or_default(), known)
         })?;
         let host = study.host.as_ref();

@@ -4,6 +4,7 @@
 
 use crate::device::Ubi;
 use crate::error::{AttachError, UbiError};
+use crate::finding::Code;
 use crate::headers::{ERASE_COUNTER_MAX, LAYOUT_VOLUME, VolumeHeader, VolumeKind};
 use crate::io::Io;
 use crate::layout::Layout;
@@ -13,6 +14,7 @@ use crate::volume_state::{LAYOUT_LEBS, VolumeState, Volumes};
 use crate::volume_table::{VolumeRecord, decode, encode, slots, table_bytes};
 use crate::wear_state::{WearState, Work};
 use mtd::Mtd;
+use posix::Place;
 use random::Stream;
 use sim::{Cpus, Sim};
 use std::collections::BTreeMap;
@@ -53,7 +55,11 @@ impl Ubi {
             io.is_read_only.set(true);
         }
         if scan.has_fastmap {
-            io.find("the image has a fastmap, which is left aside: all blocks were scanned".into());
+            io.find(
+                Code::Fastmap,
+                Place::Whole,
+                "the image has a fastmap, which is left aside: all blocks were scanned",
+            );
         }
         // The order of `ubi_attach` and `ubi_read_volume_table`: table, volumes, reserves, wear,
         // and only then writes by the thread. A failure up to there leaves the medium as it was,
@@ -131,11 +137,19 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
         // The first copy is written first, so it is the newer one.
         (Ok(first), other) => {
             let reason = other.err().unwrap_or_else(|| "it is older".into());
-            io.find(format!("volume table, copy 2: {reason}; it is written anew"));
+            io.find(
+                Code::DamagedTable,
+                Place::Whole,
+                format!("volume table, copy 2: {reason}; it is written anew"),
+            );
             (first, 1)
         }
         (Err(reason), Ok(second)) => {
-            io.find(format!("volume table, copy 1: {reason}; it is written anew"));
+            io.find(
+                Code::DamagedTable,
+                Place::Whole,
+                format!("volume table, copy 1: {reason}; it is written anew"),
+            );
             (second, 0)
         }
         (Err(first), Err(second)) => {
@@ -244,7 +258,11 @@ fn check_volumes(
         .filter(|id| !matches!(records.get(*id as usize), Some(Some(_))))
         .collect();
     for id in strangers {
-        io.find(format!("volume {id} is not in the volume table: its blocks are erased"));
+        io.find(
+            Code::UnknownVolume,
+            Place::Whole,
+            format!("volume {id} is not in the volume table: its blocks are erased"),
+        );
         let volume = scan.volumes.remove(&id).expect("its number was found");
         scan.erase.extend(volume.lebs.values().map(ScannedBlock::left_by));
     }
@@ -313,11 +331,15 @@ fn make_volumes(
             // to its user.
             volume.is_corrupted = found.lebs.len() as u32 != found.used_lebs;
             if volume.is_corrupted {
-                io.find(format!(
-                    "static volume {} misses {} blocks",
-                    volume.label(),
-                    found.used_lebs.saturating_sub(found.lebs.len() as u32)
-                ));
+                io.find(
+                    Code::MissingBlocks,
+                    Place::Whole,
+                    format!(
+                        "static volume {} misses {} blocks",
+                        volume.label(),
+                        found.used_lebs.saturating_sub(found.lebs.len() as u32)
+                    ),
+                );
             }
         }
     }
@@ -338,10 +360,14 @@ fn make_volumes(
     volumes.fill_reserve();
     volumes.assert_sums();
     if volumes.bad_reserve < volumes.bad_reserve_level {
-        io.find(format!(
-            "{} blocks are kept for those that go bad, {} should be",
-            volumes.bad_reserve, volumes.bad_reserve_level
-        ));
+        io.find(
+            Code::SmallReserve,
+            Place::Whole,
+            format!(
+                "{} blocks are kept for those that go bad, {} should be",
+                volumes.bad_reserve, volumes.bad_reserve_level
+            ),
+        );
     }
     Ok(volumes)
 }

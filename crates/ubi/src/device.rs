@@ -6,6 +6,7 @@ use crate::profile::AttachOptions;
 use crate::statistics::Statistics;
 use crate::volume_state::Volumes;
 use crate::wear_state::WearState;
+use posix::Finding;
 use sim::{Lock, RwLock, WaitQueue};
 use std::cell::{Cell, RefCell};
 
@@ -71,7 +72,7 @@ impl Ubi {
     }
 
     /// What was found wrong with the medium, in order.
-    pub fn findings(&self) -> Vec<String> {
+    pub fn findings(&self) -> Vec<Finding> {
         self.io.findings()
     }
 

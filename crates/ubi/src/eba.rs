@@ -4,10 +4,12 @@
 
 use crate::device::Ubi;
 use crate::error::UbiError;
+use crate::finding::Code;
 use crate::headers::{LAYOUT_VOLUME, VolumeHeader, VolumeKind, crc32};
 use crate::io::{HeaderRead, RETRIES};
 use crate::wear_state::DataType;
 use mtd::ReadStatus;
+use posix::Place;
 
 /// A read of data of a logical block.
 struct DataRead {
@@ -90,7 +92,11 @@ impl Ubi {
             self.scrub_block(peb).await;
         }
         if !status.is_readable() {
-            self.io.find(format!("block {peb}, LEB {volume}:{lnum}: data cannot be read"));
+            self.io.find(
+                Code::UnreadableData,
+                Place::Block(peb.into()),
+                format!("block {peb}, LEB {volume}:{lnum}: data cannot be read"),
+            );
         }
         Ok(status)
     }
@@ -142,7 +148,11 @@ impl Ubi {
             // A loss of this block alone: `ubi_eba_read_leb` makes `-EBADMSG` of `UBI_IO_BAD_HDR` and
             // `UBI_IO_BAD_HDR_EBADMSG`, and the device stays writable.
             HeaderRead::Bad { .. } => {
-                self.io.find(format!("block {peb}: its volume identifier header is corrupt"));
+                self.io.find(
+                    Code::DamagedHeader,
+                    Place::Block(peb.into()),
+                    format!("block {peb}: its volume identifier header is corrupt"),
+                );
                 Ok(None)
             }
             // A header that was there at the attach is gone. That is no wear of cells, so nothing is
@@ -168,7 +178,11 @@ impl Ubi {
         if crc32(data) == header.data_crc {
             status.lost_steps = 0;
         } else {
-            self.io.find(format!("block {peb}: the CRC of its data is wrong"));
+            self.io.find(
+                Code::WrongCrc,
+                Place::Block(peb.into()),
+                format!("block {peb}: the CRC of its data is wrong"),
+            );
             // The callers of UBI see one kind of loss (`-EBADMSG`), whether the ECC or the CRC
             // noticed.
             status.lost_steps = status.lost_steps.max(1);
@@ -196,7 +210,11 @@ impl Ubi {
         match self.io.write_data(peb, offset, data).await {
             Ok(()) => Ok(()),
             Err(error) if error.is_io() => {
-                self.io.find(format!("block {peb}, LEB {volume}:{lnum}: {error}"));
+                self.io.find(
+                    Code::FailedWrite,
+                    Place::Block(peb.into()),
+                    format!("block {peb}, LEB {volume}:{lnum}: {error}"),
+                );
                 self.recover(peb, (volume, lnum), offset, data).await
             }
             Err(error) => Err(error),
@@ -241,7 +259,11 @@ impl Ubi {
                     None => Ok(()),
                 };
             };
-            self.io.find(format!("block {peb}, LEB {}:{}: {error}", leb.0, leb.1));
+            self.io.find(
+                Code::FailedWrite,
+                Place::Block(peb.into()),
+                format!("block {peb}, LEB {}:{}: {error}", leb.0, leb.1),
+            );
             // Tortured before it is used again: it has just failed to take a program.
             self.put_block(leb, peb, true).await?;
             tries += 1;

@@ -1,11 +1,13 @@
 //! Reads, writes and erases of physical blocks, with the retries and tests of `drivers/mtd/ubi/io.c`.
 
 use crate::error::UbiError;
+use crate::finding::Code;
 use crate::headers::{Decoded, EraseCounterHeader, HEADER_BYTES, VolumeHeader};
 use crate::layout::Layout;
 use crate::profile::CpuCosts;
 use crate::statistics::Statistics;
 use mtd::{Mtd, MtdError, ReadStatus};
+use posix::{Finding, Place};
 use sim::{Cpus, Sim};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -38,7 +40,7 @@ pub(crate) struct Io {
     pub(crate) image_sequence: Cell<u32>,
     pub(crate) is_read_only: Cell<bool>,
     pub(crate) statistics: Cell<Statistics>,
-    findings: RefCell<Vec<String>>,
+    findings: RefCell<Vec<Finding>>,
 }
 
 impl Io {
@@ -63,14 +65,14 @@ impl Io {
     }
 
     /// Adds to the list of what was found wrong with the medium.
-    pub(crate) fn find(&self, finding: String) {
+    pub(crate) fn find(&self, code: Code, place: Place, text: impl Into<String>) {
         let mut findings = self.findings.borrow_mut();
         if findings.len() < FINDINGS_MAX {
-            findings.push(finding);
+            findings.push(code.at(place, text));
         }
     }
 
-    pub(crate) fn findings(&self) -> Vec<String> {
+    pub(crate) fn findings(&self) -> Vec<Finding> {
         self.findings.borrow().clone()
     }
 
@@ -82,8 +84,13 @@ impl Io {
 
     /// Makes the device read-only for the reason given (`ubi_ro_mode`).
     pub(crate) fn become_read_only(&self, reason: &str) {
+        self.stop_writing(Code::ReadOnly, reason);
+    }
+
+    /// [`Io::become_read_only`] with a code of its own.
+    pub(crate) fn stop_writing(&self, code: Code, reason: &str) {
         if !self.is_read_only.replace(true) {
-            self.find(format!("read-only from now on: {reason}"));
+            self.find(code, Place::Whole, format!("read-only from now on: {reason}"));
         }
     }
 
@@ -162,7 +169,7 @@ impl Io {
             return Err(UbiError::ReadOnly);
         }
         self.count(|counts| counts.blocks_bad += 1);
-        self.find(format!("block {peb} was marked bad"));
+        self.find(Code::BadBlock, Place::Block(peb.into()), format!("block {peb} was marked bad"));
         Ok(self.mtd.mark_bad(peb).await?)
     }
 
@@ -207,7 +214,11 @@ impl Io {
             self.write(peb, 0, &buffer).await?;
             self.expect_pattern(peb, &mut buffer, pattern).await?;
         }
-        self.find(format!("block {peb} stood the test of its cells"));
+        self.find(
+            Code::TestedBlock,
+            Place::Block(peb.into()),
+            format!("block {peb} stood the test of its cells"),
+        );
         Ok(TORTURE_PATTERNS.len() as u64)
     }
 
@@ -221,7 +232,11 @@ impl Io {
         let status = self.read(peb, 0, buffer).await?;
         self.charge_copy(buffer.len()).await;
         if status.corrected_bits > 0 || buffer.iter().any(|byte| *byte != pattern) {
-            self.find(format!("block {peb} does not keep what is written to it"));
+            self.find(
+                Code::WornBlock,
+                Place::Block(peb.into()),
+                format!("block {peb} does not keep what is written to it"),
+            );
             let error = nand::NandError::EraseFailed { block: peb };
             return Err(UbiError::Io(MtdError::Failed(error)));
         }

@@ -12,6 +12,7 @@ mod attach;
 mod device;
 mod eba;
 mod error;
+mod finding;
 mod format;
 mod free_tree;
 pub mod headers;
@@ -35,6 +36,7 @@ mod wear_state;
 
 pub use device::Ubi;
 pub use error::{AttachError, UbiError};
+pub use finding::Code as FindingCode;
 pub use format::FormatOptions;
 pub use headers::VolumeKind;
 pub use info::{Info, VolumeInfo};

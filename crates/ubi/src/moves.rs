@@ -5,8 +5,10 @@
 
 use crate::device::Ubi;
 use crate::error::UbiError;
+use crate::finding::Code;
 use crate::headers::{VolumeHeader, VolumeKind, crc32};
 use crate::io::HeaderRead;
+use posix::Place;
 
 /// What became of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +176,11 @@ impl Ubi {
         let _buffer = self.buffer_lock.lock().await;
         let mut data = vec![0xff; bytes as usize];
         if !self.io.read_data(from, 0, &mut data).await?.is_readable() {
-            self.io.find(format!("block {from} cannot be read and stays where it is"));
+            self.io.find(
+                Code::UnreadableSource,
+                Place::Block(from.into()),
+                format!("block {from} cannot be read and stays where it is"),
+            );
             return Ok(Moved::SourceFailed);
         }
         let mut header = header;

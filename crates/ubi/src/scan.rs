@@ -4,11 +4,13 @@
 //! `check_corruption`, `late_analysis`).
 
 use crate::error::{AttachError, UbiError};
+use crate::finding::Code;
 use crate::headers::{
     Compatibility, EraseCounterHeader, FASTMAP_VOLUMES, LAYOUT_VOLUME, VolumeHeader, VolumeKind,
     crc32,
 };
 use crate::io::{HeaderRead, Io};
+use posix::Place;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A block that belongs to no volume.
@@ -128,7 +130,11 @@ impl Scan {
                 // refused instead of the block erased.
                 header.check(io.layout.leb_bytes).map_err(|reason| medium(peb, &reason))?;
                 if counter.is_err() {
-                    io.find(format!("block {peb}: the erase counter is lost"));
+                    io.find(
+                        Code::LostCounter,
+                        Place::Block(peb.into()),
+                        format!("block {peb}: the erase counter is lost"),
+                    );
                 }
                 let needs_scrub = had_errors || counter_had_errors;
                 let leb = ScannedLeb { peb, erase_counter, header, needs_scrub };
@@ -149,9 +155,13 @@ impl Scan {
                 let is_corrupted =
                     counter.is_ok() && preserves_corrupted && holds_data(io, peb).await?;
                 if is_corrupted {
-                    io.find(format!(
-                        "block {peb}: data under a volume identifier header that cannot be read"
-                    ));
+                    io.find(
+                        Code::DamagedHeader,
+                        Place::Block(peb.into()),
+                        format!(
+                            "block {peb}: data under a volume identifier header that cannot be read"
+                        ),
+                    );
                     self.corrupted.push(block);
                 } else {
                     self.add_erase(block, true);
@@ -228,7 +238,11 @@ impl Scan {
                     self.alien.push(block);
                 }
                 Some(Compatibility::Preserve) => {
-                    io.find(format!("{what} is left alone"));
+                    io.find(
+                        Code::AlienBlock,
+                        Place::Block(leb.peb.into()),
+                        format!("{what} is left alone"),
+                    );
                     self.alien.push(block);
                 }
                 Some(Compatibility::Reject | Compatibility::User) | None => {

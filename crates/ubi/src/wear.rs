@@ -4,8 +4,10 @@
 
 use crate::device::Ubi;
 use crate::error::UbiError;
+use crate::finding::Code;
 use crate::headers::ERASE_COUNTER_MAX;
 use crate::wear_state::{DataType, Work};
+use posix::Place;
 use std::rc::Rc;
 
 /// Failed works in a row after which the thread gives up (`WL_MAX_FAILURES`).
@@ -174,9 +176,8 @@ impl Ubi {
             if volumes.bad_reserve == 0 {
                 if volumes.available_pebs == 0 {
                     drop(volumes);
-                    self.io.become_read_only(&format!(
-                        "block {peb} is bad and no block is left to replace it"
-                    ));
+                    let reason = format!("block {peb} is bad and no block is left to replace it");
+                    self.io.stop_writing(Code::NoReserve, &reason);
                     return Err(UbiError::ReadOnly);
                 }
                 volumes.reserve(1);
@@ -194,7 +195,11 @@ impl Ubi {
         let left = volumes.bad_reserve;
         drop(volumes);
         if left == 0 {
-            self.io.find("the last block of the reserve for bad ones was used".into());
+            self.io.find(
+                Code::UsedReserve,
+                Place::Whole,
+                "the last block of the reserve for bad ones was used",
+            );
         }
         Ok(())
     }

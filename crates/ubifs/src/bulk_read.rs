@@ -4,11 +4,12 @@
 //! `ubifs_tnc_bulk_read` of `tnc.c`.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::inode::Inode;
 use crate::keys::{Key, kind as key_kind};
 use crate::nodes::{BLOCK_BYTES, DataNode, Header, Place, aligned, key_of, kind};
 use crate::tnc::Spot;
-use posix::{Errno, PAGE_BYTES};
+use posix::{Errno, PAGE_BYTES, Place as FoundAt};
 
 /// Most blocks of one read (`UBIFS_MAX_BULK_READ`).
 const BLOCKS_MAX: u64 = 32;
@@ -171,7 +172,11 @@ impl Engine {
                     && u64::from(key_of(node).low()) == *block
             });
             if !is_whole {
-                self.find(format!("LEB {}:{}: damaged data node", place.leb, place.offset));
+                self.find(
+                    Code::DamagedNode,
+                    FoundAt::Leb(place.leb, place.offset),
+                    format!("LEB {}:{}: damaged data node", place.leb, place.offset),
+                );
                 return Err(Errno::Eio);
             }
         }

@@ -5,6 +5,7 @@
 //! `lprops.c`).
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::keys::{Key, kind as key_kind};
 use crate::lpt::TableEntry;
 use crate::lpt_format::LptPlace;
@@ -17,7 +18,7 @@ use crate::records::entry_type;
 use crate::scan::Scan;
 use crate::tnc::ZnodeId;
 use crate::xattr::value_size;
-use posix::{Errno, FileType};
+use posix::{Errno, FileType, Finding, Place as FoundAt};
 use std::collections::BTreeMap;
 
 /// What the walk through the index has met.
@@ -50,14 +51,15 @@ impl Ubifs {
     ///
     /// # Errors
     /// The first of reading.
-    pub async fn check(&self) -> Result<Vec<String>, Errno> {
+    pub async fn check(&self) -> Result<Vec<Finding>, Errno> {
         let engine = &self.engine;
         let mut seen = Seen::default();
         engine.check_index(&mut seen).await?;
         let mut complaints = std::mem::take(&mut seen.complaints);
         complaints.extend(engine.check_properties(&seen).await?);
         complaints.extend(engine.check_names(&seen).await?);
-        Ok(complaints)
+        let finding = |text| Code::Contradiction.at(FoundAt::Whole, text);
+        Ok(complaints.into_iter().map(finding).collect())
     }
 }
 

@@ -5,6 +5,7 @@
 use crate::commit::CommitState;
 use crate::engine::Engine;
 use crate::find::Picking;
+use crate::finding::Code;
 use crate::journal::Obstacle;
 use crate::keys::Key;
 use crate::layout::{GC_HEAD, HEADS};
@@ -12,7 +13,7 @@ use crate::lprops::{Category, Change};
 use crate::lpt::Waiting;
 use crate::nodes::{INODE_BYTES, Place, key_of, kind, u16_at};
 use crate::scan::{Found, Scan};
-use posix::Errno;
+use posix::{Errno, Place as FoundAt};
 
 // `SOFT_LEBS_LIMIT` and `HARD_LEBS_LIMIT` of `fs/ubifs/gc.c`.
 /// Eraseblocks after which collected ones of the index are waited for, and after which it is given up.
@@ -166,7 +167,11 @@ impl Engine {
         self.count(|statistics| statistics.collected_lebs += 1);
         let bytes = self.read_leb(leb, 0).await?;
         let scan = Scan::of(&bytes, 0, self.layout.min_io as usize).map_err(|damage| {
-            self.find(format!("LEB {leb}:{}: damaged node met while collecting", damage.offset));
+            self.find(
+                Code::DamagedNode,
+                FoundAt::Leb(leb, damage.offset),
+                format!("LEB {leb}:{}: damaged node met while collecting", damage.offset),
+            );
             Errno::Eio
         })?;
         let is_index = scan.nodes.first().is_some_and(|node| node.header.kind == kind::INDEX);

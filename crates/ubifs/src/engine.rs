@@ -2,6 +2,7 @@
 
 use crate::commit::CommitState;
 use crate::compress::Compressor;
+use crate::finding::Code;
 use crate::inode::Inode;
 use crate::journal::Journal;
 use crate::layout::{HEADS, Layout};
@@ -17,7 +18,7 @@ use crate::superblock::Superblock;
 use crate::tnc::Tnc;
 use crate::volume::Volume;
 use crate::write_buffer::WriteBuffer;
-use posix::{CachedPages, Errno};
+use posix::{CachedPages, Errno, Finding, Place as FoundAt};
 use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -75,17 +76,17 @@ pub(crate) struct Engine {
     pub(crate) is_ending: Cell<bool>,
     /// An error of the medium made the mount read-only.
     pub(crate) is_broken: Cell<bool>,
-    pub(crate) findings: RefCell<Vec<String>>,
+    pub(crate) findings: RefCell<Vec<Finding>>,
     pub(crate) statistics: Cell<Statistics>,
 }
 
 impl Engine {
     /// Adds to the list of what was found wrong with the medium.
-    pub(crate) fn find(&self, finding: String) {
+    pub(crate) fn find(&self, code: Code, place: FoundAt, text: impl Into<String>) {
         let mut findings = self.findings.borrow_mut();
         // A medium full of noise must not fill the memory with complaints.
         if findings.len() < 1000 {
-            findings.push(finding);
+            findings.push(code.at(place, text));
         }
     }
 
@@ -122,7 +123,11 @@ impl Engine {
     /// After a failed write nothing can be promised any more (`ubifs_ro_mode`).
     pub(crate) fn turn_read_only(&self, error: Errno) {
         if !self.is_broken.replace(true) {
-            self.find(format!("switched to read-only mode: {error}"));
+            self.find(
+                Code::ReadOnly,
+                FoundAt::Whole,
+                format!("switched to read-only mode: {error}"),
+            );
         }
     }
 
@@ -213,11 +218,19 @@ impl Engine {
         match Header::check(&bytes) {
             Ok(header) if header.kind == kind && header.bytes == bytes.len() => Ok(bytes),
             Ok(_) => {
-                self.find(format!("LEB {leb}:{offset}: not the node that the index names"));
+                self.find(
+                    Code::DamagedNode,
+                    FoundAt::Leb(leb, offset),
+                    format!("LEB {leb}:{offset}: not the node that the index names"),
+                );
                 Err(Errno::Eio)
             }
             Err(error) => {
-                self.find(format!("LEB {leb}:{offset}: {error}"));
+                self.find(
+                    Code::DamagedNode,
+                    FoundAt::Leb(leb, offset),
+                    format!("LEB {leb}:{offset}: {error}"),
+                );
                 Err(Errno::Eio)
             }
         }

@@ -4,10 +4,11 @@
 
 use crate::bulk_read::ReadRow;
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::keys::Key;
 use crate::nodes::{InodeNode, MAX_INODE_DATA_BYTES, Stamp};
 use crate::space::Budget;
-use posix::{Errno, FileType, Time};
+use posix::{Errno, FileType, Place as FoundAt, Time};
 use sim::Lock;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,11 +92,19 @@ impl Engine {
             && node.data.len() <= MAX_INODE_DATA_BYTES
             && crate::compress::Compressor::from_number(node.compressor).is_some();
         if !is_possible {
-            self.find(format!("inode {number} contradicts itself"));
+            self.find(
+                Code::BadInode,
+                FoundAt::Inode(number),
+                format!("inode {number} contradicts itself"),
+            );
             return Err(Errno::Eio);
         }
         if node.flags & flag::ENCRYPTED != 0 {
-            self.find(format!("inode {number} is encrypted; that is not supported"));
+            self.find(
+                Code::Unsupported,
+                FoundAt::Inode(number),
+                format!("inode {number} is encrypted; that is not supported"),
+            );
             return Err(Errno::Eopnotsupp);
         }
         let data = InodeData { synced_size: node.size, node, ..InodeData::default() };

@@ -4,10 +4,11 @@
 
 use crate::commit::CommitState;
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::layout::{BASE_HEAD, DATA_HEAD, HEADS, LOG_LEB};
 use crate::lprops::Change;
 use crate::nodes::{Group, REFERENCE_BYTES, ReferenceNode, aligned, commit_start, kind, pad, seal};
-use posix::Errno;
+use posix::{Errno, Place as FoundAt};
 use sim::{LockGuard, ReadGuard};
 use std::collections::BTreeMap;
 
@@ -270,7 +271,7 @@ impl Engine {
             drop(commit);
             retries += 1;
             if retries > MAX_RETRIES {
-                self.find("commits make no room in the journal".into());
+                self.find(Code::NoRoom, FoundAt::Whole, "commits make no room in the journal");
                 return Err(Errno::Enospc);
             }
             Box::pin(self.commit()).await?;

@@ -19,6 +19,7 @@ mod engine;
 mod file_system;
 mod files;
 mod find;
+mod finding;
 mod format;
 mod info;
 mod inode;
@@ -55,6 +56,7 @@ mod write_buffer;
 mod xattr;
 
 pub use compress::Compressor;
+pub use finding::Code as FindingCode;
 pub use info::{Info, SuperblockInfo, ask_for_space_fixup, is_whole_node, read_superblock};
 pub use memory_volume::{MemoryVolume, TornWrite, VolumeCounters};
 pub use mount::{MountError, Ubifs};

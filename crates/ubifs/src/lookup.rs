@@ -3,9 +3,10 @@
 //! Source: `fs/ubifs/tnc.c` (`ubifs_tnc_locate`, `ubifs_tnc_lookup_nm`, `ubifs_tnc_next_ent`).
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::keys::Key;
 use crate::nodes::{EntryNode, InodeNode};
-use posix::Errno;
+use posix::{Errno, Place as FoundAt};
 use std::ops::Range;
 
 impl Engine {
@@ -86,7 +87,11 @@ impl Engine {
         let is_same = next == key && !name.is_empty() && entry.name.as_slice() <= name;
         if next < key || is_same || entry.name.is_empty() {
             // Whoever goes through all of them would go round.
-            self.find(format!("entries of inode {} are out of order or without a name", key.inode));
+            self.find(
+                Code::BadNames,
+                FoundAt::Inode(key.inode.into()),
+                format!("entries of inode {} are out of order or without a name", key.inode),
+            );
             return Err(Errno::Eio);
         }
         Ok(Some(entry))

@@ -3,11 +3,12 @@
 //! Source: `fs/ubifs/lpt.c`. Nodes have fixed numbers, so the tree is kept level by level.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::layout::{LPT_FANOUT, Layout};
 use crate::lprops::{Change, Lebs};
 use crate::lpt_format::{LptPlace, Properties};
 use crate::master::Master;
-use posix::Errno;
+use posix::{Errno, Place as FoundAt};
 
 /// A node above the lowest level.
 #[derive(Clone, Copy, Debug, Default)]
@@ -191,7 +192,11 @@ impl Engine {
     }
 
     fn bad_lpt(&self, place: LptPlace) -> Errno {
-        self.find(format!("LEB {}:{}: damaged node of LEB properties", place.leb, place.offset));
+        self.find(
+            Code::DamagedProperties,
+            FoundAt::Leb(place.leb, place.offset),
+            format!("LEB {}:{}: damaged node of LEB properties", place.leb, place.offset),
+        );
         Errno::Eio
     }
 

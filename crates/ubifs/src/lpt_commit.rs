@@ -4,11 +4,12 @@
 //! big one collects its eraseblocks.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::layout::LPT_FANOUT;
 use crate::lprops::Category;
 use crate::lpt::Lpt;
 use crate::lpt_format::{Found, LptPlace, Properties};
-use posix::Errno;
+use posix::{Errno, Place as FoundAt};
 
 /// What the end of a commit has to write.
 #[derive(Default)]
@@ -179,7 +180,7 @@ impl Engine {
                 return Ok(at + first);
             }
         }
-        self.find("the LEB properties have no space left".into());
+        self.find(Code::NoRoom, FoundAt::Whole, "the LEB properties have no space left");
         Err(Errno::Enospc)
     }
 

@@ -5,6 +5,7 @@
 use crate::commit::CommitState;
 use crate::compress::Compressor;
 use crate::engine::{Engine, Head};
+use crate::finding::Code;
 use crate::format::make_file_system;
 use crate::journal::Journal;
 use crate::layout::{Layout, MASTER_LEB, SUPERBLOCK_LEB};
@@ -19,7 +20,7 @@ use crate::statistics::Statistics;
 use crate::superblock::{Superblock, flag as superblock_flag};
 use crate::tnc::{Branch, Tnc};
 use crate::volume::Volume;
-use posix::Errno;
+use posix::{Errno, Finding, Place as FoundAt};
 use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -54,12 +55,12 @@ pub enum MountError {
     #[error("the volume is empty; mount it writable once to make a file system")]
     Empty,
     /// The file system is damaged, or the medium failed.
-    #[error("{error}: {}", findings.join("; "))]
+    #[error("{error}: {}", told(findings))]
     Damaged {
         /// What the call returned.
         error: Errno,
         /// What was found wrong.
-        findings: Vec<String>,
+        findings: Vec<Finding>,
     },
 }
 
@@ -67,6 +68,11 @@ impl From<Errno> for MountError {
     fn from(error: Errno) -> Self {
         Self::Damaged { error, findings: Vec::new() }
     }
+}
+
+fn told(findings: &[Finding]) -> String {
+    let texts: Vec<&str> = findings.iter().map(|finding| finding.text.as_str()).collect();
+    texts.join("; ")
 }
 
 /// A mounted UBIFS; the calls are those of [`posix::FileSystem`].
@@ -96,7 +102,7 @@ impl Ubifs {
     }
 
     /// What was found wrong with the medium.
-    pub fn findings(&self) -> Vec<String> {
+    pub fn findings(&self) -> Vec<Finding> {
         self.engine.findings.borrow().clone()
     }
 
@@ -266,7 +272,11 @@ impl Engine {
     fn grown(&self, mut master: Master) -> Result<Master, Errno> {
         let count = self.layout.leb_count;
         let Some(more) = count.checked_sub(master.leb_count) else {
-            self.find("the master node counts more LEBs than the superblock".into());
+            self.find(
+                Code::BadMaster,
+                FoundAt::Whole,
+                "the master node counts more LEBs than the superblock",
+            );
             return Err(Errno::Eio);
         };
         master.leb_count = count;
@@ -283,7 +293,7 @@ impl Engine {
             None => self.recover_master().await?,
         };
         if !master.is_sound(&self.layout) {
-            self.find("the numbers of the master node cannot be".into());
+            self.find(Code::BadMaster, FoundAt::Whole, "the numbers of the master node cannot be");
             return Err(Errno::Eio);
         }
         let has_orphans = master.flags & flag::NO_ORPHANS == 0;
@@ -346,7 +356,11 @@ impl Engine {
     /// (`check_free_space` of `super.c`).
     fn check_free_space(&self) -> Result<(), Errno> {
         if !self.lpt.borrow().lebs.sums.allow_writing(self.layout.dark_watermark) {
-            self.find("too little free space to mount it writable; mount it read-only".into());
+            self.find(
+                Code::NoRoom,
+                FoundAt::Whole,
+                "too little free space to mount it writable; mount it read-only",
+            );
             return Err(Errno::Enospc);
         }
         Ok(())
@@ -356,7 +370,7 @@ impl Engine {
     async fn take_reserve(&self) -> Result<(), Errno> {
         let reserve = self.space.borrow().gc_leb;
         let Some(leb) = reserve else {
-            self.find("no LEB is reserved for the collector".into());
+            self.find(Code::BadMaster, FoundAt::Whole, "no LEB is reserved for the collector");
             return Err(Errno::Eio);
         };
         let change = Change {

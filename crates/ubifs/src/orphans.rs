@@ -3,9 +3,10 @@
 //! Source: `fs/ubifs/orphan.c`.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::nodes::{Group, ORPHANS_BYTES, OrphansNode, kind, seal};
 use crate::scan::Scan;
-use posix::Errno;
+use posix::{Errno, Place as FoundAt};
 use std::collections::BTreeMap;
 
 /// What is known of an orphan.
@@ -120,7 +121,7 @@ impl Engine {
                 (leb, offset) = (leb + 1, 0);
             }
             if leb > last {
-                self.find("no space is left for orphans".into());
+                self.find(Code::NoRoom, FoundAt::Whole, "no space is left for orphans");
                 return Err(Errno::Enospc);
             }
             let count = orphans_fitting(whole - offset).min(rest.len());
@@ -178,7 +179,11 @@ impl Engine {
             };
             for found in &scan.nodes {
                 if found.header.kind != kind::ORPHANS {
-                    self.find(format!("LEB {leb}:{}: not a node of orphans", found.offset));
+                    self.find(
+                        Code::DamagedNode,
+                        FoundAt::Leb(leb, found.offset),
+                        format!("LEB {leb}:{}: not a node of orphans", found.offset),
+                    );
                     return Err(Errno::Eio);
                 }
                 self.see_sequence(found.header.sequence);

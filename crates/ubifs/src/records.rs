@@ -4,6 +4,7 @@
 
 use crate::compress::Compressor;
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::inode::{Inode, flag};
 use crate::keys::Key;
 use crate::layout::{BASE_HEAD, DATA_HEAD};
@@ -11,7 +12,7 @@ use crate::nodes::{
     BLOCK_BYTES, DATA_BYTES, DataNode, EntryNode, INODE_BYTES, Place, TRUNCATION_BYTES,
     TruncationNode, kind,
 };
-use posix::{Errno, FileType};
+use posix::{Errno, FileType, Place as FoundAt};
 use std::rc::Rc;
 
 /// A name that comes or goes.
@@ -352,7 +353,11 @@ impl Engine {
         };
         data.ok_or_else(|| {
             let (inode, block) = (node.key.inode, node.key.low());
-            self.find(format!("inode {inode}: data of block {block} cannot be restored"));
+            self.find(
+                Code::DamagedData,
+                FoundAt::Inode(inode.into()),
+                format!("inode {inode}: data of block {block} cannot be restored"),
+            );
             Errno::Eio
         })
     }

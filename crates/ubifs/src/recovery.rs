@@ -4,6 +4,7 @@
 
 use crate::engine::Engine;
 use crate::find::Picking;
+use crate::finding::Code;
 use crate::journal::Obstacle;
 use crate::keys::Key;
 use crate::layout::{GC_HEAD, MASTER_LEB};
@@ -14,7 +15,7 @@ use crate::nodes::{
     u64_at,
 };
 use crate::scan::{Item, Scan, look};
-use posix::Errno;
+use posix::{Errno, Place as FoundAt};
 
 /// A copy of the master node, as the recovery finds it.
 #[derive(Default)]
@@ -31,7 +32,11 @@ fn is_blank(bytes: &[u8]) -> bool {
 
 impl Engine {
     fn unrecoverable(&self, leb: u32, offset: usize) -> Errno {
-        self.find(format!("LEB {leb}:{offset}: damage that no power cut explains"));
+        self.find(
+            Code::NoPowerCut,
+            FoundAt::Leb(leb, offset as u32),
+            format!("LEB {leb}:{offset}: damage that no power cut explains"),
+        );
         Errno::Eio
     }
 
@@ -189,7 +194,11 @@ impl Engine {
     /// (`ubifs_recover_master_node`).
     pub(crate) async fn recover_master(&self) -> Result<Master, Errno> {
         let failed = || {
-            self.find("neither copy of the master node can be used".into());
+            self.find(
+                Code::BadMaster,
+                FoundAt::Whole,
+                "neither copy of the master node can be used",
+            );
             Errno::Eio
         };
         let first = self.read_master_copy(MASTER_LEB).await?.ok_or_else(failed)?;

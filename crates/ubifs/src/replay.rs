@@ -3,6 +3,7 @@
 //! Source: `fs/ubifs/replay.c`.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::journal::Bud;
 use crate::keys::{Key, LAST_BLOCK, kind as key_kind};
 use crate::layout::HEADS;
@@ -12,7 +13,7 @@ use crate::nodes::{
     TruncationNode, aligned, key_of, kind, u64_at,
 };
 use crate::scan::{Found, Scan};
-use posix::Errno;
+use posix::{Errno, Place as FoundAt};
 
 /// A change that the journal tells of.
 enum Effect {
@@ -47,7 +48,11 @@ pub(crate) struct SizeSeen {
 
 impl Engine {
     fn damaged(&self, leb: u32, offset: u32, what: &str) -> Errno {
-        self.find(format!("LEB {leb}:{offset}: {what}"));
+        self.find(
+            Code::DamagedJournal,
+            FoundAt::Leb(leb, offset),
+            format!("LEB {leb}:{offset}: {what}"),
+        );
         Errno::Eio
     }
 
@@ -345,7 +350,11 @@ impl Engine {
         let (dirty, is_possible) =
             bud_dirty(self.layout.leb_bytes, replay.free, dirty, replay.dirty);
         if !is_possible {
-            self.find(format!("LEB {}: more dirty space than it can have", replay.leb));
+            self.find(
+                Code::BadSums,
+                FoundAt::Leb(replay.leb, 0),
+                format!("LEB {}: more dirty space than it can have", replay.leb),
+            );
         }
         let change = Change {
             free: Some(replay.free),

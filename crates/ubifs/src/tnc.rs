@@ -3,9 +3,10 @@
 //! Source: `fs/ubifs/tnc.c`, `tnc_misc.c`. All calls here expect the caller to hold the index's lock.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::keys::Key;
 use crate::nodes::{IndexNode, Place, kind};
-use posix::Errno;
+use posix::{Errno, Place as FoundAt};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -152,7 +153,11 @@ impl Engine {
     ) -> Result<Znode, Errno> {
         let bytes = self.read_node(place, kind::INDEX).await?;
         let damaged = |what: &str| {
-            self.find(format!("LEB {}:{}: node of the index: {what}", place.leb, place.offset));
+            self.find(
+                Code::DamagedIndex,
+                FoundAt::Leb(place.leb, place.offset),
+                format!("LEB {}:{}: node of the index: {what}", place.leb, place.offset),
+            );
             Errno::Eio
         };
         let node = IndexNode::parse(&bytes).ok_or_else(|| damaged("no branches"))?;
@@ -401,7 +406,11 @@ impl Engine {
         if crate::nodes::key_of(&node) == key {
             return Ok(node);
         }
-        self.find(format!("LEB {}:{}: the node has another key", place.leb, place.offset));
+        self.find(
+            Code::DamagedIndex,
+            FoundAt::Leb(place.leb, place.offset),
+            format!("LEB {}:{}: the node has another key", place.leb, place.offset),
+        );
         Err(Errno::Eio)
     }
 

@@ -5,12 +5,13 @@
 //! bytes at once here, under the same lock.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::keys::Key;
 use crate::lprops::Change;
 use crate::nodes::{Group, IndexNode, Place, aligned, kind, pad, seal, u16_at};
 use crate::scan::Scan;
 use crate::tnc::{Tnc, ZnodeId};
-use posix::Errno;
+use posix::{Errno, Place as FoundAt};
 
 /// A write of index nodes, laid out when the commit began.
 struct IndexWrite {
@@ -156,7 +157,7 @@ impl Engine {
                 leb
             } else {
                 let Some(next) = lebs.get(used_lebs) else {
-                    self.find("no empty LEB is left for the index".into());
+                    self.find(Code::NoRoom, FoundAt::Whole, "no empty LEB is left for the index");
                     return Err(Errno::Enospc);
                 };
                 used_lebs += 1;
@@ -217,7 +218,7 @@ impl Engine {
             let leb = match self.find_dirty_index().await {
                 Ok(leb) => leb,
                 Err(Errno::Enospc) => {
-                    self.find("no LEB of the index has gaps to fill".into());
+                    self.find(Code::NoRoom, FoundAt::Whole, "no LEB of the index has gaps to fill");
                     return Ok(rest);
                 }
                 Err(error) => return Err(error),
@@ -238,7 +239,11 @@ impl Engine {
         self.count(|statistics| statistics.gap_lebs += 1);
         let mut bytes = self.read_leb(leb, 0).await?;
         let scan = Scan::of(&bytes, 0, self.layout.min_io as usize).map_err(|damage| {
-            self.find(format!("LEB {leb}:{}: damaged index", damage.offset));
+            self.find(
+                Code::DamagedIndex,
+                FoundAt::Leb(leb, damage.offset),
+                format!("LEB {leb}:{}: damaged index", damage.offset),
+            );
             Errno::Eio
         })?;
         let (mut rest, mut dirty, mut gap_start) = (nodes, 0, 0);

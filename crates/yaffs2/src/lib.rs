@@ -48,5 +48,5 @@ pub use file_system::Yaffs2;
 pub use format::ObjectKind;
 pub use header::{HEADER_BYTES, Header, HeaderForm};
 pub use profile::{CollectorKind, PROFILES, ParentUpdate, Profile, find_profile};
-pub use statistics::{Finding, Statistics};
+pub use statistics::{Finding, FindingCode, Statistics};
 pub use tags::{EccResult, ExtraInfo, TAGS_BYTES, TAGS_ECC_BYTES, Tags};

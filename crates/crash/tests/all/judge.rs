@@ -4,7 +4,7 @@
 use crate::support::trees::{
     At, content, directory, edit, file, guarantee, remove, standard, symlink, told,
 };
-use crash::{GUARANTEES, History, Judgement, LOST_GROWTH, Mismatch, Tree, judge};
+use crash::{History, Judgement, LOST_GROWTH, Mismatch, Tree, guarantees, judge};
 use nand::Torn;
 
 const ALL_TORN: [Torn; 3] = [Torn::Nothing, Torn::Prefix, Torn::DataOnly];
@@ -217,7 +217,7 @@ const DAMAGES: &[Damage] = &[
 
 #[test]
 fn damage_to_what_was_safe_is_reported_as_lost() {
-    for guarantee in GUARANTEES {
+    for guarantee in guarantees() {
         let history = History::new(guarantee, standard());
         for Damage { name, apply, path, expected, found } in DAMAGES {
             let mut tree = standard();
@@ -238,7 +238,7 @@ fn damage_to_what_was_safe_is_reported_as_lost() {
 
 #[test]
 fn a_tree_as_it_was_is_accepted() {
-    for guarantee in GUARANTEES {
+    for guarantee in guarantees() {
         let history = History::new(guarantee, standard());
         for torn in ALL_TORN {
             assert_eq!(judged(&history, torn, &standard()), Ok(Judgement::State));
@@ -254,7 +254,7 @@ fn a_name_that_leads_nowhere_is_reported() {
         expected: "no such name, or one that can be read".into(),
         found: "a name of nothing".into(),
     };
-    for guarantee in GUARANTEES {
+    for guarantee in guarantees() {
         let history = History::new(guarantee, standard());
         for torn in ALL_TORN {
             let mut tree = standard();
@@ -271,7 +271,7 @@ fn a_name_that_leads_nowhere_is_reported() {
 /// JFFS2 after a torn page may have names whose inode cannot be read, but not of what was safe.
 #[test]
 fn a_name_that_cannot_be_read_is_reported_if_it_was_safe() {
-    for guarantee in GUARANTEES {
+    for guarantee in guarantees() {
         let history = History::new(guarantee, standard());
         for torn in ALL_TORN {
             let mut tree = standard();
@@ -314,7 +314,7 @@ fn what_was_replaced_and_synced_may_not_come_back() {
         ("a deleted file", &old, &standard(), "x", false),
         ("a new file that is lost", &standard(), &old, "x", true),
     ];
-    for guarantee in GUARANTEES {
+    for guarantee in guarantees() {
         for (name, before, after, path, was_safe) in &changes {
             let steps = [At::synced(before), At::synced(after)];
             let history = history(guarantee.kind, &steps);
@@ -387,7 +387,7 @@ fn bytes_of_a_write_are_old_or_new() {
     let shorter = tree(&[b'a'; 12_287]);
     let mut moded = mixed(*b"baa");
     edit(&mut moded, "x", |row| row.facts.permissions = 0o777);
-    for guarantee in GUARANTEES {
+    for guarantee in guarantees() {
         let steps = [At::synced(&tree(&a)), At::written(&tree(&b), 20)];
         let history = history(guarantee.kind, &steps);
         for torn in ALL_TORN {
@@ -423,7 +423,7 @@ fn lost_growth_is_told_by_its_name_and_only_for_zeros() {
     let mut grown = [b'a'; 3000].to_vec();
     grown.resize(5000, 0);
     let tree = |bytes: &[u8]| tree_with("x", file(20, 0o644, bytes));
-    for guarantee in GUARANTEES {
+    for guarantee in guarantees() {
         let history = history(guarantee.kind, &[At::synced(&tree(&grown))]);
         for torn in ALL_TORN {
             for bytes in [3000, 4000] {

@@ -3,7 +3,8 @@
 
 use crate::support;
 
-use mount::{Kind, find_kind};
+use file_systems::find_kind;
+use mount::Kind;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use rayon::prelude::*;
 use std::fmt::Write as _;
@@ -152,7 +153,7 @@ fn a_reserve_that_is_used_up_ends_a_history() {
         "two spare blocks are soon used up: {ends:?}"
     );
     assert!(!is_worn_out("sync: EROFS: read-only file system; []"));
-    assert!(!is_worn_out("d/n1: nothing; [\"block 3 is bad and no block is left to replace it\"]"));
+    assert!(!is_worn_out("d/n1: nothing; [Finding { code: \"ubi-no-reserve\" }]"));
 }
 
 #[test]

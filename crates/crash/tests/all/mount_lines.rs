@@ -1,7 +1,8 @@
 //! Options of a script's mount lines are honoured, after a cut as before it, or refused with the line.
 
 use crash::{Crash, CrashError, Cuts, Sabotage, Setup};
-use mount::{Driver, MountRequest, find_kind, run};
+use file_systems::find_kind;
+use mount::{Driver, MountRequest, run};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, RawOperation, Storage, find_part};
 use script::{Command, Harness, Runner, Step, parse};

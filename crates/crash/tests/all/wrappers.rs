@@ -3,7 +3,8 @@
 
 use crate::support::probe::{Probe, exercise};
 use crash::{Book, Recorder, Tree, find_guarantee};
-use mount::{AnyFileSystem, Driver, KINDS, MTDBLOCK, MountRequest, run};
+use file_systems::KINDS;
+use mount::{Driver, MTDBLOCK, MountRequest, run};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use posix::{DynFileSystem, FileSystem};
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 const CONTRACT: &str = include_str!("../../../posix/src/file_system.rs");
-const ANY_FILE_SYSTEM: &str = include_str!("../../../mount/src/any.rs");
+const SHARED_MOUNT: &str = include_str!("../../../mount/src/mounted.rs");
 
 /// Names of the methods of `FileSystem`.
 fn methods() -> BTreeSet<&'static str> {
@@ -77,21 +78,20 @@ fn a_boxed_file_system_answers_as_the_file_system() {
     assert_transparent("DynFileSystem", |probe| done(exercise(DynFileSystem::from_ref(&*probe))));
 }
 
-/// [`AnyFileSystem`] adds to some methods what its mount knows; all others it forwards.
+/// [`mount::SharedMount`] adds to some methods what its mount knows; all others it forwards.
 #[test]
 fn a_file_system_of_any_kind_forwards_every_method() {
     let own = ["memory", "shrink", "unmount"];
-    let (_, body) =
-        ANY_FILE_SYSTEM.split_once("impl FileSystem for AnyFileSystem {").expect("its impl");
+    let (_, body) = SHARED_MOUNT.split_once("impl FileSystem for SharedMount {").expect("its impl");
     for method in methods() {
-        let forwards = body.contains(&format!("self.any().{method}("));
+        let forwards = body.contains(&format!("self.0.file_system().{method}("));
         let is_own = own.contains(&method) && body.contains(&format!("fn {method}("));
         assert!(forwards || is_own, "{method}");
     }
 }
 
 /// Answers that change how the layer above works.
-fn habits(file_system: &impl FileSystem) -> (u64, u64, bool, bool, bool) {
+fn habits(file_system: &(impl FileSystem + ?Sized)) -> (u64, u64, bool, bool, bool) {
     (
         file_system.root(),
         file_system.pages_at_once(),
@@ -108,7 +108,8 @@ fn a_file_system_of_any_kind_has_the_habits_of_its_kind() {
     let driver = Driver::of_tool(find_layout("linux-large").expect("in the table"));
     for kind in KINDS.iter().filter(|kind| kind.usual_block_device == MTDBLOCK) {
         for options in [&[][..], &["sync".to_owned()]] {
-            if !options.is_empty() && !["fat", "ubifs"].contains(&kind.name) {
+            if !options.is_empty() && !kind.kernel.options.split(", ").any(|known| known == "sync")
+            {
                 continue;
             }
             let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
@@ -116,13 +117,7 @@ fn a_file_system_of_any_kind_has_the_habits_of_its_kind() {
             let outcome = run(chip, &driver, 1, async move |machine| {
                 let mounted = machine.mount(kind, &request).await.expect("mounted");
                 let any = habits(&*mounted.file_system);
-                let own = match &*mounted.file_system {
-                    AnyFileSystem::Fat(mount) => habits(&mount.file_system),
-                    AnyFileSystem::Jffs2(mount) => habits(&mount.file_system),
-                    AnyFileSystem::Nilfs2(mount) => habits(&mount.file_system),
-                    AnyFileSystem::Ubifs(mount) => habits(&mount.file_system),
-                    AnyFileSystem::Yaffs2(file_system) => habits(&**file_system),
-                };
+                let own = habits(mounted.file_system.file_system());
                 mounted.unmount().await.expect("unmounted");
                 (any, own)
             });

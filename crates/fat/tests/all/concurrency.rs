@@ -124,7 +124,7 @@ fn processes_that_work_at_once_do_not_disturb_each_other() {
         assert_same("at once", &tree(&**vfs.file_system()).await, &expected);
         assert!(expected.len() > 20);
         let fs = vfs.file_system();
-        assert_eq!(fs.findings(), Vec::<String>::new());
+        assert_eq!(fs.findings(), []);
         let free = fs.space().free_blocks;
         vfs.unmount().await.expect("it unmounts");
         let again = bench.mount(options).await;

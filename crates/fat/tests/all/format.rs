@@ -144,7 +144,7 @@ fn another_reader_finds_our_files() {
                 let expected = Found::File(vec![b'x'; number * 999]);
                 assert_eq!(found.get(&format!("/Theirs/Their file {number}.txt")), Some(&expected));
             }
-            assert_eq!(fs.findings(), Vec::<String>::new());
+            assert_eq!(fs.findings(), []);
             fs.unmount().await.expect("it unmounts");
         });
         assert!(is_done);

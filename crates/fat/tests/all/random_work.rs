@@ -22,7 +22,7 @@ async fn compare(pair: &Pair, label: &str) {
     pair.ours.sync().await.expect("it syncs");
     let (ours, model) = (pair.ours.file_system(), pair.model.file_system());
     assert_same(label, &tree(&**ours).await, &tree(&**model).await);
-    assert_eq!(ours.findings(), Vec::<String>::new(), "{label}");
+    assert_eq!(ours.findings(), [], "{label}");
 }
 
 async fn work(bench: Bench, seed: u64, options: MountOptions, is_cached: bool, label: String) {

@@ -1,6 +1,7 @@
 //! What can be said of a script before a machine is booted for it.
 
-use script::{Command, Harness, Order, Step, blocks_wanted, with_mounts};
+use crate::in_kernel;
+use script::{Command, Given, Harness, Order, Step, blocks_wanted, with_mounts};
 
 /// Blocks of the whole chip that nandsim makes, `nandsim-64MiB`.
 pub(crate) const CHIP_BLOCKS: u32 = 512;
@@ -30,7 +31,10 @@ pub(crate) struct Plan {
 pub(crate) fn plan(text: &str, file_system: Option<&str>) -> Result<Plan, LineError> {
     let parsed = script::parse(text).map_err(|error| (error.line, error.reason))?;
     let commands = with_mounts(parsed);
-    let mut order = Order::new(file_system);
+    let mut order = Order::new(file_system.map(|name| {
+        let is_over_ubi = in_kernel::is_over_ubi(name);
+        Given { name, is_over_ubi }
+    }));
     let mut wait_milliseconds = 0;
     for Command { line, step } in &commands {
         let checked = check(step, file_system).and_then(|wait| {
@@ -46,9 +50,12 @@ pub(crate) fn plan(text: &str, file_system: Option<&str>) -> Result<Plan, LineEr
 /// What a line asks of the kernel and its machine; how long it waits.
 fn check(step: &Step, given: Option<&str>) -> Result<u64, String> {
     match step {
-        Step::Harness(Harness::Mount { file_system, .. }) => check_file_system(file_system)?,
+        Step::Harness(Harness::Mount { file_system, source, .. }) => {
+            in_kernel::check(file_system)?;
+            in_kernel::check_source(file_system, source)?;
+        }
         Step::Harness(Harness::MountGiven { .. }) => {
-            check_file_system(
+            in_kernel::check(
                 given.ok_or("which file system is mounted? give --fs: jffs2, ubifs")?,
             )?;
         }
@@ -71,18 +78,6 @@ fn check(step: &Step, given: Option<&str>) -> Result<u64, String> {
         _ => {}
     }
     Ok(0)
-}
-
-fn check_file_system(name: &str) -> Result<(), String> {
-    match name {
-        "jffs2" | "ubifs" => Ok(()),
-        "yaffs2" => Err(
-            "no distribution kernel has YAFFS2: JFFS2 and UBIFS are carried out in a kernel; leave \
-             --in kernel out for the simulation"
-                .into(),
-        ),
-        _ => Err(format!("{name} is not carried out in a kernel: jffs2 and ubifs are")),
-    }
 }
 
 /// The file in which a chip is kept under a name: the last part of it, as names may be paths.

@@ -1,8 +1,9 @@
 //! Workloads drawn at random that YAFFS2's library carried out: every phase has the same operations of
 //! the chip here, collection included.
 
+use file_systems::find_kind;
 use harness::{Setup, run};
-use mount::{Driver, MountRequest, find_kind};
+use mount::{Driver, MountRequest};
 use mtd::{OperationCounts, find_layout};
 use nand::{Chip, FaultSettings, Storage, find_part};
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! Workloads that real code carried out, replayed: operations of the chip by phase.
 
+use file_systems::find_kind;
 use harness::{Record, Setup, run};
-use mount::{Driver, MountRequest, UbiRequest, find_kind};
+use mount::{Driver, MountRequest, UbiRequest};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! What lines of the harness do: mounts, chips that come and go, power cuts, and what is refused.
 
+use file_systems::find_kind;
 use harness::{HarnessError, Record, Setup, counts_csv, prepare, run, sequence};
-use mount::{BlockDeviceChoice, Driver, MountRequest, find_kind};
+use mount::{BlockDeviceChoice, Driver, MountRequest};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use std::rc::Rc;

@@ -2,8 +2,9 @@
 
 use crate::samples;
 
+use file_systems::find_kind;
 use image::{ExtractOptions, Image, OpenOptions};
-use mount::{Driver, MountRequest, Mounted, find_kind, run};
+use mount::{Driver, MountRequest, Mounted, run};
 use mtd::find_layout;
 use nand::{Chip, CutPoint, FaultSettings, ImageLayout, Part, Storage, Torn, find_part};
 use posix::{Caller, FileSystem, NewInode, Time};

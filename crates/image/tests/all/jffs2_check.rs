@@ -3,12 +3,13 @@
 use crate::samples;
 use crate::support;
 
+use file_systems::find_kind;
 use image::{ExtractOptions, Image, OpenOptions, Report};
 use jffs2::nodes::{
     ACCURATE, DIRENT, DirentNode, HEADER_BYTES, Header, INODE, InodeNode, PADDING, SUMMARY, XATTR,
     XATTR_BYTES, XREF, padded,
 };
-use mount::{Driver, MountRequest, find_kind};
+use mount::{Driver, MountRequest};
 use nand::{Chip, FaultSettings, ImageLayout, Storage, find_part};
 use posix::{Caller, NewInode, Time};
 use random::Stream;

@@ -74,7 +74,7 @@ async fn fill(sim: Sim, cpus: Rc<Cpus>, medium: Rc<dyn BlockMedium>, unmounts: b
         write(&vfs, "text", b"rolled forward").await;
         fs.sync_data(inode).await.expect("synced");
     }
-    assert_eq!(fs.findings(), Vec::<String>::new());
+    assert_eq!(fs.findings(), []);
     sim.stop();
 }
 

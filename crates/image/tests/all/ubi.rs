@@ -2,10 +2,11 @@
 
 use crate::support;
 
+use file_systems::{UbifsMount, find_kind};
 use image::{
     ExtractOptions, Image, MakeOptions, Nilfs2MakeOptions, OpenOptions, UbiMakeOptions, make,
 };
-use mount::{AnyFileSystem, Driver, MountRequest, find_kind};
+use mount::{Driver, MountRequest};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use support::{UBI_IMAGES, UBIFS_DUMPS, bytes, scratch, ubi_data, ubifs_manifest};
@@ -361,8 +362,8 @@ fn what_is_made_grows_and_takes_writes() {
             vfs.close(&root, file).await.expect("it closes");
         }
         vfs.sync().await.expect("it syncs");
-        let AnyFileSystem::Ubifs(ubifs) = &*mounted.file_system else { panic!("no UBIFS") };
-        assert_eq!(ubifs.file_system.check().await.expect("it reads"), Vec::<String>::new());
+        assert_eq!(mounted.file_system.check().await.expect("it reads"), []);
+        let ubifs = mounted.file_system.get::<UbifsMount>().expect("UBIFS");
         let superblock = ubifs.file_system.info().superblock;
         assert!(!superblock.needs_space_fixup);
         mounted.unmount().await.expect("it unmounts");

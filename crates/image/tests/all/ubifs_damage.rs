@@ -3,8 +3,9 @@
 
 use crate::support::scratch;
 
+use file_systems::find_kind;
 use image::{ExtractOptions, FILE_BYTES_MAX, Image, OpenOptions};
-use mount::{Driver, MountRequest, Mounted, find_kind, run};
+use mount::{Driver, MountRequest, Mounted, run};
 use mtd::{OobLayout, find_layout};
 use nand::{Chip, CutPoint, FaultSettings, ImageLayout, Storage, Torn, find_part};
 use posix::{Caller, NewInode, Time};

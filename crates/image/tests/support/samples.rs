@@ -1,6 +1,7 @@
 //! Small images with nodes and chunks of every kind, made by the engines.
 
-use mount::{Driver, MountRequest, Mounted, find_kind, run};
+use file_systems::find_kind;
+use mount::{Driver, MountRequest, Mounted, run};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, ImageLayout, Storage, find_part};
 use posix::{Caller, NewInode, Time};
@@ -64,7 +65,7 @@ pub(crate) fn sample(file_system: &'static str, unmounts: bool) -> Vec<u8> {
         let mounted = machine.mount(kind, &request).await.expect("it mounts");
         fill(&mounted).await;
         // What the writer itself complains of would be no fault of the damage.
-        assert_eq!(mounted.file_system.findings().await, Vec::<String>::new());
+        assert_eq!(mounted.file_system.findings().await, []);
         if unmounts {
             mounted.unmount().await.expect("it unmounts");
         }

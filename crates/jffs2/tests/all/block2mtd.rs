@@ -209,7 +209,7 @@ fn obsolete_nodes_are_marked_where_no_summary_is_kept() {
             assert_eq!(fs.lookup(1, b"gone").await, Err(Errno::Enoent));
             let kept = fs.lookup(1, b"kept").await.expect("there");
             assert_eq!(read_file(&fs, kept, 4096).await.expect("it reads"), [2; 4096]);
-            assert_eq!(fs.findings(), Vec::<String>::new());
+            assert_eq!(fs.findings(), []);
         }));
     }
 }
@@ -249,7 +249,7 @@ fn the_model_agrees_over_remounts() {
                 assert!(mount == 0 || collected > 0, "{label}: {statistics:?}");
                 let erased = device.statistics().erased_pages;
                 assert!(mount == 0 || erased > 0, "{label}: {erased}");
-                assert_eq!(fs.findings(), Vec::<String>::new(), "{label}");
+                assert_eq!(fs.findings(), [], "{label}");
                 fs.unmount().await.expect("it unmounts");
                 assert_eq!(fs.check_accounts(), Vec::<String>::new(), "{label}");
                 model.replace(Some(known));
@@ -397,7 +397,7 @@ fn a_disk_of_the_kernel_shows_what_the_kernel_shows() {
             assert!(marks || statistics.summaries_read > 3, "{statistics:?}");
             let expected = support::expected("block2mtd.manifest.tsv");
             support::assert_same("block2mtd", &support::manifest(&fs).await, &expected);
-            assert_eq!(fs.findings(), Vec::<String>::new());
+            assert_eq!(fs.findings(), []);
             assert_eq!(fs.check_accounts(), Vec::<String>::new());
             let inode = fs.make(&CALLER, 1, b"ours", NewInode::Regular(0o600)).await;
             let inode = inode.expect("made");
@@ -421,7 +421,7 @@ fn a_disk_of_the_kernel_shows_what_the_kernel_shows() {
             found.retain(|line| !root(line));
             let expected: Vec<String> = expected.into_iter().filter(|line| !root(line)).collect();
             support::assert_same("block2mtd, written further", &found, &expected);
-            assert_eq!(fs.findings(), Vec::<String>::new());
+            assert_eq!(fs.findings(), []);
         }));
     }
 }

@@ -177,7 +177,7 @@ fn the_watermark_writes_data_without_a_checkpoint() {
         assert!(fs.dirty_blocks() < 200, "{} blocks", fs.dirty_blocks());
         fs.sync().await.expect("it syncs");
         assert_eq!(fs.newest_checkpoint(), before + 1);
-        assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new());
+        assert_eq!(fs.check().await.expect("it is read"), []);
     });
     assert!(is_done);
 }

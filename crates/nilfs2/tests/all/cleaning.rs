@@ -25,8 +25,8 @@ fn unprotected() -> CleanerSettings {
 }
 
 async fn assert_sound(fs: &Nilfs2, label: &str) {
-    assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new(), "{label}");
-    assert_eq!(fs.findings(), Vec::<String>::new(), "{label}");
+    assert_eq!(fs.check().await.expect("it is read"), [], "{label}");
+    assert_eq!(fs.findings(), [], "{label}");
 }
 
 #[test]

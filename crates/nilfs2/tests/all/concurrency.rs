@@ -176,8 +176,8 @@ fn processes_read_what_they_wrote() {
             trees.push(process.await);
         }
         fs.sync().await.expect("it syncs");
-        assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new());
-        assert_eq!(fs.findings(), Vec::<String>::new());
+        assert_eq!(fs.check().await.expect("it is read"), []);
+        assert_eq!(fs.findings(), []);
         fs.unmount().await.expect("it unmounts");
         let fs = mount().await.expect("it mounts");
         for (number, tree) in trees.into_iter().enumerate() {
@@ -191,7 +191,7 @@ fn processes_read_what_they_wrote() {
                 }
             }
         }
-        assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new());
+        assert_eq!(fs.check().await.expect("it is read"), []);
         medium.memory.written_blocks()
     });
     simulation.run();

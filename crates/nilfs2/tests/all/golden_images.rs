@@ -17,10 +17,10 @@ fn images_show_what_the_kernel_shows() {
         let done = run(load(name), move |bench| async move {
             let fs = bench.mount(read_only()).await;
             assert_same(name, &manifest(&fs).await, &expected(name));
-            assert_eq!(fs.findings(), Vec::<String>::new(), "{name}");
+            assert_eq!(fs.findings(), [], "{name}");
             fs.drop_caches();
             assert_same(name, &manifest(&fs).await, &expected(name));
-            assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new(), "{name}");
+            assert_eq!(fs.check().await.expect("it is read"), [], "{name}");
         });
         assert!(done.1, "{name}");
     }
@@ -40,7 +40,7 @@ fn every_checkpoint_shows_what_the_kernel_shows() {
                 let fs = bench.mount(options).await;
                 let label = format!("{name}, checkpoint {number}");
                 assert_same(&label, &manifest(&fs).await, &expected);
-                assert_eq!(fs.findings(), Vec::<String>::new(), "{label}");
+                assert_eq!(fs.findings(), [], "{label}");
                 counter.set(counter.get() + 1);
             }
         });
@@ -90,7 +90,7 @@ fn a_killed_machines_image_is_written_on() {
     let done = run(load("killed"), move |bench| async move {
         let fs = bench.mount(quiet()).await;
         assert_same("killed", &manifest(&fs).await, &expected("killed"));
-        assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new());
+        assert_eq!(fs.check().await.expect("it is read"), []);
         fs.make(&CALLER, fs.root(), b"new", NewInode::Directory(0o700)).await.expect("made");
         fs.sync().await.expect("it syncs");
         fs.unlink(&CALLER, fs.root(), b"new").await.expect("removed");
@@ -101,7 +101,7 @@ fn a_killed_machines_image_is_written_on() {
         let (found, expected): (Vec<_>, Vec<_>) =
             (without_root(manifest(&fs).await), without_root(expected("killed")));
         assert_same("mounted again", &found, &expected);
-        assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new());
+        assert_eq!(fs.check().await.expect("it is read"), []);
     });
     assert!(done.1);
 }

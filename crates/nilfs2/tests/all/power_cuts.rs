@@ -76,7 +76,7 @@ fn assert_recovers(medium: MemoryMedium, promised: &Rc<RefCell<Promised>>, label
     let (_, is_done) = run(medium, move |bench| async move {
         let fs = bench.mount(quiet()).await;
         promised.compare_synced(&fs, &label).await;
-        assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new(), "{label}");
+        assert_eq!(fs.check().await.expect("it is read"), [], "{label}");
         let file = fs.make(&CALLER, fs.root(), b"after", NewInode::Regular(0o600)).await;
         let file = file.expect("it is made");
         let page = [7; PAGE_BYTES];
@@ -84,7 +84,7 @@ fn assert_recovers(medium: MemoryMedium, promised: &Rc<RefCell<Promised>>, label
         fs.unmount().await.expect("it unmounts");
         let fs = bench.mount(quiet()).await;
         promised.compare_synced(&fs, &label).await;
-        assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new(), "{label}");
+        assert_eq!(fs.check().await.expect("it is read"), [], "{label}");
     });
     assert!(is_done, "{name}");
 }
@@ -178,10 +178,11 @@ fn data_that_was_synced_without_a_checkpoint_is_rolled_forward() {
                     assert!(bytes.iter().all(|byte| *byte == bytes[0]), "cut {cut}, page {page}");
                     assert!(bytes[0] >= *version, "cut {cut}, page {page}: {}", bytes[0]);
                 }
-                let forward = fs.findings().iter().filter(|it| it.contains("forward")).count();
+                let forward =
+                    fs.findings().iter().filter(|it| it.code == "nilfs2-rolled-forward").count();
                 notes.set(notes.get() + forward);
                 if !options.is_read_only {
-                    assert_eq!(fs.check().await.expect("read"), Vec::<String>::new(), "{cut}");
+                    assert_eq!(fs.check().await.expect("read"), [], "{cut}");
                     fs.unmount().await.expect("it unmounts");
                 }
             }

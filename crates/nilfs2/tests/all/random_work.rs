@@ -16,8 +16,8 @@ pub(crate) async fn fresh(bench: &Bench, blocks_per_segment: u32) -> Nilfs2 {
 }
 
 async fn assert_sound(fs: &Nilfs2, label: &str) {
-    assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new(), "{label}");
-    assert_eq!(fs.findings(), Vec::<String>::new(), "{label}");
+    assert_eq!(fs.check().await.expect("it is read"), [], "{label}");
+    assert_eq!(fs.findings(), [], "{label}");
 }
 
 #[test]

@@ -51,12 +51,12 @@ fn replay(options: MountOptions) -> (MemoryMedium, Vec<Bio>) {
             runner.step(&command.step).await.expect("it succeeds");
         }
         let label = options.profile.name;
-        assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new(), "{label}");
+        assert_eq!(fs.check().await.expect("it is read"), [], "{label}");
         for snapshot in [4, 9] {
             fs.change_checkpoint(snapshot, true).await.expect("it is there");
         }
         fs.unmount().await.expect("it unmounts");
-        assert_eq!(fs.findings(), Vec::<String>::new(), "{label}");
+        assert_eq!(fs.findings(), [], "{label}");
     });
     assert!(is_done);
     let bios = medium.take_bios();

@@ -213,7 +213,7 @@ fn shows(medium: &MemoryMedium, least: Versions, most: Versions, label: &str) ->
             told.set(true);
             assert_versions(&fs, least, most, &name).await;
             if round > 0 {
-                assert_eq!(fs.check().await.expect("it is read"), Vec::<String>::new(), "{name}");
+                assert_eq!(fs.check().await.expect("it is read"), [], "{name}");
                 let file = fs.make(&CALLER, fs.root(), &[round], NewInode::Regular(0o600)).await;
                 let file = file.expect("it is made");
                 let bytes = [round; PAGE_BYTES];

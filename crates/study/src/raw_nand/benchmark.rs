@@ -10,7 +10,7 @@ use crate::StudyError;
 use crate::iozone::test_row;
 use crate::results::{Metric, TestRow};
 use iozone::{Benchmark, BenchmarkError, Measurement, Options};
-use mount::{AnyFileSystem, Machine, run};
+use mount::{Machine, SharedMount, run};
 use posix::{Errno, FileSystem, PAGE_BYTES};
 use random::Stream;
 use std::cell::Cell;
@@ -57,7 +57,8 @@ pub(super) fn run_benchmark(
             Err(error) => {
                 // What the mount found says more than the error of a call.
                 let findings = benchmark.vfs().file_system().findings().await;
-                Err([vec![error.to_string()], findings].concat().join("; "))
+                let found = findings.into_iter().map(|finding| finding.text);
+                Err([error.to_string()].into_iter().chain(found).collect::<Vec<_>>().join("; "))
             }
         }
     });
@@ -114,7 +115,7 @@ async fn one_test(
 /// Brings timer and allocation to where this repeat has them.
 pub(super) async fn prepare(
     machine: &Machine,
-    vfs: &Rc<Vfs<AnyFileSystem>>,
+    vfs: &Rc<Vfs<SharedMount>>,
     seed: u64,
 ) -> Result<(), Errno> {
     let tick_ns = 1_000_000_000 / u64::from(machine.board.hz);
@@ -140,7 +141,7 @@ pub(super) async fn prepare(
 pub(super) struct Watch(Rc<Cell<(u64, u64)>>);
 
 impl Watch {
-    pub(super) fn start(machine: &Machine, vfs: &Rc<Vfs<AnyFileSystem>>) -> Self {
+    pub(super) fn start(machine: &Machine, vfs: &Rc<Vfs<SharedMount>>) -> Self {
         let most = Rc::new(Cell::new((0, 0)));
         let (place, sim, vfs) = (most.clone(), machine.sim.clone(), vfs.clone());
         machine.sim.spawn_named("memory watch", async move {

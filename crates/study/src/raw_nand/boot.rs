@@ -4,7 +4,7 @@ use super::plan::RawNandRun;
 use crate::StudyError;
 use crate::results::Metric;
 use board::{Board, Costs, RawNand, Work};
-use mount::{AnyFileSystem, BlockDeviceChoice, Driver, Machine, MountError, MountRequest, Mounted};
+use mount::{BlockDeviceChoice, Driver, Machine, MountError, MountRequest, Mounted};
 use nand::{Counters, Torn};
 use posix::{Caller, Errno};
 use random::Stream;
@@ -98,7 +98,7 @@ impl Boot {
         let request = run.request(seed);
         let mut attach = None;
         // Attached before the mount, so that each has its own time.
-        if run.host.kind.name == "ubifs" {
+        if run.host.kind.is_over_ubi {
             let meter = Meter::start(machine);
             machine.attach_ubi(&request).await?;
             attach = Some(meter.read(machine));
@@ -118,30 +118,11 @@ impl Boot {
     /// What the mount did, by the file system's own counts.
     pub(super) async fn mechanism(&self) -> Vec<Metric> {
         let file_system = &self.mounted.file_system;
-        let mut metrics = match &**file_system {
-            AnyFileSystem::Fat(_) | AnyFileSystem::Jffs2(_) | AnyFileSystem::Nilfs2(_) => {
-                Vec::new()
-            }
-            AnyFileSystem::Ubifs(mount) => {
-                let done = mount.file_system.statistics();
-                vec![
-                    Metric::count("replayed_nodes", done.replayed_nodes, "nodes"),
-                    Metric::count("recovered_lebs", done.recovered_lebs, "blocks"),
-                    Metric::count("commits", done.commits, "commits"),
-                ]
-            }
-            AnyFileSystem::Yaffs2(fs) => {
-                let done = fs.statistics().await;
-                vec![
-                    Metric::count(
-                        "is_from_checkpoint",
-                        done.is_from_checkpoint.into(),
-                        "yes or no",
-                    ),
-                    Metric::count("scanned_tags", done.tags_used, "pages"),
-                ]
-            }
-        };
+        let counters = file_system.statistics().await;
+        let of_mount = counters.iter().filter(|counter| counter.is_of_mount);
+        let mut metrics: Vec<Metric> = of_mount
+            .map(|counter| Metric::count(counter.name, counter.value, counter.unit))
+            .collect();
         let findings = file_system.findings().await.len() as u64;
         metrics.push(Metric::count("findings", findings, "findings"));
         metrics

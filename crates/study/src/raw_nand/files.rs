@@ -9,7 +9,7 @@ use super::plan::RawNandRun;
 use super::test_table::Context;
 use crate::StudyError;
 use crate::results::{Metric, TestRow};
-use mount::{AnyFileSystem, Machine, run};
+use mount::{Machine, run};
 use posix::{Errno, FileSystem, NewInode, PAGE_BYTES};
 use random::Stream;
 
@@ -100,7 +100,7 @@ fn row(phase: &'static str, machine: &Machine, boot: &Boot) -> TestRow {
     let mut kinds = mounted.file_system.memory().kinds;
     // Structures of the VFS are not the file system's to count.
     kinds.push(("dentry", names, names * DENTRY_BYTES));
-    if matches!(&*mounted.file_system, AnyFileSystem::Yaffs2(_)) {
+    if !mounted.file_system.counts_inodes() {
         kinds.push(("inode", inodes, inodes * INODE_BYTES));
     }
     let used: u64 = kinds.iter().map(|(_, _, bytes)| bytes).sum();

@@ -5,7 +5,7 @@ use super::plan::RawNandRun;
 use crate::results::Metric;
 use crate::time_parts::time_parts;
 use device::{DeviceFlash, DeviceStatistics};
-use mount::{AnyFileSystem, Machine};
+use mount::{Machine, SharedMount};
 use nand::Counters;
 
 /// Flash between two moments.
@@ -27,7 +27,7 @@ pub(super) struct FlashMoment {
 
 impl FlashMoment {
     /// The moment that is now.
-    pub(super) fn now(machine: &Machine, plan: &RawNandRun, file_system: &AnyFileSystem) -> Self {
+    pub(super) fn now(machine: &Machine, plan: &RawNandRun, file_system: &SharedMount) -> Self {
         let queue = file_system.block_path().map(mount::BlockPath::queue);
         // A device with statistics has chips of its own; mtdblock has none and stands on the
         // machine's chip.

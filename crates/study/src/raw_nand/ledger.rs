@@ -1,7 +1,7 @@
 //! What an application was promised, and what of it is there after a power cut.
 
 use crate::results::Metric;
-use mount::{AnyFileSystem, Machine, Mounted};
+use mount::{Machine, Mounted, SharedMount};
 use posix::{Caller, Errno};
 use random::Stream;
 use std::cell::RefCell;
@@ -124,7 +124,7 @@ struct Content {
 
 /// Reads a file and compares it.
 async fn content(
-    vfs: &Vfs<AnyFileSystem>,
+    vfs: &Vfs<SharedMount>,
     caller: &Caller,
     path: &[u8],
     file_number: u64,
@@ -175,7 +175,7 @@ fn file_path(number: u64) -> Vec<u8> {
 /// The application that writes at a rate.
 pub(super) struct Writer {
     machine: Machine,
-    vfs: Rc<Vfs<AnyFileSystem>>,
+    vfs: Rc<Vfs<SharedMount>>,
     ledger: Rc<RefCell<Ledger>>,
     /// Time from the beginning of one record to that of the next, unless it takes longer.
     interval_ns: u64,

@@ -18,7 +18,7 @@ use super::test_table::Context;
 use crate::StudyError;
 use crate::results::{Metric, TestRow};
 use iozone::{Benchmark, BenchmarkError};
-use mount::{AnyFileSystem, BlockDeviceChoice, Machine, Mounted, run};
+use mount::{BlockDeviceChoice, Machine, Mounted, SharedMount, run};
 use nand::Chip;
 use posix::{Errno, PAGE_BYTES};
 use script::{Command, Harness, Runner, Step};
@@ -187,7 +187,7 @@ async fn carry_out(
 }
 
 /// A process whose clock is that of the machine.
-fn runner_of(machine: &Machine, vfs: &Rc<Vfs<AnyFileSystem>>) -> Runner<AnyFileSystem> {
+fn runner_of(machine: &Machine, vfs: &Rc<Vfs<SharedMount>>) -> Runner<SharedMount> {
     let now = machine.now();
     let now_ns = now.seconds * SECOND_NS + i64::from(now.nanoseconds);
     // The runner adds the time since the machine was started: it takes the clock as it stood then.
@@ -200,7 +200,7 @@ fn runner_of(machine: &Machine, vfs: &Rc<Vfs<AnyFileSystem>>) -> Runner<AnyFileS
 async fn play(
     machine: &Machine,
     script: &[Command],
-    vfs: &Rc<Vfs<AnyFileSystem>>,
+    vfs: &Rc<Vfs<SharedMount>>,
 ) -> Result<(), Stop> {
     let runner = runner_of(machine, vfs);
     for command in script {
@@ -223,7 +223,8 @@ mod tests {
     use super::{AFTER_CUT, Stop, after_cut, is_mounted, play};
     use crate::StudyError;
     use crate::results::TestRow;
-    use mount::{Driver, MountRequest, find_kind};
+    use file_systems::find_kind;
+    use mount::{Driver, MountRequest};
     use mtd::find_layout;
     use nand::{Chip, FaultSettings, Storage};
 

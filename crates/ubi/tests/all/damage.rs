@@ -171,7 +171,7 @@ fn one_damaged_copy_of_the_table_is_written_anew() {
         let (chip, _) = run(load(&damaged), false, move |bench| async move {
             let ubi = bench.attach(quiet()).await;
             assert_eq!(ubi.volumes(), [(0, "data".into())]);
-            assert!(ubi.findings()[0].contains("written anew"), "{:?}", ubi.findings());
+            assert!(ubi.findings()[0].text.contains("written anew"), "{:?}", ubi.findings());
             count.set(ubi.findings().len());
             ubi.settle().await.expect("settled");
         });
@@ -273,7 +273,7 @@ fn a_fastmap_is_left_aside_and_told() {
     run(load(&image), false, |bench| async move {
         let ubi = bench.attach(quiet()).await;
         assert!(ubi.info().has_fastmap);
-        assert!(ubi.findings()[0].contains("all blocks were scanned"), "{:?}", ubi.findings());
+        assert!(ubi.findings()[0].text.contains("all blocks were scanned"), "{:?}", ubi.findings());
         ubi.settle().await.expect("the fastmap's block is erased");
         ubi.detach();
         let ubi = bench.attach(quiet()).await;

@@ -109,11 +109,11 @@ fn files_are_as_written_however_many_write() {
             vfs.sync().await.expect("synced");
             assert!(posix::FileSystem::dirty_inodes(&**vfs.file_system()).is_empty());
             let wrong = vfs.file_system().check().await.expect("it reads");
-            assert_eq!(wrong, Vec::<String>::new(), "{label}");
+            assert_eq!(wrong, [], "{label}");
             vfs.unmount().await.expect("unmounted");
             drop(vfs);
             let fs = bench.mount(Volume::Memory(memory), options()).await;
-            assert_eq!(fs.findings(), Vec::<String>::new(), "{label}");
+            assert_eq!(fs.findings(), [], "{label}");
             compare(&mount_under(&bench, fs, pages), &models, &label).await;
         });
         assert!(is_done);

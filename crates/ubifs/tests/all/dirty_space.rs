@@ -28,12 +28,12 @@ async fn mounted(bench: &Bench) -> (Rc<Host>, Rc<MemoryVolume>) {
 /// replays the journal.
 async fn is_counted_once(bench: &Bench, host: &Host, memory: &MemoryVolume, label: &str) {
     let wrong = host.fs.check().await.expect("it reads");
-    assert_eq!(wrong, Vec::<String>::new(), "after {label}");
+    assert_eq!(wrong, [], "after {label}");
     let left = MemoryVolume::with_contents(&bench.sim, SHAPE, memory.contents(|_| false));
     let fs = bench.mount(Volume::Memory(Rc::new(left)), read_only()).await;
     let wrong = fs.check().await.expect("it reads");
-    assert_eq!(wrong, Vec::<String>::new(), "{label}, replayed");
-    assert_eq!(fs.findings(), Vec::<String>::new(), "{label}, replayed");
+    assert_eq!(wrong, [], "{label}, replayed");
+    assert_eq!(fs.findings(), [], "{label}, replayed");
 }
 
 #[test]

@@ -19,8 +19,8 @@ fn compare(name: &str, chip: Chip, header_offset: Option<u32>, options: MountOpt
         let is_writable = !options.is_read_only;
         let fs = bench.mount(Volume::Ubi(volume), options).await;
         seen.replace(manifest(&fs).await);
-        assert_eq!(fs.findings(), Vec::<String>::new(), "{label}");
-        assert_eq!(fs.check().await.expect("it reads"), Vec::<String>::new(), "{label}");
+        assert_eq!(fs.findings(), [], "{label}");
+        assert_eq!(fs.check().await.expect("it reads"), [], "{label}");
         if is_writable {
             posix::FileSystem::unmount(&fs).await.expect("it unmounts");
         }

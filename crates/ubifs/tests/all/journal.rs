@@ -41,8 +41,8 @@ fn listed(contents: &Contents, options: MountOptions) -> Vec<String> {
         let mounted = bench.try_mount(Volume::Memory(memory), options).await;
         let fs = mounted.unwrap_or_else(|error| panic!("{error}"));
         out.replace(manifest(&fs).await);
-        assert_eq!(fs.check().await.expect("it reads"), Vec::<String>::new());
-        assert_eq!(fs.findings(), Vec::<String>::new());
+        assert_eq!(fs.check().await.expect("it reads"), []);
+        assert_eq!(fs.findings(), []);
     });
     assert!(is_done);
     result.take()

@@ -80,7 +80,7 @@ fn recover(
         }
         let mounted = bench.try_mount(Volume::Memory(memory.clone()), options()).await;
         let fs = mounted.unwrap_or_else(|error| panic!("{label}: {error}"));
-        assert_eq!(fs.check().await.expect("it reads"), Vec::<String>::new(), "{label}");
+        assert_eq!(fs.check().await.expect("it reads"), [], "{label}");
         let host = Host::new(&bench, fs);
         promise.compare(&host, &label).await;
         fork.start_anew();
@@ -89,11 +89,11 @@ fn recover(
             fork.step(&host, &mut stream, 9_000).await;
         }
         host.sync().await.expect("it syncs");
-        assert_eq!(host.fs.check().await.expect("it reads"), Vec::<String>::new(), "{label}");
+        assert_eq!(host.fs.check().await.expect("it reads"), [], "{label}");
         host.unmount().await.expect("it unmounts");
         let fs = bench.mount(Volume::Memory(memory), options()).await;
-        assert_eq!(fs.findings(), Vec::<String>::new(), "{label}");
-        assert_eq!(fs.check().await.expect("it reads"), Vec::<String>::new(), "{label}");
+        assert_eq!(fs.findings(), [], "{label}");
+        assert_eq!(fs.check().await.expect("it reads"), [], "{label}");
     });
     let memory = volume.take().expect("the mount began");
     (memory.contents(|leb| leb % 2 == 0), !is_done)

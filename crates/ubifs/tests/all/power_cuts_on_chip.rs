@@ -69,7 +69,7 @@ fn recover(chip: Chip, model: &Model, label: String) {
     let (_, is_done) = run_chip("linux-large", chip, false, move |bench| async move {
         let (_ubi, host) = mount(&bench).await;
         let wrong = host.fs.check().await.expect("it reads");
-        assert_eq!(wrong, Vec::<String>::new(), "{label}");
+        assert_eq!(wrong, [], "{label}");
         promise.compare(&host, &label).await;
         fork.start_anew();
         let mut stream = Stream::new(1, "after");
@@ -78,7 +78,7 @@ fn recover(chip: Chip, model: &Model, label: String) {
         }
         host.sync().await.expect("it syncs");
         let wrong = host.fs.check().await.expect("it reads");
-        assert_eq!(wrong, Vec::<String>::new(), "{label}");
+        assert_eq!(wrong, [], "{label}");
         host.unmount().await.expect("it unmounts");
     });
     assert!(is_done);

@@ -46,10 +46,10 @@ fn work(run_of: Run) -> [u64; 3] {
         for step in 1..=steps {
             model.step(&host, &mut stream, run_of.max_file_bytes).await;
             let label = format!("seed {seed} step {step}");
-            assert_eq!(host.fs.findings(), Vec::<String>::new(), "{label}");
+            assert_eq!(host.fs.findings(), [], "{label}");
             if step % 97 == 0 {
                 let wrong = host.fs.check().await.expect("it reads");
-                assert_eq!(wrong, Vec::<String>::new(), "{label}");
+                assert_eq!(wrong, [], "{label}");
             }
             if step % 300 == 0 {
                 model.compare(&host, &label).await;

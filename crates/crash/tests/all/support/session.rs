@@ -2,7 +2,7 @@
 
 use super::calls::Call;
 use crash::{LOST_GROWTH, Tree, find_guarantee};
-use mount::{AnyFileSystem, Driver, Kind, Machine, MountRequest, Mounted, UbiRequest, run};
+use mount::{Driver, Kind, Machine, MountRequest, Mounted, SharedMount, UbiRequest, run};
 use mtd::find_layout;
 use nand::Chip;
 use posix::{Attributes, Caller, Errno, FileSystem, FileType, SpaceUse, Time};
@@ -15,12 +15,12 @@ pub(super) const CALLER: Caller =
     Caller { pid: 1, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
 /// Calls between two comparisons of all that is there.
 const COMPARED_EVERY: usize = 150;
-/// What JFFS2 says where a program failed and no block was left for the nodes of its page.
-pub(crate) const LOST_NODES: &str = "are lost";
-/// What UBI says where an erase failed and all blocks that were kept for bad ones are in use: the kernel turns
+/// What JFFS2 finds where a program failed and no block was left for the nodes of its page.
+pub(crate) const LOST_NODES: &str = "jffs2-lost-nodes";
+/// What UBI finds where an erase failed and all blocks that were kept for bad ones are in use: the kernel turns
 /// the device read-only, too ("no reserved/available physical eraseblocks", `erase_worker` of
 /// drivers/mtd/ubi/wl.c).
-const NO_RESERVE: &str = "no block is left to replace it";
+const NO_RESERVE: &str = "ubi-no-reserve";
 
 /// What a history met, so that a test can see that it met it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,7 +96,7 @@ pub(super) struct Session {
     pub(super) mounted: Mounted,
     model: Rc<MemoryFileSystem>,
     model_vfs: Rc<Vfs<MemoryFileSystem>>,
-    runner: Runner<AnyFileSystem>,
+    runner: Runner<SharedMount>,
     model_runner: Runner<MemoryFileSystem>,
     open: RefCell<Vec<Option<(OpenFile, OpenFile)>>>,
     met: Rc<Cell<Met>>,
@@ -173,8 +173,8 @@ impl Session {
         // Neither call tells of a buffer that could not be written (`jffs2_sync_fs` of fs/jffs2/super.c
         // leaves out what `jffs2_flush_wbuf_pad` returns): the next mount would be the first to show it.
         let findings = self.mounted.file_system.findings().await;
-        if let Some(finding) = findings.iter().find(|finding| finding.contains(LOST_NODES)) {
-            return Err(finding.clone());
+        if let Some(finding) = findings.iter().find(|finding| finding.code == LOST_NODES) {
+            return Err(format!("{finding:?}"));
         }
         done.map_err(|wrong| format!("{wrong}; {findings:?}"))
     }

@@ -1,7 +1,6 @@
 //! Free space as `df` shows it, and chips that are full.
 
 use super::session::{CALLER, Session, read_file, told};
-use mount::AnyFileSystem;
 use posix::{Errno, FileSystem};
 use script::{Data, DataKind};
 use vfs::OpenOptions;
@@ -21,7 +20,7 @@ impl Session {
             space.free_blocks * u64::from(space.block_bytes)
         };
         let (before, pages, commits) =
-            (free_bytes(), self.mounted.vfs.dirty_pages(), self.commits());
+            (free_bytes(), self.mounted.vfs.dirty_pages(), self.commits().await);
         if !self.put(b"measured", BYTES, seed).await? {
             return Ok(());
         }
@@ -37,7 +36,7 @@ impl Session {
         };
         // Three times the index at its worst is kept free (`ubifs_calc_min_idx_lebs`). A commit puts what the
         // index takes in place of the worst case, so that whole eraseblocks come free and `df` may even rise.
-        if commits == self.commits() {
+        if commits == self.commits().await {
             self.count(|met| met.measured += 1);
             if full + BYTES as u64 > before + BLOCK_BYTES + given_back {
                 return Err(format!(
@@ -53,12 +52,10 @@ impl Session {
         Ok(())
     }
 
-    /// Commits of UBIFS since the mount.
-    fn commits(&self) -> u64 {
-        match &*self.mounted.file_system {
-            AnyFileSystem::Ubifs(mount) => mount.file_system.statistics().commits,
-            _ => 0,
-        }
+    /// Commits since the mount, of a file system that makes such.
+    async fn commits(&self) -> u64 {
+        let counters = self.mounted.file_system.statistics().await;
+        counters.iter().find(|counter| counter.name == "commits").map_or(0, |found| found.value)
     }
 
     /// Writes a file on the file system alone; false if there was no space, and nothing is left.

@@ -1,13 +1,14 @@
 //! JFFS2 on a block device that `block2mtd` makes an MTD, in the table of file systems.
 
-use crate::block_path::BlockPath;
 use crate::jffs2::{Jffs2Mount, PROFILES, failed, parse};
-use crate::kind::{Kind, MountError, MountRequest, unknown_option};
-use crate::{AnyFileSystem, Machine};
 use block2mtd::{Block2Mtd, Options};
 use fs::{CacheOptions, PAGE_BYTES, PageCache};
 use jffs2::{Flash, Jffs2, clean_block};
 use medium::{BlockMedium, Submitter, WriteFlags};
+use mount::{
+    BlockPath, Images, KernelMount, KernelSource, Kind, Machine, MountError, MountRequest,
+    SharedMount, unknown_option,
+};
 use posix::Errno;
 use std::rc::Rc;
 
@@ -17,10 +18,20 @@ const USUAL_CARD: &str = "emmc-4.5-64gb";
 pub(crate) const KIND: Kind = Kind {
     name: "jffs2-block2mtd",
     summary: "JFFS2 over block2mtd on a block device: through the device's page cache, write-back, bios and a scheduler",
+    is_shown: true,
+    has_owners_and_links: true,
     is_on_block_device: true,
     usual_block_device: USUAL_CARD,
     has_cleaner: false,
     profiles: PROFILES,
+    is_over_ubi: false,
+    kernel: KernelMount {
+        type_name: "jffs2",
+        source: KernelSource::BlockDevice,
+        options: "ro, rw, compr=none, compr=lzo, compr=zlib, erasesize=KIB, size=MIB",
+    },
+    images: Images::None("what it leaves on a block device is an image of jffs2"),
+    guarantee: None,
     mount: |machine, request| Box::pin(mount(machine, request)),
 };
 
@@ -103,7 +114,7 @@ async fn format(path: &BlockPath, block_bytes: u32, size_bytes: u64) -> Result<(
     Ok(())
 }
 
-async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSystem, MountError> {
+async fn mount(machine: &Machine, request: &MountRequest) -> Result<SharedMount, MountError> {
     let Asked { block_bytes, size_bytes, request } = asked(request, machine)?;
     let options = parse(&request, machine)?;
     let path = machine.block_path(&request.block, PAGE_BYTES)?;
@@ -130,5 +141,5 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
     let mounted = Jffs2::mount(sim, cpus, Flash::Ram(device.clone()), options).await;
     let file_system = mounted.map_err(|error| failed(KIND.name, &error))?;
     let over_block = Some(OverBlock { device, path });
-    Ok(AnyFileSystem::Jffs2(Jffs2Mount { file_system, over_block }))
+    Ok(SharedMount::new(Jffs2Mount { file_system, over_block }))
 }

@@ -1,6 +1,7 @@
 //! Every file system, under every profile: what is written, unmounted and mounted again is there.
 
-use mount::{Driver, KINDS, Machine, MountRequest, find_kind, run};
+use file_systems::{KINDS, find_kind};
+use mount::{Driver, Machine, MountRequest, run};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use posix::{Changes, NewInode};
@@ -16,10 +17,6 @@ fn driver() -> Driver {
     Driver::of_tool(find_layout("linux-large").expect("in the table"))
 }
 
-fn has_owners_and_links(kind: &mount::Kind) -> bool {
-    kind.name != "fat"
-}
-
 async fn fill(machine: &Machine, kind: &'static mount::Kind, request: &MountRequest) -> Manifest {
     let mounted = machine.mount(kind, request).await.expect("a blank device mounts");
     let (vfs, root) = (&mounted.vfs, machine.root(1));
@@ -28,7 +25,7 @@ async fn fill(machine: &Machine, kind: &'static mount::Kind, request: &MountRequ
     let file = vfs.open(&root, b"d/f", options).await.expect("opened");
     vfs.write(&root, &file, 5000, &vec![7; 20_000]).await.expect("written");
     vfs.close(&root, file).await.expect("closed");
-    if has_owners_and_links(kind) {
+    if kind.has_owners_and_links {
         vfs.make(&root, b"l", NewInode::Symlink(b"d/f")).await.expect("made");
         let changes = Changes { uid: Some(12), ..Changes::default() };
         vfs.change(&root, b"d/f", &changes).await.expect("changed");
@@ -65,8 +62,8 @@ fn what_is_written_is_there_after_the_next_mount() {
                 manifest.rows.iter().find(|row| row.path == "d/f").cloned().expect("there")
             };
             assert_eq!(file(&found), file(&written), "{} {profile}", kind.name);
-            assert_eq!(file(&found).uid == 12, has_owners_and_links(kind), "{}", kind.name);
-            assert_eq!(findings, Vec::<String>::new(), "{} {profile}", kind.name);
+            assert_eq!(file(&found).uid == 12, kind.has_owners_and_links, "{}", kind.name);
+            assert_eq!(findings, [], "{} {profile}", kind.name);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The tables of file systems and of devices, by name.
 
-use mount::{BlockDeviceChoice, KINDS, find_kind};
+use file_systems::{KINDS, find_kind};
+use mount::BlockDeviceChoice;
 
 #[test]
 fn the_table_is_sorted_and_its_profiles_exist() {
@@ -26,6 +27,13 @@ fn the_table_is_sorted_and_its_profiles_exist() {
         error,
         "there is no file system `yaffs`: fat, jffs2, jffs2-block2mtd, nilfs2, ubifs, yaffs2 are known"
     );
+}
+
+/// A kernel after the newest of all profiles is refused, so the contract must know that one.
+#[test]
+fn the_newest_kernel_is_the_newest_of_all_profiles() {
+    let profiles = KINDS.iter().flat_map(mount::Kind::kernel_profiles);
+    assert_eq!(profiles.map(|(version, _)| version).max(), Some(mount::NEWEST_KERNEL));
 }
 
 #[test]

@@ -1,20 +1,33 @@
 //! FAT on a block device in the table of file systems.
 
-use crate::block_path::BlockPath;
-use crate::kind::{Kind, MountError, MountRequest, unknown_option};
-use crate::{AnyFileSystem, MTDBLOCK, Machine};
-use fat::{CpuCosts, Fat, FormatOptions, MountOptions, find_profile, format};
+use fat::{CpuCosts, Fat, FindingCode as Code, FormatOptions, MountOptions, find_profile, format};
+use fs::PageCache;
 use medium::{BlockMedium, Submitter};
-use posix::{Errno, FileSystem};
+use mount::{
+    BlockPath, Call, Counter, Images, KernelMount, KernelSource, Kind, MTDBLOCK, Machine,
+    MountError, MountRequest, MountedFileSystem, SharedMount,
+};
+use posix::{DynFileSystem, Errno, FileSystem, Finding, Memory, Place};
+use std::any::Any;
 use std::rc::Rc;
 
 pub(crate) const KIND: Kind = Kind {
     name: "fat",
     summary: "FAT with long names (vfat) on a block device, through bios and a scheduler: no log, no journal",
+    is_shown: true,
+    has_owners_and_links: false,
     is_on_block_device: true,
     usual_block_device: MTDBLOCK,
     has_cleaner: false,
     profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
+    is_over_ubi: false,
+    kernel: KernelMount {
+        type_name: "vfat",
+        source: KernelSource::BlockDevice,
+        options: "ro, rw, sync, discard, uid=NUMBER, gid=NUMBER, umask=OCTAL",
+    },
+    images: Images::None("images of FAT are read and made by mtools, mkfs.vfat and fsck.vfat"),
+    guarantee: None,
     mount: |machine, request| Box::pin(mount(machine, request)),
 };
 
@@ -37,7 +50,7 @@ pub struct FatMount {
 
 impl FatMount {
     /// The device is closed even if the file system fails.
-    pub(crate) async fn unmount(&self) -> Result<(), Errno> {
+    async fn unmounted(&self) -> Result<(), Errno> {
         // The file system first: it writes what the device's cache then holds.
         let unmounted = self.file_system.unmount().await;
         let closed = self.path.close(KIND.name).await.map_err(|_| Errno::Eio);
@@ -49,7 +62,7 @@ impl FatMount {
     ///
     /// # Errors
     /// [`Errno::Enomem`] for a volume of more than a gibibyte, which the check would hold in memory.
-    pub(crate) async fn check(&self) -> Result<Vec<String>, Errno> {
+    async fn checked(&self) -> Result<Vec<Finding>, Errno> {
         // The check holds the whole table in memory.
         if u64::from(self.file_system.volume().sectors) * BLOCK_BYTES > CHECKED_BYTES_MAX {
             return Err(Errno::Enomem);
@@ -58,26 +71,41 @@ impl FatMount {
         self.file_system.sync().await?;
         let found = fat::check(&self.path).await.map_err(|_| Errno::Eio)?;
         let counted = [
-            ("clusters that are taken but no file's", found.lost_clusters),
-            ("clusters that two files have", found.cross_links),
-            ("sectors in which the copies of the table differ", found.table_differences),
-            ("chains that lead nowhere", found.broken_chains),
-            ("files with more clusters than their size needs", found.long_chains),
-            ("files with fewer clusters than their size needs", found.short_chains),
-            ("slots of long names without a short one", found.stray_slots),
-            ("names that stand twice in a directory", found.double_names),
+            (Code::LostClusters, "clusters that are taken but no file's", found.lost_clusters),
+            (Code::CrossLinks, "clusters that two files have", found.cross_links),
             (
+                Code::TableDifferences,
+                "sectors in which the copies of the table differ",
+                found.table_differences,
+            ),
+            (Code::BadChain, "chains that lead nowhere", found.broken_chains),
+            (Code::LongChains, "files with more clusters than their size needs", found.long_chains),
+            (
+                Code::ShortChains,
+                "files with fewer clusters than their size needs",
+                found.short_chains,
+            ),
+            (Code::StraySlots, "slots of long names without a short one", found.stray_slots),
+            (Code::DoubleNames, "names that stand twice in a directory", found.double_names),
+            (
+                Code::BadDirectory,
                 "directories that do not begin with themselves and their parent",
                 found.bad_directories,
             ),
-            ("wrong numbers of free clusters in FSInfo", found.is_free_count_wrong.into()),
+            (
+                Code::WrongFreeCount,
+                "wrong numbers of free clusters in FSInfo",
+                found.is_free_count_wrong.into(),
+            ),
         ];
-        let wrong = counted.into_iter().filter(|(_, count)| *count > 0);
-        Ok(wrong.map(|(what, count)| format!("{what}: {count}")).collect())
+        let wrong = counted.into_iter().filter(|(.., count)| *count > 0);
+        Ok(wrong
+            .map(|(code, what, count)| code.at(Place::Whole, format!("{what}: {count}")))
+            .collect())
     }
 
     /// Lets go of the sectors of metadata that are clean; tells how many.
-    pub(crate) fn shrink(&self) -> u64 {
+    fn drop_sectors(&self) -> u64 {
         let before = self.sectors_in_memory();
         self.file_system.drop_caches();
         before - self.sectors_in_memory()
@@ -86,6 +114,64 @@ impl FatMount {
     fn sectors_in_memory(&self) -> u64 {
         let kinds = self.file_system.memory().kinds;
         kinds.iter().find(|(name, ..)| *name == "buffer_head").map_or(0, |(_, count, _)| *count)
+    }
+}
+
+impl MountedFileSystem for FatMount {
+    fn file_system(&self) -> &DynFileSystem<'_> {
+        DynFileSystem::from_ref(&self.file_system)
+    }
+
+    fn has_page_cache(&self) -> bool {
+        true
+    }
+
+    fn block_path(&self) -> Option<&BlockPath> {
+        Some(&self.path)
+    }
+
+    fn page_cache(&self) -> Option<Rc<PageCache>> {
+        None
+    }
+
+    fn has_bounded_root(&self) -> bool {
+        self.file_system.volume().root_slots > 0
+    }
+
+    fn protection_period_s(&self) -> Option<u64> {
+        None
+    }
+
+    fn statistics(&self) -> Call<'_, Vec<Counter>> {
+        Box::pin(async { Vec::new() })
+    }
+
+    fn findings(&self) -> Call<'_, Vec<Finding>> {
+        Box::pin(async { self.file_system.findings() })
+    }
+
+    fn check(&self) -> Call<'_, Result<Vec<Finding>, Errno>> {
+        Box::pin(self.checked())
+    }
+
+    fn unmount(&self) -> Call<'_, Result<(), Errno>> {
+        Box::pin(self.unmounted())
+    }
+
+    fn shrink(&self) -> Call<'_, u64> {
+        Box::pin(async { self.drop_sectors() })
+    }
+
+    fn memory(&self) -> Memory {
+        self.file_system.memory()
+    }
+
+    fn counts_inodes(&self) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
@@ -121,8 +207,7 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
 
 /// `uid=` and `gid=` in decimal, `umask=` in octal.
 fn set_number(options: &mut MountOptions, option: &str) -> Result<(), MountError> {
-    let known = "ro, rw, sync, discard, uid=NUMBER, gid=NUMBER, umask=OCTAL";
-    let refused = || unknown_option(option, known);
+    let refused = || KIND.unknown_option(option);
     let (name, value) = option.split_once('=').ok_or_else(refused)?;
     let radix = if name == "umask" { 8 } else { 10 };
     let number = u32::from_str_radix(value, radix).map_err(|_| refused())?;
@@ -146,7 +231,7 @@ async fn is_blank(path: &BlockPath) -> Result<bool, MountError> {
     Ok([0, 0xff].iter().any(|byte| sectors.iter().all(|there| there == byte)))
 }
 
-async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSystem, MountError> {
+async fn mount(machine: &Machine, request: &MountRequest) -> Result<SharedMount, MountError> {
     let options = parse(request, machine)?;
     let path = machine.block_path(&request.block, BLOCK_BYTES)?;
     if request.formats_blank && !options.is_read_only && is_blank(&path).await? {
@@ -160,5 +245,5 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
     let under = Rc::new(path.clone());
     let mounted = Fat::mount(&machine.sim, machine.cpus.clone(), under, options).await;
     let file_system = mounted.map_err(medium)?;
-    Ok(AnyFileSystem::Fat(FatMount { file_system, path }))
+    Ok(SharedMount::new(FatMount { file_system, path }))
 }

@@ -1,6 +1,7 @@
 //! FAT, NILFS2 and JFFS2 over block2mtd on their block devices: random calls, compared with a file system in memory.
 
-use mount::{BlockDeviceChoice, BlockRequest, Driver, Machine, MountRequest, find_kind, run};
+use file_systems::find_kind;
+use mount::{BlockDeviceChoice, BlockRequest, Driver, Machine, MountRequest, run};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use posix::{Errno, FileSystem, NewInode};
@@ -111,9 +112,9 @@ fn agree(kind: &'static str, device: &'static str, seed: u64) -> Chip {
             if (kind.name, device) != ("fat", CARD) {
                 // The check of FAT holds the whole volume in memory: not one of 58 GiB.
                 let complaints = mounted.file_system.check().await.expect("it is read");
-                assert_eq!(complaints, Vec::<String>::new(), "{label}");
+                assert_eq!(complaints, [], "{label}");
             }
-            assert_eq!(mounted.file_system.findings().await, Vec::<String>::new(), "{label}");
+            assert_eq!(mounted.file_system.findings().await, [], "{label}");
             mounted.unmount().await.expect("it unmounts");
         }
         assert!(done > 75, "{done} calls did something");
@@ -207,7 +208,7 @@ fn a_card_takes_its_own_time_and_serves_raw_nand_to_nobody() {
         (told, machine.sim.now() - before_ns, statistics.written_sectors, path.mtdblock().is_some())
     });
     let (told, elapsed_ns, written_sectors, is_mtdblock) = outcome.value.expect("no power cut");
-    let reason = "yaffs2 works on raw NAND itself; leave the block device out, or choose fat or jffs2-block2mtd or nilfs2";
+    let reason = "yaffs2 works on raw NAND itself; leave the block device out, or choose a file system that stands on one (`nandlab list file-systems`)";
     assert_eq!(told, format!("block device `{CARD}`: {reason}"));
     assert!(elapsed_ns > 1_000_000 && written_sectors > 100 && !is_mtdblock);
 }

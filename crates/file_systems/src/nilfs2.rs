@@ -1,22 +1,35 @@
 //! NILFS2 over `mtdblock` in the table of file systems.
 
-use crate::block_path::BlockPath;
-use crate::kind::{Kind, MountError, MountRequest, unknown_option};
-use crate::{AnyFileSystem, MTDBLOCK, Machine};
+use fs::PageCache;
 use medium::{BlockMedium, Submitter};
+use mount::{
+    BlockPath, Call, Counter, Images, KernelMount, KernelSource, Kind, MTDBLOCK, Machine,
+    MountError, MountRequest, MountedFileSystem, SharedMount,
+};
 use nilfs2::{
     CleanerSettings, CpuCosts, FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_OFFSET, find_profile,
 };
-use posix::{Errno, FileSystem};
+use posix::{DynFileSystem, Errno, FileSystem, Finding, Memory};
+use std::any::Any;
 use std::rc::Rc;
 
 pub(crate) const KIND: Kind = Kind {
     name: "nilfs2",
     summary: "NILFS2 on a block device: a log with checkpoints, through bios and a scheduler to mtdblock",
+    is_shown: true,
+    has_owners_and_links: true,
     is_on_block_device: true,
     usual_block_device: MTDBLOCK,
     has_cleaner: true,
     profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
+    is_over_ubi: false,
+    kernel: KernelMount {
+        type_name: "nilfs2",
+        source: KernelSource::BlockDevice,
+        options: "ro, rw, barrier, nobarrier, order=relaxed, order=strict, norecovery, discard, nodiscard, cp=CHECKPOINT, nogc, pp=SECONDS",
+    },
+    images: Images::BuiltIn,
+    guarantee: None,
     mount: |machine, request| Box::pin(mount(machine, request)),
 };
 
@@ -38,10 +51,68 @@ pub struct Nilfs2Mount {
 }
 
 impl Nilfs2Mount {
-    pub(crate) async fn unmount(&self) -> Result<(), Errno> {
+    async fn unmounted(&self) -> Result<(), Errno> {
         let done = self.file_system.unmount().await;
         let closed = self.path.close(KIND.name).await;
         done.and(closed.map_err(|_| Errno::Eio))
+    }
+}
+
+impl MountedFileSystem for Nilfs2Mount {
+    fn file_system(&self) -> &DynFileSystem<'_> {
+        DynFileSystem::from_ref(&self.file_system)
+    }
+
+    fn has_page_cache(&self) -> bool {
+        true
+    }
+
+    fn block_path(&self) -> Option<&BlockPath> {
+        Some(&self.path)
+    }
+
+    fn page_cache(&self) -> Option<Rc<PageCache>> {
+        None
+    }
+
+    fn has_bounded_root(&self) -> bool {
+        false
+    }
+
+    fn protection_period_s(&self) -> Option<u64> {
+        self.protection_period_s
+    }
+
+    fn statistics(&self) -> Call<'_, Vec<Counter>> {
+        Box::pin(async { Vec::new() })
+    }
+
+    fn findings(&self) -> Call<'_, Vec<Finding>> {
+        Box::pin(async { self.file_system.findings() })
+    }
+
+    fn check(&self) -> Call<'_, Result<Vec<Finding>, Errno>> {
+        Box::pin(self.file_system.check())
+    }
+
+    fn unmount(&self) -> Call<'_, Result<(), Errno>> {
+        Box::pin(self.unmounted())
+    }
+
+    fn shrink(&self) -> Call<'_, u64> {
+        Box::pin(self.file_system.shrink())
+    }
+
+    fn memory(&self) -> Memory {
+        self.file_system.memory()
+    }
+
+    fn counts_inodes(&self) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
@@ -81,9 +152,7 @@ fn parse(
             "discard" => options.discards = true,
             "nodiscard" => options.discards = false,
             _ => {
-                let known = "ro, rw, barrier, nobarrier, order=relaxed, order=strict, norecovery, \
-                             discard, nodiscard, cp=CHECKPOINT, nogc, pp=SECONDS";
-                let unknown = || unknown_option(option, known);
+                let unknown = || KIND.unknown_option(option);
                 let (key, number) = option.split_once('=').ok_or_else(unknown)?;
                 let number = number.parse().map_err(|_| unknown())?;
                 match key {
@@ -126,7 +195,7 @@ async fn format(path: &BlockPath, request: &MountRequest, now_s: u64) -> Result<
     path.close(KIND.name).await
 }
 
-async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSystem, MountError> {
+async fn mount(machine: &Machine, request: &MountRequest) -> Result<SharedMount, MountError> {
     let (options, cleaner) = parse(request, machine)?;
     let path = machine.block_path(&request.block, BLOCK_BYTES)?;
     if request.formats_blank && !options.is_read_only && is_blank(&path).await? {
@@ -140,5 +209,5 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
         file_system.start_cleaner(settings);
     }
     let protection_period_s = cleaner.map(|settings| settings.protection_period_s);
-    Ok(AnyFileSystem::Nilfs2(Nilfs2Mount { file_system, path, protection_period_s }))
+    Ok(SharedMount::new(Nilfs2Mount { file_system, path, protection_period_s }))
 }

@@ -3,7 +3,8 @@
 
 use block::{Life, Observer};
 use board::find_board;
-use mount::{AnyFileSystem, BlockRequest, Driver, MountRequest, find_kind, run};
+use file_systems::find_kind;
+use mount::{BlockRequest, Driver, MountRequest, run};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use posix::Errno;
@@ -46,9 +47,8 @@ fn log_writes(scheduler: &str) -> Vec<Life> {
     let outcome = run(blank(512), &driver, 1, async move |machine| {
         let kind = find_kind("nilfs2").expect("in the table");
         let mounted = machine.mount(kind, &request).await.expect("a blank device mounts");
-        let AnyFileSystem::Nilfs2(mount) = &*mounted.file_system else { panic!("NILFS2") };
         let seen = Rc::new(RefCell::new(Writes::default()));
-        mount.path.queue().observe(seen.clone());
+        mounted.file_system.block_path().expect("a block device").queue().observe(seen.clone());
         let (vfs, root) = (&mounted.vfs, machine.root(1));
         let options = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
         let file = vfs.open(&root, b"f", options).await.expect("opened");
@@ -155,7 +155,7 @@ fn overwritten(option: &str, times: usize) -> Result<(), Errno> {
             vfs.fsync(&root, &file).await?;
             machine.sim.sleep(120_000_000_000).await;
         }
-        assert_eq!(mounted.file_system.check().await?, Vec::<String>::new());
+        assert_eq!(mounted.file_system.check().await?, []);
         vfs.close(&root, file).await?;
         mounted.unmount().await
     });

@@ -1,11 +1,16 @@
 //! UBIFS over UBI in the table of file systems.
 
-use crate::any::Call;
-use crate::kind::{Kind, MountError, MountRequest, UbiRequest, unknown_option};
-use crate::{AnyFileSystem, MTDBLOCK, Machine, Mounted};
-use posix::{Errno, FileSystem, Memory};
+use fs::PageCache;
+use mount::guarantee::{Durable, ExpectedFinding, Guarantee, Order, TORN_PAGE};
+use mount::{
+    BlockPath, Call, Counter, Images, KernelMount, KernelSource, Kind, MTDBLOCK, Machine,
+    MountError, MountRequest, Mounted, MountedFileSystem, SharedMount,
+};
+use posix::{DynFileSystem, Errno, FileSystem, Finding, Memory};
+use std::any::Any;
 use std::rc::Rc;
-use ubi::{AttachOptions, FormatOptions, Ubi, VolumeKind, VolumeOptions};
+use ubi::FindingCode as Code;
+use ubi::{Ubi, VolumeKind, VolumeOptions};
 use ubifs::{
     Compressor, CpuCosts, MemoryVolume, MountOptions, NewFileSystem, Ubifs, Volume, find_profile,
 };
@@ -13,11 +18,55 @@ use ubifs::{
 pub(crate) const KIND: Kind = Kind {
     name: "ubifs",
     summary: "UBIFS over UBI: a journal and an index in a tree, written back through the page cache",
+    is_shown: true,
+    has_owners_and_links: true,
     is_on_block_device: false,
     usual_block_device: MTDBLOCK,
     has_cleaner: false,
     profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
+    is_over_ubi: true,
+    kernel: KernelMount {
+        type_name: "ubifs",
+        source: KernelSource::UbiVolume,
+        options: "ro, rw, sync, bulk_read, no_bulk_read, compr=none, compr=lzo, compr=zlib, compr=zstd",
+    },
+    images: Images::BuiltIn,
+    guarantee: Some(&GUARANTEE),
     mount: |machine, request| Box::pin(mount(machine, request)),
+};
+
+/// What survives a power cut.
+const GUARANTEE: Guarantee = Guarantee {
+    kind: "ubifs",
+    durable: Durable::EachAtSync,
+    // `ubifs_jnl_update` writes names to the base head, `ubifs_jnl_write_data` bytes to the
+    // data head: each keeps its own order.
+    order: Order::NamesInOrder,
+    order_of_torn_page: Order::NamesInOrder,
+    renames_in_two_steps: false,
+    // `create_default_filesystem` writes superblock, master nodes, index and root inode one
+    // after the other.
+    is_made_in_steps: true,
+    // The inode of a new attribute has `S_SYNC` (`create_xattr` of `fs/ubifs/xattr.c`), so that
+    // `ubifs_jnl_update` writes the buffer of the head that all names go through.
+    new_attribute_is_synced: true,
+    empties_before_unlink: &[],
+    safe: "a file's bytes and attributes at its fsync, with its names and all names that were changed \
+           before them; all names when a new extended attribute is made; everything at sync and umount",
+    new_file: "safe with its name",
+    beyond: "names, links and extended attributes as after one of the calls since, none left out; of each \
+             file by itself mode, owner, size and each block of 4096 bytes old or new: bytes that were not \
+             written back are zeros",
+    beyond_torn_page: "the same: a page that was torn is behind the end of the journal",
+    expected_findings: &[
+        // The page that was torn, read by the recovery or by the attach.
+        ExpectedFinding { code: Code::UnreadableData.name(), torn: TORN_PAGE },
+        // The same, met by the wear-levelling before the recovery wrote it anew.
+        ExpectedFinding { code: Code::UnreadableSource.name(), torn: TORN_PAGE },
+        // A block that could not be read is tested before it is used again.
+        ExpectedFinding { code: Code::TestedBlock.name(), torn: TORN_PAGE },
+    ],
+    hazards: &[],
 };
 
 /// Name of the volume that is made on a device without any.
@@ -34,7 +83,7 @@ pub struct UbifsMount {
 }
 
 impl UbifsMount {
-    pub(crate) async fn unmount(&self) -> Result<(), Errno> {
+    async fn unmounted(&self) -> Result<(), Errno> {
         let done = self.file_system.unmount().await;
         // Only what this mount attached is detached; a script's `ubiattach` stays.
         if let (Some(ubi), true) = (&self.ubi, self.is_attached_here) {
@@ -43,92 +92,104 @@ impl UbifsMount {
         done
     }
 
-    /// Structures of both layers.
-    pub(crate) fn memory(&self) -> Memory {
-        let mut kinds = self.file_system.memory().kinds;
-        kinds.extend(self.ubi.iter().flat_map(|ubi| ubi.memory_use().kinds));
-        kinds.sort_unstable();
-        Memory { kinds }
-    }
-
-    pub(crate) fn findings(&self) -> Vec<String> {
+    fn found(&self) -> Vec<Finding> {
         let mut findings = self.ubi.as_ref().map_or_else(Vec::new, |ubi| ubi.findings());
         findings.extend(self.file_system.findings());
         findings
     }
 }
 
-impl Machine {
-    /// Attaches the device to UBI, which stays so until it is detached (`ubiattach`).
-    ///
-    /// # Errors
-    /// [`MountError::Medium`].
-    pub async fn attach_ubi(&self, request: &MountRequest) -> Result<Rc<Ubi>, MountError> {
-        let ubi = attach(self, request).await?;
-        *self.attached.borrow_mut() = Some(ubi.clone());
-        Ok(ubi)
+impl MountedFileSystem for UbifsMount {
+    fn file_system(&self) -> &DynFileSystem<'_> {
+        DynFileSystem::from_ref(&self.file_system)
     }
 
-    /// Mounts UBIFS on a volume in memory, without UBI and the chip; an empty one becomes a file system
-    /// of sizes that may be chosen.
-    ///
-    /// # Errors
-    /// [`MountError`].
-    pub async fn mount_volume(
-        &self,
-        volume: Rc<MemoryVolume>,
-        request: &MountRequest,
-        new: NewFileSystem,
-    ) -> Result<Mounted, MountError> {
-        let options = MountOptions { new, ..parse(request, self)? };
-        let mounted = mounting(self, Volume::Memory(volume), options).await;
-        let file_system = mounted.map_err(|error| medium(error.to_string()))?;
-        let mount = UbifsMount { file_system, ubi: None, is_attached_here: false };
-        Ok(self.mounted(AnyFileSystem::Ubifs(mount), request.has_write_back))
+    fn has_page_cache(&self) -> bool {
+        true
     }
 
-    /// The device that is attached to UBI.
-    pub fn attached_ubi(&self) -> Option<Rc<Ubi>> {
-        self.attached.borrow().clone()
+    fn block_path(&self) -> Option<&BlockPath> {
+        None
     }
 
-    /// Erases the device and makes it an empty one of UBI (`ubiformat -Q IMAGE_SEQUENCE`).
-    ///
-    /// # Errors
-    /// [`MountError::Medium`].
-    pub async fn format_ubi(
-        &self,
-        image_sequence: u32,
-        request: &UbiRequest,
-    ) -> Result<(), MountError> {
-        let header_offset = request.chosen_header_offset();
-        format(self, FormatOptions { image_sequence, header_offset, keeps_counters: true }).await
+    fn page_cache(&self) -> Option<Rc<PageCache>> {
+        None
     }
 
-    /// Makes a volume of all blocks that are free on the device that is attached (`ubimkvol -m`).
-    ///
-    /// # Errors
-    /// [`MountError::Medium`]; so if nothing is attached.
-    pub async fn make_ubi_volume(&self, name: &str) -> Result<(), MountError> {
-        let ubi = self.attached_ubi().ok_or_else(|| medium("UBI: nothing is attached".into()))?;
-        let made = ubi.make_volume(&VolumeOptions::new(name)).await;
-        made.map(drop).map_err(|error| medium(format!("UBI: {error}")))
+    fn has_bounded_root(&self) -> bool {
+        false
     }
 
-    /// Ends UBI's work on the device (`ubidetach`).
-    pub fn detach_ubi(&self) {
-        if let Some(ubi) = self.attached.borrow_mut().take() {
-            ubi.detach();
-        }
+    fn protection_period_s(&self) -> Option<u64> {
+        None
+    }
+
+    fn statistics(&self) -> Call<'_, Vec<Counter>> {
+        let done = self.file_system.statistics();
+        let counters = vec![
+            Counter::of_mount("replayed_nodes", done.replayed_nodes, "nodes"),
+            Counter::of_mount("recovered_lebs", done.recovered_lebs, "blocks"),
+            Counter::of_mount("commits", done.commits, "commits"),
+            Counter::new("index_nodes_written", done.index_nodes_written, "nodes"),
+            Counter::new("collections", done.collections, "passes"),
+            Counter::new("collected_lebs", done.collected_lebs, "blocks"),
+            Counter::new("moved_bytes", done.moved_bytes, "bytes"),
+            Counter::new("padding_bytes", done.padding_bytes, "bytes"),
+            Counter::new("data_nodes", done.data_nodes, "nodes"),
+            Counter::new("data_bytes", done.data_bytes, "bytes"),
+        ];
+        Box::pin(async { counters })
+    }
+
+    fn findings(&self) -> Call<'_, Vec<Finding>> {
+        Box::pin(async { self.found() })
+    }
+
+    fn check(&self) -> Call<'_, Result<Vec<Finding>, Errno>> {
+        Box::pin(self.file_system.check())
+    }
+
+    fn unmount(&self) -> Call<'_, Result<(), Errno>> {
+        Box::pin(self.unmounted())
+    }
+
+    fn shrink(&self) -> Call<'_, u64> {
+        Box::pin(FileSystem::shrink(&self.file_system))
+    }
+
+    fn memory(&self) -> Memory {
+        // Structures of both layers.
+        let mut kinds = self.file_system.memory().kinds;
+        kinds.extend(self.ubi.iter().flat_map(|ubi| ubi.memory_use().kinds));
+        kinds.sort_unstable();
+        Memory { kinds }
+    }
+
+    fn counts_inodes(&self) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
-fn format(machine: &Machine, options: FormatOptions) -> Call<'_, Result<(), MountError>> {
-    let (sim, cpus, mtd) = (&machine.sim, machine.cpus.clone(), machine.mtd.clone());
-    Box::pin(async move {
-        let formatted = Ubi::format(sim, cpus, mtd, &options).await;
-        formatted.map_err(|error| medium(format!("UBI: {error}")))
-    })
+/// Mounts UBIFS on a volume in memory, without UBI and the chip; an empty one becomes a file system of sizes
+/// that may be chosen.
+///
+/// # Errors
+/// [`MountError`].
+pub async fn mount_volume(
+    machine: &Machine,
+    volume: Rc<MemoryVolume>,
+    request: &MountRequest,
+    new: NewFileSystem,
+) -> Result<Mounted, MountError> {
+    let options = MountOptions { new, ..parse(request, machine)? };
+    let mounted = mounting(machine, Volume::Memory(volume), options).await;
+    let file_system = mounted.map_err(|error| medium(error.to_string()))?;
+    let mount = UbifsMount { file_system, ubi: None, is_attached_here: false };
+    Ok(machine.mounted(SharedMount::new(mount), request.has_write_back))
 }
 
 fn mounting(
@@ -139,30 +200,12 @@ fn mounting(
     Box::pin(Ubifs::mount(&machine.sim, machine.cpus.clone(), volume, options))
 }
 
-fn attach<'a>(
-    machine: &'a Machine,
-    request: &'a MountRequest,
-) -> Call<'a, Result<Rc<Ubi>, MountError>> {
-    Box::pin(attach_device(machine, request))
-}
-
-async fn attach_device(machine: &Machine, request: &MountRequest) -> Result<Rc<Ubi>, MountError> {
-    let name = KIND.profile(request.profile.as_deref())?;
-    let profile = ubi::find_profile(name).expect("the table is tested");
-    let options = AttachOptions {
-        header_offset: request.ubi.chosen_header_offset(),
-        chip_blocks: request.ubi.chip_blocks,
-        is_read_only: request.options.iter().any(|option| option == "ro"),
-        has_thread: request.has_background,
-        costs: ubi::CpuCosts {
-            crc_ps_per_byte: machine.board.work.crc32_ps_per_byte,
-            copy_ps_per_byte: machine.board.costs.copy_ps_per_byte,
-        },
-        seed: request.seed,
-        ..AttachOptions::new(profile)
-    };
-    let attached = Ubi::attach(&machine.sim, machine.cpus.clone(), machine.mtd.clone(), options);
-    attached.await.map_err(|error| medium(format!("UBI: {error}")))
+/// A device that is attached by the mount itself; messages name the file system first.
+async fn attach(machine: &Machine, request: &MountRequest) -> Result<Rc<Ubi>, MountError> {
+    machine.attach_ubi_for_mount(request).await.map_err(|error| match error {
+        MountError::Ubi { .. } => medium(error.to_string()),
+        error => error,
+    })
 }
 
 fn medium(reason: String) -> MountError {
@@ -238,17 +281,13 @@ fn parse(request: &MountRequest, machine: &Machine) -> Result<MountOptions, Moun
             "compr=lzo" => options.compressor = Some(Compressor::Lzo),
             "compr=zlib" => options.compressor = Some(Compressor::Zlib),
             "compr=zstd" => options.compressor = Some(Compressor::Zstd),
-            _ => {
-                let known = "ro, rw, sync, bulk_read, no_bulk_read, compr=none, compr=lzo, \
-                             compr=zlib, compr=zstd";
-                return Err(unknown_option(option, known));
-            }
+            _ => return Err(KIND.unknown_option(option)),
         }
     }
     Ok(options)
 }
 
-async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSystem, MountError> {
+async fn mount(machine: &Machine, request: &MountRequest) -> Result<SharedMount, MountError> {
     let options = parse(request, machine)?;
     let attached = machine.attached_ubi();
     let is_attached_here = attached.is_none();
@@ -266,7 +305,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<AnyFileSyste
     };
     match mounted {
         Ok(file_system) => {
-            Ok(AnyFileSystem::Ubifs(UbifsMount { file_system, ubi: Some(ubi), is_attached_here }))
+            Ok(SharedMount::new(UbifsMount { file_system, ubi: Some(ubi), is_attached_here }))
         }
         Err(error) => {
             // A mount that fails leaves the device as it found it.

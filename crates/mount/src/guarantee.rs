@@ -1,0 +1,146 @@
+//! What a file system guarantees across a power cut. A row of the table of file systems has it; the checker,
+//! the lists and the documents are made from it.
+
+use nand::Torn;
+
+/// When what a call did is on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// When a later `fsync` of the inode, or `sync`, has returned.
+    AtSync,
+    /// When the call has returned; data written to a file when it is closed or synced.
+    AtReturn,
+    /// Names, with all names before them, when a later `fsync` of an inode they concern, or `sync`, has
+    /// returned; bytes and attributes of a file when that of the file itself has.
+    EachAtSync,
+}
+
+impl Durable {
+    /// What has to return before a file that was written is safe, in a few words.
+    pub fn in_short(self) -> &'static str {
+        match self {
+            Self::AtSync => "fsync, with all before it",
+            Self::AtReturn => "every call; data at close",
+            Self::EachAtSync => "fsync, file by file",
+        }
+    }
+}
+
+/// Which states a cut may leave between one call and the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The state after some call, and of the next call a part: a write may have written its first
+    /// bytes.
+    Calls,
+    /// The same, but while a file is being written any of its chunks may be old or new.
+    CallsWithChunks,
+    /// Of all that is not safe, each name and each file by itself is old, new, or made and unreadable.
+    EachByItself,
+    /// Names, links and extended attributes as after some call; of each file by itself the mode, the
+    /// owner, the size and each block of bytes may be old or new.
+    NamesInOrder,
+}
+
+/// Something that the real code loses though it was synced. The checker knows it by name and counts
+/// it apart.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Hazard {
+    /// Name in outcomes and in the documents.
+    pub name: &'static str,
+    /// What happens, and to what.
+    pub summary: &'static str,
+    /// The code of a finding after which the next mount may show something else: then it is this hazard.
+    pub finding: Option<&'static str>,
+}
+
+/// A finding that a cut explains.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ExpectedFinding {
+    /// Its code.
+    pub code: &'static str,
+    /// The torn models that explain it.
+    pub torn: &'static [Torn],
+}
+
+// A cut that left nothing is among them: the finding is about what came before.
+/// All torn models.
+pub const ALL_TORN: &[Torn] = &[Torn::Nothing, Torn::Prefix, Torn::DataOnly];
+/// Those that leave a part of a page.
+pub const TORN_PAGE: &[Torn] = &[Torn::Prefix, Torn::DataOnly];
+
+/// The guarantee of a file system.
+#[derive(Debug)]
+pub struct Guarantee {
+    /// Name of the file system.
+    pub kind: &'static str,
+    /// When a call is durable.
+    pub durable: Durable,
+    /// What is possible beyond what is safe, where nothing is left of a torn operation.
+    pub order: Order,
+    /// The same, where a part of a torn page is left, without its code.
+    pub order_of_torn_page: Order,
+    /// A rename writes the new name, then takes the old one away; a cut between leaves both.
+    pub renames_in_two_steps: bool,
+    /// It is made by its first mount, in steps; one that was cut short there has to be made again. Cuts
+    /// begin when it is made.
+    pub is_made_in_steps: bool,
+    /// A new extended attribute is on the medium when the call returns, with all names before it.
+    pub new_attribute_is_synced: bool,
+    /// Profiles that make a file empty before they take its last name away.
+    pub empties_before_unlink: &'static [&'static str],
+    /// In words: what is safe, and when.
+    pub safe: &'static str,
+    /// In words: a file that was made and synced, its directory not.
+    pub new_file: &'static str,
+    /// In words: what is possible beyond what is safe, where nothing is left of a torn operation.
+    pub beyond: &'static str,
+    /// The same, where a part of a torn page is left.
+    pub beyond_torn_page: &'static str,
+    /// Findings that a cut explains.
+    pub expected_findings: &'static [ExpectedFinding],
+    /// What the real code loses.
+    pub hazards: &'static [Hazard],
+}
+
+/// JFFS2: truncation writes an inode node with the new size; what older nodes hold behind it shows
+/// again if the file grows and the node that covers them is lost (`jffs2_do_setattr`).
+pub const OLD_TAIL: Hazard = Hazard {
+    name: "old-tail",
+    summary: "of a file that was made shorter and longer again, a torn page can show bytes that were cut \
+              off before",
+    finding: None,
+};
+
+/// YAFFS2: `yaffs_unlink_worker` gives the object the name of its youngest link, then deletes the link.
+pub const DOUBLED_NAME: Hazard = Hazard {
+    name: "doubled-name",
+    summary: "while the first name of a file with several is removed, a cut leaves another name of it \
+              twice in its directory, and the file counts a link too many",
+    finding: None,
+};
+
+/// YAFFS2: making a file longer changes its size in memory alone (`yaffs_resize_file`); a checkpoint
+/// keeps it, and a module writes none at a sync while collecting is urgent.
+pub const LOST_GROWTH: Hazard = Hazard {
+    name: "lost-growth",
+    summary: "a file that was made longer by truncate, and not written since, has its old length after a \
+              cut unless a checkpoint was written",
+    finding: None,
+};
+
+/// YAFFS2: the first header of a rename names the file it replaces, and the scan deletes that under
+/// all its names.
+pub const RENAME_OVER_LINKED: Hazard = Hazard {
+    name: "rename-over-linked",
+    summary: "a rename over one of several names of a file, cut after its first header, deletes the \
+              file under all its names",
+    finding: None,
+};
+
+impl Guarantee {
+    /// What is possible beyond what is safe, where torn operations leave this.
+    pub fn order(&self, torn: Torn) -> Order {
+        // A page of which nothing is left looks as if the operation had never begun.
+        if torn == Torn::Nothing { self.order } else { self.order_of_torn_page }
+    }
+}

@@ -1,6 +1,0 @@
-//! Every test of `mount` in one program, which is built in a fraction of the time of many.
-
-mod block_devices;
-mod nilfs2_block_path;
-mod round_trip;
-mod tables;
