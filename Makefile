@@ -14,6 +14,8 @@ export CARGO_HOME := $(CURDIR)/.rust/cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 endif
 COVERED_PERCENT := 85
+# Folders of data that are part of the package.
+DATA := boards devices parts studies traces workloads
 
 .DEFAULT_GOAL := help
 .PHONY: help build docs wheel reproduce reproduce-full test test-long lint format bench clean system-packages tear-long \
@@ -32,6 +34,8 @@ $(VENV)/installed: requirements.txt
 	touch $@
 
 build: $(VENV)/installed $(TOOLCHAIN) ## Set everything up; leaves the command at .venv/bin/nandlab
+	@# Links, which git does not keep: an archive or a copy of a tree may turn them into files.
+	@for kind in $(DATA); do ln -sfn ../../../$$kind python/nandlab/data/$$kind; done
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
 
 # The build has compiled everything by then: the same library is packed.

@@ -1,6 +1,6 @@
 """The data that come with nandlab: studies, parts, boards, devices, workloads and traces.
 
-In the source tree the folders beside this file are links to those at its top; a wheel holds the
+In the source tree `make build` links the folders at its top beside this file; a wheel holds the
 files themselves. The layout is the same, so a study finds its traces by the same relative path.
 """
 
