@@ -122,7 +122,9 @@ def test_an_axis_of_numbers_is_numeric_where_some_runs_have_none() -> None:
     """As the study states them: a version is a word, even if it looks like a number."""
     cells = {"size": ["-", "16", "8"], "name": ["-", "a", "b"], "kernel": ["6.1", "6.12", "6.1"]}
     axes = {"size": ["-"], "name": ["-", "a", "b"], "kernel": ["6.1", "6.12"]}
-    frame = stated(polars.DataFrame(cells), {"axes": axes, "extra_runs": [{"axes": {"size": [16, 8]}}]})
+    frame = stated(
+        polars.DataFrame(cells), {"axes": axes, "extra_runs": [{"axes": {"size": [16, 8]}}]}
+    )
     assert frame["size"].to_list() == [None, 16, 8]
     assert frame["name"].to_list() == ["-", "a", "b"]
     assert frame["kernel"].to_list() == ["6.1", "6.12", "6.1"]
