@@ -58,7 +58,7 @@ fn studies() -> Vec<(&'static str, String, &'static str)> {
         (
             "raw-nand cut",
             raw_nand("", "test = [\"mount-after-cut\"]\nwritten_mib = [1]\n"),
-            "8e6707afe038f8d3 108 0 0 0 0",
+            "766bb0f891a79201 108 0 0 0 0",
         ),
         (
             "raw-nand script",
