@@ -246,7 +246,7 @@ impl Kind {
                 format!("`{source}` cannot be mounted as {name}: write `mount {name} {right} -`")
             }
             None => format!(
-                "`{source}` is raw NAND, and {name} stands on a block device: write `mount -` and give --fs"
+                "`{source}` is raw NAND, and {name} stands on a block device: write `mount -` and choose {name} for the whole script"
             ),
         })
     }
