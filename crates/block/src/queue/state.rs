@@ -1,0 +1,555 @@
+//! Requests and commands of a queue: merged, inserted, issued and completed. Nothing here sleeps or wakes.
+
+use super::QueueOptions;
+use crate::occupancy::Occupancy;
+use crate::plug::Plugged;
+use crate::{Behind, Bytes, Life, Observer, Part, RequestPool, ServedDevice};
+use device::{BlockDevice, Command, DeviceError, Operation};
+use sched::{Bio, Direction, Elevator, MergeSide, RequestId};
+use sim::{Completion, Sim};
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::rc::Rc;
+
+/// A bio on its way.
+pub(crate) struct BioState {
+    pub(super) done: Completion,
+    pub(super) life: Cell<Life>,
+    /// Totals of the device at insertion.
+    pub(super) totals: Cell<Behind>,
+    /// Commands sent so far when it was inserted, plus requests queued then.
+    turn: Cell<u64>,
+    pub(super) error: Cell<Option<DeviceError>>,
+    pub(super) bytes: Option<Bytes>,
+}
+
+impl BioState {
+    pub(super) fn new(sim: &Sim, life: Life, bytes: Option<Bytes>) -> Rc<Self> {
+        Rc::new(Self {
+            done: Completion::new(sim),
+            life: Cell::new(life),
+            totals: Cell::default(),
+            turn: Cell::default(),
+            error: Cell::new(None),
+            bytes,
+        })
+    }
+
+    fn bio(&self) -> Bio {
+        self.life.get().bio
+    }
+
+    /// What a device that is served sees of the bio.
+    fn part(&self) -> Part {
+        let Bio { sector, sectors, .. } = self.life.get().bio;
+        Part { sector, sectors, bytes: self.bytes.clone() }
+    }
+}
+
+/// A bio as part of a request.
+pub(crate) type MemberState = Rc<BioState>;
+
+/// A bio as part of a request.
+pub(crate) struct Member(pub(super) MemberState);
+
+/// A command with the device.
+struct Issued {
+    pub(super) request: Option<RequestId>,
+    start_ns: u64,
+    own_ns: u64,
+    cleaning_ns: u64,
+    operation: Operation,
+    pub(super) error: Option<DeviceError>,
+    pub(super) flush: Option<Rc<BioState>>,
+}
+
+/// What carries commands out.
+pub(super) enum Device {
+    /// It says at once when a command will be done.
+    Timed(Box<dyn BlockDevice>),
+    /// A thread serves it.
+    Served {
+        device: Rc<dyn ServedDevice>,
+        /// Commands that the thread has not taken yet, by number of issue.
+        // The thread takes commands in the order of issue: `mtd_blkdevs` does not reorder what the
+        // elevator gave it.
+        waiting: VecDeque<(u64, Command, Vec<Part>)>,
+        /// Commands that are not done.
+        outstanding: u32,
+    },
+}
+
+pub(super) struct State {
+    pub(super) elevator: Elevator,
+    pub(super) device: Device,
+    pub(super) options: QueueOptions,
+    pub(super) queue_depth: u32,
+    pub(super) pool: RequestPool,
+    /// Tasks to wake because a request was freed, by side of the pool.
+    pub(super) to_wake: [u32; 2],
+    /// Requests of the pool in plugs or on their way there, where the elevator does not see them.
+    pub(super) plugged: usize,
+    pub(super) is_plugged: bool,
+    pub(super) unplug_ns: Option<u64>,
+    /// Bios of each request, by its number.
+    pub(super) members: Vec<Vec<Member>>,
+    /// Side of the pool each request came from, by its number.
+    sides: Vec<usize>,
+    /// Commands with the device, by time of completion and order of issue.
+    running: BinaryHeap<Reverse<(u64, u64)>>,
+    issued: VecDeque<(u64, Issued)>,
+    issues: u64,
+    pub(super) flushes: VecDeque<Rc<BioState>>,
+    pub(super) occupancy: Occupancy,
+    pub(super) observers: Vec<Rc<RefCell<dyn Observer>>>,
+    pub(super) finished: Vec<Rc<BioState>>,
+    // Vectors of finished requests are used again: a request is made for each bio that is not
+    // merged.
+    spare: Vec<Vec<Member>>,
+}
+
+impl State {
+    /// A queue that is empty over a device that is idle.
+    pub(super) fn new(
+        elevator: Elevator,
+        device: Device,
+        options: QueueOptions,
+        queue_depth: u32,
+    ) -> Self {
+        Self {
+            pool: RequestPool::new(options.pool, elevator.queue().nr_requests),
+            elevator,
+            device,
+            options,
+            queue_depth,
+            to_wake: [0; 2],
+            plugged: 0,
+            is_plugged: false,
+            unplug_ns: None,
+            members: Vec::new(),
+            sides: Vec::new(),
+            running: BinaryHeap::new(),
+            issued: VecDeque::new(),
+            issues: 0,
+            flushes: VecDeque::new(),
+            occupancy: Occupancy::default(),
+            observers: Vec::new(),
+            finished: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Checks the counts of requests and commands, in debug builds.
+    pub(super) fn audit(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let allocated = (self.pool.allocated(0) + self.pool.allocated(1)) as usize;
+        let requests = self.elevator.queue().requests.len();
+        assert_eq!(
+            allocated,
+            requests + self.plugged,
+            "requests of the pool are with the elevator ({requests}) or in a plug"
+        );
+        let with_members = self.members.iter().filter(|members| !members.is_empty()).count();
+        assert_eq!(with_members, requests, "every request has bios, and no other has any");
+        assert_eq!(self.issued.len(), self.outstanding() as usize, "commands that are not done");
+        assert!(self.outstanding() <= self.queue_depth, "the device gets as many as it admits");
+        assert!(self.issued.iter().is_sorted_by_key(|(number, _)| *number), "order of issue");
+    }
+
+    /// Commands that the device has not completed.
+    pub(super) fn outstanding(&self) -> u32 {
+        match &self.device {
+            Device::Timed(_) => self.running.len() as u32,
+            Device::Served { outstanding, .. } => *outstanding,
+        }
+    }
+
+    pub(super) fn device_is_flat(&self) -> bool {
+        !self.elevator.queue().rotational
+    }
+
+    pub(super) fn unplug_queue(&mut self) {
+        self.is_plugged = false;
+        self.unplug_ns = None;
+    }
+
+    pub(super) fn try_merge(
+        &mut self,
+        now_ns: u64,
+        bio: &Bio,
+        member: Member,
+    ) -> Result<(), Member> {
+        // Merging needs no request of the pool, which is why it is tried before one is asked for.
+        let Some(merged) = self.elevator.try_merge(now_ns, bio) else { return Err(member) };
+        self.occupancy.advance(now_ns);
+        self.enter(now_ns, &member.0);
+        let survivor = merged.survivor.index();
+        match (merged.side, merged.absorbed) {
+            (MergeSide::Back, None) => self.members[survivor].push(member),
+            (MergeSide::Front, None) => self.members[survivor].insert(0, member),
+            (_, Some(absorbed)) => {
+                let mut later = std::mem::take(&mut self.members[absorbed.index()]);
+                self.members[survivor].push(member);
+                self.members[survivor].append(&mut later);
+                self.spare.push(later);
+                // The absorbed request goes back to the pool at once (`__blk_put_request` in
+                // `attempt_merge`).
+                self.free_request(self.sides[absorbed.index()]);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn insert(&mut self, now_ns: u64, bio: &Bio, member: Member) {
+        let mut members = self.spare.pop().unwrap_or_default();
+        members.push(member);
+        self.insert_request(now_ns, bio, members);
+    }
+
+    fn insert_request(&mut self, now_ns: u64, bio: &Bio, members: Vec<Member>) {
+        for member in &members {
+            self.enter(now_ns, &member.0);
+        }
+        let id = self.elevator.insert(now_ns, *bio);
+        if self.members.len() <= id.index() {
+            self.members.resize_with(id.index() + 1, Vec::new);
+            self.sides.resize(id.index() + 1, 0);
+        }
+        self.sides[id.index()] = self.pool.side(bio);
+        self.members[id.index()] = members;
+    }
+
+    /// The scheduler sees the bio now.
+    pub(super) fn enter(&self, now_ns: u64, bio: &BioState) {
+        // It was set at submission; what counts for the wait is when the scheduler sees the bio.
+        bio.life.set(Life { insert_ns: now_ns, ..bio.life.get() });
+        bio.totals.set(self.occupancy.totals());
+        // Commands sent and requests queued by now: if more commands than these go first, later
+        // ones have overtaken it.
+        bio.turn.set(self.issues + self.elevator.waiting() as u64);
+    }
+
+    /// A request from a plug is tried at the end of queued ones, then inserted.
+    pub(super) fn insert_plugged(&mut self, now_ns: u64, plugged: Plugged) {
+        let Plugged { bio, mut members, .. } = plugged;
+        let Some(id) = self.elevator.merge_behind(now_ns, &bio) else {
+            self.insert_request(now_ns, &bio, members);
+            return;
+        };
+        for member in &members {
+            self.enter(now_ns, &member.0);
+        }
+        self.members[id.index()].append(&mut members);
+        // Two requests became one: the plug's was allocated when its bio came.
+        self.free_request(self.pool.side(&bio));
+    }
+
+    /// Gives a request back to the pool, and notes a task that may have it (`freed_request`).
+    fn free_request(&mut self, side: usize) {
+        self.to_wake[side] += u32::from(self.pool.free(side));
+    }
+
+    /// Runs the queue, and again as long as the scheduler asks for it and something comes of it.
+    pub(super) fn run(&mut self, now_ns: u64) {
+        self.occupancy.advance(now_ns);
+        // A plugged queue dispatches nothing; its time is booked as held back.
+        if !self.is_plugged {
+            self.dispatch(now_ns);
+            // `__blk_run_queue` from within a hook: the scheduler asks, and the loop ends when
+            // nothing comes of it.
+            while self.elevator.take_run_soon() {
+                if !self.dispatch(now_ns) {
+                    break;
+                }
+            }
+        }
+        let is_waiting = self.elevator.waiting() > 0;
+        self.occupancy.set_waiting(is_waiting);
+    }
+
+    /// Gives the device commands while it has room; true if it got any.
+    fn dispatch(&mut self, now_ns: u64) -> bool {
+        let before = self.issues;
+        while self.outstanding() < self.queue_depth {
+            // A flush first: it waits for no order but its own, since its caller has waited for the
+            // data before.
+            if let Some(flush) = self.flushes.pop_front() {
+                self.issue(now_ns, &Command::flush(), None, Some(flush));
+                continue;
+            }
+            let Some(id) = self.elevator.next(now_ns) else { break };
+            let bio = &self.elevator.queue().requests[id].bio;
+            let operation = match bio.direction {
+                Direction::Read => Operation::Read,
+                Direction::Write => Operation::Write,
+            };
+            let command = Command::new(operation, bio.sector, bio.sectors);
+            self.issue(now_ns, &command, Some(id), None);
+        }
+        self.issues > before
+    }
+
+    fn issue(
+        &mut self,
+        now_ns: u64,
+        command: &Command,
+        request: Option<RequestId>,
+        flush: Option<Rc<BioState>>,
+    ) {
+        let number = self.issues;
+        self.issues += 1;
+        let members = request.map(|id| self.members[id.index()].as_slice()).unwrap_or_default();
+        // A command that is refused takes no time, and of one that is served the time is not known.
+        let at_once = device::Completion {
+            start_ns: now_ns,
+            done_ns: now_ns,
+            ..device::Completion::default()
+        };
+        let (completion, error) = match &mut self.device {
+            Device::Timed(device) => {
+                let (completion, error) = match device.submit(now_ns, command) {
+                    Ok(completion) => (completion, None),
+                    Err(error) => (at_once, Some(error)),
+                };
+                self.running.push(Reverse((completion.done_ns, number)));
+                (completion, error)
+            }
+            Device::Served { waiting, outstanding, .. } => {
+                let parts = members.iter().map(|member| member.0.part()).collect();
+                waiting.push_back((number, *command, parts));
+                *outstanding += 1;
+                (at_once, None)
+            }
+        };
+        debug_assert!(
+            members.windows(2).all(|pair| pair[0].0.bio().end() == pair[1].0.bio().sector),
+            "bios of a request follow each other"
+        );
+        debug_assert_eq!(
+            members.iter().map(|member| member.0.bio().sectors).sum::<u32>(),
+            if members.is_empty() { 0 } else { command.sectors },
+            "a request is as long as its bios"
+        );
+        let execution_ns = completion.done_ns - completion.start_ns;
+        let cleaning_ns = completion.own_cleaning_ns;
+        self.occupancy.begin(number, command.operation, completion.start_ns, cleaning_ns);
+        for bio in members.iter().map(|member| &member.0).chain(&flush) {
+            let mut life = bio.life.get();
+            // The device may begin later than it was given the command; from D to there the bio
+            // waits behind others.
+            life.issue_ns = now_ns;
+            life.start_ns = completion.start_ns;
+            life.overtaken = number.saturating_sub(bio.turn.get());
+            bio.life.set(life);
+        }
+        let issued = Issued {
+            request,
+            start_ns: completion.start_ns,
+            own_ns: execution_ns - cleaning_ns,
+            cleaning_ns,
+            operation: command.operation,
+            error,
+            flush,
+        };
+        self.issued.push_back((number, issued));
+    }
+
+    /// The time that a served command took is known now, and what became of it.
+    pub(super) fn end_served(&mut self, now_ns: u64, number: u64, error: Option<DeviceError>) {
+        if let Device::Served { outstanding, .. } = &mut self.device {
+            *outstanding -= 1;
+        }
+        // `issued` is in the order of issue, and the served device has one outstanding command: a
+        // search finds it at once.
+        if let Some((_, issued)) = self.issued.iter_mut().find(|(other, _)| *other == number) {
+            issued.own_ns = now_ns - issued.start_ns;
+            issued.error = error;
+        }
+    }
+
+    /// Takes the earliest command off the running ones, if it is done.
+    pub(super) fn next_done(&mut self, now_ns: u64) -> Option<u64> {
+        let Reverse((done_ns, number)) = *self.running.peek()?;
+        if done_ns > now_ns {
+            return None;
+        }
+        self.running.pop();
+        Some(number)
+    }
+
+    /// Completes a command.
+    pub(super) fn complete(&mut self, now_ns: u64, number: u64) {
+        self.occupancy.advance(now_ns);
+        self.occupancy.end(number);
+        // Not always the first: a device with a queue completes out of order.
+        let place = self.issued.iter().position(|(other, _)| *other == number);
+        let Some((_, issued)) = place.and_then(|place| self.issued.remove(place)) else { return };
+        let mut members = match issued.request {
+            Some(id) => {
+                self.elevator.complete(now_ns, id);
+                self.free_request(self.sides[id.index()]);
+                std::mem::take(&mut self.members[id.index()])
+            }
+            None => Vec::new(),
+        };
+        let flushed = issued.flush.clone();
+        for bio in members.drain(..).map(|member| member.0).chain(flushed) {
+            self.finish(now_ns, bio, &issued);
+        }
+        self.spare.push(members);
+        // The queue is run before the tasks wake, as the interrupt does: a request that waits goes
+        // before one that is yet to come.
+        self.run(now_ns);
+    }
+
+    fn finish(&mut self, now_ns: u64, bio: Rc<BioState>, issued: &Issued) {
+        let mut life = bio.life.get();
+        life.complete_ns = now_ns;
+        debug_assert!(
+            [life.queue_ns, life.insert_ns, life.issue_ns, life.start_ns, now_ns].is_sorted(),
+            "the phases of a life follow each other: {life:?}"
+        );
+        // Its own execution is no waiting; what is left of the totals is what others did meanwhile.
+        let mut behind = self.occupancy.totals().since(&bio.totals.get());
+        let own = behind.of(issued.operation);
+        *own = own.saturating_sub(issued.own_ns);
+        life.behind = behind;
+        bio.life.set(life);
+        bio.error.set(issued.error);
+        debug_assert!(issued.start_ns + issued.own_ns + issued.cleaning_ns <= now_ns);
+        for observer in &self.observers {
+            observer.borrow_mut().completed(&life);
+        }
+        self.finished.push(bio);
+    }
+
+    pub(super) fn exit(&mut self, now_ns: u64, pid: u32) {
+        for id in self.elevator.exit(now_ns, pid) {
+            // What is cancelled makes room for processes that wait for a request.
+            self.free_request(self.sides[id.index()]);
+            let mut members = std::mem::take(&mut self.members[id.index()]);
+            for Member(bio) in members.drain(..) {
+                bio.error.set(Some(DeviceError::Cancelled));
+                self.finished.push(bio);
+            }
+            self.spare.push(members);
+        }
+    }
+
+    pub(super) fn fire_timers(&mut self, now_ns: u64) {
+        // The plug's timer before the scheduler's: requests it lets go may be what the scheduler
+        // waits for.
+        if self.unplug_ns.is_some_and(|at_ns| at_ns <= now_ns) {
+            self.unplug_queue();
+            self.run(now_ns);
+        }
+        if self.elevator.timer_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            self.elevator.timer(now_ns);
+            if self.elevator.take_run_soon() {
+                self.run(now_ns);
+            }
+        }
+    }
+
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        let completion = self.running.peek().map(|Reverse((done_ns, _))| *done_ns);
+        [completion, self.elevator.timer_ns(), self.unplug_ns].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BioState, Life, Member, QueueOptions, State};
+    use crate::PoolRules;
+    use crate::queue::{Plugging, RequestQueue};
+    use crate::tests::panics_with;
+    use device::ConstantDevice;
+    use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, find_scheduler};
+    use sim::Simulation;
+    use std::collections::BTreeMap;
+
+    /// What breaks the state.
+    type Break = fn(&mut State);
+
+    fn bio(sector: u64) -> Bio {
+        Bio {
+            pid: 1,
+            direction: Direction::Read,
+            sync: true,
+            noidle: false,
+            class: Class::BestEffort,
+            level: 4,
+            sector,
+            sectors: 8,
+        }
+    }
+
+    /// Runs with one read with the device and one behind it, and breaks the state between.
+    fn broken(break_it: Break) {
+        let mut simulation = Simulation::new(1);
+        let sim = simulation.handle();
+        let entry = find_scheduler("noop").expect("in the table");
+        let settings = entry.settings(&BTreeMap::new()).expect("defaults");
+        let elevator = Elevator::new(entry, &settings, ElevatorOptions::default());
+        let options = QueueOptions {
+            plugging: Plugging::None,
+            pool: PoolRules::PerSync,
+            max_sectors: 1024,
+            queue_depth: 1,
+        };
+        let device = Box::new(ConstantDevice::new(1 << 20, 1_000_000, 1));
+        let queue = RequestQueue::new(&sim, elevator, device, options);
+        sim.spawn(async move {
+            drop(queue.submit(bio(0), None).await);
+            drop(queue.submit(bio(100), None).await);
+            let mut state = queue.0.state.borrow_mut();
+            state.audit();
+            break_it(&mut state);
+            state.audit();
+        });
+        simulation.run();
+    }
+
+    #[test]
+    fn every_broken_count_of_requests_is_seen() {
+        let cases: [(&str, Break); 9] = [
+            ("or in a plug", |state| state.plugged += 1),
+            ("every request has bios", |state| state.members[1].clear()),
+            ("commands that are not done", |state| drop(state.issued.pop_back())),
+            ("the device gets as many as it admits", |state| state.queue_depth = 0),
+            ("order of issue", |state| {
+                state.queue_depth = 2;
+                state.dispatch(0);
+                state.issued.swap(0, 1);
+            }),
+            ("bios of a request follow each other", |state| {
+                let first = state.members[0].pop();
+                state.members[1].extend(first);
+                state.queue_depth = 2;
+                state.dispatch(0);
+            }),
+            ("a request is as long as its bios", |state| {
+                state.members[1].clear();
+                state.members[1].push(Member(BioState::new(
+                    &Simulation::new(1).handle(),
+                    Life::entering(Bio { sectors: 4, ..bio(100) }, 0),
+                    None,
+                )));
+                state.queue_depth = 2;
+                state.dispatch(0);
+            }),
+            ("the phases of a life follow each other", |state| {
+                let bio = &state.members[0][0].0;
+                bio.life.set(Life { queue_ns: 5, ..bio.life.get() });
+                state.complete(1, 0);
+            }),
+            ("issued.start_ns + issued.own_ns", |state| state.complete(1, 0)),
+        ];
+        for (message, break_it) in cases {
+            panics_with(message, || broken(break_it));
+        }
+    }
+}
