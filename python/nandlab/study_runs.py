@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nandlab import engine
+from nandlab.byte_sizes import natural_number
 from nandlab.engine import Progress
 from nandlab.frame import RunFrame
 from nandlab.frame.run_directory import check_target, whole_folder, write_results
@@ -31,6 +32,20 @@ class RunRequest:
     """The command line, where it was not `nandlab run`."""
     keeps_inputs: bool = True
     """Copies of the user's own parts, boards, devices and scripts go into the folder."""
+
+    def __post_init__(self) -> None:
+        """Refuses numbers that the engine cannot take, in the words of the command line."""
+        if self.jobs is not None:
+            natural_number("--jobs", self.jobs)
+        if self.seed is not None:
+            natural_number("--seed", self.seed, least=0, bits=64)
+
+    def plan(self) -> dict[str, Any]:
+        """The resolved study.
+
+        Raises `NandlabError` with file, line and a suggestion if something is wrong with it.
+        """
+        return engine.describe_study(self.path, list(self.sets), self.seed, quick=self.quick)
 
     @property
     def command(self) -> str:
@@ -97,10 +112,14 @@ def _answer(request: RunRequest, progress: Progress | None) -> dict[str, Any]:
     """What the study yields: of the engine, or of a real kernel."""
     from nandlab.kernel_study import is_kernel_study, run_kernel_study
 
-    sets, jobs = list(request.sets), request.jobs or processors()
-    study = engine.describe_study(request.path, sets, request.seed, quick=request.quick)
+    study, jobs = request.plan(), request.jobs or processors()
     if is_kernel_study(study):
         return run_kernel_study(study, jobs=jobs, progress=progress)
     return engine.run_study(
-        request.path, sets, request.seed, quick=request.quick, jobs=jobs, progress=progress
+        request.path,
+        list(request.sets),
+        request.seed,
+        quick=request.quick,
+        jobs=jobs,
+        progress=progress,
     )

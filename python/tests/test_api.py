@@ -191,6 +191,7 @@ def test_candidates_stand_side_by_side() -> None:
     [
         (lambda: nl.run("ftl-window"), "did you mean ftl-windows"),
         (lambda: nl.run("ftl-windows", jobs=0), "must be at least 1"),
+        (lambda: nl.run("ftl-windows", seed=-1), "must be at least 0 and below 2"),
         (lambda: nl.open_run("nowhere"), "nowhere"),
         (lambda: nl.replay(TRACE, ftl="fist"), "fast"),
         (lambda: nl.replay("nowhere.parquet", ftl="fast"), "nowhere.parquet"),

@@ -183,8 +183,6 @@ def run(
     from nandlab.study_runs import run as run_and_write
     from nandlab.terminal.progress import progress_bar
 
-    if jobs is not None and jobs < 1:
-        raise NandlabError(f"jobs={jobs}: must be at least 1")
     request = RunRequest(
         study=str(study),
         path=find_study(str(study)),

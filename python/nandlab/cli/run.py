@@ -1,5 +1,6 @@
 """`nandlab run`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -50,9 +51,7 @@ def run(
         How to print the answer.
 
     """
-    from nandlab import engine
     from nandlab.cli.output_options import form_of
-    from nandlab.errors import NandlabError
     from nandlab.interruption import received
     from nandlab.study_files import find_study
     from nandlab.study_runs import RunRequest
@@ -61,28 +60,24 @@ def run(
     from nandlab.terminal.progress import progress_bar
 
     form = form_of(output)
-    if jobs is not None and jobs < 1:
-        raise NandlabError(f"--jobs {jobs}: must be at least 1")
-    if seed is not None and not 0 <= seed < 2**64:
-        raise NandlabError(f"--seed {seed}: must be from 0 to 2^64 - 1")
-    path = find_study(study)
-    sets = sets or []
-    resolved = engine.describe_study(path, sets, seed, quick=quick)
+    request = RunRequest(
+        study=study,
+        path=find_study(study),
+        out=out or Path(),
+        sets=sets or [],
+        seed=seed,
+        quick=quick,
+        jobs=jobs,
+    )
+    resolved = request.plan()
     if dry_run:
         if form == "json":
             print_json("run", {"plan": resolved})
         else:
             _print_plan(resolved)
         return 0
-    request = RunRequest(
-        study=study,
-        path=path,
-        out=out or Path("out") / str(resolved["name"]),
-        sets=sets,
-        seed=seed,
-        quick=quick,
-        jobs=jobs,
-    )
+    if out is None:
+        request = replace(request, out=Path("out") / str(resolved["name"]))
     with progress_bar(str(resolved["name"])) as progress:
         finished = run_study(request, progress)
     if form == "json":
