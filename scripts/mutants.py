@@ -73,6 +73,10 @@ class Workspace:
             "RUST_BACKTRACE": "0",
         }
 
+    def folder(self) -> Path:
+        """Where the crate is in the copy: crates lie in folders, one a layer."""
+        return next(self.tree.glob(f"crates/*/{self.crate}"))
+
     def copy(self) -> None:
         """Brings the copy to the state of the tree; files that are the same keep their times."""
         listed = subprocess.run(
@@ -167,7 +171,7 @@ class Workspace:
     def _failure_of(
         self, program: Path, arguments: list[str], number: int, limit_s: float
     ) -> str | None:
-        folder = self.tree / "crates" / self.crate
+        folder = self.folder()
         child = subprocess.Popen(
             [str(program), *arguments],
             cwd=folder,
@@ -316,7 +320,7 @@ class Campaign:
                 del together[number]
             self._test(together, programs)
             return
-        root = self.workspace.tree / "crates" / self.crate / "src" / "lib.rs"
+        root = self.workspace.folder() / "src" / "lib.rs"
         lib = Source(root.read_text(encoding="utf-8"))
         touched = {self.workspace.tree / mutant.file for mutant in together.values()} | {root}
         before = {path: path.read_text(encoding="utf-8") for path in touched}

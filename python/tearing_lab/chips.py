@@ -228,7 +228,7 @@ def tear_here(
 ) -> dict[str, str]:
     """Carry a script out here and cut it so many times; the images, and what was cut, by name.
 
-    `program` is the example `tear_images` of the crate `harness`.
+    `program` is the example `tear_images` of the crate `script_runner`.
     """
     out.mkdir(parents=True, exist_ok=True)
     command = [str(program), file_system, str(script), str(BLOCKS[file_system])]

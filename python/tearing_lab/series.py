@@ -130,7 +130,7 @@ def _judged(
 def cut_here(series: Series, program: Path) -> list[Verdict]:
     """Tear chips in the simulation, and have the kernel recover them.
 
-    `program` is the example `tear_images` of the crate `harness`.
+    `program` is the example `tear_images` of the crate `script_runner`.
     """
     offset = header_offset(series.seed)
     bench = Bench.of(series.kernel, series.file_system, series.out / "module", offset)

@@ -13,7 +13,7 @@ from nandlab.cli import main
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
-CRATES = Path(__file__).parents[2] / "crates"
+CRATES = Path(__file__).parents[2] / "crates" / "fs"
 JFFS2 = CRATES / "jffs2/tests/data"
 YAFFS2 = CRATES / "yaffs2/tests/data"
 NILFS2 = CRATES / "nilfs2/tests/data"

@@ -1,7 +1,7 @@
 """The recorded bios of NILFS2 are those of a real kernel: blktrace records them again.
 
-`crates/nilfs2/tests/kernel_bios.rs` compares the recordings with the bios of the engine. To replace
-them: `NANDLAB_RECORD_BIOS=1 pytest python/tests/test_kernel_bios_nilfs2.py`.
+`crates/fs/nilfs2/tests/all/kernel_bios.rs` compares the recordings with the bios of the engine.
+To replace them: `NANDLAB_RECORD_BIOS=1 pytest python/tests/test_kernel_bios_nilfs2.py`.
 """
 
 import os
@@ -14,7 +14,7 @@ from nandlab.vm import VmUnavailable
 from nandlab.vm.block_traces import Bio, from_table, letters, require_bio_traces, to_table
 from nandlab.vm.block_traces import trace_bios as trace
 
-DATA = Path(__file__).parents[2] / "crates/nilfs2/tests/data/bios"
+DATA = Path(__file__).parents[2] / "crates/fs/nilfs2/tests/data/bios"
 SCRIPTS = {script.stem: script for script in sorted(DATA.glob("*.ops"))}
 RACES = "races"
 """The script of which only the number of logs of each line is compared, and that not exactly."""

@@ -172,7 +172,7 @@ def _assert_shown(
 
 def _make(tmp_path: Path) -> Path:
     tree = tmp_path / "tree"
-    shutil.copytree(ROOT / "crates/nilfs2", tree)
+    shutil.copytree(ROOT / "crates/fs/nilfs2", tree)
     (tree / "link").symlink_to("src/lib.rs")
     os.link(tree / "Cargo.toml", tree / "src/another-name")
     image = tmp_path / "made.img"

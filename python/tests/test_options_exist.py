@@ -37,19 +37,19 @@ OPTIONS = dict(_commands(application()))
 IMAGE = tuple(command for command in OPTIONS if command[0] == "image")
 
 REACHED_FROM: dict[str, tuple[Command, ...]] = {
-    "crates/crash/src": (("crash",),),
-    "crates/harness/src": (("script",),),
-    "crates/image/src": IMAGE,
-    "crates/python/src/crash.rs": (("crash",),),
-    "crates/python/src/image.rs": IMAGE,
-    "crates/python/src/lib.rs": (("replay",),),
-    "crates/python/src/script.rs": (("script",),),
-    "crates/script/src": (("script",), ("crash",)),
-    "crates/study/src/explain.rs": (("explain",),),
-    "crates/study/src/overrides.rs": (("run",),),
-    "crates/study/src/schedule": (("schedule",),),
-    "crates/study/src/single.rs": (("replay",),),
-    "crates/trace/src": (("replay",), ("convert",)),
+    "crates/lab/crash/src": (("crash",),),
+    "crates/lab/script_runner/src": (("script",),),
+    "crates/lab/image/src": IMAGE,
+    "crates/front/python/src/crash.rs": (("crash",),),
+    "crates/front/python/src/image.rs": IMAGE,
+    "crates/front/python/src/lib.rs": (("replay",),),
+    "crates/front/python/src/script.rs": (("script",),),
+    "crates/lab/script/src": (("script",), ("crash",)),
+    "crates/lab/study/src/explain.rs": (("explain",),),
+    "crates/lab/study/src/overrides.rs": (("run",),),
+    "crates/lab/study/src/schedule": (("schedule",),),
+    "crates/lab/study/src/single.rs": (("replay",),),
+    "crates/lab/trace/src": (("replay",), ("convert",)),
 }
 """Commands from which the messages of a file are reached; of all other files `run` and `compare`.
 
@@ -66,8 +66,8 @@ FOREIGN = {
 """Options of other programs that documents name."""
 
 INTERNAL = (
-    "crates/guest/src",
-    "crates/bench/src",
+    "crates/front/guest/src",
+    "crates/front/bench/src",
     "scripts",
     "python/nandlab/reproduce.py",
     "python/tearing_lab/long_run.py",
@@ -99,7 +99,7 @@ def test_the_options_are_read_from_the_commands() -> None:
 
 RUST = sorted(
     path.relative_to(ROOT).as_posix()
-    for path in (ROOT / "crates").glob("*/src/**/*.rs")
+    for path in (ROOT / "crates").glob("*/*/src/**/*.rs")
     if not any(path.is_relative_to(ROOT / one) for one in INTERNAL)
 )
 

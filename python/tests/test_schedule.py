@@ -11,7 +11,7 @@ from nandlab.cli import main
 from nandlab.cli.action import parse_settings
 from nandlab.errors import NandlabError
 
-DECISIONS = Path(__file__).parents[2] / "crates/sched/tests/data/kernel-decisions"
+DECISIONS = Path(__file__).parents[2] / "crates/host/sched/tests/data/kernel-decisions"
 SCHEDULERS = {"noop-2.6.32": "noop", "as-2.6.32": "anticipatory", "row-android-4.1": "row"}
 HEAD = "time_us,pid,op,sync,sector,sectors\n"
 EVENTS_HEAD = "time_us,event,id,pid,op,sync,sector,sectors\n"

@@ -9,7 +9,7 @@ from ubifs_journal import JournalNode, differences, journal
 
 from nandlab.cli import main
 
-GOLDEN = Path(__file__).parents[2] / "crates" / "ubi" / "tests" / "data"
+GOLDEN = Path(__file__).parents[2] / "crates" / "fs" / "ubi" / "tests" / "data"
 
 KERNEL_MARKS = {
     ("entry", "in a group"),

@@ -28,7 +28,7 @@ def find_guest_program() -> Path:
         return Path(named)
     source = Path(__file__).resolve().parents[3]
     cargo = find_program("cargo")
-    if cargo is None or not (source / "crates" / "guest" / "Cargo.toml").is_file():
+    if cargo is None or not (source / "crates" / "front" / "guest" / "Cargo.toml").is_file():
         raise VmUnavailable(
             "the guest program is not built: work in a source tree with cargo installed, "
             f"or set {GUEST_PROGRAM_VARIABLE} to a statically linked nandlab-guest"

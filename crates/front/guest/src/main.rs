@@ -1,0 +1,211 @@
+//! `nandlab-guest`: what runs inside the virtual machine.
+//!
+//! The file workload of a capture: `sizes` prints the sizes of a file set, `run` carries the workload
+//! out. Scripts of system calls: `plan` says on the host what a script needs, or the line that a kernel
+//! cannot carry out; `script` carries it out, on a chip; `block-script` on a disk; `tear` cuts the power
+//! of the chip within it. `list` tells a tree. `calls` makes the calls of a script in a directory of any
+//! file system, the host's too.
+
+#![expect(clippy::print_stdout, reason = "its results go to standard output")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+mod block_script;
+mod in_kernel;
+mod kernel_script;
+mod tearing;
+mod workload;
+
+use file_workload::FileSet;
+use kernel_script::{CHIP_BLOCKS, LineError, Plan, Setup, calls};
+
+const USAGE: &str = "usage:
+  nandlab-guest sizes --set jpg|mp3 --seed N
+  nandlab-guest run --set jpg|mp3 --seed N --operations N --processes N --directory PATH
+      --capacity-bytes N --cluster-bytes N --marker PATH --log PATH
+  nandlab-guest plan --file PATH [--fs NAME]
+  nandlab-guest script --file PATH [--fs NAME] --blocks N --mount-point PATH --output PATH
+      --keep-going yes|no --dump yes|no [--image PATH] [--header-offset N]
+  nandlab-guest block-script --file PATH --fs NAME --device PATH --mount-point PATH
+      [--marker PATH] [--failures PATH]
+  nandlab-guest tear --plan PATH --fs NAME --blocks N --header-offset N --module PATH
+      --mount-point PATH --output PATH
+  nandlab-guest calls --file PATH --directory PATH --failures PATH
+  nandlab-guest list --mount-point PATH --file PATH";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("nandlab-guest: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<(), String> {
+    let (verb, rest) = arguments.split_first().ok_or(USAGE)?;
+    let options = Options::parse(rest)?;
+    match verb.as_str() {
+        "sizes" => {
+            let file_set = FileSet::named(options.text("set")?)?;
+            for size_bytes in file_set.sizes_bytes(options.number("seed")?) {
+                println!("{size_bytes}");
+            }
+            Ok(())
+        }
+        "run" => run(&options),
+        "plan" => print_plan(&options),
+        "script" => run_script(&options),
+        "block-script" => run_block_script(&options),
+        "tear" => tear(&options),
+        "list" => list(&options),
+        "calls" => calls(&options),
+        _ => Err(format!("unknown verb {verb}\n{USAGE}")),
+    }
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    let plan = workload::Plan {
+        file_set: FileSet::named(options.text("set")?)?,
+        seed: options.number("seed")?,
+        operations: options.number("operations")?,
+        processes: options.number("processes")?,
+        directory: options.text("directory")?.into(),
+        capacity_bytes: options.number("capacity-bytes")?,
+        cluster_bytes: options.number("cluster-bytes")?,
+        marker: options.text("marker")?.into(),
+        log: options.text("log")?.into(),
+    };
+    let outcome = workload::run(&plan).map_err(|error| error.to_string())?;
+    println!("filled_files={}", outcome.filled_files);
+    println!("filled_bytes={}", outcome.filled_bytes);
+    println!("copies={}", outcome.copies);
+    println!("deletes={}", outcome.deletes);
+    println!("copied_bytes={}", outcome.copied_bytes);
+    println!("free_bytes_mean={}", outcome.free_bytes_sum / plan.operations.max(1));
+    println!("free_bytes_maximum={}", outcome.free_bytes_maximum);
+    Ok(())
+}
+
+fn read_plan(options: &Options) -> Result<Result<Plan, LineError>, String> {
+    let path = options.text("file")?;
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    Ok(kernel_script::plan(&text, options.text("fs").ok()))
+}
+
+/// What a script needs, one `name=value` a line; or `refused=LINE REASON`.
+fn print_plan(options: &Options) -> Result<(), String> {
+    match read_plan(options)? {
+        Ok(plan) => {
+            println!("blocks={}", plan.blocks_wanted.unwrap_or(CHIP_BLOCKS));
+            println!("wait_milliseconds={}", plan.wait_milliseconds);
+        }
+        Err((line, reason)) => println!("refused={line} {reason}"),
+    }
+    Ok(())
+}
+
+/// Leaves a file `refused` (LINE REASON) beside the other files if a line cannot be carried out.
+fn run_script(options: &Options) -> Result<(), String> {
+    let output = PathBuf::from(options.text("output")?);
+    let offset = || options.number("header-offset").map(u32::try_from);
+    let setup = Setup {
+        file_system: options.text("fs").ok().map(str::to_owned),
+        header_offset: offset().ok().and_then(Result::ok),
+        blocks: u32::try_from(options.number("blocks")?).map_err(|error| error.to_string())?,
+        mount_point: options.text("mount-point")?.into(),
+        output: output.clone(),
+        image: options.text("image").ok().map(PathBuf::from),
+        keeps_going: options.text("keep-going")? == "yes",
+        dumps: options.text("dump")? == "yes",
+    };
+    let done = read_plan(options)?.and_then(|plan| kernel_script::carry_out(&plan, setup));
+    let Err((line, reason)) = done else { return Ok(()) };
+    std::fs::write(output.join("refused"), format!("{line} {reason}\n"))
+        .map_err(|error| error.to_string())
+}
+
+fn run_block_script(options: &Options) -> Result<(), String> {
+    let path = options.text("file")?;
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let setup = block_script::Setup {
+        file_system: options.text("fs")?.to_owned(),
+        device: options.text("device")?.to_owned(),
+        mount_point: options.text("mount-point")?.into(),
+        marker: options.text("marker").ok().map(PathBuf::from),
+        failures: options.text("failures").ok().map(PathBuf::from),
+    };
+    block_script::carry_out(&text, &setup).map_err(|reason| format!("{path}: {reason}"))
+}
+
+fn tear(options: &Options) -> Result<(), String> {
+    let small = |name| u32::try_from(options.number(name)?).map_err(|error| error.to_string());
+    let setup = tearing::Setup {
+        file_system: options.text("fs")?.to_owned(),
+        blocks: small("blocks")?,
+        header_offset: small("header-offset")?,
+        module: options.text("module")?.into(),
+        mount_point: options.text("mount-point")?.into(),
+        output: options.text("output")?.into(),
+    };
+    tearing::carry_out(options.text("plan")?, &setup)
+}
+
+/// Makes the calls of a script below a directory, and notes those that fail.
+fn calls(options: &Options) -> Result<(), String> {
+    let path = options.text("file")?;
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let commands = script::parse(&text).map_err(|error| error.to_string())?;
+    let mut failures = String::new();
+    for script::Command { line, step } in commands {
+        if let Err(error) = calls::make(options.text("directory")?.as_ref(), &step) {
+            let _ = writeln!(failures, "{line}\t{}: {error}", calls::name(&step));
+        }
+    }
+    std::fs::write(options.text("failures")?, failures).map_err(|error| error.to_string())
+}
+
+/// Writes the tree that is mounted as a manifest.
+fn list(options: &Options) -> Result<(), String> {
+    let listed = kernel_script::tree::manifest(options.text("mount-point")?.as_ref());
+    let text = listed.map_err(|error| error.to_string())?.to_tsv();
+    std::fs::write(options.text("file")?, text).map_err(|error| error.to_string())
+}
+
+/// The `--name value` pairs of the command line.
+struct Options {
+    values: BTreeMap<String, String>,
+}
+
+impl Options {
+    fn parse(words: &[String]) -> Result<Self, String> {
+        let mut values = BTreeMap::new();
+        for pair in words.chunks(2) {
+            let [name, value] = pair else {
+                return Err(format!("{} has no value\n{USAGE}", pair[0]));
+            };
+            let name = name
+                .strip_prefix("--")
+                .ok_or_else(|| format!("{name} is not an option\n{USAGE}"))?;
+            values.insert(name.to_owned(), value.clone());
+        }
+        Ok(Self { values })
+    }
+
+    fn text(&self, name: &str) -> Result<&str, String> {
+        self.values
+            .get(name)
+            .map(String::as_str)
+            .ok_or_else(|| format!("--{name} is missing\n{USAGE}"))
+    }
+
+    fn number(&self, name: &str) -> Result<u64, String> {
+        let text = self.text(name)?;
+        text.parse().map_err(|_| format!("--{name} {text} is not a whole number"))
+    }
+}

@@ -1,0 +1,308 @@
+//! Scripts of system calls, carried out over a file system on raw NAND.
+
+use crate::boundary::tell;
+use crate::{NandlabError, failed};
+use board::Board;
+use cancellation::{Checked, Interrupted};
+use file_systems::find_kind;
+use mount::{BlockDeviceChoice, BlockRequest, Driver, MountRequest, UbiRequest};
+use mtd::LAYOUTS;
+use nand::{Chip, FaultSettings, ImageError, ImageLayout, Part, Storage};
+use pyo3::prelude::*;
+use script_runner::{PhaseCounts, Record, RunnerError, Setup, SoFar, counts_csv_of, sequence};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The part of the chip if none is named.
+const PART: &str = "nandsim-64MiB";
+/// From an hour on, an interval of write-back stands for never.
+const NEVER_CENTISECS: u32 = 360_000;
+
+/// Options of `run_script`, as JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    fs: Option<String>,
+    part: Option<String>,
+    blocks: Option<u32>,
+    /// Where UBI's volume identifier headers stand, unless a line says otherwise.
+    vid_hdr_offset: Option<u32>,
+    profile: Option<String>,
+    /// Block device under file systems that want one.
+    block_device: Option<String>,
+    board: Option<String>,
+    image: Option<PathBuf>,
+    seed: u64,
+    dirty_writeback_centisecs: u32,
+    keep_going: bool,
+    workload: String,
+    /// Where the chip is written at the end.
+    dump: Option<PathBuf>,
+    /// Where the operations of the chip are written.
+    sequence: Option<PathBuf>,
+    /// Folder for the chips that the script keeps.
+    dump_directory: Option<PathBuf>,
+}
+
+/// What a script can be carried out on, and the chip it begins with.
+struct Bench {
+    setup: Setup,
+    chip: Chip,
+}
+
+/// Carries out a script: counts by phase, and the files that were asked for.
+///
+/// `progress(done, total, label)` may raise to stop it, and so may a signal handler. The answer then has
+/// `interrupted` set, and holds what was counted at the end of the last whole line; no file is written.
+/// `elsewhere(place, reason)` is asked where a file goes that cannot be written at its place: none leaves it
+/// out, which the caller tells of; an exception fails the call.
+#[pyfunction]
+pub(crate) fn run_script(
+    python: Python<'_>,
+    shown: String,
+    text: String,
+    arguments_json: &str,
+    progress: Py<PyAny>,
+    elsewhere: Py<PyAny>,
+) -> PyResult<String> {
+    let arguments: Arguments = serde_json::from_str(arguments_json).map_err(failed)?;
+    let work = move || {
+        let so_far = Rc::default();
+        let run = || carry_out(&shown, &text, &arguments, progress, &elsewhere, &so_far);
+        let record = match cancellation::catch(run) {
+            Ok(done) => done.map_err(NandlabError::new_err)?,
+            Err(Interrupted) => None,
+        };
+        Ok(arguments.answer(&shown, record.as_ref(), &so_far.borrow()).to_string())
+    };
+    crate::boundary::carry_out(python, work)?.part()
+}
+
+/// Runs the script and writes the files that were asked for; none if somebody stopped it.
+fn carry_out(
+    shown: &str,
+    text: &str,
+    arguments: &Arguments,
+    progress: Py<PyAny>,
+    elsewhere: &Py<PyAny>,
+    so_far: &Rc<RefCell<SoFar>>,
+) -> Result<Option<Record>, String> {
+    let commands =
+        script::parse(text).map_err(|error| format!("{shown}:{}: {}", error.line, error.reason))?;
+    let bench = arguments.bench(script::blocks_wanted(&commands))?;
+    let watch =
+        Box::new(move |done: usize, total: usize| tell(&progress, done as u64, total as u64, ""));
+    let (chip, record) =
+        match script_runner::run_observed(&commands, bench.chip, &bench.setup, watch, so_far) {
+            Ok(done) => done,
+            Err(RunnerError::Stopped) => return Ok(None),
+            Err(RunnerError::Line { line, reason }) => {
+                return Err(format!("{shown}:{line}: {reason}"));
+            }
+            Err(other @ RunnerError::PowerLost) => return Err(format!("{shown}: {other}")),
+        };
+    arguments.write(&chip, &record, elsewhere)?;
+    Ok(Some(record))
+}
+
+fn shown_phase(phase: &PhaseCounts) -> Value {
+    json!({
+        "phase": phase.name,
+        "reads": phase.counts.reads(),
+        "programs": phase.counts.programs(),
+        "erases": phase.counts.erases,
+        "duration_ns": phase.duration_ns,
+    })
+}
+
+impl Arguments {
+    /// The answer of a whole run, or of one that was stopped and has no record.
+    fn answer(&self, shown: &str, record: Option<&Record>, so_far: &SoFar) -> Value {
+        let none = Record::default();
+        let whole = record.unwrap_or(&none);
+        let (phases, profile, file_system) = match record {
+            Some(record) => (&record.phases, record.profile, record.file_system),
+            None => (&so_far.phases, so_far.profile, so_far.file_system),
+        };
+        let unfinished = so_far.unfinished.as_ref().filter(|_| record.is_none());
+        json!({
+            "phases": phases.iter().map(shown_phase).collect::<Vec<_>>(),
+            "unfinished": unfinished.map(shown_phase),
+            "interrupted": record.is_none(),
+            "line": so_far.line,
+            "counts_csv": counts_csv_of(phases, profile, &self.workload, self.seed),
+            "failures": whole.failures.iter().map(|failure| {
+                format!("{shown}:{}: {}", failure.line, failure.error)
+            }).collect::<Vec<_>>(),
+            "file_system": file_system,
+            "profile": profile,
+            "findings": whole.findings,
+            "is_mounted": whole.is_mounted,
+            "kept": whole.kept.keys().collect::<Vec<_>>(),
+        })
+    }
+
+    fn bench(&self, blocks_wanted: Option<u32>) -> Result<Bench, String> {
+        let kind = self
+            .fs
+            .as_deref()
+            .map(find_kind)
+            .transpose()
+            .map_err(|error| format!("--fs: {error}"))?;
+        let part_name = self.part.as_deref().unwrap_or(PART);
+        let mut part = study::find_part_or_file(part_name).map_err(|error| error.to_string())?;
+        let image_blocks =
+            self.image.as_deref().map(|path| blocks_of_image(path, &part)).transpose()?;
+        let blocks = self.blocks.or(image_blocks).or(blocks_wanted);
+        // Fewer blocks than the part has are a partition of it: UBI keeps blocks for all its bad ones.
+        let chip_blocks = blocks.unwrap_or(0).max(part.geometry.blocks);
+        part.geometry.blocks = blocks.unwrap_or(part.geometry.blocks);
+        study::check_geometry(&part.geometry).map_err(|reason| format!("--blocks: {reason}"))?;
+        let fits = |layout: &&mtd::OobLayout| {
+            layout.name.starts_with("linux-")
+                && (layout.page_bytes, layout.oob_bytes)
+                    == (part.geometry.page_data_bytes, part.geometry.page_oob_bytes)
+        };
+        let layout = LAYOUTS.iter().find(fits).ok_or_else(|| {
+            format!(
+                "--part {part_name}: pages of {} + {} bytes have no spare-area layout here: 2048 + 64 \
+                 and 512 + 16 have one",
+                part.geometry.page_data_bytes, part.geometry.page_oob_bytes
+            )
+        })?;
+        let chip = match &self.image {
+            Some(path) => load(path, &part)?,
+            None => Chip::new(&part, Storage::Bytes, &FaultSettings::default()),
+        };
+        if let Some(kind) = kind {
+            kind.profile(self.profile.as_deref()).map_err(|error| format!("--profile: {error}"))?;
+        }
+        let mut block = BlockRequest::default();
+        if let Some(name) = &self.block_device {
+            let found = BlockDeviceChoice::find(name);
+            block.device = found.map_err(|error| format!("--block-device: {error}"))?;
+        }
+        let request = MountRequest {
+            block,
+            profile: self.profile.clone(),
+            has_write_back: (1..NEVER_CENTISECS).contains(&self.dirty_writeback_centisecs),
+            seed: self.seed,
+            ubi: UbiRequest {
+                header_offset: self.vid_hdr_offset,
+                chip_blocks: Some(chip_blocks),
+                volume: None,
+            },
+            ..MountRequest::default()
+        };
+        let board = self.board.as_deref().map_or_else(|| Ok(Board::without_costs()), find_board)?;
+        let driver = Driver::of_board(layout, Rc::new(board));
+        let setup = Setup {
+            kind,
+            driver,
+            request,
+            part,
+            keeps_going: self.keep_going,
+            logs_operations: self.sequence.is_some(),
+        };
+        Ok(Bench { setup, chip })
+    }
+
+    fn write(&self, chip: &Chip, record: &Record, elsewhere: &Py<PyAny>) -> Result<(), String> {
+        if let Some(path) = &self.dump {
+            keep(path, elsewhere, |place| save(place, chip))?;
+        }
+        if let Some(path) = &self.sequence {
+            let text = sequence(record);
+            keep(path, elsewhere, |place| std::fs::write(place, &text).map_err(reason))?;
+        }
+        if let Some(folder) = &self.dump_directory {
+            for (name, chip) in &record.kept {
+                let file = Path::new(name).file_name().ok_or_else(|| {
+                    format!("`{name}` cannot be the name of a file in {}", folder.display())
+                })?;
+                keep(&folder.join(file), elsewhere, |place| save(place, chip))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The catalogue board of that name, else the board file at that path.
+fn find_board(name: &str) -> Result<Board, String> {
+    if let Some(found) = board::find_board(name) {
+        return Ok(found);
+    }
+    if Path::new(name).is_file() {
+        return board::load_board(Path::new(name)).map_err(|error| error.to_string());
+    }
+    let known: Vec<String> = board::catalogue().into_iter().map(|board| board.name).collect();
+    Err(format!("--board: there is no board `{name}`: {} are known", known.join(", ")))
+}
+
+fn at(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+/// Blocks of a dump with spare areas.
+fn blocks_of_image(path: &Path, part: &Part) -> Result<u32, String> {
+    let length = std::fs::metadata(path).map_err(|error| at(path, &error))?.len();
+    let page_bytes = u64::from(part.geometry.page_data_bytes + part.geometry.page_oob_bytes);
+    let block_bytes = page_bytes * u64::from(part.geometry.pages_per_block);
+    if length == 0 || !length.is_multiple_of(block_bytes) {
+        return Err(format!(
+            "{}: {length} bytes are no whole number of blocks of {block_bytes} bytes: a dump holds \
+             data and spare area of every page, as `nanddump --oob` writes them",
+            path.display()
+        ));
+    }
+    u32::try_from(length / block_bytes)
+        .map_err(|_| format!("{}: {length} bytes are more than a chip has", path.display()))
+}
+
+fn load(path: &Path, part: &Part) -> Result<Chip, String> {
+    let file = File::open(path).map_err(|error| at(path, &error))?;
+    Chip::load_image(part, &mut BufReader::new(Checked(file)), ImageLayout::WithOob)
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Writes a file, or elsewhere if its place takes it no more: the run that it came from may have been long.
+fn keep(
+    path: &Path,
+    elsewhere: &Py<PyAny>,
+    write: impl Fn(&Path) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut place = path.to_owned();
+    while let Err(reason) = write(&place) {
+        let next = Python::attach(|python| {
+            let answer = elsewhere.call1(python, (path, &reason))?;
+            answer.extract::<Option<PathBuf>>(python)
+        });
+        match next {
+            Ok(Some(next)) => place = next,
+            Ok(None) => return Ok(()),
+            Err(_) => return Err(format!("{}: {reason}", path.display())),
+        }
+    }
+    Ok(())
+}
+
+/// Why, without the number that Rust adds: nobody looks errors of the system up by it.
+fn reason(error: std::io::Error) -> String {
+    let text = error.to_string();
+    let number = error.raw_os_error().map(|number| format!(" (os error {number})"));
+    number.and_then(|number| text.strip_suffix(&number).map(str::to_owned)).unwrap_or(text)
+}
+
+fn save(path: &Path, chip: &Chip) -> Result<(), String> {
+    let mut writer = BufWriter::new(Checked(File::create(path).map_err(reason)?));
+    chip.save_image(&mut writer, ImageLayout::WithOob).map_err(|error| match error {
+        ImageError::Io(error) => reason(error),
+        other => other.to_string(),
+    })?;
+    writer.flush().map_err(reason)
+}

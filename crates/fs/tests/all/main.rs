@@ -1,9 +1,0 @@
-//! Every test of `fs` in one program, which is built in a fraction of the time of many.
-
-mod backing;
-mod cache_state;
-mod direct;
-mod flusher;
-mod reading;
-mod support;
-mod write_back;

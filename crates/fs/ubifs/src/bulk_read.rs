@@ -1,0 +1,185 @@
+//! Reading data nodes that lie behind each other at once, for files that are read in order.
+//!
+//! Source: `ubifs_bulk_read` and `ubifs_do_bulk_read` of `fs/ubifs/file.c`, `ubifs_tnc_get_bu_keys` and
+//! `ubifs_tnc_bulk_read` of `tnc.c`.
+
+use crate::engine::Engine;
+use crate::finding::Code;
+use crate::inode::Inode;
+use crate::keys::{Key, kind as key_kind};
+use crate::nodes::{BLOCK_BYTES, DataNode, Header, Place, aligned, key_of, kind};
+use crate::tnc::Spot;
+use fs_api::{Errno, PAGE_BYTES, Place as FoundAt};
+
+/// Most blocks of one read (`UBIFS_MAX_BULK_READ`).
+const BLOCKS_MAX: u64 = 32;
+/// Pages in a row that were read when reading at once begins.
+const ROW: u32 = 3;
+/// A data node of incompressible bytes (`UBIFS_MAX_DATA_NODE_SZ`).
+const NODE_BYTES_MAX: u32 = 48 + BLOCK_BYTES as u32;
+
+/// How a file was read of late (`last_page_read`, `read_in_a_row`, `bulk_read` of the inode).
+#[derive(Debug, Default)]
+pub(crate) struct ReadRow {
+    last_page: u64,
+    length: u32,
+    is_bulk: bool,
+}
+
+impl ReadRow {
+    /// A page is read; true if those behind it shall be, too.
+    fn goes_on(&mut self, page: u64) -> bool {
+        let last = std::mem::replace(&mut self.last_page, page);
+        if page != last + 1 {
+            (self.length, self.is_bulk) = (1, false);
+            return false;
+        }
+        if !self.is_bulk {
+            self.length += 1;
+            self.is_bulk = self.length >= ROW;
+        }
+        self.is_bulk
+    }
+}
+
+/// Data nodes of a file that lie behind each other.
+struct Bulk {
+    nodes: Vec<(u64, Place)>,
+    /// Blocks from the first on, holes included.
+    blocks: u64,
+    /// The file has no more nodes.
+    is_end: bool,
+}
+
+impl Bulk {
+    /// A node within what lies from the first to the last.
+    fn bytes_of<'b>(&self, number: usize, bytes: &'b [u8]) -> &'b [u8] {
+        let place = self.nodes[number].1;
+        let from = (place.offset - self.nodes[0].1.offset) as usize;
+        &bytes[from..from + place.bytes as usize]
+    }
+}
+
+impl Engine {
+    /// Reads a page and, if the file is read in order, those behind it, which the layer above keeps.
+    /// False if the page is still to be read.
+    pub(crate) async fn read_in_bulk(
+        &self,
+        inode: &Inode,
+        page: u64,
+        into: &mut [u8; PAGE_BYTES],
+    ) -> Result<bool, Errno> {
+        if !self.options.has_bulk_read || !inode.data.borrow_mut().row.goes_on(page) {
+            return Ok(false);
+        }
+        let above = self.cached_pages.borrow().clone().and_then(|pages| pages.upgrade());
+        let Some(above) = above else { return Ok(false) };
+        let bulk = {
+            let _held = self.tnc_lock.lock().await;
+            let bulk = self.gather(inode.number, page).await?;
+            if bulk.nodes.is_empty() { None } else { Some((self.read_all(&bulk).await?, bulk)) }
+        };
+        let Some((bytes, bulk)) = bulk else { return Ok(false) };
+        let size = inode.data.borrow().node.size;
+        let end = (page + bulk.blocks).min(size.div_ceil(PAGE_BYTES as u64)).max(page + 1);
+        let mut pages = Vec::new();
+        for at in page..end {
+            let mut whole = Box::new([0; PAGE_BYTES]);
+            let found = bulk.nodes.binary_search_by_key(&at, |node| node.0);
+            if let Ok(number) = found {
+                let data = self.restore(&DataNode::parse(bulk.bytes_of(number, &bytes))).await?;
+                whole[..data.len()].copy_from_slice(&data);
+            }
+            pages.push((at, whole, found.is_err()));
+        }
+        // No await follows: the file's end cannot move before the last page is stored.
+        let mut data = inode.data.borrow_mut();
+        let size = data.node.size;
+        for (at, whole, is_hole) in &mut pages {
+            let valid = size.saturating_sub(*at * PAGE_BYTES as u64).min(PAGE_BYTES as u64);
+            whole[valid as usize..].fill(0);
+            if *is_hole {
+                data.holes.insert(*at);
+            } else {
+                data.holes.remove(at);
+            }
+            if *at == page {
+                into.copy_from_slice(&whole[..]);
+            } else if valid > 0 {
+                above.put(inode.number, *at, whole);
+            }
+        }
+        data.row.last_page = end - 1;
+        if bulk.is_end {
+            (data.row.length, data.row.is_bulk) = (1, false);
+        }
+        Ok(true)
+    }
+
+    /// Bytes that are read at once at most (`max_bu_buf_len`).
+    pub(crate) fn bulk_buffer_bytes(&self) -> u32 {
+        (BLOCKS_MAX as u32 * NODE_BYTES_MAX).min(self.layout.leb_bytes)
+    }
+
+    /// The nodes of a file from a block on that lie behind each other in one eraseblock.
+    async fn gather(&self, inode: u64, block: u64) -> Result<Bulk, Errno> {
+        let bytes_max = self.bulk_buffer_bytes();
+        let mut bulk = Bulk { nodes: Vec::new(), blocks: 0, is_end: false };
+        let Ok(number) = u32::try_from(block) else { return Ok(bulk) };
+        let (found, spot) = self.find_key(Key::data(inode, number), false).await?;
+        let mut here: Option<Spot> = if found { Some(spot) } else { self.next(spot).await? };
+        while let Some(spot) = here {
+            let (key, place) = (self.key_at(spot), self.place_at(spot));
+            if u64::from(key.inode) != inode || key.kind() != key_kind::DATA {
+                bulk.is_end = true;
+                break;
+            }
+            if let (Some((_, first)), Some((_, last))) = (bulk.nodes.first(), bulk.nodes.last()) {
+                let behind = last.offset + aligned(last.bytes as usize) as u32;
+                let is_behind = (place.leb, place.offset) == (last.leb, behind);
+                if !is_behind || place.offset + place.bytes - first.offset > bytes_max {
+                    break;
+                }
+            }
+            // Holes count: pages of zeros take their place.
+            let at = u64::from(key.low());
+            if at - block >= BLOCKS_MAX {
+                bulk.blocks = BLOCKS_MAX;
+                break;
+            }
+            bulk.nodes.push((at, place));
+            bulk.blocks = at - block + 1;
+            if bulk.blocks >= BLOCKS_MAX {
+                break;
+            }
+            here = self.next(spot).await?;
+        }
+        bulk.is_end |= here.is_none();
+        Ok(bulk)
+    }
+
+    /// What lies from the first node to the last, each of which must be whole.
+    async fn read_all(&self, bulk: &Bulk) -> Result<Vec<u8>, Errno> {
+        let (first, last) = (bulk.nodes[0].1, bulk.nodes[bulk.nodes.len() - 1].1);
+        let length = last.offset + last.bytes - first.offset;
+        let bytes = self.read_buffered(first.leb, first.offset, length).await?;
+        self.charge_crc(bytes.len()).await;
+        for (number, (block, place)) in bulk.nodes.iter().enumerate() {
+            let node = bulk.bytes_of(number, &bytes);
+            let is_whole = Header::check(node).is_ok_and(|header| {
+                header.kind == kind::DATA
+                    && header.bytes == node.len()
+                    && u64::from(key_of(node).low()) == *block
+            });
+            if !is_whole {
+                self.find(
+                    Code::DamagedNode,
+                    FoundAt::Leb(place.leb, place.offset),
+                    format!("LEB {}:{}: damaged data node", place.leb, place.offset),
+                );
+                return Err(Errno::Eio);
+            }
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,264 @@
+//! The parts of a mount and what all of them use: reads, writes, numbers of nodes, costs.
+
+use crate::commit::CommitState;
+use crate::compress::Compressor;
+use crate::finding::Code;
+use crate::inode::Inode;
+use crate::journal::Journal;
+use crate::layout::{HEADS, Layout};
+use crate::lpt::Lpt;
+use crate::master::Master;
+use crate::nodes::{Group, Header, Place, seal};
+use crate::orphans::Orphans;
+use crate::profile::MountOptions;
+use crate::replay::SizeSeen;
+use crate::space::Space;
+use crate::statistics::Statistics;
+use crate::superblock::Superblock;
+use crate::tnc::Tnc;
+use crate::volume::Volume;
+use crate::write_buffer::WriteBuffer;
+use fs_api::{CachedPages, Errno, Finding, Place as FoundAt};
+use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+
+/// A head of the journal.
+pub(crate) struct Head {
+    pub(crate) lock: Lock<()>,
+    pub(crate) buffer: RefCell<WriteBuffer>,
+}
+
+/// A mount.
+///
+/// Locks are taken in this order: an inode (`ui_mutex`), the commit (`commit_sem`), a head of the journal
+/// (`io_mutex`), the index (`tnc_mutex`), the LEB properties (`lp_mutex`), the log (`log_mutex`). What is in
+/// cells is borrowed between awaits only.
+pub(crate) struct Engine {
+    pub(crate) sim: Sim,
+    pub(crate) cpus: Rc<Cpus>,
+    pub(crate) volume: Volume,
+    pub(crate) options: MountOptions,
+    pub(crate) superblock: Superblock,
+    pub(crate) layout: Layout,
+    pub(crate) compressor: Compressor,
+    pub(crate) master: Cell<Master>,
+    pub(crate) master_offset: Cell<u32>,
+    /// Number of the newest node.
+    pub(crate) sequence: Cell<u64>,
+    pub(crate) highest_inode: Cell<u64>,
+    pub(crate) commit_number: Cell<u64>,
+    pub(crate) commit_lock: RwLock<()>,
+    pub(crate) commit_state: Cell<CommitState>,
+    pub(crate) commit_waiters: WaitQueue,
+    pub(crate) thread_waiters: WaitQueue,
+    pub(crate) heads: [Head; HEADS],
+    pub(crate) log_lock: Lock<()>,
+    pub(crate) journal: RefCell<Journal>,
+    pub(crate) tnc_lock: Lock<()>,
+    pub(crate) tnc: RefCell<Tnc>,
+    /// Grows with each eraseblock that is collected; the newest of them.
+    pub(crate) collected: Cell<(u64, u32)>,
+    pub(crate) lpt_lock: Lock<()>,
+    pub(crate) lpt: RefCell<Lpt>,
+    pub(crate) space: RefCell<Space>,
+    pub(crate) orphans: RefCell<Orphans>,
+    pub(crate) inodes: RefCell<BTreeMap<u64, Rc<Inode>>>,
+    /// Sizes of files as a replay after a cut sees them.
+    pub(crate) sizes: RefCell<BTreeMap<u64, SizeSeen>>,
+    /// Page cache of the layer above, once `use_cached_pages` has registered it.
+    pub(crate) cached_pages: RefCell<Option<Weak<dyn CachedPages>>>,
+    pub(crate) needs_recovery: Cell<bool>,
+    /// The last mount ended in order.
+    pub(crate) was_clean: Cell<bool>,
+    pub(crate) is_mounting: Cell<bool>,
+    pub(crate) is_ending: Cell<bool>,
+    /// An error of the medium made the mount read-only.
+    pub(crate) is_broken: Cell<bool>,
+    pub(crate) findings: RefCell<Vec<Finding>>,
+    pub(crate) statistics: Cell<Statistics>,
+}
+
+impl Engine {
+    /// Adds to the list of what was found wrong with the medium.
+    pub(crate) fn find(&self, code: Code, place: FoundAt, text: impl Into<String>) {
+        let mut findings = self.findings.borrow_mut();
+        // A medium full of noise must not fill the memory with complaints.
+        if findings.len() < 1000 {
+            findings.push(code.at(place, text));
+        }
+    }
+
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Statistics)) {
+        let mut statistics = self.statistics.get();
+        change(&mut statistics);
+        self.statistics.set(statistics);
+    }
+
+    pub(crate) fn change_master(&self, change: impl FnOnce(&mut Master)) {
+        let mut master = self.master.get();
+        change(&mut master);
+        self.master.set(master);
+    }
+
+    /// The number of the next node.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.sequence.set(self.sequence.get() + 1);
+        self.sequence.get()
+    }
+
+    pub(crate) fn see_sequence(&self, sequence: u64) {
+        self.sequence.set(self.sequence.get().max(sequence));
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.options.is_read_only
+    }
+
+    pub(crate) fn must_be_writable(&self) -> Result<(), Errno> {
+        if self.is_broken.get() || self.options.is_read_only { Err(Errno::Erofs) } else { Ok(()) }
+    }
+
+    /// After a failed write nothing can be promised any more (`ubifs_ro_mode`).
+    pub(crate) fn turn_read_only(&self, error: Errno) {
+        if !self.is_broken.replace(true) {
+            self.find(
+                Code::ReadOnly,
+                FoundAt::Whole,
+                format!("switched to read-only mode: {error}"),
+            );
+        }
+    }
+
+    fn after_write(&self, done: Result<(), Errno>) -> Result<(), Errno> {
+        done.inspect_err(|error| self.turn_read_only(*error))
+    }
+
+    /// Processor time of work on bytes.
+    pub(crate) async fn charge(&self, bytes: usize, ps_per_byte: u64) {
+        self.cpus.run(bytes as u64 * ps_per_byte / 1000).await;
+    }
+
+    pub(crate) async fn charge_crc(&self, bytes: usize) {
+        self.charge(bytes, self.options.costs.crc_ps_per_byte).await;
+    }
+
+    pub(crate) async fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
+        if leb >= self.layout.leb_count
+            || u64::from(offset) + into.len() as u64 > u64::from(self.layout.leb_bytes)
+        {
+            return Err(Errno::Eio);
+        }
+        self.volume.read(leb, offset, into).await
+    }
+
+    /// An eraseblock whose bytes from `start` on were read; those before are blank.
+    pub(crate) async fn read_leb(&self, leb: u32, start: u32) -> Result<Vec<u8>, Errno> {
+        let mut bytes = vec![0xff; self.layout.leb_bytes as usize];
+        let start = start.min(self.layout.leb_bytes);
+        self.read(leb, start, &mut bytes[start as usize..]).await?;
+        self.charge_crc(bytes.len() - start as usize).await;
+        Ok(bytes)
+    }
+
+    pub(crate) async fn write(&self, leb: u32, offset: u32, bytes: &[u8]) -> Result<(), Errno> {
+        self.must_be_writable()?;
+        self.after_write(self.volume.write(leb, offset, bytes).await)
+    }
+
+    pub(crate) async fn change_leb(&self, leb: u32, bytes: &[u8]) -> Result<(), Errno> {
+        self.must_be_writable()?;
+        self.after_write(self.volume.change(leb, bytes).await)
+    }
+
+    pub(crate) async fn unmap(&self, leb: u32) -> Result<(), Errno> {
+        self.must_be_writable()?;
+        self.after_write(self.volume.unmap(leb).await)
+    }
+
+    pub(crate) async fn map(&self, leb: u32) -> Result<(), Errno> {
+        self.must_be_writable()?;
+        self.after_write(self.volume.map(leb).await)
+    }
+
+    /// Pads bytes to the unit of writing.
+    pub(crate) fn padded(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+        let used = bytes.len().next_multiple_of(8);
+        bytes.resize(used, 0);
+        bytes.resize(used.next_multiple_of(self.layout.min_io as usize), 0);
+        crate::nodes::pad(&mut bytes[used..]);
+        bytes
+    }
+
+    /// Seals a node and writes it at once, padded (`ubifs_write_node`).
+    pub(crate) async fn write_node(
+        &self,
+        mut node: Vec<u8>,
+        kind: u8,
+        group: Group,
+        (leb, offset): (u32, u32),
+    ) -> Result<(), Errno> {
+        seal(&mut node, kind, self.next_sequence(), group);
+        self.charge_crc(node.len()).await;
+        let bytes = self.padded(node);
+        self.write(leb, offset, &bytes).await
+    }
+
+    /// Reads a node that must be whole and of a kind, from the medium or from the write-buffer that
+    /// still has its end (`ubifs_read_node`, `ubifs_read_node_wbuf`).
+    pub(crate) async fn read_node(&self, place: Place, kind: u8) -> Result<Vec<u8>, Errno> {
+        let Place { leb, offset, bytes: length } = place;
+        // A damaged branch may name any length; this bounds the allocation.
+        if length as usize > self.layout.leb_bytes as usize {
+            return Err(Errno::Eio);
+        }
+        let bytes = self.read_buffered(leb, offset, length).await?;
+        self.charge_crc(bytes.len()).await;
+        match Header::check(&bytes) {
+            Ok(header) if header.kind == kind && header.bytes == bytes.len() => Ok(bytes),
+            Ok(_) => {
+                self.find(
+                    Code::DamagedNode,
+                    FoundAt::Leb(leb, offset),
+                    format!("LEB {leb}:{offset}: not the node that the index names"),
+                );
+                Err(Errno::Eio)
+            }
+            Err(error) => {
+                self.find(
+                    Code::DamagedNode,
+                    FoundAt::Leb(leb, offset),
+                    format!("LEB {leb}:{offset}: {error}"),
+                );
+                Err(Errno::Eio)
+            }
+        }
+    }
+
+    /// Reads bytes of an eraseblock, those that a write-buffer still has from there.
+    pub(crate) async fn read_buffered(
+        &self,
+        leb: u32,
+        offset: u32,
+        length: u32,
+    ) -> Result<Vec<u8>, Errno> {
+        let mut bytes = vec![0xff; length as usize];
+        let mut wanted = length;
+        for head in &self.heads {
+            let buffer = head.buffer.borrow();
+            if buffer.leb != Some(leb) {
+                continue;
+            }
+            // What the buffer holds has not reached the medium.
+            let buffered = buffer.overlap(offset, &mut bytes);
+            if buffered > 0 {
+                wanted = buffer.offset.saturating_sub(offset).min(length);
+            }
+        }
+        if wanted > 0 {
+            self.read(leb, offset, &mut bytes[..wanted as usize]).await?;
+        }
+        Ok(bytes)
+    }
+}

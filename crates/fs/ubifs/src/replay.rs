@@ -1,0 +1,393 @@
+//! Replaying the journal: what was written since the last commit goes into the index.
+//!
+//! Source: `fs/ubifs/replay.c`.
+
+use crate::engine::Engine;
+use crate::finding::Code;
+use crate::journal::Bud;
+use crate::keys::{Key, LAST_BLOCK, kind as key_kind};
+use crate::layout::HEADS;
+use crate::lprops::Change;
+use crate::nodes::{
+    BLOCK_BYTES, DataNode, EntryNode, HEADER_BYTES, InodeNode, Place, ReferenceNode,
+    TruncationNode, aligned, key_of, kind, u64_at,
+};
+use crate::scan::{Found, Scan};
+use fs_api::{Errno, Place as FoundAt};
+
+/// A change that the journal tells of.
+enum Effect {
+    Add { key: Key, size: u64 },
+    AddName { key: Key, name: Vec<u8> },
+    Remove { key: Key },
+    RemoveName { key: Key, name: Vec<u8> },
+    Cut(TruncationNode),
+}
+
+struct Entry {
+    sequence: u64,
+    place: Place,
+    effect: Effect,
+}
+
+/// An eraseblock of the journal, and what was found in it.
+struct ReplayBud {
+    leb: u32,
+    bud: Bud,
+    free: u32,
+    dirty: u32,
+}
+
+/// Sizes of a file as its inode and its data tell them; the larger one holds after a cut.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SizeSeen {
+    pub(crate) inode_size: u64,
+    pub(crate) data_size: u64,
+    pub(crate) exists: bool,
+}
+
+impl Engine {
+    fn damaged(&self, leb: u32, offset: u32, what: &str) -> Errno {
+        self.find(
+            Code::DamagedJournal,
+            FoundAt::Leb(leb, offset),
+            format!("LEB {leb}:{offset}: {what}"),
+        );
+        Errno::Eio
+    }
+
+    /// The head of the index is in use (`take_ihead`).
+    async fn take_index_head(&self) -> Result<(), Errno> {
+        let leb = self.space.borrow().index_head.0;
+        self.change_properties(leb, Change::TAKE).await
+    }
+
+    /// Puts into the index what the journal holds, in the order of sequence numbers
+    /// (`ubifs_replay_journal`).
+    pub(crate) async fn replay(&self) -> Result<(), Errno> {
+        // It would pass for an eraseblock to collect otherwise, while the next commit writes to it.
+        self.take_index_head().await?;
+        let mut buds = self.read_log().await?;
+        let mut entries = Vec::new();
+        for number in 0..buds.len() {
+            let is_last = self.is_last_bud(&buds, number).await?;
+            self.replay_bud(&mut buds[number], is_last, &mut entries).await?;
+        }
+        // Heads write side by side. The sequence number alone gives the order in which the kernel
+        // changed its index.
+        entries.sort_by_key(|entry: &Entry| entry.sequence);
+        self.count(|statistics| statistics.replayed_nodes += entries.len() as u64);
+        for at in 0..entries.len() {
+            self.apply_entry(&entries, at).await?;
+        }
+        for bud in &buds {
+            self.account_bud(bud).await?;
+        }
+        let dirty = self.tnc.borrow().dirty;
+        self.space.borrow_mut().uncommitted_index_bytes =
+            // Each dirty node may become a full one; the budget must hold until the next commit
+            // (`ubifs_replay_journal`).
+            dirty * u64::from(self.layout.max_index_node);
+        Ok(())
+    }
+
+    /// Reads the log from its tail to its end (`replay_log_leb`).
+    async fn read_log(&self) -> Result<Vec<ReplayBud>, Errno> {
+        let tail = self.journal.borrow().log_tail;
+        let mut buds: Vec<ReplayBud> = Vec::new();
+        let (mut leb, mut commit_sequence) = (tail, 0);
+        loop {
+            let bytes = self.read_leb(leb, 0).await?;
+            let (bytes, scan) = match Scan::of(&bytes, 0, self.layout.min_io as usize) {
+                Ok(scan) => (bytes, scan),
+                Err(_) if self.needs_recovery.get() => {
+                    self.recover_log_leb(leb, commit_sequence).await?
+                }
+                Err(damage) => {
+                    return Err(self.damaged(leb, damage.offset, "damaged node in the log"));
+                }
+            };
+            let Some(first) = scan.nodes.first() else {
+                if leb == tail {
+                    return Err(self.damaged(leb, 0, "the log is empty"));
+                }
+                break;
+            };
+            if leb == tail {
+                let commit = u64_at(&bytes, HEADER_BYTES);
+                if first.header.kind != kind::COMMIT_START || commit != self.commit_number.get() {
+                    return Err(self.damaged(leb, 0, "the log does not begin with its commit"));
+                }
+                commit_sequence = first.header.sequence;
+            }
+            if first.header.sequence < commit_sequence {
+                // From before the commit: only unmapped, not erased.
+                break;
+            }
+            for found in &scan.nodes {
+                if found.header.sequence < commit_sequence {
+                    return Err(self.damaged(leb, found.offset, "an old node in the log"));
+                }
+                self.see_sequence(found.header.sequence);
+                match found.header.kind {
+                    kind::REFERENCE => {
+                        let node = ReferenceNode::parse(&bytes[found.offset as usize..]);
+                        self.add_replay_bud(node, (leb, found.offset), &mut buds)?;
+                    }
+                    kind::COMMIT_START if found.offset == 0 => {}
+                    _ => return Err(self.damaged(leb, found.offset, "not a node of the log")),
+                }
+            }
+            self.journal.borrow_mut().log_head = (leb, scan.end);
+            if scan.end == 0 {
+                break;
+            }
+            leb = self.layout.next_log_leb(leb);
+            if leb == tail {
+                break;
+            }
+        }
+        Ok(buds)
+    }
+
+    fn add_replay_bud(
+        &self,
+        node: ReferenceNode,
+        (leb, offset): (u32, u32),
+        buds: &mut Vec<ReplayBud>,
+    ) -> Result<(), Errno> {
+        let is_possible = (node.head as usize) < HEADS
+            && self.layout.is_main(node.leb)
+            && node.offset <= self.layout.leb_bytes
+            && node.offset.is_multiple_of(self.layout.min_io);
+        if !is_possible {
+            return Err(self.damaged(leb, offset, "the log names what cannot be"));
+        }
+        if let Some(known) = buds.iter().find(|bud| bud.leb == node.leb) {
+            // A commit names the open heads once more.
+            if known.bud.head == node.head as usize && known.bud.start <= node.offset {
+                return Ok(());
+            }
+            return Err(self.damaged(leb, offset, "the log contradicts itself"));
+        }
+        let bud = Bud { start: node.offset, head: node.head as usize };
+        buds.push(ReplayBud { leb: node.leb, bud, free: 0, dirty: 0 });
+        let mut journal = self.journal.borrow_mut();
+        journal.bud_bytes += u64::from(self.layout.leb_bytes - node.offset);
+        journal.buds.insert(node.leb, bud);
+        Ok(())
+    }
+
+    /// Only the last eraseblock of a head can have been written when the power was cut; the one
+    /// before it, if the last is still blank (`is_last_bud`).
+    async fn is_last_bud(&self, buds: &[ReplayBud], number: usize) -> Result<bool, Errno> {
+        let head = buds[number].bud.head;
+        let mut later = buds[number + 1..].iter().filter(|bud| bud.bud.head == head);
+        let Some(next) = later.next() else { return Ok(true) };
+        if later.next().is_some() {
+            return Ok(false);
+        }
+        let mut start = [0; 4];
+        if next.bud.start + 4 > self.layout.leb_bytes {
+            return Ok(true);
+        }
+        self.read(next.leb, next.bud.start, &mut start).await?;
+        Ok(start == [0xff; 4])
+    }
+
+    async fn replay_bud(
+        &self,
+        bud: &mut ReplayBud,
+        is_last: bool,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(), Errno> {
+        let (leb, start) = (bud.leb, bud.bud.start);
+        let (bytes, scan) = if self.needs_recovery.get() && is_last {
+            self.recover_leb(leb, start, Some(bud.bud.head)).await?
+        } else {
+            let bytes = self.read_leb(leb, start).await?;
+            match Scan::of(&bytes, start as usize, self.layout.min_io as usize) {
+                Ok(scan) => (bytes, scan),
+                Err(damage) => {
+                    return Err(self.damaged(leb, damage.offset, "damaged node in the journal"));
+                }
+            }
+        };
+        let mut used = 0;
+        for found in &scan.nodes {
+            self.see_sequence(found.header.sequence);
+            let node = &bytes[found.offset as usize..found.offset as usize + found.header.bytes];
+            let effect = self.effect_of(leb, found, node)?;
+            let is_addition = matches!(effect, Effect::Add { .. } | Effect::AddName { .. });
+            if is_addition {
+                used += aligned(found.header.bytes) as u32;
+            }
+            let place = Place { leb, offset: found.offset, bytes: found.header.bytes as u32 };
+            entries.push(Entry { sequence: found.header.sequence, place, effect });
+        }
+        // Nodes that only remove something, and padding, are dirty space from the beginning.
+        bud.dirty = scan.end - start - used;
+        bud.free = self.layout.leb_bytes - scan.end;
+        Ok(())
+    }
+
+    fn effect_of(&self, leb: u32, found: &Found, node: &[u8]) -> Result<Effect, Errno> {
+        let bad = || self.damaged(leb, found.offset, "a node of the journal contradicts itself");
+        if found.header.kind == kind::TRUNCATION {
+            let cut = TruncationNode::parse(node);
+            return if cut.new_size < cut.old_size { Ok(Effect::Cut(cut)) } else { Err(bad()) };
+        }
+        if found.header.kind > kind::ATTRIBUTE {
+            return Err(self.damaged(leb, found.offset, "not a node of the journal"));
+        }
+        let key = key_of(node);
+        if key.kind() != u32::from(found.header.kind) {
+            return Err(bad());
+        }
+        // The master's number is as old as the last commit.
+        self.highest_inode.set(self.highest_inode.get().max(key.inode.into()));
+        Ok(match found.header.kind {
+            kind::INODE => {
+                let inode = InodeNode::parse(node).ok_or_else(bad)?;
+                if inode.links == 0 {
+                    Effect::Remove { key }
+                } else {
+                    Effect::Add { key, size: inode.size }
+                }
+            }
+            kind::DATA => {
+                let data = DataNode::parse(node);
+                let start = u64::from(key.low()) * BLOCK_BYTES as u64;
+                Effect::Add { key, size: start + u64::from(data.bytes) }
+            }
+            _ => {
+                let entry = EntryNode::parse(node).ok_or_else(bad)?;
+                if entry.name.is_empty() || entry.name.contains(&0) {
+                    return Err(bad());
+                }
+                if entry.inode == 0 {
+                    Effect::RemoveName { key, name: entry.name }
+                } else {
+                    Effect::AddName { key, name: entry.name }
+                }
+            }
+        })
+    }
+
+    /// Applies one entry of the journal to the index (`apply_replay_entry`).
+    async fn apply_entry(&self, entries: &[Entry], at: usize) -> Result<(), Errno> {
+        let Entry { place, effect, .. } = &entries[at];
+        match effect {
+            Effect::AddName { key, name } => self.tnc_add_name(*key, *place, name).await,
+            Effect::RemoveName { key, name } => self.tnc_remove_name(*key, name).await,
+            Effect::Add { key, size } => {
+                self.tnc_add(*key, *place).await?;
+                self.see_size(*key, *size);
+                Ok(())
+            }
+            Effect::Remove { key } => {
+                let inode = u64::from(key.inode);
+                self.sizes.borrow_mut().remove(&inode);
+                // Later nodes may say that it got a name again.
+                let is_alive =
+                    entries[at + 1..].iter().rev().find_map(|entry| match &entry.effect {
+                        Effect::Add { key: other, .. } if other == key => Some(true),
+                        Effect::Remove { key: other } if other == key => Some(false),
+                        _ => None,
+                    });
+                if is_alive == Some(true) { Ok(()) } else { self.tnc_remove_inode(inode).await }
+            }
+            Effect::Cut(cut) => {
+                let inode = u64::from(cut.inode);
+                if let Some(seen) = self.sizes.borrow_mut().get_mut(&inode) {
+                    seen.data_size = cut.new_size;
+                }
+                self.remove_blocks(inode, cut.old_size, cut.new_size).await
+            }
+        }
+    }
+
+    /// Blocks behind the new end of a file leave the index.
+    pub(crate) async fn remove_blocks(
+        &self,
+        inode: u64,
+        old_size: u64,
+        new_size: u64,
+    ) -> Result<(), Errno> {
+        let block = BLOCK_BYTES as u64;
+        let (first, end) = (new_size.div_ceil(block), old_size.div_ceil(block));
+        if first >= end {
+            return Ok(());
+        }
+        let number = |block: u64| block.min(LAST_BLOCK.into()) as u32;
+        let (from, to) = (Key::data(inode, number(first)), Key::data(inode, number(end - 1)));
+        self.tnc_remove_range(from, to).await
+    }
+
+    fn see_size(&self, key: Key, size: u64) {
+        if !self.needs_recovery.get() {
+            return;
+        }
+        let mut sizes = self.sizes.borrow_mut();
+        let seen = sizes.entry(u64::from(key.inode)).or_default();
+        match key.kind() {
+            key_kind::INODE => (seen.inode_size, seen.exists) = (size, true),
+            key_kind::DATA => seen.data_size = seen.data_size.max(size),
+            _ => {}
+        }
+    }
+
+    /// An eraseblock of the journal gets the properties that the scan found (`set_bud_lprops`).
+    async fn account_bud(&self, replay: &ReplayBud) -> Result<(), Errno> {
+        let held = self.lpt_lock.lock().await;
+        let number = self.load_leb(replay.leb).await?;
+        let known = self.lpt.borrow().lebs.get(number).properties;
+        let mut dirty = known.dirty;
+        if replay.bud.start == 0 && (known.free != self.layout.leb_bytes || known.dirty != 0) {
+            // It was collected before it came into the journal, and no commit was made since.
+            dirty = dirty.saturating_sub(self.layout.leb_bytes - known.free);
+        }
+        let (dirty, is_possible) =
+            bud_dirty(self.layout.leb_bytes, replay.free, dirty, replay.dirty);
+        if !is_possible {
+            self.find(
+                Code::BadSums,
+                FoundAt::Leb(replay.leb, 0),
+                format!("LEB {}: more dirty space than it can have", replay.leb),
+            );
+        }
+        let change = Change {
+            free: Some(replay.free),
+            dirty: Some(dirty),
+            is_index: None,
+            is_taken: Some(true),
+        };
+        self.change_number(number, change).await?;
+        drop(held);
+        self.seek(replay.bud.head, replay.leb, self.layout.leb_bytes - replay.free);
+        Ok(())
+    }
+}
+
+/// Dirty bytes of an eraseblock of the journal, and whether the numbers can be.
+///
+/// `set_bud_lprops` takes whatever comes out and mounts. Here it is bounded by what is not free, because
+/// the sums of free and dirty space rely on that.
+fn bud_dirty(leb_bytes: u32, free: u32, known_dirty: u32, found_dirty: u32) -> (u32, bool) {
+    let dirty = known_dirty.saturating_add(found_dirty);
+    let most = leb_bytes.saturating_sub(free);
+    (dirty.min(most), dirty <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bud_dirty;
+
+    #[test]
+    fn dirty_space_of_a_bud_is_bounded_by_what_is_not_free() {
+        assert_eq!(bud_dirty(1000, 400, 100, 200), (300, true));
+        assert_eq!(bud_dirty(1000, 400, 100, 500), (600, true));
+        assert_eq!(bud_dirty(1000, 400, 101, 500), (600, false));
+        assert_eq!(bud_dirty(1000, 400, u32::MAX, 500), (600, false));
+    }
+}

@@ -1,5 +1,0 @@
-//! Every test of `harness` in one program, which is built in a fraction of the time of many.
-
-mod drawn_counts;
-mod kernel_counts;
-mod lines;

@@ -1,0 +1,106 @@
+//! A file under the page cache: its pages are read from the file system, and written back to it.
+//!
+//! Source: `do_readpage`, `ubifs_writepage` of `fs/ubifs/file.c` and `write_cache_pages` of
+//! `mm/page-writeback.c`, Linux 2.6.35: as many pages as the file system takes at once are handed over and
+//! held until they are written.
+
+use fs_api::{Caller, FileSystem, InodeNumber, PAGE_BYTES, PageRun, Time};
+use page_cache::{Backing, FileError, Mapping, Pending, Process, Purpose, Task};
+use std::cell::Cell;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// A file under the page cache.
+pub(crate) struct FilePages<F> {
+    file_system: Rc<F>,
+    inode: InodeNumber,
+    size_bytes: Rc<Cell<u64>>,
+}
+
+impl<F> FilePages<F> {
+    pub(crate) fn new(file_system: Rc<F>, inode: InodeNumber, size_bytes: Rc<Cell<u64>>) -> Self {
+        Self { file_system, inode, size_bytes }
+    }
+}
+
+impl<F: FileSystem + 'static> Backing for FilePages<F> {
+    fn pages(&self) -> u64 {
+        self.size_bytes.get().div_ceil(PAGE_BYTES as u64)
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.file_system.reads_ahead()
+    }
+
+    fn read_pages<'a>(
+        &'a self,
+        mapping: &'a Mapping,
+        pages: Range<u64>,
+        _task: &'a Task,
+    ) -> Pending<'a, ()> {
+        Box::pin(async move {
+            let at_once = self.file_system.pages_at_once();
+            let mut bytes = vec![[0; PAGE_BYTES]; at_once.min(pages.end - pages.start) as usize];
+            let mut first = pages.start;
+            while first < pages.end {
+                let end = pages.end.min(first + at_once);
+                let into = &mut bytes[..(end - first) as usize];
+                // As many pages at once as the file system takes; an error concerns those alone.
+                let read = self.file_system.read_pages(self.inode, first, into).await;
+                for (page, bytes) in (first..end).zip(&*into) {
+                    let _ = mapping.with_bytes(page, |stored| stored.copy_from_slice(bytes));
+                }
+                mapping.end_read(first..end, read.map_err(FileError::from));
+                first = end;
+            }
+        })
+    }
+
+    fn write_pages<'a>(
+        &'a self,
+        mapping: &'a Mapping,
+        pages: Range<u64>,
+        purpose: Purpose,
+        task: &'a Task,
+    ) -> Pending<'a, ()> {
+        Box::pin(async move {
+            // The times of the file are those of the writes, which have long been taken over.
+            let now = Time::default();
+            let caller = Caller { pid: task.process.pid, uid: 0, gid: 0, now };
+            let mut bytes = vec![[0; PAGE_BYTES]; (pages.end - pages.start) as usize];
+            // Copied before anything waits: the page is under write-back and does not change, but
+            // the cache cannot be borrowed across a wait.
+            for (page, bytes) in pages.clone().zip(&mut bytes) {
+                let _ = mapping.with_bytes(page, |stored| bytes.copy_from_slice(stored));
+            }
+            // The last page of a file counts up to its end only; `ubifs_writepage` fills the rest
+            // with zeros.
+            let after = self.size_bytes.get().saturating_sub(pages.start * PAGE_BYTES as u64);
+            let valid =
+                (bytes.len() * PAGE_BYTES).min(usize::try_from(after).unwrap_or(usize::MAX));
+            let written = if valid == 0 {
+                // The file was cut meanwhile.
+                Ok(())
+            } else {
+                let is_waited_for = purpose == Purpose::Integrity;
+                let first = pages.start;
+                let run = PageRun { first, pages: &bytes, bytes: valid, is_waited_for };
+                self.file_system.write_pages(&caller, self.inode, run).await
+            };
+            // In any case: a page that stays under write-back would block its file for ever.
+            mapping.end_write(pages, written.map_err(FileError::from));
+        })
+    }
+
+    fn pages_at_once(&self) -> u64 {
+        self.file_system.pages_at_once()
+    }
+
+    fn write_attributes(&self) -> Pending<'_, Result<(), FileError>> {
+        Box::pin(async { Ok(self.file_system.write_inode(self.inode).await?) })
+    }
+
+    fn flush(&self, _process: Process) -> Pending<'_, Result<(), FileError>> {
+        unreachable!("the file system is told of fsync itself")
+    }
+}

@@ -1,0 +1,134 @@
+//! The model that a watched file system is compared with, and the history that its states make.
+
+use crate::history::History;
+use crate::tree::{Row, Tree};
+use fs_api::{
+    Caller, Changes, Errno, FileSystem, FileType, InodeNumber, NewInode, PAGE_BYTES, Time,
+};
+use mount::guarantee::Guarantee;
+use std::cell::{Ref, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vfs::MemoryFileSystem;
+
+/// The model of a file system, its numbers of inodes, and the history.
+pub struct Book {
+    pub(crate) model: MemoryFileSystem,
+    /// Inodes of the model by those of the file system.
+    pub(crate) numbers: RefCell<BTreeMap<InodeNumber, InodeNumber>>,
+    /// Bytes of the model's files that did not change since they were last looked at.
+    contents: RefCell<BTreeMap<InodeNumber, Arc<Vec<u8>>>>,
+    pub(crate) history: RefCell<History>,
+}
+
+/// Who makes the model; times are not compared.
+// Names of who made what are compared, so the model is made by the same caller throughout.
+const NOBODY: Caller = Caller { pid: 0, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
+
+impl Book {
+    /// A book that begins with what a file system shows.
+    ///
+    /// # Errors
+    /// Those of the model: none for a tree that a file system shows.
+    pub async fn new(guarantee: &'static Guarantee, tree: &Tree) -> Result<Self, Errno> {
+        let model = MemoryFileSystem::new(&NOBODY);
+        let mut numbers = BTreeMap::new();
+        // In the order of paths, so a directory is adopted before what it holds.
+        for (path, row) in &tree.rows {
+            let number = adopt(&model, &numbers, path, row, tree).await?;
+            numbers.insert(row.inode, number);
+        }
+        let mut contents = BTreeMap::new();
+        let first = Tree::read_known(&model, &mut contents).await.map_err(|(_, error)| error)?;
+        Ok(Self {
+            model,
+            numbers: numbers.into(),
+            contents: contents.into(),
+            history: History::new(guarantee, first).into(),
+        })
+    }
+
+    /// The states that were noted.
+    pub fn history(&self) -> Ref<'_, History> {
+        self.history.borrow()
+    }
+
+    /// The model's number; of an inode that it does not know, one that does not exist.
+    // The largest number is never given out, so a call on it fails in the model as it should.
+    pub(crate) fn number(&self, inode: InodeNumber) -> InodeNumber {
+        self.numbers.borrow().get(&inode).copied().unwrap_or(InodeNumber::MAX)
+    }
+
+    /// The tree of the model now.
+    async fn tree(&self) -> Result<Tree, Errno> {
+        let mut contents = self.contents.take();
+        let read = Tree::read_known(&self.model, &mut contents).await;
+        self.contents.replace(contents);
+        let mut tree = read.map_err(|(_, error)| error)?;
+        // Rows that did not change are shared with the state before: a history of thousands of
+        // states fits into memory.
+        tree.share(&self.history.borrow().newest().tree);
+        Ok(tree)
+    }
+
+    /// Notes the state after a call that began at `begun_at`.
+    pub(crate) async fn note(
+        &self,
+        begun_at: u64,
+        written: Option<InodeNumber>,
+    ) -> Result<(), Errno> {
+        if let Some(inode) = written {
+            // Bytes of other files are taken from the last look, so a state costs what changed.
+            self.contents.borrow_mut().remove(&inode);
+        }
+        let tree = self.tree().await?;
+        self.history.borrow_mut().push(begun_at, tree, written);
+        Ok(())
+    }
+
+    pub(crate) fn newest(&self) -> Tree {
+        (*self.history.borrow().newest().tree).clone()
+    }
+}
+
+/// Makes a name of a tree in the model; the inode's number there.
+async fn adopt(
+    model: &MemoryFileSystem,
+    numbers: &BTreeMap<InodeNumber, InodeNumber>,
+    path: &[u8],
+    row: &Row,
+    tree: &Tree,
+) -> Result<InodeNumber, Errno> {
+    let facts = &row.facts;
+    let number = if path.is_empty() {
+        model.root()
+    } else {
+        let cut = path.iter().rposition(|byte| *byte == b'/');
+        let (parent, name) = cut.map_or((&path[..0], path), |cut| (&path[..cut], &path[cut + 1..]));
+        let directory = numbers[&tree.rows[parent].inode];
+        // A second name of an inode that is there is a link, not a file.
+        if let Some(number) = numbers.get(&row.inode) {
+            model.link(&NOBODY, *number, directory, name).await?;
+            return Ok(*number);
+        }
+        let new = match facts.kind {
+            FileType::Regular => NewInode::Regular(facts.permissions),
+            FileType::Directory => NewInode::Directory(facts.permissions),
+            FileType::Symlink => NewInode::Symlink(&facts.target),
+            kind => NewInode::Special(kind.mode_bits() | facts.permissions, facts.device),
+        };
+        model.make(&NOBODY, directory, name, new).await?
+    };
+    let (uid, gid) = (Some(facts.owner.0), Some(facts.owner.1));
+    let permissions = Some(facts.permissions);
+    model.change(&NOBODY, number, &Changes { uid, gid, permissions, ..Changes::default() }).await?;
+    for (page, bytes) in row.content.chunks(PAGE_BYTES).enumerate() {
+        let mut whole = [0; PAGE_BYTES];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        model.write_page(&NOBODY, number, page as u64, &whole, 0..bytes.len()).await?;
+    }
+    for (name, value) in &facts.extended {
+        model.set_extended_attribute(&NOBODY, number, name, Some(value)).await?;
+    }
+    Ok(number)
+}

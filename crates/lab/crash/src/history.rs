@@ -1,0 +1,200 @@
+//! The states that a file system went through, and from when on each of them is safe.
+
+use crate::tree::Tree;
+use fs_api::InodeNumber;
+use mount::guarantee::{Durable, Guarantee, Hazard};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// A state of the tree.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// What the file system shows.
+    pub tree: Arc<Tree>,
+    /// Operations that had changed the medium when the call began that leads to this state.
+    pub begun_at: u64,
+    /// The call is a write to this inode, of which a part may be on the medium.
+    pub written: Option<InodeNumber>,
+    /// Line of the script.
+    pub line: usize,
+    /// The state is none that the call should lead to, but one the real code can be left in.
+    pub hazard: Option<&'static Hazard>,
+}
+
+/// From a moment on, a state is safe but for files whose bytes are not written yet.
+#[derive(Clone, Debug)]
+struct Mark {
+    returned_at: u64,
+    state: usize,
+    dirty: Arc<Dirty>,
+}
+
+/// Files that were changed in memory only, with the newest state of them that is safe; where each is
+/// safe by itself, all that were changed since everything was. Inodes are the model's.
+pub type Dirty = BTreeMap<InodeNumber, usize>;
+
+/// What may be found after a cut.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Numbers of states; the first of them is safe.
+    pub states: RangeInclusive<usize>,
+    /// Files of which less is safe.
+    pub dirty: Arc<Dirty>,
+}
+
+/// The states of a run in their order. Moments are numbers of operations that changed the medium.
+#[derive(Clone, Debug)]
+pub struct History {
+    guarantee: &'static Guarantee,
+    states: Vec<State>,
+    marks: Vec<Mark>,
+    /// Of each inode, the newest state that its own records made: what its `fsync` makes safe.
+    changed: BTreeMap<InodeNumber, usize>,
+    dirty: Dirty,
+    /// Number of the line under way.
+    pub(crate) line: usize,
+}
+
+impl History {
+    /// A history that begins with `tree`, which is on the medium.
+    ///
+    /// Of each call a watcher tells first what it changes ([`History::file_dirtied`]), then the tree it
+    /// leads to ([`History::push`]), then that it returned.
+    pub fn new(guarantee: &'static Guarantee, tree: Tree) -> Self {
+        let first =
+            State { tree: Arc::new(tree), begun_at: 0, written: None, line: 0, hazard: None };
+        let marks = vec![Mark { returned_at: 0, state: 0, dirty: Arc::default() }];
+        let (changed, dirty) = (BTreeMap::new(), Dirty::new());
+        Self { guarantee, states: vec![first], marks, changed, dirty, line: 0 }
+    }
+
+    /// The guarantee that holds.
+    pub fn guarantee(&self) -> &'static Guarantee {
+        self.guarantee
+    }
+
+    /// All states, the oldest first.
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    pub(crate) fn newest(&self) -> &State {
+        self.states.last().expect("a history has a first state")
+    }
+
+    fn newest_index(&self) -> usize {
+        self.states.len() - 1
+    }
+
+    /// A call that began at `begun_at` leads to this tree.
+    pub fn push(&mut self, begun_at: u64, tree: Tree, written: Option<InodeNumber>) {
+        let line = self.line;
+        self.states.push(State { tree: Arc::new(tree), begun_at, written, line, hazard: None });
+    }
+
+    /// A call that began at `begun_at` may leave this tree behind if it is cut.
+    pub fn push_hazard(&mut self, begun_at: u64, tree: Tree, hazard: &'static Hazard) {
+        self.push(begun_at, tree, None);
+        self.states.last_mut().expect("just pushed").hazard = Some(hazard);
+    }
+
+    fn inode_changed(&mut self, inode: InodeNumber) {
+        // The newest state, not the next: the record is made before its call is noted.
+        self.changed.insert(inode, self.newest_index());
+    }
+
+    /// The newest state is due to records of a name, which concern these inodes.
+    pub fn names_changed(&mut self, inodes: &[InodeNumber]) {
+        // Where everything before is safe with a sync, names need no entry of their own.
+        if self.guarantee.durable == Durable::EachAtSync {
+            for inode in inodes {
+                self.inode_changed(*inode);
+            }
+        }
+    }
+
+    /// The newest state, or the one before a call that is about to be noted, is due to bytes or
+    /// attributes of this inode.
+    pub fn file_changed(&mut self, inode: InodeNumber) {
+        if self.guarantee.durable != Durable::EachAtSync {
+            self.inode_changed(inode);
+        }
+    }
+
+    /// A call is about to be noted that changes a file in memory only.
+    pub fn file_dirtied(&mut self, inode: InodeNumber) {
+        if self.guarantee.durable != Durable::AtSync {
+            let newest = self.newest_index();
+            // The oldest counts: what was safe before the first change in memory.
+            self.dirty.entry(inode).or_insert(newest);
+        }
+    }
+
+    /// A call returned, and with it what it did is safe where the guarantee says so.
+    pub fn returned(&mut self, now: u64) {
+        if self.guarantee.durable == Durable::AtReturn {
+            self.mark(now, self.newest_index());
+        }
+    }
+
+    /// A call returned that writes all of a file that was in memory only.
+    pub fn flushed(&mut self, now: u64, inode: InodeNumber) {
+        if self.guarantee.durable == Durable::AtReturn {
+            self.dirty.remove(&inode);
+            self.returned(now);
+        }
+    }
+
+    /// `fsync` of an inode returned.
+    pub fn fsynced(&mut self, now: u64, inode: InodeNumber) {
+        match self.guarantee.durable {
+            Durable::AtReturn => self.flushed(now, inode),
+            Durable::AtSync | Durable::EachAtSync => {
+                if self.guarantee.durable == Durable::EachAtSync {
+                    // Bytes up to the newest state are safe from now on; further changes begin at
+                    // it.
+                    self.dirty.insert(inode, self.newest_index());
+                }
+                // A file that never changed is safe as it was at the beginning.
+                let state = self.changed.get(&inode).copied().unwrap_or(0);
+                self.mark(now, state);
+            }
+        }
+    }
+
+    /// A call returned that made a new extended attribute: some file systems have written all names then.
+    pub(crate) fn attribute_made(&mut self, now: u64) {
+        // The write buffer that the attribute was put into holds all names before it.
+        if self.guarantee.new_attribute_is_synced {
+            self.mark(now, self.newest_index());
+        }
+    }
+
+    /// `sync` or an unmount returned.
+    pub fn synced(&mut self, now: u64) {
+        self.dirty.clear();
+        self.mark(now, self.newest_index());
+    }
+
+    fn mark(&mut self, returned_at: u64, state: usize) {
+        let last = self.marks.last().expect("a history begins with a mark");
+        // A state that was safe once stays safe, whatever a later mark says of another file.
+        let state = state.max(last.state);
+        let is_as_before = *last.dirty == self.dirty;
+        // Shared where nothing changed: a mark for each call would copy the map each time.
+        let dirty = if is_as_before { last.dirty.clone() } else { Arc::new(self.dirty.clone()) };
+        self.marks.push(Mark { returned_at, state, dirty });
+    }
+
+    /// What may be found after a cut within operation `operation`.
+    pub fn window(&self, operation: u64) -> Window {
+        // A call that had returned when the operation began is safe.
+        let returned = self.marks.partition_point(|mark| mark.returned_at <= operation);
+        // Write-back may begin before a call and be noted after it.
+        let begun = self.states.iter().rposition(|state| state.begun_at <= operation);
+        let mark = &self.marks[returned - 1];
+        let last = begun.expect("the first state begins at zero");
+        Window { states: mark.state..=last, dirty: mark.dirty.clone() }
+    }
+}

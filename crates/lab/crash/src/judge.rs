@@ -1,0 +1,424 @@
+//! Whether a tree that was found after a cut is one of those that the guarantee allows.
+
+use crate::history::{Dirty, History, State, Window};
+use crate::judge_names::names_in_order;
+use crate::tree::{Facts, Row, Tree};
+use fs_api::{FileType, InodeNumber};
+use mount::guarantee::{Hazard, LOST_GROWTH, OLD_TAIL, Order};
+use nand::Torn;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How a tree that is allowed was allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// A state of the history.
+    State,
+    /// A state of the history but for a file that was being written.
+    PartOfWrite,
+    /// What the real code is known to lose.
+    Hazard(&'static Hazard),
+}
+
+/// Why a tree is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// It was safe, and not touched since.
+    pub was_safe: bool,
+    /// Path from the root.
+    pub path: Vec<u8>,
+    /// What the guarantee allows there, as [`Row::describe`] says it.
+    pub expected: String,
+    /// What stands there instead.
+    pub found: String,
+}
+
+/// Judges a tree by what may be found after a cut.
+///
+/// `window` is [`History::window`] of the operation that was torn, and `torn` what is left of that.
+///
+/// # Errors
+/// The path that says best what the guarantee does not allow; one that was safe comes first.
+pub fn judge(
+    history: &History,
+    window: &Window,
+    torn: Torn,
+    found: &Tree,
+) -> Result<Judgement, Mismatch> {
+    let judged = judge_as_found(history, window, torn, found);
+    // Only a file system that has this hazard is judged a second time.
+    if judged.is_ok() || !history.guarantee().hazards.contains(&LOST_GROWTH) {
+        return judged;
+    }
+    // Zeros that a truncate added exist in memory alone until a checkpoint; with them the tree must
+    // be allowed.
+    let states = &history.states()[window.states.clone()];
+    match grown(states, found) {
+        Some(grown) if judge_as_found(history, window, torn, &grown).is_ok() => {
+            Ok(Judgement::Hazard(&LOST_GROWTH))
+        }
+        _ => judged,
+    }
+}
+
+/// The tree, with the zeros that files lack at their ends beside the newest state; none if no file does.
+fn grown(states: &[State], found: &Tree) -> Option<Tree> {
+    let newest = &states.last()?.tree;
+    let mut grown = found.clone();
+    let mut has_grown = false;
+    for (path, row) in &mut grown.rows {
+        let Some(known) = newest.rows.get(path) else { continue };
+        let lacks = known
+            .content
+            .get(row.content.len()..)
+            .is_some_and(|rest| !rest.is_empty() && rest.iter().all(|byte| *byte == 0));
+        if known.facts.kind == FileType::Regular && lacks && known.content.starts_with(&row.content)
+        {
+            let mut longer = (**row).clone();
+            longer.content = known.content.clone();
+            longer.facts.size_bytes = known.facts.size_bytes;
+            *row = Arc::new(longer);
+            has_grown = true;
+        }
+    }
+    has_grown.then_some(grown)
+}
+
+fn judge_as_found(
+    history: &History,
+    window: &Window,
+    torn: Torn,
+    found: &Tree,
+) -> Result<Judgement, Mismatch> {
+    let states = &history.states()[window.states.clone()];
+    let differing = differences(states, found);
+    let order = history.guarantee().order(torn);
+    // Where each file stands by itself, an unreadable one is among the outcomes that are allowed.
+    let unreadable = found.unreadable.first().filter(|_| order != Order::EachByItself);
+    if let Some(path) = unreadable.or(found.dangling.first()) {
+        let hazard = states.iter().find_map(|state| state.hazard);
+        if let Some(hazard) = hazard.filter(|_| unreadable.is_none()) {
+            return Ok(Judgement::Hazard(hazard));
+        }
+        return Err(Mismatch {
+            was_safe: states[0].tree.rows.contains_key(path),
+            path: path.clone(),
+            expected: "no such name, or one that can be read".into(),
+            found: "a name of nothing".into(),
+        });
+    }
+    let is_whole = |at: &usize| differing[*at].as_ref().is_some_and(BTreeMap::is_empty);
+    // The newest state first: the one that explains most is named.
+    if let Some(at) = (0..states.len()).rev().find(is_whole) {
+        return Ok(states[at].hazard.map_or(Judgement::State, Judgement::Hazard));
+    }
+    // A state that differs in bytes alone may be one with a write that was under way.
+    for (at, files) in differing.iter().enumerate() {
+        let Some(files) = files else { continue };
+        let allowed = files.iter().all(|(inode, path)| match order {
+            Order::Calls => is_part_of_write(&states[at..], path, *inode, found),
+            Order::CallsWithChunks | Order::EachByItself => {
+                is_of_chunks(history, window, *inode, &found.rows[path])
+            }
+            Order::NamesInOrder => false,
+        });
+        if allowed {
+            return Ok(states[at].hazard.map_or(Judgement::PartOfWrite, Judgement::Hazard));
+        }
+    }
+    match order {
+        Order::EachByItself => return by_itself(states, found),
+        Order::NamesInOrder => return names_in_order(history, window, found),
+        Order::Calls | Order::CallsWithChunks => {}
+    }
+    Err(explain(states, &window.dirty, found))
+}
+
+/// Each name by itself: it is there as in one of the states, or not there as in one of them.
+fn by_itself(states: &[State], found: &Tree) -> Result<Judgement, Mismatch> {
+    let mut judgement = Judgement::PartOfWrite;
+    let mut wrong = None;
+    let paths = states.iter().flat_map(|state| state.tree.rows.keys());
+    let paths: BTreeSet<&Vec<u8>> = paths.chain(found.rows.keys()).collect();
+    for path in paths {
+        let rows = || states.iter().map(|state| state.tree.rows.get(path));
+        let is_allowed = match found.rows.get(path) {
+            None => rows().any(|row| row.is_none()) || is_remade(states, path),
+            Some(row) if is_of_versions(states, path, row, is_mixture) => true,
+            Some(row) if is_of_versions(states, path, row, is_mixture_with_old_tail) => {
+                judgement = Judgement::Hazard(&OLD_TAIL);
+                true
+            }
+            Some(_) => false,
+        };
+        if !is_allowed {
+            let (old, new) = (rows().next().flatten(), rows().next_back().flatten());
+            let mismatch = Mismatch {
+                was_safe: rows().all(|row| row.is_some_and(|row| row.is_same(old.unwrap_or(row)))),
+                path: path.clone(),
+                expected: describe_either(old, new),
+                found: describe_beside(new, found.rows.get(path)),
+            };
+            // What was safe and untouched is the worst, and is reported before anything else.
+            if mismatch.was_safe {
+                return Err(mismatch);
+            }
+            wrong = wrong.or(Some(mismatch));
+        }
+    }
+    wrong.map_or(Ok(judgement), Err)
+}
+
+/// True if a path names one inode in one state and another in the next: both may be missing.
+fn is_remade(states: &[State], path: &[u8]) -> bool {
+    let mut inodes = states.iter().map(|state| state.tree.rows.get(path).map(|row| row.inode));
+    let first = inodes.next().flatten();
+    inodes.any(|inode| inode != first)
+}
+
+/// True if a row has nothing that none of the versions of its path has.
+fn is_of_versions(
+    states: &[State],
+    path: &[u8],
+    found: &Row,
+    is_mixture: fn(&[&Row], &Row) -> bool,
+) -> bool {
+    let versions = states.iter().filter_map(|state| state.tree.rows.get(path));
+    let inodes: BTreeSet<InodeNumber> =
+        versions.filter(|row| row.facts.kind == found.facts.kind).map(|row| row.inode).collect();
+    inodes.into_iter().any(|inode| {
+        let mut rows: Vec<&Row> = Vec::new();
+        for row in states.iter().flat_map(|state| state.tree.rows.values()) {
+            if row.inode == inode && !rows.iter().any(|known| std::ptr::eq(*known, row.as_ref())) {
+                rows.push(row);
+            }
+        }
+        let facts = &found.facts;
+        // Attributes can be of different states, since each record is old or new by itself.
+        let has = |wanted: &dyn Fn(&Facts) -> bool| rows.iter().any(|row| wanted(&row.facts));
+        let has_attribute = |name: &[u8], value: Option<&Vec<u8>>| {
+            rows.iter().any(|row| row.facts.extended.get(name) == value)
+        };
+        let names: BTreeSet<&Vec<u8>> =
+            rows.iter().flat_map(|row| row.facts.extended.keys()).collect();
+        let is_settled = rows.iter().all(|row| row.facts.links == rows[0].facts.links)
+            && !is_renamed(states, inode);
+        has(&|known| known.permissions == facts.permissions)
+            && has(&|known| known.owner == facts.owner)
+            && has(&|known| known.target == facts.target && known.device == facts.device)
+            // Links follow from names, so they may differ while names change.
+            && (!is_settled || rows[0].facts.links == facts.links)
+            && facts.extended.keys().all(|name| names.contains(name))
+            && names.iter().all(|name| has_attribute(name, facts.extended.get(*name)))
+            && is_mixture(&rows, found)
+    })
+}
+
+/// True if the names of an inode are not the same in all states.
+fn is_renamed(states: &[State], inode: InodeNumber) -> bool {
+    let names = |state: &State| -> Vec<Vec<u8>> {
+        let rows = state.tree.rows.iter().filter(|(_, row)| row.inode == inode);
+        rows.map(|(path, _)| path.clone()).collect()
+    };
+    let first = names(&states[0]);
+    states[1..].iter().any(|state| names(state) != first)
+}
+
+/// As [`is_mixture`], but behind the end that the file once had anything may stand.
+fn is_mixture_with_old_tail(rows: &[&Row], found: &Row) -> bool {
+    let end = rows.iter().map(|row| row.content.len()).min().unwrap_or(0);
+    // Behind the shortest length that the file had, cut bytes can show again.
+    let cut = |row: &Row| {
+        let bytes = row.content.len().max(end);
+        let mut content = row.content[..end].to_vec();
+        content.resize(bytes, 0);
+        Row { content: Arc::new(content), ..row.clone() }
+    };
+    let rows: Vec<Row> = rows.iter().map(|row| cut(row)).collect();
+    let rows: Vec<&Row> = rows.iter().collect();
+    found.content.len() >= end && is_mixture(&rows, &cut(found))
+}
+
+/// Files, by the inode of the state, that differ in their bytes alone; with a name of each.
+type Differing = BTreeMap<InodeNumber, Vec<u8>>;
+
+/// Compares a tree with each state: files in whose bytes alone they differ, or none if they differ in
+/// more. Rows that states share are compared once.
+fn differences(states: &[State], found: &Tree) -> Vec<Option<Differing>> {
+    let has_as_many = |state: &State| state.tree.rows.len() == found.rows.len();
+    let mut all: Vec<Option<Differing>> =
+        states.iter().map(|state| has_as_many(state).then(Differing::new)).collect();
+    for (path, row) in &found.rows {
+        // Rows are shared between states, so a path is compared once for each version and not for
+        // each state.
+        let mut last: Option<(&Arc<Row>, Difference)> = None;
+        for (state, files) in states.iter().zip(&mut all) {
+            let Some(named) = files else { continue };
+            let difference = match (state.tree.rows.get(path), last) {
+                (None, _) => Difference::More,
+                (Some(known), Some((same, difference))) if Arc::ptr_eq(known, same) => difference,
+                (Some(known), _) => {
+                    let difference = difference(known, row);
+                    last = Some((known, difference));
+                    difference
+                }
+            };
+            match difference {
+                Difference::None => {}
+                Difference::Bytes(inode) => {
+                    named.entry(inode).or_insert_with(|| path.clone());
+                }
+                Difference::More => *files = None,
+            }
+        }
+    }
+    all
+}
+
+/// How a row differs from another.
+#[derive(Clone, Copy)]
+enum Difference {
+    None,
+    /// In the bytes of a file.
+    Bytes(InodeNumber),
+    More,
+}
+
+fn difference(known: &Row, found: &Row) -> Difference {
+    if known.is_same(found) {
+        return Difference::None;
+    }
+    let mut facts = known.facts.clone();
+    // The size goes with the bytes: a file that is being written has both in between.
+    facts.size_bytes = found.facts.size_bytes;
+    if facts == found.facts && facts.kind == FileType::Regular {
+        Difference::Bytes(known.inode)
+    } else {
+        Difference::More
+    }
+}
+
+/// True if a file is between the first of the states and the next one, which is a write to it.
+fn is_part_of_write(states: &[State], path: &[u8], inode: InodeNumber, found: &Tree) -> bool {
+    let [old, new, ..] = states else { return false };
+    if new.written != Some(inode) {
+        return false;
+    }
+    match (old.tree.rows.get(path), new.tree.rows.get(path)) {
+        (Some(old), Some(new)) => is_mixture(&[old, new], &found.rows[path]),
+        _ => false,
+    }
+}
+
+/// True if a file was being written, and each of its bytes is one that it had since it was safe.
+fn is_of_chunks(history: &History, window: &Window, inode: InodeNumber, found: &Row) -> bool {
+    let (first, last) = (*window.states.start(), *window.states.end());
+    // A file that was changed in memory before the window began has versions older than the window.
+    let since = window.dirty.get(&inode).copied().unwrap_or(first).min(first);
+    let states = &history.states()[since..=last];
+    if !states.iter().any(|state| state.written == Some(inode)) {
+        return false;
+    }
+    let mut versions: Vec<&Row> = Vec::new();
+    for state in states {
+        let row = state.tree.rows.values().find(|row| row.inode == inode);
+        if let Some(row) = row
+            && versions.last().is_none_or(|last| !Arc::ptr_eq(&last.content, &row.content))
+        {
+            versions.push(row);
+        }
+    }
+    is_mixture(&versions, found)
+}
+
+/// True if each byte is that of a version; what lies behind a version's end counts as zero.
+fn is_mixture(versions: &[&Row], found: &Row) -> bool {
+    // Any size between the shortest and the longest, since bytes and size are written apart.
+    let sizes = versions.iter().map(|row| row.content.len());
+    let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
+    let byte = |row: &Row, at: usize| row.content.get(at).copied().unwrap_or(0);
+    (least..=most).contains(&found.content.len())
+        && found
+            .content
+            .iter()
+            .enumerate()
+            .all(|(at, found)| versions.iter().any(|row| byte(row, at) == *found))
+}
+
+/// The path that says best what is wrong: one that was safe and is not as it was, else the first
+/// that is in none of the states.
+fn explain(states: &[State], dirty: &Dirty, found: &Tree) -> Mismatch {
+    let safe = &states[0].tree;
+    let is_untouched = |path: &[u8], row: &Arc<Row>| {
+        let untouched = |state: &State| {
+            // Hazards are states of their own and say nothing about what should be there.
+            state
+                .tree
+                .rows
+                .get(path)
+                .is_some_and(|other| Arc::ptr_eq(row, other) || row.is_same(other))
+        };
+        states.iter().filter(|state| state.hazard.is_none()).all(untouched)
+    };
+    for (path, row) in &safe.rows {
+        let there = found.rows.get(path);
+        if there.is_none_or(|there| !there.is_same(row))
+            && is_untouched(path, row)
+            && (there.is_none() || !dirty.contains_key(&row.inode))
+        {
+            let found = describe_beside(Some(row), there);
+            return Mismatch {
+                was_safe: true,
+                path: path.clone(),
+                expected: row.describe(),
+                found,
+            };
+        }
+    }
+    let is_known = |path: &[u8], row: Option<&Arc<Row>>| {
+        states.iter().any(|state| match (state.tree.rows.get(path), row) {
+            (Some(known), Some(row)) => known.is_same(row),
+            (None, None) => true,
+            _ => false,
+        })
+    };
+    let newest = &states.last().expect("a window has a state").tree;
+    let strange = found.rows.iter().map(|(path, row)| (path, Some(row)));
+    let missing = newest.rows.keys().filter(|path| !found.rows.contains_key(*path));
+    let mut all = strange.chain(missing.map(|path| (path, None)));
+    let path = match all.find(|(path, row)| !is_known(path, *row)) {
+        Some((path, _)) => path.clone(),
+        None => found.first_difference(newest).unwrap_or_default(),
+    };
+    let newest = newest.rows.get(&path);
+    let expected = describe_either(safe.rows.get(&path), newest);
+    let found = describe_beside(newest, found.rows.get(&path));
+    Mismatch { was_safe: false, path, expected, found }
+}
+
+fn describe(row: Option<&Arc<Row>>) -> String {
+    row.map_or("nothing".into(), |row| row.describe())
+}
+
+/// What a path may show, where both differ in what a line tells.
+fn describe_either(old: Option<&Arc<Row>>, new: Option<&Arc<Row>>) -> String {
+    match (describe(old), describe(new)) {
+        (old, new) if old == new => new,
+        (old, new) => format!("{old} or {new}"),
+    }
+}
+
+/// What was found; where a line tells the same of what was expected, the bytes that differ.
+fn describe_beside(known: Option<&Arc<Row>>, found: Option<&Arc<Row>>) -> String {
+    match (known, found) {
+        (Some(known), Some(row)) if known.facts == row.facts => describe_bytes(known, row),
+        (_, row) => describe(row),
+    }
+}
+
+fn describe_bytes(known: &Row, found: &Row) -> String {
+    let pairs = known.content.iter().zip(found.content.iter());
+    let first = pairs.take_while(|(known, found)| known == found).count();
+    let other = known.content.iter().zip(found.content.iter()).filter(|(a, b)| a != b).count();
+    format!("{}: {other} bytes are others, the first is byte {first}", found.describe())
+}

@@ -1,0 +1,328 @@
+//! After a cut: mount, look, write once, unmount, mount again.
+
+use crate::history::{History, Window};
+use crate::judge::{Judgement, judge};
+use crate::reference::Setup;
+use crate::tree::Tree;
+use file_systems::find_kind;
+use fs_api::Errno;
+use mount::{Driver, Finding, Machine, MountError, Mounted, run};
+use nand::{Chip, Torn};
+use std::sync::Arc;
+use vfs::{OpenOptions, escape_path};
+
+/// Kinds of violations of a guarantee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ViolationKind {
+    /// The file system cannot be mounted.
+    Unmountable,
+    /// Something cannot be read.
+    Unreadable,
+    /// What was safe is gone, or other than it was.
+    Lost,
+    /// What is shown is neither old nor new.
+    Impossible,
+    /// The file system reports damage that a cut does not explain.
+    Finding,
+    /// Work cannot go on.
+    Stuck,
+    /// The next mount shows something else.
+    Unstable,
+    /// The engine stopped with a defect of its own.
+    Defect,
+}
+
+/// A violation without its cut point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) kind: ViolationKind,
+    pub(crate) path: String,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+impl Fault {
+    fn new(kind: ViolationKind, path: &[u8], expected: &str, found: &dyn ToString) -> Self {
+        let path = if path.is_empty() { ".".into() } else { escape_path(path) };
+        Self { kind, path, expected: expected.into(), found: found.to_string() }
+    }
+}
+
+/// How a recovery went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Recovered {
+    pub(crate) judgement: Judgement,
+    /// The write afterwards found no space.
+    pub(crate) is_full: bool,
+}
+
+/// Recovers a chip and judges what it shows.
+pub(crate) fn recover(
+    chip: Chip,
+    setup: &Setup,
+    history: &Arc<History>,
+    window: &Window,
+    torn: Torn,
+) -> Result<Recovered, Fault> {
+    let (given, history, window) = (setup.clone(), history.clone(), window.clone());
+    let driver = Driver::of_tool(setup.layout);
+    let outcome = run(chip, &driver, setup.seed, async move |machine| {
+        recover_on(&machine, &given, &history, &window, torn).await
+    });
+    outcome.value.expect("the power is not cut again")
+}
+
+async fn recover_on(
+    machine: &Machine,
+    setup: &Setup,
+    history: &History,
+    window: &Window,
+    torn: Torn,
+) -> Result<Recovered, Fault> {
+    let mounted = mount(machine, setup).await?;
+    let found = read(&mounted).await?;
+    check(&mounted).await?;
+    let judgement = judge(history, window, torn, &found).map_err(|mismatch| Fault {
+        kind: if mismatch.was_safe { ViolationKind::Lost } else { ViolationKind::Impossible },
+        path: if mismatch.path.is_empty() { ".".into() } else { escape_path(&mismatch.path) },
+        expected: mismatch.expected,
+        found: mismatch.found,
+    })?;
+    let written = write_once(machine, &mounted).await;
+    let is_full = written == Err(Errno::Enospc);
+    if let Err(error) = written
+        && !is_full
+    {
+        return Err(Fault::new(ViolationKind::Stuck, WITNESS, "a file can be written", &error));
+    }
+    check(&mounted).await?;
+    let findings = mounted.file_system.findings().await;
+    let stuck = |error| Fault::new(ViolationKind::Stuck, b"", "an unmount", &error);
+    mounted.unmount().await.map_err(stuck)?;
+    let again = mount(machine, setup).await?;
+    let after = read(&again).await?;
+    // A name of nothing may come to life with the number of a new file.
+    if matches!(judgement, Judgement::Hazard(_)) {
+        return Ok(Recovered { judgement, is_full });
+    }
+    let is_found = |code: &str| findings.iter().any(|finding| finding.code == code);
+    let hazards = history.guarantee().hazards.iter();
+    let mut explaining = hazards.filter(|hazard| hazard.finding.is_some_and(is_found));
+    match compare_again(&found, &after, is_full) {
+        Ok(()) => {}
+        Err(fault) => {
+            let hazard = explaining.next().ok_or(fault)?;
+            return Ok(Recovered { judgement: Judgement::Hazard(hazard), is_full });
+        }
+    }
+    check_findings(&findings, history, torn)?;
+    Ok(Recovered { judgement, is_full })
+}
+
+async fn mount(machine: &Machine, setup: &Setup) -> Result<Mounted, Fault> {
+    let refused =
+        |error: MountError| Fault::new(ViolationKind::Unmountable, b"", "a mount", &error);
+    let kind = find_kind(setup.kind).map_err(refused)?;
+    machine.mount(kind, &setup.request).await.map_err(refused)
+}
+
+async fn read(mounted: &Mounted) -> Result<Tree, Fault> {
+    match Tree::read(&*mounted.file_system).await {
+        Ok(tree) => Ok(tree),
+        Err((path, error)) => {
+            let found = with_findings(mounted, error).await;
+            Err(Fault::new(ViolationKind::Unreadable, &path, "to be read", &found))
+        }
+    }
+}
+
+/// An error, with what the file system says about it.
+async fn with_findings(mounted: &Mounted, error: Errno) -> String {
+    let mut text = error.to_string();
+    for finding in mounted.file_system.findings().await {
+        text = text + "; " + &finding.text;
+    }
+    text
+}
+
+/// The file system's own check finds no contradiction.
+async fn check(mounted: &Mounted) -> Result<(), Fault> {
+    let checked = mounted.file_system.check().await;
+    let complaints = checked
+        .map_err(|error| Fault::new(ViolationKind::Unreadable, b"", "to be read", &error))?;
+    match complaints.first() {
+        Some(complaint) => Err(Fault::new(ViolationKind::Finding, b"", "no damage", complaint)),
+        None => Ok(()),
+    }
+}
+
+fn check_findings(findings: &[Finding], history: &History, torn: Torn) -> Result<(), Fault> {
+    let expected = history.guarantee().expected_findings;
+    let is_expected = |finding: &&Finding| {
+        expected.iter().any(|known| finding.code == known.code && known.torn.contains(&torn))
+    };
+    match findings.iter().find(|finding| !is_expected(finding)) {
+        Some(finding) => Err(Fault::new(ViolationKind::Finding, b"", "no damage", &finding)),
+        None => Ok(()),
+    }
+}
+
+/// The file that is written after the recovery.
+const WITNESS: &[u8] = b"written-after-the-cut";
+const WITNESS_BYTES: usize = 6000;
+
+/// Bytes that say where they belong: no two pages of them are the same.
+fn witness_bytes() -> Vec<u8> {
+    (0..WITNESS_BYTES).map(|at| (at * at / 7) as u8).collect()
+}
+
+async fn write_once(machine: &Machine, mounted: &Mounted) -> Result<(), Errno> {
+    let (vfs, caller) = (&mounted.vfs, machine.root(1));
+    let options = OpenOptions { create: Some(0o600), ..OpenOptions::default() };
+    let file = vfs.open(&caller, WITNESS, options).await?;
+    let written = vfs.write(&caller, &file, 0, &witness_bytes()).await;
+    let closed = vfs.close(&caller, file).await;
+    written.and(closed)
+}
+
+/// After the next mount all is as it was before it, and the file written in between is there.
+fn compare_again(before: &Tree, after: &Tree, is_full: bool) -> Result<(), Fault> {
+    let mut after = after.clone();
+    let witness = after.rows.remove(WITNESS);
+    let is_whole = witness.as_ref().is_some_and(|row| *row.content == witness_bytes());
+    if !is_whole && !is_full {
+        let found = witness.map_or("nothing".into(), |row| row.describe());
+        return Err(Fault::new(ViolationKind::Unstable, WITNESS, "all that was written", &found));
+    }
+    if let Some(path) = before.first_difference(&after) {
+        let describe =
+            |tree: &Tree| tree.rows.get(&path).map_or("nothing".into(), |row| row.describe());
+        let (expected, mut found) = (describe(before), describe(&after));
+        if expected == found {
+            found += ", with other bytes";
+        }
+        return Err(Fault::new(ViolationKind::Unstable, &path, &expected, &found));
+    }
+    match after.dangling.first() {
+        Some(path) => {
+            let found = "a name of nothing";
+            Err(Fault::new(ViolationKind::Unstable, path, "no such name", &found))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ViolationKind, WITNESS, check_findings, compare_again, witness_bytes};
+    use crate::guarantee::find_guarantee;
+    use crate::history::History;
+    use crate::tree::{Facts, Row, Tree};
+    use fs_api::FileType;
+    use mount::{Finding, Place, Severity};
+    use nand::Torn;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    fn tree(files: &[(&str, &[u8])]) -> Tree {
+        let row = |bytes: &[u8]| {
+            let facts = Facts {
+                kind: FileType::Regular,
+                permissions: 0o644,
+                owner: (0, 0),
+                links: 1,
+                size_bytes: bytes.len() as u64,
+                device: (0, 0),
+                target: Vec::new(),
+                extended: BTreeMap::new(),
+            };
+            Arc::new(Row { inode: 1, facts, content: Arc::new(bytes.to_vec()) })
+        };
+        let rows = files.iter().map(|(path, bytes)| (path.as_bytes().to_vec(), row(bytes)));
+        Tree { rows: rows.collect(), ..Tree::default() }
+    }
+
+    /// What is found where `before` was, with the file that was written in between; path and words.
+    fn compared(before: &Tree, after: &Tree, witness: Option<&[u8]>, is_full: bool) -> String {
+        let mut after = after.clone();
+        if let Some(bytes) = witness {
+            let name = std::str::from_utf8(WITNESS).expect("letters");
+            after.rows.extend(tree(&[(name, bytes)]).rows);
+        }
+        match compare_again(before, &after, is_full) {
+            Ok(()) => "the same".to_owned(),
+            Err(fault) => {
+                assert_eq!(fault.kind, ViolationKind::Unstable);
+                format!("{}: {}; {}", fault.path, fault.expected, fault.found)
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_after_the_cut_is_there_with_its_bytes_unless_the_medium_was_full() {
+        let (before, bytes) = (tree(&[("f", b"bytes")]), witness_bytes());
+        assert_eq!(compared(&before, &before, Some(&bytes), false), "the same");
+        let missing = "written-after-the-cut: all that was written; nothing";
+        assert_eq!(compared(&before, &before, None, false), missing);
+        let (short, mut wrong) = (&bytes[..4096], bytes.clone());
+        wrong[5999] ^= 1;
+        for (found, size) in [(short, 4096), (&wrong, 6000)] {
+            let told = compared(&before, &before, Some(found), false);
+            let end = format!("all that was written; f 0644 0:0 links 1, {size} bytes");
+            assert!(told.ends_with(&end), "{told}");
+            assert_eq!(compared(&before, &before, Some(found), true), "the same", "no space");
+        }
+        assert_eq!(compared(&before, &before, None, true), "the same");
+        // The pages of the file are not alike: one in the place of the other would be seen.
+        assert_ne!(bytes[..1904], bytes[4096..]);
+        let kinds: std::collections::BTreeSet<u8> = bytes.iter().copied().collect();
+        assert!(kinds.len() > 100, "{}", kinds.len());
+    }
+
+    #[test]
+    fn a_second_mount_that_shows_something_else_is_told_with_its_path() {
+        let (before, bytes) = (tree(&[("a", b"a"), ("f", b"bytes")]), witness_bytes());
+        let told = |after: &Tree, is_full| compared(&before, after, Some(&bytes), is_full);
+        let five = "f: f 0644 0:0 links 1, 5 bytes;";
+        for is_full in [false, true] {
+            let other = tree(&[("a", b"a"), ("f", b"bites")]);
+            let with_others = format!("{five} f 0644 0:0 links 1, 5 bytes, with other bytes");
+            assert_eq!(told(&other, is_full), with_others);
+            let shorter = tree(&[("a", b"a"), ("f", b"byte")]);
+            assert_eq!(told(&shorter, is_full), format!("{five} f 0644 0:0 links 1, 4 bytes"));
+            assert_eq!(told(&tree(&[("a", b"a")]), is_full), format!("{five} nothing"));
+            let more = tree(&[("a", b"a"), ("b", b""), ("f", b"bytes")]);
+            assert_eq!(told(&more, is_full), "b: nothing; f 0644 0:0 links 1, 0 bytes");
+            let mut dangling = before.clone();
+            dangling.dangling.push(b"x".to_vec());
+            assert_eq!(told(&dangling, is_full), "x: no such name; a name of nothing");
+        }
+    }
+
+    #[test]
+    fn findings_are_expected_by_their_codes_and_by_what_the_cut_left() {
+        let history = History::new(find_guarantee("jffs2").expect("in the table"), Tree::default());
+        let found = |findings: &[&'static str], torn| {
+            let finding = |code: &&'static str| Finding {
+                code,
+                severity: Severity::Damage,
+                place: Place::Whole,
+                text: (*code).to_owned(),
+            };
+            let findings: Vec<Finding> = findings.iter().map(finding).collect();
+            let fault = check_findings(&findings, &history, torn).err();
+            fault.map(|fault| (fault.kind, fault.path, fault.found))
+        };
+        let (damaged, nodeless) = ("jffs2-damaged-node", "jffs2-no-node-of-inode");
+        assert_eq!(found(&[], Torn::Nothing), None);
+        for torn in [Torn::Nothing, Torn::Prefix, Torn::DataOnly] {
+            assert_eq!(found(&[damaged, damaged], torn), None, "{torn:?}");
+        }
+        assert_eq!(found(&[damaged, nodeless], Torn::Prefix), None);
+        let unexplained = Some((ViolationKind::Finding, ".".to_owned(), nodeless.to_owned()));
+        assert_eq!(found(&[damaged, nodeless], Torn::Nothing), unexplained);
+        let strange = Some((ViolationKind::Finding, ".".to_owned(), "strange".to_owned()));
+        assert_eq!(found(&[damaged, "strange"], Torn::Prefix), strange);
+    }
+}

@@ -1,0 +1,277 @@
+//! The run without a cut: what is written to the medium, and the states it stands for.
+
+use crate::book::Book;
+use crate::guarantee::find_guarantee;
+use crate::history::History;
+use crate::mount_lines::MountWay;
+use crate::recorder::Recorder;
+use crate::tree::Tree;
+use fs_api::Errno;
+use mount::guarantee::Guarantee;
+use mount::{Driver, Kind, Machine, MountError, MountRequest, SharedMount, run};
+use mtd::OobLayout;
+use nand::{Chip, RawOperation};
+use script::{Command, Harness, Runner, Step};
+use std::rc::Rc;
+use thiserror::Error;
+use vfs::{Vfs, escape_path};
+
+/// What is mounted, on which machine.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Name of the file system.
+    pub kind: &'static str,
+    /// How it is mounted; a mount line of the script adds its options.
+    pub request: MountRequest,
+    /// Spare area; the driver is that of a tool: nothing takes time.
+    pub layout: &'static OobLayout,
+    /// Seed of all that is random in a run.
+    pub seed: u64,
+    /// A test of the checker.
+    pub sabotage: Sabotage,
+}
+
+/// How a test of the checker damages what is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Nothing is damaged.
+    #[default]
+    None,
+    /// `fsync` and `sync` do nothing.
+    ForgetSyncs,
+    /// A program of a page is not carried out: the n-th of the journal.
+    LoseProgram(usize),
+}
+
+/// Why a script cannot be tested.
+#[derive(Debug, Error)]
+pub enum CrashError {
+    /// A mount was refused.
+    #[error("{0}")]
+    Mount(#[from] MountError),
+    /// Nothing holds for the file system.
+    #[error(
+        "{kind} stands on mtdblock, which erases a block before it writes it back: a cut there loses what \
+         was synced long ago, whatever the file system does, so there is nothing to hold it to"
+    )]
+    NoGuarantee {
+        /// Name of the file system.
+        kind: &'static str,
+    },
+    /// A line failed in the run without a cut.
+    #[error("line {line}: {reason}")]
+    Line {
+        /// Number of the line.
+        line: usize,
+        /// Why, in words.
+        reason: String,
+    },
+    /// The medium that the script begins with cannot be read.
+    #[error("{path}: {error}")]
+    Read {
+        /// Path that was read.
+        path: String,
+        /// Answer of the file system.
+        error: Errno,
+    },
+    /// A cut point that there is none of.
+    #[error("there is no cut point {asked}: the script changes the medium {operations} times, so 0 to {} are", operations.saturating_sub(1))]
+    NoCutPoint {
+        /// Cut point that was asked for.
+        asked: u64,
+        /// How many there are.
+        operations: u64,
+    },
+    /// No threads can be started.
+    #[error("workers cannot be started: {reason}")]
+    Workers {
+        /// Why, in words.
+        reason: String,
+    },
+    /// The script changes nothing.
+    #[error("the script changes nothing on the medium: there is nothing to cut")]
+    NoOperation,
+}
+
+/// A run without a cut.
+pub(crate) struct Reference {
+    /// The chip before it.
+    pub(crate) before: Chip,
+    /// How the script mounts, which is how it is mounted after a cut.
+    pub(crate) request: MountRequest,
+    /// What changed the medium.
+    pub(crate) journal: Vec<RawOperation>,
+    /// States that the calls led to.
+    pub(crate) history: History,
+    /// Lines that the file system refused for want of space, or because it does not offer the call.
+    pub(crate) refused_lines: u64,
+}
+
+/// A file system that is watched, and the process that works on it.
+type Watched = (Rc<Vfs<Recorder<SharedMount>>>, Runner<Recorder<SharedMount>>);
+
+/// A session under way: what lines work on.
+struct Session {
+    machine: Machine,
+    kind: &'static Kind,
+    way: MountWay,
+    forgets_syncs: bool,
+    epoch_seconds: i64,
+    book: Option<Rc<Book>>,
+    mounted: Option<Watched>,
+    refused_lines: u64,
+}
+
+impl Session {
+    async fn mount(&mut self, guarantee: &'static Guarantee) -> Result<(), CrashError> {
+        let request = &self.way.request;
+        let mounted = self.machine.mount(self.kind, request).await;
+        let mounted = mounted.map_err(|error| self.way.refused(error))?;
+        let book = if let Some(book) = &self.book {
+            book.clone()
+        } else {
+            let read = |(path, error): (Vec<u8>, Errno)| {
+                let path = escape_path(&path);
+                CrashError::Read { path, error }
+            };
+            let tree = Tree::read(&*mounted.file_system).await.map_err(read)?;
+            let book = Book::new(guarantee, &tree).await;
+            Rc::new(book.map_err(|error| read((Vec::new(), error)))?)
+        };
+        self.book = Some(book.clone());
+        let profile = self.kind.profile(request.profile.as_deref())?;
+        let mtd = self.machine.mtd.clone();
+        let now = move || mtd.with_chip(|chip| chip.journaled());
+        let recorder = Recorder::new(mounted.file_system.clone(), now, book, profile)
+            .forgetting_syncs(self.forgets_syncs);
+        let (Machine { sim, cpus, board, .. }, recorder) = (&self.machine, Rc::new(recorder));
+        let vfs = if mounted.file_system.has_page_cache() {
+            Vfs::cached(sim, cpus, board, recorder)
+        } else {
+            Vfs::new(sim, recorder)
+        };
+        let vfs = Rc::new(vfs);
+        let runner = Runner::new(sim, vfs.clone(), self.epoch_seconds, 1);
+        self.mounted = Some((vfs, runner));
+        Ok(())
+    }
+
+    async fn step(&mut self, command: &Command) -> Result<(), CrashError> {
+        let line = command.line;
+        let failed = |reason: String| CrashError::Line { line, reason };
+        if let Some(book) = &self.book {
+            book.history.borrow_mut().line = line;
+        }
+        let Step::Harness(harness) = &command.step else {
+            let Some((_, runner)) = &self.mounted else {
+                return Err(failed("nothing is mounted: put `mount -` before this line".into()));
+            };
+            return match runner.step(&command.step).await {
+                Ok(_) => Ok(()),
+                Err(error) if matches!(error.error, Errno::Enospc | Errno::Eopnotsupp) => {
+                    self.refused_lines += 1;
+                    Ok(())
+                }
+                Err(error) => Err(failed(error.to_string())),
+            };
+        };
+        match harness {
+            Harness::Log(_)
+            | Harness::Workload(_)
+            | Harness::Phase(_)
+            | Harness::End
+            | Harness::DropCaches
+            | Harness::Settle { .. } => Ok(()),
+            Harness::Mount { .. } | Harness::MountGiven { .. } if self.mounted.is_some() => {
+                // The first mount of a script is the one that was made before its first line, in its way.
+                Ok(())
+            }
+            Harness::Mount { .. } | Harness::MountGiven { .. } => {
+                let guarantee = find_guarantee(self.kind.name).expect("checked before the run");
+                self.mount(guarantee).await
+            }
+            Harness::Unmount => {
+                let Some((vfs, _)) = self.mounted.take() else {
+                    return Err(failed("nothing is mounted".into()));
+                };
+                vfs.unmount().await.map_err(|error| failed(format!("umount: {error}")))
+            }
+            _ => unreachable!("refused before the run"),
+        }
+    }
+}
+
+/// A chip whose file system was mounted once, which makes it if there is none.
+fn made(
+    chip: &Chip,
+    setup: &Setup,
+    kind: &'static Kind,
+    way: &MountWay,
+) -> Result<Chip, CrashError> {
+    let request = way.request.clone();
+    let outcome =
+        run(chip.clone(), &Driver::of_tool(setup.layout), setup.seed, async move |machine| {
+            make_volume(&machine, &request).await?;
+            let mounted = machine.mount(kind, &request).await?;
+            mounted.unmount().await.map_err(|errno| MountError::Call { kind: kind.name, errno })
+        });
+    let done: Result<(), MountError> = outcome.value.expect("the power of this run is not cut");
+    done.map_err(|error| way.refused(error))?;
+    Ok(outcome.chip)
+}
+
+/// Makes the volume that a mount line names, where the device has none: such a script has no line that
+/// would (`cmd ubimkvol`).
+async fn make_volume(machine: &Machine, request: &MountRequest) -> Result<(), MountError> {
+    let Some(name) = &request.ubi.volume else { return Ok(()) };
+    let ubi = machine.attach_ubi(request).await?;
+    if ubi.volumes().is_empty() {
+        machine.make_ubi_volume(name).await?;
+    }
+    machine.detach_ubi();
+    Ok(())
+}
+
+/// Runs a script to its end.
+pub(crate) fn reference(
+    chip: &Chip,
+    setup: &Setup,
+    commands: &[Command],
+) -> Result<Reference, CrashError> {
+    let kind = file_systems::find_kind(setup.kind)?;
+    kind.profile(setup.request.profile.as_deref())?;
+    let no_guarantee = CrashError::NoGuarantee { kind: kind.name };
+    let guarantee = find_guarantee(setup.kind).ok_or(no_guarantee)?;
+    let way = MountWay::of(commands, kind, &setup.request, chip.geometry().blocks)?;
+    let request = way.request.clone();
+    let (sabotage, commands) = (setup.sabotage, commands.to_vec());
+    let driver = Driver::of_tool(setup.layout);
+    let chip =
+        if guarantee.is_made_in_steps { made(chip, setup, kind, &way)? } else { chip.clone() };
+    let mut journaled = chip.clone();
+    journaled.start_journal();
+    let epoch_seconds = driver.epoch_seconds;
+    let outcome = run(journaled, &driver, setup.seed, async move |machine| {
+        let mut session = Session {
+            machine,
+            kind,
+            way,
+            forgets_syncs: sabotage == Sabotage::ForgetSyncs,
+            epoch_seconds,
+            book: None,
+            mounted: None,
+            refused_lines: 0,
+        };
+        session.mount(guarantee).await?;
+        for command in &commands {
+            session.step(command).await?;
+        }
+        let book = session.book.expect("mounted before the first line");
+        let history = book.history.borrow().clone();
+        Ok::<_, CrashError>((history, session.refused_lines))
+    });
+    let (history, refused_lines) = outcome.value.expect("the power of this run is not cut")?;
+    let mut chip_after = outcome.chip;
+    let journal = chip_after.take_journal();
+    Ok(Reference { before: chip, request, journal, history, refused_lines })
+}

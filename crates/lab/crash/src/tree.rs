@@ -1,0 +1,201 @@
+//! What a file system shows, so that two of them can be compared row by row.
+
+use fs_api::{Attributes, Errno, FileSystem, FileType, InodeNumber};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use vfs::{escape_path, hexadecimal, tree::read_all};
+
+/// All of a name but times, and but links and sizes of directories: file systems differ in these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Kind of the inode.
+    pub kind: FileType,
+    /// Permission bits of the inode.
+    pub permissions: u32,
+    /// Numbers of owner and group.
+    pub owner: (u32, u32),
+    /// Names of the inode; zero for directories.
+    pub links: u32,
+    /// Bytes; zero for directories.
+    pub size_bytes: u64,
+    /// Major and minor number of a device.
+    pub device: (u32, u32),
+    /// Target of a symbolic link.
+    pub target: Vec<u8>,
+    /// Extended attributes by name.
+    pub extended: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// A name and what it leads to.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Inode, as its file system counts them.
+    pub inode: InodeNumber,
+    /// All but the bytes.
+    pub facts: Facts,
+    /// Bytes of a regular file.
+    pub content: Arc<Vec<u8>>,
+}
+
+impl Row {
+    /// True if both show the same; their inodes may have other numbers.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.facts == other.facts
+            && (Arc::ptr_eq(&self.content, &other.content) || self.content == other.content)
+    }
+
+    /// One line for messages.
+    pub fn describe(&self) -> String {
+        let Facts { kind, permissions, owner, links, size_bytes, device, target, extended } =
+            &self.facts;
+        let links =
+            if *kind == FileType::Directory { String::new() } else { format!(" links {links}") };
+        let rest = match kind {
+            FileType::Regular => format!(", {size_bytes} bytes"),
+            FileType::Symlink => format!(" to {}", escape_path(target)),
+            kind if kind.is_device() => format!(", {}:{}", device.0, device.1),
+            _ => String::new(),
+        };
+        let mut text =
+            format!("{} {permissions:04o} {}:{}{links}{rest}", kind.letter(), owner.0, owner.1);
+        for (name, value) in extended {
+            let _ = write!(text, " {}={}", escape_path(name), hexadecimal(value));
+        }
+        text
+    }
+}
+
+/// All names, by path from the root; the root's own is empty.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    /// Names that lead to an inode.
+    pub rows: BTreeMap<Vec<u8>, Arc<Row>>,
+    /// Names that a directory tells, and that lead nowhere.
+    pub dangling: Vec<Vec<u8>>,
+    /// Names whose inode cannot be read.
+    pub unreadable: Vec<Vec<u8>>,
+}
+
+impl Tree {
+    /// Reads everything.
+    ///
+    /// # Errors
+    /// The first of the file system, with the path; but names without a readable inode are only noted.
+    pub async fn read<F: FileSystem>(file_system: &F) -> Result<Self, (Vec<u8>, Errno)> {
+        Self::read_known(file_system, &mut BTreeMap::new()).await
+    }
+
+    /// Reads everything but the bytes of files in `contents`; adds those that were read to it.
+    pub(crate) async fn read_known<F: FileSystem>(
+        file_system: &F,
+        contents: &mut BTreeMap<InodeNumber, Arc<Vec<u8>>>,
+    ) -> Result<Self, (Vec<u8>, Errno)> {
+        let mut tree = Self::default();
+        let mut waiting = vec![(Vec::new(), file_system.root())];
+        while let Some((path, inode)) = waiting.pop() {
+            let attributes = match file_system.attributes(inode).await {
+                Ok(attributes) => attributes,
+                Err(Errno::Enoent) => {
+                    tree.dangling.push(path);
+                    continue;
+                }
+                Err(Errno::Eio) => {
+                    tree.unreadable.push(path);
+                    continue;
+                }
+                Err(error) => return Err((path, error)),
+            };
+            let row = read_row(file_system, inode, &attributes, contents).await;
+            let row = row.map_err(|error| (path.clone(), error))?;
+            if attributes.kind == FileType::Directory {
+                let entries = file_system.read_directory(inode).await;
+                for entry in entries.map_err(|error| (path.clone(), error))? {
+                    let parts: [&[u8]; 3] = [&path, b"/", &entry.name];
+                    let skipped = usize::from(path.is_empty());
+                    waiting.push((parts.concat()[skipped..].to_vec(), entry.inode));
+                }
+            }
+            tree.rows.insert(path, Arc::new(row));
+        }
+        tree.dangling.sort();
+        tree.unreadable.sort();
+        Ok(tree)
+    }
+
+    /// Uses the rows of `older` that are the same: what did not change is in memory once.
+    pub(crate) fn share(&mut self, older: &Self) {
+        for (path, row) in &mut self.rows {
+            if let Some(old) = older.rows.get(path)
+                && old.inode == row.inode
+                && old.is_same(row)
+            {
+                *row = old.clone();
+            }
+        }
+    }
+
+    /// True if both show the same names.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.rows.len() == other.rows.len()
+            && self.rows.iter().zip(&other.rows).all(|((path, row), (other_path, other))| {
+                path == other_path && (Arc::ptr_eq(row, other) || row.is_same(other))
+            })
+    }
+
+    /// The first path at which they differ.
+    pub fn first_difference(&self, other: &Self) -> Option<Vec<u8>> {
+        let differs = |(path, row): &(&Vec<u8>, &Arc<Row>)| {
+            other.rows.get(*path).is_none_or(|other| !row.is_same(other))
+        };
+        let mine = self.rows.iter().find(differs).map(|(path, _)| path);
+        let only_theirs = other.rows.keys().find(|path| !self.rows.contains_key(*path));
+        mine.into_iter().chain(only_theirs).min().cloned()
+    }
+}
+
+async fn read_row<F: FileSystem>(
+    file_system: &F,
+    inode: InodeNumber,
+    attributes: &Attributes,
+    contents: &mut BTreeMap<InodeNumber, Arc<Vec<u8>>>,
+) -> Result<Row, Errno> {
+    let is_directory = attributes.kind == FileType::Directory;
+    let mut facts = Facts {
+        kind: attributes.kind,
+        permissions: attributes.permissions,
+        owner: (attributes.uid, attributes.gid),
+        links: if is_directory { 0 } else { attributes.links },
+        size_bytes: 0,
+        device: attributes.device,
+        target: Vec::new(),
+        extended: BTreeMap::new(),
+    };
+    let mut content = Arc::default();
+    match attributes.kind {
+        FileType::Symlink => facts.target = file_system.read_link(inode).await?,
+        FileType::Regular => {
+            facts.size_bytes = attributes.size_bytes;
+            if let Some(known) = contents.get(&inode) {
+                content = known.clone();
+            } else {
+                let mut bytes = Vec::with_capacity(attributes.size_bytes as usize);
+                read_all(file_system, inode, |piece| bytes.extend_from_slice(piece)).await?;
+                content = Arc::new(bytes);
+                contents.insert(inode, content.clone());
+            }
+        }
+        _ => {}
+    }
+    match file_system.list_attributes(inode).await {
+        Ok(names) => {
+            for name in names {
+                let value = file_system.extended_attribute(inode, &name).await?;
+                facts.extended.insert(name, value);
+            }
+        }
+        Err(Errno::Eopnotsupp) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(Row { inode, facts, content })
+}

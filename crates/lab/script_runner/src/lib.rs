@@ -1,0 +1,17 @@
+//! Whole scripts carried out over the file systems on raw NAND: their system calls, and the lines that
+//! mount, unmount, count, settle, keep and exchange the chip, and cut its power.
+//!
+//! [`prepare`] checks a parsed script before anything runs; [`run`] carries it out and gives back a
+//! [`Record`]: operations of the chip by phase, chips kept under names, the chip at the end.
+//! [`counts_csv`] and [`sequence`] write a record down. Nothing here knows one file system from
+//! another: they come from the table of `mount`.
+
+mod prepare;
+mod record;
+mod session;
+mod tables;
+
+pub use prepare::prepare;
+pub use record::{Failure, LogLine, PhaseCounts, Record, SoFar};
+pub use session::{RunnerError, Setup, Watch, run, run_observed};
+pub use tables::{COUNTS_HEAD, counts_csv, counts_csv_of, sequence};

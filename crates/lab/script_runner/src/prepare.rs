@@ -1,0 +1,86 @@
+//! What can be said of a script before it runs.
+
+use crate::{RunnerError, Setup};
+use file_systems::{KINDS, find_kind};
+use mount::BlockDeviceChoice;
+use script::{Command, Given, Harness, Order, Step};
+
+/// Longest `sleep` or `settle`: a year.
+const MILLISECONDS_MAX: u64 = 366 * 24 * 3600 * 1000;
+
+/// A script that can be carried out: every line makes sense after the lines before it, on this setup.
+///
+/// A script without mounts is given them, as [`script::with_mounts`] does.
+///
+/// # Errors
+/// The first line that cannot be carried out, with the reason.
+pub fn prepare(commands: &[Command], setup: &Setup) -> Result<Vec<Command>, RunnerError> {
+    let commands = script::with_mounts(commands.to_vec());
+    let mut order =
+        Order::new(setup.kind.map(|kind| Given { name: kind.name, is_over_ubi: kind.is_over_ubi }));
+    for command in &commands {
+        check(&command.step, setup)
+            .and_then(|()| order.step(&command.step))
+            .map_err(|reason| RunnerError::Line { line: command.line, reason })?;
+    }
+    Ok(commands)
+}
+
+/// What a line asks of the setup.
+fn check(step: &Step, setup: &Setup) -> Result<(), String> {
+    let profiled = |kind: &mount::Kind| {
+        let found = kind.profile(setup.request.profile.as_deref());
+        let fits = || kind.check_block_device(&setup.request.block.device);
+        found.and_then(|_| fits()).map_err(|error| error.to_string())
+    };
+    let found = |name: &str| find_kind(name).map_err(|error| error.to_string());
+    match step {
+        Step::Harness(Harness::Mount { file_system, source, options }) => {
+            // `a,,b` would reach the file system as an option without a name.
+            if options.iter().any(String::is_empty) {
+                return Err("an option is empty: divide options by one comma, or write `-`".into());
+            }
+            let kind = found(file_system)?;
+            kind.check_source(source)?;
+            profiled(kind)
+        }
+        Step::Harness(Harness::MountGiven { blocks }) => {
+            let asked = || {
+                let shown = KINDS.iter().filter(|kind| kind.is_shown).map(|kind| kind.name);
+                let known = shown.collect::<Vec<_>>().join(", ");
+                format!("which file system is mounted? give --fs: {known}")
+            };
+            profiled(setup.kind.ok_or_else(asked)?)?;
+            let found = setup.part.geometry.blocks;
+            match blocks.filter(|wanted| *wanted != found) {
+                Some(wanted) => {
+                    Err(format!("the script wants {wanted} blocks, but the chip has {found}"))
+                }
+                None => Ok(()),
+            }
+        }
+        Step::Harness(
+            Harness::PowerCut
+            | Harness::Snap(_)
+            | Harness::Save(_)
+            | Harness::Load(_)
+            | Harness::RemoveChip
+            | Harness::AddChip,
+        ) if setup.request.block.device != BlockDeviceChoice::MtdBlock => {
+            let device = setup.request.block.device.name();
+            Err(format!(
+                "the line is about the raw chip, and files are on `{device}`: leave it out"
+            ))
+        }
+        Step::Harness(Harness::Attach(_)) => {
+            // The device is attached as the file systems over UBI would attach it.
+            KINDS.iter().filter(|kind| kind.is_over_ubi).try_for_each(profiled)
+        }
+        Step::Harness(Harness::Settle { milliseconds }) | Step::Sleep { milliseconds }
+            if *milliseconds > MILLISECONDS_MAX =>
+        {
+            Err(format!("{milliseconds} ms is more than a year"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,378 @@
+//! Carrying a script out, on one machine after another.
+
+use crate::record::Meter;
+use crate::{Failure, Record, SoFar, prepare};
+use file_systems::find_kind;
+use mount::{Driver, Finding, Kind, Machine, MountError, MountRequest, Mounted};
+use mtd::Mtd;
+use nand::{Chip, FaultSettings, Part, Storage};
+use random::Stream;
+use script::{Command, Harness, RunError, Runner, Step};
+use std::cell::RefCell;
+use std::rc::Rc;
+use thiserror::Error;
+
+const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
+
+/// Why a script was not carried out to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RunnerError {
+    /// A line cannot be carried out.
+    #[error("line {line}: {reason}")]
+    Line {
+        /// Number of the line, from 1.
+        line: usize,
+        /// Why, and what would be right.
+        reason: String,
+    },
+    /// The chip lost its power by a cut that was set before the script began.
+    #[error("the chip lost its power")]
+    PowerLost,
+    /// Whoever watched stopped the run.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Called with how many lines are done, and of how many; false stops the run.
+pub type Watch = Box<dyn FnMut(usize, usize) -> bool>;
+
+/// What a script runs on.
+#[derive(Clone)]
+pub struct Setup {
+    /// The file system of `mount -`.
+    pub kind: Option<&'static Kind>,
+    /// The driver, and the host.
+    pub driver: Driver,
+    /// What every mount is asked for; a mount line adds its options.
+    pub request: MountRequest,
+    /// The chip's part, for chips that replace it.
+    pub part: Part,
+    /// A call that fails is noted and passed over.
+    pub keeps_going: bool,
+    /// Every operation of the chip is logged.
+    pub logs_operations: bool,
+}
+
+/// Carries a script out over a chip; the chip as the script leaves it, and what was measured.
+///
+/// A file system that is mounted at the end stays so: the chip is as it stands at that moment.
+/// After `powercut` the next line runs on a machine of its own, a second later. Where between two seconds
+/// the host's clock stands at the beginning is drawn by the seed: some file systems keep whole seconds and
+/// write an inode again when one is over.
+///
+/// # Errors
+/// As [`prepare`]; a mount that fails; a call that fails, unless such calls are passed over.
+pub fn run(
+    commands: &[Command],
+    chip: Chip,
+    setup: &Setup,
+    watch: Watch,
+) -> Result<(Chip, Record), RunnerError> {
+    run_observed(commands, chip, setup, watch, &Rc::default())
+}
+
+/// As [`run`]; `so_far` holds what was counted at the end of the last whole line, and keeps it when the
+/// run is left by an unwinding (`cancellation`).
+///
+/// # Errors
+/// As [`run`].
+pub fn run_observed(
+    commands: &[Command],
+    chip: Chip,
+    setup: &Setup,
+    watch: Watch,
+    so_far: &Rc<RefCell<SoFar>>,
+) -> Result<(Chip, Record), RunnerError> {
+    let commands = prepare(commands, setup)?;
+    let mut setup = setup.clone();
+    setup.driver.epoch_nanoseconds =
+        Stream::new(setup.request.seed, "clock").below(NANOSECONDS_PER_SECOND);
+    // `phase -` ends a phase and begins none: a script with nothing else still is one phase.
+    let has_phases = commands
+        .iter()
+        .any(|command| matches!(command.step, Step::Harness(Harness::Phase(Some(_)))));
+    let count = commands.len();
+    let mut session = Session {
+        commands: commands.into(),
+        next: 0,
+        meter: Meter::new(setup.logs_operations),
+        setup,
+        is_counting: true,
+        first_phase: (!has_phases).then(|| "script".to_owned()),
+        record: Record::default(),
+        error: None,
+        watch,
+        so_far: so_far.clone(),
+    };
+    let mut chip = chip;
+    loop {
+        let driver = session.setup.driver.clone();
+        let seed = session.setup.request.seed;
+        // A machine for each supply of power: a cut loses all memory.
+        let outcome = mount::run(chip, &driver, seed, |machine| session.play(machine));
+        // Without a value the job did not end: the chip lost its power under it.
+        session = outcome.value.ok_or(RunnerError::PowerLost)?;
+        chip = outcome.chip;
+        if let Some(error) = session.error {
+            return Err(error);
+        }
+        if session.next == count {
+            return Ok((chip, session.record));
+        }
+    }
+}
+
+/// A script under way.
+struct Session {
+    setup: Setup,
+    commands: Rc<[Command]>,
+    next: usize,
+    meter: Meter,
+    /// `log on`: kept over a change of machines.
+    is_counting: bool,
+    first_phase: Option<String>,
+    record: Record,
+    error: Option<RunnerError>,
+    watch: Watch,
+    so_far: Rc<RefCell<SoFar>>,
+}
+
+/// What is mounted, and the process that works on it.
+struct Mount {
+    mounted: Mounted,
+    runner: Runner<mount::SharedMount>,
+}
+
+impl Session {
+    /// Runs until the script ends, fails, or cuts the power.
+    async fn play(mut self, machine: Machine) -> Self {
+        if self.is_counting {
+            self.meter.resume(&machine.mtd);
+        }
+        // Taken: a machine after a cut goes on with the phase.
+        if let Some(name) = self.first_phase.take() {
+            self.meter.phase(Some(&name), &machine.mtd, 0, &mut self.record);
+        }
+        let mut mount = None;
+        let commands = self.commands.clone();
+        while let Some(command) = commands.get(self.next) {
+            if !(self.watch)(self.next, commands.len()) {
+                self.error = Some(RunnerError::Stopped);
+                return self;
+            }
+            // Counted before it is carried out: after a cut the next machine goes on behind it.
+            self.next += 1;
+            if command.step == Step::Harness(Harness::PowerCut) {
+                self.cut_power(&machine);
+                return self;
+            }
+            if let Err(reason) = self.command(command, &machine, &mut mount).await {
+                self.error = Some(RunnerError::Line { line: command.line, reason });
+                return self;
+            }
+            let unfinished = self.meter.unfinished(&machine.mtd, machine.sim.now());
+            self.so_far.borrow_mut().follow(&self.record, unfinished, command.line);
+        }
+        self.meter.phase(None, &machine.mtd, machine.sim.now(), &mut self.record);
+        let line = self.so_far.borrow().line;
+        self.so_far.borrow_mut().follow(&self.record, None, line);
+        self.meter.suspend(&machine.mtd, &mut self.record);
+        self.record.is_mounted = mount.is_some();
+        // What stays mounted is asked here for what an unmount would have reported.
+        if let Some(mount) = &mount {
+            self.note(mount.mounted.file_system.findings().await);
+        }
+        self
+    }
+
+    /// The supply fails between two operations; the host comes back a second later.
+    fn cut_power(&mut self, machine: &Machine) {
+        self.is_counting = self.meter.is_counting();
+        self.meter.suspend(&machine.mtd, &mut self.record);
+        self.meter.change_machine(machine.sim.now());
+        let now = machine.now();
+        self.setup.driver.epoch_seconds = now.seconds + 1;
+        self.setup.driver.epoch_nanoseconds = now.nanoseconds;
+    }
+
+    async fn command(
+        &mut self,
+        command: &Command,
+        machine: &Machine,
+        mount: &mut Option<Mount>,
+    ) -> Result<(), String> {
+        let error = match &command.step {
+            Step::Harness(line) => return self.harness(command.line, line, machine, mount).await,
+            Step::Sleep { milliseconds } => {
+                // Here and not in the runner: scripts may sleep with nothing mounted.
+                machine.sim.sleep(milliseconds * 1_000_000).await;
+                return Ok(());
+            }
+            step => {
+                let mount = mount.as_ref().expect("prepared scripts mount first");
+                mount.runner.step(step).await.err()
+            }
+        };
+        error.map_or(Ok(()), |error| self.failed(command.line, error))
+    }
+
+    /// A call that failed ends the run, or is noted.
+    fn failed(&mut self, line: usize, error: RunError) -> Result<(), String> {
+        if !self.setup.keeps_going {
+            return Err(error.to_string());
+        }
+        self.record.failures.push(Failure { line, error });
+        Ok(())
+    }
+
+    async fn harness(
+        &mut self,
+        number: usize,
+        line: &Harness,
+        machine: &Machine,
+        mount: &mut Option<Mount>,
+    ) -> Result<(), String> {
+        let mtd = &machine.mtd;
+        match line {
+            Harness::Log(true) => self.meter.resume(mtd),
+            Harness::Log(false) => self.meter.suspend(mtd, &mut self.record),
+            Harness::Phase(name) => {
+                self.meter.phase(name.as_deref(), mtd, machine.sim.now(), &mut self.record);
+            }
+            Harness::End => self.meter.phase(None, mtd, machine.sim.now(), &mut self.record),
+            Harness::Mount { file_system, source, options } => {
+                let kind = find_kind(file_system).map_err(|error| error.to_string())?;
+                let mut request = self.setup.request.clone();
+                request.options.extend_from_slice(options);
+                request.ubi.volume = source.strip_prefix("ubi0:").map(str::to_owned);
+                *mount = Some(self.mount(machine, kind, &request).await?);
+            }
+            Harness::MountGiven { .. } => {
+                let kind = self.setup.kind.expect("prepared scripts name the file system");
+                let request = self.setup.request.clone();
+                *mount = Some(self.mount(machine, kind, &request).await?);
+            }
+            Harness::Unmount => {
+                // Gone even if unmounting fails: nothing can be done with it any more.
+                let Mount { mounted, .. } = mount.take().expect("prepared scripts mount first");
+                let done = mounted.unmount().await;
+                self.note(mounted.file_system.findings().await);
+                if let Err(error) = done {
+                    return self.failed(number, RunError { call: "umount", error });
+                }
+            }
+            Harness::DropCaches => {
+                if let Some(Mount { mounted, .. }) = mount {
+                    let dropped = mounted.vfs.drop_caches().await;
+                    if let Err(error) = dropped {
+                        return self.failed(number, RunError { call: "drop", error });
+                    }
+                }
+            }
+            Harness::Settle { milliseconds } => settle(machine, *milliseconds).await?,
+            Harness::AddChip => {
+                let part = &self.setup.part;
+                // A new chip of the part, without the faults that were asked of the first.
+                mtd.replace_chip(Chip::new(part, Storage::Bytes, &FaultSettings::default()));
+            }
+            Harness::Snap(name) | Harness::Save(name) => {
+                self.record.kept.insert(name.clone(), copy(mtd));
+            }
+            Harness::Load(name) => {
+                let kept = self.record.kept.get(name).expect("prepared scripts keep first");
+                // A copy, so that the kept chip can be loaded again.
+                mtd.replace_chip(kept.clone());
+            }
+            // The chip goes when the next one comes; `Order` refuses what would need it until then.
+            Harness::RemoveChip | Harness::Workload(_) => {}
+            Harness::PowerCut => unreachable!("carried out by the caller"),
+            Harness::Format { .. }
+            | Harness::Attach(_)
+            | Harness::MakeVolume(_)
+            | Harness::Detach => {
+                self.ubi(line, machine).await.map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What `ubiformat` and the programs beside it do.
+    async fn ubi(&mut self, line: &Harness, machine: &Machine) -> Result<(), MountError> {
+        let mut request = self.setup.request.clone();
+        let default = request.ubi.header_offset;
+        match line {
+            Harness::Format { sequence, header_offset } => {
+                request.ubi.header_offset = header_offset.or(default);
+                machine.format_ubi(*sequence, &request.ubi).await
+            }
+            Harness::Attach(attach) => {
+                request.ubi.header_offset = attach.header_offset.or(default);
+                machine.attach_ubi(&request).await.map(drop)
+            }
+            Harness::MakeVolume(volume) => machine.make_ubi_volume(&volume.name).await,
+            Harness::Detach => {
+                let ubi = machine.attached_ubi().expect("prepared scripts attach first");
+                self.note(ubi.findings());
+                machine.detach_ubi();
+                Ok(())
+            }
+            _ => unreachable!("no line about UBI"),
+        }
+    }
+
+    /// What was found wrong with the medium; layers that live on report the same again.
+    fn note(&mut self, findings: Vec<Finding>) {
+        for Finding { text: finding, .. } in findings {
+            if !self.record.findings.contains(&finding) {
+                self.record.findings.push(finding);
+            }
+        }
+    }
+
+    async fn mount(
+        &mut self,
+        machine: &Machine,
+        kind: &'static Kind,
+        request: &MountRequest,
+    ) -> Result<Mount, String> {
+        let mounted = machine.mount(kind, request).await.map_err(|error| error.to_string())?;
+        if self.record.file_system.is_none() {
+            self.record.file_system = Some(kind.name);
+            self.record.profile = kind.profile(request.profile.as_deref()).ok();
+        }
+        let Driver { epoch_seconds, epoch_nanoseconds, .. } = self.setup.driver;
+        // One process makes all calls of a script.
+        let runner = Runner::new(&machine.sim, mounted.vfs.clone(), epoch_seconds, 1)
+            .with_epoch_nanoseconds(epoch_nanoseconds);
+        Ok(Mount { mounted, runner })
+    }
+}
+
+fn copy(mtd: &Mtd) -> Chip {
+    // Blocks are shared until one is written, so a copy costs little.
+    mtd.with_chip(|chip| chip.clone())
+}
+
+/// Times the idle time that is waited for, after which a chip that never rests is given up.
+const SETTLE_FACTOR: u64 = 1000;
+
+/// Waits until the chip has been idle for so long, from now on.
+async fn settle(machine: &Machine, milliseconds: u64) -> Result<(), String> {
+    let idle_ns = milliseconds * 1_000_000;
+    let begin_ns = machine.sim.now();
+    loop {
+        let quiet_ns = machine.mtd.last_operation_ns().max(begin_ns) + idle_ns;
+        let now_ns = machine.sim.now();
+        if quiet_ns <= now_ns {
+            return Ok(());
+        }
+        // A background thread may write for ever, each time before the chip was idle long enough.
+        if now_ns - begin_ns > idle_ns.saturating_mul(SETTLE_FACTOR) {
+            return Err(format!(
+                "the chip was never idle for {milliseconds} ms within {} s of simulated time",
+                (now_ns - begin_ns) / 1_000_000_000
+            ));
+        }
+        machine.sim.sleep_until(quiet_ns).await;
+    }
+}

@@ -1,0 +1,285 @@
+//! From a study file and a combination of axis values to a run of a test.
+
+use super::script_file::script_of;
+use super::spec::Limits;
+use super::test_table::{Context, Needs, TESTS, Test};
+use crate::StudyError;
+use crate::block_choice::{block_of, check_aging};
+use crate::flash_aging::{FRESH, FlashPlan};
+use crate::iozone::options_of;
+use crate::raw_host::{RawHost, check_flash_states};
+use crate::setting_axes::{is_of_scheduler, scheduler_axes};
+use crate::study_file::Study;
+use crate::workload_kind::{
+    Combination, Identity, KnownAxes, Measured, Plan, RunContext, StackPlan, WorkloadKind,
+};
+use file_workload::FileSet;
+use iozone::Options;
+use mount::BlockRequest;
+use script::Command;
+use std::sync::Arc;
+
+/// Axes of such a study, beside the tunables of its schedulers.
+const RAW_NAND_AXES: [&str; 16] = [
+    "block_device",
+    "board",
+    "data",
+    "file_mib",
+    "file_set",
+    "file_system",
+    "files",
+    "flash",
+    "operations",
+    "part",
+    "profile",
+    "rate_kib_per_s",
+    "room",
+    "scheduler",
+    "test",
+    "written_mib",
+];
+
+/// Axes that only some tests have.
+const AXES_OF_TESTS: [&str; 7] =
+    ["data", "file_mib", "file_set", "files", "operations", "rate_kib_per_s", "written_mib"];
+
+/// Value of an axis that means nothing to a test.
+const NOT_ASKED: &str = "-";
+
+/// Flash and memory as chip and board have them.
+const WHOLE: &str = "whole";
+
+/// The row of the table.
+pub(crate) const KIND: WorkloadKind = WorkloadKind {
+    name: "raw-nand",
+    summary: "tests of file systems on raw NAND, named by the axis `test`: [host] and [limits]",
+    keys: &["options", "capacity_bytes", "script"],
+    axes,
+    columns: &["phase"],
+    check,
+    plan: |study, values| Ok(Box::new(plan(study, values)?)),
+};
+
+/// A run of a test.
+#[derive(Clone, Debug)]
+pub(crate) struct RawNandRun {
+    pub(crate) test: &'static Test,
+    pub(crate) host: RawHost,
+    pub(crate) flash: FlashPlan,
+    /// The block device and its scheduler, if the file system stands on one.
+    pub(crate) block: BlockRequest,
+    /// Options of the mount.
+    pub(crate) mount_options: Vec<String>,
+    /// IOzone's command line; of no use to other tests.
+    pub(crate) benchmark: Option<Options>,
+    /// Files that are copied and deleted.
+    pub(crate) file_set: Option<FileSet>,
+    /// Copies and deletions that are carried out.
+    pub(crate) operations: u32,
+    /// Room that copied files may take, if it is said.
+    pub(crate) capacity_bytes: Option<u64>,
+    /// What is done instead; empty if nothing is.
+    pub(crate) script: Arc<[Command]>,
+    /// What tells this run from others that do other work: a scheduler says nothing to file systems on raw NAND.
+    pub(crate) work_key: Vec<String>,
+    /// Files that are made.
+    pub(crate) files: u32,
+    /// Rate at which the application writes.
+    pub(crate) rate_kib_per_s: u32,
+    /// Bytes that are being written when the power goes.
+    pub(crate) written_bytes: u64,
+}
+
+fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
+    Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
+}
+
+fn axes(study: &Study) -> KnownAxes {
+    let of_study = scheduler_axes(study).into_iter().collect();
+    KnownAxes { own: &RAW_NAND_AXES, of_study, advice: None }
+}
+
+/// Checks what does not depend on a combination of axis values.
+///
+/// # Errors
+/// Keys that are missing or mean nothing to such a study.
+fn check(study: &Study) -> Result<(), StudyError> {
+    for axis in ["file_system", "test"] {
+        if !study.axes.contains_key(axis) {
+            return wrong("axes", format!("an axis `{axis}` with at least one value is missing"));
+        }
+    }
+    if study.limits.contains_key(WHOLE) {
+        return wrong(
+            "limits",
+            "`whole` is chip and board as they are and cannot mean anything else",
+        );
+    }
+    check_flash_states(study)
+}
+
+/// Resolves one combination.
+///
+/// # Errors
+/// Names that do not exist, with a suggestion; values that do not fit.
+fn plan(study: &Study, values: &Combination<'_>) -> Result<RawNandRun, StudyError> {
+    let value = |axis: &str| values.get(axis).copied();
+    let named = value("test").unwrap_or_default();
+    let Some(test) = TESTS.iter().find(|test| test.name == named) else {
+        return Err(StudyError::unknown("test", named, TESTS.iter().map(|test| test.name)));
+    };
+    check_axes(test, values)?;
+    let mut host = RawHost::of(study, values)?;
+    let limits_name = value("room").unwrap_or(WHOLE);
+    let limits = match study.limits.get(limits_name) {
+        Some(limits) => limits.clone(),
+        None if limits_name == WHOLE => Limits::default(),
+        None => {
+            let known = study.limits.keys().map(String::as_str).chain([WHOLE]);
+            return Err(StudyError::unknown("room", limits_name, known));
+        }
+    };
+    let place = format!("limits.{limits_name}");
+    // Before the flash is planned: aging fills the partition, not the chip.
+    limits.apply(&mut host).or_else(|reason| wrong(&place, reason))?;
+    let flash_name = value("flash").unwrap_or(FRESH);
+    let flash = match limits.filling() {
+        Some(_) if flash_name != FRESH => {
+            return wrong(&place, "free_mib fills fresh flash: leave the axis `flash` at `fresh`");
+        }
+        Some(aging) => host.flash_with(Some(aging), limits_name),
+        None => host.flash(study, flash_name)?,
+    };
+    let block = block_of(study, values, host.kind)?;
+    check_aging(&block, flash.aging.is_some())?;
+    if !test.has_block_device && block.device != mount::BlockDeviceChoice::MtdBlock {
+        let needs = format!("test `{}` needs the chip itself", test.name);
+        let name = host.kind.name;
+        return if host.kind.usual_block_device == mount::MTDBLOCK {
+            wrong("block_device", format!("{needs}: leave it at `mtdblock`"))
+        } else {
+            wrong("file_system", format!("{needs}, on which `{name}` never stands: leave it out"))
+        };
+    }
+    // 0 where a test has no such axis, which `check_axes` has made sure of.
+    let number = |axis: &str| count(values, axis);
+    let (benchmark, script) = work_of(study, values, test)?;
+    // Only bios to a block device meet a scheduler.
+    let meets_scheduler = host.kind.is_on_block_device;
+    let others = values.iter().filter(|(axis, _)| meets_scheduler || !is_of_scheduler(axis));
+    let work_key = others.map(|(_, value)| (*value).to_owned()).collect();
+    Ok(RawNandRun {
+        test,
+        flash,
+        mount_options: limits.mount_options,
+        benchmark,
+        file_set: file_set(values)?,
+        operations: number("operations")?,
+        capacity_bytes: study.workload.capacity_bytes,
+        script,
+        block,
+        work_key,
+        files: number("files")?,
+        rate_kib_per_s: number("rate_kib_per_s")?,
+        written_bytes: u64::from(number("written_mib")?) << 20,
+        host,
+    })
+}
+
+impl Plan for RawNandRun {
+    fn carry_out(&self, run: &RunContext<'_>) -> Result<Option<Measured>, StudyError> {
+        if (run.stopped)() {
+            return Ok(None);
+        }
+        let prepared = &run.prepared.flash;
+        let context = Context { prepared, study_seed: run.study_seed, seed: run.seed() };
+        let tests = (self.test.carry_out)(self, &context)?;
+        Ok(Some(Measured { tests, ..Measured::default() }))
+    }
+
+    fn identity(&self, repeat: u32) -> Option<Identity> {
+        Some(self.work_key.iter().cloned().chain([repeat.to_string()]).collect())
+    }
+
+    fn stack(&self) -> Option<StackPlan<'_>> {
+        let Self { host, flash, block, mount_options, .. } = self;
+        Some(StackPlan { host, flash, block, mount_options })
+    }
+}
+
+/// What the test does: IOzone's command line, or a script.
+fn work_of(
+    study: &Study,
+    values: &Combination<'_>,
+    test: &Test,
+) -> Result<(Option<Options>, Arc<[Command]>), StudyError> {
+    let nothing = || Arc::from([]);
+    let (options, script) = (&study.workload.options, &study.workload.script);
+    match (test.needs, options, script) {
+        (Needs::Nothing, ..) => Ok((None, nothing())),
+        (Needs::Options | Needs::OptionsOrScript, Some(_), None) => {
+            let options = options_of(study, values)?;
+            if test.needs == Needs::OptionsOrScript && options.remounts {
+                return wrong("workload.options", "-U: this test mounts by itself; leave it out");
+            }
+            Ok((Some(options), nothing()))
+        }
+        (Needs::OptionsOrScript, None, Some(file)) => {
+            Ok((None, script_of(&study.folder.join(file))?.into()))
+        }
+        (Needs::Options, ..) => {
+            let name = test.name;
+            wrong("workload", format!("test `{name}` needs `options`, the command line of IOzone"))
+        }
+        (Needs::OptionsOrScript, ..) => {
+            let name = test.name;
+            let reason = format!(
+                "test `{name}` needs `script`, a file of system calls, or `options`, the command line of \
+                 IOzone, and not both"
+            );
+            wrong("workload", reason)
+        }
+    }
+}
+
+/// An axis that a test has must have a value, any other must not.
+fn check_axes(test: &Test, values: &Combination<'_>) -> Result<(), StudyError> {
+    // All tests of a study share its columns, so a test has a value even for axes of others: `-`.
+    for axis in AXES_OF_TESTS {
+        let given = values.get(axis).copied().filter(|value| *value != NOT_ASKED);
+        let place = format!("axes.{axis}");
+        if given.is_some() && !test.axes.contains(&axis) {
+            let reason = format!("means nothing to test `{}`: set it to `-` there", test.name);
+            return wrong(&place, reason);
+        }
+        if given.is_none() && test.axes.contains(&axis) {
+            return wrong(&place, format!("test `{}` needs a value", test.name));
+        }
+    }
+    Ok(())
+}
+
+/// The file set on an axis; none where the axis means nothing.
+fn file_set(values: &Combination<'_>) -> Result<Option<FileSet>, StudyError> {
+    let name = values.get("file_set").copied().filter(|value| *value != NOT_ASKED);
+    let found = name.map(FileSet::named).transpose();
+    found.or_else(|reason| wrong("axes.file_set", reason))
+}
+
+/// A whole number on an axis; 0 where the axis means nothing.
+fn count(values: &Combination<'_>, axis: &str) -> Result<u32, StudyError> {
+    match values.get(axis) {
+        None | Some(&NOT_ASKED) => Ok(0),
+        Some(text) => {
+            text.parse().ok().filter(|count| (1..=1_000_000).contains(count)).map_or_else(
+                || {
+                    wrong(
+                        &format!("axes.{axis}"),
+                        format!("`{text}` must be a number, 1 to 1000000"),
+                    )
+                },
+                Ok,
+            )
+        }
+    }
+}

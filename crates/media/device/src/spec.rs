@@ -1,0 +1,539 @@
+//! What a device is made of, as TOML, and the presets.
+//!
+//! Every value of a preset stands beside its source: a test refuses a key without one.
+
+use crate::disk::DiskSpec;
+use crate::suggest::hint;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use thiserror::Error;
+
+/// A device: a flash device or a rotating disk behind a host interface.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceSpec {
+    /// Name used on the command line and in studies.
+    pub name: String,
+    /// One line: what it is.
+    pub summary: String,
+    /// How the host is attached.
+    pub host: HostSpec,
+    /// A flash device; exclusive with `disk`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flash: Option<FlashSpec>,
+    /// The write cache of a flash device.
+    #[serde(default)]
+    pub cache: CacheSpec,
+    /// How a flash device cleans.
+    #[serde(default)]
+    pub cleaning: Cleaning,
+    /// A rotating disk; exclusive with `flash`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskSpec>,
+    /// Where the values stand: a key (`host.executes`) or a section (`flash`) to its source.
+    #[serde(default)]
+    pub sources: BTreeMap<String, String>,
+}
+
+/// The host interface: a half duplex bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostSpec {
+    /// Bytes per second over the bus.
+    pub bytes_per_second: u64,
+    /// Time from the begin of a command until its data can move, nanoseconds.
+    pub command_overhead_ns: u64,
+    /// Commands the host may have outstanding.
+    pub queue_depth: u32,
+    /// Commands that are executed at once. With one, they are executed strictly in order.
+    pub executes: u32,
+}
+
+/// Dies, channels and the translation layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlashSpec {
+    /// Catalogue name or path of the part; a die is one chip of it, all planes driven together.
+    pub part: String,
+    /// Blocks of a die, planes counted, instead of the part's own number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u32>,
+    /// Bus mode of the channels, instead of the part's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus: Option<String>,
+    /// Number of channels.
+    pub channels: u32,
+    /// Dies on each channel.
+    pub dies_per_channel: u32,
+    /// Bytes offered to the host; the rest of the dies is spare.
+    pub capacity_bytes: u64,
+    /// Copies within a die leave its channel alone.
+    pub copy_back: bool,
+    /// Translation layer, one on each die.
+    #[serde(default = "default_ftl")]
+    pub ftl: String,
+    /// Settings of the layer.
+    #[serde(default)]
+    pub settings: BTreeMap<String, toml::Value>,
+}
+
+fn default_ftl() -> String {
+    "page".into()
+}
+
+/// The write cache of a flash device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSpec {
+    /// Bytes of RAM for data on its way to the dies; 0: writes are done when they are on the medium.
+    pub bytes: u64,
+}
+
+/// Cleaning, within writes and between commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cleaning {
+    /// False: blocks are cleaned as ever, but it takes no time, for an experiment without it.
+    #[serde(default = "yes")]
+    pub takes_time: bool,
+    /// Clean dies that are idle.
+    pub background: bool,
+    /// A die is idle when nothing was asked of it for so long, nanoseconds.
+    pub idle_before_ns: u64,
+    /// Clean in the background while fewer blocks of the die are free.
+    pub free_target_blocks: u32,
+    /// What a command waits for that finds the die cleaning.
+    pub suspend: Suspend,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for Cleaning {
+    fn default() -> Self {
+        Self {
+            takes_time: true,
+            background: false,
+            idle_before_ns: 0,
+            free_target_blocks: 0,
+            suspend: Suspend::Page,
+        }
+    }
+}
+
+/// Where background cleaning lets a command in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Suspend {
+    /// After the page copy, or the erase, in progress.
+    Page,
+    /// After the block in progress.
+    Block,
+}
+
+/// Why a device could not be had.
+#[derive(Debug, Error)]
+pub enum SpecError {
+    /// No preset of that name.
+    #[error("no device is called `{name}`{hint}; known: {known}")]
+    Unknown {
+        /// Name that was given.
+        name: String,
+        /// A near name, as a half sentence.
+        hint: String,
+        /// Names that are known.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("{path}: {reason}")]
+    File {
+        /// Path as it was given.
+        path: String,
+        /// What the system said.
+        reason: std::io::Error,
+    },
+    /// The text, or a value given, is no device.
+    #[error("{place}: {message}")]
+    Text {
+        /// Path, preset name or override.
+        place: String,
+        /// Line, key and reason.
+        message: String,
+    },
+    /// Parts that do not fit together.
+    #[error("device `{name}`: {reason}")]
+    Impossible {
+        /// Name of the device.
+        name: String,
+        /// What does not fit, with the key.
+        reason: String,
+    },
+}
+
+/// Keys that [`DeviceSpec::set`] takes beside `flash.settings.NAME`.
+const KEYS: &[&str] = &[
+    "cache.bytes",
+    "cleaning.background",
+    "cleaning.free_target_blocks",
+    "cleaning.idle_before_ns",
+    "cleaning.suspend",
+    "cleaning.takes_time",
+    "disk.cylinders",
+    "disk.head_switch_ns",
+    "disk.heads",
+    "disk.read_ahead_bytes",
+    "disk.revolutions_per_minute",
+    "disk.sectors_per_track",
+    "disk.seek.knee_cylinders",
+    "disk.seek.per_cylinder_ps",
+    "disk.seek.root_ns",
+    "disk.seek.settle_ns",
+    "flash.blocks",
+    "flash.bus",
+    "flash.capacity_bytes",
+    "flash.channels",
+    "flash.copy_back",
+    "flash.dies_per_channel",
+    "flash.ftl",
+    "flash.part",
+    "host.bytes_per_second",
+    "host.command_overhead_ns",
+    "host.executes",
+    "host.queue_depth",
+];
+
+impl DeviceSpec {
+    /// Parses a device; `place` names the text in messages.
+    ///
+    /// # Errors
+    /// Names the line and key that is wrong, unknown or missing.
+    pub fn parse(place: &str, text: &str) -> Result<Self, SpecError> {
+        let wrong = |message: String| SpecError::Text { place: place.to_owned(), message };
+        let spec: Self = toml::from_str(text).map_err(|error| wrong(explain(&error)))?;
+        match spec.check() {
+            Ok(()) => Ok(spec),
+            // The sentence begins with the key, by which its line is found.
+            Err(sentence) => Err(wrong(match line_of(text, &sentence) {
+                Some(line) => format!("line {line}: {sentence}"),
+                None => sentence,
+            })),
+        }
+    }
+
+    /// Reads a user's device file. A part file that it names lies beside it, or where the name leads from
+    /// the current folder.
+    ///
+    /// # Errors
+    /// See [`SpecError`].
+    pub fn load(path: &Path) -> Result<Self, SpecError> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|reason| SpecError::File { path: shown.clone(), reason })?;
+        let mut spec = Self::parse(&shown, &text)?;
+        // A name of the catalogue wins over a file of that name.
+        if let Some(flash) = spec.flash.as_mut()
+            && nand::find_part(&flash.part).is_none()
+        {
+            let beside = path.with_file_name(&flash.part);
+            if beside.is_file() {
+                flash.part = beside.display().to_string();
+            }
+        }
+        Ok(spec)
+    }
+
+    /// Changes one value: `cache.bytes`, `0`; `flash.settings.cleaning`, `fifo`.
+    ///
+    /// # Errors
+    /// [`SpecError::Text`] for unknown keys, with a suggestion, and values that do not fit; the
+    /// device is then unchanged.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
+        let wrong = |message: String| SpecError::Text {
+            place: format!("{}: {key} = {value}", self.name),
+            message,
+        };
+        if !KEYS.contains(&key) && !key.starts_with("flash.settings.") {
+            let hint = hint(key, KEYS.iter().copied());
+            return Err(wrong(format!("unknown key `{key}`{hint}; known: {}", KEYS.join(", "))));
+        }
+        // Changed as a table and parsed again, so that one check covers files and overrides.
+        let mut table = toml::Table::try_from(&*self).map_err(|error| wrong(error.to_string()))?;
+        let (path, last) = key.rsplit_once('.').expect("every key has a section");
+        let mut section = &mut table;
+        for name in path.split('.') {
+            section = match section.get_mut(name) {
+                Some(toml::Value::Table(inner)) => inner,
+                _ => return Err(wrong(format!("this device has no section `{path}`"))),
+            };
+        }
+        section.insert(last.to_owned(), scalar(value));
+        let changed: Self = table.try_into().map_err(|error| wrong(explain(&error)))?;
+        changed.check().map_err(wrong)?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Says in one sentence what is wrong with these numbers, if anything.
+    ///
+    /// # Errors
+    /// The sentence begins with the key and names the permitted values.
+    pub fn check(&self) -> Result<(), String> {
+        self.host.check()?;
+        match (&self.flash, &self.disk) {
+            (Some(flash), None) => {
+                flash.check()?;
+                self.cleaning.check()
+            }
+            (None, Some(disk)) => {
+                disk.check()?;
+                if self.cache.bytes != 0 {
+                    return Err("cache.bytes must be 0 for a disk: its write cache is off".into());
+                }
+                if self.cleaning != Cleaning::default() {
+                    return Err("cleaning says nothing of a disk: leave it out".into());
+                }
+                if self.host.executes != 1 {
+                    return Err("host.executes must be 1 for a disk: it has one arm".into());
+                }
+                Ok(())
+            }
+            _ => Err("flash and disk exclude each other: give one of them".into()),
+        }
+    }
+}
+
+impl HostSpec {
+    fn check(&self) -> Result<(), String> {
+        let rules = [
+            (
+                (1_000..=1_000_000_000_000).contains(&self.bytes_per_second),
+                "bytes_per_second must be 1000 to 10^12",
+            ),
+            (
+                self.command_overhead_ns <= 1_000_000_000,
+                "command_overhead_ns must be at most 1000000000 (1 s)",
+            ),
+            ((1..=65_536).contains(&self.queue_depth), "queue_depth must be 1 to 65536"),
+            ((1..=1_024).contains(&self.executes), "executes must be 1 to 1024"),
+        ];
+        first_broken("host", &rules)
+    }
+}
+
+impl FlashSpec {
+    fn check(&self) -> Result<(), String> {
+        let rules = [
+            ((1..=64).contains(&self.channels), "channels must be 1 to 64"),
+            ((1..=64).contains(&self.dies_per_channel), "dies_per_channel must be 1 to 64"),
+            (
+                self.capacity_bytes >= 4096 && self.capacity_bytes.is_multiple_of(512),
+                "capacity_bytes must be a multiple of 512, at least 4096",
+            ),
+            (self.capacity_bytes <= 1 << 44, "capacity_bytes must be at most 2^44 (16 TiB)"),
+            (
+                ftl::find_ftl(&self.ftl).is_some(),
+                "ftl must be a translation layer of `nandlab list`",
+            ),
+            (self.blocks.is_none_or(|blocks| blocks >= 8), "blocks must be at least 8"),
+        ];
+        first_broken("flash", &rules)
+    }
+
+    /// Number of dies on all channels.
+    pub fn dies(&self) -> u32 {
+        self.channels * self.dies_per_channel
+    }
+}
+
+impl Cleaning {
+    fn check(&self) -> Result<(), String> {
+        let rules = [
+            (
+                // A target of one is what cleaning within writes keeps anyway.
+                !self.background || self.free_target_blocks >= 2,
+                "free_target_blocks must be at least 2 with background = true",
+            ),
+            (
+                self.idle_before_ns <= 3_600_000_000_000,
+                "idle_before_ns must be at most 3600000000000 (1 h)",
+            ),
+        ];
+        first_broken("cleaning", &rules)
+    }
+}
+
+pub(crate) fn first_broken(section: &str, rules: &[(bool, &str)]) -> Result<(), String> {
+    match rules.iter().find(|(holds, _)| !holds) {
+        Some((_, sentence)) => Err(format!("{section}.{sentence}")),
+        None => Ok(()),
+    }
+}
+
+fn scalar(text: &str) -> toml::Value {
+    match text {
+        "true" => toml::Value::Boolean(true),
+        "false" => toml::Value::Boolean(false),
+        _ => text.parse().map_or_else(|_| text.into(), toml::Value::Integer),
+    }
+}
+
+/// What the parser says, and the key that was probably meant if it says "unknown field".
+fn explain(error: &toml::de::Error) -> String {
+    let message = error.to_string().trim_end().to_owned();
+    let mut quoted = error.message().split('`').skip(1).step_by(2);
+    let hint = match quoted.next() {
+        Some(unknown) if error.message().starts_with("unknown ") => hint(unknown, quoted),
+        _ => String::new(),
+    };
+    message + &hint
+}
+
+/// Line of the key that a sentence of [`DeviceSpec::check`] begins with, or of its section.
+fn line_of(text: &str, sentence: &str) -> Option<usize> {
+    let mut table = toml::de::DeTable::parse(text).ok()?.into_inner();
+    let mut position = None;
+    for key in sentence.split([' ', ':']).next()?.split('.') {
+        let Some((name, value)) = table.get_key_value(key) else { break };
+        position = Some(name.span().start);
+        table = match value.get_ref().as_table() {
+            Some(inner) => inner.clone(),
+            None => break,
+        };
+    }
+    position.map(|position| text[..position].matches('\n').count() + 1)
+}
+
+macro_rules! embedded {
+    ($($file:literal),* $(,)?) => {
+        &[$(($file, include_str!(concat!("../../../../devices/", $file, ".toml")))),*]
+    };
+}
+
+/// Name and text of every preset, sorted by name.
+const TEXTS: &[(&str, &str)] =
+    embedded!("disk-7200", "emmc-4.5-64gb", "emmc-5.1-64gb", "nvme-ssd", "sata-ssd");
+
+/// All presets, sorted by name.
+pub fn devices() -> Vec<DeviceSpec> {
+    TEXTS
+        .iter()
+        .map(|(name, text)| DeviceSpec::parse(name, text).expect("the presets are tested"))
+        .collect()
+}
+
+/// The preset called `name`.
+///
+/// # Errors
+/// [`SpecError::Unknown`], with a suggestion.
+pub fn find_device(name: &str) -> Result<DeviceSpec, SpecError> {
+    if let Some((name, text)) = TEXTS.iter().find(|(known, _)| *known == name) {
+        return DeviceSpec::parse(name, text);
+    }
+    let names = || TEXTS.iter().map(|(known, _)| *known);
+    Err(SpecError::Unknown {
+        name: name.to_owned(),
+        hint: hint(name, names()),
+        known: names().collect::<Vec<_>>().join(", "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DeviceSpec, KEYS, TEXTS, devices, find_device};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn presets_are_sorted_and_named_as_their_files() {
+        assert!(TEXTS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        for (spec, (file, _)) in devices().iter().zip(TEXTS) {
+            assert_eq!(spec.name, *file);
+        }
+    }
+
+    fn leaves(prefix: &str, table: &toml::Table, found: &mut BTreeSet<String>) {
+        for (name, value) in table {
+            let key = format!("{prefix}{name}");
+            match value {
+                toml::Value::Table(inner) => leaves(&format!("{key}."), inner, found),
+                _ => {
+                    found.insert(key);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_value_of_a_preset_has_a_source_and_every_source_a_value() {
+        for (file, text) in TEXTS {
+            let mut table: toml::Table = text.parse().expect("parsed before");
+            let sources = table.remove("sources").expect("sources");
+            let sources = sources.as_table().expect("a table");
+            let mut keys = BTreeSet::new();
+            leaves("", &table, &mut keys);
+            keys.retain(|key| key != "name" && key != "summary");
+            let names = |key: &str, source: &str| {
+                key == source || key.strip_prefix(source).is_some_and(|rest| rest.starts_with('.'))
+            };
+            for key in &keys {
+                assert!(sources.keys().any(|source| names(key, source)), "{file}: {key}");
+            }
+            for source in sources.keys() {
+                assert!(keys.iter().any(|key| names(key, source)), "{file}: {source} is no key");
+            }
+        }
+    }
+
+    #[test]
+    fn the_keys_of_set_are_sorted_and_complete() {
+        assert!(KEYS.windows(2).all(|pair| pair[0] < pair[1]));
+        let mut found: BTreeSet<String> = ["flash.blocks", "flash.bus"].map(String::from).into();
+        for spec in devices() {
+            let mut table = toml::Table::try_from(&spec).expect("a table");
+            table.retain(|name, _| !["name", "summary", "sources"].contains(&name));
+            leaves("", &table, &mut found);
+        }
+        found.retain(|key| !key.starts_with("flash.settings."));
+        assert_eq!(found, KEYS.iter().map(|key| (*key).to_owned()).collect());
+    }
+
+    #[test]
+    fn overrides_change_one_value_or_say_why_not() {
+        let mut spec = find_device("emmc-4.5-64gb").expect("a preset");
+        spec.set("cache.bytes", "0").expect("a key");
+        spec.set("cleaning.suspend", "block").expect("a key");
+        spec.set("flash.settings.cleaning", "fifo").expect("a key");
+        assert_eq!(spec.cache.bytes, 0);
+        let before = spec.clone();
+        for (key, value, says) in [
+            ("cache.byte", "0", "did you mean `cache.bytes`?"),
+            ("host.executes", "0", "host.executes must be 1 to 1024"),
+            ("host.executes", "many", "invalid type"),
+            ("cleaning.suspend", "pages", "did you mean `page`?"),
+            ("disk.heads", "2", "no section `disk`"),
+        ] {
+            let error = spec.set(key, value).expect_err(key).to_string();
+            assert!(error.contains(says) && error.contains(key), "{error}");
+        }
+        assert_eq!(spec, before);
+    }
+
+    #[test]
+    fn bad_texts_are_answered_with_place_and_reason() {
+        let text = TEXTS[1].1;
+        for (from, to, says) in [
+            ("copy_back", "copyback", "did you mean `copy_back`?"),
+            ("executes = 1", "executes = 0", "line 8: host.executes must be 1 to 1024"),
+            ("channels = 1", "channels = 65", "flash.channels must be 1 to 64"),
+            ("ftl = \"page\"", "ftl = \"pages\"", "flash.ftl must be a translation layer"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let changed = text.replacen(from, to, 1);
+            let error = DeviceSpec::parse("mine.toml", &changed).expect_err(from).to_string();
+            assert!(error.starts_with("mine.toml: ") && error.contains(says), "{error}");
+        }
+        let error = find_device("emc-4.5-64gb").expect_err("unknown").to_string();
+        assert!(error.contains("did you mean `emmc-4.5-64gb`?"), "{error}");
+    }
+}
