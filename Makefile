@@ -37,6 +37,7 @@ build: $(VENV)/installed $(TOOLCHAIN) ## Set everything up; leaves the command a
 	@# Links, which git does not keep: an archive or a copy of a tree may turn them into files.
 	@for kind in $(DATA); do ln -sfn ../../../$$kind python/nandlab/data/$$kind; done
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
+	$(BIN)/python -c 'from nandlab.present.drawing import keep_engine; keep_engine()'
 
 # The build has compiled everything by then: the same library is packed.
 wheel: build ## Build dist/nandlab-*.whl, which needs neither Rust nor this tree

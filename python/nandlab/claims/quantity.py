@@ -184,10 +184,9 @@ def _cells(
     found: dict[Any, Any] = {}
     plain = _filled(template, dict.fromkeys(parts, ""))
     for metric in dict.fromkeys((_filled(template, parts), plain)):
-        frame = run.metrics.get(metric)
-        if frame is None:
+        if metric not in run.metrics:
             continue
-        for row in selected(run, frame, quantity.select).iter_rows():
+        for row in _rows(run, metric, quantity.select):
             if row[:-1] not in found:
                 place, value = row[:-1], row[-1]
                 found[place] = _drawn(run, place, metric, value) if quantity.windows else value
@@ -198,14 +197,52 @@ def _cells(
     return found
 
 
+def _rows(run: RunFrame, metric: str, select: Place) -> list[tuple[Any, ...]]:
+    """Rows of a metric at a place, as `selected` finds them.
+
+    A report asks a thousand times for a few cells. A filter of polars makes a plan each time, which
+    costs more than the rows; here each axis is indexed once.
+    """
+    cache: dict[str, tuple[list[tuple[Any, ...]], dict[str, Any]]]
+    cache = run.__dict__.setdefault("_indexed_rows", {})
+    if metric not in cache:
+        cache[metric] = run.metrics[metric].rows(), {}
+    rows, indices = cache[metric]
+    kept: set[int] | None = None
+    for axis, wanted in select.items():
+        _check_axis(run, axis)
+        is_text = axis in run.text_axes
+        if axis not in indices:
+            column = run.axes.index(axis)
+            index = indices[axis] = {}
+            for number, row in enumerate(rows):
+                index.setdefault(_key(row[column], is_text), set()).add(number)
+        values = wanted if isinstance(wanted, list) else [wanted]
+        empty: set[int] = set()
+        found = empty.union(*(indices[axis].get(_key(one, is_text), empty) for one in values))
+        kept = found if kept is None else kept & found
+    return rows if kept is None else [rows[number] for number in sorted(kept)]
+
+
+def _key(value: Any, is_text: bool) -> str | float | None:
+    """What stands for a value: a number may be whole in the study's list and a decimal in rows."""
+    if is_text:
+        return None if value is None else str(value)
+    return None if value in (MEANINGLESS, None) else float(value)
+
+
+def _check_axis(run: RunFrame, axis: str) -> None:
+    if axis not in run.axes:
+        raise NandlabError(f"{run.name} has no axis {axis!r}; it has {', '.join(run.axes)}")
+
+
 def selected(run: RunFrame, frame: Any, select: Place) -> Any:
     """Rows at a place; a list stands for any of its values, `-` for an axis that means nothing."""
     import polars
 
     wholes = []
     for axis, wanted in select.items():
-        if axis not in run.axes:
-            raise NandlabError(f"{run.name} has no axis {axis!r}; it has {', '.join(run.axes)}")
+        _check_axis(run, axis)
         values = wanted if isinstance(wanted, list) else [wanted]
         if frame[axis].dtype == polars.String:
             texts = [str(value) for value in values]

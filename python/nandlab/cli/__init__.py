@@ -1,7 +1,7 @@
 """The command line `nandlab`.
 
 `nandlab.cli.commands` lists the commands and the exit statuses. The main help loads no option
-parser, and a command is imported when it is called.
+parser, nor does a list, and a command is imported when it is called.
 """
 
 import sys
@@ -76,6 +76,8 @@ def _run(arguments: Sequence[str]) -> int:
     if (shown := _shown_at_once(arguments)) is not None:
         print(shown)
         return 0
+    if _is_listed_at_once(arguments):
+        return 0
     from cyclopts import CycloptsError
 
     from nandlab.cli.action import hide_dashes
@@ -111,6 +113,20 @@ def _shown_at_once(arguments: Sequence[str]) -> str | None:
     if not arguments or arguments[0] in FLAGS:
         return main_help()
     return command_help(application(), arguments) if list(arguments) == ["image"] else None
+
+
+def _is_listed_at_once(arguments: Sequence[str]) -> bool:
+    """Prints a list that is asked for without an option: the parser takes longer than the list."""
+    if len(arguments) != 2 or arguments[0] != "list":
+        return False
+    from nandlab.api.listings import KINDS, listing
+    from nandlab.terminal.listings import print_listing
+
+    kind = arguments[1]
+    if kind not in KINDS:
+        return False
+    print_listing(kind, listing(kind).rows)  # type: ignore[arg-type]
+    return True
 
 
 def application() -> "App":

@@ -6,15 +6,14 @@ from typing import Any
 from nandlab.api import listings as api
 from nandlab.api.answer import Answer
 from nandlab.cli.action import Given, command
+from nandlab.terminal.listings import print_listing
 from nandlab.terminal.output import print_table, print_text
-from nandlab.terminal.tables import print_rows, text_column
 
 
 @command("list", api.listing, separated="csv")
 def list_command(found: Answer, given: Given) -> None:
     """List available items."""
-    columns = text_column(given["kind"], "name"), text_column("what it is", "summary")
-    print_rows("", columns, found.rows)
+    print_listing(given["kind"], found.rows)
 
 
 @command("explain", api.explain)

@@ -99,6 +99,14 @@ class RunFrame:
         first = self.frame.unique("metric", keep="first", maintain_order=True)
         return {str(row["metric"]): str(row["unit"] or "") for row in first.to_dicts()}
 
+    @cached_property
+    def text_axes(self) -> frozenset[str]:
+        """Axes whose values are words; those of the others are numbers."""
+        import polars
+
+        schema = self.frame.schema
+        return frozenset(axis for axis in self.axes if schema[axis] == polars.String)
+
     @property
     def varied(self) -> list[str]:
         """Axes with more than one value."""

@@ -3,9 +3,12 @@
 import copy
 import threading
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, TypeVar
 
 from nandlab.interruption import leaves_work_behind
+from nandlab.outputs import write_whole
 
 _LOOK_S = 0.02
 
@@ -48,7 +51,31 @@ def waited_for(call: Callable[[], Drawn]) -> Drawn:
 
 
 def engine() -> str:
-    """The chart engine, once for all charts of a page."""
+    """The chart engine, once for all charts of a page.
+
+    The build keeps it beside the package's data, as making it takes two seconds of every report.
+    """
+    kept = _kept()
+    return kept.read_text(encoding="utf-8") if kept.is_file() else _made()
+
+
+def keep_engine() -> Path:
+    """Writes the chart engine where `engine` finds it; an older one goes."""
+    kept = _kept()
+    if not kept.is_file():
+        for old in kept.parent.glob("chart-engine-*.js"):
+            old.unlink()
+        write_whole(kept, _made().encode("utf-8"))
+    return kept
+
+
+def _kept() -> Path:
+    """The file of the installed versions: another version is another file."""
+    name = f"chart-engine-{version('vl-convert-python')}-{_VEGA_LITE}.js"
+    return Path(__file__).parents[1] / "data" / name
+
+
+def _made() -> str:
     import vl_convert
 
     return str(waited_for(lambda: vl_convert.javascript_bundle(_ENTRY, vl_version=_VEGA_LITE)))
