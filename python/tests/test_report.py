@@ -10,6 +10,7 @@ from synthetic_results import engine_answer
 from nandlab.frame import RunFrame
 from nandlab.present import present
 from nandlab.present.page import render
+from nandlab.present.units import interval_text
 
 POINTS_MAX = 5_000
 
@@ -94,3 +95,26 @@ def test_a_study_without_claims_gets_the_same_page() -> None:
     assert first.count("data-chart=") == first.count("<table") == 1
     assert "<b>seed</b> 1" in first
     assert "How each claim is tested" not in page
+
+
+def test_the_conditions_name_the_reading_that_the_claims_stand_on(result: RunFrame) -> None:
+    shown = present(result)
+    assert shown.conditions[-1] == ("reading", shown.definitions.readings[0].name)
+
+
+@pytest.mark.parametrize(
+    ("ends", "shown"),
+    [
+        ((0.9996, 1.0004), "0.9996 to 1.0004"),
+        ((1.02, 1.08), "1.02 to 1.08"),
+        ((-1.2, 0.4), "-1.20 to 0.40"),
+        ((999.7, 1000.4), "999.7 to 1,000.4"),
+        ((0.012, 35.0), "0.0120 to 35"),
+        ((1.0, 1.0), "1 to 1"),
+        ((0.0, 2.0), "0 to 2"),
+    ],
+)
+def test_both_ends_of_an_interval_have_the_same_decimals(
+    ends: tuple[float, float], shown: str
+) -> None:
+    assert interval_text(*ends, "ratio") == shown

@@ -168,7 +168,8 @@ def present(run: RunFrame) -> Presented:
         definitions=definitions,
         report=report,
         headline=headline(run, frame, report),
-        conditions=conditions(run),
+        # A claim's status is that of its first reading, which the headline counts.
+        conditions=(*conditions(run), ("reading", definitions.readings[0].name)),
         # A quick form need not run what a table shows.
         tables=tuple(one for one in built if one.rows),
         charts=tuple(one for one in drawn if one is not None),

@@ -107,4 +107,18 @@ def interval_text(low: float | None, high: float | None, unit: str) -> str:
         return f"{estimate_text(low, unit)} to {estimate_text(high, unit)}"
     scale = scale_of([low, high], unit)
     shown_unit = "" if scale.unit == "×" else scale.unit
-    return f"{number(low / scale.size)} to {number(high / scale.size)} {shown_unit}".strip()
+    ends = " to ".join(_ends(low / scale.size, high / scale.size))
+    return f"{ends} {shown_unit}".strip()
+
+
+def _ends(low: float, high: float) -> tuple[str, str]:
+    """Both ends of an interval with as many decimals as the larger, and more until they differ."""
+    most, least = max(abs(low), abs(high)), min(abs(low), abs(high))
+    if low == high or not math.isfinite(most) or most >= _MANY * least:
+        return number(low), number(high)
+    fewest = max(0, 2 - math.floor(math.log10(most)))
+    for decimals in range(fewest, fewest + 4):
+        shown = f"{low:,.{decimals}f}", f"{high:,.{decimals}f}"
+        if shown[0] != shown[1]:
+            break
+    return shown

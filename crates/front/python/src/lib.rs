@@ -320,18 +320,6 @@ fn convert(
     Ok(summary_json(&summary))
 }
 
-/// Counts what a trace holds.
-#[pyfunction]
-fn trace_summary(python: Python<'_>, path: PathBuf, options_json: &str) -> PyResult<String> {
-    let options = Options::parse(options_json)?.trace()?;
-    let summary = interruptible(python, move || summarise(&path, &options).map_err(failed))?;
-    Ok(summary_json(&summary))
-}
-
-fn summarise(path: &Path, options: &trace::Options) -> Result<trace::Summary, trace::TraceError> {
-    trace::summarise(&mut trace::open(path, options)?)
-}
-
 /// Performs a few operations on a small device and shows everything that happens.
 #[pyfunction]
 fn explain(
@@ -399,7 +387,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_study, module)?)?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;
     module.add_function(wrap_pyfunction!(convert, module)?)?;
-    module.add_function(wrap_pyfunction!(trace_summary, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(crash::cut_script, module)?)?;
