@@ -8,18 +8,20 @@
 //! Source of the behaviour: `drivers/mtd/nand/nand_base.c` of Linux 2.6.29 to 3.4,
 //! `drivers/mtd/nand/raw/nand_base.c` of 6.1.
 
+mod contract;
 mod costs;
 mod device;
 mod error;
 mod hamming;
-mod layout;
 mod operations;
 mod ram;
+mod table;
 
+pub use contract::{Ecc, OobLayout};
 pub use costs::DriverCosts;
 pub use device::{BadBlocks, Mtd, MtdOptions, OobMode, ReadStatus};
 pub use error::MtdError;
 pub use hamming::{Correction, hamming_code, hamming_correct};
-pub use layout::{Ecc, LAYOUTS, OobLayout, find_layout};
 pub use operations::{Operation, OperationCounts};
 pub use ram::{RamError, RamMtd, RamPending};
+pub use table::{LAYOUTS, find_layout};
