@@ -1,6 +1,6 @@
 //! The contract of an OOB layout: where the ECC stands, and which bytes are left to file systems.
 
-use crate::hamming::{Correction, hamming_code, hamming_correct};
+use crate::hamming::{Correction, hamming_check, hamming_code, hamming_correct};
 use std::ops::Range;
 
 /// A code over the data of a page.
@@ -83,7 +83,7 @@ impl OobLayout {
         let mut places = self.codes().skip(3 * number);
         // A layout with fewer places than steps reads erased bytes, which match erased data alone.
         let stored = [(); 3].map(|()| places.next().map_or(0xff, |place| oob[place]));
-        match hamming_correct(&mut step.to_vec(), stored) {
+        match hamming_check(step, stored) {
             Correction::Clean => (0, 0),
             Correction::Data | Correction::Code => (1, 0),
             Correction::Uncorrectable => (0, 1),
