@@ -9,6 +9,7 @@
 
 mod bare_loop;
 mod crash_speed;
+mod hamming_speed;
 mod iozone_matrix;
 mod scheduler_cost;
 mod timed_device;
@@ -17,6 +18,7 @@ mod ubifs_speed;
 use bare_loop::BareLoop;
 use crash_speed::CrashSpeed;
 use ftl::{FTLS, Ftl, Settings};
+use hamming_speed::HammingSpeed;
 use iozone_matrix::IozoneMatrix;
 use nand::random::Stream;
 use nand::{Chip, FaultSettings, Part, Storage, find_part};
@@ -50,6 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let layers = layers();
     let timed = timed_device::measure();
     let schedulers = scheduler_cost::measure();
+    let hamming = hamming_speed::measure();
     let matrix = iozone_matrix::measure()?;
     let crashes = crash_speed::measure();
     let ubifs = ubifs_speed::measure();
@@ -108,6 +111,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             cost.name, cost.ns_per_request, cost.ratio_to_noop, cost.bytes_per_request
         );
     }
+    println!("Hamming code of 256 bytes, as every page of raw NAND takes eight of them");
+    println!("  bare sum       {:>8.1} ns", hamming.bare_ns_per_256b);
+    println!("  code           {:>8.1} ns", hamming.ns_per_256b);
+    println!("  hamming_ratio       {:.3}", hamming.ratio());
     println!("IOzone on JFFS2 and YAFFS2, 1 to 16 MiB, write and read, ten repeats, two workers");
     println!("  bare loop      {:>8.2} s", matrix.bare_seconds);
     println!("  matrix         {:>8.2} s", matrix.seconds);
@@ -124,7 +131,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("  sequential write  {:>8.0} MiB/s of user data", ubifs.write_mib_per_s);
     println!("  ubifs_write_ratio  {:.4} of copying and computing the CRC", ubifs.write_ratio);
     if let Some(out) = out {
-        let measured = (&page, &replay, &timed, &ubifs);
+        let measured = (&page, &replay, &timed, &ubifs, &hamming);
         write_report(&out, measured, &schedulers, &matrix, &crashes, &layers)?;
     }
     Ok(())
@@ -299,9 +306,13 @@ fn layers() -> Vec<Layer> {
         .collect()
 }
 
+/// What the program measured once, rather than for each row of a table.
+type Measured<'a> =
+    (&'a PageMapping, &'a ReplaySpeed, &'a TimedDevice, &'a UbifsSpeed, &'a HammingSpeed);
+
 fn write_report(
     out: &Path,
-    (page, replay, timed, ubifs): (&PageMapping, &ReplaySpeed, &TimedDevice, &UbifsSpeed),
+    (page, replay, timed, ubifs, hamming): Measured<'_>,
     schedulers: &[SchedulerCost],
     matrix: &IozoneMatrix,
     crashes: &[CrashSpeed],
@@ -319,6 +330,8 @@ fn write_report(
         "timed_32_die_ratio": timed.many_dies_ratio(),
         "timed_32_die_writes_per_s": timed.many_dies_writes_per_s,
         "precondition_4gib_seconds": timed.precondition_s,
+        "hamming_ns_per_256b": hamming.ns_per_256b,
+        "hamming_ratio": hamming.ratio(),
         "iozone_matrix_ratio": matrix.ratio(),
         "iozone_matrix_seconds": matrix.seconds,
         "schedulers": schedulers.iter().map(|cost| json!({

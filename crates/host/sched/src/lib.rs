@@ -9,6 +9,7 @@
 mod anticipatory;
 mod cfq;
 mod clock;
+mod contract;
 mod deadline;
 mod elevator;
 mod kyber;
@@ -16,24 +17,23 @@ mod list;
 mod mq_deadline;
 mod noop;
 mod queue;
-mod registry;
 pub mod replay;
 mod request;
 mod row;
 mod sector_tree;
 mod sfq;
+mod table;
 mod tag_depth;
 
 pub use clock::Clock;
+pub use contract::{MergeSide, Scheduler, SchedulerEntry};
 pub use elevator::{Elevator, ElevatorOptions, Merged};
 pub use list::{Links, List};
 pub use queue::Queue;
-pub use registry::{
-    MergeSide, SCHEDULERS, Scheduler, SchedulerEntry, find_scheduler, scheduler_names,
-};
 pub use request::{Bio, Class, Direction, Request, RequestId, Requests};
 pub use sector_tree::SectorTree;
 pub use settings::{Kind, Parameter, SettingError, Settings, Value};
+pub use table::{SCHEDULERS, find_scheduler, scheduler_names};
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -6,12 +6,29 @@
 //! over, and its summary ends the trace. Formats chosen with `-f` are left out.
 
 use crate::block_events::{BlockEvent, Category, Moment, Tracker, Transfer};
+use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;
-use crate::format::{Head, Match};
 use crate::lines::{Line, LineParser};
+use crate::notes::Notes;
 use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_length};
-use crate::reader::{Event, Notes};
+use crate::options::Event;
 use crate::record::{Flags, Record};
+
+pub(crate) const ENTRY: FormatEntry = FormatEntry {
+    name: "blkparse",
+    summary: "text of blkparse, default output",
+    file_names: &["*.blkparse", "*.blkparse.txt"],
+    time: "seconds, 9 decimals",
+    address: "512-byte sectors",
+    length: "512-byte sectors",
+    operations: "letters R, W, D (trim), N, F (flush, FUA), S, A, M",
+    takes_time_unit: false,
+    detect,
+    open: |opening| {
+        let parser = Parser::new(opening.options.event);
+        Ok(opening.lines(parser))
+    },
+};
 
 /// Minor numbers take the low bits of a device number, as in the binary form.
 const MINOR_BITS: u32 = 20;

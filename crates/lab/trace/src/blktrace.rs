@@ -13,11 +13,25 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::block_events::{BlockEvent, Category, Moment, Tracker, Transfer};
+use crate::contract::{BATCH_RECORDS, Source};
+use crate::contract::{FormatEntry, Match, Opening};
 use crate::error::{Fault, Kind, Place};
-use crate::format::{Match, Opening};
 use crate::input::{Bytes, Input};
-use crate::reader::{BATCH_RECORDS, Notes, Source};
+use crate::notes::Notes;
 use crate::record::{Flags, Record};
+
+pub(crate) const ENTRY: FormatEntry = FormatEntry {
+    name: "blktrace",
+    summary: "binary log of the Linux block layer, one file per CPU",
+    file_names: &["*.blktrace.0", "*.blktrace.1"],
+    time: "nanoseconds",
+    address: "512-byte sectors",
+    length: "bytes",
+    operations: "category bits: write, discard, flush, FUA, sync, meta, readahead",
+    takes_time_unit: false,
+    detect: |head| detect(head.bytes),
+    open,
+};
 
 // `BLK_IO_TRACE_MAGIC`; its low byte is the version.
 const MAGIC: u32 = 0x6561_7400;

@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::error::{Fault, Kind};
 use crate::lines::check_range;
+use crate::notes::Notes;
 use crate::number::{SECTOR_BYTES, integer, scaled};
-use crate::reader::{self, Notes};
+use crate::options::Event;
 use crate::record::{Flags, Operation, Record};
 
 /// Requests that may be under way at once before the oldest gives up on its completion.
@@ -72,7 +73,7 @@ struct Held {
 
 /// Collects events and releases records in the order of their requests.
 pub(crate) struct Tracker {
-    wanted: reader::Event,
+    wanted: Event,
     file_operation: Option<u32>,
     held: VecDeque<Held>,
     /// Number of the first held record, counted from the start of the trace.
@@ -83,7 +84,7 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    pub(crate) fn new(wanted: reader::Event) -> Self {
+    pub(crate) fn new(wanted: Event) -> Self {
         Self {
             wanted,
             file_operation: None,
@@ -107,8 +108,8 @@ impl Tracker {
     pub(crate) fn event(&mut self, event: &BlockEvent, notes: &mut Notes) -> Result<(), Fault> {
         let (is_issue, is_queue) = (event.moment == Moment::Issue, event.moment == Moment::Queue);
         let is_wanted = match self.wanted {
-            reader::Event::Issue => is_issue,
-            reader::Event::Queue => is_queue,
+            Event::Issue => is_issue,
+            Event::Queue => is_queue,
         };
         // To say which events the trace has, if it lacks those that were asked for.
         self.saw_wanted |= is_wanted;
@@ -161,7 +162,7 @@ impl Tracker {
 
     fn hold(&mut self, record: Record, identity: Identity) {
         // A Q is of a bio, and a C of the request that took it in.
-        let waits_for = (self.wanted == reader::Event::Issue).then_some(identity);
+        let waits_for = (self.wanted == Event::Issue).then_some(identity);
         if waits_for.is_some() {
             let number = self.first_number.saturating_add(self.held.len() as u64);
             // A second D without a C between: that of the first is lost.
@@ -231,8 +232,8 @@ impl Tracker {
 
     fn wrong_event(&self) -> Fault {
         let (absent, present) = match self.wanted {
-            reader::Event::Issue => ("D (issue)", "Q"),
-            reader::Event::Queue => ("Q (queue)", "D"),
+            Event::Issue => ("D (issue)", "Q"),
+            Event::Queue => ("Q (queue)", "D"),
         };
         Fault::new(Kind::Usage, format!("the trace has no {absent} events"))
             .suggest(format!("its {present} events are read with --event {present}"))
@@ -263,7 +264,7 @@ mod tests {
         BlockEvent { moment, category, time_ns, device: 0, sector, length_bytes: 4096 }
     }
 
-    fn records(wanted: reader::Event, events: &[BlockEvent]) -> (Vec<Record>, Notes) {
+    fn records(wanted: Event, events: &[BlockEvent]) -> (Vec<Record>, Notes) {
         let (mut tracker, mut notes) = (Tracker::new(wanted), Notes::default());
         let mut records = Vec::new();
         for event in events {
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn completions_out_of_order_keep_the_order_of_issue() {
         let (records, _) = records(
-            reader::Event::Issue,
+            Event::Issue,
             &[
                 event(Moment::Issue, 10, 8, WRITE),
                 event(Moment::Issue, 20, 16, WRITE),
@@ -300,7 +301,7 @@ mod tests {
     #[test]
     fn a_requeued_request_counts_once() {
         let (records, notes) = records(
-            reader::Event::Issue,
+            Event::Issue,
             &[
                 event(Moment::Issue, 10, 8, WRITE),
                 event(Moment::Requeue, 11, 8, WRITE),
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn a_write_with_a_flush_before_it_is_two_records() {
         let category = Category { is_flush: true, flags: Flags::FUA, ..WRITE };
-        let (records, _) = records(reader::Event::Queue, &[event(Moment::Queue, 10, 8, category)]);
+        let (records, _) = records(Event::Queue, &[event(Moment::Queue, 10, 8, category)]);
         let seen: Vec<_> = records.iter().map(|r| (r.operation, r.length_bytes, r.flags)).collect();
         assert_eq!(
             seen,
@@ -326,7 +327,7 @@ mod tests {
 
     #[test]
     fn requests_that_never_complete_are_held_in_bounds() {
-        let (mut tracker, mut notes) = (Tracker::new(reader::Event::Issue), Notes::default());
+        let (mut tracker, mut notes) = (Tracker::new(Event::Issue), Notes::default());
         let mut records = Vec::new();
         for number in 0..200_000 {
             tracker.event(&event(Moment::Issue, number, number, WRITE), &mut notes).unwrap();
@@ -338,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_trace_without_the_wanted_event_says_so() {
-        let mut tracker = Tracker::new(reader::Event::Issue);
+        let mut tracker = Tracker::new(Event::Issue);
         tracker.event(&event(Moment::Queue, 0, 0, WRITE), &mut Notes::default()).unwrap();
         let fault = tracker.finish(&mut Vec::new()).unwrap_err();
         assert!(fault.to_string().contains("--event Q"), "{fault}");

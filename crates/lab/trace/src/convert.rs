@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::error::TraceError;
+use crate::options::Options;
 use crate::parquet::TraceWriter;
-use crate::reader::{self, Options};
+use crate::reader;
 use crate::summary::{Summary, Tally};
 
 /// Reads the trace `input` and writes it to `output`, which appears only when it is complete.

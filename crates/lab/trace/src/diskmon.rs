@@ -4,12 +4,25 @@
 //! and length in units of 512 bytes. Whether the duration is in seconds or milliseconds depends on
 //! an option that the file does not tell, so it is left out. Times shown as a clock are refused.
 
+use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;
-use crate::format::{Head, Match};
 use crate::lines::{Line, LineParser, exactly};
+use crate::notes::Notes;
 use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_address, sector_length};
-use crate::reader::Notes;
 use crate::record::{Operation, Record};
+
+pub(crate) const ENTRY: FormatEntry = FormatEntry {
+    name: "diskmon",
+    summary: "saved log of Sysinternals DiskMon",
+    file_names: &["*.log"],
+    time: "seconds, decimal",
+    address: "512-byte sectors",
+    length: "512-byte sectors",
+    operations: "Read, Write",
+    takes_time_unit: false,
+    detect,
+    open: |opening| Ok(opening.lines(Parser)),
+};
 
 /// Seven fields between tabs, the fifth of which is spelled out.
 pub(crate) fn detect(head: &Head) -> Match {

@@ -5,14 +5,27 @@
 //! is the reverse of most formats; the layout is that of DiskSim's manual, `ascii` trace format.
 //! The time-critical and time-limited bits are left out.
 
+use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;
-use crate::format::{Head, Match};
 use crate::lines::{Line, LineParser, exactly};
+use crate::notes::Notes;
 use crate::number::{
     MILLISECOND_DIGITS, decimal_ns, hexadecimal, integer, sector_address, sector_length,
 };
-use crate::reader::Notes;
 use crate::record::{Flags, Operation, Record};
+
+pub(crate) const ENTRY: FormatEntry = FormatEntry {
+    name: "disksim",
+    summary: "ASCII trace of DiskSim",
+    file_names: &["*.disksim"],
+    time: "milliseconds, decimal",
+    address: "512-byte blocks",
+    length: "512-byte blocks",
+    operations: "hexadecimal flags: bit 0 set is a read, 0x80 is synchronous",
+    takes_time_unit: false,
+    detect,
+    open: |opening| Ok(opening.lines(Parser)),
+};
 
 const READ_BIT: u32 = 0x1;
 const SYNCHRONOUS_BIT: u32 = 0x80;

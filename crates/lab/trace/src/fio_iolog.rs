@@ -7,12 +7,28 @@
 
 use std::collections::BTreeMap;
 
+use crate::contract::{FormatEntry, Head, Match};
 use crate::error::{Fault, Kind, Place};
-use crate::format::{Head, Match};
 use crate::lines::{Line, LineParser, exactly};
+use crate::notes::Notes;
 use crate::number::{integer, scaled};
-use crate::reader::Notes;
 use crate::record::{Operation, Record};
+
+pub(crate) const ENTRY: FormatEntry = FormatEntry {
+    name: "fio-iolog",
+    summary: "I/O log of fio, versions 2 and 3",
+    file_names: &["*.iolog"],
+    time: "microseconds (version 3), waits (version 2)",
+    address: "bytes",
+    length: "bytes",
+    operations: "read, write, trim, sync, datasync",
+    takes_time_unit: false,
+    detect,
+    open: |opening| {
+        let parser = Parser::new(opening.input.head())?;
+        Ok(opening.lines(parser))
+    },
+};
 
 const NS_PER_MICROSECOND: u64 = 1000;
 

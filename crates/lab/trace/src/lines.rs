@@ -5,9 +5,10 @@
 
 use std::io::{BufRead, Read};
 
+use crate::contract::{BATCH_RECORDS, Opening, Source};
 use crate::error::{Fault, Kind, Place};
 use crate::input::Bytes;
-use crate::reader::{BATCH_RECORDS, Notes, Source};
+use crate::notes::Notes;
 use crate::record::Record;
 
 /// No trace format has lines this long; such input is not a text trace.
@@ -103,6 +104,13 @@ impl<P: LineParser> Source for Lines<P> {
             }
         }
         Ok(!self.ended)
+    }
+}
+
+impl Opening<'_> {
+    /// The text of the file, line by line, as `parser` understands it.
+    pub(crate) fn lines(self, parser: impl LineParser + 'static) -> Box<dyn Source> {
+        Box::new(Lines::new(self.input.into_bytes(), parser, self.options.skip_bad_lines))
     }
 }
 

@@ -4,12 +4,43 @@
 //! 512 bytes, type 0 a write and 1 a read. SSDsim counts nanoseconds. MQSim's unit stands in its
 //! workload file, so the caller names it. The longer lines of SSDsim's forks are refused.
 
+use crate::contract::{FormatEntry, Head, Match};
 use crate::error::{Fault, Kind};
-use crate::format::{Head, Match};
 use crate::lines::{Line, LineParser, exactly};
+use crate::notes::Notes;
 use crate::number::{integer, scaled, sector_address, sector_length};
-use crate::reader::{Notes, TimeUnit};
+use crate::options::TimeUnit;
 use crate::record::{Operation, Record};
+
+pub(crate) const ENTRY_MQSIM: FormatEntry = FormatEntry {
+    name: "mqsim",
+    summary: "ASCII trace of MQSim",
+    file_names: &["*.mqsim"],
+    time: "whole number, unit named by --time-unit",
+    address: "512-byte sectors",
+    length: "512-byte sectors",
+    operations: "0 write, 1 read",
+    takes_time_unit: true,
+    detect,
+    open: |opening| {
+        let parser = Parser::of_mqsim(opening.options.time_unit)?;
+        Ok(opening.lines(parser))
+    },
+};
+
+pub(crate) const ENTRY_SSDSIM: FormatEntry = FormatEntry {
+    name: "ssdsim",
+    summary: "ASCII trace of SSDsim (HUST)",
+    file_names: &["*.ssdsim"],
+    time: "nanoseconds",
+    address: "512-byte sectors",
+    length: "512-byte sectors",
+    operations: "0 write, 1 read",
+    takes_time_unit: false,
+    // The same lines as MQSim's: the name of the file decides, or the user.
+    detect,
+    open: |opening| Ok(opening.lines(Parser::of_ssdsim())),
+};
 
 const PICOSECONDS_PER_NS: u64 = 1000;
 const NS_PER_MICROSECOND: u64 = 1000;

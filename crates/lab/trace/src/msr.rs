@@ -5,12 +5,25 @@
 //! of the data set's README. The host name is left out: a file holds one host. The files are not
 //! strictly sorted by time.
 
+use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;
-use crate::format::{Head, Match};
 use crate::lines::{Line, LineParser, exactly};
+use crate::notes::Notes;
 use crate::number::{integer, scaled};
-use crate::reader::Notes;
 use crate::record::{Operation, Record};
+
+pub(crate) const ENTRY: FormatEntry = FormatEntry {
+    name: "msr",
+    summary: "MSR Cambridge CSV",
+    file_names: &["*.csv", "*.csv.gz"],
+    time: "100 ns since 1601",
+    address: "bytes",
+    length: "bytes",
+    operations: "Read, Write; response time",
+    takes_time_unit: false,
+    detect,
+    open: |opening| Ok(opening.lines(Parser)),
+};
 
 const TICK_NS: u64 = 100;
 

@@ -3,7 +3,7 @@
 //! Integers are delta encoded and zstd compressed, in row groups of [`ROW_GROUP_RECORDS`]. The
 //! bytes of a file depend on its records and metadata alone. Where the file came from stands in
 //! its key-value metadata. Reading all columns gives [`Record`]s; a simulation that ignores times
-//! reads four columns through [`ColumnSource`] and leaves the others on the disk.
+//! reads four columns through [`HotColumns`] and leaves the others on the disk.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,11 +26,25 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Fields, Schema};
 
+use crate::columns::Columns;
+use crate::contract::{ColumnSource, FormatEntry, Match, Opening, Source};
 use crate::error::{Fault, Kind, Place, TraceError};
-use crate::format::{Match, Opening};
 use crate::lines::check_range;
-use crate::reader::{Columns, Notes, Source};
+use crate::notes::Notes;
 use crate::record::{Flags, Operation, Record};
+
+pub(crate) const ENTRY: FormatEntry = FormatEntry {
+    name: "parquet",
+    summary: "canonical form of this project",
+    file_names: &["*.parquet"],
+    time: "nanoseconds",
+    address: "bytes",
+    length: "bytes",
+    operations: "read, write, trim, flush, write_zeroes; flags, latency, file operation",
+    takes_time_unit: false,
+    detect: |head| detect(head.bytes),
+    open: |opening| open(&opening),
+};
 
 const MAGIC: &[u8] = b"PAR1";
 
@@ -57,7 +71,7 @@ mod column {
     pub(super) const FILE_OPERATION: &str = "file_operation";
 }
 
-/// The columns [`ColumnSource`] reads.
+/// The columns that [`HotColumns`] reads.
 const HOT_COLUMNS: [&str; 4] =
     [column::OPERATION, column::OFFSET_BYTES, column::LENGTH_BYTES, column::FILE_OPERATION];
 
@@ -252,8 +266,9 @@ impl Source for RecordSource {
         self.rows.next(|batch| append_records(batch, records))
     }
 
-    fn columns(&self) -> Option<Result<ColumnSource, Fault>> {
-        Some(self.file.rows(Some(&HOT_COLUMNS)).map(|rows| ColumnSource { rows }))
+    fn columns(&self) -> Option<Result<Box<dyn ColumnSource>, Fault>> {
+        let rows = self.file.rows(Some(&HOT_COLUMNS));
+        Some(rows.map(|rows| Box::new(HotColumns { rows }) as Box<dyn ColumnSource>))
     }
 
     fn metadata(&self) -> &[(String, String)] {
@@ -262,13 +277,12 @@ impl Source for RecordSource {
 }
 
 /// Rows as columns, times left out.
-pub(crate) struct ColumnSource {
+struct HotColumns {
     rows: Rows,
 }
 
-impl ColumnSource {
-    /// Appends a batch; false at the end.
-    pub(crate) fn fill(&mut self, columns: &mut Columns) -> Result<bool, Fault> {
+impl ColumnSource for HotColumns {
+    fn fill(&mut self, columns: &mut Columns) -> Result<bool, Fault> {
         self.rows.next(|batch| append_columns(batch, columns))
     }
 }

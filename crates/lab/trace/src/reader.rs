@@ -6,135 +6,14 @@
 use std::path::Path;
 
 use crate::blktrace;
+use crate::columns::Columns;
+use crate::contract::{ColumnSource, FormatEntry, Opening, Source};
 use crate::error::{Fault, Kind, TraceError};
-use crate::format::{self, FormatEntry, Opening};
 use crate::input::Input;
-use crate::parquet::ColumnSource;
+use crate::notes::Notes;
+use crate::options::Options;
 use crate::record::{Operation, Record};
-
-/// Records a batch aims at.
-pub(crate) const BATCH_RECORDS: usize = 4096;
-
-/// Messages of skipped lines kept for the report.
-const SKIPPED_SHOWN: usize = 5;
-
-/// How to read a trace.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Name of the format; found from the content if absent.
-    pub format: Option<String>,
-    /// Unit of the times, for formats whose files do not say (mqsim).
-    pub time_unit: Option<TimeUnit>,
-    /// Which event of a blktrace is the request.
-    pub event: Event,
-    /// Count malformed lines of a text format instead of stopping at the first.
-    pub skip_bad_lines: bool,
-    /// Keep the records of this device only.
-    pub device: Option<u32>,
-}
-
-/// Unit in which a trace states its times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// Units of 10^-12 s.
-    Picoseconds,
-    /// Units of 10^-9 s.
-    Nanoseconds,
-    /// Units of 10^-6 s.
-    Microseconds,
-}
-
-impl TimeUnit {
-    /// The unit of the name `ps`, `ns` or `us`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "ps" => Some(Self::Picoseconds),
-            "ns" => Some(Self::Nanoseconds),
-            "us" => Some(Self::Microseconds),
-            _ => None,
-        }
-    }
-}
-
-/// The moment in the life of a request that a blktrace record is taken from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Event {
-    /// D: issued to the device, after merging and splitting.
-    #[default]
-    Issue,
-    /// Q: queued by the file system, before merging and splitting.
-    Queue,
-}
-
-impl Event {
-    /// The event of the letter `D` or `Q`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "D" => Some(Self::Issue),
-            "Q" => Some(Self::Queue),
-            _ => None,
-        }
-    }
-}
-
-/// What a reader left out or changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Notes {
-    /// Malformed lines skipped on request.
-    pub skipped_lines: u64,
-    /// Place and reason of the first of them.
-    pub first_skipped: Vec<String>,
-    /// Requests of zero length, other than flushes, dropped.
-    pub zero_length: u64,
-    /// Records earlier than the one before, given its arrival.
-    pub out_of_order: u64,
-    /// Records of devices that were not asked for, dropped.
-    pub other_devices: u64,
-    /// Pass-through commands of a blktrace, dropped: they have no address.
-    pub passthrough: u64,
-    /// Requests of a blktrace taken back by the driver and issued again, counted once.
-    pub requeued: u64,
-    /// Waits of a fio log below 100 us, which fio itself ignores.
-    pub short_waits: u64,
-}
-
-impl Notes {
-    /// Every counter with its name, in a fixed order.
-    pub fn counters(&self) -> [(&'static str, u64); 7] {
-        [
-            ("skipped_lines", self.skipped_lines),
-            ("zero_length", self.zero_length),
-            ("out_of_order", self.out_of_order),
-            ("other_devices", self.other_devices),
-            ("passthrough", self.passthrough),
-            ("requeued", self.requeued),
-            ("short_waits", self.short_waits),
-        ]
-    }
-
-    pub(crate) fn skip_line(&mut self, fault: &Fault) {
-        self.skipped_lines += 1;
-        if self.first_skipped.len() < SKIPPED_SHOWN {
-            self.first_skipped.push(fault.to_string());
-        }
-    }
-}
-
-/// A format's stream of records, as the file has them.
-pub(crate) trait Source: Send {
-    /// Appends some records; false when there are no more, then and ever after.
-    fn fill(&mut self, records: &mut Vec<Record>, notes: &mut Notes) -> Result<bool, Fault>;
-
-    /// A second stream of the same file by columns, if the format stores columns.
-    fn columns(&self) -> Option<Result<ColumnSource, Fault>> {
-        None
-    }
-
-    /// What the file says about itself.
-    fn metadata(&self) -> &[(String, String)] {
-        &[]
-    }
-}
+use crate::{detection, table};
 
 /// Opens a trace; `-` is standard input.
 pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
@@ -147,12 +26,12 @@ pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
 type NamedSource = (&'static FormatEntry, Box<dyn Source>);
 
 fn open_source(path: &Path, options: &Options) -> Result<NamedSource, Fault> {
-    let named = options.format.as_deref().map(format::named).transpose()?;
+    let named = options.format.as_deref().map(table::named).transpose()?;
     let files = blktrace::per_cpu_files(path);
     // A processor without events leaves an empty file, which says nothing of the format.
     let path = blktrace::first_with_content(&files).unwrap_or(path);
     let input = Input::open(path)?;
-    let format = format::choose(named, input.head(), path)?;
+    let format = detection::choose(named, input.head(), path)?;
     if options.time_unit.is_some() && !format.takes_time_unit {
         return Err(Fault::new(Kind::Usage, format!("the time unit of {} is fixed", format.name))
             .suggest("leave --time-unit out"));
@@ -254,73 +133,10 @@ impl Reader {
     }
 }
 
-/// The columns a simulation without arrival times needs; all of one length.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Columns {
-    /// What is asked of the device.
-    pub operation: Vec<Operation>,
-    /// First byte that is addressed.
-    pub offset_bytes: Vec<u64>,
-    /// Bytes that are addressed.
-    pub length_bytes: Vec<u32>,
-    /// File-system operation that caused the request.
-    pub file_operation: Vec<Option<u32>>,
-}
-
-impl Columns {
-    /// Number of records.
-    pub fn len(&self) -> usize {
-        self.operation.len()
-    }
-
-    /// Whether there are no records.
-    pub fn is_empty(&self) -> bool {
-        self.operation.is_empty()
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.operation.clear();
-        self.offset_bytes.clear();
-        self.length_bytes.clear();
-        self.file_operation.clear();
-    }
-
-    fn push(&mut self, record: &Record) {
-        self.operation.push(record.operation);
-        self.offset_bytes.push(record.offset_bytes);
-        self.length_bytes.push(record.length_bytes);
-        self.file_operation.push(record.file_operation);
-    }
-
-    /// Drops requests of zero length other than flushes; returns how many.
-    fn drop_zero_length(&mut self) -> u64 {
-        // The usual batch stays as it is.
-        if !self.length_bytes.contains(&0) {
-            return 0;
-        }
-        let keep: Vec<bool> = self
-            .length_bytes
-            .iter()
-            .zip(&self.operation)
-            .map(|(length, operation)| *length > 0 || *operation == Operation::Flush)
-            .collect();
-        retain(&mut self.operation, &keep);
-        retain(&mut self.offset_bytes, &keep);
-        retain(&mut self.length_bytes, &keep);
-        retain(&mut self.file_operation, &keep);
-        keep.iter().map(|kept| u64::from(!kept)).sum()
-    }
-}
-
-fn retain<T>(column: &mut Vec<T>, keep: &[bool]) {
-    let mut flags = keep.iter();
-    column.retain(|_| flags.next().is_none_or(|kept| *kept));
-}
-
 /// An open trace, read by columns.
 pub struct ColumnReader {
     reader: Reader,
-    fast: Option<ColumnSource>,
+    fast: Option<Box<dyn ColumnSource>>,
     batch: Vec<Record>,
 }
 

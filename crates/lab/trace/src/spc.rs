@@ -5,12 +5,25 @@
 //! bytes, but the size counts bytes. Every ASU (application storage unit) has addresses of its
 //! own, so it becomes the device.
 
+use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;
-use crate::format::{Head, Match};
 use crate::lines::{Line, LineParser};
+use crate::notes::Notes;
 use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_address};
-use crate::reader::Notes;
 use crate::record::{Operation, Record};
+
+pub(crate) const ENTRY: FormatEntry = FormatEntry {
+    name: "spc",
+    summary: "SPC trace, as of the UMass repository",
+    file_names: &["*.spc"],
+    time: "seconds, decimal",
+    address: "512-byte blocks",
+    length: "bytes",
+    operations: "R, W in either case",
+    takes_time_unit: false,
+    detect,
+    open: |opening| Ok(opening.lines(Parser)),
+};
 
 const REQUIRED_FIELDS: usize = 5;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::error::TraceError;
+use crate::notes::Notes;
 use crate::number::SECTOR_BYTES;
-use crate::reader::{Notes, Reader};
+use crate::reader::Reader;
 use crate::record::{Operation, Record};
 
 /// Runs collected before they are merged; afterwards as many as there are merged ones.

@@ -1,8 +1,9 @@
-//! What a device is made of, as TOML, and the presets.
+//! What a device is made of, as TOML.
 //!
 //! Every value of a preset stands beside its source: a test refuses a key without one.
 
-use crate::disk::DiskSpec;
+use crate::disk_spec::DiskSpec;
+use crate::rules::first_broken;
 use crate::suggest::hint;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -364,13 +365,6 @@ impl Cleaning {
     }
 }
 
-pub(crate) fn first_broken(section: &str, rules: &[(bool, &str)]) -> Result<(), String> {
-    match rules.iter().find(|(holds, _)| !holds) {
-        Some((_, sentence)) => Err(format!("{section}.{sentence}")),
-        None => Ok(()),
-    }
-}
-
 fn scalar(text: &str) -> toml::Value {
     match text {
         "true" => toml::Value::Boolean(true),
@@ -405,52 +399,11 @@ fn line_of(text: &str, sentence: &str) -> Option<usize> {
     position.map(|position| text[..position].matches('\n').count() + 1)
 }
 
-macro_rules! embedded {
-    ($($file:literal),* $(,)?) => {
-        &[$(($file, include_str!(concat!("../../../../devices/", $file, ".toml")))),*]
-    };
-}
-
-/// Name and text of every preset, sorted by name.
-const TEXTS: &[(&str, &str)] =
-    embedded!("disk-7200", "emmc-4.5-64gb", "emmc-5.1-64gb", "nvme-ssd", "sata-ssd");
-
-/// All presets, sorted by name.
-pub fn devices() -> Vec<DeviceSpec> {
-    TEXTS
-        .iter()
-        .map(|(name, text)| DeviceSpec::parse(name, text).expect("the presets are tested"))
-        .collect()
-}
-
-/// The preset called `name`.
-///
-/// # Errors
-/// [`SpecError::Unknown`], with a suggestion.
-pub fn find_device(name: &str) -> Result<DeviceSpec, SpecError> {
-    if let Some((name, text)) = TEXTS.iter().find(|(known, _)| *known == name) {
-        return DeviceSpec::parse(name, text);
-    }
-    let names = || TEXTS.iter().map(|(known, _)| *known);
-    Err(SpecError::Unknown {
-        name: name.to_owned(),
-        hint: hint(name, names()),
-        known: names().collect::<Vec<_>>().join(", "),
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{DeviceSpec, KEYS, TEXTS, devices, find_device};
+    use super::{DeviceSpec, KEYS};
+    use crate::table::{TEXTS, devices, find_device};
     use std::collections::BTreeSet;
-
-    #[test]
-    fn presets_are_sorted_and_named_as_their_files() {
-        assert!(TEXTS.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        for (spec, (file, _)) in devices().iter().zip(TEXTS) {
-            assert_eq!(spec.name, *file);
-        }
-    }
 
     fn leaves(prefix: &str, table: &toml::Table, found: &mut BTreeSet<String>) {
         for (name, value) in table {

@@ -13,9 +13,9 @@
 //! systems", IEEE Trans. Consumer Electronics 48(2), 2002. The paper keeps its map in map blocks on
 //! flash; here it is in RAM and rebuilt from spare areas. The partial merge is later taxonomy.
 
+use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::merge::{gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
-use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings};
 use nand::{Chip, PageAddress, Role};
@@ -315,5 +315,5 @@ impl Ftl for Bast {
         }]
     }
 
-    crate::registry::flash_accessors!();
+    crate::contract::flash_accessors!();
 }

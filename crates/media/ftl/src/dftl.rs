@@ -15,10 +15,10 @@
 //! caching of page-level address mappings", ASPLOS 2009.
 
 use crate::cleaning;
+use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::entry_cache::EntryCache;
 use crate::page_log::{PageLog, newest_pages};
 use crate::recovery::Scan;
-use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{CleanStep, Flash, FtlError, Locations, Settings};
 use nand::{Chip, PageAddress, Role, Tag};

@@ -18,9 +18,9 @@
 //! full; a full merge takes in the pages of the sequential log block and erases it too. The tables
 //! are in RAM and rebuilt from spare areas.
 
+use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::merge::{gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
-use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings};
 use nand::{Chip, PageAddress, Role};
@@ -375,5 +375,5 @@ impl Ftl for Fast {
         ]
     }
 
-    crate::registry::flash_accessors!();
+    crate::contract::flash_accessors!();
 }

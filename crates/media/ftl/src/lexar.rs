@@ -15,9 +15,9 @@
 //! how many blocks may have moved at a time; `moved_blocks` bounds them, and the oldest is evicted.
 //! The tables are in RAM and rebuilt from spare areas.
 
+use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::merge::{Incoming, gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
-use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings};
 use nand::{Chip, PageAddress, Role};
@@ -346,5 +346,5 @@ impl Ftl for Lexar {
         vec![Table { title: "block map", columns, rows: rows.collect() }]
     }
 
-    crate::registry::flash_accessors!();
+    crate::contract::flash_accessors!();
 }

@@ -7,6 +7,7 @@
 
 mod bast;
 pub mod cleaning;
+mod contract;
 mod dftl;
 mod entry_cache;
 mod error;
@@ -23,17 +24,18 @@ mod page;
 mod page_log;
 pub mod predicted_waf;
 mod recovery;
-mod registry;
 mod settings;
+mod table;
 mod valid;
 mod work;
 
+pub use contract::{Features, Ftl, FtlEntry, PredictWaf, Table};
 pub use error::FtlError;
 pub use flash::{Flash, MergeCounts};
 pub use locations::Locations;
 pub use recovery::{BlockScan, PageScan, Scan};
-pub use registry::{FTLS, Features, Ftl, FtlEntry, PredictWaf, Table, build, check_fit, find_ftl};
 pub use settings::{COMMON_PARAMETERS, Kind, Parameter, SettingError, Settings, Value};
+pub use table::{FTLS, build, check_fit, find_ftl};
 pub use work::{CleanStep, PageWork, Work};
 
 #[cfg(test)]

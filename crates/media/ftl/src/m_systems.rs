@@ -22,9 +22,9 @@
 //! Source: Ban, US patent 5,937,425. The charges for spare reads and the choice of the block to
 //! fold are ours.
 
+use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::merge::{Incoming, gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
-use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings};
 use nand::{Chip, PageAddress, Role};
@@ -500,5 +500,5 @@ impl Ftl for Fmax {
         vec![Table { title: "block map", columns, rows: rows.collect() }]
     }
 
-    crate::registry::flash_accessors!();
+    crate::contract::flash_accessors!();
 }

@@ -20,10 +20,10 @@
 //! Source: Ban, US patent 5,937,425; the two tables are those of the Linux driver `nftl`. Chains of
 //! two, the default, make it comparable with FMAX.
 
+use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::m_systems::{FREE_BLOCKS_KEPT, FoldCandidates, UNFINISHED};
 use crate::merge::{gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
-use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings};
 use nand::{Chip, NandError, PageAddress, PageOrder, Role};
@@ -339,5 +339,5 @@ impl Ftl for Anand {
         ]
     }
 
-    crate::registry::flash_accessors!();
+    crate::contract::flash_accessors!();
 }

@@ -20,9 +20,9 @@
 //! Source: Shinohara, US patent 5,905,993. The sources do not fix n, nor how a power cut within a
 //! merge is found: here the last page of a merge marks it as finished.
 
+use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::merge::{Incoming, rewrite};
 use crate::recovery::{discard, drop_unfinished, sort_blocks};
-use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, SettingError, Settings};
 use nand::{Chip, PageAddress, Role};
@@ -310,5 +310,5 @@ impl Ftl for Mitsubishi {
         }]
     }
 
-    crate::registry::flash_accessors!();
+    crate::contract::flash_accessors!();
 }

@@ -11,9 +11,9 @@
 //! Source: the common design; analysed by Bux and Iliadis (2010), Desnoyers (2014), Van Houdt (2013).
 
 use crate::cleaning::{self, NAMES};
+use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::page_log::{PageLog, newest_pages};
 use crate::predicted_waf::Occupancy;
-use crate::registry::{Features, Ftl, FtlEntry, Table};
 use crate::settings::{Kind, Parameter};
 use crate::{CleanStep, Flash, FtlError, Settings};
 use nand::{Chip, PageAddress, Role};

@@ -24,7 +24,8 @@
 //! state drives", SIGMETRICS 2013. Desnoyers, "Analytic models of SSD write performance", ACM Transactions on Storage
 //! 10(2), 2014.
 
-use crate::{FtlEntry, Settings};
+use crate::Settings;
+use crate::contract::FtlEntry;
 use nand::Geometry;
 
 /// Halvings of an interval until nothing is left of it in double precision.

@@ -1,6 +1,6 @@
 //! The chip under its driver, call by call.
 
-use crate::layout::OobLayout;
+use crate::contract::OobLayout;
 use crate::operations::Operations;
 use crate::{DriverCosts, MtdError, Operation, OperationCounts};
 use nand::{Chip, Geometry, NandError, PageAddress};

@@ -1,4 +1,4 @@
-//! The catalogue of parts, and parts of a user's own, as TOML.
+//! A NAND part as TOML, and part files of a user's own.
 //!
 //! Every value of a catalogue part stands beside its source: a test refuses a key without one.
 
@@ -10,6 +10,10 @@ use thiserror::Error;
 
 /// The part that commands use when none is named.
 pub const DEFAULT_PART: &str = "k9f2g08u0c";
+
+/// The text of [`DEFAULT_PART`], which has every key that a part can have.
+// Apart from the table, so that a part can be parsed without it.
+pub(crate) const MODEL_TEXT: &str = include_str!("../../../../parts/k9f2g08u0c.toml");
 
 /// A NAND part as its data sheet (or a publication) describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,8 +103,7 @@ impl Part {
 /// What is needed is asked of the reader itself: a key that a catalogue part cannot do without.
 fn missing_keys(text: &str) -> Option<String> {
     let given = toml::de::DeTable::parse(text).ok()?;
-    let (_, model) = TEXTS.iter().find(|(name, _)| *name == DEFAULT_PART)?;
-    let model: toml::Table = model.parse().ok()?;
+    let model: toml::Table = MODEL_TEXT.parse().ok()?;
     let mut lacks = Vec::new();
     for (section, value) in &model {
         let found = given.get_ref().get_key_value(section.as_str());
@@ -153,41 +156,6 @@ fn line_of(text: &str, sentence: &str) -> Option<usize> {
     Some(text[..position].matches('\n').count() + 1)
 }
 
-macro_rules! embedded {
-    ($($file:literal),* $(,)?) => {
-        &[$(($file, include_str!(concat!("../../../../parts/", $file, ".toml")))),*]
-    };
-}
-
-/// Name and text of every catalogue part, sorted by name.
-const TEXTS: &[(&str, &str)] = embedded!(
-    "generic-mlc-2x",
-    "generic-qlc-3d",
-    "generic-tlc-3d",
-    "k9f1g08u0a",
-    "k9f2g08u0b",
-    "k9f2g08u0c",
-    "k9f5608u0d",
-    "k9gag08u0m",
-    "mt29f2g08aab",
-    "nandsim-64MiB",
-    "published-small-block",
-);
-
-/// All catalogue parts, sorted by name.
-pub fn catalogue() -> Vec<Part> {
-    TEXTS
-        .iter()
-        .map(|(name, text)| Part::parse(name, text).expect("the catalogue is tested"))
-        .collect()
-}
-
-/// The catalogue part called `name`, in capitals or not.
-pub fn find_part(name: &str) -> Option<Part> {
-    let (name, text) = TEXTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
-    Some(Part::parse(name, text).expect("the catalogue is tested"))
-}
-
 /// Reads a user's part file.
 ///
 /// # Errors
@@ -201,29 +169,19 @@ pub fn load_part(path: &Path) -> Result<Part, PartError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFAULT_PART, Part, TEXTS, catalogue, find_part};
+    use super::{MODEL_TEXT, Part};
 
     #[test]
-    fn the_catalogue_is_sorted_named_as_its_files_and_holds_the_default() {
-        assert!(TEXTS.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        for (part, (file, _)) in catalogue().iter().zip(TEXTS) {
-            assert_eq!(part.name, *file);
-        }
-        assert!(find_part(DEFAULT_PART).is_some());
-    }
-
-    #[test]
-    fn all_missing_keys_are_told_at_once_with_the_lines_of_their_sections() {
-        let (_, whole) = TEXTS.iter().find(|(name, _)| *name == DEFAULT_PART).expect("there");
-        let begin = whole.find("[errors]").expect("a section");
+    fn one_message_names_all_missing_keys_with_the_lines_of_their_sections() {
+        let begin = MODEL_TEXT.find("[errors]").expect("a section");
         let without = |lost: &[&str]| -> String {
-            whole
+            MODEL_TEXT
                 .lines()
                 .filter(|line| !lost.iter().any(|key| line.starts_with(key)))
                 .fold(String::new(), |text, line| text + line + "\n")
         };
         let message = |text: &str| Part::parse("mine.toml", text).expect_err("lacks").to_string();
-        let line = whole[..begin].matches('\n').count() + 1;
+        let line = MODEL_TEXT[..begin].matches('\n').count() + 1;
         let found = message(&without(&["rber_fresh", "rber_worn", "wear_exponent"]));
         let expected = format!("in [errors] (line {line}) rber_fresh, rber_worn, wear_exponent;");
         assert!(found.starts_with("mine.toml: lacks "), "{found}");
@@ -236,20 +194,5 @@ mod tests {
         assert!(bare.contains("the section [errors] with ecc_codeword_bytes, "), "{bare}");
         // What is not a matter of missing keys keeps its line and column.
         assert!(message("name = \n").contains("line 1"), "TOML");
-    }
-
-    #[test]
-    fn every_value_of_the_catalogue_has_a_source() {
-        for (file, text) in TEXTS {
-            let table: toml::Table = text.parse().expect("parsed before");
-            let sources = table["sources"].as_table().expect("sources");
-            for section in ["geometry", "timing", "errors"] {
-                for key in table[section].as_table().expect("a table").keys() {
-                    let named = sources.contains_key(&format!("{section}.{key}"))
-                        || sources.contains_key(section);
-                    assert!(named, "{file}: {section}.{key} has no source");
-                }
-            }
-        }
     }
 }

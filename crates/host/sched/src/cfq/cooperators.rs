@@ -1,7 +1,7 @@
 //! Queues that work close to the head (2.6.32 and 3.4).
 
 use super::position_tree::{Found, PositionTree};
-use super::queue::QueueId;
+use super::queue_id::QueueId;
 use super::{Cfq, Version};
 use crate::{Queue, RequestId};
 

@@ -32,6 +32,7 @@ mod cooperators;
 mod position_tree;
 mod process;
 mod queue;
+mod queue_id;
 mod requests;
 mod service_tree;
 #[cfg(test)]
@@ -45,7 +46,8 @@ mod v3_4;
 use crate::{Bio, Class, Clock, Direction, Links, MergeSide, Queue, RequestId, Scheduler};
 use position_tree::{Nodes, PositionTree};
 use process::{Context, ContextId, Contexts};
-use queue::{Flag, QueueId, Queues};
+use queue::{Flag, Queues};
+use queue_id::QueueId;
 use service_tree::{Place, ServiceTree};
 use tunables::Tunables;
 

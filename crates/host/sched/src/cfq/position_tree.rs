@@ -7,7 +7,7 @@
 //! Source: `cfq_prio_tree_lookup` of Linux 2.6.30 to 3.4; T. H. Cormen, C. E. Leiserson,
 //! R. L. Rivest, C. Stein, Introduction to Algorithms, chapter 13.
 
-use super::queue::QueueId;
+use super::queue_id::QueueId;
 
 const NONE: u32 = u32::MAX;
 
@@ -314,7 +314,7 @@ fn some(node: u32) -> Option<QueueId> {
 #[cfg(test)]
 mod tests {
     use super::{Found, NONE, Nodes, PositionTree, Side};
-    use crate::cfq::queue::QueueId;
+    use crate::cfq::queue_id::QueueId;
     use proptest::prelude::*;
 
     /// Black nodes on every way down, or none if the tree breaks a rule.

@@ -1,17 +1,8 @@
 //! One queue of CFQ: the requests of a process, or asynchronous ones of a priority (`cfq_queue`).
 
+use super::queue_id::QueueId;
 use super::service_tree::Place;
 use crate::{Class, List, RequestId, SectorTree};
-
-/// Place of a queue in [`Queues`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct QueueId(pub u32);
-
-impl QueueId {
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Yes-or-no properties of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

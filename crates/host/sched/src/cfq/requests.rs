@@ -1,6 +1,7 @@
 //! Requests of a queue: their order, and their way in and out.
 
-use super::queue::{Flag, QueueId};
+use super::queue::Flag;
+use super::queue_id::QueueId;
 use super::{Cfq, Version, is_sync};
 use crate::{Queue, RequestId};
 

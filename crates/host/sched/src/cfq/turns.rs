@@ -1,6 +1,7 @@
 //! Turns: busy queues, their places, and the queue that has the device.
 
-use super::queue::{Flag, QueueId};
+use super::queue::Flag;
+use super::queue_id::QueueId;
 use super::{Cfq, LEVELS, Version};
 use crate::Queue;
 

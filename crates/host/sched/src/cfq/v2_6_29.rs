@@ -12,7 +12,8 @@
 //! Source: `block/cfq-iosched.c` of Linux 2.6.29.
 
 use super::process::{ContextId, Seeks};
-use super::queue::{Flag, QueueId};
+use super::queue::Flag;
+use super::queue_id::QueueId;
 use super::service_tree::Place;
 use super::tunables::{PARAMETERS_29, Tunables};
 use super::{AfterIdling, Cfq, DEEP_QUEUE, DEPTH_SAMPLES, Version, is_sync};

@@ -15,7 +15,8 @@
 //! Source: `block/cfq-iosched.c` of Linux 2.6.32.
 
 use super::process::{ContextId, Seeks};
-use super::queue::{Flag, QueueId};
+use super::queue::Flag;
+use super::queue_id::QueueId;
 use super::service_tree::Place;
 use super::tunables::{PARAMETERS_32, Tunables};
 use super::v2_6_29::DepthProbe;

@@ -25,7 +25,8 @@ mod learning;
 mod workloads;
 
 use super::process::{ContextId, ThinkTime};
-use super::queue::{Flag, QueueId, TurnQueue};
+use super::queue::{Flag, TurnQueue};
+use super::queue_id::QueueId;
 use super::service_tree::Place;
 use super::tunables::{PARAMETERS_34, Tunables};
 use super::{AfterIdling, Cfq, DEEP_QUEUE, DEPTH_SAMPLES, PAGE_SECTORS, Version, is_sync};

@@ -4,7 +4,7 @@
 //! Source: Chiang, Chang, "Cleaning policies in mobile computers using flash memory", Journal of
 //! Systems and Software 48, 1999.
 
-use super::{Policy, PolicyEntry, View};
+use super::contract::{Policy, PolicyEntry, View};
 use std::cmp::Ordering;
 
 pub(crate) const ENTRY: PolicyEntry = PolicyEntry {

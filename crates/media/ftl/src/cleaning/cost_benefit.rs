@@ -3,7 +3,7 @@
 //! Waits for young blocks to empty further; good for skewed writes.
 //! Source: Kawaguchi, Nishioka, Motoda, "A flash-memory based file system", USENIX 1995.
 
-use super::{Policy, PolicyEntry, View};
+use super::contract::{Policy, PolicyEntry, View};
 use std::cmp::Ordering;
 
 pub(crate) const ENTRY: PolicyEntry = PolicyEntry {

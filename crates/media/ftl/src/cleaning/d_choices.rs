@@ -4,8 +4,8 @@
 //! Source: Van Houdt, "A mean field model for a class of garbage collection algorithms in
 //! flash-based solid state drives", SIGMETRICS 2013.
 
+use super::contract::{Policy, PolicyEntry, View};
 use super::random::draw_closed;
-use super::{Policy, PolicyEntry, View};
 use crate::predicted_waf;
 use nand::random::Stream;
 

@@ -3,7 +3,7 @@
 //! Levels wear by itself; pays for it in copies when writes are skewed.
 //! Source: Desnoyers, "Analytic models of SSD write performance", ACM TOS 10(2), 2014.
 
-use super::{Policy, PolicyEntry, View};
+use super::contract::{Policy, PolicyEntry, View};
 use crate::predicted_waf;
 
 pub(crate) const ENTRY: PolicyEntry = PolicyEntry {

@@ -4,7 +4,7 @@
 //! Source: Menon, Stockmeyer, "An age-threshold algorithm for garbage collection in log-structured
 //! arrays and file systems", 1998, and the analysis of Bux and Iliadis, Performance Evaluation 67, 2010.
 
-use super::{Policy, PolicyEntry, View};
+use super::contract::{Policy, PolicyEntry, View};
 use crate::predicted_waf;
 
 pub(crate) const ENTRY: PolicyEntry = PolicyEntry {

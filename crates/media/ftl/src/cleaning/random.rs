@@ -3,7 +3,7 @@
 //! The baseline: its write amplification under uniform writes is the inverse of the spare factor.
 //! Source: Desnoyers, "Analytic models of SSD write performance", ACM TOS 10(2), 2014.
 
-use super::{Policy, PolicyEntry, View};
+use super::contract::{Policy, PolicyEntry, View};
 use crate::predicted_waf;
 use nand::random::Stream;
 

@@ -3,7 +3,7 @@
 //! Between FIFO (w = 1) and greedy (w = all).
 //! Source: Hu et al., "Write amplification analysis in flash-based solid state drives", SYSTOR 2009.
 
-use super::{Policy, PolicyEntry, View};
+use super::contract::{Policy, PolicyEntry, View};
 
 pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     name: "windowed",

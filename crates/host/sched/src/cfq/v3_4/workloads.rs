@@ -3,7 +3,7 @@
 use super::{IDLE_TREE, LEAST_WORKLOAD_JIFFIES, V34, WORKLOADS, Workload, tree_of};
 use crate::Class;
 use crate::cfq::Cfq;
-use crate::cfq::queue::QueueId;
+use crate::cfq::queue_id::QueueId;
 use crate::cfq::service_tree::ServiceTree;
 use crate::cfq::tunables::Tunables;
 

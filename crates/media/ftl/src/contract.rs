@@ -1,10 +1,10 @@
-//! The contract of a translation layer and the table of all of them.
+//! The contract of a translation layer: what it does, and what a row of the table says of it.
+//!
+//! A layer uses this file and never the table, so that each layer can be read and tested alone.
 
 use crate::settings::{Parameter, SettingError, Settings};
 use crate::work::{CleanStep, PageWork, Work, program_array_ns};
-use crate::{
-    Flash, FtlError, bast, dftl, fast, lexar, m_systems, m_systems_anand, mitsubishi, page,
-};
+use crate::{Flash, FtlError};
 use nand::{Chip, Geometry, PageAddress};
 
 /// A translation layer at work on a chip.
@@ -230,80 +230,4 @@ pub struct FtlEntry {
     pub predicted_waf: Option<PredictWaf>,
     /// Makes the layer over erased blocks.
     pub build: fn(Flash, u32, &Settings) -> Box<dyn Ftl>,
-}
-
-/// All translation layers, sorted by name.
-pub const FTLS: &[&FtlEntry] = &[
-    &bast::ENTRY,
-    &dftl::ENTRY,
-    &fast::ENTRY,
-    &lexar::ENTRY,
-    &m_systems::ENTRY,
-    &m_systems_anand::ENTRY,
-    &mitsubishi::ENTRY,
-    &page::ENTRY,
-];
-
-/// The layer called `name`.
-pub fn find_ftl(name: &str) -> Option<&'static FtlEntry> {
-    FTLS.iter().copied().find(|entry| entry.name == name)
-}
-
-/// Makes a layer of `logical_pages` pages over `chip`, whose contents it takes for erased.
-///
-/// Call [`Ftl::rebuild`] next if the chip holds the data of an earlier life.
-///
-/// # Errors
-/// [`SettingError::Impossible`] if the chip is too small or the part's rules forbid the algorithm.
-pub fn build(
-    entry: &FtlEntry,
-    chip: Chip,
-    logical_pages: u32,
-    settings: &Settings,
-) -> Result<Box<dyn Ftl>, SettingError> {
-    let usable = (0..chip.geometry().blocks).filter(|block| !chip.is_bad(*block)).count() as u32;
-    check_fit(entry, chip.geometry(), usable, logical_pages, settings)?;
-    Ok((entry.build)(Flash::new(chip, settings), logical_pages, settings))
-}
-
-/// Checks that the layer can offer `logical_pages` pages on a chip with `good_blocks` good blocks.
-///
-/// # Errors
-/// As [`build`].
-pub fn check_fit(
-    entry: &FtlEntry,
-    geometry: &Geometry,
-    good_blocks: u32,
-    logical_pages: u32,
-    settings: &Settings,
-) -> Result<(), SettingError> {
-    // The layer's own conditions first: they name the setting that is wrong.
-    (entry.check)(geometry, settings)?;
-    let name = entry.name;
-    if logical_pages == 0 || logical_pages > geometry.pages() {
-        return Err(SettingError::Impossible(format!(
-            "{logical_pages} logical pages are impossible on a chip of {} pages",
-            geometry.pages()
-        )));
-    }
-    // Blocks kept to replace bad ones come on top of what the layer needs.
-    let required = (entry.blocks_required)(geometry, logical_pages, settings)
-        + settings.integer("reserve_blocks");
-    if good_blocks < required {
-        return Err(SettingError::Impossible(format!(
-            "{name} needs {required} good blocks for {logical_pages} logical pages, but the chip has {good_blocks}; \
-             give it more blocks, or fewer logical pages"
-        )));
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::FTLS;
-
-    #[test]
-    fn the_table_is_sorted_and_its_names_are_unique() {
-        assert!(FTLS.windows(2).all(|pair| pair[0].name < pair[1].name));
-    }
 }

@@ -1,9 +1,8 @@
-//! The contract of a scheduler and the table of all of them.
+//! The contract of a scheduler: its hooks, and what a row of the table says of it.
+//!
+//! A scheduler uses this file and never the table, so that each one can be read and tested alone.
 
-use crate::{
-    Bio, Clock, Queue, RequestId, Settings, anticipatory, cfq, deadline, kyber, mq_deadline, noop,
-    row, sfq,
-};
+use crate::{Bio, Clock, Queue, RequestId, Settings};
 use settings::Parameter;
 
 /// Which end of a request a bio was merged to.
@@ -143,49 +142,5 @@ impl SchedulerEntry {
         given: &std::collections::BTreeMap<String, settings::Value>,
     ) -> Result<Settings, settings::SettingError> {
         Settings::new(&[self.parameters], given)
-    }
-}
-
-/// All schedulers, sorted by name.
-pub const SCHEDULERS: &[&SchedulerEntry] = &[
-    &anticipatory::ENTRY,
-    &cfq::ENTRY_2_6_29,
-    &cfq::ENTRY_2_6_32,
-    &cfq::ENTRY_3_4,
-    &deadline::ENTRY_2_6_32,
-    &deadline::ENTRY_3_4,
-    &kyber::ENTRY,
-    &mq_deadline::ENTRY_6_1,
-    &mq_deadline::ENTRY_6_12,
-    &noop::ENTRY,
-    &row::ENTRY,
-    &sfq::ENTRY,
-    &sfq::ENTRY_LITERAL,
-];
-
-/// The scheduler called `name`, or by an alias.
-pub fn find_scheduler(name: &str) -> Option<&'static SchedulerEntry> {
-    SCHEDULERS.iter().copied().find(|entry| entry.name == name || entry.aliases.contains(&name))
-}
-
-/// Names and aliases, for messages.
-pub fn scheduler_names() -> impl Iterator<Item = &'static str> + Clone {
-    SCHEDULERS
-        .iter()
-        .flat_map(|entry| std::iter::once(entry.name).chain(entry.aliases.iter().copied()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::SCHEDULERS;
-
-    #[test]
-    fn the_table_is_sorted_and_its_names_are_unique() {
-        assert!(SCHEDULERS.windows(2).all(|pair| pair[0].name < pair[1].name));
-        let mut names: Vec<&str> = super::scheduler_names().collect();
-        let count = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), count);
     }
 }

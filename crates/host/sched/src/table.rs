@@ -1,0 +1,48 @@
+//! The table of schedulers.
+
+use crate::contract::SchedulerEntry;
+use crate::{anticipatory, cfq, deadline, kyber, mq_deadline, noop, row, sfq};
+
+/// All schedulers, sorted by name.
+pub const SCHEDULERS: &[&SchedulerEntry] = &[
+    &anticipatory::ENTRY,
+    &cfq::ENTRY_2_6_29,
+    &cfq::ENTRY_2_6_32,
+    &cfq::ENTRY_3_4,
+    &deadline::ENTRY_2_6_32,
+    &deadline::ENTRY_3_4,
+    &kyber::ENTRY,
+    &mq_deadline::ENTRY_6_1,
+    &mq_deadline::ENTRY_6_12,
+    &noop::ENTRY,
+    &row::ENTRY,
+    &sfq::ENTRY,
+    &sfq::ENTRY_LITERAL,
+];
+
+/// The scheduler called `name`, or by an alias.
+pub fn find_scheduler(name: &str) -> Option<&'static SchedulerEntry> {
+    SCHEDULERS.iter().copied().find(|entry| entry.name == name || entry.aliases.contains(&name))
+}
+
+/// Names and aliases, for messages.
+pub fn scheduler_names() -> impl Iterator<Item = &'static str> + Clone {
+    SCHEDULERS
+        .iter()
+        .flat_map(|entry| std::iter::once(entry.name).chain(entry.aliases.iter().copied()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SCHEDULERS;
+
+    #[test]
+    fn the_table_is_sorted_and_its_names_are_unique() {
+        assert!(SCHEDULERS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        let mut names: Vec<&str> = super::scheduler_names().collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,66 @@
+//! Records as columns, for simulations that need neither times nor devices.
+
+use crate::record::{Operation, Record};
+
+/// The columns a simulation without arrival times needs; all of one length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// What is asked of the device.
+    pub operation: Vec<Operation>,
+    /// First byte that is addressed.
+    pub offset_bytes: Vec<u64>,
+    /// Bytes that are addressed.
+    pub length_bytes: Vec<u32>,
+    /// File-system operation that caused the request.
+    pub file_operation: Vec<Option<u32>>,
+}
+
+impl Columns {
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.operation.len()
+    }
+
+    /// Whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.operation.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.operation.clear();
+        self.offset_bytes.clear();
+        self.length_bytes.clear();
+        self.file_operation.clear();
+    }
+
+    pub(crate) fn push(&mut self, record: &Record) {
+        self.operation.push(record.operation);
+        self.offset_bytes.push(record.offset_bytes);
+        self.length_bytes.push(record.length_bytes);
+        self.file_operation.push(record.file_operation);
+    }
+
+    /// Drops requests of zero length other than flushes; returns how many.
+    pub(crate) fn drop_zero_length(&mut self) -> u64 {
+        // The usual batch stays as it is.
+        if !self.length_bytes.contains(&0) {
+            return 0;
+        }
+        let keep: Vec<bool> = self
+            .length_bytes
+            .iter()
+            .zip(&self.operation)
+            .map(|(length, operation)| *length > 0 || *operation == Operation::Flush)
+            .collect();
+        retain(&mut self.operation, &keep);
+        retain(&mut self.offset_bytes, &keep);
+        retain(&mut self.length_bytes, &keep);
+        retain(&mut self.file_operation, &keep);
+        keep.iter().map(|kept| u64::from(!kept)).sum()
+    }
+}
+
+fn retain<T>(column: &mut Vec<T>, keep: &[bool]) {
+    let mut flags = keep.iter();
+    column.retain(|_| flags.next().is_none_or(|kept| *kept));
+}

@@ -1,0 +1,53 @@
+//! The table of formats: listing, choice and detection use its rows.
+
+use crate::contract::FormatEntry;
+use crate::error::{Fault, Kind};
+use crate::{blkparse, blktrace, diskmon, disksim, fio_iolog, mqsim, msr, parquet, spc, suggest};
+
+/// Every format, sorted by name.
+pub static FORMATS: &[&FormatEntry] = &[
+    &blkparse::ENTRY,
+    &blktrace::ENTRY,
+    &diskmon::ENTRY,
+    &disksim::ENTRY,
+    &fio_iolog::ENTRY,
+    &mqsim::ENTRY_MQSIM,
+    &msr::ENTRY,
+    &parquet::ENTRY,
+    &spc::ENTRY,
+    &mqsim::ENTRY_SSDSIM,
+];
+
+/// The format of that name.
+pub fn find(name: &str) -> Option<&'static FormatEntry> {
+    FORMATS.iter().copied().find(|entry| entry.name == name)
+}
+
+/// The format of that name, or an error with the nearest one.
+pub(crate) fn named(name: &str) -> Result<&'static FormatEntry, Fault> {
+    find(name).ok_or_else(|| {
+        let names = || FORMATS.iter().map(|entry| entry.name);
+        let suggestion = match suggest::nearest(name, names()) {
+            Some(nearest) => format!("did you mean {nearest}?"),
+            None => format!("one of {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        Fault::new(Kind::UnknownFormat, "the format is unknown").quoting(name).suggest(suggestion)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_names_are_unique() {
+        assert!(FORMATS.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+
+    #[test]
+    fn an_unknown_name_gets_the_nearest() {
+        let fault = named("blkprase").err().unwrap();
+        assert!(fault.to_string().contains("did you mean blkparse?"), "{fault}");
+        assert!(named("xyzzy").err().unwrap().to_string().contains("one of blkparse, blktrace"));
+    }
+}

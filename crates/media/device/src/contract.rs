@@ -1,0 +1,61 @@
+//! The contract of a block device: commands in, the time of their end out.
+
+use crate::command::{Activity, Command, Completion, DeviceError, DeviceFlash, DeviceStatistics};
+use crate::precondition::Precondition;
+
+/// A device that takes commands in units of 512-byte sectors.
+pub trait BlockDevice: Send {
+    /// Sectors that the device offers.
+    fn sectors(&self) -> u64;
+
+    /// Commands that the host may have outstanding.
+    ///
+    /// An eMMC 4.5 card says 2: one that executes, and one that the driver has prepared.
+    fn queue_depth(&self) -> u32;
+
+    /// True if the distance between two commands costs time, which schedulers ask for.
+    fn is_rotational(&self) -> bool;
+
+    /// Takes a command at `now_ns` and says when it will be done.
+    ///
+    /// `now_ns` must not go backwards. The host keeps to [`BlockDevice::queue_depth`]; a device
+    /// that is given more commands takes them one behind the other.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; the command then took no time.
+    fn submit(&mut self, now_ns: u64, command: &Command) -> Result<Completion, DeviceError>;
+
+    /// Fills the device before a run. Time does not pass, and statistics begin again at zero.
+    ///
+    /// Devices whose speed does not depend on what they hold do nothing.
+    ///
+    /// # Errors
+    /// [`DeviceError::Ftl`] at the end of life.
+    fn precondition(&mut self, how: &Precondition) -> Result<(), DeviceError> {
+        let _ = how;
+        Ok(())
+    }
+
+    /// A copy with the whole state, the time and the statistics.
+    fn clone_box(&self) -> Box<dyn BlockDevice>;
+
+    /// What the device has done so far.
+    fn statistics(&self) -> DeviceStatistics;
+
+    /// The flash behind the interface; none of a device without any.
+    fn flash(&self) -> Option<DeviceFlash> {
+        None
+    }
+
+    /// Records what the dies do from now on, or stops. Off, it costs nothing; on, it takes memory.
+    fn record_activity(&mut self, on: bool);
+
+    /// What was recorded since the last call, in order of recording.
+    fn take_activity(&mut self) -> Vec<Activity>;
+}
+
+impl Clone for Box<dyn BlockDevice> {
+    fn clone(&self) -> Self {
+        self.clone_box()
+    }
+}
