@@ -10,7 +10,7 @@ use block_medium::{BlockMedium, MediumError, Submitter, WriteFlags};
 use fs_api::InodeNumber;
 use sim::{Sim, WaitQueue};
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -95,6 +95,7 @@ impl Buffers {
         // One bio for all of them, as read-ahead makes one of neighbours. Sectors behind the first
         // that are in memory are read again, and the copy is dropped.
         let bytes = self.medium.read(first, sectors, Submitter::Caller).await?;
+        debug_assert_eq!(bytes.len(), sectors as usize * SECTOR_BYTES, "whole sectors are read");
         let mut known = self.known.borrow_mut();
         for (sector, bytes) in (first..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
             // Another task may have read and changed it meanwhile.
@@ -216,12 +217,46 @@ impl Buffers {
     pub(crate) async fn forget(&self, sectors: Range<u64>) {
         let gone: Vec<_> = self.known.borrow().range(sectors).map(|(_, it)| it.clone()).collect();
         for buffer in gone {
+            debug_assert_ne!(
+                buffer.owner.get(),
+                Owner::Tables,
+                "sector {} holds clusters, not the tables",
+                buffer.sector
+            );
             // A write under way is waited for: it must not reach the medium behind the new file's
             // data.
             buffer.is_dirty.set(false);
             self.written.wait_until(|| !buffer.is_written.get()).await;
             self.known.borrow_mut().remove(&buffer.sector);
         }
+    }
+
+    /// Buffers stand under their sectors, and in the list of the owner that they name; those that are
+    /// dirty have a time since which they are.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub(crate) fn assert_invariants(&self) {
+        let known = self.known.borrow();
+        for (sector, buffer) in &*known {
+            assert_eq!(buffer.sector, *sector, "the key of a buffer is its sector");
+            assert_eq!(buffer.bytes().len(), SECTOR_BYTES, "bytes of sector {sector}");
+        }
+        for (owner, buffers) in &*self.owned.borrow() {
+            let mut sectors = BTreeSet::new();
+            for buffer in buffers {
+                assert_eq!(buffer.owner.get(), *owner, "owner of sector {}", buffer.sector);
+                assert_ne!(*owner, Owner::Nobody, "a list is an owner's");
+                assert!(sectors.insert(Rc::as_ptr(buffer)), "sector {} twice", buffer.sector);
+            }
+        }
+        // While buffers are written the time is that of what became dirty since.
+        let is_written = known.values().any(|buffer| buffer.is_written.get());
+        let is_dirty = known.values().any(|buffer| buffer.is_dirty.get());
+        assert!(
+            is_written || !is_dirty || self.dirty_since_ns.get().is_some(),
+            "sectors are dirty since no time, and would never be written"
+        );
     }
 
     /// Lets go of all buffers that are clean (`drop_caches`).

@@ -95,6 +95,7 @@ impl Engine {
     /// Adds a cluster to the end of a chain (`fat_chain_add`).
     pub(crate) async fn append_cluster(&self, inode: &Inode, cluster: u32) -> Result<(), Errno> {
         self.follow_chain(inode).await?;
+        debug_assert!(inode.is_chain_whole.get(), "a cluster comes behind the last of the chain");
         let last = inode.chain.borrow().last().copied();
         if let Some(last) = last {
             // The new cluster has its end mark already: in memory the chain is whole at any time.
@@ -105,6 +106,7 @@ impl Engine {
             self.mark_dirty(inode);
         }
         inode.chain.borrow_mut().push(cluster);
+        inode.assert_chain(&self.volume);
         Ok(())
     }
 
@@ -197,6 +199,7 @@ impl Engine {
         // a chain that leads into another file's.
         inode.chain.borrow_mut().truncate(keep);
         inode.is_chain_whole.set(true);
+        inode.assert_chain(&self.volume);
         self.free_chain(first).await
     }
 
@@ -230,6 +233,12 @@ impl Engine {
                 at += SECTOR;
             }
         }
+        let start = bytes.start / SECTOR * SECTOR;
+        debug_assert_eq!(
+            runs.iter().map(|run| u64::from(run.sectors)).sum::<u64>() * SECTOR,
+            bytes.end.next_multiple_of(SECTOR).saturating_sub(start),
+            "runs hold the sectors of {bytes:?}"
+        );
         Ok(runs)
     }
 
@@ -266,6 +275,7 @@ impl Engine {
         bytes: &[u8],
         is_sync: bool,
     ) -> Result<(), Errno> {
+        debug_assert!(start.is_multiple_of(SECTOR), "byte {start} begins a sector");
         let end = start + bytes.len() as u64;
         let runs = self.runs(inode, start..end).await?;
         // Before the write, which brings these bytes anyway.

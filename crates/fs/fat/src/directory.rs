@@ -148,6 +148,7 @@ impl Engine {
         })
         .await?;
         // Free slots at the end count, and new clusters follow them.
+        debug_assert!(free <= end && free <= wanted, "{free} of {end} slots, {wanted} wanted");
         let first = end - free;
         let missing = wanted - free;
         if missing > 0 {
@@ -157,6 +158,11 @@ impl Engine {
             // Slots may lie in two sectors, which nothing orders: after a cut the long name may be
             // there without the short one or the other way round.
             let (buffer, at) = self.slot(directory, number).await?;
+            debug_assert!(
+                matches!(buffer.bytes()[at], 0 | 0xe5),
+                "slot {number} of directory {} is free",
+                directory.number
+            );
             self.buffers.change(&buffer, Owner::Directory(directory.number), |bytes| {
                 bytes[at..at + SLOT_BYTES].copy_from_slice(slot);
             });
@@ -230,6 +236,7 @@ impl Engine {
     pub(crate) async fn remove_slots(&self, directory: &Inode, entry: &Entry) -> Result<(), Errno> {
         // The short one first, as `fat_remove_entries` does before it clears the long ones: what a
         // cut leaves then is slots without a file, which other systems pass over.
+        debug_assert!(entry.slots.0 <= entry.slots.1, "the short entry is the last slot of a name");
         for number in (entry.slots.0..=entry.slots.1).rev() {
             let (buffer, at) = self.slot(directory, number).await?;
             self.buffers.change(&buffer, Owner::Directory(directory.number), |bytes| {

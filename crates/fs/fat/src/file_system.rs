@@ -19,7 +19,7 @@ const PAGES_AT_ONCE: u64 = 1024;
 /// A mounted FAT volume.
 #[derive(Clone)]
 pub struct Fat {
-    engine: Rc<Engine>,
+    pub(crate) engine: Rc<Engine>,
 }
 
 impl Fat {

@@ -2,11 +2,11 @@
 //!
 //! Source: `fat_build_inode`, `fat_fill_inode`, `fat_write_inode` of `fs/fat/inode.c`, Linux 6.12.
 
-use crate::boot::FatType;
+use crate::boot::{FatType, SECTOR_BYTES, Volume};
 use crate::buffers::Owner;
 use crate::engine::{Engine, ROOT};
 use crate::finding::Code;
-use crate::names::{ATTRIBUTE_DIRECTORY, ATTRIBUTE_READ_ONLY, Record};
+use crate::names::{ATTRIBUTE_DIRECTORY, ATTRIBUTE_READ_ONLY, Record, SLOT_BYTES};
 use crate::zeros::Zeros;
 use block_medium::Submitter;
 use fs_api::{Attributes, Errno, FileType, InodeNumber, Place, Time};
@@ -72,6 +72,24 @@ impl Inode {
         self.number == ROOT
     }
 
+    /// After a change of the chain: it begins where the entry says, with clusters of the volume.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn assert_chain(&self, volume: &Volume) {
+        let chain = self.chain.borrow();
+        debug_assert!(
+            chain.first().is_none_or(|first| *first == self.start.get()),
+            "inode {} begins at cluster {}, its chain is {chain:?}",
+            self.number,
+            self.start.get()
+        );
+        debug_assert!(
+            chain.last().is_none_or(|last| volume.has_cluster(*last)),
+            "inode {}: {chain:?} ends outside the volume",
+            self.number
+        );
+    }
+
     /// The cluster that the `..` of a directory in this one names: zero for the root.
     pub(crate) fn start_for_children(&self) -> u32 {
         if self.is_root() { 0 } else { self.start.get() }
@@ -117,8 +135,10 @@ impl Engine {
                 return self.inode(number);
             }
         }
-        self.places.borrow_mut().insert(place, number);
-        self.inodes.borrow_mut().insert(number, inode.clone());
+        let other = self.places.borrow_mut().insert(place, number);
+        debug_assert_eq!(other, None, "one inode is at the entry {place:?}");
+        let other = self.inodes.borrow_mut().insert(number, inode.clone());
+        debug_assert!(other.is_none(), "number {number} was given once");
         Ok(inode)
     }
 
@@ -216,6 +236,10 @@ impl Engine {
         // Before the entry is filled in: nothing is awaited until then, and later changes make it
         // dirty again.
         inode.dirty_since_ns.set(None);
+        debug_assert!(
+            at.is_multiple_of(SLOT_BYTES) && at < SECTOR_BYTES,
+            "byte {at} of a sector begins an entry"
+        );
         let kind = self.volume.kind;
         self.buffers.change(&buffer, Owner::Nobody, |bytes| {
             let slot = &mut bytes[at..at + 32];

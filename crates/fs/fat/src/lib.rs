@@ -41,6 +41,7 @@ mod file_system;
 mod finding;
 mod format;
 mod inode;
+mod invariants;
 mod join;
 mod memory;
 mod mount;

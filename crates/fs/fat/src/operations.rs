@@ -271,6 +271,7 @@ impl Engine {
 
 /// The inode has no name any more, and its parent one directory less.
 fn drop_links(parent: &Inode, inode: &Inode) {
+    debug_assert_eq!(inode.place.get(), None, "what has no name has no entry");
     inode.links.set(0);
     if inode.is_directory {
         parent.links.set(parent.links.get().saturating_sub(1));

@@ -3,11 +3,12 @@
 //! Source: `fs/fat/fatent.c`, Linux 6.12. The first table is read; sectors of it that change are copied to
 //! the others (`fat_mirror_bhs`).
 
-use crate::boot::{FIRST_CLUSTER, FatType, SECTOR_BYTES};
+use crate::boot::{FIRST_CLUSTER, FatType, SECTOR_BYTES, Volume};
 use crate::buffers::{Buffer, Owner};
 use crate::engine::Engine;
 use crate::finding::Code;
 use fs_api::{Errno, Place};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// What stands in a table for a cluster.
@@ -94,6 +95,12 @@ impl Engine {
         value: u32,
         touched: &mut Vec<Rc<Buffer>>,
     ) -> Result<(), Errno> {
+        debug_assert!(
+            value <= self.volume.kind.end_mark(),
+            "{value:#x} fits an entry of {:?}",
+            self.volume.kind
+        );
+        debug_assert!(self.volume.has_cluster(cluster), "cluster {cluster} has an entry");
         let (sector, at) = self.place_of(cluster);
         let buffer = self.buffer(sector).await?;
         let mut change = |buffer: &Rc<Buffer>, change: &mut dyn FnMut(&mut [u8])| {
@@ -139,6 +146,11 @@ impl Engine {
                 // Not read before: the whole sector is the first table's (`fat_mirror_bhs`).
                 // Differences that a cut left in the copy go with it.
                 let twin = self.buffers.fresh_or_known(buffer.sector + distance);
+                debug_assert!(
+                    twin.sector < self.table_end(),
+                    "sector {} is one of a table's copies",
+                    twin.sector
+                );
                 let bytes = buffer.bytes().to_vec();
                 self.buffers.change(&twin, Owner::Tables, |twin| twin.copy_from_slice(&bytes));
             }
@@ -148,6 +160,10 @@ impl Engine {
 
     /// Makes `next` follow `cluster`, or nothing (`fat_ent_write`).
     pub(crate) async fn set_link(&self, cluster: u32, next: Option<u32>) -> Result<(), Errno> {
+        debug_assert!(
+            next.is_none_or(|next| self.volume.has_cluster(next)),
+            "{next:?} behind cluster {cluster} is one of the volume"
+        );
         let mut touched = Vec::new();
         let value = next.unwrap_or(self.volume.kind.end_mark());
         self.put_entry(cluster, value, &mut touched).await?;
@@ -180,6 +196,10 @@ impl Engine {
             self.compute(looked_at * self.options.costs.table_entry_ns).await;
             self.set_link(cluster, None).await?;
             self.last_allocated.set(cluster);
+            debug_assert!(
+                !self.is_count_certain.get() || self.free_clusters.get() != Some(0),
+                "cluster {cluster} was free, and none was counted"
+            );
             self.free_clusters.set(self.free_clusters.get().map(|free| free.saturating_sub(1)));
             self.is_info_dirty.set(true);
             let sectors = self.volume.sector_of(cluster);
@@ -223,6 +243,11 @@ impl Engine {
             }
         };
         self.mirror(&touched);
+        debug_assert_eq!(
+            freed.iter().collect::<BTreeSet<_>>().len(),
+            freed.len(),
+            "a cluster is freed once: {freed:?}"
+        );
         let count = freed.len() as u32;
         self.free_clusters.set(self.free_clusters.get().map(|free| free.saturating_add(count)));
         self.is_info_dirty.set(true);
@@ -260,9 +285,16 @@ impl Engine {
             free += u32::from(self.entry(cluster).await? == 0);
         }
         self.compute(u64::from(self.volume.clusters) * self.options.costs.table_entry_ns).await;
+        debug_assert!(free <= self.volume.clusters, "{free} clusters cannot be free");
         self.free_clusters.set(Some(free));
         self.is_count_certain.set(true);
         self.is_info_dirty.set(true);
         Ok(free)
+    }
+
+    /// First sector behind all copies of the table.
+    fn table_end(&self) -> u64 {
+        let Volume { table_start, table_sectors, tables, .. } = self.volume;
+        u64::from(table_start) + u64::from(tables) * u64::from(table_sectors)
     }
 }

@@ -13,12 +13,18 @@ pub(crate) struct Zeros(Vec<Range<u64>>);
 impl Zeros {
     /// Adds a range behind all others.
     pub(crate) fn push(&mut self, range: Range<u64>) {
+        debug_assert!(
+            range.is_empty() || self.0.last().is_none_or(|last| last.start <= range.start),
+            "{range:?} begins before the last of {:?}",
+            self.0
+        );
         match self.0.last_mut() {
             _ if range.is_empty() => {}
             // Files grow at their end, so a new range lies behind all others or touches the last.
             Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
             _ => self.0.push(range),
         }
+        self.assert_invariants();
     }
 
     /// Takes a range out.
@@ -29,6 +35,19 @@ impl Zeros {
             [before, after].into_iter().filter(|part| !part.is_empty())
         };
         self.0 = self.0.iter().flat_map(rest).collect();
+        self.assert_invariants();
+    }
+
+    /// Ranges hold bytes, stand in order and apart from each other.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn assert_invariants(&self) {
+        debug_assert!(self.0.iter().all(|range| range.start < range.end), "{:?}", self.0);
+        debug_assert!(
+            self.0.windows(2).all(|pair| pair[0].end < pair[1].start),
+            "ranges in order and apart: {:?}",
+            self.0
+        );
     }
 
     pub(crate) fn first(&self) -> Option<Range<u64>> {

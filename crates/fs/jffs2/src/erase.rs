@@ -31,6 +31,11 @@ impl Engine {
                 let bytes = u64::from(self.block_bytes);
                 let sums = &mut state.sums;
                 let entry = &mut state.blocks[block as usize];
+                debug_assert_eq!(
+                    entry.used + entry.unchecked,
+                    0,
+                    "live nodes of block {block} would vanish"
+                );
                 // All sums leave at once: while it is erased the block is neither free nor dirty.
                 sums.erasing += bytes;
                 sums.wasted -= u64::from(std::mem::take(&mut entry.wasted));
@@ -94,6 +99,8 @@ impl Engine {
         // At the end of the list: blocks are used in the order in which they were erased.
         state.file(block, List::Free);
         state.erasing_blocks -= 1;
+        state.assert_accounts(block);
+        state.assert_erasing();
         self.erase_waiters.wake_all();
     }
 
@@ -138,6 +145,7 @@ impl Engine {
             state.blocks[block as usize].dirty = self.block_bytes;
             state.file(block, List::ErasePending);
         }
+        state.assert_erasing();
         self.erase_waiters.wake_all();
     }
 

@@ -89,6 +89,42 @@ impl Fragments {
         }
     }
 
+    /// After a change: what begins at `offset` follows what is before it, without a gap or an overlap.
+    #[inline]
+    #[track_caller]
+    fn assert_joins(&self, offset: u32) {
+        debug_assert_eq!(
+            self.before(offset).map_or(0, Fragment::end),
+            self.from(offset).map_or(self.end(), |part| part.offset),
+            "fragments on both sides of {offset}"
+        );
+    }
+
+    /// All fragments lie in order, without gaps, within their nodes, and are as many as the nodes count.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub(crate) fn assert_invariants(&self) {
+        let mut end = 0;
+        let mut counted: BTreeMap<NodeId, (&DataNode, u32)> = BTreeMap::new();
+        for (offset, part) in &self.parts {
+            assert_eq!((*offset, part.offset), (end, end), "a fragment follows the one before it");
+            assert!(part.bytes > 0, "the fragment at {offset} shows nothing");
+            end = part.end();
+            let Some(data) = &part.data else { continue };
+            let node_end = data.offset.saturating_add(data.bytes);
+            assert!(
+                data.offset <= part.offset && end <= node_end,
+                "{offset}..{end} lies within its node, {}..{node_end}",
+                data.offset
+            );
+            counted.entry(data.node.get()).or_insert((data, 0)).1 += 1;
+        }
+        for (data, count) in counted.into_values() {
+            assert_eq!(data.fragments.get(), count, "fragments of the node at {}", data.offset);
+        }
+    }
+
     /// Lays a newer node over what is there; nodes that are no longer seen become obsolete.
     pub(crate) fn add(&mut self, data: &Rc<DataNode>, state: &mut State) {
         if data.bytes == 0 {
@@ -112,6 +148,8 @@ impl Fragments {
         }
         data.fragments.set(data.fragments.get() + 1);
         self.insert(Fragment { offset: start, bytes: end - start, data: Some(data.clone()) });
+        self.assert_joins(start);
+        self.assert_joins(end);
         self.share_pages(data, start, end, state);
     }
 
@@ -140,6 +178,10 @@ impl Fragments {
                 // A node laid into the middle of another splits it in two; both parts keep it in
                 // use.
                 let left = u32::from(head > 0) + u32::from(tail > 0);
+                debug_assert!(
+                    data.fragments.get() > 0,
+                    "a node that is shown counts its fragments"
+                );
                 data.fragments.set(data.fragments.get() - 1 + left);
                 if data.fragments.get() == 0 {
                     state.mark_obsolete(data.node.get());
@@ -162,6 +204,7 @@ impl Fragments {
         if self.end() > bytes {
             self.cut_out(bytes, u32::MAX, state);
         }
+        debug_assert!(self.end() <= bytes, "nothing is shown behind {bytes} any more");
         // The last fragment is pristine only if its node is a whole page, or ends with the file: the
         // kernel looks at its end the same way.
         if let Some((_, last)) = self.parts.last_key_value()
@@ -184,6 +227,7 @@ impl Fragments {
                 old.fragments.set(old.fragments.get() - 1);
             }
         }
+        debug_assert_eq!(old.fragments.get(), 0, "the node that was replaced is shown no more");
     }
 
     /// The node of the only fragment, which leaves the tree (devices and symbolic links).
@@ -251,6 +295,31 @@ mod tests {
         let last = bench.add(6000, 500);
         assert!(bench.is_pristine(&whole));
         assert!(!bench.is_pristine(&first) && !bench.is_pristine(&last));
+    }
+
+    /// A fragment whose end is cut off without what follows it being moved.
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "a fragment follows the one before it")]
+    fn a_gap_between_two_fragments_is_found() {
+        let mut bench = Bench::new();
+        bench.add(0, 4096);
+        bench.add(4096, 4096);
+        bench.parts.assert_invariants();
+        bench.parts.parts.get_mut(&0).expect("it is there").bytes -= 1;
+        bench.parts.assert_invariants();
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "fragments of the node at 0")]
+    fn a_node_that_counts_too_few_fragments_is_found() {
+        let mut bench = Bench::new();
+        let node = bench.add(0, 4096);
+        bench.add(1000, 100);
+        bench.parts.assert_invariants();
+        node.fragments.set(1);
+        bench.parts.assert_invariants();
     }
 
     #[test]

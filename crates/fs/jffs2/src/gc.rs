@@ -65,6 +65,10 @@ impl Engine {
             let state = &mut *self.state.borrow_mut();
             if state.collect_block == Some(block) {
                 let entry = &state.blocks[block as usize];
+                debug_assert!(
+                    entry.collect_at <= entry.nodes.len(),
+                    "the collector is in the block"
+                );
                 // The last live node was moved by this pass. The block goes straight to the erase
                 // list (`eraseit_lock`).
                 if entry.used == 0 && entry.unchecked == 0 {
@@ -135,6 +139,11 @@ impl Engine {
                 ];
                 let list = choice.into_iter().find(|(may, list)| *may && has(*list));
                 if let Some(block) = list.and_then(|(_, list)| state.list(list).front().copied()) {
+                    debug_assert_ne!(
+                        state.next_block,
+                        Some(block),
+                        "the block being written is no victim"
+                    );
                     state.file(block, List::Nowhere);
                     state.collect_block = Some(block);
                     state.blocks[block as usize].collect_at = 0;
@@ -304,6 +313,11 @@ impl Engine {
         let allocation = Allocation::Collect;
         let copy = NodeToWrite { bytes, state: NodeState::Pristine, owner: node.owner, allocation };
         let new = self.write_node(copy).await?;
+        debug_assert_ne!(
+            self.state.borrow().block_of(self.state.borrow().node(new).offset),
+            self.state.borrow().block_of(node.offset),
+            "a copy leaves the block that is collected"
+        );
         let number = match node.owner {
             Owner::Inode(number) => Some(number),
             _ => None,

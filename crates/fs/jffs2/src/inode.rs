@@ -137,7 +137,8 @@ impl Engine {
                     let found = if read.is_ok() { InodeState::Present } else { state };
                     let inode = read.map(|data| Inode::new(number, data, &self.sim));
                     if let Ok(inode) = &inode {
-                        self.inodes.borrow_mut().insert(number, inode.clone());
+                        let other = self.inodes.borrow_mut().insert(number, inode.clone());
+                        debug_assert!(other.is_none(), "inode {number} is in use once");
                     }
                     self.set_state(number, found);
                     self.write_marks().await;

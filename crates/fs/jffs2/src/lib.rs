@@ -21,6 +21,7 @@ mod fragments;
 mod gc;
 mod gc_xattr;
 mod inode;
+mod invariants;
 mod marks;
 mod memory;
 mod mount;

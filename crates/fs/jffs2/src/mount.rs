@@ -5,7 +5,7 @@ use crate::compress::COMPRESSORS;
 use crate::engine::Engine;
 use crate::flash::Flash;
 use crate::profile::{CleanMarkers, MountOptions};
-use crate::state::{List, State, Sums};
+use crate::state::{State, Sums};
 use crate::statistics::Statistics;
 use fs_api::{Errno, Finding};
 use mtd::MtdError;
@@ -192,29 +192,5 @@ impl Jffs2 {
     /// does; false if there was nothing to do or nothing could be done.
     pub async fn collect(&self) -> bool {
         self.engine.has_work() && self.engine.collect_pass().await.is_ok()
-    }
-
-    /// Compares all accounts with what the lists and blocks say; the differences found.
-    pub fn check_accounts(&self) -> Vec<String> {
-        let state = self.engine.state.borrow();
-        let mut wrong = Vec::new();
-        let mut sums = Sums { bad: state.sums.bad, erasing: state.sums.erasing, ..Sums::default() };
-        for (block, number) in state.blocks.iter().zip(0_u32..) {
-            sums.used += u64::from(block.used);
-            sums.dirty += u64::from(block.dirty);
-            sums.wasted += u64::from(block.wasted);
-            sums.unchecked += u64::from(block.unchecked);
-            sums.free += u64::from(block.free);
-            let total = block.used + block.dirty + block.wasted + block.unchecked + block.free;
-            let is_empty = matches!(block.list, List::Bad | List::Erasing | List::EraseComplete);
-            if !is_empty && total != self.engine.block_bytes {
-                wrong
-                    .push(format!("block {number} on {:?} accounts for {total} bytes", block.list));
-            }
-        }
-        if sums != state.sums {
-            wrong.push(format!("sums are {:?}, blocks say {sums:?}", state.sums));
-        }
-        wrong
     }
 }

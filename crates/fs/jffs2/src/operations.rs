@@ -232,7 +232,8 @@ impl Jffs2 {
                 return Err(error);
             }
         }
-        engine.inodes.borrow_mut().insert(number, inode.clone());
+        let other = engine.inodes.borrow_mut().insert(number, inode.clone());
+        debug_assert!(other.is_none(), "number {number} was given once");
         drop(room);
         engine.settle().await;
         Ok(inode)

@@ -135,6 +135,11 @@ impl Engine {
             };
             if bytes_min + reserved <= free {
                 self.end_mark(block);
+                debug_assert_eq!(
+                    self.state.borrow().blocks[block as usize].list,
+                    List::Nowhere,
+                    "the block being written is on no list"
+                );
                 return Ok(free - reserved);
             }
             if reserved > 0 {
@@ -183,6 +188,11 @@ impl Engine {
     /// (`jffs2_find_nextblock`).
     pub(crate) fn take_free_block(&self) -> Result<(), bool> {
         let state = &mut *self.state.borrow_mut();
+        debug_assert!(state.next_block.is_none(), "the last block was closed before");
+        debug_assert!(
+            state.write_buffer.bytes.is_empty(),
+            "what is in the buffer belongs to the block before"
+        );
         if let Some(block) = state.list(List::Free).front().copied() {
             state.file(block, List::Nowhere);
             state.next_block = Some(block);

@@ -3,6 +3,9 @@
 //!
 //! Source: `fs/jffs2/nodelist.h`, `nodelist.c` (linking), `nodemgmt.c` (marking obsolete, refiling).
 //! No change here waits for anything; all of it happens between two awaits.
+//! What must hold after each change is in `state/invariants.rs`.
+
+mod invariants;
 
 use crate::clock::Clock;
 use crate::nodes::{DATA_BYTES_MIN, INODE_BYTES};
@@ -136,6 +139,7 @@ impl State {
         if list != List::Nowhere {
             self.lists[list as usize].push_back(block);
         }
+        self.assert_fits(block, list);
     }
 
     /// As [`State::file`], at the beginning.
@@ -143,12 +147,16 @@ impl State {
         self.unfile(block);
         self.blocks[block as usize].list = list;
         self.lists[list as usize].push_front(block);
+        self.assert_fits(block, list);
     }
 
     fn unfile(&mut self, block: u32) {
         let list = self.blocks[block as usize].list;
         if list != List::Nowhere {
-            self.lists[list as usize].retain(|other| *other != block);
+            let filed = &mut self.lists[list as usize];
+            let count = filed.len();
+            filed.retain(|other| *other != block);
+            debug_assert_eq!(filed.len() + 1, count, "block {block} is once on list {list:?}");
         }
     }
 
@@ -179,6 +187,11 @@ impl State {
         }
         let node = NodeRef { offset, length, state, owner };
         let id = if let Some(id) = self.unused_nodes.pop() {
+            debug_assert_eq!(
+                self.nodes[id as usize].state,
+                NodeState::Obsolete,
+                "number {id} was free to be used again"
+            );
             self.nodes[id as usize] = node;
             id
         } else {
@@ -194,6 +207,7 @@ impl State {
             Owner::Datum(_) | Owner::Reference(_) | Owner::None => {}
         }
         self.attributes.link(owner, id);
+        self.assert_accounts(number);
         Some(id)
     }
 
@@ -225,29 +239,33 @@ impl State {
             block.free -= length;
             self.sums.free -= u64::from(length);
             self.count_in(number, length, NodeState::Obsolete);
+            self.assert_accounts(number);
         } else {
             let at = (number + 1) * self.block_bytes - block.free;
-            self.link(at, length, NodeState::Obsolete, Owner::None);
+            let linked = self.link(at, length, NodeState::Obsolete, Owner::None);
+            debug_assert!(linked.is_some(), "{length} bytes of dirt fit behind the last node");
         }
     }
 
     /// Counts the dirt of a block as waste that does not make it worth collecting.
-    pub(crate) fn dirt_to_waste(&mut self, block: u32, bytes: u32) {
-        let block = &mut self.blocks[block as usize];
+    pub(crate) fn dirt_to_waste(&mut self, number: u32, bytes: u32) {
+        let block = &mut self.blocks[number as usize];
         let bytes = bytes.min(block.dirty);
         block.dirty -= bytes;
         block.wasted += bytes;
         self.sums.dirty -= u64::from(bytes);
         self.sums.wasted += u64::from(bytes);
+        self.assert_accounts(number);
     }
 
     /// Counts the waste of a block as dirt.
-    pub(crate) fn waste_to_dirt(&mut self, block: u32) {
-        let block = &mut self.blocks[block as usize];
+    pub(crate) fn waste_to_dirt(&mut self, number: u32) {
+        let block = &mut self.blocks[number as usize];
         let bytes = std::mem::take(&mut block.wasted);
         block.dirty += bytes;
         self.sums.wasted -= u64::from(bytes);
         self.sums.dirty += u64::from(bytes);
+        self.assert_accounts(number);
     }
 
     /// The cache of an inode, made if it is not there (`jffs2_scan_make_ino_cache`).
@@ -268,12 +286,18 @@ impl State {
         if node.state != NodeState::Unchecked {
             return;
         }
-        let block = &mut self.blocks[(node.offset / self.block_bytes) as usize];
+        debug_assert!(
+            matches!(state, NodeState::Pristine | NodeState::Normal),
+            "a checked node is live, not {state:?}"
+        );
+        let number = self.block_of(node.offset);
+        let block = &mut self.blocks[number as usize];
         block.unchecked -= node.length;
         block.used += node.length;
         self.sums.unchecked -= u64::from(node.length);
         self.sums.used += u64::from(node.length);
         self.nodes[id as usize].state = state;
+        self.assert_accounts(number);
     }
 
     /// A pristine node shares its page now.
@@ -325,6 +349,7 @@ impl State {
             self.sums.wasted += length;
         }
         self.nodes[id as usize].state = NodeState::Obsolete;
+        self.assert_accounts(number);
         if self.marks_obsolete {
             self.marks.push_back(id);
         }
@@ -376,9 +401,20 @@ impl State {
     }
 
     pub(crate) fn file_erase_pending(&mut self, block: u32) {
+        let list = self.blocks[block as usize].list;
+        // `erasing_blocks` would count the block twice, and the reserve of free blocks rely on both.
+        debug_assert!(
+            !matches!(
+                list,
+                List::ErasePending | List::Erasing | List::EraseComplete | List::Free | List::Bad
+            ),
+            "block {block} is to be erased while it is on list {list:?}"
+        );
+        debug_assert_ne!(self.next_block, Some(block), "the block being written is not erased");
         self.file(block, List::ErasePending);
         self.erasing_blocks += 1;
         self.is_triggered = true;
+        self.assert_erasing();
     }
 
     pub(crate) fn is_very_dirty(&self, bytes: u32) -> bool {
@@ -432,6 +468,10 @@ impl State {
             }
         }
         self.attributes.drop_dead();
+        debug_assert!(
+            ids.iter().all(|id| self.nodes[*id as usize].state == NodeState::Obsolete),
+            "block {number} had live nodes when it was to be erased"
+        );
         self.unused_nodes.extend(ids);
     }
 
@@ -440,6 +480,8 @@ impl State {
         let node = self.nodes[id as usize];
         let from = self.block_of(node.offset);
         let place = self.blocks[from as usize].nodes.iter().position(|other| *other == id);
+        debug_assert!(place.is_some(), "node {id} is in block {from}");
+        debug_assert_ne!(node.state, NodeState::Obsolete, "only live nodes move");
         // The node keeps its number, which inodes refer to. A second reference takes its old place
         // as dirt.
         let stand_in = NodeRef { state: NodeState::Obsolete, owner: Owner::None, ..node };
@@ -460,12 +502,19 @@ impl State {
         block.dirty += node.length;
         self.sums.dirty += length;
         let number = self.block_of(to);
+        debug_assert_eq!(
+            to,
+            (number + 1) * self.block_bytes - self.blocks[number as usize].free,
+            "a node that moved stands directly behind the last one of its new block"
+        );
         let block = &mut self.blocks[number as usize];
         block.nodes.push(id);
         block.free -= node.length;
         self.sums.free -= length;
         self.count_in(number, node.length, node.state);
         self.nodes[id as usize].offset = to;
+        self.assert_accounts(from);
+        self.assert_accounts(number);
     }
 
     /// Adds an entry to a directory's, in place of an older one of the same name
@@ -484,6 +533,10 @@ impl State {
             }
             None => entries.insert(start, new),
         }
+        debug_assert!(
+            entries.is_sorted_by_key(|entry| entry.name_hash),
+            "entries of a directory stand in the order of their hashes"
+        );
     }
 }
 

@@ -128,6 +128,13 @@ pub(crate) struct Sums {
     pub(crate) unchecked: u64,
 }
 
+impl Sums {
+    /// Bytes of all kinds together: those of the medium.
+    pub(crate) fn total(&self) -> u64 {
+        self.used + self.dirty + self.wasted + self.free + self.erasing + self.bad + self.unchecked
+    }
+}
+
 /// The write-buffer: the page that is being filled.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteBuffer {

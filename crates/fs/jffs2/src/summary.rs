@@ -111,6 +111,11 @@ impl Collected {
         let node_crc = crc(&bytes[..24]);
         bytes.splice(28.., node_crc.to_le_bytes());
         bytes.extend_from_slice(&body);
+        debug_assert_eq!(
+            parse_summary(&bytes).map(|entries| entries.len()),
+            Some(self.count as usize),
+            "a mount reads what is written"
+        );
         Some(bytes)
     }
 }

@@ -69,11 +69,17 @@ impl Engine {
                 }
             }
             let Some(offset) = self.write_offset() else { continue };
+            debug_assert!(
+                self.allocation.is_locked(),
+                "the place of a node is its writer's while the allocation lock is held"
+            );
             if self.write_buffered(offset, &bytes, inode).await.is_err() {
                 continue;
             }
             let state = &mut *self.state.borrow_mut();
-            let id = state.link(offset, length, node_state, owner).ok_or(Errno::Eio)?;
+            let linked = state.link(offset, length, node_state, owner);
+            debug_assert!(linked.is_some(), "{length} bytes at {offset:#x} were reserved");
+            let id = linked.ok_or(Errno::Eio)?;
             if self.has_summary {
                 state.summary.add(&bytes, offset % self.block_bytes);
             }
@@ -150,6 +156,10 @@ impl Engine {
             let piece = &data[..data.len().min(to_page_end)];
             let (taken, compressor, stored) =
                 self.compress(piece, room.bytes as usize - INODE_BYTES).await;
+            debug_assert!(
+                stored.len() + INODE_BYTES <= room.bytes as usize && taken > 0,
+                "a node with a part of the data fits the room"
+            );
             let mut node = template;
             // The number is drawn under the inode's lock, so that versions follow the order of
             // writes.
@@ -168,6 +178,7 @@ impl Engine {
                     state.mark_obsolete(metadata.node.get());
                 }
                 known.bytes = known.bytes.max(offset + taken as u32);
+                debug_assert!(known.fragments.end() <= known.bytes, "no data lies behind the end");
             }
             drop(held);
             drop(room);

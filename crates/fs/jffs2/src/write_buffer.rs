@@ -51,6 +51,7 @@ impl Engine {
             }
         }
         let buffer = &mut self.state.borrow_mut().write_buffer;
+        debug_assert!(buffer.bytes.len() < page_bytes, "a full page does not wait");
         if !buffer.bytes.is_empty() && inode != 0 {
             buffer.inodes.insert(inode);
         }
@@ -101,6 +102,8 @@ impl Engine {
                 // (`__jffs2_flush_wbuf`).
                 page.resize(self.page_bytes as usize, 0);
             }
+            debug_assert!(offset.is_multiple_of(self.page_bytes), "{offset:#x} is that of a page");
+            debug_assert_eq!(page.len(), self.page_bytes as usize, "a page is programmed whole");
             (offset, page, waste)
         };
         if let Err(error) = self.flash.write(offset, &page).await {
@@ -243,6 +246,7 @@ impl Engine {
             state.link_gap(to);
             state.move_node(*id, to);
         }
+        debug_assert!(state.write_buffer.bytes.is_empty(), "nothing was written meanwhile");
         state.write_buffer.offset = Some(target + whole as u32);
         state.write_buffer.bytes = bytes[whole..].to_vec();
         Ok(())

@@ -335,6 +335,11 @@ impl Engine {
         // leaves either both or none.
         self.constructor.freed_segments.borrow_mut().clone_from(&sorted.segments);
         self.construct(Mode::Checkpoint, Submitter::Cleaner).await?;
+        debug_assert!(
+            self.constructor.freed_segments.borrow().is_empty()
+                && self.cleaned_files.borrow().is_empty(),
+            "the checkpoint holds the copies, and made the segments clean"
+        );
         // After the construction: the old blocks are void only when the new checkpoint is on the
         // medium (`nilfs_discard_segments`).
         if self.options.discards {
@@ -375,6 +380,11 @@ impl Engine {
             // The virtual number stays, only its place changes. The maps of the file need no
             // change, in no checkpoint.
             buffer.virtual_block.set(virtual_block);
+            debug_assert_eq!(
+                buffer.data.borrow().len() as u64,
+                self.geometry.block_bytes,
+                "a whole block is moved"
+            );
             let buffers = if resident.is_node { &file.nodes } else { &file.data };
             buffers.borrow_mut().insert(key, buffer);
         }

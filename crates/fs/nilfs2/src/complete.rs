@@ -13,6 +13,11 @@ impl Construction<'_> {
     /// All logs are on the medium.
     pub(crate) fn complete(&self, logs: &[Log]) {
         let (engine, constructor) = (self.engine, &self.engine.constructor);
+        assert_chain(logs);
+        debug_assert!(
+            logs[0].sequence >= engine.position.get().sequence,
+            "sequence numbers rise from log to log"
+        );
         for part in logs.iter().flat_map(|log| &log.files) {
             let file = &part.file;
             // Metadata and directories stay in memory; pages of users' files are kept by the layer
@@ -44,6 +49,10 @@ impl Construction<'_> {
                 position.written = self.created;
             }
         });
+        debug_assert!(
+            engine.position.get().offset <= engine.geometry.blocks_per_segment,
+            "the next log begins in the segment or behind it"
+        );
         self.settle_files();
         let is_checkpoint = self.mode == Mode::Checkpoint;
         constructor.made_checkpoint.set(is_checkpoint);
@@ -81,6 +90,11 @@ impl Construction<'_> {
         for file in engine.root.files.borrow().values() {
             file.needs_checkpoint.set(false);
         }
+        debug_assert!(last.super_root.is_some(), "a checkpoint ends with a super root");
+        debug_assert!(
+            last.checkpoint > engine.position.get().last_checkpoint,
+            "numbers of checkpoints rise"
+        );
         let was_dirty = constructor.is_superblock_dirty.get();
         engine.update_position(|position| {
             position.last_log = last.start;
@@ -94,5 +108,22 @@ impl Construction<'_> {
                 position.previous_sequence = last.sequence;
             }
         });
+    }
+}
+
+/// Each log follows the one before it: directly, or in the segment that it names.
+fn assert_chain(logs: &[Log]) {
+    for pair in logs.windows(2) {
+        let (log, next) = (&pair[0], &pair[1]);
+        let is_behind = next.segment == log.segment && next.start == log.start + log.blocks();
+        let is_next = next.segment == log.next_segment
+            && next.start == next.segment_start
+            && next.sequence == log.sequence + 1;
+        debug_assert!(
+            is_behind || is_next,
+            "the log at block {} does not follow that at block {}",
+            next.start,
+            log.start
+        );
     }
 }

@@ -169,6 +169,10 @@ impl Engine {
         // Requests up to here are served by this run. A later one needs a run of its own, since its
         // changes may come after the collection.
         state.accepted.set(state.requested.get());
+        debug_assert!(
+            state.done.get() <= state.accepted.get(),
+            "no request is served before it is made"
+        );
         state.timer.cancel();
         // A superblock can only name a log with a super root.
         let mode = if state.needs_superblock.get() { Mode::Checkpoint } else { mode };

@@ -69,6 +69,13 @@ fn records(block: &[u8]) -> Option<Vec<usize>> {
     Some(all)
 }
 
+/// After a change: the records still fill the block.
+#[inline]
+#[track_caller]
+fn assert_records(block: &[u8]) {
+    debug_assert!(records(block).is_some(), "records of a directory fill its block");
+}
+
 fn write_record(block: &mut [u8], at: usize, inode: u64, name: &[u8], kind: FileType) {
     put_u64(block, at, inode);
     block[at + 10] = name.len() as u8;
@@ -207,6 +214,7 @@ impl Engine {
             let gap = take_gap(&mut buffer.data.borrow_mut(), &records, needed);
             if let Some(at) = gap {
                 write_record(&mut buffer.data.borrow_mut(), at, file.number, new, kind);
+                assert_records(&buffer.data.borrow());
                 self.dirty_data(directory, &buffer);
                 return self.touch(caller, directory).await;
             }
@@ -238,6 +246,7 @@ impl Engine {
                 put_u16(&mut data, before + 8, (end - before) as u16);
             }
             put_u64(&mut data, place.at, 0);
+            assert_records(&data);
         }
         self.dirty_data(directory, &place.buffer);
         self.touch(caller, directory).await
@@ -268,6 +277,7 @@ impl Engine {
         write_record(&mut block, 0, file.number, b".", FileType::Directory);
         put_u16(&mut block, first + 8, rest as u16);
         write_record(&mut block, first, parent, b"..", FileType::Directory);
+        assert_records(&block);
         self.put_data(file, 0, block).await?;
         file.inode.borrow_mut().size_bytes = self.geometry.block_bytes;
         Ok(())

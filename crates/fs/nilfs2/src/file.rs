@@ -141,6 +141,7 @@ impl File {
 
     /// A block was asked for; it is the last one of its kind until the next.
     pub(crate) fn asked_for(&self, kind: EntryBlock, offset: u64) {
+        debug_assert!(self.is_metadata(), "inode {} has no numbered entries", self.number);
         self.last_asked[kind as usize].set(Some(offset));
     }
 

@@ -27,6 +27,7 @@ mod file_system;
 mod finding;
 mod format;
 mod inode;
+mod invariants;
 mod log;
 mod map;
 mod memory;

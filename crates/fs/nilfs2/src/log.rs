@@ -2,7 +2,7 @@
 //!
 //! Source: `fs/nilfs2/segbuf.c`, and the summary's part of `segment.c`.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Geometry};
 use crate::file::{Buffer, File};
 use crate::records::{CPFILE_INODE, DAT_INODE, SUFILE_INODE};
 use crate::summary::{
@@ -46,6 +46,10 @@ impl Log {
     /// An empty log at a block of a segment.
     pub(crate) fn new(engine: &Engine, segment: u64, start: u64, sequence: u64) -> Self {
         let (segment_start, end) = engine.geometry.segment_range(segment);
+        debug_assert!(
+            (segment_start..=end + 1).contains(&start),
+            "block {start} is one of segment {segment}"
+        );
         let block_bytes = engine.geometry.block_bytes as usize;
         Self {
             segment,
@@ -114,8 +118,14 @@ impl Log {
         self.cursor.take(bytes);
         let last = self.files.last_mut().expect("a file is open");
         last.blocks.push(buffer.clone());
+        debug_assert!(
+            buffer.is_node || last.info.data_blocks as usize + 1 == last.blocks.len(),
+            "data of inode {} comes before its nodes",
+            file.number
+        );
         last.info.data_blocks += u32::from(!buffer.is_node);
         self.payload_blocks += 1;
+        debug_assert!(self.blocks() <= self.rest_blocks, "a log ends within its segment");
         true
     }
 
@@ -130,6 +140,7 @@ impl Log {
             return false;
         }
         self.payload_blocks += 1;
+        debug_assert!(self.blocks() <= self.rest_blocks, "a log ends within its segment");
         self.flags |= LOG_SUPER_ROOT;
         true
     }
@@ -146,6 +157,12 @@ impl Log {
                 block += 1;
             }
         }
+        let has_super_root = u64::from(self.flags & LOG_SUPER_ROOT != 0);
+        debug_assert_eq!(
+            block + has_super_root,
+            self.start + self.blocks(),
+            "every block of the log has its place"
+        );
         Ok(())
     }
 
@@ -164,6 +181,12 @@ impl Log {
         };
         let infos: Vec<FileInfo> = self.files.iter().map(|part| part.info.clone()).collect();
         let mut bytes = encode_summary(&mut header, &infos, block_bytes);
+        debug_assert!(
+            bytes.len() <= self.summary_blocks as usize * block_bytes,
+            "a summary of {} bytes has the {} blocks that were kept for it",
+            bytes.len(),
+            self.summary_blocks
+        );
         bytes.resize(self.summary_blocks as usize * block_bytes, 0);
         for buffer in self.files.iter().flat_map(|part| &part.blocks) {
             bytes.extend_from_slice(&buffer.data.borrow());
@@ -177,7 +200,36 @@ impl Log {
         // The checksum covers all blocks of the log, so a log that was torn anywhere counts as not
         // written.
         summary::seal(&mut bytes, header.summary_bytes, geometry.checksum_seed);
+        debug_assert_eq!(bytes.len() as u64, self.blocks() * geometry.block_bytes, "a whole log");
+        self.assert_readable(&bytes, &infos, geometry);
         bytes
+    }
+
+    /// Recovery and the cleaner read from the bytes what was put in.
+    #[inline]
+    fn assert_readable(&self, bytes: &[u8], infos: &[FileInfo], geometry: &Geometry) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let block_bytes = geometry.block_bytes as usize;
+        let found = LogHeader::decode(&bytes[..block_bytes]).expect("a log has a header");
+        assert!(found.is_intact(bytes, geometry.checksum_seed), "the sums of {found:?}");
+        assert_eq!(
+            (found.sequence, u64::from(found.blocks), found.flags),
+            (self.sequence, self.blocks(), self.flags),
+            "the header of the log at block {}",
+            self.start
+        );
+        let files = summary::decode_files(&found, bytes, block_bytes).expect("a log has a summary");
+        assert_eq!(files.len(), infos.len(), "files of the log at block {}", self.start);
+        for (found, info) in files.iter().zip(infos) {
+            assert_eq!(
+                (found.inode, found.checkpoint, found.data_blocks, found.blocks.len()),
+                (info.inode, info.checkpoint, info.data_blocks, info.blocks.len()),
+                "a file of the log at block {}",
+                self.start
+            );
+        }
     }
 
     /// Submits the log: bios as long as the queue takes them, the last one marked as waited for.
@@ -200,6 +252,7 @@ impl Log {
             pending.push(taken.map_err(|error| engine.failed(error))?);
             block += bio.len() as u64 / block_bytes;
         }
+        debug_assert_eq!(block, self.start + self.blocks(), "bios hold the whole log");
         Ok(pending)
     }
 }

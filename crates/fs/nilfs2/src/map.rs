@@ -69,10 +69,13 @@ impl Map {
     }
 
     pub(crate) fn direct(&self, key: u64) -> u64 {
+        debug_assert!(key < DIRECT_BLOCKS, "block {key} of a direct map");
         get_u64(&self.root, 8 + key as usize * 8)
     }
 
     pub(crate) fn set_direct(&mut self, key: u64, pointer: u64) {
+        debug_assert!(!self.is_tree(), "a tree's root has other fields");
+        debug_assert!(key < DIRECT_BLOCKS, "block {key} of a direct map");
         put_u64(&mut self.root, 8 + key as usize * 8, pointer);
     }
 
@@ -310,6 +313,7 @@ impl Engine {
         }
         let mut data = vec![0; self.geometry.block_bytes as usize];
         begin(&mut data);
+        debug_assert_eq!(data.len() as u64, self.geometry.block_bytes, "a whole block");
         let new = Buffer::new(offset, data, false);
         new.is_volatile.set(true);
         new.is_dirty.set(true);

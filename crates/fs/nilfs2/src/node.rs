@@ -64,6 +64,7 @@ pub(crate) fn key(bytes: &[u8], index: usize) -> u64 {
 }
 
 pub(crate) fn set_key(bytes: &mut [u8], index: usize, key: u64) {
+    debug_assert!(index < count(bytes), "key {index} of {}", count(bytes));
     let at = Shape::of(bytes).keys + index * 8;
     put_u64(bytes, at, key);
 }
@@ -74,6 +75,7 @@ pub(crate) fn pointer(bytes: &[u8], index: usize) -> u64 {
 }
 
 pub(crate) fn set_pointer(bytes: &mut [u8], index: usize, pointer: u64) {
+    debug_assert!(index < count(bytes), "pointer {index} of {}", count(bytes));
     let shape = Shape::of(bytes);
     put_u64(bytes, shape.keys + (shape.max + index) * 8, pointer);
 }
@@ -93,6 +95,12 @@ pub(crate) fn fill(bytes: &mut [u8], level: u8, entries: &[(u64, u64)]) {
 }
 
 fn replace(bytes: &mut [u8], entries: &[(u64, u64)]) {
+    debug_assert!(
+        entries.len() <= capacity(bytes),
+        "{} entries in a node for {}",
+        entries.len(),
+        capacity(bytes)
+    );
     put_u16(bytes, 2, entries.len() as u16);
     for (index, (key, pointer)) in entries.iter().enumerate() {
         set_key(bytes, index, *key);
@@ -100,8 +108,18 @@ fn replace(bytes: &mut [u8], entries: &[(u64, u64)]) {
     }
 }
 
+/// Whether a key belongs to a place. Neighbours that a damaged medium left out of order have no places.
+pub(crate) fn belongs(bytes: &[u8], index: usize, key: u64) -> bool {
+    let all = entries(bytes);
+    let is_sorted = all.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    !is_sorted
+        || (all[..index].iter().all(|(other, _)| *other < key)
+            && all[index..].iter().all(|(other, _)| *other > key))
+}
+
 /// Inserts an entry at a place; the node must have room.
 pub(crate) fn insert(bytes: &mut [u8], index: usize, key: u64, pointer: u64) {
+    debug_assert!(!is_full(bytes), "a node of {} has room for one more", count(bytes));
     // Entries are moved as a list. Pointers behind the last one stay in the node, as in the kernel,
     // where read-ahead still sees them.
     let mut all = entries(bytes);
@@ -119,6 +137,8 @@ pub(crate) fn remove(bytes: &mut [u8], index: usize) {
 /// Moves the first entries of the right node to the end of the left one.
 pub(crate) fn move_left(left: &mut [u8], right: &mut [u8], moved: usize) {
     let (mut front, mut back) = (entries(left), entries(right));
+    debug_assert!(moved <= back.len(), "{moved} of {} entries move", back.len());
+    debug_assert_eq!(level(left), level(right), "levels of two neighbours");
     front.extend(back.drain(..moved));
     replace(left, &front);
     replace(right, &back);
@@ -127,6 +147,7 @@ pub(crate) fn move_left(left: &mut [u8], right: &mut [u8], moved: usize) {
 /// Moves the last entries of the left node to the front of the right one.
 pub(crate) fn move_right(left: &mut [u8], right: &mut [u8], moved: usize) {
     let (mut front, mut back) = (entries(left), entries(right));
+    debug_assert!(moved <= front.len(), "{moved} of {} entries move", front.len());
     let keeps = front.len() - moved;
     back.splice(..0, front.drain(keeps..));
     replace(left, &front);

@@ -65,7 +65,14 @@ impl Layout {
     pub(crate) fn entry(self, number: u64) -> (u64, usize) {
         let (group, index) = (number / self.per_group(), number % self.per_group());
         let block = self.bitmap_block(group) + 1 + index / self.per_block();
-        (block, (index % self.per_block() * self.entry_bytes) as usize)
+        debug_assert_eq!(
+            self.group_of_bitmap(self.bitmap_block(group)),
+            Some(group),
+            "the bitmap of a group leads back to it"
+        );
+        let at = index % self.per_block() * self.entry_bytes;
+        debug_assert!(at + self.entry_bytes <= self.block_bytes, "entry {number} is in one block");
+        (block, at as usize)
     }
 
     /// Byte of a group's count of free entries in its descriptor block.
@@ -168,6 +175,11 @@ impl Engine {
                 if let Some(place) = place
                     && free > 0
                 {
+                    debug_assert_eq!(
+                        bitmap.data.borrow()[(place / 8) as usize] & (1 << (place % 8)),
+                        0,
+                        "entry {place} of group {group} is free"
+                    );
                     bitmap.data.borrow_mut()[(place / 8) as usize] |= 1 << (place % 8);
                     put_u32(&mut descriptors.data.borrow_mut(), at, free - 1);
                     file.dirty(&bitmap);

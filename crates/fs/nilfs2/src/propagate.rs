@@ -152,6 +152,7 @@ impl Engine {
 
 /// A node block is found under another pointer now.
 fn change_key(file: &File, node: &Rc<Buffer>, pointer: u64) {
+    debug_assert!(node.is_node, "blocks of data are found by their place in the file");
     let mut nodes = file.nodes.borrow_mut();
     let old = node.key.replace(pointer);
     if nodes.get(&old).is_some_and(|there| Rc::ptr_eq(there, node)) {

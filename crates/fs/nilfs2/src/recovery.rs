@@ -318,10 +318,14 @@ impl Engine {
         scrapped.retain(|segment| *segment != position.segment);
         scrapped.sort_unstable();
         scrapped.dedup();
-        for segment in scrapped {
-            self.scrap_segment(segment).await?;
+        for segment in &scrapped {
+            self.scrap_segment(*segment).await?;
         }
         let segment = self.allocate_segment().await?;
+        debug_assert!(
+            !scrapped.contains(&segment),
+            "segment {segment} holds logs that a second recovery needs"
+        );
         self.update_position(|position| {
             position.segment = segment;
             position.next_segment = segment;

@@ -5,11 +5,12 @@
 
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
+use crate::finding::Code;
 use crate::log::Log;
 use crate::records::{CHECKPOINT_MINOR, Checkpoint, INODE_BYTES, SuperRoot};
 use crate::summary::{LOG_BEGIN, LOG_CLEANER, LOG_DATA_SYNC, LOG_END};
 use block_medium::{Pending, Submitter};
-use fs_api::Errno;
+use fs_api::{Errno, Place};
 use std::rc::Rc;
 
 // `NILFS_PSEG_MIN_BLOCKS`: a summary and one block.
@@ -196,6 +197,14 @@ impl Construction<'_> {
             start = engine.geometry.segment_range(segment).0;
         }
         let mut log = Log::new(engine, segment, start, sequence);
+        // Only a segment that names itself as the next one can be full here.
+        if log.rest_blocks < LOG_BLOCKS_MIN {
+            return Err(engine.damaged(
+                Code::BadSegment,
+                Place::Block(segment),
+                format!("segment {segment} is full, and no other follows it"),
+            ));
+        }
         // In the usage file before the log is written: a mount must never take a segment with logs
         // for a clean one.
         engine.mark_segment_dirty(segment).await?;
@@ -244,6 +253,11 @@ impl Construction<'_> {
         // Segments were added by powers of two; those without a block go back
         // (`nilfs_segctor_truncate_segments`).
         for log in self.logs.split_off(self.current + 1) {
+            debug_assert!(
+                log.is_empty(),
+                "segment {} holds blocks of this checkpoint",
+                log.segment
+            );
             self.engine.free_segment(log.next_segment).await?;
         }
         Ok(())
@@ -271,6 +285,7 @@ impl Construction<'_> {
             let start = self.engine.geometry.segment_range(segment).0;
             let mut log = Log::new(self.engine, segment, start, sequence);
             log.next_segment = self.engine.allocate_segment().await?;
+            debug_assert_ne!(log.next_segment, segment, "a segment does not follow itself");
             self.logs.push(log);
         }
         Ok(())
@@ -464,6 +479,11 @@ impl Construction<'_> {
         }
         for log in &logs {
             let blocks = log.blocks() + log.start - log.segment_start;
+            debug_assert!(
+                blocks <= engine.geometry.blocks_per_segment,
+                "{blocks} blocks of segment {}",
+                log.segment
+            );
             let created = Some(self.created);
             // The usage block is in the log itself; its contents may change until the log is
             // encoded (`nilfs_segctor_update_segusage`).

@@ -153,6 +153,10 @@ impl Engine {
     ) -> Result<(), Errno> {
         let block_bytes = self.geometry.block_bytes;
         let (block, at) = (offset / block_bytes, (offset % block_bytes) as usize);
+        debug_assert!(
+            at + SUPERBLOCK_BYTES <= block_bytes as usize,
+            "the superblock at byte {offset} is in one block"
+        );
         let known = self.superblocks.borrow().buffers.get(&block).cloned();
         let mut bytes = if let Some(bytes) = known {
             bytes

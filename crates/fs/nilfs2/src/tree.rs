@@ -102,6 +102,7 @@ impl Path {
     /// Removes the entry to which the path leads.
     pub(crate) fn remove(&self, file: &File, level: usize) {
         let index = self.steps[level].index;
+        debug_assert!(index < self.count(file, level), "entry {index} of level {level} is there");
         let left = self.with(file, level, |bytes| {
             node::remove(bytes, index);
             node::count(bytes)
@@ -114,6 +115,7 @@ impl Path {
 
     /// Works on a node and the sibling of its level, which are marked dirty.
     fn with_sibling<R>(&self, level: usize, work: impl FnOnce(&mut [u8], &mut [u8]) -> R) -> R {
+        debug_assert!(level < self.root_level(), "the root, at level {level}, has no sibling");
         let step = &self.steps[level];
         let node = step.node.as_ref().expect("only blocks have siblings");
         let sibling = step.sibling.as_ref().expect("a sibling was chosen");

@@ -40,7 +40,13 @@ const BLOCKS_FOR_DIRECT: u64 = node::ROOT_CHILDREN_MAX as u64;
 impl Engine {
     /// Inserts a key that is not there; gives the number of blocks allocated.
     pub(crate) async fn tree_insert(&self, file: &File, key: u64) -> Result<i64, Errno> {
-        let (_, mut path) = self.tree_search(file, key, node::LEVEL_MIN).await?;
+        let (found, mut path) = self.tree_search(file, key, node::LEVEL_MIN).await?;
+        debug_assert!(!found, "inode {}: block {key} is mapped already", file.number);
+        debug_assert!(
+            path.with(file, 1, |bytes| node::belongs(bytes, path.steps[1].index, key)),
+            "inode {}: block {key} belongs to another place",
+            file.number
+        );
         let target = self.target(file, key, near(file, &path));
         let mut pointers = vec![self.new_pointer(file, target).await?];
         let mut work = Vec::new();
@@ -63,6 +69,14 @@ impl Engine {
             }
             level += 1;
         }
+        debug_assert_eq!(
+            pointers.len(),
+            1 + work
+                .iter()
+                .filter(|work| matches!(work, Insertion::Split | Insertion::Grow))
+                .count(),
+            "a number for the block and for each new node: {work:?}"
+        );
         // After everything that can fail: the map is unchanged if no number was to be had.
         file.map.borrow_mut().remember(key, pointers[0]);
         let (mut key, mut pointer) = (key, pointers[0]);
@@ -122,7 +136,19 @@ impl Engine {
         let count = path.count(file, level + 1);
         let Some(place) = place.filter(|place| *place < count) else { return Ok(None) };
         let pointer = path.with(file, level + 1, |bytes| node::pointer(bytes, place));
-        Ok(Some(self.node_block(file, pointer).await?))
+        let sibling = self.node_block(file, pointer).await?;
+        // Two pointers to one node, or to nodes of two levels, are damage: entries would move from a
+        // node to itself.
+        let is_itself =
+            path.steps[level].node.as_ref().is_some_and(|node| Rc::ptr_eq(node, &sibling));
+        if is_itself || node::level(&sibling.data.borrow()) as usize != level {
+            return Err(self.damaged(
+                Code::BadMap,
+                Place::Inode(file.number),
+                format!("inode {}: the neighbour of a node is none", file.number),
+            ));
+        }
+        Ok(Some(sibling))
     }
 
     fn new_node(
@@ -143,6 +169,7 @@ impl Engine {
 
     /// Makes a tree of a direct map that a key does not fit into; gives the blocks allocated.
     pub(crate) async fn tree_from_direct(&self, file: &File, key: u64) -> Result<i64, Errno> {
+        debug_assert!(key >= DIRECT_BLOCKS, "block {key} fits a direct map");
         let mut entries = file.map.borrow().direct_entries();
         let target = self.target(file, key, None);
         let pointer = self.new_pointer(file, target).await?;
@@ -298,6 +325,7 @@ fn grow(file: &File, path: &mut Path, level: usize, new: (u64, u64), child_point
 /// Makes a direct map of a root that points to data.
 fn make_direct(file: &File) {
     let mut map = file.map.borrow_mut();
+    debug_assert_eq!(node::level(&map.root), node::LEVEL_MIN, "the root points to data");
     let entries = node::entries(&map.root);
     map.root = [0; MAP_BYTES];
     for (key, pointer) in entries.into_iter().filter(|(key, _)| *key < DIRECT_BLOCKS) {

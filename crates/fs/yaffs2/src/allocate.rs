@@ -45,6 +45,10 @@ impl Device {
                 // The number belongs to the block, not to the chunk: a scan sorts blocks by it, and
                 // within one block the later page is the younger. It rises when the block is
                 // opened, so no two blocks that hold data share one.
+                debug_assert!(
+                    !self.has_sound_accounts || !self.blocks.is_any_used(block),
+                    "erased block {block} has chunks in use"
+                );
                 self.sequence += 1;
                 let sequence = self.sequence;
                 let info = self.blocks.get_mut(block);
@@ -69,6 +73,15 @@ impl Device {
         }
         let block = self.alloc_block?;
         let chunk = self.chunk(block, self.alloc_page);
+        debug_assert_eq!(
+            self.blocks.get(block).state,
+            BlockState::Allocating,
+            "chunks are taken from block {block}"
+        );
+        debug_assert!(
+            !self.has_sound_accounts || !self.blocks.is_used(chunk),
+            "chunk {chunk} is taken twice"
+        );
         // Counted before the write is tried. A failure gives it back through `delete_chunk`, but
         // its page is passed over until the block is erased.
         self.blocks.get_mut(block).pages_in_use += 1;
@@ -79,6 +92,7 @@ impl Device {
             self.blocks.get_mut(block).state = BlockState::Full;
             self.alloc_block = None;
         }
+        self.assert_block(block);
         Some(chunk)
     }
 
@@ -135,6 +149,11 @@ impl Device {
                 return Err(Errno::Enospc);
             };
             let block = self.block_of(chunk);
+            debug_assert!(
+                !self.has_sound_accounts || self.blocks.get(block).sequence == self.sequence,
+                "block {block} is the youngest, for its chunks carry the number {}",
+                self.sequence
+            );
             if attempt > 0 {
                 self.statistics.retried_writes += 1;
             }
@@ -218,6 +237,10 @@ impl Device {
         ) {
             return;
         }
+        debug_assert!(
+            !self.has_sound_accounts || info.pages_in_use > 0,
+            "chunk {chunk} is freed in block {block} without any"
+        );
         info.pages_in_use -= 1;
         let is_done = info.pages_in_use == 0
             // An empty block with a header that shrinks a file stays: older blocks may still hold
@@ -226,7 +249,12 @@ impl Device {
             && !info.has_shrink_header
             && !matches!(info.state, BlockState::Allocating | BlockState::NeedsScan);
         self.free_chunks += 1;
+        debug_assert!(
+            !self.has_sound_accounts || self.blocks.is_used(chunk),
+            "chunk {chunk} is freed twice"
+        );
         self.blocks.clear_used(chunk);
+        self.assert_block(block);
         if is_done {
             self.erase_dirty_block(block).await;
         }
@@ -235,6 +263,11 @@ impl Device {
     /// Erases a block that holds nothing more, or retires it.
     pub(crate) async fn erase_dirty_block(&mut self, block: u32) {
         self.clear_oldest_dirty(block);
+        debug_assert!(
+            !self.has_sound_accounts || !self.blocks.is_any_used(block),
+            "block {block} is erased with chunks in use"
+        );
+        debug_assert_ne!(self.alloc_block, Some(block), "the block being written is not erased");
         // The order of `yaffs_block_became_dirty`: the block leaves every list of candidates first,
         // then the checkpoint goes, then the block is erased. A checkpoint that outlived the erase
         // would name its chunks.
@@ -267,6 +300,7 @@ impl Device {
             ..Default::default()
         };
         self.blocks.clear_block(block);
+        self.assert_block(block);
     }
 
     /// Erases a block; whether it worked.

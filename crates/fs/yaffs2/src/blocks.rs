@@ -192,6 +192,7 @@ impl Blocks {
 
     /// What is known of a block; panics for a number that is none.
     pub(crate) fn get(&self, block: u32) -> &BlockInfo {
+        debug_assert!(self.holds(block), "there is no block {block}");
         &self.infos[(block - Self::FIRST) as usize]
     }
 
@@ -217,6 +218,7 @@ impl Blocks {
 
     /// Takes all bits from a checkpoint.
     pub(crate) fn set_bits(&mut self, bits: &[u8]) {
+        debug_assert_eq!(bits.len(), self.bits.len(), "bits of all blocks");
         self.bits.copy_from_slice(bits);
     }
 
@@ -248,6 +250,12 @@ impl Blocks {
     pub(crate) fn clear_block(&mut self, block: u32) {
         let start = (block - Self::FIRST) as usize * self.stride;
         self.bits[start..start + self.stride].fill(0);
+    }
+
+    /// How many chunks of a block are in use.
+    pub(crate) fn count_used(&self, block: u32) -> u32 {
+        let start = (block - Self::FIRST) as usize * self.stride;
+        self.bits[start..start + self.stride].iter().map(|byte| byte.count_ones()).sum()
     }
 
     /// Whether any chunk of a block is in use.

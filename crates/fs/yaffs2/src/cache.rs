@@ -59,6 +59,7 @@ impl ChunkCache {
 
     /// Notes a use, for the order of eviction.
     pub(crate) fn touch(&mut self, slot: usize, is_write: bool) {
+        debug_assert!(self.entries[slot].object.is_some(), "slot {slot} holds a chunk");
         self.uses += 1;
         self.entries[slot].last_use = self.uses;
         // A read never cleans: only a flush does.
@@ -110,6 +111,20 @@ impl ChunkCache {
     /// one (`yaffs_invalidate_file_cache` only clears `object`), so that less space seems free.
     pub(crate) fn clear(&mut self, slot: usize) {
         self.entries[slot].object = None;
+    }
+
+    /// Slots hold different chunks, each with whole data.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub(crate) fn assert_invariants(&self, chunk_bytes: u32) {
+        for (slot, entry) in self.entries.iter().enumerate() {
+            assert_eq!(entry.data.len(), chunk_bytes as usize, "data of slot {slot}");
+            assert!(entry.bytes <= chunk_bytes, "{} bytes in slot {slot}", entry.bytes);
+            let Some(object) = entry.object else { continue };
+            assert!(entry.chunk > 0, "chunk 0 of object {object} is its header");
+            assert_eq!(self.find(object, entry.chunk), Some(slot), "one slot has a chunk");
+        }
     }
 
     /// Drops all chunks of an object.

@@ -221,6 +221,11 @@ impl Device {
         }
         let Some(block) = stream.block else { return false };
         if stream.page == 0 {
+            debug_assert_eq!(
+                self.blocks.get(block).state,
+                BlockState::Empty,
+                "the stream takes erased block {block}"
+            );
             self.blocks.get_mut(block).state = BlockState::Checkpoint;
             self.checkpoint.blocks_in += 1;
         }
@@ -378,6 +383,12 @@ impl Device {
     }
 
     fn subtract_checkpoint(&mut self) {
+        debug_assert!(
+            !self.has_sound_accounts || self.checkpoint.blocks_in as i32 <= self.erased_blocks,
+            "{} blocks of a checkpoint were erased before, {} are counted",
+            self.checkpoint.blocks_in,
+            self.erased_blocks
+        );
         self.free_chunks -= (self.checkpoint.blocks_in * self.pages_per_block) as i32;
         self.erased_blocks -= self.checkpoint.blocks_in as i32;
     }

@@ -33,6 +33,11 @@ impl Device {
         if !self.has_checkpoints() {
             return;
         }
+        debug_assert_eq!(
+            self.cache.dirty_object(),
+            None,
+            "sizes in a checkpoint are those on the medium: the cache is flushed before"
+        );
         let Some(mut stream) = self.open_checkpoint().await else { return };
         // Head, device with its blocks, objects, tail, sum: the order of `yaffs2_wr_checkpt_data`.
         // The end is known only by the tail marker, so a stream that was cut is never taken for

@@ -143,6 +143,9 @@ pub(crate) struct Device {
     pub(crate) findings: Vec<Finding>,
     pub(crate) is_read_only: bool,
     pub(crate) is_unmounted: bool,
+    /// The accounts agreed when the mount ended. Those of a damaged checkpoint or summary are believed as
+    /// they are, as the real code does, and prove nothing.
+    pub(crate) has_sound_accounts: bool,
     /// Seconds, of the last caller's clock.
     pub(crate) now: i64,
     pub(crate) cpu_debt_ps: u64,
@@ -178,6 +181,7 @@ impl Device {
             findings: Vec::new(),
             is_read_only: options.is_read_only,
             is_unmounted: false,
+            has_sound_accounts: false,
             now,
             cpu_debt_ps: 0,
             mtd,
@@ -199,6 +203,7 @@ impl Device {
         self.alloc_page = 0;
         self.deleted_files = 0;
         self.checkpoint.blocks_required = None;
+        self.has_sound_accounts = false;
     }
 
     pub(crate) fn header_form(&self) -> HeaderForm {
@@ -223,6 +228,7 @@ impl Device {
     }
 
     pub(crate) fn chunk(&self, block: u32, page: u32) -> u32 {
+        debug_assert!(page < self.pages_per_block, "page {page} of block {block}");
         block * self.pages_per_block + page
     }
 
@@ -341,6 +347,7 @@ impl Device {
         self.pay().await;
         self.statistics.page_writes += 1;
         let page = self.page_of(chunk);
+        debug_assert_eq!(data.len(), self.chunk_bytes as usize, "a whole chunk is written");
         let written = match self.options.tags {
             TagsPlace::SpareWithEcc => {
                 let oob = tags.to_bytes_with_ecc();

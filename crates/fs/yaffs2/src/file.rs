@@ -6,6 +6,7 @@
 use crate::device::Device;
 use crate::objects::Object;
 use crate::tags::Tags;
+use crate::tnodes::CHUNK_MAX;
 use crate::update::Update;
 use fs_api::{Errno, PAGE_BYTES};
 use std::ops::Range;
@@ -14,6 +15,11 @@ use std::ops::Range;
 const SMALL_HOLE_CHUNKS: u32 = 4;
 
 impl Device {
+    /// Bytes that a file can have: of the chunks that tags can number (`yaffs_max_file_size`).
+    pub(crate) fn file_bytes_max(&self) -> u64 {
+        u64::from(CHUNK_MAX) * u64::from(self.chunk_bytes)
+    }
+
     fn chunk_place(&self, object: u32, chunk: u32) -> u32 {
         let file = self.objects.get(object).and_then(Object::file);
         file.map_or(0, |file| file.tree.get(chunk))
@@ -105,6 +111,7 @@ impl Device {
         let slot = self.grab_slot().await;
         let mut data = std::mem::take(&mut self.cache.entry_mut(slot).data);
         self.read_file_chunk(object, chunk, &mut data).await;
+        debug_assert_eq!(self.cache.find(object, chunk), None, "one slot has a chunk");
         let entry = self.cache.entry_mut(slot);
         entry.data = data;
         entry.object = Some(object);
@@ -167,6 +174,10 @@ impl Device {
         bytes: u32,
         may_use_reserve: bool,
     ) -> Result<(), Errno> {
+        debug_assert!(
+            chunk > 0 && bytes <= self.chunk_bytes,
+            "{bytes} bytes of chunk {chunk} of object {object}"
+        );
         // Before the room is asked for, so that what collecting frees counts for this very write.
         self.check_collect(false).await;
         if self.chunk_place(object, chunk) == 0 {
@@ -346,6 +357,12 @@ impl Device {
             file.size_bytes = new_size;
             file.stored_bytes = new_size;
         }
+        debug_assert!(
+            self.objects.get(object).and_then(Object::file).is_none_or(|file| {
+                file.tree.chunks().last().is_none_or(|(chunk, _)| u64::from(*chunk) < first)
+            }),
+            "object {object} has no chunk behind {new_size} bytes"
+        );
         self.with_tree(object, super::tnodes::ChunkTree::prune);
     }
 

@@ -165,6 +165,9 @@ impl FileSystem for Yaffs2 {
         }
         if let Some(size) = to.size_bytes {
             let number = Self::file(&device, inode)?;
+            if size > device.file_bytes_max() {
+                return Err(Errno::Efbig);
+            }
             let now = device.now;
             if let Some(object) = device.objects.get_mut(number) {
                 // Before the resize, whose header carries them to the medium.
@@ -396,6 +399,9 @@ impl FileSystem for Yaffs2 {
             return Err(Errno::Enospc);
         }
         let start = page * PAGE_BYTES as u64 + part.start as u64;
+        if start + part.len() as u64 > device.file_bytes_max() {
+            return Err(Errno::Efbig);
+        }
         let written = device.write_file(number, start, &bytes[part]).await;
         self.leave(device, written).await
     }

@@ -4,6 +4,7 @@
 
 use crate::blocks::BlockState;
 use crate::device::Device;
+use crate::format::OBJECT_SUMMARY;
 use crate::header::Header;
 use crate::profile::CollectorKind;
 use crate::tags::Tags;
@@ -270,6 +271,11 @@ impl Device {
 
     /// Copies some or all live chunks of a block.
     async fn collect_block(&mut self, block: u32, is_whole: bool) {
+        debug_assert!(
+            !self.has_sound_accounts || self.blocks.get(block).state == BlockState::Full,
+            "victim {block} is {:?}",
+            self.blocks.get(block).state
+        );
         let was_checkpoint = self.blocks.get(block).state == BlockState::Checkpoint;
         let info = self.blocks.get_mut(block);
         if info.state == BlockState::Full {
@@ -322,7 +328,7 @@ impl Device {
         // that hides the damage. The real `yaffs_gc_process_chunk` does so too.
         let (tags, _) = self.read_chunk(chunk, &mut data).await;
         let Some(object) = self.objects.live(tags.object) else {
-            self.delete_chunk(chunk).await;
+            self.delete_stray(chunk, &tags).await;
             return true;
         };
         let place = match object.file() {
@@ -332,7 +338,7 @@ impl Device {
         };
         if place != chunk {
             // Tags that the ECC gave up, or a chunk that nothing refers to.
-            self.delete_chunk(chunk).await;
+            self.delete_stray(chunk, &tags).await;
             return true;
         }
         let stored = object.file().map(|file| file.stored_bytes);
@@ -356,8 +362,20 @@ impl Device {
         } else {
             self.with_tree(tags.object, |tree| tree.set(tags.chunk, new_chunk));
         }
+        debug_assert_ne!(
+            self.block_of(new_chunk),
+            self.block_of(chunk),
+            "a copy leaves the block that is collected"
+        );
         self.delete_chunk(chunk).await;
         true
+    }
+
+    /// Frees a chunk to whose tags nothing refers: one of a summary that was not completed, or one whose
+    /// tags are damaged. The owner of the latter goes on naming it.
+    async fn delete_stray(&mut self, chunk: u32, tags: &Tags) {
+        self.has_sound_accounts &= tags.object == OBJECT_SUMMARY;
+        self.delete_chunk(chunk).await;
     }
 }
 

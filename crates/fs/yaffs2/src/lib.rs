@@ -29,6 +29,7 @@ mod file_system;
 mod format;
 mod gc;
 mod header;
+mod invariants;
 mod memory;
 mod mount;
 mod names;

@@ -61,6 +61,7 @@ impl Device {
             self.invalidate_checkpoint().await;
         }
         self.pay().await;
+        self.judge_accounts();
         Ok(())
     }
 

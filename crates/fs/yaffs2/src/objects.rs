@@ -215,8 +215,10 @@ impl Objects {
     }
 
     fn insert(&mut self, object: Object) {
-        self.buckets[(object.number % BUCKETS) as usize].push(object.number);
-        self.by_number.insert(object.number, object);
+        let number = object.number;
+        self.buckets[(number % BUCKETS) as usize].push(number);
+        let other = self.by_number.insert(number, object);
+        debug_assert!(other.is_none(), "object {number} is there once");
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -291,7 +293,8 @@ impl Objects {
         if let Some(Object { body: Body::Directory(children), .. }) =
             self.by_number.get_mut(&directory)
         {
-            children.insert(stamp, number);
+            let other = children.insert(stamp, number);
+            debug_assert_eq!(other, None, "a stamp is given once");
         }
         let Some(object) = self.by_number.get_mut(&number) else { return };
         object.parent = Some(directory);
@@ -329,5 +332,56 @@ impl Objects {
             object.is_dirty_directory = false;
         }
         Some(number)
+    }
+
+    /// Lists, directories and links agree with the objects.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub(crate) fn assert_invariants(&self) {
+        for (bucket, numbers) in (0..).zip(&self.buckets) {
+            for (index, number) in numbers.iter().enumerate() {
+                assert_eq!(number % BUCKETS, bucket, "the list of object {number}");
+                assert!(!numbers[..index].contains(number), "object {number} is listed once");
+                let object = self.by_number.get(number);
+                let object = object.unwrap_or_else(|| panic!("object {number} is listed only"));
+                assert_eq!(object.number, *number, "the key of an object is its number");
+                self.assert_object(object);
+            }
+        }
+        let listed: usize = self.buckets.iter().map(Vec::len).sum();
+        assert_eq!(listed, self.by_number.len(), "every object is in a list");
+        for (index, number) in self.dirty_directories.iter().enumerate() {
+            assert!(
+                !self.dirty_directories[..index].contains(number),
+                "directory {number} waits for its header once"
+            );
+            assert!(
+                self.get(*number).is_some_and(|object| object.is_dirty_directory),
+                "directory {number} waits for its header"
+            );
+        }
+    }
+
+    fn assert_object(&self, object: &Object) {
+        let number = object.number;
+        if let Body::Directory(children) = &object.body {
+            for (stamp, child) in children {
+                let found = self.get(*child);
+                assert_eq!(
+                    found.map(|child| (child.parent, child.stamp)),
+                    Some((Some(number), *stamp)),
+                    "child {child} of directory {number}"
+                );
+            }
+        }
+        for link in &object.links {
+            assert!(
+                self.get(*link).is_some_and(
+                    |link| matches!(link.body, Body::HardLink(target) if target == number)
+                ),
+                "link {link} names object {number}"
+            );
+        }
     }
 }

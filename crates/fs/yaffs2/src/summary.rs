@@ -80,6 +80,11 @@ impl Device {
     }
 
     async fn summary_write(&mut self, block: u32) {
+        debug_assert_eq!(
+            self.summary.len(),
+            self.chunks_before_summary() as usize,
+            "a summary has an entry for each chunk before it"
+        );
         let sequence = self.blocks.get(block).sequence;
         let (body, head) = self.summary_bytes(block, sequence);
         let mut is_written = true;
@@ -105,6 +110,7 @@ impl Device {
         if is_written {
             self.blocks.get_mut(block).has_summary = true;
         }
+        self.assert_block(block);
     }
 
     /// Reads the summary of a block while scanning; whether there is one that can be used.
@@ -163,5 +169,6 @@ impl Device {
                 self.free_chunks += 1;
             }
         }
+        self.assert_block(block);
     }
 }

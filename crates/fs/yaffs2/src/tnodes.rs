@@ -75,6 +75,7 @@ impl ChunkTree {
     fn leaf(&mut self, chunk: u32) -> &mut [u32; LEAF_CHUNKS] {
         // The tree grows at its top: what there is becomes child 0 of a new root, for chunk numbers
         // below keep leading zeros.
+        debug_assert!(chunk <= CHUNK_MAX, "no file has a chunk {chunk}");
         let wanted = Self::levels_of(chunk.min(CHUNK_MAX));
         while self.levels < wanted {
             let mut children = [const { None }; NODE_CHILDREN];
@@ -172,6 +173,31 @@ impl ChunkTree {
             }
         }
         (self.leaves, self.nodes) = (leaves, nodes);
+        debug_assert!(self.leaves > 0, "the first leaf stays");
+    }
+
+    /// All leaves lie at the depth of the tree, and there are as many nodes as are counted.
+    ///
+    /// # Panics
+    /// If it is not so.
+    pub(crate) fn assert_invariants(&self) {
+        fn walk(node: &Node, level: u32, count: &mut (u32, u32)) {
+            match node {
+                Node::Leaf(_) => {
+                    assert_eq!(level, 0, "a leaf lies at the depth of the tree");
+                    count.0 += 1;
+                }
+                Node::Inner(children) => {
+                    assert!(level > 0, "below the leaves is nothing");
+                    count.1 += 1;
+                    children.iter().flatten().for_each(|child| walk(child, level - 1, count));
+                }
+            }
+        }
+        let mut count = (0, 0);
+        assert!(self.levels <= Self::levels_of(CHUNK_MAX), "a tree of {} levels", self.levels);
+        self.top.iter().for_each(|top| walk(top, self.levels, &mut count));
+        assert_eq!(count, (self.leaves, self.nodes), "leaves and inner nodes");
     }
 
     fn prune_node(place: &mut Option<Node>, may_go: bool, leaves: &mut u32, nodes: &mut u32) {
@@ -197,6 +223,10 @@ impl ChunkTree {
 
 /// A leaf as checkpoints store it: entries of `width` bits, packed from the lowest bit on.
 pub(crate) fn pack_leaf(chunks: &[u32; LEAF_CHUNKS], width: u32, stored_bytes: usize) -> Vec<u8> {
+    debug_assert!(
+        chunks.iter().all(|chunk| u64::from(*chunk) < 1 << width),
+        "numbers of chunks have {width} bits: {chunks:?}"
+    );
     let mut out = vec![0; stored_bytes];
     for (index, chunk) in chunks.iter().enumerate() {
         for bit in 0..width {

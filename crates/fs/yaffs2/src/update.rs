@@ -211,6 +211,10 @@ impl Device {
         let is_cached = self.cache.is_object_dirty(number);
         let Some(object) = self.objects.get_mut(number) else { return };
         let previous = std::mem::replace(&mut object.header_chunk, chunk);
+        debug_assert_ne!(
+            previous, chunk,
+            "the new header of object {number} has a place of its own"
+        );
         // A file with dirty cached chunks stays dirty: its size on the medium is not its last.
         if !is_cached {
             object.is_dirty = false;

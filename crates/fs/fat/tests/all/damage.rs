@@ -35,6 +35,7 @@ async fn look_at_all(fs: &Fat) -> u64 {
             _ => {}
         }
     }
+    fs.check_invariants();
     failed
 }
 
@@ -57,8 +58,10 @@ async fn change_all(fs: &Fat) {
     }
     let _ = fs.make(&CALLER, root, b"new", NewInode::Directory(0o700)).await;
     let _ = fs.count_free_clusters().await;
+    fs.check_invariants();
     let _ = fs.sync().await;
     let _ = fs.unmount().await;
+    fs.check_invariants();
 }
 
 fn populated(kind: FatType) -> MemoryMedium {

@@ -23,6 +23,7 @@ async fn compare(pair: &Pair, label: &str) {
     let (ours, model) = (pair.ours.file_system(), pair.model.file_system());
     assert_same(label, &tree(&**ours).await, &tree(&**model).await);
     assert_eq!(ours.findings(), [], "{label}");
+    ours.check_chains().await.expect("the tables are read");
 }
 
 async fn work(bench: Bench, seed: u64, options: MountOptions, is_cached: bool, label: String) {

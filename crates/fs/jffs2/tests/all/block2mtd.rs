@@ -151,7 +151,7 @@ fn a_mount_of_clean_blocks_reads_one_page_of_each() {
         let reads = device.take_reads();
         assert_eq!(reads, (0..40).map(|block| (block * 16, 1)).collect::<Vec<_>>());
         assert_eq!(stack.fs.space_by_use().free_blocks, 40);
-        assert_eq!(stack.fs.check_accounts(), Vec::<String>::new());
+        stack.fs.check_invariants();
     }));
 }
 
@@ -240,7 +240,7 @@ fn the_model_agrees_over_remounts() {
                     assert!(matches!(done, Ok(()) | Err(Errno::Enospc)), "{label}: {done:?}");
                     if step % 100 == 0 {
                         bench.sim.sleep(7_000_000_000).await;
-                        assert_eq!(fs.check_accounts(), Vec::<String>::new(), "{label} {step}");
+                        fs.check_invariants();
                     }
                 }
                 known.compare(&fs, &format!("{label} before unmount")).await;
@@ -251,7 +251,7 @@ fn the_model_agrees_over_remounts() {
                 assert!(mount == 0 || erased > 0, "{label}: {erased}");
                 assert_eq!(fs.findings(), [], "{label}");
                 fs.unmount().await.expect("it unmounts");
-                assert_eq!(fs.check_accounts(), Vec::<String>::new(), "{label}");
+                fs.check_invariants();
                 model.replace(Some(known));
             }));
         }
@@ -318,7 +318,7 @@ fn any_part_of_the_pages_written_back_can_be_mounted_and_written() {
             assert!(
                 run(&left, 0, move |bench| async move {
                     let Stack { fs, .. } = bench.mount(quiet(marks, cut + 100)).await;
-                    assert_eq!(fs.check_accounts(), Vec::<String>::new(), "{told}");
+                    fs.check_invariants();
                     *count.borrow_mut() = names.count_lost(&fs).await;
                     let made = fs.make(&CALLER, 1, b"after", NewInode::Regular(0o600)).await;
                     if let Ok(inode) = made {
@@ -328,7 +328,7 @@ fn any_part_of_the_pages_written_back_can_be_mounted_and_written() {
                         assert_eq!(back, [9; 9000], "{told}");
                     }
                     fs.unmount().await.expect("it unmounts");
-                    assert_eq!(fs.check_accounts(), Vec::<String>::new(), "{told}");
+                    fs.check_invariants();
                 }),
                 "{label}"
             );
@@ -378,7 +378,7 @@ fn noise_in_written_pages_never_panics() {
                 let _ = model.step(&fs, &mut work).await;
             }
             let _ = fs.unmount().await;
-            assert_eq!(fs.check_accounts(), Vec::<String>::new(), "seed {seed}");
+            fs.check_invariants();
         });
     }
 }
@@ -398,7 +398,7 @@ fn a_disk_of_the_kernel_shows_what_the_kernel_shows() {
             let expected = support::expected("block2mtd.manifest.tsv");
             support::assert_same("block2mtd", &support::manifest(&fs).await, &expected);
             assert_eq!(fs.findings(), []);
-            assert_eq!(fs.check_accounts(), Vec::<String>::new());
+            fs.check_invariants();
             let inode = fs.make(&CALLER, 1, b"ours", NewInode::Regular(0o600)).await;
             let inode = inode.expect("made");
             let mut noise = Stream::new(1, "ours");

@@ -37,6 +37,7 @@ async fn look_at_all(fs: &Nilfs2) -> u64 {
             _ => {}
         }
     }
+    fs.check_invariants();
     failed
 }
 
@@ -56,7 +57,9 @@ async fn change_all(fs: &Nilfs2) {
     let _ = fs.sync().await;
     let _ = fs.clean(&nilfs2::CleanerSettings::default(), 2, 0).await;
     let _ = fs.check().await;
+    fs.check_invariants();
     let _ = fs.unmount().await;
+    fs.check_invariants();
 }
 
 #[test]

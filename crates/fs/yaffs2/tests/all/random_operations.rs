@@ -49,6 +49,10 @@ fn play(options: MountOptions, seed: u64, operations: usize, faults: &FaultSetti
             let line = random.next();
             let done = shell.line(&line).await;
             assert_eq!(done, Ok(()), "{name}, seed {seed}, step {step}: {line}");
+            if let Some(fs) = &shell.fs {
+                let are_compared = fs.check_invariants().await;
+                assert!(are_compared, "{name}, seed {seed}, step {step}: the accounts were wrong");
+            }
             let is_clean = step % 90 == 89;
             if is_clean || step % 60 == 59 {
                 let statistics = shell.fs.as_ref().expect("mounted").statistics().await;

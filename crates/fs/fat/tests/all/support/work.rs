@@ -157,6 +157,7 @@ impl Pair {
             }
         };
         assert_eq!(ours, model, "{}", String::from_utf8_lossy(path));
+        self.ours.file_system().check_invariants();
     }
 
     async fn write(

@@ -271,6 +271,12 @@ impl Model {
     /// What the file system says; the model is then as before, but for files that were written in
     /// part, which are taken over from the file system.
     pub(crate) async fn step(&mut self, fs: &Jffs2, stream: &mut Stream) -> Result<(), Errno> {
+        let done = self.operate(fs, stream).await;
+        fs.check_invariants();
+        done
+    }
+
+    async fn operate(&mut self, fs: &Jffs2, stream: &mut Stream) -> Result<(), Errno> {
         let regular = [FileType::Regular];
         match stream.below(100) {
             0..=19 => self.make(fs, stream).await,

@@ -298,8 +298,16 @@ impl Shell {
     }
 
     /// Runs a line.
-    #[expect(clippy::too_many_lines, reason = "one arm an operation")]
     pub(crate) async fn line(&mut self, line: &str) -> Result<(), Errno> {
+        let done = self.call(line).await;
+        if let Some(fs) = &self.fs {
+            fs.check_invariants().await;
+        }
+        done
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one arm an operation")]
+    async fn call(&mut self, line: &str) -> Result<(), Errno> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let word = |at: usize| words.get(at).copied().unwrap_or_default();
         let path = || unescape(word(1));

@@ -1,0 +1,157 @@
+//! What must hold of a device between two calls.
+//!
+//! Two kinds: what this code alone decides, which holds on every medium; and the accounts of chunks and
+//! blocks, which a mount takes from the medium. The latter are asserted if they agreed when the mount
+//! ended. Uses the device and all that it holds.
+
+use crate::blocks::BlockState;
+use crate::device::Device;
+use crate::file_system::Yaffs2;
+use crate::objects::Object;
+
+impl Yaffs2 {
+    /// Compares all that the mount keeps in memory with itself: objects, trees, the cache, and the accounts
+    /// of chunks and blocks. It takes time in proportion to the chunks of the device. Returns whether the
+    /// accounts were compared, too: a damaged checkpoint may have brought some that never agreed. Only
+    /// builds with debug assertions look for that at the mount.
+    ///
+    /// # Panics
+    /// If the memory contradicts itself, which is a defect of this crate.
+    pub async fn check_invariants(&self) -> bool {
+        let device = self.device.lock().await;
+        device.assert_invariants();
+        device.has_sound_accounts
+    }
+}
+
+impl Device {
+    /// Whether the accounts that the mount took from the medium agree.
+    pub(crate) fn judge_accounts(&mut self) {
+        self.has_sound_accounts = cfg!(debug_assertions) && self.contradiction().is_none();
+    }
+
+    /// After each change of the chunks in use of a block.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn assert_block(&self, block: u32) {
+        debug_assert!(
+            !self.has_sound_accounts
+                || self.blocks.count_used(block) as i32 == self.blocks.get(block).pages_in_use,
+            "{} chunks of block {block} are in use, {} counted",
+            self.blocks.count_used(block),
+            self.blocks.get(block).pages_in_use
+        );
+    }
+
+    fn assert_invariants(&self) {
+        self.objects.assert_invariants();
+        self.cache.assert_invariants(self.chunk_bytes);
+        let mut tree_nodes = 0;
+        for number in self.objects.numbers() {
+            let Some(file) = self.objects.get(number).and_then(Object::file) else { continue };
+            file.tree.assert_invariants();
+            tree_nodes += u64::from(file.tree.node_count());
+        }
+        assert_eq!(self.tree_nodes, tree_nodes, "nodes of all trees");
+        if let Some(block) = self.alloc_block {
+            assert!(self.alloc_page < self.pages_per_block, "page {} is next", self.alloc_page);
+            let state = self.blocks.get(block).state;
+            assert_eq!(state, BlockState::Allocating, "block {block} is being written");
+        }
+        assert_eq!(
+            self.summary.len(),
+            self.chunks_before_summary() as usize,
+            "a summary has an entry for each chunk before it"
+        );
+        if self.has_sound_accounts {
+            assert_eq!(self.contradiction(), None, "the accounts agreed when the mount ended");
+        }
+    }
+
+    /// The first thing in the accounts that does not agree.
+    fn contradiction(&self) -> Option<String> {
+        self.block_contradiction().or_else(|| self.reference_contradiction())
+    }
+
+    /// Counts of chunks and blocks against the blocks.
+    fn block_contradiction(&self) -> Option<String> {
+        let (mut erased, mut free, mut in_checkpoint) = (0, 0, 0);
+        for (block, info) in self.blocks.iter() {
+            let used = self.blocks.count_used(block);
+            if used as i32 != info.pages_in_use {
+                let counted = info.pages_in_use;
+                return Some(format!("{used} chunks of block {block} in use, {counted} counted"));
+            }
+            match info.state {
+                BlockState::Empty if used > 0 => {
+                    return Some(format!("erased block {block} has {used} chunks in use"));
+                }
+                BlockState::Empty => {
+                    erased += 1;
+                    free += self.pages_per_block;
+                }
+                BlockState::Allocating if self.alloc_block != Some(block) => {
+                    return Some(format!("block {block} is open, and not being written"));
+                }
+                BlockState::Allocating if info.sequence != self.sequence => {
+                    return Some(format!("block {block} is written, and not the youngest"));
+                }
+                BlockState::Full if info.sequence > self.sequence => {
+                    return Some(format!("block {block} is younger than the youngest"));
+                }
+                BlockState::Allocating
+                | BlockState::Full
+                | BlockState::Collecting
+                | BlockState::Dirty => free += self.pages_per_block - used,
+                BlockState::Checkpoint => in_checkpoint += 1,
+                BlockState::Unknown
+                | BlockState::Scanning
+                | BlockState::NeedsScan
+                | BlockState::Dead => {}
+            }
+        }
+        let counted = (self.erased_blocks, self.free_chunks, self.checkpoint.blocks_in as i32);
+        let found = (erased, free as i32, in_checkpoint);
+        (counted != found).then(|| {
+            format!(
+                "erased blocks, free chunks, blocks of a checkpoint: {found:?}, {counted:?} counted"
+            )
+        })
+    }
+
+    /// Chunks in use against the trees and headers that name them.
+    fn reference_contradiction(&self) -> Option<String> {
+        let chunks = (self.blocks.last() + 1) * self.pages_per_block;
+        let mut is_named = vec![false; chunks as usize];
+        for number in self.objects.numbers() {
+            let Some(object) = self.objects.get(number) else { continue };
+            let places = object.file().map(|file| file.tree.chunks()).unwrap_or_default();
+            if object.file().is_some() && object.data_chunks != places.len() as i32 {
+                let counted = object.data_chunks;
+                return Some(format!(
+                    "object {number}: {} chunks, {counted} counted",
+                    places.len()
+                ));
+            }
+            let header = Some(object.header_chunk).filter(|chunk| *chunk != 0);
+            for chunk in places.into_iter().map(|(_, place)| place).chain(header) {
+                if !self.blocks.holds_chunk(chunk) || !self.blocks.is_used(chunk) {
+                    return Some(format!("object {number} names chunk {chunk}, which is free"));
+                }
+                if std::mem::replace(&mut is_named[chunk as usize], true) {
+                    return Some(format!("object {number} names chunk {chunk} of another"));
+                }
+            }
+        }
+        for block in self.blocks.numbers() {
+            // Chunks of summaries are of no object.
+            for page in 0..self.chunks_before_summary() {
+                let chunk = self.chunk(block, page);
+                if self.blocks.is_used(chunk) && !is_named[chunk as usize] {
+                    return Some(format!("chunk {chunk} is in use, and no object names it"));
+                }
+            }
+        }
+        None
+    }
+}
