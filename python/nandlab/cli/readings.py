@@ -3,7 +3,7 @@
 from nandlab.api import readings as api
 from nandlab.cli.action import Given, command
 from nandlab.readings.page import tables_of
-from nandlab.terminal.output import print_table, print_text
+from nandlab.terminal.output import print_text
 
 
 @command("readings", api.search_readings)
@@ -15,7 +15,7 @@ def readings(found: api.Readings, given: Given) -> None:
     Several studies are scored jointly: choices of the same name are one.
     """
     for table in tables_of(found.answer):
-        print_table(table.title, table.columns, table.rows, table.numbers)
-        if table.note:
-            print_text(table.note)
-    print_text(f"Digest: {found.answer['digest']}")
+        table.print()
+        if table.caption:
+            print_text(table.caption)
+    print_text(f"\nDigest: {found.answer['digest']}")
