@@ -249,7 +249,7 @@ def test_a_board_is_changed_in_its_section() -> None:
 
 
 def cells(count: int, studies: int = 1) -> tuple[Cell, ...]:
-    none = Formula("nothing", {})
+    none = Formula("nothing", ({},))
     made = (("one", "two")[number % studies] for number in range(count))
     return tuple(
         Cell(study, "all", str(number), 10.0 + number, "printed", none, order=("o", str(number)))
@@ -296,7 +296,7 @@ def planted(count: int) -> Scores:
     draw = numpy.random.default_rng(7)
     published = numpy.exp(draw.normal(2, 1, 40))
     effects = draw.normal(0, 0.4, (count, 40))
-    own = tuple(Cell("one", "all", str(n), float(p), "printed", Formula("", {}))
+    own = tuple(Cell("one", "all", str(n), float(p), "printed", Formula("", ({},)))
                 for n, p in enumerate(published))  # fmt: skip
     return Scores(own, published * numpy.exp(effects))
 

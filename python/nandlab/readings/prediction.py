@@ -13,7 +13,7 @@ import numpy
 from nandlab.claims.quantity import evaluated, parse
 from nandlab.errors import NandlabError
 from nandlab.readings.simulation import Job, Rows
-from nandlab.readings.spec import Cell, Choice, Formula, Readings, alternatives, filled, sides
+from nandlab.readings.spec import Cell, Choice, Formula, Readings, alternatives, filled
 
 _SEED = 1
 """Of the draw of a fractional design."""
@@ -107,7 +107,7 @@ class Predictor:
     def column(self, study: str, formula: Formula) -> Any:
         """The quantity under every reading."""
         own, table = self.studies[study], self.design.table
-        runs = {one.identifier: one for side in sides(formula) for one in own.runs_at(side)}
+        runs = {one.identifier: one for side in formula.sides for one in own.runs_at(side)}
         names = {name for one in runs.values() for name in one.choices}
         names |= {one.name for one in own.choices if one.words & formula.words}
         columns = self.design.columns(names)
@@ -123,8 +123,8 @@ class Predictor:
         words: dict[str, str] = {}
         for choice in study.choices:
             if choice.name in options:
-                words |= choice.options[choice.names.index(options[choice.name])].words
-        found = [self._pooled(study, formula, side, options, words) for side in sides(formula)]
+                words |= choice.options[options[choice.name]].get("words", {})
+        found = [self._pooled(study, formula, side, options, words) for side in formula.sides]
         if len(found) == 1:
             return found[0]
         if formula.is_difference:
@@ -175,7 +175,7 @@ def _bounds(predictor: Predictor, cell: Cell) -> Any:
     design = predictor.design
     (word,) = re.findall(r"\{(\w+)\}", cell.hedge)
     (column,) = [i for i, one in enumerate(design.choices) if word in one.words]
-    kept = [one.words[word] == "bound" for one in design.choices[column].options]
+    kept = [one["words"][word] == "bound" for one in design.choices[column].options.values()]
     return numpy.asarray(kept)[design.table[:, column]]
 
 

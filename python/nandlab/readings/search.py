@@ -65,7 +65,7 @@ class Search:
             ],
             "measurements": self._measurements(predictor, leading),
             "trust": self._trust(scores, best),
-            "not_tried": {one.study: list(one.not_tried) for one in self.studies},
+            "not_tried": {one.study: one.plain.get("not_tried", []) for one in self.studies},
             "digest": hashlib.blake2b(matrix.tobytes(), digest_size=32).hexdigest(),
         }  # fmt: skip
 

@@ -40,18 +40,16 @@ class Job:
     @property
     def settings(self) -> dict[str, Any]:
         """Keys of the study: its own, those of the runs, those of the options."""
-        found = {**self.readings.settings, **self.runs.settings}
-        for option in self._taken():
-            found.update(option.settings)
-        return found
+        parts = [self.readings.plain.get("set", {}), self.runs.settings]
+        return {key: value for one in [*parts, *self._taken("set")] for key, value in one.items()}
 
     @property
     def board_text(self) -> str | None:
         """The board file with what the options change in it."""
-        if self.readings.board is None:
+        if "board" not in self.readings.plain:
             return None
-        edits = {key: value for one in self._taken() for key, value in one.board.items()}
-        path = data_folder("boards") / f"{self.readings.board}.toml"
+        edits = {key: value for one in self._taken("board") for key, value in one.items()}
+        path = data_folder("boards") / f"{self.readings.plain['board']}.toml"
         return edited(path.read_text(encoding="utf-8"), edits, path)
 
     @property
@@ -59,14 +57,20 @@ class Job:
         """Hash of everything that the results depend on."""
         study = self.readings.path
         parts = [engine_version(), study.read_text(encoding="utf-8"), _trace_digests(study)]
-        settings = json.dumps([self.settings, self.readings.quick], sort_keys=True)
+        settings = json.dumps([self.settings, self.quick], sort_keys=True)
         parts += [settings, self.board_text or ""]
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
-    def _taken(self) -> Iterable[Any]:
+    @property
+    def quick(self) -> bool:
+        """Whether the short form of the study is run."""
+        return bool(self.readings.plain.get("quick", False))
+
+    def _taken(self, keys: str) -> Iterable[Mapping[str, Any]]:
+        """The keys of the study or of the board that each option sets."""
         by_name = {one.name: one for one in self.readings.choices}
         for name, wanted in zip(self.runs.choices, self.options, strict=True):
-            yield next(one for one in by_name[name].options if one.name == wanted)
+            yield by_name[name].options[wanted].get(keys, {})
 
 
 @cache
@@ -166,7 +170,7 @@ def _carry_out(
         settings[f"axes.{BOARD}"] = list(boards)
     sets = [f"{key}={setting_text(value)}" for key, value in settings.items()]
     answer = engine.run_study(
-        job.readings.path, sets, None, quick=job.readings.quick, jobs=workers, progress=progress
+        job.readings.path, sets, None, quick=job.quick, jobs=workers, progress=progress
     )
     if answer["interrupted"]:
         return False

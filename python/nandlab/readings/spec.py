@@ -16,46 +16,48 @@ from nandlab.suggest import unknown
 
 READINGS = "readings.toml"
 
-_FILE = {"board", "quick", "set", "choice", "runs", "cells", "measurement", "not_tried"}
-_CHOICE = {"name", "unsaid", "why", "shipped", "options"}
-_OPTION = {"board", "set", "words"}
-_RUNS = {"id", "at", "set", "choices"}
-_CELLS = {"id", "where", "column", "axes", "metric", "at", "pool", "how", "left", "right", "plus"}
-_CELLS |= {"hedge", "order", "shuffle", "unit"}
-_MEASUREMENT = {"title", "metric", "at", "seconds", "setup_s"}
-
+_KEYS = {
+    "file": "board quick set choice runs cells measurement not_tried",
+    "choice": "name unsaid why shipped options",
+    "option": "board set words",
+    "runs": "id at set choices",
+    "cells": "id where column axes metric at pool how left right plus hedge order shuffle unit",
+    "measurement": "title metric at seconds setup_s",
+}
+_REQUIRED = {
+    "file": "choice runs cells",
+    "choice": "name unsaid why shipped options",
+    "runs": "id set",
+    "cells": "id column metric",
+    "measurement": "title metric at",
+}
 _WORD = re.compile(r"\{(\w+)\}")
 
-
-@dataclass(frozen=True)
-class Option:
-    """One choice for what is unsaid: keys of the board, keys of the study, and words of cells."""
-
-    name: str
-    board: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    words: Mapping[str, str]
+Plain = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Something unsaid. Choices of the same name in several studies are one."""
+    """Something unsaid. Choices of the same name in several studies are one.
+
+    An option has keys of the board (`board`), of the study (`set`), and words of cells (`words`).
+    """
 
     name: str
     unsaid: str
     why: str
     shipped: str
-    options: tuple[Option, ...]
+    options: Mapping[str, Mapping[str, Plain]]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> list[str]:
         """Names of the options."""
-        return tuple(one.name for one in self.options)
+        return list(self.options)
 
     @property
     def words(self) -> frozenset[str]:
         """Words that the options fill in."""
-        return frozenset(word for one in self.options for word in one.words)
+        return frozenset(word for one in self.options.values() for word in one.get("words", {}))
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class Runs:
     """Runs of the study that predict the cells at `at`; only `choices` change them."""
 
     identifier: str
-    at: Mapping[str, Any]
-    settings: Mapping[str, Any]
+    at: Plain
+    settings: Plain
     choices: tuple[str, ...]
 
 
@@ -72,29 +74,24 @@ class Runs:
 class Formula:
     """A quantity: `metric`, pooled by `how` over all places of the runs that `at` leaves.
 
-    Words in braces come from the options of choices. With `left` and `right` it is the ratio of
-    two such quantities, and with `is_difference` their difference.
+    With a left and a right side it is the ratio of both, or, in seconds, their difference.
     """
 
     metric: str
-    at: Mapping[str, Any]
+    sides: tuple[Plain, ...]
     how: str = "mean"
-    left: Mapping[str, Any] | None = None
-    right: Mapping[str, Any] | None = None
     is_difference: bool = False
 
     @property
     def words(self) -> frozenset[str]:
-        """Words in braces."""
-        return frozenset(_words(self.metric, self.how, self.at, self.left, self.right))
+        """Words in braces, which the options of choices fill in."""
+        texts = [self.metric, self.how, *(text for one in self.sides for text in one.values())]
+        return frozenset(word for text in texts for word in _WORD.findall(str(text)))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A published number, how it is known, and the formula that predicts it.
-
-    Numbers are ratios or times: `published` holds what `plus` of the file made positive.
-    """
+    """A published number, how it is known, and the formula that predicts it."""
 
     study: str
     group: str
@@ -103,12 +100,13 @@ class Cell:
     certainty: str
     formula: Formula
     relation: str = ""
+    """`at_least` or `at_most`, of a number that may be a bound."""
     hedge: str = ""
+    """The word that says whether it is one."""
     order: tuple[str, str] | None = None
     """The order that the cell is part of, and its place there."""
     stratum: str = ""
-    """Cells of the same stratum are shuffled among each other."""
-    unit: str = ""
+    """Cells of the same stratum exchange their numbers in a shuffled reference."""
 
     @property
     def weight(self) -> float:
@@ -118,10 +116,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Something that could be measured on a real board: `formula` is the measured figure.
-
-    `seconds` is the time that the board takes for it, beside `setup_s` for preparing it.
-    """
+    """A figure that could be measured on a real board, and the time that the board takes."""
 
     title: str
     formula: Formula
@@ -135,18 +130,15 @@ class Readings:
 
     study: str
     path: Path
-    board: str | None
-    quick: bool
-    settings: Mapping[str, Any]
+    plain: Plain
     choices: tuple[Choice, ...]
     runs: tuple[Runs, ...]
     cells: tuple[Cell, ...]
     measurements: tuple[Measurement, ...]
-    not_tried: tuple[str, ...]
 
-    def runs_at(self, at: Mapping[str, Any]) -> tuple[Runs, ...]:
+    def runs_at(self, at: Plain) -> list[Runs]:
         """The runs that hold places of `at`."""
-        return tuple(one for one in self.runs if _agrees(one.at, at))
+        return [one for one in self.runs if _agrees(one.at, at)]
 
 
 def load_readings(study: str) -> Readings:
@@ -160,141 +152,121 @@ def load_readings(study: str) -> Readings:
         raise NandlabError(f"{study}: it has no {READINGS}; see docs/readings.md")
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
-        name = tomllib.loads(file.read_text(encoding="utf-8"))
+        own = tomllib.loads(file.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise NandlabError(f"{path}: {error}") from None
-    if "reference" not in name:
+    if "reference" not in own:
         raise NandlabError(f"{file}: readings are compared with a `reference`, and it has none")
-    reader = _Reader(path, str(name["name"]))
-    return reader.file(plain, file, read_reference(file.parent / name["reference"]))
+    reference = read_reference(file.parent / own["reference"])
+    return _Reader(path, str(own["name"]), reference).file(plain, file)
 
 
 class _Reader:
     """Turns plain data into readings; its messages name the file."""
 
-    def __init__(self, path: Path, study: str) -> None:
-        self.path, self.study = path, study
+    def __init__(self, path: Path, study: str, reference: Reference) -> None:
+        self.path, self.study, self.reference = path, study, reference
 
-    def file(self, plain: Mapping[str, Any], file: Path, reference: Reference) -> Readings:
-        self.check("the file", plain, _FILE)
-        choices = tuple(self.choice(one) for one in plain.get("choice", ()))
-        names = [one.name for one in choices]
-        runs = tuple(self.runs(one, names) for one in plain.get("runs", ()))
-        cells = [cell for one in plain.get("cells", ()) for cell in self.cells(one, reference)]
-        found = tuple(self.measurement(one) for one in plain.get("measurement", ()))
-        if not (choices and runs and cells):
-            raise self.error("it needs at least one [[choice]], [[runs]] and [[cells]]")
-        known = frozenset(word for one in choices for word in one.words)
-        formulas = [one.formula for one in cells]
-        formulas += [formula for one in found for formula in (one.formula, one.seconds)]
-        for word in {word for one in formulas for word in one.words} - known:
-            raise self.error(f"{{{word}}}: no option of a choice has this word")
-        readings = Readings(
-            self.study, file, plain.get("board"), bool(plain.get("quick", False)),
-            plain.get("set", {}), choices, runs, tuple(cells), found,
-            tuple(plain.get("not_tried", ())),
-        )  # fmt: skip
-        for cell in cells:
-            for side in sides(cell.formula):
-                if not readings.runs_at(side):
-                    raise self.error(f"cells {cell.group!r}: no [[runs]] hold {dict(side)}")
-        return readings
+    def file(self, plain: Plain, file: Path) -> Readings:
+        self.check("file", plain)
+        choices = tuple(self.choice(one) for one in plain["choice"])
+        runs = tuple(self.runs(one, [choice.name for choice in choices]) for one in plain["runs"])
+        cells = tuple(cell for one in plain["cells"] for cell in self.cells(one))
+        measured = tuple(self.measurement(one) for one in plain.get("measurement", ()))
+        found = Readings(self.study, file, plain, choices, runs, cells, measured)
+        known = {word for one in choices for word in one.words}
+        formulas = [one.formula for one in cells] + [one.formula for one in measured]
+        for formula in formulas + [one.seconds for one in measured]:
+            for word in formula.words - known:
+                raise self.error(f"{{{word}}}: no option of a choice has this word")
+            for side in formula.sides:
+                if not found.runs_at(side):
+                    raise self.error(f"no [[runs]] hold {dict(side)}")
+        return found
 
-    def choice(self, plain: Mapping[str, Any]) -> Choice:
-        self.check("choice", plain, _CHOICE, required=_CHOICE)
-        options = []
-        for name, one in plain["options"].items():
-            self.check(f"option {name!r}", one, _OPTION)
-            words = {key: str(word) for key, word in one.get("words", {}).items()}
-            options.append(Option(name, one.get("board", {}), one.get("set", {}), words))
-        if plain["shipped"] not in plain["options"]:
-            raise self.error(unknown("shipped option", plain["shipped"], plain["options"]))
-        if len({frozenset(one.words) for one in options}) > 1:
+    def choice(self, plain: Plain) -> Choice:
+        self.check("choice", plain)
+        for one in plain["options"].values():
+            self.check("option", one)
+        self.known("shipped option", [plain["shipped"]], plain["options"])
+        if len({frozenset(one.get("words", ())) for one in plain["options"].values()}) > 1:
             raise self.error(f"choice {plain['name']!r}: every option needs the same words")
-        name, unsaid, why, shipped = (plain[key] for key in ("name", "unsaid", "why", "shipped"))
-        return Choice(name, unsaid, why, shipped, tuple(options))
+        return Choice(**plain)
 
-    def runs(self, plain: Mapping[str, Any], choices: Sequence[str]) -> Runs:
-        self.check("runs", plain, _RUNS, required={"id", "set"})
-        for name in plain.get("choices", ()):
-            if name not in choices:
-                raise self.error(unknown("choice", name, choices))
-        taken = tuple(name for name in choices if name in plain.get("choices", ()))
+    def runs(self, plain: Plain, choices: Sequence[str]) -> Runs:
+        self.check("runs", plain)
+        own = plain.get("choices", ())
+        self.known("choice", own, choices)
+        taken = tuple(name for name in choices if name in own)
         return Runs(plain["id"], plain.get("at", {}), plain["set"], taken)
 
-    def cells(self, plain: Mapping[str, Any], reference: Reference) -> list[Cell]:
-        self.check("cells", plain, _CELLS, required={"id", "column", "metric"})
-        parse(plain["metric"])
-        column, axes = plain["column"], plain.get("axes", ())
-        for name in (column, *axes, *plain.get("where", ())):
-            if name not in reference.columns:
-                raise self.error(unknown("column", name, reference.columns))
+    def cells(self, plain: Plain) -> list[Cell]:
+        self.check("cells", plain)
+        where, axes = plain.get("where", {}), plain.get("axes", ())
+        self.known("column", [plain["column"], *axes, *where], self.reference.columns)
         found = []
-        for row in reference.rows:
-            where = plain.get("where", {})
-            if any(not _is_one_of(row[key], value) for key, value in where.items()):
-                continue
-            if row[column] is None:
-                continue
-            # An axis named in `pool` of which the row gives a word, not a value, is pooled.
-            pooled = [axis for axis in plain.get("pool", ()) if isinstance(row.get(axis), str)]
-            at = {axis: row[axis] for axis in axes if axis not in pooled} | plain.get("at", {})
-            formula = self.formula({**plain, "at": at})
-            name = ", ".join(_shown(row[axis]) for axis in axes) or plain["id"]
-            order = None
-            if (along := plain.get("order")) and (pooled or not plain.get("pool")):
-                others = [_shown(row[axis]) for axis in axes if axis not in (along, *pooled)]
-                order = ", ".join(others) or plain["id"], _shown(row[along])
-            published = float(str(row[column])) + float(plain.get("plus", 0))
-            if published <= 0:
-                told = f"cells {plain['id']!r}: {name}: add `plus` to make it positive"
-                raise self.error(told)
-            certainty = str(row.get("certainty") or "printed").replace("_", " ")
-            shuffled = [_shown(row[axis]) for axis in plain.get("shuffle", ())]
-            cell = Cell(
-                self.study, plain["id"], name, published, certainty, formula,
-                relation=str(row.get("relation") or ""), hedge=plain.get("hedge", ""), order=order,
-                stratum=" ".join([plain.get("unit", ""), *shuffled]), unit=plain.get("unit", ""),
-            )  # fmt: skip
-            found.append(cell)
+        for row in self.reference.rows:
+            is_meant = all(row[k] in (v if isinstance(v, list) else [v]) for k, v in where.items())
+            if is_meant and row[plain["column"]] is not None:
+                found.append(self.cell(plain, row, axes))
         if not found:
             raise self.error(f"cells {plain['id']!r}: no row of the reference is chosen")
         return found
 
-    def measurement(self, plain: Mapping[str, Any]) -> Measurement:
-        self.check("measurement", plain, _MEASUREMENT, required={"title", "metric", "at"})
-        seconds = plain.get("seconds", plain["metric"])
-        cost = Formula(seconds, plain["at"], "sum")
-        return Measurement(plain["title"], self.formula(plain), cost, plain.get("setup_s", 0))
+    def cell(self, plain: Plain, row: Plain, axes: Sequence[str]) -> Cell:
+        # An axis named in `pool` of which the row gives a word, not a value, is pooled.
+        pooled = [axis for axis in plain.get("pool", ()) if isinstance(row[axis], str)]
+        at = {axis: row[axis] for axis in axes if axis not in pooled} | plain.get("at", {})
+        name = ", ".join(_shown(row[axis]) for axis in axes) or plain["id"]
+        order, along = None, plain.get("order")
+        if along and (pooled or not plain.get("pool")):
+            others = [_shown(row[axis]) for axis in axes if axis not in (along, *pooled)]
+            order = ", ".join(others) or plain["id"], _shown(row[along])
+        published = float(row[plain["column"]]) + plain.get("plus", 0)
+        if published <= 0:
+            raise self.error(f"cells {plain['id']!r}: {name}: add `plus` to make it positive")
+        stratum = [plain.get("unit", ""), *(_shown(row[one]) for one in plain.get("shuffle", ()))]
+        return Cell(
+            study=self.study,
+            group=plain["id"],
+            name=name,
+            published=published,
+            certainty=str(row.get("certainty") or "printed").replace("_", " "),
+            formula=self.formula({**plain, "at": at}),
+            relation=str(row.get("relation") or ""),
+            hedge=plain.get("hedge", ""),
+            order=order,
+            stratum=" ".join(stratum),
+        )
 
-    def formula(self, plain: Mapping[str, Any]) -> Formula:
+    def measurement(self, plain: Plain) -> Measurement:
+        self.check("measurement", plain)
+        seconds = Formula(plain.get("seconds", plain["metric"]), (plain["at"],), "sum")
+        return Measurement(plain["title"], self.formula(plain), seconds, plain.get("setup_s", 0))
+
+    def formula(self, plain: Plain) -> Formula:
+        parse(plain["metric"])
         how = plain.get("how", "mean")
-        if how not in HOWS and not _WORD.search(how):
-            raise self.error(unknown("how", how, HOWS))
-        left, right = plain.get("left"), plain.get("right")
-        is_difference = plain.get("unit") == "s" and left is not None
-        return Formula(plain["metric"], plain["at"], how, left, right, is_difference)
+        if not _WORD.search(how):
+            self.known("how", [how], HOWS)
+        sides = [plain[side] for side in ("left", "right") if side in plain]
+        places = tuple({**plain["at"], **side} for side in sides) or (plain["at"],)
+        return Formula(plain["metric"], places, how, plain.get("unit") == "s")
 
-    def check(
-        self, what: str, plain: Mapping[str, Any], known: Iterable[str],
-        *, required: Iterable[str] = (),
-    ) -> None:  # fmt: skip
-        for key in plain:
-            if key not in known:
-                raise self.error(f"{what}: {unknown('key', key, sorted(known))}")
-        for key in sorted(required):
-            if key not in plain:
-                raise self.error(f"{what} lacks `{key}`")
+    def check(self, kind: str, plain: Plain) -> None:
+        self.known(f"key of {kind}", plain, _KEYS[kind].split())
+        for key in _REQUIRED.get(kind, "").split():
+            if not plain.get(key):
+                raise self.error(f"{kind} lacks `{key}`")
+
+    def known(self, what: str, names: Iterable[str], known: Iterable[str]) -> None:
+        taken = list(known)
+        for name in names:
+            if name not in taken:
+                raise self.error(unknown(what, name, taken))
 
     def error(self, text: str) -> NandlabError:
         return NandlabError(f"{self.path}: {text}")
-
-
-def sides(formula: Formula) -> tuple[Mapping[str, Any], ...]:
-    """The places of a formula: one, or those of its left and its right side."""
-    if formula.left is None or formula.right is None:
-        return (formula.at,)
-    return ({**formula.at, **formula.left}, {**formula.at, **formula.right})
 
 
 def alternatives(value: Any) -> list[Any]:
@@ -302,31 +274,18 @@ def alternatives(value: Any) -> list[Any]:
     return value.split("|") if isinstance(value, str) else [value]
 
 
-def _agrees(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether no axis that both name differs; a word in braces can stand for anything."""
-    for axis in one.keys() & other.keys():
-        left, right = alternatives(one[axis]), alternatives(other[axis])
-        is_open = any(isinstance(value, str) and _WORD.search(value) for value in right)
-        if not is_open and not {str(value) for value in left} & {str(value) for value in right}:
-            return False
-    return True
-
-
-def _words(*texts: Any) -> Iterable[str]:
-    for text in texts:
-        if isinstance(text, Mapping):
-            yield from _words(*text.values())
-        elif isinstance(text, str):
-            yield from _WORD.findall(text)
-
-
 def filled(text: Any, words: Mapping[str, str]) -> Any:
     """A text with its words in braces filled in; other values as they are."""
     return _WORD.sub(lambda found: words[found[1]], text) if isinstance(text, str) else text
 
 
-def _is_one_of(cell: Any, wanted: Any) -> bool:
-    return cell in (wanted if isinstance(wanted, list) else [wanted])
+def _agrees(one: Plain, other: Plain) -> bool:
+    """Whether no axis that both name differs; a word in braces can stand for anything."""
+    for axis in one.keys() & other.keys():
+        own, wanted = alternatives(one[axis]), alternatives(other[axis])
+        if not any(_WORD.search(str(value)) or value in own for value in wanted):
+            return False
+    return True
 
 
 def _shown(value: Any) -> str:
