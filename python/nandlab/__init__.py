@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         tests,
         workloads,
     )
+    from nandlab.api.readings import Readings, search_readings
     from nandlab.api.requests import Replay, convert, replay, schedule
     from nandlab.api.runs import Run, open_run, run
     from nandlab.api.scripts import Crash, Script, crash, script
@@ -44,6 +45,7 @@ __all__ = [
     "Crash",
     "Interrupted",
     "NandlabError",
+    "Readings",
     "Replay",
     "Run",
     "Script",
@@ -72,6 +74,7 @@ __all__ = [
     "schedule",
     "schedulers",
     "script",
+    "search_readings",
     "studies",
     "tests",
     "validate",
@@ -86,6 +89,7 @@ _NAMES = {
     "kernels": "capture_trace validate",
     "listings": "boards devices explain file_systems formats ftls guarantees listing "
     "oob_layouts parts policies schedulers studies tests workloads",
+    "readings": "Readings search_readings",
     "requests": "Replay convert replay schedule",
     "runs": "Run open_run run",
     "scripts": "Crash Script crash script",

@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_JSON = {("completion",)}
 """Its answer is a program."""
 
-NEEDS_LONG = {("capture",), ("validate",)}
-"""Boots a machine, or takes minutes: test_capture.py and test_validation.py have their JSON."""
+NEEDS_LONG = {("capture",), ("readings",), ("validate",)}
+"""Boots a machine, or takes minutes: tests of their own have their JSON."""
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Compare two runs, or candidates on a workload of your own.",
     ),
     "index": ("index:index", "Write a page that links the reports of all runs in a folder."),
+    "readings": (
+        "readings:readings",
+        "Search what publications leave unsaid, and score every joint reading.",
+    ),
     "replay": (
         "requests:replay",
         "Replay a trace on a translation layer and count chip operations.",

@@ -125,6 +125,12 @@ class Presented:
         title = "Status under every reading"
         return ShownTable("readings", title, ("claim", *names), tuple(rows), len(names) + 1)
 
+    def unsaid(self) -> tuple[ShownTable, tuple[str, ...]] | None:
+        """What a search of readings found, from the record in the folder of the study."""
+        from nandlab.readings.page import chapter
+
+        return chapter(self.run.folder) if self.run.folder is not None else None
+
     def details(self) -> list[tuple[str, str, str]]:
         """Claim by claim: text and where; tolerance and note; reason of the status."""
         reasons = {row["id"]: row["reason"] for row in counted(self.claims).to_dicts()}

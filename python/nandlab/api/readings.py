@@ -1,0 +1,94 @@
+"""The search of readings as a Python call."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from nandlab.api.answer import Answer
+from nandlab.api.interrupted import Interrupted
+from nandlab.errors import NandlabError
+
+if TYPE_CHECKING:
+    import polars
+
+CACHE = Path("out") / "readings"
+
+
+class Readings(Answer):
+    """The joint readings that come nearest to the reference, and how far to trust them."""
+
+    @property
+    def best(self) -> dict[str, str]:
+        """The option of each choice in the best joint reading."""
+        return dict(self.answer["readings"][0]["choices"])
+
+    @property
+    def effects(self) -> "polars.DataFrame":
+        """Choices with the share of the variance of the score that each explains alone."""
+        from nandlab.api.answer import frame_of
+
+        return frame_of([{key: row[key] for key in ("choice", "unsaid", "share")}
+                         for row in self.answer["effects"]])  # fmt: skip
+
+
+def search_readings(
+    study: Sequence[str] | str,
+    *,
+    by: Literal["level", "shape", "order"] = "level",
+    most: int = 100_000,
+    jobs: int | None = None,
+    cache: Path | str | None = None,
+    out: Path | str | None = None,
+) -> Readings:
+    """Search what publications leave unsaid, and score every joint reading.
+
+    Raises `NandlabError` for bad input, and `Interrupted` after Ctrl-C; the same call then goes on
+    with what was finished.
+
+    Args:
+        study: Names of shipped studies (see `nandlab list studies`), or study folders. Several
+            are scored jointly: choices of the same name are one.
+        by: Rank by this score: level, shape (one common scale a study allowed) or order.
+        most: Score at most this many joint readings. A larger product is drawn from, evenly.
+        jobs: Carry out this many runs at the same time. Without it: one for each processor.
+        cache: Keep finished runs in this folder. Without it: out/readings.
+        out: Write the answer to this file: JSON, or the page if the name ends in .md.
+
+    """
+    from nandlab.byte_sizes import natural_number
+    from nandlab.outputs import check_file
+    from nandlab.readings.page import page_of
+    from nandlab.readings.search import search, text_of
+    from nandlab.readings.spec import load_readings
+    from nandlab.study_runs import processors
+    from nandlab.terminal.progress import progress_bar
+    from nandlab.whole_files import keep_text
+
+    names = [study] if isinstance(study, str) else list(dict.fromkeys(study))
+    if not names:
+        raise NandlabError("name at least one study, such as scheduler-filesystem")
+    natural_number("--most", most)
+    if jobs is not None:
+        natural_number("--jobs", jobs, bits=10)
+    target = None if out is None else Path(out)
+    if target is not None:
+        check_file(target)
+    studies = [load_readings(one) for one in names]
+    folder = Path(cache) if cache is not None else CACHE
+    with progress_bar("readings") as progress:
+        found = search(
+            studies, most=most, folder=folder, workers=jobs or processors(), progress=progress
+        )
+    if found.scores is None:
+        told = f"Interrupted: {found.carried_out} of the missing runs are in {folder}."
+        raise Interrupted(f"{told} The same command goes on there.")
+    answer: dict[str, Any] = found.answer(by)
+    page = page_of(answer)
+    is_page = target is not None and target.suffix == ".md"
+    result = Readings(answer, answer["readings"], page)
+    try:
+        keep_text(target, page if is_page else text_of(answer))
+    except NandlabError as error:
+        error.result = result
+        raise
+    return result

@@ -1,0 +1,373 @@
+"""The search of readings: a small study whose truth is planted, and what its file may say."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy
+import pytest
+
+import nandlab as nl
+from nandlab.errors import NandlabError
+from nandlab.readings.prediction import Predictor, design, needed, predictions
+from nandlab.readings.scoring import Scores, first_order_effects
+from nandlab.readings.simulation import Job, edited, simulate
+from nandlab.readings.spec import Cell, Formula, load_readings
+
+STUDY = """
+name = "made-up"
+title = "Cleaning with unsaid spare area"
+question = "How much is copied?"
+part = "generic-mlc-2x"
+blocks = 64
+seed = 1
+repeats = 1
+reference = "reference.csv"
+
+[workload]
+kind = "uniform"
+warm_up_writes = 1
+measured_writes = 1
+
+[axes]
+ftl = ["page"]
+cleaning = ["greedy", "fifo", "random"]
+spare_percent = [12.5]
+pages_per_block = [32]
+"""
+
+READINGS = """
+[[choice]]
+name = "spare"
+unsaid = "the spare area"
+why = "not printed"
+shipped = "12.5 %"
+[choice.options]
+"12.5 %" = { set = { "axes.spare_percent" = 12.5 } }
+"28 %" = { set = { "axes.spare_percent" = 28 } }
+
+[[choice]]
+name = "passes"
+unsaid = "passes summed"
+why = "not printed"
+shipped = "1"
+[choice.options]
+1 = { words = { passes = "1" } }
+2 = { words = { passes = "2" } }
+3 = { words = { passes = "3" } }
+
+[[choice]]
+name = "rows"
+unsaid = "which row is meant"
+why = "not printed"
+shipped = "as labelled"
+[choice.options]
+"as labelled" = { words = { first = "greedy" } }
+swapped = { words = { first = "random" } }
+
+[[runs]]
+id = "all"
+choices = ["spare"]
+set = { "axes.pages_per_block" = 32 }
+
+[[cells]]
+id = "copies"
+where = { kind = "copies" }
+column = "value"
+axes = ["cleaning"]
+order = "cleaning"
+metric = "{passes} * pages_copied"
+
+[[cells]]
+id = "factor"
+where = { kind = "factor" }
+column = "value"
+plus = 1
+metric = "waf"
+at = { cleaning = "{first}" }
+
+[[measurement]]
+title = "write the device once"
+metric = "{passes} * pages_copied"
+at = { cleaning = "greedy" }
+seconds = "pages_copied / 1e3"
+"""
+
+HEAD = "kind,cleaning,value,certainty\n"
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A study with two passes at 28 % of spare area, as its reference has it."""
+    folder = tmp_path / "made-up"
+    folder.mkdir()
+    (folder / "study.toml").write_text(STUDY)
+    (folder / "readings.toml").write_text(READINGS)
+    (folder / "reference.csv").write_text(HEAD + "copies,greedy,1,printed\n")
+    sets = {"axes.spare_percent": 28}
+    rows = nl.run(folder, set=sets, jobs=1).wide("pages_copied", "waf").to_dicts()
+    lines = [f"copies,{row['cleaning']},{2 * row['pages_copied']},printed" for row in rows]
+    random = next(row for row in rows if row["cleaning"] == "random")
+    lines.append(f"factor,random,{random['waf'] - 1},read_off")
+    (folder / "reference.csv").write_text(HEAD + "\n".join(lines) + "\n")
+    return folder
+
+
+def search(study: Path, **options: object) -> nl.Readings:
+    return nl.search_readings(str(study), cache=study.parent / "cache", jobs=1, **options)  # type: ignore[arg-type]
+
+
+def test_the_reading_of_the_reference_is_the_best(study: Path) -> None:
+    found = search(study)
+    assert found.best == {"spare": "28 %", "passes": "2", "rows": "swapped"}
+    assert found.answer["readings"][0]["error"] == pytest.approx(0, abs=1e-9)
+    assert found.answer["readings"][0]["tau"] == 1
+    # Two options of the spare area were run, whatever the other choices are.
+    assert found.answer["design"]["runs"] == found.answer["design"]["carried_out"] == 2
+    assert found.answer["design"]["readings"] == found.answer["design"]["product"] == 12
+    assert found.answer["against_every_reading"] == []
+    shipped = found.answer["shipped"]["made-up"]
+    assert shipped["choices"] == {"spare": "12.5 %", "passes": "1", "rows": "as labelled"}
+    assert shipped["error"] > 0.2
+    # The effects rank what moves the score, and what moves nothing explains nothing.
+    shares = {row["choice"]: row["share"] for row in found.effects.to_dicts()}
+    assert 0 < sum(shares.values()) <= 1 + 1e-9
+    (measured,) = found.answer["measurements"]
+    assert measured["separation"] > 0
+
+
+def test_nothing_is_run_twice_and_workers_change_nothing(study: Path) -> None:
+    first = search(study)
+    again = search(study)
+    assert again.answer["design"]["carried_out"] == 0
+    other = nl.search_readings(str(study), cache=study.parent / "other", jobs=2)
+    assert first.answer["digest"] == again.answer["digest"] == other.answer["digest"]
+    # A changed input is another run.
+    file = study / "study.toml"
+    file.write_text(file.read_text().replace("seed = 1", "seed = 2"))
+    assert search(study).answer["design"]["carried_out"] == 2
+
+
+def test_a_cell_that_no_reading_reaches_is_named(study: Path) -> None:
+    reference = study / "reference.csv"
+    lines = reference.read_text().splitlines()
+    cells = lines[1].split(",")
+    lines[1] = ",".join([*cells[:2], str(float(cells[2]) * 50), cells[3]])
+    reference.write_text("\n".join(lines) + "\n")
+    (named,) = search(study).answer["against_every_reading"]
+    assert (named["group"], named["cell"]) == ("copies", cells[1])
+    assert named["nearest"] < named["published"] / 5
+
+
+def test_a_draw_names_itself_and_has_every_option(study: Path) -> None:
+    found = search(study, most=6).answer["design"]
+    assert (found["kind"], found["is_whole"], found["product"]) == ("balanced draw", False, 12)
+    assert found["readings"] <= 7
+    assert found["least_readings_of_an_option"] >= 2
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda text: text.replace('shipped = "1"', 'shipped = "4"'), "shipped option"),
+        (lambda text: text.replace("[[runs]]", "[[run]]"), "did you mean runs"),
+        (lambda text: text.replace("{passes} *", "{pases} *"), "{pases}"),
+        (
+            lambda text: text.replace('choices = ["spare"]', 'choices = ["spore"]'),
+            "did you mean spare",
+        ),
+        (lambda text: text.replace('column = "value"', 'column = "values"'), "did you mean value"),
+        (lambda text: text.replace('{ kind = "copies" }', '{ kind = "none" }'), "no row"),
+        (lambda text: text.replace("why", "because", 1), "because"),
+        (lambda text: text.replace("plus = 1", "plus = -9"), "positive"),
+    ],
+)
+def test_a_wrong_file_is_refused(study: Path, change: Callable[[str], str], told: str) -> None:
+    file = study / "readings.toml"
+    file.write_text(change(file.read_text()))
+    with pytest.raises(NandlabError) as error:
+        load_readings(str(study))
+    assert told in str(error.value)
+    assert "readings.toml" in str(error.value)
+
+
+def test_a_study_without_readings_is_refused() -> None:
+    with pytest.raises(NandlabError, match=r"readings\.toml"):
+        nl.search_readings("write-amplification")
+
+
+def test_a_shared_choice_must_be_the_same(study: Path) -> None:
+    other = study.parent / "other-study"
+    other.mkdir()
+    for file in study.iterdir():
+        (other / file.name).write_text(file.read_text())
+    own = (other / "readings.toml").read_text().replace('passes = "3"', 'passes = "4"')
+    (other / "readings.toml").write_text(own)
+    with pytest.raises(NandlabError, match="'passes' has other options"):
+        nl.search_readings([str(study), str(other)])
+
+
+def test_an_interrupted_search_goes_on(study: Path) -> None:
+    """The second batch is interrupted: the first is kept, and the same call does the rest."""
+    readings = load_readings(str(study))
+    jobs = [job for own in needed([readings], design([readings], 100)).values() for job in own]
+    cache = study.parent / "cache"
+
+    def stop(done: int, _total: int, _label: str) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(jobs, cache, 1, stop)
+    assert len(list(cache.glob("*.json"))) == 1
+    rows, carried_out, is_whole = simulate(jobs, cache, 1, lambda done, total, label: None)
+    assert (len(rows), carried_out, is_whole) == (2, 1, True)
+
+
+def test_the_command_prints_what_json_holds(study: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    words = [sys.executable, "-m", "nandlab", "readings", str(study), "--jobs", "1"]
+    words += ["--cache", str(tmp_path / "cache")]
+    shown = subprocess.run([*words, "--out", str(page)], capture_output=True, text=True, check=True)
+    told = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True)
+    answer = json.loads(told.stdout)["result"]
+    assert set(answer["readings"][0]["choices"]) == {"spare", "passes", "rows"}
+    assert f"Digest: {answer['digest']}" in shown.stdout
+    for title in ("The nearest joint readings", "What each choice moves", "How far to trust it"):
+        assert title in shown.stdout
+        assert f"### {title}" in page.read_text()
+
+
+def test_a_board_is_changed_in_its_section() -> None:
+    text = "name = 'a'\n[costs]\npage_ns = 1\n[raw_nand]\npage_ns = 2\n"
+    found = edited(text, {"raw_nand.page_ns": 5, "name": '"b"'}, Path("a.toml"))
+    assert found == 'name = "b"\n[costs]\npage_ns = 1\n[raw_nand]\npage_ns = 5\n'
+    with pytest.raises(NandlabError, match=r"raw_nand\.speed"):
+        edited(text, {"raw_nand.speed": 1}, Path("a.toml"))
+
+
+def cells(count: int, studies: int = 1) -> tuple[Cell, ...]:
+    none = Formula("nothing", ({},))
+    made = (("one", "two")[number % studies] for number in range(count))
+    return tuple(
+        Cell(study, "all", str(number), 10.0 + number, "printed", none, order=("o", str(number)))
+        for number, study in enumerate(made)
+    )
+
+
+def test_level_and_shape_are_apart() -> None:
+    own = cells(4)
+    published = numpy.array([one.published for one in own])
+    scores = Scores(own, numpy.array([published, 2 * published, published[::-1]]))
+    assert scores.level[:2] == pytest.approx([0, numpy.log(2)])
+    assert scores.shape[:2] == pytest.approx([0, 0])
+    assert scores.shape[2] > 0.1
+    assert scores.tau == pytest.approx([1, 1, -1])
+
+
+def test_ties_count_as_nothing_and_nonsense_is_bounded() -> None:
+    own = cells(3)
+    scores = Scores(own, numpy.array([[7.0, 7.0, 7.0], [-1.0, 0.0, 1e9]]))
+    assert scores.tau[0] == 0
+    assert scores.level[1] == pytest.approx(numpy.log(10))
+
+
+def test_every_study_counts_the_same_and_certain_cells_more() -> None:
+    own = cells(5, studies=2)
+    scores = Scores(own, numpy.ones((1, 5)))
+    first = [w for w, one in zip(scores.weights, own, strict=True) if one.study == "one"]
+    assert sum(first) == pytest.approx(0.5)
+    doubtful = Cell(**{**own[0].__dict__, "certainty": "reconstructed"})
+    assert doubtful.weight == own[0].weight / 2
+
+
+def test_first_order_effects_are_those_of_a_worked_example() -> None:
+    """A sum of two choices: the variances of 0 and 6, and of 0 and 2, are 9 and 1."""
+    table = numpy.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    assert first_order_effects(table, numpy.array([0.0, 2, 6, 8])) == pytest.approx([0.9, 0.1])
+    # An interaction belongs to no choice alone.
+    assert first_order_effects(table, numpy.array([1.0, 0, 0, 1])) == pytest.approx([0, 0])
+
+
+def planted(count: int) -> Scores:
+    """Readings of three choices over 40 cells, all farther from each other than noise."""
+    draw = numpy.random.default_rng(7)
+    published = numpy.exp(draw.normal(2, 1, 40))
+    effects = draw.normal(0, 0.4, (count, 40))
+    own = tuple(Cell("one", "all", str(n), float(p), "printed", Formula("", ({},)))
+                for n, p in enumerate(published))  # fmt: skip
+    return Scores(own, published * numpy.exp(effects))
+
+
+def test_planted_truths_are_found_again() -> None:
+    assert planted(200).found_again(20) >= 19
+
+
+def test_planted_truths_are_lost_in_noise() -> None:
+    """The test above can fail: noise as large as what readings differ by hides the truth."""
+    assert planted(200).found_again(20, noise=0.05) > 15
+    scores = planted(200)
+    draw, lost = numpy.random.default_rng(3), 0
+    for _ in range(20):
+        hidden = int(draw.integers(200))
+        reference = scores.logarithms[hidden] + draw.normal(0, 3, 40)
+        ranked = numpy.argsort(numpy.abs(scores.logarithms - reference) @ scores.weights)
+        lost += scores.distance(hidden, scores.leading(ranked, 3)).min() > 0.05
+    assert lost > 10
+
+
+def test_readings_within_noise_count_as_one() -> None:
+    own = cells(2)
+    published = numpy.array([one.published for one in own])
+    scores = Scores(own, numpy.array([published, published * 1.01, published * 2]))
+    assert scores.leading([0, 1, 2], 3) == [0, 2]
+
+
+def test_shuffled_references_fit_worse_than_the_true_one() -> None:
+    own = cells(8)
+    published = numpy.array([one.published for one in own])
+    scores = Scores(own, numpy.array([published * 1.01, published[::-1]]))
+    found = scores.shuffled(50)
+    assert found is not None
+    least, true = found
+    assert true == pytest.approx(numpy.log(1.01))
+    assert (least > true).mean() > 0.95
+    assert Scores(cells(2), numpy.ones((1, 2))).shuffled(5) is None
+
+
+def test_what_is_left_out_is_judged_by_what_others_chose() -> None:
+    own = cells(4, studies=2)
+    published = numpy.array([one.published for one in own])
+    is_first = numpy.array([one.study == "one" for one in own])
+    # The first reading fits the first study alone, the second reading the other one.
+    fits = numpy.array([numpy.where(is_first, 1, 2), numpy.where(is_first, 2, 1)])
+    found = Scores(own, published * fits).left_out()
+    assert found["one"] == (1, pytest.approx(numpy.log(2)))
+    assert found["two"] == (0, pytest.approx(numpy.log(2)))
+
+
+def test_a_bound_that_is_kept_counts_as_met(study: Path) -> None:
+    file = study / "readings.toml"
+    hedged = file.read_text().replace(
+        "[[runs]]",
+        '[[choice]]\nname = "hedge"\nunsaid = "a bound"\nwhy = "or more"\nshipped = "point"\n'
+        '[choice.options]\npoint = { words = { hedge = "point" } }\n'
+        'bound = { words = { hedge = "bound" } }\n\n[[runs]]',
+    )
+    hedged = hedged.replace('id = "factor"', 'id = "factor"\nhedge = "{hedge}"')
+    file.write_text(hedged)
+    reference = study / "reference.csv"
+    lines = [f"{line},at_least" for line in reference.read_text().splitlines()]
+    lines[0] = HEAD.strip() + ",relation"
+    lines[-1] = "factor,random,-0.9,printed,at_least"
+    reference.write_text("\n".join(lines) + "\n")
+    readings = load_readings(str(study))
+    table = design([readings], 100)
+    jobs: list[Job] = [job for own in needed([readings], table).values() for job in own]
+    rows, _, _ = simulate(jobs, study.parent / "cache", 1, lambda *_: None)
+    found = predictions(Predictor([readings], table, rows), readings.cells)[:, -1]
+    is_bound = table.table[:, [one.name for one in table.choices].index("hedge")] == 1
+    assert found[is_bound] == pytest.approx(0.1)
+    assert (found[~is_bound] > 1).all()
