@@ -10,7 +10,7 @@ use crate::io::Io;
 use crate::layout::Layout;
 use crate::profile::{AttachOptions, BadBlockReserve};
 use crate::scan::{Scan, ScannedBlock, ScannedLeb, ScannedVolume};
-use crate::volume_state::{LAYOUT_LEBS, VolumeState, Volumes};
+use crate::volume_state::{LAYOUT_LEBS, OWN_PEBS, VolumeState, Volumes};
 use crate::volume_table::{VolumeRecord, decode, encode, slots, table_bytes};
 use crate::wear_state::{WearState, Work};
 use fs_api::Place;
@@ -19,9 +19,6 @@ use random::Stream;
 use sim::{Cpus, Sim};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-
-/// Blocks that wear levelling and atomic changes need for themselves.
-pub(crate) const OWN_PEBS: u32 = 2;
 
 impl Ubi {
     /// Attaches what the device holds; a blank one becomes an empty UBI device.

@@ -111,7 +111,7 @@ impl Ubi {
             bad_pebs: volumes.bad_pebs,
             available_pebs: volumes.available_pebs,
             bad_reserve_pebs: (volumes.bad_reserve, volumes.bad_reserve_level),
-            own_pebs: crate::volume_state::LAYOUT_LEBS + crate::attach::OWN_PEBS,
+            own_pebs: crate::volume_state::LAYOUT_LEBS + crate::volume_state::OWN_PEBS,
             free_pebs: wear.free.len(),
             pending_erases: wear.pending_erases(),
             scrub_pebs: wear.scrub_count(),

@@ -1,6 +1,5 @@
 //! Volumes in memory: their records and where their blocks are.
 
-use crate::attach::OWN_PEBS;
 use crate::headers::{LAYOUT_VOLUME, VolumeKind};
 use crate::layout::Layout;
 use crate::volume_table::VolumeRecord;
@@ -8,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// Logical blocks of the volume table.
 pub(crate) const LAYOUT_LEBS: u32 = 2;
+/// Blocks that wear levelling and atomic changes need for themselves.
+pub(crate) const OWN_PEBS: u32 = 2;
 
 /// A volume in memory.
 #[derive(Clone, Debug)]

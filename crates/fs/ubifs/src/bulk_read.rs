@@ -1,7 +1,7 @@
 //! Reading data nodes that lie behind each other at once, for files that are read in order.
 //!
 //! Source: `ubifs_bulk_read` and `ubifs_do_bulk_read` of `fs/ubifs/file.c`, `ubifs_tnc_get_bu_keys` and
-//! `ubifs_tnc_bulk_read` of `tnc.c`.
+//! `ubifs_tnc_bulk_read` of `tnc.c`. A part of the engine: uses the engine, states and formats.
 
 use crate::engine::Engine;
 use crate::finding::Code;
@@ -13,34 +13,8 @@ use fs_api::{Errno, PAGE_BYTES, Place as FoundAt};
 
 /// Most blocks of one read (`UBIFS_MAX_BULK_READ`).
 const BLOCKS_MAX: u64 = 32;
-/// Pages in a row that were read when reading at once begins.
-const ROW: u32 = 3;
 /// A data node of incompressible bytes (`UBIFS_MAX_DATA_NODE_SZ`).
 const NODE_BYTES_MAX: u32 = 48 + BLOCK_BYTES as u32;
-
-/// How a file was read of late (`last_page_read`, `read_in_a_row`, `bulk_read` of the inode).
-#[derive(Debug, Default)]
-pub(crate) struct ReadRow {
-    last_page: u64,
-    length: u32,
-    is_bulk: bool,
-}
-
-impl ReadRow {
-    /// A page is read; true if those behind it shall be, too.
-    fn goes_on(&mut self, page: u64) -> bool {
-        let last = std::mem::replace(&mut self.last_page, page);
-        if page != last + 1 {
-            (self.length, self.is_bulk) = (1, false);
-            return false;
-        }
-        if !self.is_bulk {
-            self.length += 1;
-            self.is_bulk = self.length >= ROW;
-        }
-        self.is_bulk
-    }
-}
 
 /// Data nodes of a file that lie behind each other.
 struct Bulk {

@@ -6,10 +6,12 @@
 
 use crate::engine::Engine;
 use crate::finding::Code;
+use crate::inode::ROOT;
 use crate::keys::{Key, kind as key_kind};
+use crate::lprops::SpaceSums;
 use crate::lpt::TableEntry;
 use crate::lpt_format::LptPlace;
-use crate::mount::{ROOT, Ubifs};
+use crate::mount::Ubifs;
 use crate::names::entry_size;
 use crate::nodes::{
     BLOCK_BYTES, DataNode, EntryNode, INODE_BYTES, InodeNode, Place, aligned, kind, u16_at,
@@ -104,7 +106,7 @@ impl Engine {
         for (place, _) in &seen.leaves {
             *used.entry(place.leb).or_default() += aligned(place.bytes as usize) as u64;
         }
-        let mut sums = crate::master::SpaceSums::default();
+        let mut sums = SpaceSums::default();
         for leb in self.layout.main_first..self.layout.leb_count {
             let (properties, is_taken) = self.properties(leb).await?;
             let whole = self.layout.leb_bytes;

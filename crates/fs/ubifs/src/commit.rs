@@ -1,25 +1,12 @@
 //! Commits: the index, the LEB properties and the orphans go to the medium, and the journal begins anew.
 //!
-//! Source: `fs/ubifs/commit.c`.
+//! Source: `fs/ubifs/commit.c`. A part of the engine: uses the engine, states and formats.
 
+use crate::commit_state::CommitState;
 use crate::engine::Engine;
 use crate::master::flag;
 use fs_api::Errno;
 use std::rc::Rc;
-
-/// What the commit does (`cmt_state`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum CommitState {
-    #[default]
-    Resting,
-    /// The thread shall make one.
-    Background,
-    /// Writers wait until one is made.
-    Required,
-    RunningInBackground,
-    RunningRequired,
-    Broken,
-}
 
 impl Engine {
     /// Lets every writer wait until a commit was made (`ubifs_commit_required`).

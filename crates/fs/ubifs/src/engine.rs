@@ -1,34 +1,30 @@
 //! The parts of a mount and what all of them use: reads, writes, numbers of nodes, costs.
+//!
+//! Uses states and formats. The parts of the engine (`impl Engine` elsewhere) use this file, never the
+//! other way round.
 
-use crate::commit::CommitState;
+use crate::budget::Space;
+use crate::commit_state::CommitState;
 use crate::compress::Compressor;
 use crate::finding::Code;
-use crate::inode::Inode;
+use crate::inode::{Inode, SizeSeen};
 use crate::journal::Journal;
 use crate::layout::{HEADS, Layout};
 use crate::lpt::Lpt;
 use crate::master::Master;
-use crate::nodes::{Group, Header, Place, seal};
+use crate::nodes::{Group, Header, Place, padded, seal};
 use crate::orphans::Orphans;
 use crate::profile::MountOptions;
-use crate::replay::SizeSeen;
-use crate::space::Space;
 use crate::statistics::Statistics;
 use crate::superblock::Superblock;
 use crate::tnc::Tnc;
 use crate::volume::Volume;
-use crate::write_buffer::WriteBuffer;
+use crate::write_buffer::Head;
 use fs_api::{CachedPages, Errno, Finding, Place as FoundAt};
 use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
-
-/// A head of the journal.
-pub(crate) struct Head {
-    pub(crate) lock: Lock<()>,
-    pub(crate) buffer: RefCell<WriteBuffer>,
-}
 
 /// A mount.
 ///
@@ -183,12 +179,8 @@ impl Engine {
     }
 
     /// Pads bytes to the unit of writing.
-    pub(crate) fn padded(&self, mut bytes: Vec<u8>) -> Vec<u8> {
-        let used = bytes.len().next_multiple_of(8);
-        bytes.resize(used, 0);
-        bytes.resize(used.next_multiple_of(self.layout.min_io as usize), 0);
-        crate::nodes::pad(&mut bytes[used..]);
-        bytes
+    pub(crate) fn padded(&self, bytes: Vec<u8>) -> Vec<u8> {
+        padded(bytes, self.layout.min_io)
     }
 
     /// Seals a node and writes it at once, padded (`ubifs_write_node`).

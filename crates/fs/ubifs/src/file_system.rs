@@ -1,7 +1,7 @@
 //! The calls of a file system.
 
-use crate::inode::Inode;
-use crate::mount::{ROOT, Ubifs};
+use crate::inode::{Inode, ROOT};
+use crate::mount::Ubifs;
 use crate::names::decode_device;
 use crate::nodes::{Stamp, u32_at, u64_at};
 use fs_api::{

@@ -2,11 +2,11 @@
 //!
 //! Source: `fs/ubifs/file.c`.
 
+use crate::budget::{Budget, Request};
 use crate::engine::Engine;
 use crate::inode::Inode;
 use crate::keys::{Key, LAST_BLOCK};
 use crate::nodes::{BLOCK_BYTES, DataNode};
-use crate::space::Request;
 use fs_api::{Caller, Changes, Errno, FileType, PAGE_BYTES};
 use std::ops::Range;
 use std::rc::Rc;
@@ -122,7 +122,7 @@ impl Engine {
                 continue;
             }
             if appends {
-                let own = Self::inode_budget(0);
+                let own = Budget::of_inode(0);
                 budget.dirty -= own.dirty;
                 self.make_inode_dirty(inode, own);
             }
@@ -147,7 +147,7 @@ impl Engine {
         inode.data.borrow_mut().node.size = end;
         // It may have been written since the page was begun.
         if !inode.data.borrow().is_dirty {
-            let own = Self::inode_budget(0);
+            let own = Budget::of_inode(0);
             self.promise(own);
             self.make_inode_dirty(inode, own);
         }
@@ -296,7 +296,7 @@ impl Engine {
         };
         let budget = match self.budget(caller, &request).await {
             // To nothing is a deletion, which is always allowed.
-            Err(Errno::Enospc) if size == 0 => crate::space::Budget::default(),
+            Err(Errno::Enospc) if size == 0 => Budget::default(),
             budget => budget?,
         };
         self.write_page_of_cut(caller, inode, size).await;

@@ -4,8 +4,9 @@
 
 use crate::engine::Engine;
 use crate::lprops::{Category, Change};
-use crate::lpt::{Lpt, Verdict};
+use crate::lpt::Lpt;
 use crate::lpt_format::Properties;
+use crate::lpt_load::Verdict;
 use fs_api::Errno;
 
 /// Which eraseblocks the collector may be given.
@@ -301,7 +302,7 @@ impl Engine {
         let _held = self.lpt_lock.lock().await;
         loop {
             let Some(number) = self.lpt.borrow_mut().dirty_index.pop() else { break };
-            self.load_pnode(number / crate::layout::LPT_FANOUT).await?;
+            self.load_pnode(number / crate::lpt_shape::LPT_FANOUT).await?;
             let leb = *self.lpt.borrow().lebs.get(number);
             if !leb.is_taken && leb.properties.is_index {
                 self.change_number(number, Change::TAKE).await?;

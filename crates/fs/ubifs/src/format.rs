@@ -2,13 +2,16 @@
 //!
 //! Source: `fs/ubifs/sb.c` (`create_default_filesystem`), `lpt.c` (`ubifs_create_dflt_lpt`).
 
-use crate::inode::flag as inode_flag;
+use crate::error::MountError;
+use crate::inode::{FIRST_INODE, ROOT, flag as inode_flag};
 use crate::keys::Key;
 use crate::layout::{LOG_LEB, Layout, MASTER_LEB, SUPERBLOCK_LEB};
+use crate::lprops::SpaceSums;
 use crate::lpt_format::{LptPlace, Properties};
-use crate::master::{Master, SpaceSums};
-use crate::mount::{FIRST_INODE, MountError, ROOT, padded};
-use crate::nodes::{Group, INODE_BYTES, IndexNode, InodeNode, Place, commit_start, kind, seal};
+use crate::master::Master;
+use crate::nodes::{
+    Group, INODE_BYTES, IndexNode, InodeNode, Place, commit_start, kind, padded, seal,
+};
 use crate::profile::MountOptions;
 use crate::superblock::Superblock;
 use crate::volume::Volume;
@@ -156,12 +159,7 @@ fn make_lpt(layout: &Layout, first: &[Properties; 2]) -> NewLpt {
         for (number, children) in (0_u32..).zip(places.chunks(4)) {
             let mut branches = [LptPlace::default(); 4];
             branches[..children.len()].copy_from_slice(children);
-            let depth = shape.height - 1 - level;
-            // The number as `nnode_number` of `lpt.rs` computes it; that needs a mounted engine,
-            // which does not exist yet.
-            let full_number = (0..depth).fold(1 << (2 * depth), |sum, step| {
-                sum | (number >> (2 * (depth - 1 - step)) & 3) << (2 * step)
-            });
+            let full_number = shape.nnode_number(level as usize, number);
             above.push(put(shape.pack_nnode(full_number, &branches, area), &mut table));
         }
         places = above;

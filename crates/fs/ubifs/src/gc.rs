@@ -2,7 +2,7 @@
 //!
 //! Source: `fs/ubifs/gc.c`.
 
-use crate::commit::CommitState;
+use crate::commit_state::CommitState;
 use crate::engine::Engine;
 use crate::find::Picking;
 use crate::finding::Code;

@@ -1,10 +1,10 @@
 //! Categories of eraseblocks, so that one for a purpose is found at once.
 //!
-//! Source: `fs/ubifs/lprops.c`. Three categories are heaps of limited size, the others lists.
+//! Source: `fs/ubifs/lprops.c`. Three categories are heaps of limited size, the others lists. A state:
+//! uses formats only.
 
 use crate::layout::Layout;
 use crate::lpt_format::Properties;
-use crate::master::SpaceSums;
 
 /// Entries of a heap (`LPT_HEAP_SZ`).
 const HEAP_ENTRIES: usize = 256;
@@ -28,6 +28,26 @@ pub(crate) enum Category {
 }
 
 const HEAPS: [Category; 3] = [Category::Dirty, Category::DirtyIndex, Category::Free];
+
+/// Sums over the properties of all eraseblocks of the main area.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SpaceSums {
+    pub(crate) empty_lebs: u32,
+    pub(crate) taken_empty_lebs: u32,
+    pub(crate) index_lebs: u32,
+    pub(crate) free: u64,
+    pub(crate) dirty: u64,
+    pub(crate) used: u64,
+    pub(crate) dead: u64,
+    pub(crate) dark: u64,
+}
+
+impl SpaceSums {
+    /// Free and dirty space, which collecting makes free, reaches what a single node may need.
+    pub(crate) fn allow_writing(&self, dark_watermark: u32) -> bool {
+        self.free.saturating_add(self.dirty) >= u64::from(dark_watermark)
+    }
+}
 
 /// An eraseblock of the main area whose properties are in memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -311,5 +331,25 @@ impl Lebs {
     pub(crate) fn available_lebs(&self, waiting: u32) -> i64 {
         i64::from(self.sums.empty_lebs) + i64::from(self.freeable.len() as u32) + i64::from(waiting)
             - i64::from(self.sums.taken_empty_lebs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SpaceSums;
+
+    /// `check_free_space` of `super.c`: less than the dark watermark is too little.
+    #[test]
+    fn less_than_the_dark_watermark_does_not_allow_writing() {
+        for (free, dirty, is_enough) in [
+            (0, 0, false),
+            (4096, 2047, false),
+            (4096, 2048, true),
+            (0, 6144, true),
+            (6144, 0, true),
+        ] {
+            let sums = SpaceSums { free, dirty, ..SpaceSums::default() };
+            assert_eq!(sums.allow_writing(6144), is_enough, "{free} free, {dirty} dirty");
+        }
     }
 }

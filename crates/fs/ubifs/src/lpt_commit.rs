@@ -5,10 +5,10 @@
 
 use crate::engine::Engine;
 use crate::finding::Code;
-use crate::layout::LPT_FANOUT;
 use crate::lprops::Category;
 use crate::lpt::Lpt;
 use crate::lpt_format::{Found, LptPlace, Properties};
+use crate::lpt_shape::LPT_FANOUT;
 use fs_api::{Errno, Place as FoundAt};
 
 /// What the end of a commit has to write.
@@ -297,7 +297,7 @@ impl Engine {
                 shape.pack_pnode(number, &lebs)
             }
             Node::Nnode(level, number) => {
-                let full_number = self.nnode_number(level, number);
+                let full_number = shape.nnode_number(level, number);
                 let upper = lpt.levels[level][number as usize].as_mut().expect("it is dirty");
                 upper.is_dirty = false;
                 let area = (self.layout.lpt_first, self.layout.lpt_lebs);

@@ -2,7 +2,7 @@
 //!
 //! Source of the format: `fs/ubifs/lpt.c`.
 
-use crate::layout::{LPT_FANOUT, LptShape};
+use crate::lpt_shape::{LPT_FANOUT, LptShape};
 
 const PNODE: u32 = 0;
 const NNODE: u32 = 1;
@@ -218,7 +218,7 @@ impl LptShape {
 #[cfg(test)]
 mod tests {
     use super::{Found, LptPlace, Properties};
-    use crate::layout::{LptInput, LptShape};
+    use crate::lpt_shape::{LptInput, LptShape};
 
     fn shape(is_big: bool) -> LptShape {
         LptShape::new(LptInput {

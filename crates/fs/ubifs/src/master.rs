@@ -1,16 +1,12 @@
 //! The master node: where everything begins, as the last commit left it.
 //!
-//! Source: `fs/ubifs/master.c`.
+//! Source: `fs/ubifs/master.c`. A state: uses formats and the states of inodes and LEB properties.
 
-use crate::engine::Engine;
 use crate::inode::INODE_NUMBER_WATERMARK;
-use crate::layout::{Layout, MASTER_LEB};
+use crate::layout::{LOG_LEB, Layout};
+use crate::lprops::SpaceSums;
 use crate::lpt_format::LptPlace;
-use crate::nodes::{
-    Group, HEADER_BYTES, MASTER_BYTES, Place, kind, put_u32, put_u64, u32_at, u64_at,
-};
-use crate::scan::Scan;
-use fs_api::Errno;
+use crate::nodes::{MASTER_BYTES, Place, put_u32, put_u64, u32_at, u64_at};
 
 /// Flags of the master node.
 pub(crate) mod flag {
@@ -20,19 +16,6 @@ pub(crate) mod flag {
     pub(crate) const NO_ORPHANS: u32 = 2;
     /// Written by a recovery.
     pub(crate) const RECOVERED: u32 = 4;
-}
-
-/// Sums over the properties of all eraseblocks of the main area.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SpaceSums {
-    pub(crate) empty_lebs: u32,
-    pub(crate) taken_empty_lebs: u32,
-    pub(crate) index_lebs: u32,
-    pub(crate) free: u64,
-    pub(crate) dirty: u64,
-    pub(crate) used: u64,
-    pub(crate) dead: u64,
-    pub(crate) dark: u64,
 }
 
 /// Fields of the master node; byte offsets stand in `parse`.
@@ -53,13 +36,6 @@ pub(crate) struct Master {
     pub(crate) lpt_saved: LptPlace,
     pub(crate) scan_leb: u32,
     pub(crate) leb_count: u32,
-}
-
-impl SpaceSums {
-    /// Free and dirty space, which collecting makes free, reaches what a single node may need.
-    pub(crate) fn allow_writing(&self, dark_watermark: u32) -> bool {
-        self.free.saturating_add(self.dirty) >= u64::from(dark_watermark)
-    }
 }
 
 impl Master {
@@ -135,7 +111,7 @@ impl Master {
             (layout.lpt_first..layout.lpt_first + layout.lpt_lebs).contains(&place.leb)
                 && place.offset <= layout.leb_bytes
         };
-        let log = (crate::layout::LOG_LEB..layout.lpt_first).contains(&self.log_leb);
+        let log = (LOG_LEB..layout.lpt_first).contains(&self.log_leb);
         let main_bytes = u64::from(layout.main_lebs) * u64::from(layout.leb_bytes);
         let sums = &self.sums;
         log && self.highest_inode < INODE_NUMBER_WATERMARK
@@ -160,77 +136,5 @@ impl Master {
             && sums.dirty <= main_bytes
             && sums.used <= main_bytes
             && sums.dead + sums.dark + sums.used <= main_bytes
-    }
-}
-
-impl Engine {
-    /// Reads both copies; none if they are not the same, which calls for recovery.
-    pub(crate) async fn read_master(&self) -> Result<Option<Master>, Errno> {
-        let mut found: Option<(Vec<u8>, u32, usize)> = None;
-        for leb in [MASTER_LEB, MASTER_LEB + 1] {
-            let bytes = self.read_leb(leb, 0).await?;
-            let Ok(scan) = Scan::of(&bytes, 0, self.layout.min_io as usize) else {
-                return Ok(None);
-            };
-            let Some(last) = scan.nodes.last() else { return Ok(None) };
-            self.see_sequence(last.header.sequence);
-            if last.header.kind != kind::MASTER {
-                return Ok(None);
-            }
-            let from = last.offset as usize;
-            let node = bytes[from..from + MASTER_BYTES].to_vec();
-            if let Some((other, offset, count)) = &found
-                && (*offset != last.offset
-                    || *count != scan.nodes.len()
-                    || other[HEADER_BYTES..] != node[HEADER_BYTES..])
-            {
-                return Ok(None);
-            }
-            found = Some((node, last.offset, scan.nodes.len()));
-        }
-        let Some((node, offset, _)) = found else { return Ok(None) };
-        self.master_offset.set(offset);
-        Ok(Some(Master::parse(&node)))
-    }
-
-    /// Writes both copies behind the last ones, in their eraseblocks in turn (`ubifs_write_master`).
-    pub(crate) async fn write_master(&self) -> Result<(), Errno> {
-        self.must_be_writable()?;
-        let mut offset = self.master_offset.get() + self.layout.master_stride;
-        if offset + self.layout.master_stride > self.layout.leb_bytes {
-            offset = 0;
-        }
-        self.master_offset.set(offset);
-        for leb in [MASTER_LEB, MASTER_LEB + 1] {
-            // One copy is always whole: the second eraseblock is unmapped only after the first copy
-            // is written.
-            if offset == 0 {
-                self.unmap(leb).await?;
-            }
-            let mut master = self.master.get();
-            master.highest_inode = self.highest_inode.get();
-            self.write_node(master.to_bytes(), kind::MASTER, Group::None, (leb, offset)).await?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::SpaceSums;
-
-    /// `check_free_space` of `super.c`: less than the dark watermark is too little.
-    #[test]
-    fn less_than_the_dark_watermark_does_not_allow_writing() {
-        for (free, dirty, is_enough) in [
-            (0, 0, false),
-            (4096, 2047, false),
-            (4096, 2048, true),
-            (0, 6144, true),
-            (6144, 0, true),
-        ] {
-            let sums = SpaceSums { free, dirty, ..SpaceSums::default() };
-            assert_eq!(sums.allow_writing(6144), is_enough, "{free} free, {dirty} dirty");
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! A volume in memory: for tools that work on one file, and for tests that cut the power often.
 
-use crate::volume::VolumeShape;
+use crate::volume_shape::VolumeShape;
 use fs_api::Errno;
 use sim::Sim;
 use std::cell::{Cell, RefCell};

@@ -2,78 +2,32 @@
 //!
 //! Source: `fs/ubifs/super.c` (`mount_ubifs`), `sb.c` (`create_default_filesystem`).
 
-use crate::commit::CommitState;
+use crate::budget::Space;
+use crate::commit_state::CommitState;
 use crate::compress::Compressor;
-use crate::engine::{Engine, Head};
+use crate::engine::Engine;
+use crate::error::MountError;
 use crate::finding::Code;
 use crate::format::make_file_system;
+use crate::inode::{FIRST_INODE, ROOT};
 use crate::journal::Journal;
 use crate::layout::{Layout, MASTER_LEB, SUPERBLOCK_LEB};
 use crate::lprops::Change;
 use crate::lpt::Lpt;
 use crate::master::{Master, flag};
-use crate::nodes::{Group, Header, SUPERBLOCK_BYTES, kind, pad, seal};
+use crate::nodes::{Group, Header, SUPERBLOCK_BYTES, kind, padded, seal};
 use crate::orphans::Orphans;
 use crate::profile::MountOptions;
-use crate::space::Space;
 use crate::statistics::Statistics;
 use crate::superblock::{Superblock, flag as superblock_flag};
 use crate::tnc::{Branch, Tnc};
 use crate::volume::Volume;
+use crate::write_buffer::Head;
 use fs_api::{Errno, Finding, Place as FoundAt};
 use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use thiserror::Error;
-
-/// First inode that is given away (`UBIFS_FIRST_INO`).
-pub(crate) const FIRST_INODE: u64 = 64;
-/// Inode number of the root directory (`UBIFS_ROOT_INO`).
-pub(crate) const ROOT: u64 = 1;
-
-/// Why a volume cannot be mounted.
-#[derive(Debug, Error)]
-pub enum MountError {
-    /// LEB 0 does not begin with a whole superblock node; the text says what is there.
-    #[error("no superblock of UBIFS in LEB 0: {0}; is this a volume of UBIFS?")]
-    NoSuperblock(String),
-    /// A superblock that cannot be used here.
-    #[error("the superblock cannot be used: {0}")]
-    BadSuperblock(String),
-    /// Too small for a file system.
-    #[error(
-        "{lebs} LEBs of {leb_bytes} bytes are too few for a file system; make the volume larger"
-    )]
-    TooSmall {
-        /// Eraseblocks of the volume.
-        lebs: u32,
-        /// Bytes of one eraseblock.
-        leb_bytes: u32,
-    },
-    /// The volume is empty and nothing may be written.
-    #[error("the volume is empty; mount it writable once to make a file system")]
-    Empty,
-    /// The file system is damaged, or the medium failed.
-    #[error("{error}: {}", told(findings))]
-    Damaged {
-        /// What the call returned.
-        error: Errno,
-        /// What was found wrong.
-        findings: Vec<Finding>,
-    },
-}
-
-impl From<Errno> for MountError {
-    fn from(error: Errno) -> Self {
-        Self::Damaged { error, findings: Vec::new() }
-    }
-}
-
-fn told(findings: &[Finding]) -> String {
-    let texts: Vec<&str> = findings.iter().map(|finding| finding.text.as_str()).collect();
-    texts.join("; ")
-}
 
 /// A mounted UBIFS; the calls are those of [`fs_api::FileSystem`].
 pub struct Ubifs {
@@ -155,15 +109,6 @@ async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superbl
         fix_space(volume, &mut superblock, header.sequence).await?;
     }
     Ok(superblock)
-}
-
-/// Bytes up to the next unit of writing.
-pub(crate) fn padded(mut bytes: Vec<u8>, min_io: u32) -> Vec<u8> {
-    let used = bytes.len().next_multiple_of(8);
-    bytes.resize(used, 0);
-    bytes.resize(used.next_multiple_of(min_io as usize), 0);
-    pad(&mut bytes[used..]);
-    bytes
 }
 
 /// Whoever flashed the image may have programmed its blank end: every eraseblock is written anew

@@ -2,6 +2,7 @@
 //!
 //! Source: `fs/ubifs/dir.c`.
 
+use crate::budget::{Budget, Request};
 use crate::engine::Engine;
 use crate::inode::{Inode, InodeData, flag};
 use crate::keys::Key;
@@ -9,7 +10,6 @@ use crate::nodes::{
     EntryNode, INODE_BYTES, InodeNode, MAX_INODE_DATA_BYTES, MAX_NAME_BYTES, aligned,
 };
 use crate::records::Naming;
-use crate::space::Request;
 use fs_api::{Caller, DirectoryEntry, Errno, FileType, InodeNumber, NewInode};
 use std::rc::Rc;
 
@@ -243,15 +243,11 @@ impl Engine {
     }
 
     /// Space for a removal; without any it goes on all the same, since it makes some.
-    async fn budget_removal(
-        &self,
-        caller: &Caller,
-        request: &Request,
-    ) -> Result<crate::space::Budget, Errno> {
+    async fn budget_removal(&self, caller: &Caller, request: &Request) -> Result<Budget, Errno> {
         match self.budget(caller, request).await {
             // `ubifs_unlink` and `ubifs_rmdir` go on without a budget. The eraseblock kept for
             // deletions takes the group.
-            Err(Errno::Enospc) => Ok(crate::space::Budget::default()),
+            Err(Errno::Enospc) => Ok(Budget::default()),
             budget => budget,
         }
     }

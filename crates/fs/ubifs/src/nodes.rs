@@ -192,6 +192,15 @@ pub(crate) fn pad(gap: &mut [u8]) {
     seal(&mut gap[..PADDING_BYTES], kind::PADDING, 0, Group::None);
 }
 
+/// A node, or several, padded up to the next unit of writing.
+pub(crate) fn padded(mut bytes: Vec<u8>, min_io: u32) -> Vec<u8> {
+    let used = bytes.len().next_multiple_of(8);
+    bytes.resize(used, 0);
+    bytes.resize(used.next_multiple_of(min_io as usize), 0);
+    pad(&mut bytes[used..]);
+    bytes
+}
+
 /// The key of a node that has one.
 pub(crate) fn key_of(node: &[u8]) -> Key {
     Key::parse(&node[HEADER_BYTES..])

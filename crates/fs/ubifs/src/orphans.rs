@@ -1,17 +1,12 @@
 //! Orphans: inodes without names that are still in use, so that a mount after a cut removes them.
 //!
-//! Source: `fs/ubifs/orphan.c`.
+//! Source: `fs/ubifs/orphan.c`. A state: uses nothing of the crate.
 
-use crate::engine::Engine;
-use crate::finding::Code;
-use crate::nodes::{Group, ORPHANS_BYTES, OrphansNode, kind, seal};
-use crate::scan::Scan;
-use fs_api::{Errno, Place as FoundAt};
 use std::collections::BTreeMap;
 
 /// What is known of an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(crate) enum State {
     /// Not on the medium; the journal tells of it until the next commit.
     New,
     /// Written by a commit.
@@ -23,17 +18,11 @@ enum State {
 /// Orphans in memory and where the next orphan node goes.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
-    inodes: BTreeMap<u64, State>,
+    pub(crate) inodes: BTreeMap<u64, State>,
     /// Where the next node goes.
-    head: (u32, u32),
+    pub(crate) head: (u32, u32),
     /// At the last commit there were any.
-    had_any: bool,
-}
-
-/// What a commit has to write.
-#[derive(Debug, Default)]
-pub(crate) struct OrphansCommit {
-    inodes: Vec<u64>,
+    pub(crate) had_any: bool,
 }
 
 impl Orphans {
@@ -59,168 +48,5 @@ impl Orphans {
 
     pub(crate) fn len(&self) -> usize {
         self.inodes.len()
-    }
-}
-
-/// Orphans that a node of so many bytes names.
-fn orphans_fitting(bytes: u32) -> usize {
-    (bytes as usize).saturating_sub(ORPHANS_BYTES) / 8
-}
-
-impl Engine {
-    /// Takes the orphans that no commit has written yet (`ubifs_orphan_start_commit`).
-    pub(crate) fn start_orphans(&self) -> OrphansCommit {
-        let mut orphans = self.orphans.borrow_mut();
-        orphans.had_any = !orphans.inodes.is_empty();
-        let mut inodes = Vec::new();
-        for (inode, state) in &mut orphans.inodes {
-            if *state == State::New {
-                // Marked before they are written: names that go while the commit is written belong
-                // to the next commit.
-                *state = State::Written;
-                inodes.push(*inode);
-            }
-        }
-        OrphansCommit { inodes }
-    }
-
-    /// Orphans that the rest of the area can take (`avail_orphs`).
-    fn orphan_room(&self) -> usize {
-        let (leb, offset) = self.orphans.borrow().head;
-        let last = self.layout.orphan_first + self.layout.orphan_lebs - 1;
-        (last - leb) as usize * orphans_fitting(self.layout.leb_bytes)
-            + orphans_fitting(self.layout.leb_bytes - offset)
-    }
-
-    /// Writes the new orphans, or all anew if the area is full (`ubifs_orphan_end_commit`).
-    pub(crate) async fn end_orphans(&self, commit: OrphansCommit) -> Result<(), Errno> {
-        let mut inodes = commit.inodes;
-        if !inodes.is_empty() {
-            let consolidates = self.orphan_room() < inodes.len();
-            // The area is full: all that are in use are written from its beginning, each eraseblock
-            // as an atomic change (`consolidate`).
-            if consolidates {
-                let mut orphans = self.orphans.borrow_mut();
-                let written = orphans.inodes.iter().filter(|(_, state)| **state == State::Written);
-                inodes = written.map(|(inode, _)| *inode).collect();
-                orphans.head = (self.layout.orphan_first, 0);
-            }
-            self.write_orphans(&inodes, consolidates).await?;
-        }
-        self.orphans.borrow_mut().inodes.retain(|_, state| *state != State::Deleted);
-        Ok(())
-    }
-
-    async fn write_orphans(&self, inodes: &[u64], is_atomic: bool) -> Result<(), Errno> {
-        let whole = self.layout.leb_bytes;
-        let last = self.layout.orphan_first + self.layout.orphan_lebs - 1;
-        let mut rest = inodes;
-        while !rest.is_empty() {
-            let (mut leb, mut offset) = self.orphans.borrow().head;
-            if orphans_fitting(whole - offset) == 0 {
-                (leb, offset) = (leb + 1, 0);
-            }
-            if leb > last {
-                self.find(Code::NoRoom, FoundAt::Whole, "no space is left for orphans");
-                return Err(Errno::Enospc);
-            }
-            let count = orphans_fitting(whole - offset).min(rest.len());
-            let (now, later) = rest.split_at(count);
-            let node = OrphansNode {
-                commit: self.commit_number.get(),
-                is_last: later.is_empty(),
-                inodes: now.to_vec(),
-            };
-            let mut bytes = node.to_bytes();
-            seal(&mut bytes, kind::ORPHANS, self.next_sequence(), Group::None);
-            let bytes = self.padded(bytes);
-            if is_atomic {
-                self.change_leb(leb, &bytes).await?;
-            } else {
-                if offset == 0 {
-                    self.unmap(leb).await?;
-                }
-                self.write(leb, offset, &bytes).await?;
-            }
-            self.orphans.borrow_mut().head = (leb, offset + bytes.len() as u32);
-            rest = later;
-        }
-        if is_atomic {
-            let head = self.orphans.borrow().head.0;
-            for leb in head + 1..=last {
-                self.unmap(leb).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// After an orderly unmount the area holds nothing of use; after a cut, what it names is removed
-    /// (`ubifs_mount_orphans`).
-    pub(crate) async fn mount_orphans(&self, has_orphans: bool) -> Result<(), Errno> {
-        let lebs = self.layout.orphan_first..self.layout.orphan_first + self.layout.orphan_lebs;
-        self.orphans.borrow_mut().head = (lebs.start, 0);
-        if !self.needs_recovery.get() {
-            if !self.is_read_only() {
-                for leb in lebs {
-                    self.unmap(leb).await?;
-                }
-            }
-            return Ok(());
-        }
-        if !has_orphans {
-            return Ok(());
-        }
-        let mut last: (u64, bool) = (0, false);
-        for leb in lebs {
-            let bytes = self.read_leb(leb, 0).await?;
-            let (bytes, scan) = match Scan::of(&bytes, 0, self.layout.min_io as usize) {
-                Ok(scan) => (bytes, scan),
-                Err(_) => self.recover_leb(leb, 0, None).await?,
-            };
-            for found in &scan.nodes {
-                if found.header.kind != kind::ORPHANS {
-                    self.find(
-                        Code::DamagedNode,
-                        FoundAt::Leb(leb, found.offset),
-                        format!("LEB {leb}:{}: not a node of orphans", found.offset),
-                    );
-                    return Err(Errno::Eio);
-                }
-                self.see_sequence(found.header.sequence);
-                let from = found.offset as usize;
-                let node = OrphansNode::parse(&bytes[from..from + found.header.bytes]);
-                // A commit that was not finished has counted already.
-                self.commit_number.set(self.commit_number.get().max(node.commit));
-                // Nodes of an older commit behind the last node of a newer one are left over from
-                // before a consolidation (`do_kill_orphans`).
-                if node.commit < last.0 && last.1 {
-                    return Ok(());
-                }
-                for inode in node.inodes {
-                    self.remove_orphan(inode).await?;
-                }
-                last = (node.commit, node.is_last);
-            }
-            if scan.end > 0 {
-                self.orphans.borrow_mut().head = (leb, scan.end);
-            }
-        }
-        Ok(())
-    }
-
-    async fn remove_orphan(&self, inode: u64) -> Result<(), Errno> {
-        match self.read_inode(inode).await {
-            Ok(node) if node.links == 0 => {}
-            Err(Errno::Enoent) => {}
-            // The inode has a name again: `linkat` of an open file, or a number used again after a
-            // replay.
-            Ok(_) => return Ok(()),
-            Err(error) => return Err(error),
-        }
-        self.tnc_remove_inode(inode).await?;
-        self.count(|statistics| statistics.orphans_removed += 1);
-        // It stays in its node until the area is written anew.
-        self.orphans.borrow_mut().inodes.insert(inode, State::Deleted);
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Replaying the journal: what was written since the last commit goes into the index.
 //!
-//! Source: `fs/ubifs/replay.c`.
+//! Source: `fs/ubifs/replay.c`. A part of the engine: uses the engine, states and formats.
 
 use crate::engine::Engine;
 use crate::finding::Code;
@@ -36,14 +36,6 @@ struct ReplayBud {
     bud: Bud,
     free: u32,
     dirty: u32,
-}
-
-/// Sizes of a file as its inode and its data tell them; the larger one holds after a cut.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SizeSeen {
-    pub(crate) inode_size: u64,
-    pub(crate) data_size: u64,
-    pub(crate) exists: bool,
 }
 
 impl Engine {

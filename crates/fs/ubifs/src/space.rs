@@ -1,12 +1,15 @@
-//! Budgets: space for what is dirty in memory is set aside before it becomes dirty.
+//! Space: it is set aside before anything becomes dirty, and made where there is too little.
 //!
-//! Source: `fs/ubifs/budget.c`, `super.c` (`ubifs_statfs`).
+//! Source: `fs/ubifs/budget.c`, `super.c` (`ubifs_statfs`). A part of the engine: uses the engine, states
+//! and formats.
 
+use crate::budget::{Budget, Request};
 use crate::engine::Engine;
 use crate::journal::Obstacle;
-use crate::layout::{HEADS, Layout, MIN_INDEX_LEBS};
+use crate::layout::HEADS;
 use crate::lprops::Change;
-use crate::nodes::{BLOCK_BYTES, INODE_BYTES, MAX_DATA_NODE_BYTES, MAX_ENTRY_NODE_BYTES, aligned};
+use crate::nodes::BLOCK_BYTES;
+use crate::superblock::MIN_INDEX_LEBS;
 use fs_api::{Caller, Errno, SpaceUse};
 
 /// Rounds of write-back, collection and commit before space is given up (`MAX_MKSPC_RETRIES`).
@@ -14,83 +17,7 @@ const ROUNDS: u32 = 3;
 /// Pages that are written back to make promises come true (`NR_TO_WRITE`).
 const PAGES_TO_WRITE: u64 = 16;
 
-/// What an operation will write at most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one node more, as the kernel counts")]
-pub(crate) struct Request {
-    pub(crate) new_page: bool,
-    pub(crate) dirtied_page: bool,
-    pub(crate) new_entry: bool,
-    pub(crate) changed_entry: bool,
-    pub(crate) new_inode: bool,
-    /// Bytes within the new inode.
-    pub(crate) new_inode_bytes: usize,
-    pub(crate) dirtied_inodes: u32,
-    /// Bytes within the dirtied inodes.
-    pub(crate) dirtied_inode_bytes: usize,
-}
-
-/// Space that is set aside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Budget {
-    pub(crate) index: u64,
-    pub(crate) data: u64,
-    pub(crate) dirty: u64,
-}
-
-/// Space that was promised, and what the index may grow to.
-#[derive(Debug, Default)]
-pub(crate) struct Space {
-    pub(crate) promised: Budget,
-    /// Index that is dirty in memory.
-    pub(crate) uncommitted_index_bytes: u64,
-    /// Index on the medium.
-    pub(crate) committed_index_bytes: u64,
-    /// Eraseblocks that are kept for the index.
-    pub(crate) min_index_lebs: u32,
-    /// There was no space, and nothing has become free since.
-    is_full: bool,
-    is_full_for_root: bool,
-    /// Eraseblock that the collector has in reserve.
-    pub(crate) gc_leb: Option<u32>,
-    /// Where the index is written on.
-    pub(crate) index_head: (u32, u32),
-}
-
-impl Space {
-    /// Thrice the index, so that it can always be written (`ubifs_calc_min_idx_lebs`).
-    pub(crate) fn index_lebs_for(&self, layout: &Layout) -> u32 {
-        let bytes = self.committed_index_bytes + self.promised.index + self.uncommitted_index_bytes;
-        let lebs = (bytes * 3).div_ceil(layout.index_leb_bytes.into()) as u32;
-        // The head of the index has no gaps to fill.
-        (lebs + 1).max(MIN_INDEX_LEBS)
-    }
-}
-
 impl Engine {
-    pub(crate) fn budget_of(&self, request: &Request) -> Budget {
-        let when = |is: bool, bytes: usize| if is { bytes as u64 } else { 0 };
-        let (page, entry) = (MAX_DATA_NODE_BYTES, aligned(MAX_ENTRY_NODE_BYTES));
-        // Only new nodes need a new branch in the index; a node that replaces another takes its
-        // branch over (`calc_idx_growth`).
-        let nodes = [request.new_inode, request.new_page, request.new_entry];
-        let new_nodes = nodes.into_iter().filter(|is| *is).count() as u64;
-        let mut dirty = when(request.dirtied_page, page) + when(request.changed_entry, entry);
-        if request.dirtied_inodes > 0 {
-            // The shift is that of `calc_dd_growth` (`fs/ubifs/budget.c`) up to Linux 6.2. Later
-            // kernels multiply, which differs for three inodes only.
-            dirty += (INODE_BYTES as u64) << (request.dirtied_inodes - 1);
-        }
-        Budget {
-            index: new_nodes * u64::from(self.layout.max_index_node.next_multiple_of(8)),
-            data: when(request.new_inode, INODE_BYTES)
-                + when(request.new_page, page)
-                + when(request.new_entry, entry)
-                + aligned(request.new_inode_bytes) as u64,
-            dirty: dirty + aligned(request.dirtied_inode_bytes) as u64,
-        }
-    }
-
     fn may_use_reserve(&self, caller: &Caller) -> bool {
         // `can_use_rp`: the kernel asks for `CAP_SYS_RESOURCE` where the caller is compared with
         // the superuser here. Group 0 stands for no group.
@@ -150,7 +77,7 @@ impl Engine {
     /// Sets space aside, making some if need be (`ubifs_budget_space`).
     pub(crate) async fn budget(&self, caller: &Caller, request: &Request) -> Result<Budget, Errno> {
         self.must_be_writable()?;
-        let budget = self.budget_of(request);
+        let budget = Budget::of(request, &self.layout);
         // An operation without nodes of its own never fails for space, even on a full file system
         // (`ubifs_budget_space`).
         if budget.data == 0 && budget.dirty == 0 {
@@ -219,11 +146,6 @@ impl Engine {
         // anew.
         space.uncommitted_index_bytes += budget.index;
         space.min_index_lebs = space.index_lebs_for(&self.layout);
-    }
-
-    /// What a dirty inode with so many bytes of data needs.
-    pub(crate) fn inode_budget(data_bytes: usize) -> Budget {
-        Budget { dirty: (INODE_BYTES + aligned(data_bytes)) as u64, ..Budget::default() }
     }
 
     /// Something was removed: who found no space may try again.

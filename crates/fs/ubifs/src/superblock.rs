@@ -1,12 +1,12 @@
 //! The superblock: what never changes but the number of eraseblocks.
 //!
-//! Source: `fs/ubifs/sb.c`.
+//! Source: `fs/ubifs/sb.c`. A format: uses formats and the sizes that a mount may choose.
 
 use crate::compress::Compressor;
-use crate::layout::{LptInput, LptShape, MIN_INDEX_LEBS};
+use crate::lpt_shape::{LptInput, LptShape};
 use crate::nodes::{SUPERBLOCK_BYTES, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 use crate::profile::NewFileSystem;
-use crate::volume::VolumeShape;
+use crate::volume_shape::VolumeShape;
 
 /// Flags of the superblock.
 pub(crate) mod flag {
@@ -22,6 +22,8 @@ pub(crate) mod flag {
 const MIN_LOG_LEBS: u32 = 2;
 const MIN_LPT_LEBS: u32 = 2;
 const MIN_ORPHAN_LEBS: u32 = 1;
+/// Eraseblocks that the index always has (`MIN_INDEX_LEBS`).
+pub(crate) const MIN_INDEX_LEBS: u32 = 2;
 const MIN_MAIN_LEBS: u32 = MIN_INDEX_LEBS + 1 + 6;
 const MIN_BUD_LEBS: u32 = 3;
 const MIN_JOURNAL_LEBS: u32 = MIN_LOG_LEBS + MIN_BUD_LEBS;
@@ -286,7 +288,7 @@ mod tests {
     use super::{Superblock, flag};
     use crate::compress::Compressor;
     use crate::profile::NewFileSystem;
-    use crate::volume::VolumeShape;
+    use crate::volume_shape::VolumeShape;
 
     const SHAPE: VolumeShape = VolumeShape {
         leb_bytes: 126_976,

@@ -1,6 +1,7 @@
 //! What UBIFS stands on: logical eraseblocks that are written in order and unmapped as a whole.
 
 use crate::memory_volume::MemoryVolume;
+use crate::volume_shape::VolumeShape;
 use fs_api::Errno;
 use std::rc::Rc;
 use ubi::UbiError;
@@ -12,19 +13,6 @@ pub enum Volume {
     Ubi(ubi::Volume),
     /// Eraseblocks in memory, without UBI and a chip.
     Memory(Rc<MemoryVolume>),
-}
-
-/// Shape of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VolumeShape {
-    /// Bytes of a logical eraseblock.
-    pub leb_bytes: u32,
-    /// Logical eraseblocks of the volume.
-    pub leb_count: u32,
-    /// Unit of writing, bytes.
-    pub min_io_bytes: u32,
-    /// Most bytes that are written at a stroke.
-    pub max_write_bytes: u32,
 }
 
 fn errno(error: &UbiError) -> Errno {

@@ -1,11 +1,15 @@
 //! Write-buffers: what a head of the journal has not written yet.
 //!
-//! Source: `fs/ubifs/io.c`.
+//! Source: `fs/ubifs/io.c`. A state: uses nothing of the crate.
 
-use crate::engine::Engine;
-use crate::lprops::Change;
-use crate::nodes::{aligned, pad};
-use fs_api::Errno;
+use sim::Lock;
+use std::cell::RefCell;
+
+/// A head of the journal.
+pub(crate) struct Head {
+    pub(crate) lock: Lock<()>,
+    pub(crate) buffer: RefCell<WriteBuffer>,
+}
 
 /// The end of a head of the journal.
 #[derive(Default)]
@@ -47,7 +51,7 @@ impl WriteBuffer {
     }
 
     /// Moves on behind what was written.
-    fn advance(&mut self, bytes: u32, leb_bytes: u32, max_write: u32) {
+    pub(crate) fn advance(&mut self, bytes: u32, leb_bytes: u32, max_write: u32) {
         self.offset += bytes;
         self.bytes.clear();
         self.inodes.clear();
@@ -55,109 +59,5 @@ impl WriteBuffer {
         let to_boundary = self.offset.next_multiple_of(max_write) - self.offset;
         // Later writes then begin at multiples of the largest write (`ubifs_wbuf_seek_nolock`).
         self.size = if to_boundary > 0 { to_boundary } else { max_write }.min(rest);
-    }
-}
-
-impl Engine {
-    /// Lets a head go on at a place (`ubifs_wbuf_seek_nolock`). The buffer is empty then.
-    pub(crate) fn seek(&self, head: usize, leb: u32, offset: u32) {
-        let mut buffer = self.heads[head].buffer.borrow_mut();
-        buffer.leb = Some(leb);
-        buffer.offset = offset;
-        buffer.advance(0, self.layout.leb_bytes, self.layout.max_write);
-    }
-
-    /// Writes what the buffer holds, padded (`ubifs_wbuf_sync_nolock`). The caller has the head's lock.
-    pub(crate) async fn sync_head_locked(&self, head: usize) -> Result<(), Errno> {
-        let (leb, offset, bytes, padding) = {
-            let buffer = self.heads[head].buffer.borrow();
-            let (Some(leb), true) = (buffer.leb, !buffer.bytes.is_empty()) else { return Ok(()) };
-            self.must_be_writable()?;
-            let mut bytes = buffer.bytes.clone();
-            let used = bytes.len();
-            bytes.resize(used.next_multiple_of(self.layout.min_io as usize), 0);
-            pad(&mut bytes[used..]);
-            let padding = (bytes.len() - used) as u32;
-            (leb, buffer.offset, bytes, padding)
-        };
-        // The buffer keeps its bytes until the write returns: readers take them from there.
-        self.write(leb, offset, &bytes).await?;
-        self.count(|statistics| statistics.padding_bytes += u64::from(padding));
-        let free = {
-            let mut buffer = self.heads[head].buffer.borrow_mut();
-            buffer.advance(bytes.len() as u32, self.layout.leb_bytes, self.layout.max_write);
-            self.layout.leb_bytes - buffer.offset
-        };
-        self.update_properties(leb, Some(free), padding, Change::default()).await
-    }
-
-    pub(crate) async fn sync_head(&self, head: usize) -> Result<(), Errno> {
-        let _held = self.heads[head].lock.lock().await;
-        self.sync_head_locked(head).await
-    }
-
-    pub(crate) async fn sync_heads(&self) -> Result<(), Errno> {
-        for head in 0..self.heads.len() {
-            self.sync_head(head).await?;
-        }
-        Ok(())
-    }
-
-    /// Writes the heads that hold nodes of an inode; the collector's holds copies only
-    /// (`ubifs_sync_wbufs_by_inode`).
-    pub(crate) async fn sync_heads_of(&self, inode: u64) -> Result<(), Errno> {
-        // The collector's nodes are copies. The originals stay until its head is written, so
-        // nothing is lost (`ubifs_sync_wbufs_by_inode`).
-        for head in 1..self.heads.len() {
-            let has = || self.heads[head].buffer.borrow().inodes.contains(&inode);
-            if !has() {
-                continue;
-            }
-            let _held = self.heads[head].lock.lock().await;
-            if has() {
-                self.sync_head_locked(head).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Appends nodes to a head that has room; tells where they begin (`ubifs_wbuf_write_nolock`). The
-    /// caller has the head's lock.
-    pub(crate) async fn append(&self, head: usize, nodes: &[u8]) -> Result<(u32, u32), Errno> {
-        let mut rest = nodes.to_vec();
-        let length = aligned(nodes.len());
-        rest.resize(length, 0);
-        pad(&mut rest[nodes.len()..]);
-        let (leb, start) = {
-            let buffer = self.heads[head].buffer.borrow();
-            (buffer.leb.ok_or(Errno::Eio)?, buffer.end())
-        };
-        let max_write = self.layout.max_write as usize;
-        while !rest.is_empty() {
-            let (offset, full) = {
-                let mut buffer = self.heads[head].buffer.borrow_mut();
-                if buffer.bytes.is_empty() {
-                    buffer.since_ns = self.sim.now();
-                }
-                let room = buffer.size as usize - buffer.bytes.len();
-                if rest.len() < room {
-                    buffer.bytes.append(&mut rest);
-                    break;
-                }
-                // Whole units behind the buffer are written together with it or at a stroke.
-                let is_direct = buffer.bytes.is_empty() && buffer.size as usize == max_write;
-                let taken = if is_direct { rest.len() / max_write * max_write } else { room };
-                let mut full = std::mem::take(&mut buffer.bytes);
-                full.extend(rest.drain(..taken));
-                buffer.bytes.clone_from(&full);
-                (buffer.offset, full)
-            };
-            self.write(leb, offset, &full).await?;
-            let mut buffer = self.heads[head].buffer.borrow_mut();
-            buffer.advance(full.len() as u32, self.layout.leb_bytes, self.layout.max_write);
-        }
-        let free = self.layout.leb_bytes - self.heads[head].buffer.borrow().end();
-        self.update_properties(leb, Some(free), 0, Change::default()).await?;
-        Ok((leb, start))
     }
 }

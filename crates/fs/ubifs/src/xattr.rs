@@ -2,13 +2,13 @@
 //!
 //! Source: `fs/ubifs/xattr.c`.
 
+use crate::budget::Request;
 use crate::engine::Engine;
 use crate::inode::{Inode, flag};
 use crate::keys::Key;
 use crate::names::entry_size;
 use crate::nodes::{EntryNode, INODE_BYTES, MAX_INODE_DATA_BYTES, MAX_NAME_BYTES, aligned};
 use crate::records::Naming;
-use crate::space::Request;
 use fs_api::{Caller, Errno};
 use std::rc::Rc;
 
