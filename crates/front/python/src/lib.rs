@@ -18,7 +18,7 @@ use pyo3::{create_exception, wrap_pyfunction};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use study::{AddressRule, DeviceOptions, ExplainOptions, ReplayOptions};
 
 create_exception!(
