@@ -33,6 +33,7 @@ HELD = (
     "fs_api",
     "ftl",
     "image",
+    "ioping",
     "jobs",
     "mount",
     "mtd",

@@ -129,7 +129,9 @@ def _print_plan(resolved: dict[str, object]) -> None:
     axes = resolved.get("axes")
     if isinstance(axes, dict):
         order = resolved.get("columns")
-        names = [name for name in order if name in axes] if isinstance(order, list) else list(axes)
+        shown = [name for name in order if name in axes] if isinstance(order, list) else []
+        # The column of an axis may have another name than the axis.
+        names = [*shown, *(name for name in axes if name not in shown)]
         print_table(
             "Axes", ("axis", "values"), [(name, ", ".join(map(str, axes[name]))) for name in names]
         )

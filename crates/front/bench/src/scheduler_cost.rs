@@ -1,6 +1,6 @@
 //! What a request costs in each scheduler: processor time and memory.
 //!
-//! Processes ask again as soon as they are answered, so a fixed number of requests is always queued;
+//! Processes submit again as soon as a request is complete, so a fixed number of requests is always queued;
 //! the device takes a constant time. The time includes the elevator's part, which is the same for
 //! all: merging, the hash of request ends, the dispatch list.
 

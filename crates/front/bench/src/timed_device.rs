@@ -67,11 +67,11 @@ impl Histogram {
     /// Lower edge of the step that holds the quantile.
     fn quantile_ns(&self, quantile: f64) -> u64 {
         let total: u64 = self.counts.iter().sum();
-        let wanted = (total as f64 * quantile) as u64;
+        let rank = (total as f64 * quantile) as u64;
         let mut seen = 0;
         let reaches = |count: &u64| {
             seen += count;
-            seen > wanted
+            seen > rank
         };
         let step = self.counts.iter().position(reaches).unwrap_or(0) as u64;
         let shift = (step >> Self::STEP_BITS).saturating_sub(1);

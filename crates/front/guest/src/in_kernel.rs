@@ -14,7 +14,7 @@ pub(crate) fn check(file_system: &str) -> Result<(), String> {
     if IN_KERNEL.iter().any(|(name, _)| *name == file_system) {
         return Ok(());
     }
-    // The one that users ask for: its code was never part of Linux.
+    // YAFFS2 is listed by its name: its code was never part of Linux.
     if file_system == "yaffs2" {
         return Err("no distribution kernel has YAFFS2: JFFS2 and UBIFS are carried out in a kernel; leave \
                     --in kernel out for the simulation"

@@ -3,7 +3,7 @@
 //! The file workload of a capture: `sizes` prints the sizes of a file set, `run` carries the workload
 //! out. Scripts of system calls: `plan` says on the host what a script needs, or the line that a kernel
 //! cannot carry out; `script` carries it out, on a chip; `block-script` on a disk; `tear` cuts the power
-//! of the chip within it. `list` tells a tree. `calls` makes the calls of a script in a directory of any
+//! of the chip within it. `list` prints a tree. `calls` makes the calls of a script in a directory of any
 //! file system, the host's too.
 
 #![expect(clippy::print_stdout, reason = "its results go to standard output")]

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Bytes of a block of the chip in a dump: 64 pages of 2048 bytes and their spare areas of 64.
 const BLOCK_BYTES: u64 = 64 * (2048 + 64);
-/// What the module tells, beside whether the power is off.
+/// What the module reports, beside whether the power is off.
 const PARAMETERS: [&str; 4] = ["counts", "torn_kind", "torn_address", "remaining"];
 /// Checks that UBIFS makes of itself while they are switched on (`fs/ubifs/debug.c`).
 const CHECKS: [&str; 5] = ["general", "index", "orphans", "lprops", "fs"];
@@ -223,7 +223,7 @@ impl Setup {
                 Step::Sleep { milliseconds } => sleep(Duration::from_millis(*milliseconds)),
                 step => {
                     let made = calls::make(&self.mount_point, step);
-                    // A call during which the power was cut tells nothing.
+                    // The result of a call during which the power was cut has no meaning.
                     if let (Err(error), false) = (made, is_dead()?) {
                         let _ = writeln!(failures, "{line}\t{}: {error}", calls::name(step));
                     }

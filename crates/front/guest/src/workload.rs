@@ -66,7 +66,7 @@ struct Context<'plan> {
     completed: Condvar,
 }
 
-/// Runs a plan and tells what it did.
+/// Runs a plan and returns what it did.
 ///
 /// Fails with the first failed file operation of any process, with the path it concerned.
 pub(crate) fn run(plan: &Plan) -> io::Result<Outcome> {

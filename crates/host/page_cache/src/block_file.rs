@@ -74,6 +74,12 @@ impl BlockFile {
         &self.0.mapping
     }
 
+    /// Switches the read-ahead of a process off for this file, as `posix_fadvise` with `POSIX_FADV_RANDOM` does.
+    pub fn advise_random(&self, process: Process) {
+        let mut read_aheads = self.0.read_aheads.borrow_mut();
+        read_aheads.entry(process.pid).or_default().set(ReadAhead::random());
+    }
+
     /// Reads `bytes` from `offset` on; fewer at the end of the device.
     ///
     /// # Errors

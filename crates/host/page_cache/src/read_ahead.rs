@@ -1,8 +1,8 @@
 //! Which pages to read when a process misses one, or comes to a marked one.
 //!
 //! Source: `ondemand_readahead` and its helpers of `mm/readahead.c`, Linux 3.4. The look for pages
-//! that a stream left behind came with 2.6.31. Hints (`fadvise`, `madvise`) are not modelled, nor the
-//! limit by free memory.
+//! that a stream left behind came with 2.6.31. Of the hints (`fadvise`, `madvise`) only
+//! `POSIX_FADV_RANDOM` is modelled, as since 2.6.34 (`FMODE_RANDOM`). The limit by free memory is not.
 
 use crate::page_tree::PageTree;
 
@@ -25,6 +25,8 @@ pub struct ReadAhead {
     ahead: u64,
     /// Page of the last byte read; none before the first read.
     previous: Option<u64>,
+    /// `POSIX_FADV_RANDOM`: what is asked for is read, and no more.
+    is_random: bool,
 }
 
 /// What the read-ahead looks at besides its own state.
@@ -43,6 +45,11 @@ pub(crate) struct Request<'a> {
 }
 
 impl ReadAhead {
+    /// The state after `POSIX_FADV_RANDOM`.
+    pub(crate) fn random() -> Self {
+        Self { is_random: true, ..Self::default() }
+    }
+
     /// A call read up to this page.
     pub(crate) fn read_to(&mut self, page: u64) {
         self.previous = Some(page);
@@ -51,6 +58,11 @@ impl ReadAhead {
     /// The pages to read now; none if a marker turns out to lead nowhere.
     pub(crate) fn plan(&mut self, request: &Request<'_>) -> Option<Window> {
         let Request { index, wanted, most, .. } = *request;
+        // Read as one piece, however large (`force_page_cache_readahead`); nothing is marked, so no window
+        // follows.
+        if self.is_random {
+            return Some(Window { first: index, count: wanted, ahead: 0 });
+        }
         // A fresh state is zero, so its window "ends" at page 0; that case is the start of the file.
         let is_expected =
             // The marker, or the page after the window: a process that reads in order comes to one

@@ -20,7 +20,7 @@ pub struct FileSet {
     pub minimum_bytes: u64,
 }
 
-/// Every file set the workload knows.
+/// Every file set of the workload.
 pub const FILE_SETS: [FileSet; 2] = [
     FileSet {
         name: "jpg",

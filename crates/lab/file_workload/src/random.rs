@@ -31,7 +31,7 @@ impl Random {
     /// # Panics
     /// When `bound` is zero.
     pub fn below(&mut self, bound: usize) -> usize {
-        assert!(bound > 0, "a random number below zero was asked for");
+        assert!(bound > 0, "a random number has a bound above zero");
         let product = u128::from(self.next_u64()) * bound as u128;
         usize::try_from(product >> 64).expect("the result is below a usize")
     }

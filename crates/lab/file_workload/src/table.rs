@@ -25,13 +25,13 @@ impl Kind {
 enum State {
     Absent,
     Present,
-    /// Some process is copying or deleting it; nobody else may draw it.
+    /// Some process is copying or deleting it; no other process may draw it.
     Busy,
 }
 
 /// Which files are on the disk and how much room is left.
 ///
-/// Room is counted here, in whole clusters, and not asked of the file system, so that the drawn
+/// Room is counted here, in whole clusters, and not read from the file system, so that the drawn
 /// operations depend only on the seed.
 #[derive(Debug)]
 pub struct Table {
@@ -113,9 +113,9 @@ impl Table {
         self.pick(State::Present, random).map(|file| (Kind::Delete, file))
     }
 
-    fn pick(&self, wanted: State, random: &mut Random) -> Option<usize> {
+    fn pick(&self, state: State, random: &mut Random) -> Option<usize> {
         let candidates: Vec<usize> =
-            (0..self.states.len()).filter(|&file| self.states[file] == wanted).collect();
+            (0..self.states.len()).filter(|&file| self.states[file] == state).collect();
         (!candidates.is_empty()).then(|| candidates[random.below(candidates.len())])
     }
 

@@ -112,7 +112,7 @@ impl Benchmark {
     /// Mounts the file system.
     ///
     /// # Errors
-    /// Of the mount.
+    /// [`BenchmarkError`] of the mount.
     pub async fn start(
         machine: &Machine,
         kind: &'static Kind,
@@ -123,7 +123,7 @@ impl Benchmark {
         Ok(Self::on(machine, kind, request, mounted, seed))
     }
 
-    /// Works on what is mounted already, as `request` asks for it.
+    /// Works on what is mounted already, as `request` describes it.
     pub fn on(
         machine: &Machine,
         kind: &'static Kind,

@@ -1,7 +1,7 @@
 //! IOzone 3, in its own options and words, over a mounted file system in simulated time.
 //!
-//! One process opens a file, transfers records and is timed as IOzone times itself: from behind the
-//! `open` to behind the last record, with `fsync` (`-e`) and `close` (`-c`) inside or outside of the
+//! One process opens a file, transfers records and is timed as IOzone times itself: from the return of
+//! `open` to the return of the last record, with `fsync` (`-e`) and `close` (`-c`) inside or outside of the
 //! time. [`Options`] reads a command line; [`Benchmark`] carries it out on a
 //! [`Machine`](mount::Machine) and answers with a [`Measurement`] a test.
 //!
@@ -14,10 +14,12 @@
 
 mod benchmark;
 mod buffer;
+mod contract;
 mod options;
-mod test_table;
+mod table;
 
 pub use benchmark::{Benchmark, BenchmarkError, DeviceWork, Measurement};
 pub use buffer::Contents;
+pub use contract::Test;
 pub use options::{OptionError, Options};
-pub use test_table::{TESTS, Test, find_test};
+pub use table::{TESTS, find_test};

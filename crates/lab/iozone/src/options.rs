@@ -1,7 +1,8 @@
-//! The command line.
+//! The command line of IOzone, and which of its options are refused.
 
 use crate::buffer::Contents;
-use crate::test_table::{TESTS, Test, find_test};
+use crate::contract::Test;
+use crate::table::{TESTS, find_test};
 use thiserror::Error;
 
 /// An option that is unknown, not modelled or incomplete.
@@ -36,7 +37,7 @@ pub struct Options {
     pub has_retests: bool,
     /// The file system is unmounted and mounted again before each test (`-U`).
     pub remounts: bool,
-    /// The file is left behind (`-w`).
+    /// The file stays after the last test (`-w`).
     pub keeps_file: bool,
     /// What is written.
     pub contents: Contents,
@@ -55,7 +56,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("-k", "asynchronous I/O is not modelled"),
 ];
 
-/// Words that tell nothing but how IOzone prints or where its file lies.
+/// Options that change only what IOzone prints, or where its file lies.
 const IGNORED: &[(&str, bool)] =
     &[("-R", false), ("-Q", false), ("-N", false), ("-+u", false), ("-f", true), ("-b", true)];
 
@@ -70,7 +71,8 @@ impl Options {
     /// Reads a command line, without the name of the program.
     ///
     /// # Errors
-    /// [`OptionError`].
+    /// [`OptionError`] for an option that is unknown or not modelled, and for a value that is missing or out of
+    /// range.
     pub fn parse(text: &str) -> Result<Self, OptionError> {
         let mut options = Self {
             tests: Vec::new(),
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn what_is_wrong_is_refused_by_name() {
         let said = |text: &str| Options::parse(text).expect_err("refused").to_string();
         assert_eq!(said("-i 9"), "iozone -i: test 9 is not modelled: 0 to 7 are");
         assert_eq!(said("-i 1"), "iozone -i: the file must be made first: add -i 0");

@@ -46,12 +46,18 @@ pub struct Job {
     pub iodepth: u32,
     /// What makes the next request come.
     pub pace: Pace,
-    /// Requests of each process, after which it exits.
+    /// Requests of each process that are counted, after which it exits; `u64::MAX` if only the time ends it.
     pub requests: u64,
+    /// Nanoseconds after the ramp at which a process issues no further request (`runtime`); 0 for no such end.
+    pub runtime_ns: u64,
+    /// Nanoseconds at the beginning whose requests are made, but not counted (`ramp_time`).
+    pub ramp_ns: u64,
     /// How it opens the device.
     pub mode: Mode,
     /// `fsync` after so many writes (`fsync` of fio); 0 for never.
     pub fsync_writes: u64,
+    /// The latency of a write that is followed by `fsync` holds the time of that call.
+    pub latency_includes_sync: bool,
     /// Bytes that the processes work on together.
     pub region: Region,
     /// Each process has a part of the region of its own.
@@ -60,6 +66,9 @@ pub struct Job {
 
 /// More processes, or requests of one, are a mistake: each takes memory.
 const PROCESSES_MAX: u32 = 65_536;
+
+/// Longest `runtime` and `ramp_time`, in seconds: more is a slip, and would simulate for hours.
+const TIME_MAX_S: u64 = 86_400;
 
 /// Why a job cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -72,10 +81,11 @@ pub struct JobError {
 }
 
 impl Job {
-    /// Says what is wrong with the job on a device of `device_bytes`, if anything.
+    /// Checks the job on a device of `device_bytes`.
     ///
     /// # Errors
-    /// A sentence that names the key.
+    /// [`JobError`] for numbers out of range, keys that exclude each other, and regions that hold no block or end
+    /// past the device.
     pub fn check(&self, device_bytes: u64) -> Result<(), JobError> {
         let wrong = |reason: String| Err(JobError { job: self.name.clone(), reason });
         if self.processes == 0 || self.requests == 0 || self.iodepth == 0 {
@@ -86,6 +96,20 @@ impl Job {
         }
         if self.block_bytes == 0 || !self.block_bytes.is_multiple_of(512) {
             return wrong(format!("bs is {}, but must be a multiple of 512", self.block_bytes));
+        }
+        let longest_ns = TIME_MAX_S * 1_000_000_000;
+        if self.runtime_ns > longest_ns || self.ramp_ns > longest_ns {
+            return wrong(format!("runtime and ramp_time must be at most {TIME_MAX_S} s, a day"));
+        }
+        if self.requests == u64::MAX && self.runtime_ns == 0 {
+            return wrong("nothing ends it: give requests, runtime or both".into());
+        }
+        if self.latency_includes_sync && self.fsync_writes == 0 {
+            return wrong("latency_includes_sync needs fsync: no write is followed by one".into());
+        }
+        // With an asynchronous interface a sync is a request among others, which is not modelled.
+        if self.fsync_writes > 0 && self.iodepth > 1 {
+            return wrong("fsync needs iodepth 1: a process waits for it".into());
         }
         if self.read_percent > 100 {
             return wrong(format!("rwmixread is {}, but must be 0 to 100", self.read_percent));

@@ -4,7 +4,7 @@ use crate::{Addresses, Job, Latencies, Pace, Pattern};
 use block::RequestQueue;
 use page_cache::{BlockFile, FileError, Process};
 use sim::{JoinHandle, Semaphore, Sim};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// One request as its process saw it.
@@ -31,21 +31,22 @@ pub struct ProcessReport {
     pub fsyncs: Latencies,
     /// Bytes read and written.
     pub bytes: u64,
-    /// When the process began.
+    /// When the process began, or when its ramp was over.
     pub start_ns: u64,
-    /// When its last request was done.
+    /// When its last counted request was complete.
     pub end_ns: u64,
     /// The first error, which ended it.
     pub error: Option<FileError>,
-    /// Every request, if that was asked for.
+    /// Every request, if they are recorded.
     pub samples: Vec<Sample>,
 }
 
 impl ProcessReport {
-    /// Bytes a second over the life of the process.
+    /// Bytes a second from the beginning, or the end of the ramp, to the last counted request.
     pub fn throughput_bytes_per_s(&self) -> f64 {
-        let life_ns = self.end_ns.saturating_sub(self.start_ns).max(1);
-        self.bytes as f64 * 1e9 / life_ns as f64
+        // A process without a request moved nothing: 0, not undefined.
+        let elapsed_ns = self.end_ns.saturating_sub(self.start_ns).max(1);
+        self.bytes as f64 * 1e9 / elapsed_ns as f64
     }
 }
 
@@ -84,6 +85,7 @@ pub fn start_job(
                 Addresses::random(region, job.block_bytes, distribution, stream)
             }
         };
+        let counted_from_ns = sim.now() + job.ramp_ns;
         let runner = Runner {
             sim: sim.clone(),
             file: file.clone(),
@@ -91,10 +93,19 @@ pub fn start_job(
             job: job.clone(),
             process: Process::new(pid),
             records_samples,
+            counted_from_ns,
+            stop_ns: match job.runtime_ns {
+                0 => u64::MAX,
+                // `reset_all_stats` of fio's libfio.c sets the epoch anew when the ramp is over, and `runtime`
+                // is measured from there.
+                runtime_ns => counted_from_ns + runtime_ns,
+            },
+            in_flight: Cell::new(0),
+            writes: Cell::new(0),
             report: RefCell::new(ProcessReport {
                 pid,
-                start_ns: sim.now(),
-                end_ns: sim.now(),
+                start_ns: counted_from_ns,
+                end_ns: counted_from_ns,
                 ..ProcessReport::default()
             }),
         };
@@ -103,6 +114,7 @@ pub fn start_job(
     (0..job.processes).map(process).collect()
 }
 
+/// A process while it runs.
 struct Runner {
     sim: Sim,
     file: BlockFile,
@@ -110,6 +122,14 @@ struct Runner {
     job: Job,
     process: Process,
     records_samples: bool,
+    /// Requests that complete earlier are not counted.
+    counted_from_ns: u64,
+    /// No request is issued from then on.
+    stop_ns: u64,
+    /// Requests that were issued and are not complete.
+    in_flight: Cell<u64>,
+    /// Writes that are complete, counted or not.
+    writes: Cell<u64>,
     report: RefCell<ProcessReport>,
 }
 
@@ -121,56 +141,84 @@ impl Runner {
         } else {
             self.clone().many(addresses).await;
         }
+        debug_assert_eq!(self.in_flight.get(), 0, "a process ends with its last request");
         // The scheduler frees what it keeps of the process.
         self.queue.exit(self.process.pid);
         self.report.take()
     }
 
+    /// Requests that were counted, and those that may still be: fio's `io_issue_bytes_exceeded` (backend.c)
+    /// compares their sum with `number_ios`.
+    fn requests_begun(&self) -> u64 {
+        let report = self.report.borrow();
+        report.reads.count() + report.writes.count() + self.in_flight.get()
+    }
+
+    /// True while requests and time are left.
+    fn has_more(&self) -> bool {
+        self.sim.now() < self.stop_ns && self.requests_begun() < self.job.requests
+    }
+
     /// A closed loop of one request: ioping.
     async fn one_by_one(&self, mut addresses: Addresses) {
         let Pace::Closed { think_ns } = self.job.pace else { return };
-        let mut writes = 0;
-        for number in 0..self.job.requests {
+        while self.has_more() {
             let is_read = addresses.chance(self.job.read_percent);
             let offset_bytes = addresses.next_offset();
             if !self.request(is_read, offset_bytes).await {
                 return;
             }
-            writes += u64::from(!is_read);
-            if !is_read && self.job.fsync_writes > 0 && writes % self.job.fsync_writes == 0 {
-                self.fsync().await;
-            }
-            if think_ns > 0 && number + 1 < self.job.requests {
-                self.sim.sleep(think_ns).await;
+            if think_ns > 0 && self.has_more() {
+                self.think(think_ns).await;
             }
         }
+    }
+
+    /// Waits before the next request, but not past the end: `handle_thinktime` of fio's backend.c shortens
+    /// the time to think to what is left of the runtime.
+    async fn think(&self, think_ns: u64) {
+        let left_ns = self.stop_ns.saturating_sub(self.sim.now());
+        self.sim.sleep(think_ns.min(left_ns)).await;
     }
 
     /// Several requests at once, as with an asynchronous interface.
     async fn many(self: Rc<Self>, mut addresses: Addresses) {
         let slots = Rc::new(Semaphore::new(&self.sim, self.job.iodepth));
         let mut due_ns = self.sim.now();
-        for _ in 0..self.job.requests {
+        loop {
+            if !self.has_more() {
+                // A request in flight that completes within the ramp is not counted: another one follows it.
+                let is_in_ramp = self.sim.now() < self.counted_from_ns && self.in_flight.get() > 0;
+                if !is_in_ramp {
+                    break;
+                }
+                slots.acquire_many(self.job.iodepth).await.forget();
+                slots.release(self.job.iodepth);
+                continue;
+            }
             if let Pace::Rate { interval_ns } = self.job.pace {
-                self.sim.sleep_until(due_ns).await;
+                self.sim.sleep_until(due_ns.min(self.stop_ns)).await;
                 // A late request puts all later ones off: the clock goes on from it and does not
                 // catch up.
                 due_ns = due_ns.max(self.sim.now()) + interval_ns;
             }
             slots.acquire().await.forget();
-            if self.report.borrow().error.is_some() {
+            // The wait for a slot may have been longer than the runtime.
+            if self.report.borrow().error.is_some() || self.sim.now() >= self.stop_ns {
                 slots.release(1);
                 break;
             }
             let is_read = addresses.chance(self.job.read_percent);
             let offset_bytes = addresses.next_offset();
+            self.in_flight.set(self.in_flight.get() + 1);
             let (runner, slots) = (self.clone(), slots.clone());
             self.sim.spawn(async move {
                 runner.request(is_read, offset_bytes).await;
+                runner.in_flight.set(runner.in_flight.get() - 1);
                 if let Pace::Closed { think_ns } = runner.job.pace
                     && think_ns > 0
                 {
-                    runner.sim.sleep(think_ns).await;
+                    runner.think(think_ns).await;
                 }
                 slots.release(1);
             });
@@ -179,7 +227,7 @@ impl Runner {
         slots.acquire_many(self.job.iodepth).await.forget();
     }
 
-    /// Makes one request; false after an error.
+    /// Makes one request, and the `fsync` that is due after it; false after an error.
     async fn request(&self, is_read: bool, offset_bytes: u64) -> bool {
         let start_ns = self.sim.now();
         let (process, mode) = (self.process, self.job.mode);
@@ -189,33 +237,72 @@ impl Runner {
         } else {
             self.file.write(process, offset_bytes, bytes, mode).await
         };
-        let end_ns = self.sim.now();
-        let mut report = self.report.borrow_mut();
         if let Err(error) = outcome {
-            report.error.get_or_insert(error);
+            self.report.borrow_mut().error.get_or_insert(error);
             return false;
         }
+        let is_synced = !is_read && self.is_fsync_due();
+        let includes_sync = is_synced && self.job.latency_includes_sync;
+        if !includes_sync {
+            self.count(is_read, start_ns);
+        }
+        if is_synced && !self.fsync().await {
+            return false;
+        }
+        if includes_sync {
+            self.count(is_read, start_ns);
+        }
+        true
+    }
+
+    /// Counts a write; true if `fsync` follows it.
+    fn is_fsync_due(&self) -> bool {
+        self.writes.set(self.writes.get() + 1);
+        self.job.fsync_writes > 0 && self.writes.get().is_multiple_of(self.job.fsync_writes)
+    }
+
+    /// True from the end of the ramp on. What completes by then counts, even if it began within the ramp:
+    /// `io_completed` of fio's io_u.c checks `ramp_time_over`.
+    fn is_counted(&self) -> bool {
+        self.sim.now() >= self.counted_from_ns
+    }
+
+    /// Counts a request that began at `start_ns` and is complete now.
+    fn count(&self, is_read: bool, start_ns: u64) {
+        if !self.is_counted() {
+            return;
+        }
+        let end_ns = self.sim.now();
+        debug_assert!(start_ns <= end_ns, "a request completes after it began");
         let latency_ns = end_ns - start_ns;
+        let mut report = self.report.borrow_mut();
+        debug_assert!(report.end_ns <= end_ns, "requests complete in the order of time");
         if is_read {
             report.reads.record(latency_ns);
         } else {
             report.writes.record(latency_ns);
         }
-        report.bytes += bytes;
+        report.bytes += self.job.block_bytes;
         report.end_ns = end_ns;
         if self.records_samples {
             report.samples.push(Sample { start_ns, latency_ns, is_read });
         }
-        true
     }
 
-    async fn fsync(&self) {
+    /// Calls `fsync`; false after an error.
+    async fn fsync(&self) -> bool {
         let start_ns = self.sim.now();
         let outcome = self.file.fsync(self.process).await;
+        let is_counted = self.is_counted();
         let mut report = self.report.borrow_mut();
         match outcome {
-            Ok(_) => report.fsyncs.record(self.sim.now() - start_ns),
-            Err(error) => drop(report.error.get_or_insert(error)),
+            Ok(_) if is_counted => report.fsyncs.record(self.sim.now() - start_ns),
+            Ok(_) => {}
+            Err(error) => {
+                report.error.get_or_insert(error);
+                return false;
+            }
         }
+        true
     }
 }

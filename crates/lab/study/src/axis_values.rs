@@ -4,7 +4,7 @@
 //! Tables within `[axes]` name the settings of a layer: `page = { cleaning = ["greedy", "fifo"] }` is the axis
 //! `page.cleaning`, and `settings.page.cleaning` is the same.
 
-use crate::study_file::AxisValue;
+use crate::values::AxisValue;
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_range_is_told_with_its_line() {
+    fn the_error_of_a_wrong_range_names_its_line() {
         for (text, message) in [
             ("a = { from = 2, to = 60, scale = \"log2\" }", "has 32 and 64, but not `to` = 60"),
             ("a = { from = 1, to = 4, step = 2 }", "has 3 and 5, but not `to` = 4"),

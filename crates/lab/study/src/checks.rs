@@ -4,14 +4,15 @@ use crate::StudyError;
 use crate::ftl_device::find_layer;
 use crate::layers::DEFAULT_SETTINGS;
 use crate::study_file::Study;
-use crate::workload_kind::{KnownAxes, WorkloadKind};
-use crate::workloads::WORKLOADS;
+use crate::values::AxisValue;
+use crate::workload::contract::{KnownAxes, WorkloadKind};
+use crate::workload::table::WORKLOADS;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs that a study may stand for: more are a slip, and would fill the memory with their plan.
 const RUNS_MAX: u64 = 10_000;
 
-/// Writes in multiples of the logical pages that a study may ask for.
+/// Writes in multiples of the logical pages that a study may have.
 const WRITES_MAX: u32 = 10_000;
 
 /// Operations that a publication may be thought to charge for a host page write.
@@ -31,6 +32,7 @@ impl Study {
         self.check_workload(kind)?;
         (kind.check)(self)?;
         self.check_axes(kind)?;
+        self.check_replaced_axes()?;
         self.check_names()?;
         self.check_runs()
     }
@@ -39,6 +41,9 @@ impl Study {
         let workload = &self.workload;
         let given = [
             ("options", workload.options.is_some()),
+            ("readers", workload.readers.is_some()),
+            ("writers", workload.writers.is_some()),
+            ("mixed", workload.mixed.is_some()),
             ("script", workload.script.is_some()),
             ("file", workload.file.is_some()),
             ("capacity_bytes", workload.capacity_bytes.is_some()),
@@ -93,17 +98,11 @@ impl Study {
         // Counted before anything is planned: a slip must not fill the memory.
         self.check_run_count()?;
         for (axis, values) in &self.axes {
-            let mut seen = BTreeSet::new();
-            for value in values.iter().map(ToString::to_string) {
-                if !is_plain(&value) {
-                    let reason = format!(
-                        "{value:?}: no commas, quotes or line breaks, please: it becomes a cell of a CSV file"
-                    );
-                    return wrong(&format!("axes.{axis}"), reason);
-                }
-                if let Some(twice) = seen.replace(value) {
-                    return wrong(&format!("axes.{axis}"), format!("`{twice}` is there twice"));
-                }
+            check_values(&format!("axes.{axis}"), values)?;
+        }
+        for extra in &self.extra_runs {
+            for (axis, values) in &extra.axes {
+                check_values(&format!("extra_runs.axes.{axis}"), values)?;
             }
         }
         match self.axis_order.iter().find(|axis| !self.axes.contains_key(*axis)) {
@@ -114,6 +113,30 @@ impl Study {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Tables that replace or select values of axes may name only axes that the study has.
+    ///
+    /// # Errors
+    /// The table, the axis, and the nearest axis of the study.
+    fn check_replaced_axes(&self) -> Result<(), StudyError> {
+        let of_extra_runs = self.extra_runs.iter().map(|extra| ("extra_runs.axes", &extra.axes));
+        let of_quick_form = self.quick_form.iter().map(|form| ("quick_form.axes", &form.axes));
+        let of_timeline = self.timeline.iter().map(|timeline| ("timeline.axes", &timeline.axes));
+        for (place, axes) in of_extra_runs.chain(of_quick_form).chain(of_timeline) {
+            let Some(axis) = axes.keys().find(|axis| !self.axes.contains_key(*axis)) else {
+                continue;
+            };
+            let known = self.axes.keys().map(String::as_str);
+            let hint = trace::suggest::nearest(axis, known.clone())
+                .map_or(String::new(), |nearest| format!(" (did you mean `{nearest}`?)"));
+            let known = known.collect::<Vec<_>>().join(", ");
+            let reason = format!(
+                "the study has no axis `{axis}`{hint}; its axes are {known}: add `{axis}` to [axes], or take it out here"
+            );
+            return wrong(place, reason);
+        }
+        Ok(())
     }
 
     fn check_run_count(&self) -> Result<(), StudyError> {
@@ -181,6 +204,30 @@ impl Study {
         }
         Ok(())
     }
+}
+
+/// Checks that the values of an axis can be cells of a table, each of another row.
+///
+/// # Errors
+/// The place, and the value that is missing, has a character of CSV, or is there twice.
+fn check_values(place: &str, values: &[AxisValue]) -> Result<(), StudyError> {
+    // An empty list would leave out all runs of the product, without a word.
+    if values.is_empty() {
+        return wrong(place, "has no values");
+    }
+    let mut seen = BTreeSet::new();
+    for value in values.iter().map(ToString::to_string) {
+        if !is_plain(&value) {
+            let reason = format!(
+                "{value:?}: no commas, quotes or line breaks: it becomes a cell of a CSV file"
+            );
+            return wrong(place, reason);
+        }
+        if let Some(twice) = seen.replace(value) {
+            return wrong(place, format!("`{twice}` is there twice"));
+        }
+    }
+    Ok(())
 }
 
 /// The error of an axis that means nothing; known ones with a layer in front are not listed.

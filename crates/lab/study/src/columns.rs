@@ -3,31 +3,21 @@
 //! An axis is a column of numbers if the study states all its values as numbers. A value that the file states as a word,
 //! such as the version `"6.10"`, stays a word.
 
-use crate::results::{Number, Row, StudyResults, Table};
-use crate::study_file::{AxisValue, Study};
-
-/// What the values of an axis are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AxisKind {
-    /// Whole numbers.
-    Integer,
-    /// Numbers, some of them with decimals.
-    Decimal,
-    /// Words, or words and numbers.
-    Word,
-}
+use crate::metric::Number;
+use crate::results::{Row, StudyResults, Table};
+use crate::study_file::Study;
+use crate::values::{AxisKind, wider};
 
 /// The cells of a column, from the first row to the last.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cells<'a> {
-    /// Whole numbers.
+    /// Whole numbers, negative ones among them.
     Integers(Vec<i64>),
     /// Whole numbers that are not negative; none where a row has no count.
     Counts(Vec<Option<u64>>),
-    /// Numbers with decimals.
+    /// Numbers with decimals, or measurements of any kind.
     Decimals(Vec<f64>),
-    /// Words.
+    /// Words and names of values.
     Words(Vec<&'a str>),
 }
 
@@ -45,16 +35,10 @@ impl Study {
             let values = self.axes.get(name).into_iter().chain(extra).flatten();
             values.fold(None, |kind, value| Some(wider(kind, value))).unwrap_or(AxisKind::Word)
         };
-        self.columns().iter().map(kind).collect()
-    }
-}
-
-/// The kind that holds what was held before, and `value`.
-fn wider(kind: Option<AxisKind>, value: &AxisValue) -> AxisKind {
-    match (kind, value) {
-        (Some(AxisKind::Word), _) | (_, AxisValue::Word(_)) => AxisKind::Word,
-        (Some(AxisKind::Decimal), _) | (_, AxisValue::Decimal(_)) => AxisKind::Decimal,
-        _ => AxisKind::Integer,
+        let of_axes = self.ordered_axes().iter().map(|(name, _)| kind(name)).collect::<Vec<_>>();
+        // Cells that a kind of workload adds are words: the names of its tests or phases.
+        let of_kind = self.columns_of_kind().iter().map(|_| AxisKind::Word);
+        of_axes.into_iter().chain(of_kind).collect()
     }
 }
 
@@ -62,7 +46,7 @@ impl StudyResults {
     /// The rows: axes, `repeat`, `metric`, `value`, `count`, `unit`.
     ///
     /// `value` holds every measurement; `count` holds it again where it is a whole number, which may be larger than a
-    /// number with decimals tells apart.
+    /// number with decimals can hold exactly.
     pub fn row_columns(&self) -> Vec<NamedCells<'_>> {
         self.columns_of(&self.rows)
     }

@@ -1,4 +1,4 @@
-//! One layer, a few operations, and everything that happens: for those who want to understand it.
+//! One layer, a few operations, and everything that happens: as a lesson in how the layer works.
 
 use crate::StudyError;
 use crate::ftl_device::find_layer;
@@ -74,7 +74,7 @@ pub struct BlockView {
 /// Performs operations such as `W0 W1 R0 T1` and shows each.
 ///
 /// # Errors
-/// Unknown layers, settings and operations; a page past the end.
+/// [`StudyError`] for unknown layers, settings and operations, and for a page past the end.
 pub fn explain(
     layer: &str,
     operations: &str,
@@ -107,7 +107,7 @@ pub fn explain(
     })
 }
 
-/// A part of the shape asked for, and the logical pages to put on it.
+/// A part of the shape that is given, and the logical pages to put on it.
 fn small_device(
     entry: &FtlEntry,
     settings: &Settings,

@@ -99,7 +99,7 @@ pub fn check_geometry(geometry: &Geometry) -> Result<(), String> {
 /// Checks everything about a device, without the memory and time it takes to build it.
 ///
 /// # Errors
-/// As [`build_device`].
+/// [`StudyError`], as of [`build_device`].
 pub(crate) fn resolve(options: &DeviceOptions) -> Result<ResolvedDevice, StudyError> {
     let entry = find_layer(&options.ftl)?;
     let part = chip_of(options)?;

@@ -2,7 +2,7 @@
 
 use crate::StudyError;
 use crate::raw_nand::TESTS;
-use crate::workloads::WORKLOADS;
+use crate::workload::table::WORKLOADS;
 use ftl::cleaning::POLICIES;
 use ftl::{COMMON_PARAMETERS, FTLS, Parameter};
 use sched::SCHEDULERS;
@@ -26,7 +26,7 @@ const KINDS: [&str; 12] = [
 /// The rows of one table as JSON objects, each with `name` and `summary`.
 ///
 /// # Errors
-/// An unknown kind of thing.
+/// [`StudyError::Unknown`] for a kind of list that does not exist, with a suggestion.
 pub fn listing(kind: &str) -> Result<Value, StudyError> {
     Ok(match kind {
         "ftls" => FTLS.iter().map(|entry| ftl(entry)).collect(),

@@ -2,8 +2,8 @@
 
 use crate::StudyError;
 use crate::study_file::Study;
-use crate::workload_kind::{Combination, Plan, WorkloadKind};
-use crate::workloads::{WORKLOADS, find_workload};
+use crate::workload::contract::{Combination, Plan, WorkloadKind};
+use crate::workload::table::{WORKLOADS, find_workload};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Study {
     /// The kind of workload that the study names.
     ///
     /// # Errors
-    /// A name that does not exist, with a suggestion.
+    /// [`StudyError::Unknown`] for a kind that does not exist, with a suggestion.
     pub(crate) fn kind(&self) -> Result<&'static WorkloadKind, StudyError> {
         let name = &self.workload.kind;
         find_workload(name).ok_or_else(|| {
@@ -48,24 +48,36 @@ impl Study {
     /// Axes in the order of the columns.
     pub fn ordered_axes(&self) -> Vec<Axis> {
         let mut names: Vec<&String> = self.axes.keys().collect();
-        // A stable sort: axes without a place stay in the order of their names.
-        names.sort_by_key(|name| self.column_place(name));
+        // Axes without a place come by the names of their columns, which recorded results have.
+        names.sort_by_cached_key(|name| (self.column_place(name), self.column_of(name)));
         let values = |name: &String| self.axes[name].iter().map(ToString::to_string).collect();
         names.into_iter().map(|name| (name.clone(), values(name))).collect()
     }
 
+    /// The column of an axis. It has the name of the axis, unless the kind of workload gives it another.
+    fn column_of(&self, axis: &str) -> String {
+        let kind = find_workload(&self.workload.kind);
+        let columns = kind.map_or(&[][..], |kind| (kind.axes)(self).columns);
+        let other = columns.iter().find(|(name, _)| *name == axis);
+        other.map_or(axis, |(_, column)| column).to_owned()
+    }
+
+    /// Columns that the kind of workload adds after those of the axes.
+    pub(crate) fn columns_of_kind(&self) -> &'static [&'static str] {
+        // A kind that does not exist was refused when the study was loaded.
+        find_workload(&self.workload.kind).map_or(&[], |kind| kind.columns)
+    }
+
     /// Names of the axis columns.
     pub fn columns(&self) -> Vec<String> {
-        let axes = self.ordered_axes().into_iter().map(|(name, _)| name);
-        // A kind that does not exist was refused when the study was loaded.
-        let of_kind = find_workload(&self.workload.kind).map_or(&[][..], |kind| kind.columns);
-        axes.chain(of_kind.iter().map(|column| (*column).to_owned())).collect()
+        let axes = self.ordered_axes().into_iter().map(|(name, _)| self.column_of(&name));
+        axes.chain(self.columns_of_kind().iter().map(|column| (*column).to_owned())).collect()
     }
 
     /// All runs, in the order of the axes; extra runs come after those of the product.
     ///
     /// # Errors
-    /// Names and settings that do not fit.
+    /// [`StudyError`] for names that do not exist, and for values and settings that do not fit.
     pub fn runs(&self) -> Result<Vec<Run>, StudyError> {
         let mut runs = self.product(&self.ordered_axes(), self.repeats)?;
         let place = |run: &Run| (run.axes.clone(), run.repeat);

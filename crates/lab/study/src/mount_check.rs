@@ -7,7 +7,7 @@
 use crate::StudyError;
 use crate::flash_aging::{FlashPlan, PreparedFlash};
 use crate::matrix::Run;
-use crate::workload_kind::StackPlan;
+use crate::workload::contract::StackPlan;
 use mount::{BlockDeviceChoice, Driver, MountRequest};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -16,7 +16,7 @@ struct Candidate<'a> {
     run: &'a Run,
     flash: &'a FlashPlan,
     request: MountRequest,
-    /// What tells it from others.
+    /// Equal keys are equal stacks.
     key: String,
 }
 
@@ -46,8 +46,7 @@ pub(crate) fn check_mounts(
                 let flash = if is_fresh { &fresh } else { candidate.flash };
                 let reason = mount_once(candidate, flash, seed, prepared).err()?;
                 // What mounts fresh and does not do so now has failed by its aging.
-                let what =
-                    if is_fresh { "be mounted" } else { "have the history that is asked for" };
+                let what = if is_fresh { "be mounted" } else { "have its history" };
                 Some(format!("`{}` cannot {what}: {reason}", candidate.run.label()))
             })
             .collect();

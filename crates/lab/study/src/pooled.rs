@@ -3,7 +3,8 @@
 //! A combination of axis values is one cell, wherever its repeats stand in the plan: extra runs add repeats
 //! to a combination of the axes after all of those.
 
-use crate::results::{Metric, Table};
+use crate::metric::Metric;
+use crate::results::Table;
 use ::jobs::{Latencies, PackedLatencies, Sample};
 use device::{Activity, ActivityKind};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use crate::StudyError;
 use crate::flash_aging::{FRESH, FlashPlan, FlashState, key_of};
 use crate::ftl_device::{check_geometry, find_part_or_file};
 use crate::study_file::Study;
-use crate::workload_kind::refuse;
+use crate::study_parts::refuse;
 use board::Board;
 use file_systems::find_kind;
 use mount::{KernelProfile, Kind};
@@ -31,7 +31,7 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
 /// Checks states of the flash, and that nothing is said that means nothing to file systems on raw NAND.
 ///
 /// # Errors
-/// The key, and what is wrong with it.
+/// [`StudyError::Study`] with the state that is wrong, or the part that the kind does not take.
 pub(crate) fn check_flash_states(study: &Study) -> Result<(), StudyError> {
     for (name, state) in &study.flash_states {
         let place = format!("flash_states.{name}");
@@ -64,9 +64,9 @@ impl RawHost {
             board.kernel = host.kernel.clone().unwrap_or(board.kernel);
             board.check().or_else(|reason| wrong("host", reason))?;
         }
-        // The kernel of the board decides, unless a profile is asked for by name.
-        let (profile, kernels) = if let Some(asked) = value("profile") {
-            let found = kind.profile(Some(asked));
+        // The kernel of the board decides, unless the axis `profile` names one.
+        let (profile, kernels) = if let Some(name) = value("profile") {
+            let found = kind.profile(Some(name));
             (found.or_else(|error| wrong("profile", error.to_string()))?, None)
         } else {
             let found = kind.profile_of_kernel(&board.kernel);
@@ -84,7 +84,7 @@ impl RawHost {
         Ok(Self { kind, profile, kernels, board, part, layout })
     }
 
-    /// What a reader has to know where the profile was made after another kernel.
+    /// A note on a profile that was made after another kernel.
     pub(crate) fn kernel_note(&self) -> Option<String> {
         let found = self.kernels.as_ref().filter(|found| !found.is_exact)?;
         Some(format!(
@@ -96,7 +96,7 @@ impl RawHost {
     /// The flash of a name on the flash axis.
     ///
     /// # Errors
-    /// A name that does not exist.
+    /// [`StudyError::Unknown`] for a name that does not exist, with a suggestion.
     pub(crate) fn flash(&self, study: &Study, name: &str) -> Result<FlashPlan, StudyError> {
         let aging = match study.flash_states.get(name) {
             Some(state) => Some(state.clone()),

@@ -32,7 +32,7 @@ impl AddressRule {
     }
 }
 
-/// What the host asked for.
+/// Requests, pages and bytes of the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters {
     /// Requests of all kinds.
@@ -60,8 +60,8 @@ pub struct HostCounters {
 /// Bits of a word of [`Written`].
 const WORD_BITS: u32 = u64::BITS;
 
-/// Which logical pages hold data, a bit each. A layer knows it too, but asking it costs a virtual call a
-/// page, and this is looked at for every read.
+/// Which logical pages hold data, a bit each. A layer has the same state, but a look at it costs a
+/// virtual call a page, and every read needs it.
 #[derive(Clone, Debug)]
 struct Written(Vec<u64>);
 
@@ -115,7 +115,7 @@ pub struct Replay {
 
 /// What was counted before the last reset.
 ///
-/// The chip itself counts on: wear levelling goes by the erases of the whole life.
+/// The chip itself counts on: wear levelling goes by all erases of a block.
 #[derive(Clone, Debug, Default)]
 struct Before {
     counters: Counters,
@@ -149,7 +149,7 @@ impl Replay {
         self.ftl.as_ref()
     }
 
-    /// What was asked for since the start or the last reset.
+    /// Counters since the start or the last reset.
     pub fn host(&self) -> HostCounters {
         self.host
     }
@@ -203,7 +203,7 @@ impl Replay {
     /// Builds the layer's tables anew, as after a power cut.
     ///
     /// # Errors
-    /// The layer's.
+    /// [`StudyError::Ftl`] if the layer cannot write a page.
     pub(crate) fn rebuild(&mut self) -> Result<(), StudyError> {
         Ok(self.ftl.rebuild()?)
     }

@@ -13,7 +13,7 @@ pub struct Request {
     pub length_bytes: u32,
     /// File operation it belongs to: 0 for set-up and for traces that do not say.
     pub file_operation: u32,
-    /// What is asked for.
+    /// Read, write, trim or another kind of request.
     pub operation: Operation,
 }
 
@@ -34,7 +34,7 @@ impl Requests {
     /// Reads a trace whole, or its first `limit` requests after set-up.
     ///
     /// # Errors
-    /// See [`trace::TraceError`].
+    /// [`StudyError::Trace`] for a file that is missing, or a line that is none.
     pub fn load(path: &Path, options: &Options, limit: Option<usize>) -> Result<Self, StudyError> {
         let mut reader = trace::open(path, options).map_err(of_study)?.into_columns()?;
         let mut columns = Columns::default();
@@ -43,7 +43,7 @@ impl Requests {
         'reading: while reader.next_columns(&mut columns)? {
             for index in 0..columns.len() {
                 let file_operation = columns.file_operation[index];
-                // A trace tells of file operations if one of its requests does.
+                // A trace has file operations if one of its requests has a number of one.
                 loaded.has_file_operations |= file_operation.is_some();
                 // The set-up is kept whole: the limit counts what is measured.
                 if file_operation != Some(0) {
@@ -64,13 +64,13 @@ impl Requests {
         Ok(loaded)
     }
 
-    /// The requests before the first file operation, where the trace tells them apart; else none.
+    /// The requests before the first file operation, if the trace numbers them; else none.
     pub fn set_up(&self) -> impl Iterator<Item = &Request> {
-        let tells = self.has_file_operations;
-        self.requests.iter().take_while(move |request| tells && request.file_operation == 0)
+        let is_numbered = self.has_file_operations;
+        self.requests.iter().take_while(move |request| is_numbered && request.file_operation == 0)
     }
 
-    /// Requests that are measured: all but the set-up, where the trace tells them apart.
+    /// Requests that are measured: all but the set-up, if the trace numbers its file operations.
     pub fn measured(&self) -> impl Iterator<Item = &Request> {
         let skip_set_up = self.has_file_operations;
         self.requests.iter().filter(move |request| !skip_set_up || request.file_operation > 0)

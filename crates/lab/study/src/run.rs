@@ -2,13 +2,14 @@
 
 use crate::StudyError;
 use crate::matrix::Run;
+use crate::metric::{Number, TestRow};
 use crate::mount_check::check_mounts;
 use crate::pooled::PooledCells;
 use crate::requests::Requests;
-use crate::results::{Number, Row, StudyResults, TestRow};
+use crate::results::{Row, StudyResults};
 use crate::single::unwritten_note;
 use crate::study_file::Study;
-use crate::workload_kind::{Identity, Measured, Prepared, RunContext};
+use crate::workload::contract::{Identity, Measured, Prepared, RunContext};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,7 +78,7 @@ pub fn run_study(
     let mut outcomes: Vec<Option<Outcome>> = groups.iter().map(|_| None).collect();
     let unmountable = Mutex::new(None);
     std::thread::scope(|scope| {
-        // A thread of its own: this one reports progress and asks whether to stop.
+        // A thread of its own: this one reports progress, and stops the runs if the caller says so.
         scope.spawn(|| {
             pool.install(|| match can_be_mounted(&work) {
                 Ok(()) => run_all(&work, sender),
@@ -251,7 +252,7 @@ fn collect(work: &Work<'_>, outcomes: Vec<Option<Outcome>>) -> Result<StudyResul
     Ok(results)
 }
 
-/// What a reader has to know of the plans, each sentence once.
+/// Notes of the plans, each once.
 fn notes_of_plans(runs: &[Run]) -> Vec<String> {
     let mut notes = Vec::new();
     for note in runs.iter().filter_map(|run| run.plan.note()) {
@@ -262,7 +263,7 @@ fn notes_of_plans(runs: &[Run]) -> Vec<String> {
     notes
 }
 
-/// What a reader has to know of runs that read pages which held nothing.
+/// A note on runs that read pages which held nothing.
 fn unwritten_reads(by_run: &[Option<Measured>]) -> Option<String> {
     let metric = |measured: &Measured, name: &str| {
         let found = measured.metrics.iter().find(|metric| metric.name == name)?;

@@ -4,8 +4,8 @@
 //! bus or processor of a controller. A rebuild is the start after a power cut.
 
 use crate::StudyError;
+use crate::metric::Metric;
 use crate::replay::Replay;
-use crate::results::Metric;
 use ::jobs::Latencies;
 use trace::Operation;
 

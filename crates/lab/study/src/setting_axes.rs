@@ -71,7 +71,7 @@ fn tunables(entry: &SchedulerEntry) -> impl Iterator<Item = &'static str> {
 /// `is_of_file` says which axes only fill in the name of a trace.
 ///
 /// # Errors
-/// A shape that is no number.
+/// [`StudyError::Study`] with the axis, for a shape that is no number or a setting that is out of range.
 pub(crate) fn apply_to_device<'a>(
     device: &mut DeviceOptions,
     values: impl Iterator<Item = (&'a str, &'a str)>,

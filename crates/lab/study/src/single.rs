@@ -3,9 +3,10 @@
 use crate::StudyError;
 use crate::exact_times::{ExactTimes, ServiceTimeSummary};
 use crate::ftl_device::{DeviceOptions, build_device, resolve};
+use crate::metric::Metric;
 use crate::replay::{AddressRule, Replay};
+use crate::replay_metrics::{device_metrics, shape};
 use crate::requests::describe_notes;
-use crate::results::{Metric, device_metrics, shape};
 use std::path::Path;
 use trace::{Columns, Options};
 
@@ -30,7 +31,7 @@ pub struct ReplayOptions {
 pub struct ReplayResults {
     /// Metrics of host, chip and layer.
     pub metrics: Vec<Metric>,
-    /// Quantiles of the chip's time for a request, if that was asked for.
+    /// Quantiles of the chip's time for a request, if `service_times` is set.
     pub service_times: Option<ServiceTimeSummary>,
     /// Format the trace was read as.
     pub format: &'static str,
@@ -112,7 +113,7 @@ fn with_options_of_replay(error: StudyError) -> StudyError {
     }
 }
 
-/// What a reader has to know of reads that cost nothing because there was nothing to read.
+/// A note on reads that cost nothing because there was nothing to read.
 pub(crate) fn unwritten_note(unwritten_pages: u64, read_pages: u64) -> Option<String> {
     (unwritten_pages > 0).then(|| {
         format!(

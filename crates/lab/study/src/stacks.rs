@@ -2,7 +2,7 @@
 
 use crate::StudyError;
 use crate::study_file::Study;
-use crate::workload_kind::StackPlan;
+use crate::workload::contract::StackPlan;
 
 /// A file system with all that is under it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -31,7 +31,7 @@ impl Study {
     /// The stacks of all runs, each once, in the order of the runs; none without file systems.
     ///
     /// # Errors
-    /// As [`Study::runs`].
+    /// [`StudyError`], as of [`Study::runs`].
     pub fn stacks(&self) -> Result<Vec<Stack>, StudyError> {
         let mut stacks = Vec::new();
         for run in self.runs()? {

@@ -3,11 +3,13 @@
 use crate::StudyError;
 use crate::axis_values::read_axes;
 use crate::flash_aging::FlashState;
-use crate::jobs::{ExtraRuns, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
+use crate::jobs::spec::{
+    ExtraRuns, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline,
+};
 use crate::overrides::apply_override;
-use crate::raw_nand::Limits;
+use crate::raw_nand::spec::Limits;
+use crate::values::{AxisValue, SettingValue};
 use crate::windows::HostWriteCharge;
-use ftl::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,7 +44,7 @@ pub struct Study {
     /// True if it needs a virtual machine, which quick runs leave out.
     #[serde(default)]
     pub needs_vm: bool,
-    /// What is asked of the device.
+    /// What runs do.
     pub workload: Workload,
     /// Axes and the values on each.
     #[serde(deserialize_with = "read_axes")]
@@ -71,7 +73,7 @@ pub struct Study {
     /// Names on the flash axis: how far the flash has aged.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub flash_states: BTreeMap<String, FlashState>,
-    /// Names on the room axis: limits of flash and memory.
+    /// Names on the axis `limits`: limits of flash and memory.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, Limits>,
     /// Runs beside the product of the axes.
@@ -91,59 +93,24 @@ pub struct Study {
     pub quick: bool,
 }
 
-/// A value on an axis.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a value on an axis is a number or a word")]
-pub enum AxisValue {
-    /// A whole number on an axis.
-    Number(i64),
-    /// A number with decimals.
-    Decimal(f64),
-    /// A word, such as a name of a table.
-    Word(String),
-}
-
-impl std::fmt::Display for AxisValue {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Decimal(number) => write!(f, "{number}"),
-            Self::Word(word) => f.write_str(word),
-        }
-    }
-}
-
-/// A setting's value in a study file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a setting is true, false, a whole number or a word")]
-pub enum SettingValue {
-    /// A switch: true or false.
-    Switch(bool),
-    /// A whole number as a setting.
-    Integer(i64),
-    /// A word, such as a name of a table.
-    Word(String),
-}
-
-impl From<&SettingValue> for Value {
-    fn from(value: &SettingValue) -> Self {
-        match value {
-            SettingValue::Switch(switch) => Self::Switch(*switch),
-            SettingValue::Integer(number) => Self::Integer(*number),
-            SettingValue::Word(word) => Self::Word(word.clone()),
-        }
-    }
-}
-
-/// What is asked of the device.
+/// What runs do: a kind of workload and its keys.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// A name of the table of workloads.
     pub kind: String,
-    /// Command line of IOzone; `{axis}` in it is replaced by the value of the axis.
+    /// Command line of IOzone or ioping; `{axis}` in it is replaced by the value of the axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<String>,
+    /// Processes of ioping that read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readers: Option<u32>,
+    /// Processes of ioping that write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writers: Option<u32>,
+    /// Processes of ioping that write and read in turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixed: Option<u32>,
     /// Script of system calls, relative to the study file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
@@ -251,8 +218,11 @@ impl Study {
     /// Takes the axes and repeats of the short form, if the file states one.
     fn shorten(&mut self) {
         let Some(form) = self.quick_form.clone() else { return };
-        // Axes that the short form does not name stay.
-        self.axes.extend(form.axes);
+        // Axes that the short form does not name stay. One that the study lacks is left to the check, which
+        // refuses it: taken over, it would be one of the study's.
+        for (axis, values) in form.axes {
+            self.axes.entry(axis).and_modify(|own| *own = values);
+        }
         self.repeats = form.repeats.unwrap_or(self.repeats);
         self.extra_runs.retain(|extra| !extra.full_only);
     }
@@ -266,7 +236,7 @@ fn explain_toml(error: &toml::de::Error) -> String {
     let message = error.to_string().trim_end().to_owned();
     let is_old = |key: &str| error.message().starts_with(&format!("unknown field `{key}`"));
     if let Some((old, new)) = RENAMED_KEYS.iter().find(|(old, _)| is_old(old)) {
-        // Which keys there are else is of no use to somebody whose key only has a new name.
+        // The list of all keys does not help where a key only has a new name.
         let renamed = format!("key `{old}` is now called `{new}`: rename it");
         return message.replace(error.message(), &renamed);
     }

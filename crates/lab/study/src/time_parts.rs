@@ -1,7 +1,7 @@
 //! Where the time of work on raw NAND goes.
 
+use crate::metric::Metric;
 use crate::raw_host::RawHost;
-use crate::results::Metric;
 use nand::Counters;
 
 /// Operations of the chip, and the time that they explain.

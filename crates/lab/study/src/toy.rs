@@ -1,11 +1,12 @@
-//! The smallest kind of workload: a walk of a drunkard. This file and its row in `workloads.rs` are all
+//! The smallest kind of workload: a walk of a drunkard. This file and its row in `workload/table.rs` are all
 //! that it takes; only the tests have it.
 
 use crate::StudyError;
-use crate::results::Metric;
+use crate::metric::Metric;
 use crate::study_file::Study;
-use crate::workload_kind::{
-    Combination, Identity, KnownAxes, Measured, Plan, Planned, RunContext, WorkloadKind, refuse,
+use crate::study_parts::refuse;
+use crate::workload::contract::{
+    Combination, Identity, KnownAxes, Measured, Plan, Planned, RunContext, WorkloadKind,
 };
 use nand::random::Stream;
 
@@ -22,7 +23,7 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
     plan,
 };
 
-/// One walk.
+/// A walk of so many steps.
 #[derive(Debug)]
 struct Walk {
     steps: u32,
@@ -83,7 +84,7 @@ mod tests {
         [axes]\nsteps = [3, 4]\nshoes = [\"old\", \"new\"]\n\
         [[extra_runs]]\naxes = { steps = [3], shoes = [\"old\"] }\nrepeats = 3\n";
 
-    /// Loads and runs a study; how many runs it was told of as done at a time.
+    /// Loads and runs a study; how many runs were reported as done at a time.
     fn run(text: &str) -> Result<(StudyResults, Vec<usize>), StudyError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -92,18 +93,18 @@ mod tests {
         std::fs::write(&path, format!("{HEAD}{text}")).expect("room for the study");
         let study = load(&path, &[], None, false);
         std::fs::remove_file(&path).expect("written above");
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let results = run_study(&study?, 1, &mut |done, _, _| {
-            told.push(done);
+            reported.push(done);
             true
         })?;
-        told.dedup();
-        Ok((results, told))
+        reported.dedup();
+        Ok((results, reported))
     }
 
     #[test]
     fn one_file_and_one_row_make_a_kind() {
-        let (results, told) = run(STUDY).expect("a good study");
+        let (results, reported) = run(STUDY).expect("a good study");
         assert_eq!(results.columns, ["steps", "shoes", "parity"]);
         let rows: Vec<String> = results
             .rows
@@ -124,8 +125,8 @@ mod tests {
         ];
         assert_eq!(rows, expected);
         // Walks in other shoes are carried out once for both.
-        assert_eq!(told.last(), Some(&9));
-        assert!(told.windows(2).all(|pair| pair[1] - pair[0] <= 2), "{told:?}");
+        assert_eq!(reported.last(), Some(&9));
+        assert!(reported.windows(2).all(|pair| pair[1] - pair[0] <= 2), "{reported:?}");
         let distances = results.rows.iter().filter(|row| row.metric.name == "distance");
         let distances: Vec<String> = distances.map(|row| row.metric.value.to_string()).collect();
         assert_eq!(distances[0], distances[2], "the same walk");

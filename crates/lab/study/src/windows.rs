@@ -1,6 +1,6 @@
 //! Means and deviations of costs over windows of consecutive requests or file operations.
 
-use crate::results::Metric;
+use crate::metric::Metric;
 use nand::{Cost, Counters};
 
 /// Cost in the units of the published study: a program is 7 reads, an erase 63.

@@ -1,4 +1,4 @@
-//! The chip of the kernel: nandsim, what its log tells, and its contents as dumps.
+//! The chip of the kernel: nandsim, what its log shows, and its contents as dumps.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};

@@ -15,7 +15,7 @@ pub(crate) type LineError = (usize, String);
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) commands: Vec<Command>,
-    /// Blocks that the first `mount blocks=N` wants.
+    /// Blocks of the first `mount blocks=N`.
     pub(crate) blocks_wanted: Option<u32>,
     /// What `sleep` and `settle` wait at least.
     pub(crate) wait_milliseconds: u64,
@@ -47,7 +47,7 @@ pub(crate) fn plan(text: &str, file_system: Option<&str>) -> Result<Plan, LineEr
     Ok(Plan { commands, blocks_wanted, wait_milliseconds })
 }
 
-/// What a line asks of the kernel and its machine; how long it waits.
+/// What a line does in the kernel and its machine; how long it waits.
 fn check(step: &Step, given: Option<&str>) -> Result<u64, String> {
     match step {
         Step::Harness(Harness::Mount { file_system, source, .. }) => {

@@ -1,4 +1,4 @@
-//! Aging: the writes, overwrites and deletions that flash has behind it before a run begins.
+//! Aging: the writes, overwrites and deletions that precede a run.
 
 use super::{FlashState, PercentOf};
 use fs_api::{Changes, Errno, FileSystem, NewInode, SpaceUse};
@@ -32,8 +32,8 @@ pub(super) struct Aging<'a> {
     /// Number and bytes of the files that are there.
     files: Vec<(u32, u64)>,
     next: u32,
-    /// Bytes that the state asks for, and what was written of them.
-    wanted: u64,
+    /// Bytes that the state needs, and what was written of them.
+    needed: u64,
     written: u64,
     /// Bytes written since the last rest.
     unrested: u64,
@@ -57,7 +57,7 @@ impl<'a> Aging<'a> {
             folder: if mounted.file_system.has_bounded_root() { FOLDER } else { "" },
             files: Vec::new(),
             next: 0,
-            wanted: 0,
+            needed: 0,
             written: 0,
             unrested: 0,
             bytes: vec![0; WRITE_BYTES],
@@ -67,7 +67,7 @@ impl<'a> Aging<'a> {
     /// Ages the flash.
     ///
     /// # Errors
-    /// The file system's, in words; of one that is full, with how far the aging came.
+    /// A sentence with the error of a call; for a full file system, how far the aging came.
     pub(super) async fn age(&mut self, state: &FlashState) -> Result<(), String> {
         let all = self.space();
         self.live(state, all).await.map_err(|errno| self.explain(errno, state, all))
@@ -85,7 +85,7 @@ impl<'a> Aging<'a> {
         let fill = capacity * u64::from(state.fill_percent) / 100;
         let rewritten = capacity * u64::from(state.rewritten_percent) / 100;
         // What was written to leave little space is no part of it.
-        (self.wanted, self.written) = (fill + rewritten, 0);
+        (self.needed, self.written) = (fill + rewritten, 0);
         let mut filled = 0;
         while filled < fill {
             filled += self.make_file(fill - filled).await?;
@@ -115,7 +115,7 @@ impl<'a> Aging<'a> {
         let held: u64 = self.files.iter().map(|(_, bytes)| bytes).sum();
         let size = mib(bytes_of(all, |space| space.blocks));
         let usable = bytes_of(all, |space| PercentOf::Usable.blocks(space));
-        let (written, wanted, usable) = (mib(self.written), mib(self.wanted), mib(usable));
+        let (written, needed, usable) = (mib(self.written), mib(self.needed), mib(usable));
         let held = mib(held);
         let advice = if usable < size && state.percent_of == PercentOf::Size {
             "choose a smaller fill_percent, or percent_of = \"usable\""
@@ -123,7 +123,7 @@ impl<'a> Aging<'a> {
             "choose a smaller fill_percent"
         };
         format!(
-            "the file system is full ({errno}) after {written} of {wanted} MiB of the history, with files \
+            "the file system is full ({errno}) after {written} of {needed} MiB of the history, with files \
              of {held} MiB; of its {size} MiB, files and what leads to them can have {usable}: {advice}"
         )
     }

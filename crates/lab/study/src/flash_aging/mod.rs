@@ -4,7 +4,7 @@ mod aging;
 mod prepared;
 mod state;
 
-pub(crate) use prepared::{FlashPlan, PreparedFlash, SETTLE_NS, key_of};
+pub(crate) use prepared::{FlashPlan, PreparedFlash, REST_NS, key_of};
 pub use state::{FlashState, PercentOf};
 
 /// Flash as the tool that formats it leaves it.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Time in which the threads of a file system come to rest.
-pub(crate) const SETTLE_NS: u64 = 600_000_000_000;
+pub(crate) const REST_NS: u64 = 600_000_000_000;
 
 /// How long before the run flash was formatted and its aging began, seconds: a month. What a cleaner
 /// keeps for a while is free by then.
@@ -27,7 +27,7 @@ pub(crate) struct FlashPlan {
     pub(crate) aging: Option<FlashState>,
     /// Its name on the flash axis.
     pub(crate) name: String,
-    /// What tells this flash from others of the study.
+    /// Equal keys are equal flash.
     pub(crate) key: String,
 }
 
@@ -44,7 +44,7 @@ impl FlashPlan {
     }
 }
 
-/// What tells flash from other flash of a study.
+/// The key of a flash: file system, profile, part and state.
 pub(crate) fn key_of(kind: &Kind, profile: &str, part: &Part, name: &str) -> String {
     [kind.name, profile, &part.name, &part.geometry.blocks.to_string(), name].join(" ")
 }
@@ -60,7 +60,7 @@ impl PreparedFlash {
     /// A copy of the flash that a run begins on.
     ///
     /// # Errors
-    /// The file system's, while the flash was aged.
+    /// [`StudyError::Study`] with the error of the file system while the flash was aged.
     pub(crate) fn copy(&self, plan: &FlashPlan, seed: u64) -> Result<Chip, StudyError> {
         // The whole part, for two files of a user may give theirs the same name.
         let part = serde_json::to_string(&plan.part).expect("a part is numbers and words");
@@ -99,7 +99,7 @@ fn make(plan: &FlashPlan, seed: u64) -> Result<Chip, StudyError> {
             Aging::new(&machine, &mounted, &state, seed).age(&state).await?;
         }
         // Whatever the file system still does by itself, it does before the chip is put away.
-        machine.sim.sleep(SETTLE_NS).await;
+        machine.sim.sleep(REST_NS).await;
         mounted.vfs.sync().await.map_err(|errno| errno.to_string())?;
         mounted.unmount().await.map_err(|errno| errno.to_string())
     });

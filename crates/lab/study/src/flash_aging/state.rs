@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PercentOf {
-    /// The size of the file system as `statfs` tells it (`f_blocks`).
+    /// The size of the file system as `statfs` shows it (`f_blocks`).
     #[default]
     Size,
     /// What of the size users can have, as `df` computes its percentage: without the blocks that are free
@@ -82,7 +82,7 @@ impl FlashState {
     /// Says in one sentence what is wrong with these numbers, if anything.
     ///
     /// # Errors
-    /// The sentence.
+    /// A sentence on a share that is out of range, or keys that exclude each other.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.fill_percent > 90 {
             return Err(format!("fill_percent is {}, but must be 0 to 90", self.fill_percent));

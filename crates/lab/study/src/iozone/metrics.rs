@@ -1,7 +1,7 @@
 //! What a test of IOzone measured, and where its time went.
 
+use crate::metric::{Metric, TestRow};
 use crate::raw_host::RawHost;
-use crate::results::{Metric, TestRow};
 use crate::time_parts::time_parts;
 use iozone::{DeviceWork, Measurement};
 use nand::Counters;

@@ -1,18 +1,18 @@
 //! From a study file and a combination of axis values to a run of IOzone.
 
-use super::run::run_iozone;
+use super::run::{IozonePlan, run_iozone};
 use crate::StudyError;
 use crate::block_choice::{block_of, check_aging};
-use crate::flash_aging::{FRESH, FlashPlan};
+use crate::braces::{filled_in, names_in_braces};
+use crate::flash_aging::FRESH;
 use crate::raw_host::{RawHost, check_flash_states};
 use crate::setting_axes::{is_of_scheduler, scheduler_axes};
 use crate::study_file::Study;
-use crate::workload_kind::{
+use crate::study_parts::refuse;
+use crate::workload::contract::{
     Combination, Identity, KnownAxes, Measured, Plan, RunContext, StackPlan, WorkloadKind,
-    filled_in, names_in_braces, refuse,
 };
 use iozone::{Contents, Options};
-use mount::BlockRequest;
 
 /// Axes that mean something to such a study; all others only fill in the options of IOzone.
 const IOZONE_AXES: [&str; 11] = [
@@ -43,23 +43,6 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
     plan: |study, values| Ok(Box::new(plan(study, values)?)),
 };
 
-/// A run of IOzone on a file system.
-#[derive(Clone, Debug)]
-pub(crate) struct IozonePlan {
-    pub(crate) host: RawHost,
-    pub(crate) flash: FlashPlan,
-    pub(crate) options: Options,
-    /// Times that IOzone is run in a row; the times of a test are summed.
-    pub(crate) passes: u32,
-    /// The block device and its scheduler, if the file system stands on one.
-    pub(crate) block: BlockRequest,
-    /// Options of the mount, in the kernel's words.
-    pub(crate) mount_options: Vec<String>,
-    /// What tells this run from others that do other work. The scheduler is not in it for a file system
-    /// on raw NAND, which submits no bio, nor the cleaner for one that has none.
-    pub(crate) work_key: Vec<String>,
-}
-
 fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
 }
@@ -67,7 +50,7 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
 fn axes(study: &Study) -> KnownAxes {
     let options = study.workload.options.as_deref().unwrap_or_default();
     let of_study = names_in_braces(options).chain(scheduler_axes(study)).collect();
-    KnownAxes { own: &IOZONE_AXES, of_study, advice: None }
+    KnownAxes { own: &IOZONE_AXES, of_study, ..KnownAxes::default() }
 }
 
 /// Checks what does not depend on a combination of axis values.
@@ -85,7 +68,7 @@ fn check(study: &Study) -> Result<(), StudyError> {
     check_flash_states(study)
 }
 
-/// Resolves one combination.
+/// Resolves one combination of axis values.
 ///
 /// # Errors
 /// Names that do not exist, with a suggestion; values that do not fit.

@@ -1,14 +1,14 @@
 //! One run: a board, its flash, a file system and IOzone on it, in simulated time.
 
 use super::metrics::test_row;
-use super::plan::IozonePlan;
 use crate::StudyError;
-use crate::flash_aging::SETTLE_NS;
-use crate::results::TestRow;
-use crate::workload_kind::RunContext;
+use crate::flash_aging::{FlashPlan, REST_NS};
+use crate::metric::TestRow;
+use crate::raw_host::RawHost;
+use crate::workload::contract::RunContext;
 use fs_api::Errno;
 use iozone::{Benchmark, BenchmarkError, Measurement, Options};
-use mount::{Driver, Machine, MountRequest, run};
+use mount::{BlockRequest, Driver, Machine, MountRequest, run};
 use random::Stream;
 use std::rc::Rc;
 use vfs::OpenOptions;
@@ -20,10 +20,27 @@ const POSITION: &str = "allocation position";
 /// Process that moves the allocation position.
 const PID: u32 = 900;
 
+/// A run of IOzone on a file system.
+#[derive(Clone, Debug)]
+pub(crate) struct IozonePlan {
+    pub(crate) host: RawHost,
+    pub(crate) flash: FlashPlan,
+    pub(crate) options: Options,
+    /// Times that IOzone is run in a row; the times of a test are summed.
+    pub(crate) passes: u32,
+    /// The block device and its scheduler, if the file system stands on one.
+    pub(crate) block: BlockRequest,
+    /// Options of the mount, in the kernel's words.
+    pub(crate) mount_options: Vec<String>,
+    /// Axis values that the work depends on. The scheduler is not in it for a file system
+    /// on raw NAND, which submits no bio, nor the cleaner for one that has none.
+    pub(crate) work_key: Vec<String>,
+}
+
 /// Carries the run out; none if it was stopped before it began.
 ///
 /// # Errors
-/// What IOzone says, or the file system while its flash was made.
+/// [`StudyError::Study`] with the message of IOzone, or of the file system while its flash was made.
 pub(super) fn run_iozone(
     plan: &IozonePlan,
     context: &RunContext<'_>,
@@ -89,7 +106,7 @@ async fn prepare(
     vfs.close(&caller, file).await?;
     if !options.remounts {
         // Mounted long ago: nothing is left to be checked or erased. What was read then is forgotten.
-        machine.sim.sleep(SETTLE_NS).await;
+        machine.sim.sleep(REST_NS).await;
         vfs.drop_caches().await?;
     }
     // Last of all, so that the first call of IOzone has this phase.

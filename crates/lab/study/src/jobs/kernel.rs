@@ -4,12 +4,13 @@
 use super::plan::{axes_in_words, plan_jobs, wrong};
 use crate::StudyError;
 use crate::study_file::Study;
-use crate::workload_kind::{
-    Combination, Identity, KnownAxes, Measured, Plan, RunContext, WorkloadKind, first_given, refuse,
+use crate::study_parts::{first_given, refuse};
+use crate::workload::contract::{
+    Combination, Identity, KnownAxes, Measured, Plan, RunContext, WorkloadKind,
 };
 use ::jobs::{Distribution, Pace, Pattern};
 
-/// Axes that such a study must have, and the values they know.
+/// Axes that such a study must have, and the values that exist.
 const KERNEL_AXES: [(&str, &[&str]); 3] = [
     ("device", &["flash-card", "null-blk"]),
     ("kernel", &["6.1", "6.12"]),
@@ -65,7 +66,7 @@ impl Plan for KernelPlan {
 }
 
 fn axes(study: &Study) -> KnownAxes {
-    KnownAxes { own: &OWN_AXES, of_study: axes_in_words(study), advice: None }
+    KnownAxes { own: &OWN_AXES, of_study: axes_in_words(study), ..KnownAxes::default() }
 }
 
 /// Checks what does not depend on a combination of axis values.
@@ -93,7 +94,7 @@ fn check(study: &Study) -> Result<(), StudyError> {
     }
 }
 
-/// Checks one combination.
+/// Checks one combination of axis values against the machine.
 ///
 /// # Errors
 /// Names that do not exist, with a suggestion; jobs that the program in the machine cannot do.
@@ -107,13 +108,15 @@ fn check_combination(study: &Study, values: &Combination<'_>) -> Result<(), Stud
     let jobs = plan_jobs(study, values, DISK_BYTES, DISK_BYTES)?;
     for (job, spec) in jobs.iter().zip(&study.jobs) {
         let place = format!("job {}", job.name);
-        // The program in the machine draws uniformly and knows no more.
+        // The program in the machine draws uniformly and in no other way.
         let is_uniform =
             matches!(job.pattern, Pattern::Sequential | Pattern::Random(Distribution::Uniform));
         let is_plain = is_uniform
             && job.iodepth == 1
             && job.pace == Pace::Closed { think_ns: 0 }
             && job.fsync_writes == 0
+            && (job.runtime_ns, job.ramp_ns) == (0, 0)
+            && spec.requests.is_some()
             && job.is_private
             && spec.region == "free"
             && matches!(job.read_percent, 0 | 100);

@@ -1,8 +1,8 @@
 //! What a run of processes measured.
 
-use super::run::Phases;
+use super::phases::Phases;
+use crate::metric::Metric;
 use crate::pooled::{DIRECTIONS, Samples, latency_metrics};
-use crate::results::Metric;
 use ::jobs::{Latencies, ProcessReport, jain_index};
 use block::Behind;
 use device::{Activity, DeviceStatistics};
@@ -19,6 +19,8 @@ pub(crate) struct JobsOutcome {
     /// Bytes a second of each process, and bytes of all.
     shares: Vec<f64>,
     bytes: u64,
+    /// When the first process began to count: 0, or the end of its ramp.
+    counted_from_ns: u64,
 }
 
 impl JobsOutcome {
@@ -48,6 +50,7 @@ impl JobsOutcome {
             samples: Samples { latencies, requests, activity },
             shares: reports.iter().map(ProcessReport::throughput_bytes_per_s).collect(),
             bytes: reports.iter().map(|report| report.bytes).sum(),
+            counted_from_ns: reports.iter().map(|report| report.start_ns).min().unwrap_or(0),
         }
     }
 
@@ -71,7 +74,7 @@ impl JobsOutcome {
             metrics.extend(phase_metrics(direction, phases));
         }
         // A run without requests ends at once; its throughput is 0, not undefined.
-        let seconds = self.end_ns.max(1) as f64 / 1e9;
+        let seconds = (self.end_ns - self.counted_from_ns).max(1) as f64 / 1e9;
         let device = &self.device;
         metrics.extend([
             Metric::number("jain_index", jain_index(&self.shares), "ratio"),

@@ -3,10 +3,10 @@
 
 pub(crate) mod kernel;
 mod metrics;
+mod phases;
 mod plan;
 mod run;
-mod spec;
+pub(crate) mod spec;
 
 pub(crate) use plan::KIND;
-pub(crate) use run::PreparedDevices;
 pub use spec::{ExtraRuns, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};

@@ -1,31 +1,24 @@
 //! From a study file and a combination of axis values to a run of processes.
 
-use super::run::run_jobs;
-use super::spec::{Host, JobSpec};
+use super::run::{JobsPlan, run_jobs};
+use super::spec::JobSpec;
 use crate::StudyError;
-use crate::scheduler_choice::scheduler_of;
+use crate::block_stack::{BlockStack, device_axes};
+use crate::braces::{filled_in, names_in_braces};
 use crate::setting_axes::scheduler_axes;
-use crate::study_file::{SettingValue, Study};
-use crate::workload_kind::{
-    Combination, Identity, KnownAxes, Measured, Plan, RunContext, WorkloadKind, filled_in,
-    names_in_braces, refuse,
+use crate::study_file::Study;
+use crate::study_parts::refuse;
+use crate::values::AxisValue;
+use crate::workload::contract::{
+    Combination, Identity, KnownAxes, Measured, Plan, RunContext, WorkloadKind,
 };
 use ::jobs::{Distribution, Job, Pace, Pattern, Region};
-use board::Board;
-use device::DeviceSpec;
-use sched::{SchedulerEntry, Settings, Value};
 
 /// Axes that mean something to such a study; all others only fill in the words of jobs.
 const JOBS_AXES: [&str; 3] = ["scheduler", "device", "mechanism"];
 
 /// Private parts of a region begin and end at pages of the host.
 const PAGE_BYTES: u64 = 4096;
-
-/// Before a key of the device, in the name of an axis that varies it.
-const DEVICE_PREFIX: &str = "device.";
-
-/// The mechanism that changes nothing.
-const ALL_MECHANISMS: &str = "all";
 
 /// The row of the table.
 pub(crate) const KIND: WorkloadKind = WorkloadKind {
@@ -38,34 +31,19 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
     plan: |study, values| Ok(Box::new(plan(study, values)?)),
 };
 
-/// A run of processes over a scheduler and a device.
-#[derive(Clone, Debug)]
-pub(crate) struct JobsPlan {
-    pub(crate) scheduler: &'static SchedulerEntry,
-    pub(crate) settings: Settings,
-    pub(crate) device: DeviceSpec,
-    /// What tells this device from others: name, changes, fill.
-    pub(crate) device_key: String,
-    pub(crate) board: Board,
-    pub(crate) host: Host,
-    pub(crate) jobs: Vec<Job>,
-    /// Requests and activity of the device in the first repeat are kept up to this time.
-    pub(crate) timeline_ns: u64,
-}
-
 fn axes(study: &Study) -> KnownAxes {
     let mut of_study = axes_in_words(study);
     of_study.extend(scheduler_axes(study));
-    // The device itself says whether it has such a key.
-    of_study.extend(study.axes.keys().filter(|axis| axis.starts_with(DEVICE_PREFIX)).cloned());
-    KnownAxes { own: &JOBS_AXES, of_study, advice: None }
+    of_study.extend(device_axes(study));
+    KnownAxes { own: &JOBS_AXES, of_study, ..KnownAxes::default() }
 }
 
 /// Axes that fill in the words of jobs.
 pub(super) fn axes_in_words(study: &Study) -> Vec<String> {
     let texts = study.jobs.iter().flat_map(|job| {
         let words = [&job.rw, &job.bs, &job.mode, &job.region].map(Clone::clone);
-        words.into_iter().chain([job.thinktime_us.to_string()])
+        let times = [Some(&job.thinktime_us), job.runtime.as_ref(), job.ramp_time.as_ref()];
+        words.into_iter().chain(times.into_iter().flatten().map(ToString::to_string))
     });
     texts.flat_map(|text| names_in_braces(&text).collect::<Vec<_>>()).collect()
 }
@@ -86,57 +64,25 @@ pub(super) fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, Stud
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
 }
 
-/// Resolves one combination.
+/// Resolves one combination of axis values.
 ///
 /// # Errors
 /// Names that do not exist, with a suggestion; values that do not fit.
 fn plan(study: &Study, values: &Combination<'_>) -> Result<JobsPlan, StudyError> {
-    let Some(host) = study.host.clone() else {
-        return wrong("host", "workload kind `jobs` needs a table [host] with board and device");
-    };
     if study.jobs.is_empty() {
         return wrong("job", "workload kind `jobs` needs at least one [[job]]");
     }
-    let mut board = study.board_beside(&host.board)?;
-    // What the study says goes before what the board says.
-    board.hz = host.hz.unwrap_or(board.hz);
-    board.kernel = host.kernel.clone().unwrap_or(board.kernel);
-    board.check().or_else(|reason| wrong("host", reason))?;
-    page_cache::check_kernel(&board).or_else(|reason| wrong("host.kernel", reason))?;
-    // `BLKDEV_MIN_RQ` is 4.
-    if !(4..=100_000).contains(&host.nr_requests) {
-        return wrong("host.nr_requests", "must be 4 to 100000");
-    }
-    // `queue_max_sectors_store` refuses less than a page.
-    if !(4..=1 << 20).contains(&host.max_sectors_kb) {
-        return wrong("host.max_sectors_kb", "must be 4 to 1048576");
-    }
-    let mechanism = values.get("mechanism").copied().unwrap_or(ALL_MECHANISMS);
-    let Some(scheduler) = values.get("scheduler") else {
-        return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
-    };
-    let (scheduler, settings) = scheduler_of(study, scheduler, mechanism, values)?;
-    let (device, device_key) = device_of(study, &host, values, mechanism)?;
-    let device_bytes = capacity_bytes(&device)?;
-    if host.free_bytes == 0 {
-        return wrong("host.free_bytes", "is missing: the bytes that hold the files of the jobs");
-    }
-    if host.free_bytes > device_bytes {
-        return wrong(
-            "host.free_bytes",
-            format!("{} bytes cannot be free of {device_bytes}", host.free_bytes),
-        );
-    }
-    let jobs = plan_jobs(study, values, host.free_bytes, device_bytes)?;
+    let stack = BlockStack::of(study, values)?;
+    let jobs = plan_jobs(study, values, stack.host.free_bytes, stack.device_bytes)?;
     // A time line is kept where every axis that it names has one of the values.
     let timeline = study.timeline.as_ref().filter(|timeline| {
-        timeline.axes.iter().all(|(axis, wanted)| {
+        timeline.axes.iter().all(|(axis, permitted)| {
             let value = values.get(axis.as_str());
-            value.is_some_and(|value| wanted.iter().any(|one| one.to_string() == *value))
+            value.is_some_and(|value| permitted.iter().any(|one| one.to_string() == *value))
         })
     });
     let timeline_ns = timeline.map_or(0, |timeline| u64::from(timeline.seconds) * 1_000_000_000);
-    Ok(JobsPlan { scheduler, settings, device, device_key, board, host, jobs, timeline_ns })
+    Ok(JobsPlan { stack, jobs, timeline_ns })
 }
 
 impl Plan for JobsPlan {
@@ -184,47 +130,10 @@ pub(super) fn plan_jobs(
     Ok(jobs)
 }
 
-/// Bytes the device offers.
-fn capacity_bytes(device: &DeviceSpec) -> Result<u64, StudyError> {
-    match &device.flash {
-        Some(flash) => Ok(flash.capacity_bytes),
-        // The size of a disk is known when it is built.
-        None => Ok(device::build(device, 0)?.sectors() * device::SECTOR_BYTES),
-    }
-}
-
-fn device_of(
-    study: &Study,
-    host: &Host,
-    values: &Combination<'_>,
-    mechanism: &str,
-) -> Result<(DeviceSpec, String), StudyError> {
-    let Some(name) = values.get("device").copied().or(host.device.as_deref()) else {
-        return wrong("host.device", "name a device, or make `device` an axis");
-    };
-    let mut device = device::find_device(name)?;
-    let mut key = name.to_owned();
-    if mechanism != ALL_MECHANISMS {
-        let Some(changes) = study.mechanisms.get(mechanism) else {
-            let known = study.mechanisms.keys().map(String::as_str).chain([ALL_MECHANISMS]);
-            return Err(StudyError::unknown("mechanism", mechanism, known));
-        };
-        for (name, value) in &changes.device {
-            let text = Value::from(value).to_string();
-            device.set(name, &text)?;
-            // A device that was changed is filled for itself.
-            key.extend([" ", name, "=", &text]);
-        }
-    }
-    for (axis, value) in values {
-        if let Some(name) = axis.strip_prefix(DEVICE_PREFIX) {
-            device.set(name, value)?;
-            key.extend([" ", name, "=", value]);
-        }
-    }
-    Ok((device, key))
-}
-
+/// A job with the axes' values in its words, on the region that it names.
+///
+/// # Errors
+/// Words that do not exist, with a suggestion; numbers and times that are none.
 fn job_of(
     spec: &JobSpec,
     study: &Study,
@@ -234,57 +143,28 @@ fn job_of(
 ) -> Result<Job, StudyError> {
     let place = format!("job {}", spec.name);
     let filled = |text: &str| filled_in(text, values);
-    let rw = filled(&spec.rw);
-    let distribution = match spec.random_distribution.split_once(':') {
-        None if spec.random_distribution == "uniform" => Distribution::Uniform,
-        Some(("zipf", theta)) => match theta.parse() {
-            Ok(theta) => Distribution::Zipf(theta),
-            Err(_) => return wrong(&place, format!("zipf:{theta} needs a number")),
-        },
-        _ => return wrong(&place, "random_distribution is `uniform` or `zipf:theta`"),
-    };
-    let (pattern, read_percent) = match rw.as_str() {
-        "read" => (Pattern::Sequential, 100),
-        "write" => (Pattern::Sequential, 0),
-        "rw" | "readwrite" => (Pattern::Sequential, spec.rwmixread),
-        "randread" => (Pattern::Random(distribution), 100),
-        "randwrite" => (Pattern::Random(distribution), 0),
-        "randrw" => (Pattern::Random(distribution), spec.rwmixread),
-        _ => {
-            let known = ["read", "write", "rw", "randread", "randwrite", "randrw"];
-            return Err(StudyError::unknown("rw", &rw, known.into_iter()));
-        }
-    };
-    let mode = match filled(&spec.mode).as_str() {
-        "direct" => page_cache::Mode::Direct,
-        "sync" => page_cache::Mode::Sync,
-        "buffered" => page_cache::Mode::Buffered,
-        other => {
-            let known = ["direct", "sync", "buffered"];
-            return Err(StudyError::unknown("mode", other, known.into_iter()));
-        }
-    };
-    // The files of the jobs are at the end of the device.
-    let filled_bytes = device_bytes - free_bytes;
-    let region = match filled(&spec.region).as_str() {
-        "all" => Region { offset_bytes: 0, bytes: device_bytes },
-        "filled" => Region { offset_bytes: 0, bytes: filled_bytes },
-        "free" => Region { offset_bytes: filled_bytes, bytes: free_bytes },
-        other => {
-            return Err(StudyError::unknown(
-                "region",
-                other,
-                ["all", "filled", "free"].into_iter(),
-            ));
-        }
-    };
+    let (pattern, read_percent) = pattern_of(spec, &filled(&spec.rw))?;
     let thinktime = filled(&spec.thinktime_us.to_string());
     let Ok(thinktime_us) = thinktime.parse::<u64>() else {
         return wrong(&place, format!("thinktime_us is `{thinktime}`, but must be a whole number"));
     };
+    let time_ns = |key: &str, given: Option<&AxisValue>| match given {
+        None => Ok(0),
+        Some(given) => {
+            parse_time_ns(key, &filled(&given.to_string())).or_else(|reason| wrong(&place, reason))
+        }
+    };
+    let runtime_ns = time_ns("runtime", spec.runtime.as_ref())?;
+    if spec.runtime.is_some() && runtime_ns == 0 {
+        return wrong(&place, "runtime must be above 0; leave it out if only requests end the job");
+    }
+    if spec.fsync > 0 && spec.fdatasync > 0 {
+        return wrong(&place, "fsync and fdatasync exclude each other: name one of them");
+    }
     let quick_requests =
         study.quick_form.as_ref().and_then(|form| form.requests).filter(|_| study.quick);
-    let job = Job {
+    let requests = spec.requests.unwrap_or(u64::MAX);
+    Ok(Job {
         name: spec.name.clone(),
         processes: spec.processes,
         pattern,
@@ -297,13 +177,69 @@ fn job_of(
             Some(rate) => Pace::Rate { interval_ns: 1_000_000_000 / rate },
         },
         // The short form makes no job longer.
-        requests: quick_requests.unwrap_or(spec.requests).min(spec.requests),
-        mode,
-        fsync_writes: spec.fsync,
-        region,
+        requests: quick_requests.unwrap_or(requests).min(requests),
+        runtime_ns,
+        ramp_ns: time_ns("ramp_time", spec.ramp_time.as_ref())?,
+        mode: mode_of(&filled(&spec.mode))?,
+        // `blkdev_fsync` of fs/block_dev.c (block/fops.c since 5.16) does the same for both calls: a block
+        // device has no metadata of its own that `fdatasync` could leave out.
+        fsync_writes: spec.fsync.max(spec.fdatasync),
+        latency_includes_sync: spec.latency_includes_sync,
+        region: region_of(&filled(&spec.region), free_bytes, device_bytes)?,
         is_private: spec.private,
+    })
+}
+
+/// The order of addresses and the share of reads that `rw` names.
+fn pattern_of(spec: &JobSpec, rw: &str) -> Result<(Pattern, u32), StudyError> {
+    let place = format!("job {}", spec.name);
+    let distribution = match spec.random_distribution.split_once(':') {
+        None if spec.random_distribution == "uniform" => Distribution::Uniform,
+        Some(("zipf", theta)) => match theta.parse() {
+            Ok(theta) => Distribution::Zipf(theta),
+            Err(_) => return wrong(&place, format!("zipf:{theta} needs a number")),
+        },
+        _ => return wrong(&place, "random_distribution is `uniform` or `zipf:theta`"),
     };
-    Ok(job)
+    Ok(match rw {
+        "read" => (Pattern::Sequential, 100),
+        "write" => (Pattern::Sequential, 0),
+        "rw" | "readwrite" => (Pattern::Sequential, spec.rwmixread),
+        "randread" => (Pattern::Random(distribution), 100),
+        "randwrite" => (Pattern::Random(distribution), 0),
+        "randrw" => (Pattern::Random(distribution), spec.rwmixread),
+        _ => {
+            let known = ["read", "write", "rw", "randread", "randwrite", "randrw"];
+            return Err(StudyError::unknown("rw", rw, known.into_iter()));
+        }
+    })
+}
+
+fn mode_of(name: &str) -> Result<page_cache::Mode, StudyError> {
+    match name {
+        "direct" => Ok(page_cache::Mode::Direct),
+        "sync" => Ok(page_cache::Mode::Sync),
+        "buffered" => Ok(page_cache::Mode::Buffered),
+        other => {
+            let known = ["direct", "sync", "buffered"];
+            Err(StudyError::unknown("mode", other, known.into_iter()))
+        }
+    }
+}
+
+/// The part of the device that a job names. The files of the jobs are at its end.
+fn region_of(name: &str, free_bytes: u64, device_bytes: u64) -> Result<Region, StudyError> {
+    debug_assert!(free_bytes <= device_bytes, "the plan refused more free bytes than there are");
+    let filled_bytes = device_bytes - free_bytes;
+    match name {
+        "all" => Ok(Region { offset_bytes: 0, bytes: device_bytes }),
+        "filled" => Ok(Region { offset_bytes: 0, bytes: filled_bytes }),
+        "free" => Ok(Region { offset_bytes: filled_bytes, bytes: free_bytes }),
+        other => {
+            let known = ["all", "filled", "free"];
+            Err(StudyError::unknown("region", other, known.into_iter()))
+        }
+    }
 }
 
 /// What each job works on: jobs whose processes have files of their own lie side by side in the
@@ -332,6 +268,23 @@ fn private_regions(jobs: &[Job]) -> Vec<Region> {
     jobs.iter().enumerate().map(part).collect()
 }
 
+/// Nanoseconds of a time with fio's suffixes; a bare number is seconds, as for `runtime` of fio.
+fn parse_time_ns(key: &str, text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_ns: u64 = match &text[digits.len()..] {
+        "us" | "usec" => 1_000,
+        "ms" | "msec" => 1_000_000,
+        "" | "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return Err(format!("{key} is `{text}`, but must be a number with us, ms, s, m or h")),
+    };
+    let number: u64 = digits.parse().map_err(|_| {
+        format!("{key} is `{text}`, but must be a whole number with us, ms, s, m or h")
+    })?;
+    number.checked_mul(unit_ns).ok_or_else(|| format!("{key} is `{text}`, which is too long"))
+}
+
 /// Bytes with fio's suffixes: k, m, g, in powers of 1024.
 fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -350,10 +303,4 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
         .checked_shl(shift)
         .filter(|bytes| bytes >> shift == number)
         .ok_or_else(|| format!("bs is `{text}`, which is too large"))
-}
-
-impl From<SettingValue> for Value {
-    fn from(value: SettingValue) -> Self {
-        Self::from(&value)
-    }
 }

@@ -1,7 +1,7 @@
 //! What a study file says about processes, host and device.
 
 use crate::axis_values::read_axes;
-use crate::study_file::{AxisValue, SettingValue};
+use crate::values::{AxisValue, SettingValue};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -40,10 +40,10 @@ pub struct Host {
     pub max_sectors_kb: u32,
 }
 
-/// Nothing is said of the files of jobs where there are none.
+/// Counts that are 0 by default are left out of the resolved study.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
-const fn is_zero(bytes: &u64) -> bool {
-    *bytes == 0
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 const fn default_nr_requests() -> u32 {
@@ -74,8 +74,15 @@ pub struct JobSpec {
     /// Requests that a process has under way.
     #[serde(default = "one")]
     pub iodepth: u32,
-    /// Requests of each process.
-    pub requests: u64,
+    /// Counted requests of each process; may be absent if `runtime` ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// Time after the ramp at which the job ends, with fio's suffixes; a bare number is seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<AxisValue>,
+    /// Time at the beginning whose requests are not counted, with fio's suffixes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ramp_time: Option<AxisValue>,
     /// `direct`, `sync` or `buffered`.
     pub mode: String,
     /// Microseconds between a completion and the next request.
@@ -90,6 +97,12 @@ pub struct JobSpec {
     /// Writes between two calls of `fsync`; 0 for none.
     #[serde(default)]
     pub fsync: u64,
+    /// The same by calls of `fdatasync`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub fdatasync: u64,
+    /// The latency of a write that is followed by a sync holds the time of the sync.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub latency_includes_sync: bool,
     /// `free` for the bytes left free, `filled` for those before them, `all`.
     #[serde(default = "free")]
     pub region: String,

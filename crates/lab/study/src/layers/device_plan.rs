@@ -1,10 +1,13 @@
 //! The layer and the chip of a run, from a combination of axis values.
 
 use crate::StudyError;
+use crate::braces::names_in_braces;
 use crate::ftl_device::{DeviceOptions, chip_of, find_layer, resolve};
 use crate::setting_axes::{SHAPE_AXES, apply_to_device, layer_axes};
-use crate::study_file::{SettingValue, Study};
-use crate::workload_kind::{Combination, Identity, KnownAxes, names_in_braces, refuse};
+use crate::study_file::Study;
+use crate::study_parts::refuse;
+use crate::values::SettingValue;
+use crate::workload::contract::{Combination, Identity, KnownAxes};
 use ftl::Settings;
 use std::collections::BTreeMap;
 
@@ -23,7 +26,7 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
 pub(super) fn device_axes(study: &Study) -> KnownAxes {
     let file = study.workload.file.as_deref().unwrap_or_default();
     let of_study = layer_axes(study).into_iter().chain(names_in_braces(file)).collect();
-    KnownAxes { own: &OWN_AXES, of_study, advice: None }
+    KnownAxes { own: &OWN_AXES, of_study, ..KnownAxes::default() }
 }
 
 /// True if the name of the trace holds `{axis}`: such an axis varies the file, whatever it is called.
@@ -82,12 +85,12 @@ pub(super) fn device_of(
 /// Refuses a device that cannot be built, without the memory and the time that building takes.
 ///
 /// # Errors
-/// As [`crate::build_device`].
+/// [`StudyError::Unknown`] and [`StudyError::Setting`], as of [`crate::build_device`].
 pub(super) fn check_device(device: &DeviceOptions) -> Result<(), StudyError> {
     resolve(device).map(drop)
 }
 
-/// What tells runs on a device from others: a layer may have nothing under a name of settings, so that
+/// What identifies runs on a device: a layer may have nothing under a name of settings, so that
 /// two combinations are the same work.
 pub(super) fn identity_of(device: &DeviceOptions, more: &[String]) -> Identity {
     // The debug form quotes every word, so that equal texts are equal devices.

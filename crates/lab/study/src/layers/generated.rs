@@ -5,10 +5,13 @@
 use super::device_plan::{check_device, check_layers, device_axes, device_of, identity_of};
 use crate::StudyError;
 use crate::ftl_device::{DeviceOptions, build_device, resolve};
+use crate::metric::Metric;
 use crate::replay::{AddressRule, Replay};
-use crate::results::{Metric, device_metrics};
+use crate::replay_metrics::device_metrics;
 use crate::study_file::{Study, Workload};
-use crate::workload_kind::{Combination, Identity, KnownAxes, Measured, Plan, Planned, RunContext};
+use crate::workload::contract::{
+    Combination, Identity, KnownAxes, Measured, Plan, Planned, RunContext,
+};
 use nand::random::Stream;
 use std::marker::PhantomData;
 use trace::Operation;
@@ -48,7 +51,7 @@ pub(super) trait Draw: Send + Sync + 'static {
 struct GeneratedPlan<D> {
     device: DeviceOptions,
     workload: Workload,
-    /// The short form.
+    /// True in the short form, which writes less.
     is_quick: bool,
     draw: PhantomData<fn() -> D>,
 }
@@ -67,12 +70,12 @@ pub(super) fn axes(study: &Study) -> KnownAxes {
 /// Checks a study of generated writes.
 ///
 /// # Errors
-/// As for all studies of layers.
+/// [`StudyError::Study`], as for all studies of layers.
 pub(super) fn check(study: &Study) -> Result<(), StudyError> {
     check_layers(study)
 }
 
-/// Resolves one combination.
+/// Resolves one combination of axis values.
 ///
 /// # Errors
 /// Names that do not exist, with a suggestion; values that do not fit.

@@ -2,15 +2,17 @@
 
 use super::device_plan::{check_device, check_layers, device_axes, device_of, identity_of};
 use crate::StudyError;
+use crate::braces::filled_in;
 use crate::ftl_device::{DeviceOptions, build_device};
+use crate::metric::Metric;
 use crate::replay::{AddressRule, Replay};
+use crate::replay_metrics::{cumulative, device_metrics};
 use crate::requests::{Request, Requests};
-use crate::results::{Metric, cumulative, device_metrics};
 use crate::service_times::{ServiceTimes, rebuild_metric};
 use crate::study_file::{Preconditioning, Study};
 use crate::windows::{HostWriteCharge, Windows};
-use crate::workload_kind::{
-    Combination, Identity, KnownAxes, Measured, Plan, Planned, RunContext, WorkloadKind, filled_in,
+use crate::workload::contract::{
+    Combination, Identity, KnownAxes, Measured, Plan, Planned, RunContext, WorkloadKind,
 };
 use std::path::{Path, PathBuf};
 use trace::Operation;

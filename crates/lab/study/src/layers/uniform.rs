@@ -2,7 +2,7 @@
 
 use super::generated::{COLUMNS, Draw, axes, check, plan};
 use crate::study_file::Workload;
-use crate::workload_kind::WorkloadKind;
+use crate::workload::contract::WorkloadKind;
 use nand::random::Stream;
 
 /// The row of the table.

@@ -4,11 +4,10 @@
 //! tests. `random-rewrite` is no test of IOzone: it is the random-write test run a second time over
 //! the same file, in the same order.
 
-use super::plan::RawNandRun;
-use super::test_table::Context;
+use super::contract::{Context, RawNandRun};
 use crate::StudyError;
 use crate::iozone::test_row;
-use crate::results::{Metric, TestRow};
+use crate::metric::{Metric, TestRow};
 use fs_api::{Errno, FileSystem, PAGE_BYTES};
 use iozone::{Benchmark, BenchmarkError, Measurement, Options};
 use mount::{Machine, SharedMount, run};
@@ -29,10 +28,10 @@ const READ_TEST: u32 = 1;
 /// Number of IOzone's test of random reads and writes.
 const RANDOM_TEST: u32 = 2;
 
-/// Runs IOzone.
+/// Runs the tests of IOzone, with the memory of the mount watched.
 ///
 /// # Errors
-/// IOzone's, but for a file system that is full: that is a row of its own.
+/// [`StudyError::Study`] with the message of IOzone. A full file system is a result: the row `all` says so.
 pub(super) fn run_benchmark(
     plan: &RawNandRun,
     context: &Context<'_>,
@@ -131,7 +130,7 @@ pub(super) async fn prepare(
     vfs.fsync(&caller, &file).await?;
     vfs.close(&caller, file).await?;
     // Mounted long ago: nothing is left to be checked or erased. What was read then is forgotten.
-    machine.sim.sleep(crate::flash_aging::SETTLE_NS).await;
+    machine.sim.sleep(crate::flash_aging::REST_NS).await;
     vfs.drop_caches().await?;
     machine.sim.sleep(u64::from(Stream::new(seed, PHASE).below(tick_ns as u32))).await;
     Ok(())

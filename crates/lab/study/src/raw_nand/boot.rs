@@ -1,8 +1,8 @@
 //! A machine that starts with a chip: what the tests have in common.
 
-use super::plan::RawNandRun;
+use super::contract::RawNandRun;
 use crate::StudyError;
-use crate::results::Metric;
+use crate::metric::Metric;
 use board::{Board, Costs, RawNand, Work};
 use fs_api::{Caller, Errno};
 use mount::{BlockDeviceChoice, Driver, Machine, MountError, MountRequest, Mounted};
@@ -17,7 +17,7 @@ const PID: u32 = 1000;
 const WRITE_BYTES: usize = 32 << 10;
 
 impl RawNandRun {
-    /// The mount that every boot asks for.
+    /// The request of the mount of every boot.
     pub(super) fn request(&self, seed: u64) -> MountRequest {
         MountRequest {
             profile: Some(self.host.profile.to_owned()),

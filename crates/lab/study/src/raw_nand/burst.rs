@@ -6,11 +6,10 @@
 //! promised are looked for.
 
 use super::boot::{Boot, Meter, torn};
+use super::contract::{Context, RawNandRun};
 use super::ledger::{Ledger, Writer};
-use super::plan::RawNandRun;
-use super::test_table::Context;
 use crate::StudyError;
-use crate::results::{Metric, TestRow};
+use crate::metric::{Metric, TestRow};
 use fs_api::Errno;
 use mount::run;
 use nand::{Chip, CutPoint};
@@ -32,7 +31,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Writes, cuts, recovers and counts.
 ///
 /// # Errors
-/// The file system's before the cut; what comes after is a result.
+/// [`StudyError::Study`] with the error of a call before the cut; what comes after it is a result.
 pub(super) fn run_burst(
     plan: &RawNandRun,
     context: &Context<'_>,
@@ -70,7 +69,7 @@ fn cut(
     let outcome = run(chip, &plan.timed_driver(), seed, |machine| async move {
         let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
         // The threads of the mount come to rest first.
-        machine.sim.sleep(crate::flash_aging::SETTLE_NS).await;
+        machine.sim.sleep(crate::flash_aging::REST_NS).await;
         let writer = Writer::new(&machine, &boot.mounted, ledger, own.rate_kib_per_s);
         let stopped = Rc::new(RefCell::new(None::<Errno>));
         let place = stopped.clone();

@@ -5,11 +5,10 @@
 //! operations with a sync, as in a capture.
 
 use super::boot::{Boot, Meter};
-use super::plan::RawNandRun;
-use super::test_table::Context;
+use super::contract::{Context, RawNandRun};
 use super::traffic::{Counts, Traffic};
 use crate::StudyError;
-use crate::results::{Metric, TestRow};
+use crate::metric::{Metric, TestRow};
 use crate::time_parts::time_parts;
 use file_workload::{FileSet, Kind, Table, content, fill_order, process_random};
 use fs_api::{Caller, Errno, FileSystem, NewInode};
@@ -28,7 +27,7 @@ const CAPACITY_BYTES: u64 = 100 << 20;
 /// Fills the directory, then carries out the operations; a row each.
 ///
 /// # Errors
-/// The file system's, with the file that it was about.
+/// [`StudyError::Study`] with the call, its file and the error number.
 pub(super) fn run_copy_delete(
     plan: &RawNandRun,
     context: &Context<'_>,

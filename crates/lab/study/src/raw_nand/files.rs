@@ -5,10 +5,9 @@
 //! this test takes time, so the kernel's own rules about age decide nothing.
 
 use super::boot::{Application, Boot};
-use super::plan::RawNandRun;
-use super::test_table::Context;
+use super::contract::{Context, RawNandRun};
 use crate::StudyError;
-use crate::results::{Metric, TestRow};
+use crate::metric::{Metric, TestRow};
 use fs_api::{Errno, FileSystem, NewInode, PAGE_BYTES};
 use mount::{Machine, run};
 use random::Stream;
@@ -28,7 +27,7 @@ const INODE_BYTES: u64 = 304;
 /// Makes the files and looks at memory.
 ///
 /// # Errors
-/// The file system's.
+/// [`StudyError::Study`] with the error of the mount or of a call.
 pub(super) fn run_files(
     plan: &RawNandRun,
     context: &Context<'_>,

@@ -1,8 +1,8 @@
 //! The flash under a file system, be it the chip of the machine or that of a block device, and what
 //! was done to it.
 
-use super::plan::RawNandRun;
-use crate::results::Metric;
+use super::contract::RawNandRun;
+use crate::metric::Metric;
 use crate::time_parts::time_parts;
 use device::{DeviceFlash, DeviceStatistics};
 use mount::{Machine, SharedMount};
@@ -68,7 +68,7 @@ impl FlashUse {
         self.device.is_some()
     }
 
-    /// Where `elapsed_ns` went.
+    /// Splits `elapsed_ns` into times of the dies, the interface and the software.
     ///
     /// A block device works while the processor does something else: what is left for the software is
     /// the time in which the device did not move data and no die worked, as if nothing overlapped.

@@ -1,6 +1,6 @@
 //! What an application was promised, and what of it is there after a power cut.
 
-use crate::results::Metric;
+use crate::metric::Metric;
 use fs_api::{Caller, Errno};
 use mount::{Machine, Mounted, SharedMount};
 use random::Stream;
@@ -134,8 +134,8 @@ async fn content(
     let mut bytes = vec![0; RECORD_BYTES as usize];
     for record in 0.. {
         let Ok(count) = vfs.read(&file, there.length, &mut bytes).await else { break };
-        let wanted = contents(file_number, record);
-        let same = wanted.iter().zip(&bytes[..count]).take_while(|(one, two)| one == two).count();
+        let expected = contents(file_number, record);
+        let same = expected.iter().zip(&bytes[..count]).take_while(|(one, two)| one == two).count();
         // Only what is right from the beginning on counts: behind a gap the file is another.
         if is_right {
             there.right += same as u64;
@@ -199,7 +199,7 @@ impl Writer {
     /// Writes until the machine is gone.
     ///
     /// # Errors
-    /// The first call that fails.
+    /// The error number of the first call that fails.
     pub(super) async fn write_on(&self) -> Result<(), Errno> {
         let open = OpenOptions { create: Some(0o644), append: true, ..OpenOptions::default() };
         let log = self.vfs.open(&self.caller(), LOG, open).await?;

@@ -10,13 +10,12 @@
 
 use super::benchmark::{Watch, prepare, tests_with_cold_read};
 use super::boot::{Boot, Meter};
+use super::contract::{Context, RawNandRun};
 use super::flash_use::FlashMoment;
 use super::lifecycle_metrics::{Calls, Work, metrics};
 use super::mounting::timed_mount;
-use super::plan::RawNandRun;
-use super::test_table::Context;
 use crate::StudyError;
-use crate::results::{Metric, TestRow};
+use crate::metric::{Metric, TestRow};
 use fs_api::{Errno, PAGE_BYTES};
 use iozone::{Benchmark, BenchmarkError};
 use mount::{BlockDeviceChoice, Machine, Mounted, SharedMount, run};
@@ -49,7 +48,7 @@ impl From<Errno> for Stop {
     }
 }
 
-/// What the work leaves behind.
+/// What the work leaves: its measurements, and the chip as a power cut would leave it.
 struct Done {
     work: Work,
     /// The chip when the last call has returned.
@@ -61,7 +60,8 @@ struct Done {
 /// Does the work and mounts what it leaves.
 ///
 /// # Errors
-/// The file system's, but for one that is full, and for a mount after the cut that fails: those are results.
+/// [`StudyError::Study`] with the error of a call or of the mount. A full file system, and a mount after the cut
+/// that fails, are results.
 pub(super) fn run_lifecycle(
     plan: &RawNandRun,
     context: &Context<'_>,
@@ -117,7 +117,7 @@ async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, S
     let calls = Rc::new(RefCell::new(Calls::default()));
     let (counted, watched) = (calls.clone(), machine.clone());
     boot.mounted.vfs.watch_calls(Some(Rc::new(move |call| {
-        // The counter of the chip tells which syncs had something to write.
+        // The counter of the chip shows which syncs had something to write.
         let page_programs = watched.mtd.with_chip(|chip| chip.counters().page_programs);
         counted.borrow_mut().add(call, watched.sim.now(), page_programs);
     })));
@@ -222,7 +222,7 @@ async fn play(
 mod tests {
     use super::{AFTER_CUT, Stop, after_cut, is_mounted, play};
     use crate::StudyError;
-    use crate::results::TestRow;
+    use crate::metric::TestRow;
     use file_systems::find_kind;
     use mount::{Driver, MountRequest};
     use mtd::find_layout;

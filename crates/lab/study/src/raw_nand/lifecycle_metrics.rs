@@ -1,9 +1,9 @@
 //! What a piece of work cost: rows from what was seen of it.
 
+use super::contract::RawNandRun;
 use super::flash_use::FlashUse;
-use super::plan::RawNandRun;
-use crate::life::Wear;
-use crate::results::Metric;
+use crate::lifetime::Wear;
+use crate::metric::Metric;
 use ::jobs::Latencies;
 use device::DeviceFlash;
 use vfs::{Call, CallKind};
@@ -135,7 +135,7 @@ fn latency_metrics(name: &str, latencies: &Latencies) -> Vec<Metric> {
     rows
 }
 
-/// Write amplification, and the life that the work allows ([`Wear`]).
+/// Write amplification, and the lifetime that the work allows ([`Wear`]).
 fn wear_metrics(flash: &DeviceFlash, work: &Work, levels_wear: bool) -> Vec<Metric> {
     let wear = Wear {
         host_write_bytes: work.calls.write_bytes,
@@ -151,7 +151,7 @@ fn wear_metrics(flash: &DeviceFlash, work: &Work, levels_wear: bool) -> Vec<Metr
         Metric::number("erase_count_mean", wear.erases() as f64 / blocks, "erases"),
         Metric::count("erase_count_max", hottest.into(), "erases"),
     ];
-    // Without writes nothing wears, and no life follows.
+    // Without writes nothing wears, and no lifetime follows.
     let Some(lifetime) = wear.lifetime_host_bytes() else { return rows };
     let written = wear.host_write_bytes as f64;
     let programmed = (wear.page_programs * flash.page_bytes) as f64;

@@ -3,6 +3,7 @@
 mod benchmark;
 mod boot;
 mod burst;
+mod contract;
 mod copy_delete;
 mod files;
 mod flash_use;
@@ -12,10 +13,10 @@ mod lifecycle_metrics;
 mod mounting;
 mod plan;
 mod script_file;
-mod spec;
-mod test_table;
+pub(crate) mod spec;
+mod table;
 mod traffic;
 
 pub(crate) use plan::KIND;
 pub use spec::Limits;
-pub(crate) use test_table::TESTS;
+pub(crate) use table::TESTS;

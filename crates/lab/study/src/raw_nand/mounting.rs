@@ -6,10 +6,9 @@
 //! cut in one of those: a file system may read for long before it writes, and a cut there changes nothing.
 
 use super::boot::{Application, Boot, torn};
-use super::plan::RawNandRun;
-use super::test_table::Context;
+use super::contract::{Context, RawNandRun};
 use crate::StudyError;
-use crate::results::{Metric, TestRow};
+use crate::metric::{Metric, TestRow};
 use crate::time_parts::time_parts;
 use mount::{Machine, run};
 use mtd::Operation;
@@ -28,7 +27,7 @@ const UP_NS: u64 = 60_000_000_000;
 /// Mounts after an orderly unmount.
 ///
 /// # Errors
-/// The file system's.
+/// [`StudyError::Study`] with the error of the mount or of a call.
 pub(super) fn run_mount(
     plan: &RawNandRun,
     context: &Context<'_>,
@@ -40,7 +39,7 @@ pub(super) fn run_mount(
 /// Mounts after the power was cut while a file was being written.
 ///
 /// # Errors
-/// The file system's.
+/// [`StudyError::Study`] with the error of the mount or of a call.
 pub(super) fn run_mount_after_cut(
     plan: &RawNandRun,
     context: &Context<'_>,

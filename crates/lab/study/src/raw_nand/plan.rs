@@ -1,23 +1,29 @@
 //! From a study file and a combination of axis values to a run of a test.
 
+use super::contract::{Context, Needs, RawNandRun, Test};
 use super::script_file::script_of;
 use super::spec::Limits;
-use super::test_table::{Context, Needs, TESTS, Test};
+use super::table::TESTS;
 use crate::StudyError;
 use crate::block_choice::{block_of, check_aging};
-use crate::flash_aging::{FRESH, FlashPlan};
+use crate::flash_aging::FRESH;
 use crate::iozone::options_of;
 use crate::raw_host::{RawHost, check_flash_states};
 use crate::setting_axes::{is_of_scheduler, scheduler_axes};
 use crate::study_file::Study;
-use crate::workload_kind::{
+use crate::workload::contract::{
     Combination, Identity, KnownAxes, Measured, Plan, RunContext, StackPlan, WorkloadKind,
 };
 use file_workload::FileSet;
 use iozone::Options;
-use mount::BlockRequest;
 use script::Command;
 use std::sync::Arc;
+
+/// The axis whose values are names of `[limits.NAME]`.
+const LIMITS_AXIS: &str = "limits";
+
+/// Its column in the results. Recorded results, their claims and their digests have this name.
+const LIMITS_COLUMN: &str = "room";
 
 /// Axes of such a study, beside the tunables of its schedulers.
 const RAW_NAND_AXES: [&str; 16] = [
@@ -29,11 +35,11 @@ const RAW_NAND_AXES: [&str; 16] = [
     "file_system",
     "files",
     "flash",
+    LIMITS_AXIS,
     "operations",
     "part",
     "profile",
     "rate_kib_per_s",
-    "room",
     "scheduler",
     "test",
     "written_mib",
@@ -60,43 +66,24 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
     plan: |study, values| Ok(Box::new(plan(study, values)?)),
 };
 
-/// A run of a test.
-#[derive(Clone, Debug)]
-pub(crate) struct RawNandRun {
-    pub(crate) test: &'static Test,
-    pub(crate) host: RawHost,
-    pub(crate) flash: FlashPlan,
-    /// The block device and its scheduler, if the file system stands on one.
-    pub(crate) block: BlockRequest,
-    /// Options of the mount.
-    pub(crate) mount_options: Vec<String>,
-    /// IOzone's command line; of no use to other tests.
-    pub(crate) benchmark: Option<Options>,
-    /// Files that are copied and deleted.
-    pub(crate) file_set: Option<FileSet>,
-    /// Copies and deletions that are carried out.
-    pub(crate) operations: u32,
-    /// Room that copied files may take, if it is said.
-    pub(crate) capacity_bytes: Option<u64>,
-    /// What is done instead; empty if nothing is.
-    pub(crate) script: Arc<[Command]>,
-    /// What tells this run from others that do other work: a scheduler says nothing to file systems on raw NAND.
-    pub(crate) work_key: Vec<String>,
-    /// Files that are made.
-    pub(crate) files: u32,
-    /// Rate at which the application writes.
-    pub(crate) rate_kib_per_s: u32,
-    /// Bytes that are being written when the power goes.
-    pub(crate) written_bytes: u64,
-}
-
 fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
     Err(StudyError::Study { place: place.to_owned(), reason: reason.into() })
 }
 
 fn axes(study: &Study) -> KnownAxes {
     let of_study = scheduler_axes(study).into_iter().collect();
-    KnownAxes { own: &RAW_NAND_AXES, of_study, advice: None }
+    let advice = |axis: &str| {
+        if axis == LIMITS_COLUMN {
+            return format!("; axis `{axis}` is now called `{LIMITS_AXIS}`: rename it");
+        }
+        String::new()
+    };
+    KnownAxes {
+        own: &RAW_NAND_AXES,
+        of_study,
+        columns: &[(LIMITS_AXIS, LIMITS_COLUMN)],
+        advice: Some(advice),
+    }
 }
 
 /// Checks what does not depend on a combination of axis values.
@@ -118,7 +105,7 @@ fn check(study: &Study) -> Result<(), StudyError> {
     check_flash_states(study)
 }
 
-/// Resolves one combination.
+/// Resolves one combination of axis values.
 ///
 /// # Errors
 /// Names that do not exist, with a suggestion; values that do not fit.
@@ -130,18 +117,19 @@ fn plan(study: &Study, values: &Combination<'_>) -> Result<RawNandRun, StudyErro
     };
     check_axes(test, values)?;
     let mut host = RawHost::of(study, values)?;
-    let limits_name = value("room").unwrap_or(WHOLE);
+    let limits_name = value(LIMITS_AXIS).unwrap_or(WHOLE);
     let limits = match study.limits.get(limits_name) {
         Some(limits) => limits.clone(),
         None if limits_name == WHOLE => Limits::default(),
         None => {
             let known = study.limits.keys().map(String::as_str).chain([WHOLE]);
-            return Err(StudyError::unknown("room", limits_name, known));
+            return Err(StudyError::unknown("limits", limits_name, known));
         }
     };
     let place = format!("limits.{limits_name}");
     // Before the flash is planned: aging fills the partition, not the chip.
-    limits.apply(&mut host).or_else(|reason| wrong(&place, reason))?;
+    let RawHost { part, board, .. } = &mut host;
+    limits.apply(&mut part.geometry, board).or_else(|reason| wrong(&place, reason))?;
     let flash_name = value("flash").unwrap_or(FRESH);
     let flash = match limits.filling() {
         Some(_) if flash_name != FRESH => {

@@ -1,10 +1,11 @@
 //! What a study file says about the limits of flash and memory that file systems work within.
 
 use crate::flash_aging::FlashState;
-use crate::raw_host::RawHost;
+use board::Board;
+use nand::Geometry;
 use serde::{Deserialize, Serialize};
 
-/// A name on the room axis: how much flash and memory there is, and how much of it may be dirty.
+/// A name on the axis `limits`: how much flash and memory there is, and how much of it may be dirty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -29,12 +30,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Changes a host to what the limits say.
+    /// Changes a chip and its board to what the limits say.
     ///
     /// # Errors
-    /// A sentence on a number that does not fit.
-    pub(crate) fn apply(&self, host: &mut RawHost) -> Result<(), String> {
-        let geometry = &mut host.part.geometry;
+    /// A sentence on a partition that is not of the chip, or on ratios that exclude each other.
+    pub(crate) fn apply(&self, geometry: &mut Geometry, board: &mut Board) -> Result<(), String> {
         if let Some(mebibytes) = self.partition_mib {
             let block_bytes = u64::from(geometry.pages_per_block * geometry.page_data_bytes);
             // Whole blocks: a part of one at the end is not used.
@@ -45,7 +45,6 @@ impl Limits {
             }
             geometry.blocks = blocks as u32;
         }
-        let board = &mut host.board;
         if let Some(mebibytes) = self.ram_mib {
             board.available_bytes = u64::from(mebibytes) << 20;
         }
@@ -57,7 +56,7 @@ impl Limits {
         board.check()
     }
 
-    /// The aging that fills the flash, if the limits ask for one.
+    /// The aging that fills the flash, if the limits have `free_mib`.
     pub(crate) fn filling(&self) -> Option<FlashState> {
         self.free_mib.map(FlashState::leaving)
     }

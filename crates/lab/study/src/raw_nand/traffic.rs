@@ -1,6 +1,6 @@
 //! What crosses the way to a block device.
 
-use crate::results::Metric;
+use crate::metric::Metric;
 use block::{Life, Observer};
 use mount::BlockPath;
 use nand::Counters;

@@ -196,7 +196,7 @@ impl Line<'_> {
 
     fn priority(&self) -> Result<(Class, u8), StudyError> {
         let text = self.cell(PRIORITY_COLUMN);
-        // Level 4 is that of processes that ask for none (`IOPRIO_NORM`).
+        // Level 4 is that of processes that set none (`IOPRIO_NORM`).
         let (class, level) = text.split_once('/').unwrap_or((text, "4"));
         let class = match class {
             "" | "be" => Class::BestEffort,

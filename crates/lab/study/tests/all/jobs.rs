@@ -175,3 +175,128 @@ fn kernels_of_which_nothing_is_known_are_refused_with_the_nearest() {
         assert!(!study.runs().expect(kernel).is_empty());
     }
 }
+
+/// One process that reads once a second, much longer than a read takes: requests begin just after whole seconds.
+const PACED: &str = r#"
+name = "paced"
+title = "One request a second"
+question = "What is counted?"
+seed = 1
+repeats = 1
+
+[workload]
+kind = "jobs"
+
+[host]
+board = "odroid-xu"
+device = "emmc-4.5-64gb"
+free_bytes = 1_048_576
+
+[[job]]
+name = "reader"
+processes = 1
+rw = "randread"
+bs = "4k"
+mode = "direct"
+thinktime_us = 1_000_000
+TIMES
+
+[axes]
+scheduler = ["noop"]
+"#;
+
+#[test]
+fn the_ramp_is_not_counted_and_the_runtime_begins_after_it() {
+    // Reads begin at 0 s, and a little later than 1 s, 2 s and so on. Which of them complete in the counted time?
+    let cases = [
+        ("requests = 3", 3.0, 2.0),
+        // At 0, 1, 2, 3 and 4 s; the one after that would begin after the end.
+        ("runtime = 5", 5.0, 4.0),
+        ("runtime = \"{seconds}s\"", 5.0, 4.0),
+        // At 2, 3, 4, 5 and 6 s; two are in the ramp.
+        ("runtime = \"5s\"\nramp_time = \"2000ms\"", 5.0, 6.0),
+        ("requests = 3\nramp_time = 2", 3.0, 4.0),
+        ("requests = 3\nruntime = \"1m\"", 3.0, 2.0),
+        ("requests = 100\nruntime = \"1500ms\"", 2.0, 1.0),
+    ];
+    for (times, requests, last_s) in cases {
+        let mut text = PACED.replace("TIMES", times);
+        if times.contains("{seconds}") {
+            text.push_str("seconds = [5]\n");
+        }
+        let results = run(&study("paced", &text, &[]).expect(times), 1);
+        let axes: &[String] = &results.rows[0].axes;
+        let axes: Vec<&str> = axes.iter().map(String::as_str).collect();
+        let found = |metric| value(&results, &axes, metric);
+        assert!((found("read_requests") - requests).abs() < 1e-9, "{times}");
+        let end_s = found("simulated_ns") / 1e9;
+        assert!(last_s < end_s && end_s < last_s + 0.1, "{times}: {end_s}");
+        // Bytes a second of what is counted alone.
+        let ramp_s = if times.contains("ramp") { 2.0 } else { 0.0 };
+        let rate = requests * 4096.0 / (end_s - ramp_s);
+        assert!((found("throughput_bytes_per_s") / rate - 1.0).abs() < 1e-6, "{times}");
+    }
+}
+
+#[test]
+fn several_requests_at_once_keep_to_ramp_and_runtime_too() {
+    let times = "requests = 6\nramp_time = 2\niodepth = 4";
+    let results = run(&study("deep", &PACED.replace("TIMES", times), &[]).expect(times), 1);
+    assert!((value(&results, &["noop"], "read_requests") - 6.0).abs() < 1e-9);
+    // Four at 0 s and four at 1 s are in the ramp; four at 2 s count, and two of those at 3 s are left.
+    let end_s = value(&results, &["noop"], "simulated_ns") / 1e9;
+    assert!(3.0 < end_s && end_s < 3.1, "{end_s}");
+    // Ten a second: at 0, 0.1 and so on to 1.9 s; the one at 2 s does not begin.
+    let times = "runtime = 1\nramp_time = 1\nrate_iops = 10";
+    let results = run(&study("rate", &PACED.replace("TIMES", times), &[]).expect(times), 1);
+    assert!((value(&results, &["noop"], "read_requests") - 10.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_latency_holds_the_sync_if_the_job_says_so() {
+    let found = |key: &str, pace: &str| {
+        let writes = PACED.replace("randread", "randwrite").replace("\"direct\"", "\"buffered\"");
+        let text = writes.replace("TIMES", &format!("requests = 20\n{key}\n{pace}"));
+        let results = run(&study("sync", &text, &[]).expect(key), 1);
+        ["write_latency_mean_ns", "write_latency_p50_ns", "device_commands"]
+            .map(|metric| value(&results, &["noop"], metric))
+    };
+    for pace in ["", "rate_iops = 10"] {
+        let [never, ..] = found("", pace);
+        let [apart, _, commands] = found("fsync = 1", pace);
+        // The sync is no part of the latency: a write goes to the cache, with or without one behind it.
+        assert!(apart < never * 2.0, "{apart} of {never}");
+        assert!(commands >= 20.0, "a write to the device for each sync: {commands}");
+        let [within, _, same_commands] = found("fsync = 1\nlatency_includes_sync = true", pace);
+        // The same work, counted otherwise: a program of the chip is longer than a copy by far.
+        assert!(within > apart * 5.0, "{within} of {apart}");
+        assert!((commands - same_commands).abs() < 1e-9);
+        let by_other_call = found("fdatasync = 1\nlatency_includes_sync = true", pace);
+        assert!((by_other_call[0] - within).abs() < 1e-9, "a block device has no metadata");
+        // Half of the writes are followed by a sync: the mean shows it, the median does not have to.
+        let [half, ..] = found("fsync = 2\nlatency_includes_sync = true", pace);
+        assert!(apart * 2.0 < half && half < within, "{half} between {apart} and {within}");
+    }
+}
+
+#[test]
+fn keys_of_time_and_sync_that_do_not_fit_are_refused() {
+    let cases = [
+        ("", "nothing ends it: give requests, runtime or both"),
+        ("runtime = 0", "runtime must be above 0"),
+        ("runtime = \"5x\"", "runtime is `5x`, but must be a number with us, ms, s, m or h"),
+        ("runtime = 1.5", "runtime is `1.5`, but must be a whole number"),
+        ("runtime = \"25h\"", "runtime and ramp_time must be at most 86400 s"),
+        ("requests = 1\nramp_time = \"90000s\"", "runtime and ramp_time must be at most 86400 s"),
+        ("runtime = \"99999999999999999999s\"", "must be a whole number"),
+        ("runtime = \"99999999999999h\"", "which is too long"),
+        ("requests = 1\nlatency_includes_sync = true", "latency_includes_sync needs fsync"),
+        ("requests = 1\nfsync = 1\nfdatasync = 1", "fsync and fdatasync exclude each other"),
+        ("requests = 1\nfsync = 1\niodepth = 4", "fsync needs iodepth 1"),
+    ];
+    for (keys, expected) in cases {
+        let error = study("refused", &PACED.replace("TIMES", keys), &[]).expect_err(keys);
+        assert!(error.to_string().contains(expected), "{keys}: {error}");
+        assert!(error.to_string().contains("job reader"), "{keys}: {error}");
+    }
+}

@@ -5,6 +5,7 @@ mod copy_delete;
 mod determinism;
 mod digests;
 mod generated;
+mod ioping;
 mod iozone;
 mod jobs;
 mod lifecycle;

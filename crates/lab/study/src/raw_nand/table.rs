@@ -1,57 +1,13 @@
-//! The tests by name.
+//! All tests of file systems on raw NAND: a row each.
 
-use super::plan::RawNandRun;
+use super::contract::{Needs, Test};
 use super::{benchmark, burst, copy_delete, files, lifecycle, mounting};
-use crate::StudyError;
-use crate::flash_aging::PreparedFlash;
-use crate::results::TestRow;
-
-/// What a run has beside its plan.
-pub(crate) struct Context<'a> {
-    /// Flash that is made once.
-    pub(crate) prepared: &'a PreparedFlash,
-    /// Seed of the study, which aging is drawn from.
-    pub(crate) study_seed: u64,
-    /// Seed of this repeat.
-    pub(crate) seed: u64,
-}
-
-/// How a test is carried out.
-type Carry = fn(&RawNandRun, &Context<'_>) -> Result<Vec<TestRow>, StudyError>;
-
-/// What a test takes from the workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
-    /// The test brings its own work.
-    Nothing,
-    /// `options`, the command line of IOzone.
-    Options,
-    /// Either `options` or `script`.
-    OptionsOrScript,
-}
-
-/// A test: one file, one row.
-#[derive(Debug)]
-pub(crate) struct Test {
-    /// Value on the axis `test`.
-    pub(crate) name: &'static str,
-    /// What the test does, in one line.
-    pub(crate) summary: &'static str,
-    /// Axes that it has beside those of all tests.
-    pub(crate) axes: &'static [&'static str],
-    /// What of the workload says what is done.
-    pub(crate) needs: Needs,
-    /// File systems may stand on another block device than `mtdblock`: all is done on one machine, and
-    /// no aged flash is needed.
-    pub(crate) has_block_device: bool,
-    pub(crate) carry_out: Carry,
-}
 
 /// All tests, sorted by name.
 pub(crate) const TESTS: &[Test] = &[
     Test {
         name: "burst",
-        summary: "an application writes at a rate; the power is cut; what is left of what it was told",
+        summary: "an application writes at a rate; the power is cut; which of the acknowledged bytes are left",
         axes: &["rate_kib_per_s"],
         needs: Needs::Nothing,
         has_block_device: false,

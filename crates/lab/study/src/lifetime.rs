@@ -1,6 +1,6 @@
-//! How long flash lasts under a piece of work: the one definition, whoever asks.
+//! How long flash lasts under a piece of work: one definition for replays, studies and comparisons.
 //!
-//! Life is what the host can write until the blocks have had the cycles that their part is rated for, if
+//! The lifetime is what the host can write until the blocks have had the cycles that their part is rated for, if
 //! the measured work goes on without end and wear is even:
 //!
 //! bytes written x rated cycles x blocks / erases that the work costs.
@@ -47,11 +47,11 @@ impl Wear<'_> {
         let even = rated.saturating_mul(all_pages) / u128::from(worn_pages);
         // Every block that is written has a first erase; what comes after it is what this block alone has.
         let hottest = self.erase_counts.iter().copied().max().unwrap_or(0);
-        let life = match hottest.saturating_sub(1) {
+        let lifetime = match hottest.saturating_sub(1) {
             again if self.is_unlevelled && again > 0 => even.min(rated / u128::from(again)),
             _ => even,
         };
-        Some(u64::try_from(life).unwrap_or(u64::MAX))
+        Some(u64::try_from(lifetime).unwrap_or(u64::MAX))
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_wrote_nothing_has_no_life() {
+    fn work_that_wrote_nothing_has_no_lifetime() {
         assert_eq!(Wear { host_write_bytes: 0, ..WORK }.lifetime_host_bytes(), None);
         let nothing = Wear { page_programs: 0, erase_counts: &[0; 4], ..WORK };
         assert_eq!(nothing.lifetime_host_bytes(), None);

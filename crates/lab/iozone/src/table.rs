@@ -1,15 +1,6 @@
-//! The tests by the numbers of `-i`.
+//! All tests, by number.
 
-/// A test: what `-i N` stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Test {
-    /// Number after `-i`.
-    pub number: u32,
-    /// Columns of IOzone's table that it fills, words joined by hyphens.
-    pub columns: &'static [&'static str],
-    /// It makes the file.
-    pub makes_file: bool,
-}
+use crate::contract::Test;
 
 /// All tests that can be run, by number.
 pub const TESTS: &[Test] = &[
@@ -26,11 +17,4 @@ pub const TESTS: &[Test] = &[
 /// The test of a number.
 pub fn find_test(number: u32) -> Option<&'static Test> {
     TESTS.iter().find(|test| test.number == number)
-}
-
-impl Test {
-    /// The columns without retests (`-+n`): random I/O is two tests, not one and its repetition.
-    pub fn columns_run(&self, has_retests: bool) -> &'static [&'static str] {
-        if has_retests || self.number == 2 { self.columns } else { &self.columns[..1] }
-    }
 }

@@ -1,11 +1,12 @@
 //! All kinds of workload: a row each.
 
-use crate::workload_kind::WorkloadKind;
-use crate::{iozone, jobs, layers, raw_nand};
+use crate::workload::contract::WorkloadKind;
+use crate::{ioping, iozone, jobs, layers, raw_nand};
 
 /// All kinds, sorted by name.
 pub const WORKLOADS: &[WorkloadKind] = &[
     layers::hot_cold::KIND,
+    ioping::KIND,
     iozone::KIND,
     jobs::KIND,
     jobs::kernel::KIND,

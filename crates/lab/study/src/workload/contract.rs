@@ -1,19 +1,19 @@
-//! What a kind of workload is: one file, or one folder, and one row of `workloads.rs`.
+//! What a kind of workload is: one file, or one folder, and one row of `table.rs`.
 //!
 //! The file exports a [`WorkloadKind`]. A study names it by `workload.kind`. The kind says which axes and
 //! keys mean something to it, checks the study, and makes a [`Plan`] of each combination of axis values.
 //! Everything else is the same for all kinds: `matrix.rs` forms the combinations, `checks.rs` refuses what
 //! no kind takes, and `run.rs` carries the plans out side by side.
 //!
-//! A plan is asked once a run. No request and no page of a run passes through a call of this contract.
+//! A plan is called once a run. No request and no page of a run passes through a call of this contract.
 
 use crate::StudyError;
 use crate::flash_aging::{FlashPlan, PreparedFlash};
-use crate::jobs::PreparedDevices;
+use crate::metric::{Metric, TestRow};
 use crate::pooled::Samples;
+use crate::prepared_devices::PreparedDevices;
 use crate::raw_host::RawHost;
 use crate::requests::Requests;
-use crate::results::{Metric, TestRow};
 use crate::study_file::Study;
 use mount::BlockRequest;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use std::path::Path;
 /// One combination of axis values, by the name of the axis.
 pub(crate) type Combination<'a> = BTreeMap<&'a str, &'a str>;
 
-/// What tells a piece of work from other work of the same study: equal identities have equal results.
+/// Identity of a piece of work within a study: equal identities have equal results.
 pub(crate) type Identity = Vec<String>;
 
 /// A combination that can be carried out, or what is wrong with it.
@@ -55,6 +55,8 @@ pub(crate) struct KnownAxes {
     pub(crate) own: &'static [&'static str],
     /// Axes that follow from the study: names in braces, settings of the candidates.
     pub(crate) of_study: Vec<String>,
+    /// Axes whose column in the results has another name: axis, column.
+    pub(crate) columns: &'static [(&'static str, &'static str)],
     /// What is added to the message about an axis that is none of these.
     pub(crate) advice: Option<fn(&str) -> String>,
 }
@@ -71,10 +73,10 @@ pub(crate) trait Plan: Debug + Send + Sync {
     /// Carries out one repeat; none if it was stopped before its end.
     ///
     /// # Errors
-    /// What ends the run: of the layer, the file system, a process.
+    /// [`StudyError`] of the layer, the file system or the process that ended the run.
     fn carry_out(&self, context: &RunContext<'_>) -> Result<Option<Measured>, StudyError>;
 
-    /// What tells this repeat from other runs of the study. Runs of one identity are carried out once.
+    /// Identity of this repeat. Runs of one identity are carried out once.
     /// None if no run is like another.
     fn identity(&self, repeat: u32) -> Option<Identity>;
 
@@ -86,7 +88,7 @@ pub(crate) trait Plan: Debug + Send + Sync {
     /// Finds out what else is wrong, without carrying the run out.
     ///
     /// # Errors
-    /// What the run would end with.
+    /// [`StudyError`] that the run would end with.
     fn check(&self) -> Result<(), StudyError> {
         Ok(())
     }
@@ -101,7 +103,7 @@ pub(crate) trait Plan: Debug + Send + Sync {
         None
     }
 
-    /// What a reader of the results has to know; the same sentence of several runs is said once.
+    /// A note for the results; the same note of several runs is listed once.
     fn note(&self) -> Option<String> {
         // What a stack stands for matters to every kind that mounts one.
         self.stack()?.host.kernel_note()
@@ -139,7 +141,7 @@ pub(crate) struct RunContext<'a> {
     /// The trace, for plans that name one.
     pub(crate) requests: Option<&'a Requests>,
     pub(crate) prepared: &'a Prepared,
-    /// True if the run is to end early; asked every few thousand requests.
+    /// True if the run is to end early; called every few thousand requests.
     pub(crate) stopped: &'a dyn Fn() -> bool,
 }
 
@@ -173,51 +175,4 @@ pub(crate) struct Measured {
     pub(crate) tests: Vec<TestRow>,
     /// Latencies and time lines, to be pooled with those of other repeats.
     pub(crate) samples: Option<Box<Samples>>,
-}
-
-/// Parts of a study that only some kinds take.
-fn is_given(study: &Study, part: &str) -> bool {
-    match part {
-        "extra_runs" => !study.extra_runs.is_empty(),
-        "host" => study.host.is_some(),
-        "host.block_device" => study.host.as_ref().is_some_and(|host| host.block_device.is_some()),
-        "job" => !study.jobs.is_empty(),
-        "limits" => !study.limits.is_empty(),
-        "mechanisms" => !study.mechanisms.is_empty(),
-        "scheduler_variants" => !study.scheduler_variants.is_empty(),
-        "timeline" => study.timeline.is_some(),
-        _ => unreachable!("`{part}` is no optional part of a study"),
-    }
-}
-
-/// The first of some parts that the study has.
-pub(crate) fn first_given<'a>(study: &Study, parts: &[&'a str]) -> Option<&'a str> {
-    parts.iter().copied().find(|part| is_given(study, part))
-}
-
-/// Refuses parts of a study that its kind does not look at: silence would leave a slip unseen.
-///
-/// # Errors
-/// The part, and the kind that it means nothing to.
-pub(crate) fn refuse(study: &Study, parts: &[&str]) -> Result<(), StudyError> {
-    match first_given(study, parts) {
-        Some(part) => Err(StudyError::Study {
-            place: part.to_owned(),
-            reason: format!("means nothing to workload kind `{}`", study.workload.kind),
-        }),
-        None => Ok(()),
-    }
-}
-
-/// Names in braces in a text, which axes fill in.
-pub(crate) fn names_in_braces(text: &str) -> impl Iterator<Item = String> {
-    // A brace that is not closed holds no name.
-    text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0.to_owned()))
-}
-
-/// The text with the values of the axes for their names in braces.
-pub(crate) fn filled_in(text: &str, values: &Combination<'_>) -> String {
-    values
-        .iter()
-        .fold(text.to_owned(), |text, (axis, value)| text.replace(&format!("{{{axis}}}"), value))
 }
