@@ -4,7 +4,7 @@ use crate::boundary::interruptible;
 use crate::{UncertainError, failed};
 use image::{
     AnyImage, ExtractOptions, ImageError, MakeOptions, Nilfs2MakeOptions, OpenOptions, Padding,
-    Remark, Report, UbiMakeOptions, diff, make, make_ubi,
+    Remark, Report, UbiMakeOptions, diff, make,
 };
 use pyo3::prelude::*;
 use pyo3::wrap_pyfunction;
@@ -142,7 +142,7 @@ fn image_check(python: Python<'_>, path: PathBuf, options_json: String) -> PyRes
     };
     interruptible(python, move || {
         let image = open(&path, &options_json)?;
-        let has_ecc = matches!(image, AnyImage::Chip(_));
+        let has_ecc = image.has_ecc();
         let Report { findings, notes, corrected_bits, lost_steps } =
             image.check().map_err(failed)?;
         let answer = json!({
@@ -240,13 +240,8 @@ fn image_make(
             reserved_percent: given.reserved_percent,
         },
     };
-    let made = interruptible(python, move || {
-        let made = match &directory {
-            Some(directory) => make(directory, &path, &options),
-            None => make_ubi(None, &path, &options),
-        };
-        made.map_err(failed)
-    })?;
+    let made =
+        interruptible(python, move || make(directory.as_deref(), &path, &options).map_err(failed))?;
     Ok(json!({"names": made.names, "pages": made.pages, "bytes": made.file_bytes}).to_string())
 }
 

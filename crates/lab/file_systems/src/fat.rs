@@ -4,8 +4,8 @@ use block_medium::{BlockMedium, Submitter};
 use fat::{CpuCosts, Fat, FindingCode as Code, FormatOptions, MountOptions, find_profile, format};
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory, Place};
 use mount::{
-    BlockPath, Call, Counter, Images, KernelMount, KernelSource, Kind, MTDBLOCK, Machine,
-    MountError, MountRequest, MountedFileSystem, SharedMount,
+    BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
+    MountRequest, MountedFileSystem, SharedMount,
 };
 use page_cache::PageCache;
 use std::any::Any;
@@ -26,7 +26,8 @@ pub(crate) const KIND: Kind = Kind {
         source: KernelSource::BlockDevice,
         options: "ro, rw, sync, discard, uid=NUMBER, gid=NUMBER, umask=OCTAL",
     },
-    images: Images::None("images of FAT are read and made by mtools, mkfs.vfat and fsck.vfat"),
+    images_instead: Some("images of FAT are read and made by mtools, mkfs.vfat and fsck.vfat"),
+    own_images: None,
     guarantee: None,
     mount: |machine, request| Box::pin(mount(machine, request)),
 };

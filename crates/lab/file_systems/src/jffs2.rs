@@ -1,6 +1,6 @@
 //! JFFS2 on raw NAND in the table of file systems, and its options.
 
-use crate::jffs2_block2mtd::OverBlock;
+use crate::over_block::OverBlock;
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory};
 use jffs2::FindingCode as Code;
 use jffs2::{CleanMarkers, CpuCosts, Jffs2, MountOptions, find_profile};
@@ -8,8 +8,8 @@ use mount::guarantee::{
     ALL_TORN, Durable, ExpectedFinding, Guarantee, Hazard, OLD_TAIL, Order, TORN_PAGE,
 };
 use mount::{
-    BlockPath, Call, Counter, Images, KernelMount, KernelSource, Kind, MTDBLOCK, Machine,
-    MountError, MountRequest, MountedFileSystem, SharedMount,
+    BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
+    MountRequest, MountedFileSystem, SharedMount,
 };
 use page_cache::PageCache;
 use std::any::Any;
@@ -30,7 +30,8 @@ pub(crate) const KIND: Kind = Kind {
         source: KernelSource::Mtd,
         options: "ro, rw, compr=none, compr=lzo, compr=zlib",
     },
-    images: Images::BuiltIn,
+    images_instead: None,
+    own_images: None,
     guarantee: Some(&GUARANTEE),
     mount: |machine, request| Box::pin(mount(machine, request)),
 };

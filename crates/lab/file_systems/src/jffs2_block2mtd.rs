@@ -1,13 +1,13 @@
 //! JFFS2 on a block device that `block2mtd` makes an MTD, in the table of file systems.
 
 use crate::jffs2::{Jffs2Mount, PROFILES, failed, parse};
+use crate::over_block::OverBlock;
 use block_medium::{BlockMedium, Submitter, WriteFlags};
 use block2mtd::{Block2Mtd, Options};
-use fs_api::Errno;
 use jffs2::{Flash, Jffs2, clean_block};
 use mount::{
-    BlockPath, Images, KernelMount, KernelSource, Kind, Machine, MountError, MountRequest,
-    SharedMount, unknown_option,
+    BlockPath, KernelMount, KernelSource, Kind, Machine, MountError, MountRequest, SharedMount,
+    unknown_option,
 };
 use page_cache::{CacheOptions, PAGE_BYTES, PageCache};
 use std::rc::Rc;
@@ -30,7 +30,8 @@ pub(crate) const KIND: Kind = Kind {
         source: KernelSource::BlockDevice,
         options: "ro, rw, compr=none, compr=lzo, compr=zlib, erasesize=KIB, size=MIB",
     },
-    images: Images::None("what it leaves on a block device is an image of jffs2"),
+    images_instead: Some("what it leaves on a block device is an image of jffs2"),
+    own_images: None,
     guarantee: None,
     mount: |machine, request| Box::pin(mount(machine, request)),
 };
@@ -38,23 +39,6 @@ pub(crate) const KIND: Kind = Kind {
 /// From this kernel on, at the latest, whoever dirties pages of the device waits if too many are: 3.6 has it
 /// not, 3.10 has it.
 const HOLDS_WRITERS_SINCE: (u32, u32, u32) = (3, 10, 0);
-
-/// The block device under a mount of JFFS2.
-pub struct OverBlock {
-    /// The block device as an MTD.
-    pub device: Rc<Block2Mtd>,
-    /// The way to the block device.
-    pub path: BlockPath,
-}
-
-impl OverBlock {
-    /// The driver lets go of the block device.
-    pub(crate) async fn close(&self) -> Result<(), Errno> {
-        // Only clean pages go; what was dirty has been written by the unmount.
-        self.device.drop_pages();
-        self.path.close(KIND.name).await.map_err(|_| Errno::Eio)
-    }
-}
 
 /// Parameters of the driver, and the request of the mount without them.
 struct Asked {
@@ -140,6 +124,6 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<SharedMount,
     let (sim, cpus) = (&machine.sim, machine.cpus.clone());
     let mounted = Jffs2::mount(sim, cpus, Flash::Ram(device.clone()), options).await;
     let file_system = mounted.map_err(|error| failed(KIND.name, &error))?;
-    let over_block = Some(OverBlock { device, path });
+    let over_block = Some(OverBlock { device, path, kind: KIND.name });
     Ok(SharedMount::new(Jffs2Mount { file_system, over_block }))
 }

@@ -3,8 +3,8 @@
 use block_medium::{BlockMedium, Submitter};
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory};
 use mount::{
-    BlockPath, Call, Counter, Images, KernelMount, KernelSource, Kind, MTDBLOCK, Machine,
-    MountError, MountRequest, MountedFileSystem, SharedMount,
+    BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
+    MountRequest, MountedFileSystem, SharedMount,
 };
 use nilfs2::{
     CleanerSettings, CpuCosts, FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_OFFSET, find_profile,
@@ -28,7 +28,8 @@ pub(crate) const KIND: Kind = Kind {
         source: KernelSource::BlockDevice,
         options: "ro, rw, barrier, nobarrier, order=relaxed, order=strict, norecovery, discard, nodiscard, cp=CHECKPOINT, nogc, pp=SECONDS",
     },
-    images: Images::BuiltIn,
+    images_instead: None,
+    own_images: None,
     guarantee: None,
     mount: |machine, request| Box::pin(mount(machine, request)),
 };

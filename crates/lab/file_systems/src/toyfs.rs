@@ -3,7 +3,7 @@
 use fs_api::{DynFileSystem, Errno, FileSystem, Memory};
 use mount::guarantee::{ALL_TORN, Durable, ExpectedFinding, Guarantee, Order};
 use mount::{
-    BlockPath, Call, Counter, Finding, ImageForm, ImageMedium, ImageSupport, Images, KernelMount,
+    BlockPath, Call, Counter, Finding, ImageForm, ImageMedium, ImageSupport, KernelMount,
     KernelSource, Kind, MTDBLOCK, Machine, MountError, MountRequest, MountedFileSystem, Place,
     SharedMount,
 };
@@ -24,7 +24,8 @@ pub(crate) const KIND: Kind = Kind {
     profiles: &["linux-6.12", "linux-6.1", "linux-2.6.35", "linux-2.6.29"],
     is_over_ubi: false,
     kernel: KernelMount { type_name: "toyfs", source: KernelSource::Mtd, options: "ro, rw" },
-    images: Images::Own(&ToyImages),
+    images_instead: None,
+    own_images: Some(&ToyImages),
     guarantee: Some(&GUARANTEE),
     mount: |machine, request| Box::pin(mount(machine, request)),
 };
@@ -48,7 +49,7 @@ const GUARANTEE: Guarantee = Guarantee {
     hazards: &[],
 };
 
-/// A mounted toy.
+/// A mounted toy file system, as the layer above holds it.
 struct ToyMount(Toyfs);
 
 impl MountedFileSystem for ToyMount {

@@ -3,8 +3,8 @@
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory};
 use mount::guarantee::{Durable, ExpectedFinding, Guarantee, Order, TORN_PAGE};
 use mount::{
-    BlockPath, Call, Counter, Images, KernelMount, KernelSource, Kind, MTDBLOCK, Machine,
-    MountError, MountRequest, Mounted, MountedFileSystem, SharedMount,
+    BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
+    MountRequest, Mounted, MountedFileSystem, SharedMount,
 };
 use page_cache::PageCache;
 use std::any::Any;
@@ -30,7 +30,8 @@ pub(crate) const KIND: Kind = Kind {
         source: KernelSource::UbiVolume,
         options: "ro, rw, sync, bulk_read, no_bulk_read, compr=none, compr=lzo, compr=zlib, compr=zstd",
     },
-    images: Images::BuiltIn,
+    images_instead: None,
+    own_images: None,
     guarantee: Some(&GUARANTEE),
     mount: |machine, request| Box::pin(mount(machine, request)),
 };
@@ -178,7 +179,7 @@ impl MountedFileSystem for UbifsMount {
 /// that may be chosen.
 ///
 /// # Errors
-/// [`MountError`].
+/// [`MountError::Option`] of an option that UBIFS has not; [`MountError::Medium`] if the volume holds no UBIFS.
 pub async fn mount_volume(
     machine: &Machine,
     volume: Rc<MemoryVolume>,

@@ -6,8 +6,8 @@ use mount::guarantee::{
     RENAME_OVER_LINKED, TORN_PAGE,
 };
 use mount::{
-    BlockPath, Call, Counter, Images, KernelMount, KernelSource, Kind, MTDBLOCK, Machine,
-    MountError, MountRequest, MountedFileSystem, SharedMount,
+    BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
+    MountRequest, MountedFileSystem, SharedMount,
 };
 use nand::Torn;
 use page_cache::PageCache;
@@ -31,7 +31,8 @@ pub(crate) const KIND: Kind = Kind {
         source: KernelSource::MtdBlock,
         options: "ro, rw, inband-tags, tags-ecc-on, tags-ecc-off, no-cache, no-checkpoint, no-checkpoint-read, no-checkpoint-write, disable-summary, empty-lost-and-found",
     },
-    images: Images::BuiltIn,
+    images_instead: None,
+    own_images: None,
     guarantee: Some(&GUARANTEE),
     mount: |machine, request| Box::pin(mount(machine, request)),
 };
@@ -68,7 +69,7 @@ const GUARANTEE: Guarantee = Guarantee {
     hazards: &[DOUBLED_NAME, LOST_GROWTH, RENAME_OVER_LINKED],
 };
 
-/// A mounted YAFFS2.
+/// A mounted YAFFS2, which its background task shares.
 pub struct Yaffs2Mount(pub Rc<Yaffs2>);
 
 impl MountedFileSystem for Yaffs2Mount {

@@ -6,7 +6,7 @@
 //!
 //! Source: manual of mkfs.jffs2, and images it makes (mtd-utils 2.1.5).
 
-use crate::ImageError;
+use crate::error::ImageError;
 use crate::source::{Content, Source, SourceNode};
 use fs_api::FileType;
 use std::path::Path;

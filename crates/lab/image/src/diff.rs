@@ -1,6 +1,5 @@
 //! What two images hold, compared by path.
 
-use crate::check::pairs;
 use vfs::{Manifest, ManifestRow};
 
 /// A path at which two images differ.
@@ -49,4 +48,28 @@ fn columns(row: &ManifestRow) -> Vec<(&'static str, String)> {
         ("target", or_dash(&row.target)),
         ("xattrs", if extended.is_empty() { "-".into() } else { extended.join(",") }),
     ]
+}
+
+/// Rows of two manifests by path.
+pub(crate) fn pairs<'m>(
+    left: &'m Manifest,
+    right: &'m Manifest,
+) -> Vec<(Option<&'m ManifestRow>, Option<&'m ManifestRow>)> {
+    // Manifests are sorted by the bytes of their paths, the root first.
+    let key = |row: &&'m ManifestRow| (row.path != ".", vfs::unescape_path(&row.path));
+    let mut pairs = Vec::new();
+    let (mut lefts, mut rights) = (left.rows.iter().peekable(), right.rows.iter().peekable());
+    loop {
+        let order = match (lefts.peek(), rights.peek()) {
+            (None, None) => return pairs,
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (Some(a), Some(b)) => key(a).cmp(&key(b)),
+        };
+        // Both go on where the paths are equal.
+        pairs.push((
+            order.is_le().then(|| lefts.next()).flatten(),
+            order.is_ge().then(|| rights.next()).flatten(),
+        ));
+    }
 }

@@ -3,10 +3,9 @@
 //! Everything is made below one open directory by calls that follow no symbolic link, under names
 //! that are single components: whatever a damaged image says, nothing outside is touched.
 
-use crate::list::FILE_BYTES_MAX;
-use crate::make::Unfinished;
-use crate::volumes::{raw_name, read_raw};
-use crate::{Image, ImageError};
+use crate::error::ImageError;
+use crate::options::ExtractOptions;
+use crate::unfinished::Unfinished;
 use fs_api::{Attributes, FileSystem, FileType, InodeNumber, PAGE_BYTES};
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, RawMode, Timespec, Timestamps, Uid, XattrFlags, chownat, fchmod,
@@ -17,19 +16,9 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use ubi::VolumeInfo;
 use vfs::contents::{Piece, read_pieces};
 use vfs::escape_path;
 use vfs::tree::{FoundNode, TreeDamage, walk_damaged};
-
-/// What of a tree is extracted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExtractOptions {
-    /// Devices, pipes and sockets are made; devices need root.
-    pub has_devices: bool,
-    /// Files get their owners: needs root.
-    pub has_owners: bool,
-}
 
 /// What became of an extraction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,41 +31,6 @@ pub struct Extracted {
     pub left_out: Vec<(String, String)>,
     /// What an extraction that was killed had left in the place of this one, and what is gone now.
     pub replaced: Option<PathBuf>,
-}
-
-impl Image {
-    /// Extracts the tree into a directory, which must not exist; it appears when it is complete.
-    ///
-    /// # Errors
-    /// [`ImageError::Io`] if the directory exists or cannot be made; [`ImageError::Mount`]. What of
-    /// the image cannot be read is left out and reported.
-    pub fn extract(&self, to: &Path, options: ExtractOptions) -> Result<Extracted, ImageError> {
-        appear(to, |unfinished, root| match self.raw_volume()? {
-            Some(volume) => self.extract_raw(&volume, unfinished),
-            None => self.run(move |_, mounted| {
-                Extraction::new(mounted.file_system, options, FILE_BYTES_MAX).run(root)
-            }),
-        })
-    }
-
-    /// The data of a static volume, as a file.
-    fn extract_raw(&self, volume: &VolumeInfo, to: &Path) -> Result<Extracted, ImageError> {
-        let (id, name) = (volume.id, raw_name(volume));
-        let mut done = Extracted::default();
-        match self.run_ubi(move |ubi| async move { read_raw(&ubi, id).await })? {
-            Ok((data, is_sound)) => {
-                let path = to.join(&name);
-                std::fs::write(&path, &data).map_err(ImageError::io(&path))?;
-                (done.names, done.bytes) = (1, data.len() as u64);
-                if !is_sound {
-                    let what = "the data of the static volume is not what its CRCs say";
-                    done.left_out.push((escape_path(name.as_bytes()), what.into()));
-                }
-            }
-            Err(error) => done.left_out.push((escape_path(name.as_bytes()), error.to_string())),
-        }
-        Ok(done)
-    }
 }
 
 /// Folder in the unfinished one that becomes the directory: by it, and nothing beside it, what an
@@ -200,17 +154,16 @@ impl<F: FileSystem> Extraction<F> {
         inode: InodeNumber,
         attributes: &Attributes,
     ) -> Result<(), String> {
-        let told = |error: Errno| error.to_string();
         let (parent, name) = open_parent(root, path)?;
         let is_directory = attributes.kind == FileType::Directory;
         // A directory has one name; anything else may have several.
         if !is_directory && let Some(first) = self.first_names.get(&inode) {
             let (other, other_name) = open_parent(root, first)?;
-            return linkat(&other, other_name, &parent, name, AtFlags::empty()).map_err(told);
+            return linkat(&other, other_name, &parent, name, AtFlags::empty()).map_err(text_of);
         }
         match attributes.kind {
             // For the owner alone while it is filled; `finish_directory` sets the rest.
-            FileType::Directory => mkdirat(&parent, name, Mode::RWXU).map_err(told)?,
+            FileType::Directory => mkdirat(&parent, name, Mode::RWXU).map_err(text_of)?,
             FileType::Regular => {
                 let size_bytes = attributes.size_bytes;
                 if let Some(what) = self.write_file(&parent, name, inode, size_bytes).await? {
@@ -220,7 +173,7 @@ impl<F: FileSystem> Extraction<F> {
             FileType::Symlink => {
                 let target = self.file_system.read_link(inode).await;
                 let target = target.map_err(|errno| errno.to_string())?;
-                symlinkat(&target[..], &parent, name).map_err(told)?;
+                symlinkat(&target[..], &parent, name).map_err(text_of)?;
             }
             kind => {
                 if !self.options.has_devices {
@@ -229,7 +182,7 @@ impl<F: FileSystem> Extraction<F> {
                 let kind = rustix::fs::FileType::from_raw_mode(kind.mode_bits() as RawMode);
                 let (major, minor) = attributes.device;
                 let device = rustix::fs::makedev(major, minor);
-                mknodat(&parent, name, kind, Mode::RUSR | Mode::WUSR, device).map_err(told)?;
+                mknodat(&parent, name, kind, Mode::RUSR | Mode::WUSR, device).map_err(text_of)?;
             }
         }
         self.set_extended_attributes(&parent, path, inode, attributes.kind).await;
@@ -237,7 +190,7 @@ impl<F: FileSystem> Extraction<F> {
             return Ok(());
         }
         self.first_names.insert(inode, path.to_vec());
-        self.set_attributes(&parent, name, attributes).map_err(told)
+        self.set_attributes(&parent, name, attributes).map_err(text_of)
     }
 
     /// Sets the attributes of users, where the host has such; what is not set is reported.
@@ -353,14 +306,19 @@ impl<F: FileSystem> Extraction<F> {
         attributes: &Attributes,
     ) -> Result<(), String> {
         let directory = open_directory(root, path)?;
-        let told = |error: Errno| error.to_string();
         if self.options.has_owners {
             let (owner, group) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
-            rustix::fs::fchown(&directory, Some(owner), Some(group)).map_err(told)?;
+            rustix::fs::fchown(&directory, Some(owner), Some(group)).map_err(text_of)?;
         }
-        fchmod(&directory, Mode::from_raw_mode(attributes.permissions as RawMode)).map_err(told)?;
-        rustix::fs::futimens(&directory, &times(attributes)).map_err(told)
+        fchmod(&directory, Mode::from_raw_mode(attributes.permissions as RawMode))
+            .map_err(text_of)?;
+        rustix::fs::futimens(&directory, &times(attributes)).map_err(text_of)
     }
+}
+
+/// The words of an error of the host.
+fn text_of(error: Errno) -> String {
+    error.to_string()
 }
 
 fn times(attributes: &Attributes) -> Timestamps {
@@ -393,12 +351,11 @@ fn open_parent<'p>(root: &OwnedFd, path: &'p [u8]) -> Result<(OwnedFd, &'p [u8])
 
 fn open_directory(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    let told = |error: Errno| error.to_string();
-    let mut at = openat(root, ".", flags, Mode::empty()).map_err(told)?;
+    let mut at = openat(root, ".", flags, Mode::empty()).map_err(text_of)?;
     // An empty path is the root, where `split` would give an empty name.
     for name in path.split(|byte| *byte == b'/').filter(|_| !path.is_empty()) {
         check_name(name)?;
-        at = openat(&at, name, flags, Mode::empty()).map_err(told)?;
+        at = openat(&at, name, flags, Mode::empty()).map_err(text_of)?;
     }
     Ok(at)
 }

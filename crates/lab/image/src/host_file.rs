@@ -4,7 +4,7 @@
 //! on every host. `mkfs.ubifs` does so, too. Where the host knows of holes (`SEEK_DATA`), they are not
 //! even read, so that time and memory follow the data and not the length.
 
-use crate::ImageError;
+use crate::error::ImageError;
 use fs_api::PAGE_BYTES;
 use rustix::fs::{SeekFrom, seek};
 use std::fs::File;

@@ -1,6 +1,5 @@
 //! The pages of an image with their ECC judged, without a file system.
 
-use crate::Image;
 use mtd::{Ecc, OobLayout};
 use nand::Chip;
 
@@ -52,7 +51,7 @@ impl BlockData {
 
 /// The blocks of an image.
 pub struct Medium<'i> {
-    chip: &'i Chip,
+    pub(crate) chip: &'i Chip,
     layout: &'static OobLayout,
     /// Blocks of the image.
     pub blocks: u32,
@@ -63,13 +62,13 @@ pub struct Medium<'i> {
 }
 
 impl<'i> Medium<'i> {
-    /// The blocks of an image.
-    pub fn new(image: &'i Image) -> Self {
-        let geometry = image.chip.geometry();
+    /// The first blocks of a chip, which an image filled.
+    pub(crate) fn new(chip: &'i Chip, layout: &'static OobLayout, blocks: u32) -> Self {
+        let geometry = chip.geometry();
         Self {
-            chip: &image.chip,
-            layout: image.layout,
-            blocks: image.blocks,
+            chip,
+            layout,
+            blocks,
             page_bytes: geometry.page_data_bytes,
             pages_per_block: geometry.pages_per_block,
         }
@@ -95,6 +94,7 @@ impl<'i> Medium<'i> {
         cancellation::check();
         let stored = self.chip.block_bytes(block)?;
         let (page_bytes, oob_bytes) = (self.page_bytes as usize, self.layout.oob_bytes as usize);
+        assert!(block < self.blocks, "block {block} of {}", self.blocks);
         let mut read = BlockData { data: Vec::new(), spare: Vec::new(), pages: Vec::new() };
         for page in stored.chunks_exact(page_bytes + oob_bytes) {
             let (data, spare) = page.split_at(page_bytes);

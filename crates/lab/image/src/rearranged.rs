@@ -4,8 +4,9 @@
 //! again. What is found then is reported together with the command that undoes it; the image itself
 //! is not read so, because a guess must not become a listing.
 
-use crate::detect::{Found, Known, detect};
-use crate::detect_ubi::{detect_ubi, has_volume_table};
+use crate::candidate::Known;
+use crate::chip::{Found, detect};
+use crate::table::{formats, forms};
 
 /// Bytes that are put back and looked at: 64 blocks of 64 pages and their spare areas.
 const SAMPLE_BYTES: usize = 64 * 64 * PAGE_BYTES;
@@ -72,7 +73,7 @@ const REARRANGEMENTS: &[Rearrangement] = &[
 
 /// What was done to an image in which nothing certain is found, with the remedy; none if no known
 /// rearrangement explains it.
-pub(crate) fn find_rearrangement(image: &[u8], known: &Known<'_>) -> Option<String> {
+pub(crate) fn find_rearrangement(image: &[u8], known: &Known) -> Option<String> {
     let found = REARRANGEMENTS.iter().find_map(|rearrangement| {
         let restored = (rearrangement.undo)(image);
         Some((file_system_in(&restored, known)?, rearrangement.advice))
@@ -87,12 +88,18 @@ pub(crate) fn find_rearrangement(image: &[u8], known: &Known<'_>) -> Option<Stri
 }
 
 /// The file system that is certain to be in a part of an image.
-fn file_system_in(image: &[u8], known: &Known<'_>) -> Option<&'static str> {
-    if let Some(form) = detect_ubi(image, known).filter(|form| has_volume_table(image, form)) {
-        return Some(form.file_system);
+fn file_system_in(image: &[u8], known: &Known) -> Option<&'static str> {
+    let is_certain = |name, is_certain_in: fn(&[u8], &Known) -> bool| {
+        let is_meant = known.file_system.is_none_or(|asked| asked == name);
+        is_meant && is_certain_in(image, known)
+    };
+    for format in formats() {
+        if format.signature.is_some_and(|row| is_certain(format.name, row.is_certain_in)) {
+            return Some(format.name);
+        }
     }
-    match detect(image, known) {
-        Found::Certain(form) => Some(form.file_system),
+    match detect(image, known, &forms()) {
+        Found::Certain(dump) => Some(dump.form.file_system),
         Found::Uncertain(_) | Found::Nothing => None,
     }
 }

@@ -25,16 +25,16 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn find(&mut self, place: impl Into<String>, what: impl Into<String>) {
+    pub(crate) fn add_finding(&mut self, place: impl Into<String>, what: impl Into<String>) {
         self.findings.push(Remark { place: place.into(), what: what.into() });
     }
 
-    pub(crate) fn note(&mut self, place: impl Into<String>, what: impl Into<String>) {
+    pub(crate) fn add_note(&mut self, place: impl Into<String>, what: impl Into<String>) {
         self.notes.push(Remark { place: place.into(), what: what.into() });
     }
 
     /// Says it as an inconsistency, or as a note if something harmless explains it.
-    pub(crate) fn say(&mut self, is_harmless: bool, place: String, what: impl Into<String>) {
+    pub(crate) fn add(&mut self, is_harmless: bool, place: String, what: impl Into<String>) {
         let remarks = if is_harmless { &mut self.notes } else { &mut self.findings };
         remarks.push(Remark { place, what: what.into() });
     }
@@ -48,18 +48,21 @@ impl Report {
                 PageState::Corrected(bits) => {
                     self.corrected_bits += u64::from(bits);
                     let plural = if bits == 1 { "" } else { "s" };
-                    self.note(place, format!("the ECC corrected {bits} bit{plural}"));
+                    self.add_note(place, format!("the ECC corrected {bits} bit{plural}"));
                 }
                 PageState::TornProgram => {
-                    self.note(place, "a program was cut short: the page has no ECC");
+                    self.add_note(place, "a program was cut short: the page has no ECC");
                 }
                 PageState::TornErase => {
-                    self.note(place, "an erase was cut short: the page has ECC but no data");
+                    self.add_note(place, "an erase was cut short: the page has ECC but no data");
                 }
                 PageState::Lost(steps) => {
                     self.lost_steps += u64::from(steps);
                     let bytes = 256 * steps;
-                    self.find(place, format!("{bytes} bytes are beyond what the ECC corrects"));
+                    self.add_finding(
+                        place,
+                        format!("{bytes} bytes are beyond what the ECC corrects"),
+                    );
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! A tree of the host, as an image shall hold it.
 
-use crate::ImageError;
+use crate::error::ImageError;
 use fs_api::FileType;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;

@@ -4,7 +4,7 @@
 
 mod support;
 
-use image::{Image, OpenOptions};
+use image::{AnyImage, OpenOptions};
 use peak_alloc::PeakAlloc;
 use random::Stream;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn check(path: &Path, file_system: Option<&str>, name: &str) {
     let options =
         OpenOptions { file_system: file_system.map(str::to_owned), ..OpenOptions::default() };
     let peak_mb = peak_of(|| {
-        if let Ok(image) = Image::open(path, &options) {
+        if let Ok(image) = AnyImage::open(path, &options) {
             // Messages and reports are welcome alike.
             let _ = image.check_within(1 << 28);
             let _ = image.info();

@@ -41,7 +41,7 @@ pub enum Order {
     NamesInOrder,
 }
 
-/// Something that the real code loses though it was synced. The checker knows it by name and counts
+/// Something that the real code loses though it was synced. The checker recognises it by name and counts
 /// it apart.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hazard {
@@ -56,14 +56,14 @@ pub struct Hazard {
 /// A finding that a cut explains.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ExpectedFinding {
-    /// Its code.
+    /// Code of the finding, by which programs know it.
     pub code: &'static str,
     /// The torn models that explain it.
     pub torn: &'static [Torn],
 }
 
 // A cut that left nothing is among them: the finding is about what came before.
-/// All torn models.
+/// All models of a torn page.
 pub const ALL_TORN: &[Torn] = &[Torn::Nothing, Torn::Prefix, Torn::DataOnly];
 /// Those that leave a part of a page.
 pub const TORN_PAGE: &[Torn] = &[Torn::Prefix, Torn::DataOnly];

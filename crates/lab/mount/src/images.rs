@@ -4,27 +4,6 @@ use crate::{Counter, Finding};
 use mtd::OobLayout;
 use nand::Chip;
 
-/// Whether and how there are tools for images of a file system.
-#[derive(Clone, Copy, Debug)]
-pub enum Images {
-    /// None: why, and what to use instead.
-    None(&'static str),
-    /// The crate `image` has forms, checks and makers of its own for it.
-    BuiltIn,
-    /// The row's own.
-    Own(&'static dyn ImageSupport),
-}
-
-impl Images {
-    /// The row's own support.
-    pub fn own(&self) -> Option<&'static dyn ImageSupport> {
-        match self {
-            Self::Own(support) => Some(*support),
-            Self::None(_) | Self::BuiltIn => None,
-        }
-    }
-}
-
 /// A form in which chips are dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageForm {
@@ -49,6 +28,7 @@ pub struct ImageMedium<'i> {
 impl ImageMedium<'_> {
     /// Data of a block, its ECC applied; none of a blank or bad one.
     pub fn block(&self, block: u32) -> Option<Vec<u8>> {
+        assert!(block < self.blocks, "block {block} of {}", self.blocks);
         if self.chip.is_bad(block) {
             return None;
         }

@@ -1,6 +1,8 @@
 //! A row of the table of file systems, and what a mount is asked for.
 
-use crate::{BlockDeviceChoice, BlockRequest, Guarantee, Images, MTDBLOCK, Machine, Mounting};
+use crate::{
+    BlockDeviceChoice, BlockRequest, Guarantee, ImageSupport, MTDBLOCK, Machine, Mounting,
+};
 use fs_api::Errno;
 use thiserror::Error;
 
@@ -189,7 +191,7 @@ impl KernelSource {
 pub struct KernelMount {
     /// Name of the type (`mount -t`).
     pub type_name: &'static str,
-    /// Where it lies.
+    /// What `mount` takes as the place of the file system.
     pub source: KernelSource,
     /// Options that are known, as the kernel spells them.
     pub options: &'static str,
@@ -222,8 +224,11 @@ pub struct Kind {
     pub is_over_ubi: bool,
     /// How a kernel's `mount` is asked for it.
     pub kernel: KernelMount,
-    /// Tools for images of it.
-    pub images: Images,
+    /// Why there are no tools for images of it, and what to use instead; none where there are.
+    pub images_instead: Option<&'static str>,
+    /// How the tools know and check its images, if it says that itself. Formats with makers and checks of
+    /// their own stand in a table above this one, under the name of the row.
+    pub own_images: Option<&'static dyn ImageSupport>,
     /// What survives a power cut; none where nothing is promised.
     pub guarantee: Option<&'static Guarantee>,
     /// Mounts it; a blank device becomes an empty file system.
@@ -236,7 +241,7 @@ impl Kind {
     /// # Errors
     /// What would be right, in words.
     pub fn check_source(&self, source: &str) -> Result<(), String> {
-        // A kernel would answer with EINVAL or ENODEV; a script is told what is right.
+        // A kernel would answer with EINVAL or ENODEV; the message to a script says what is right.
         if self.kernel.source.fits(source) {
             return Ok(());
         }
@@ -259,7 +264,7 @@ impl Kind {
     /// Refuses a block device under a file system on raw NAND, and `mtdblock` under `block2mtd`.
     ///
     /// # Errors
-    /// [`MountError::BlockDevice`].
+    /// [`MountError::BlockDevice`] if the two do not go together.
     pub fn check_block_device(&self, device: &BlockDeviceChoice) -> Result<(), MountError> {
         // `block2mtd` refuses devices with the major number of MTD (`MTD_BLOCK_MAJOR`).
         let is_mtdblock = *device == BlockDeviceChoice::MtdBlock;
@@ -287,7 +292,7 @@ impl Kind {
     /// The name of the profile that is asked for.
     ///
     /// # Errors
-    /// [`MountError::UnknownProfile`].
+    /// [`MountError::UnknownProfile`] if the file system has none of this name.
     pub fn profile(&self, asked: Option<&str>) -> Result<&'static str, MountError> {
         let Some(name) = asked else { return Ok(self.profiles[0]) };
         self.profiles.iter().copied().find(|known| *known == name).ok_or_else(|| {
@@ -349,14 +354,14 @@ impl Kind {
     /// known and nothing is guessed. Patch numbers of that newest kernel are its own.
     ///
     /// # Errors
-    /// [`MountError::Kernel`].
+    /// [`MountError::Kernel`] if no profile was made after a kernel like it.
     pub fn profile_of_kernel(&self, kernel: &str) -> Result<KernelProfile, MountError> {
         let own = self.kernel_profiles();
         // What changed after the newest kernel of any file system is not known here.
         let (oldest, newest) = (own[0].0, NEWEST_KERNEL);
-        let wanted = version_of(kernel).unwrap_or_default();
-        if wanted < oldest || (wanted.0, wanted.1) > (newest.0, newest.1) {
-            let nearest = if wanted < oldest { oldest } else { newest };
+        let asked = version_of(kernel).unwrap_or_default();
+        if asked < oldest || (asked.0, asked.1) > (newest.0, newest.1) {
+            let nearest = if asked < oldest { oldest } else { newest };
             return Err(MountError::Kernel {
                 kind: self.name,
                 kernel: kernel.into(),
@@ -365,7 +370,8 @@ impl Kind {
                 nearest: shown(nearest),
             });
         }
-        let after = own.partition_point(|(version, _)| *version <= wanted);
+        let after = own.partition_point(|(version, _)| *version <= asked);
+        assert!(after > 0, "a kernel before the oldest profile was refused");
         let (version, name) = own[after - 1];
         let kernels = match own.get(after) {
             Some((next, _)) => format!("{} to before {}", shown(version), shown(*next)),
@@ -374,7 +380,7 @@ impl Kind {
         };
         // From 3.0 on the third number counts repairs alone.
         let is_exact =
-            version == wanted || version.0 > 2 && (version.0, version.1) == (wanted.0, wanted.1);
+            version == asked || version.0 > 2 && (version.0, version.1) == (asked.0, asked.1);
         Ok(KernelProfile { name, kernels, is_exact })
     }
 }

@@ -19,7 +19,7 @@ pub use block_device::{BlockDeviceChoice, MTDBLOCK};
 pub use block_path::{BlockPath, BlockRequest};
 pub use fs_api::{Finding, Place, Severity};
 pub use guarantee::{Durable, ExpectedFinding, Guarantee, Hazard, Order};
-pub use images::{ImageForm, ImageMedium, ImageSupport, Images};
+pub use images::{ImageForm, ImageMedium, ImageSupport};
 pub use kind::{
     KernelMount, KernelProfile, KernelSource, Kind, MountError, MountRequest, NEWEST_KERNEL,
     UbiRequest, Version, unknown_option,

@@ -114,7 +114,7 @@ impl Machine {
     /// Mounts what the device holds; a blank device becomes an empty file system.
     ///
     /// # Errors
-    /// [`MountError`].
+    /// [`MountError::BlockDevice`] if the device does not suit the file system; others of its own mount.
     pub async fn mount(
         &self,
         kind: &'static Kind,
@@ -128,7 +128,7 @@ impl Machine {
     /// other tunables of it or another size of blocks are asked for.
     ///
     /// # Errors
-    /// [`MountError::BlockDevice`].
+    /// [`MountError::BlockDevice`] if the device cannot be opened with these tunables.
     pub fn block_path(
         &self,
         request: &BlockRequest,
@@ -189,7 +189,7 @@ impl Mounted {
     /// Ends the mount in an orderly way; what is dirty in memory is written before.
     ///
     /// # Errors
-    /// The file system's.
+    /// Those of writing what is dirty, and of the file system's own unmount.
     pub async fn unmount(&self) -> Result<(), Errno> {
         self.vfs.unmount().await
     }

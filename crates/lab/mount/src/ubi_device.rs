@@ -11,7 +11,7 @@ impl Machine {
     /// Attaches the device to UBI, which stays so until it is detached (`ubiattach`).
     ///
     /// # Errors
-    /// [`MountError::Ubi`], or [`MountError::UnknownProfile`].
+    /// [`MountError::Ubi`] if the device cannot be attached; [`MountError::UnknownProfile`].
     pub async fn attach_ubi(&self, request: &MountRequest) -> Result<Rc<Ubi>, MountError> {
         let ubi = self.attach_ubi_for_mount(request).await?;
         // Kept, so that mounts use it as it is and leave it attached.
@@ -38,7 +38,7 @@ impl Machine {
     /// Erases the device and makes it an empty one of UBI (`ubiformat -Q IMAGE_SEQUENCE`).
     ///
     /// # Errors
-    /// [`MountError::Ubi`].
+    /// [`MountError::Ubi`] if blocks cannot be erased or are too small.
     pub async fn format_ubi(
         &self,
         image_sequence: u32,

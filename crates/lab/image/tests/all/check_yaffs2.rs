@@ -4,7 +4,7 @@ use crate::samples;
 
 use file_systems::find_kind;
 use fs_api::{Caller, FileSystem, NewInode, Time};
-use image::{ExtractOptions, Image, OpenOptions};
+use image::{AnyImage, ExtractOptions, OpenOptions};
 use mount::{Driver, MountRequest, Mounted, run};
 use mtd::find_layout;
 use nand::{Chip, CutPoint, FaultSettings, ImageLayout, Part, Storage, Torn, find_part};
@@ -16,7 +16,7 @@ const CALLER: Caller = Caller { pid: 1, uid: 3, gid: 4, now: Time::from_seconds(
 const PAGE_BYTES: usize = 2112;
 const STRIDE: usize = BLOCK_BYTES as usize / 2048 * PAGE_BYTES;
 
-fn load(bytes: &[u8]) -> Image {
+fn load(bytes: &[u8]) -> AnyImage {
     let options = OpenOptions {
         file_system: Some("yaffs2".into()),
         oob_layout: Some("linux-large".into()),
@@ -24,15 +24,15 @@ fn load(bytes: &[u8]) -> Image {
         block_bytes: Some(BLOCK_BYTES),
         ..OpenOptions::default()
     };
-    Image::from_bytes(Path::new("tried"), bytes.to_vec(), &options).expect("it loads")
+    AnyImage::from_bytes(Path::new("tried"), bytes.to_vec(), &options).expect("it loads")
 }
 
-fn findings(image: &Image) -> Vec<String> {
+fn findings(image: &AnyImage) -> Vec<String> {
     let report = image.check_within(1 << 20).expect("it mounts");
     report.findings.iter().map(|one| format!("{}: {}", one.place, one.what)).collect()
 }
 
-fn tree(image: &Image) -> Manifest {
+fn tree(image: &AnyImage) -> Manifest {
     let limits = ReadLimits { has_hashes: true, file_bytes_max: 1 << 20 };
     image.list_within(limits).expect("it mounts").manifest
 }

@@ -7,7 +7,8 @@
 use crate::processor_time::Stopwatch;
 use crate::samples;
 
-use image::{Image, OpenOptions, PageState};
+use crate::support::chip;
+use image::{AnyImage, OpenOptions, PageState};
 use random::Stream;
 use samples::{BLOCK_BYTES, block_bytes, sample};
 use std::path::Path;
@@ -31,11 +32,11 @@ fn options(file_system: Option<&str>, ecc: Option<&str>) -> OpenOptions {
     }
 }
 
-fn load(bytes: &[u8], options: &OpenOptions) -> Result<Image, image::ImageError> {
-    Image::from_bytes(Path::new("damaged"), bytes.to_vec(), options)
+fn load(bytes: &[u8], options: &OpenOptions) -> Result<AnyImage, image::ImageError> {
+    AnyImage::from_bytes(Path::new("damaged"), bytes.to_vec(), options)
 }
 
-fn tree(image: &Image) -> Manifest {
+fn tree(image: &AnyImage) -> Manifest {
     let limits = ReadLimits { has_hashes: true, file_bytes_max: FILE_BYTES_MAX };
     image.list_within(limits).expect("it mounts").manifest
 }
@@ -77,7 +78,7 @@ fn flip_all_of(bytes: &[u8], page: usize, name: &str) {
     let layout = OpenOptions { oob_layout: Some("linux-large".into()), ..options.clone() };
     let alone = |bytes: &[u8]| {
         let bytes = [other, bytes].concat();
-        load(&bytes, &layout).expect("one bit is no reason").check_medium().0
+        chip(&load(&bytes, &layout).expect("one bit is no reason")).check_medium().0
     };
     let clean = alone(&bytes[block.clone()]);
     let mut damaged = bytes.to_vec();
@@ -424,7 +425,10 @@ fn truncated_dumps_say_so() {
             if !length.is_multiple_of(PAGE_BYTES)
                 && let Ok(image) = load(&bytes[..length], &options)
             {
-                assert!(!image.form.has_oob || image.notes[0].contains("cut short"), "{case}");
+                assert!(
+                    !chip(&image).form.has_oob || chip(&image).notes[0].contains("cut short"),
+                    "{case}"
+                );
             }
         }
     }
@@ -446,7 +450,7 @@ fn damage_beyond_the_ecc_is_named() {
             "{file_system} {place}: {:?}",
             report.findings
         );
-        let medium = image::Medium::new(&image);
+        let medium = chip(&image).medium();
         let read = medium.block(page as u32 / 8).expect("written");
         assert!(matches!(read.pages[page % 8], PageState::Lost(1)));
     }

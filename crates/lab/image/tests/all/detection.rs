@@ -4,8 +4,8 @@
 //! the dump shows, or be refused.
 
 use crate::samples::{self, BLOCK_BYTES};
-use crate::support::{bytes, jffs2_data, ubi_data, yaffs2_data};
-use image::{Image, ImageError, OpenOptions};
+use crate::support::{bytes, chip, jffs2_data, ubi_data, yaffs2_data};
+use image::{AnyImage, ImageError, OpenOptions};
 use std::path::{Path, PathBuf};
 
 const DATA_BYTES: usize = 2048;
@@ -54,12 +54,12 @@ fn apart(dump: &[u8], pages: usize) -> Vec<u8> {
     parts.collect()
 }
 
-fn load(bytes: Vec<u8>, options: &OpenOptions) -> Result<Image, ImageError> {
-    Image::from_bytes(Path::new("dump"), bytes, options)
+fn load(bytes: Vec<u8>, options: &OpenOptions) -> Result<AnyImage, ImageError> {
+    AnyImage::from_bytes(Path::new("dump"), bytes, options)
 }
 
 /// Paths and kinds of all that an image shows.
-fn names(image: &Image) -> Result<Vec<(String, char)>, ImageError> {
+fn names(image: &AnyImage) -> Result<Vec<(String, char)>, ImageError> {
     let rows = image.list(false)?.manifest.rows;
     Ok(rows.into_iter().map(|row| (row.path, row.kind)).collect())
 }
@@ -116,7 +116,7 @@ fn what_was_done_to_a_dump_is_told_with_what_undoes_it() {
                 assert!(reason.contains("yaffs2") && reason.contains(wanted), "{reason}");
             }
             Err(other) => panic!("{rearrangement}: {other}"),
-            Ok(image) => panic!("{rearrangement}: taken for {}", image.form.file_system),
+            Ok(image) => panic!("{rearrangement}: taken for {}", image.file_system()),
         }
     }
 }
@@ -136,7 +136,7 @@ fn the_users_word_is_taken_for_a_form_that_explains_little() {
         Err(ImageError::Uncertain { reason, .. }) => {
             assert!(reason.contains("--fs yaffs2 --oob"), "{reason}");
         }
-        other => panic!("{:?}", other.map(|image| image.form)),
+        other => panic!("{:?}", other.map(|image| chip(&image).form)),
     }
     let file_system = Some("yaffs2".to_owned());
     let asked = OpenOptions { file_system, block_bytes, ..OpenOptions::default() };
@@ -153,10 +153,13 @@ fn a_padded_image_with_little_in_it_has_no_spare_areas() {
         let mut padded = nodes_up_to(first, node_end);
         padded.resize(blocks * (128 << 10), 0xff);
         let image = load(padded.clone(), &OpenOptions::default()).expect("certain");
-        assert!(!image.form.has_oob, "{blocks} blocks");
+        assert!(!chip(&image).form.has_oob, "{blocks} blocks");
         let has_oob = Some(true);
         let asked = load(padded, &OpenOptions { has_oob, ..OpenOptions::default() });
-        assert!(asked.is_ok_and(|image| image.form.has_oob), "{blocks} blocks: --oob is honoured");
+        assert!(
+            asked.is_ok_and(|image| chip(&image).form.has_oob),
+            "{blocks} blocks: --oob is honoured"
+        );
     }
 }
 
@@ -196,5 +199,5 @@ fn a_single_torn_page_does_not_hide_that_pages_have_ecc() {
     }
     assert!(has_data);
     let image = load(dump, &OpenOptions::default()).expect("certain");
-    assert_eq!(image.layout.name, "linux-large");
+    assert_eq!(chip(&image).layout.name, "linux-large");
 }

@@ -2,10 +2,10 @@
 
 use crate::support;
 
-use image::{Image, OpenOptions};
-use support::{MANIFEST, compare, golden, jffs2_data, yaffs2_data};
+use image::{AnyImage, Jffs2Form, OpenOptions};
+use support::{MANIFEST, chip, compare, golden, jffs2_data, yaffs2_data};
 
-fn rows(image: &Image) -> Vec<String> {
+fn rows(image: &AnyImage) -> Vec<String> {
     let listing = image.list(true).expect("it mounts");
     assert_eq!(listing.damage, []);
     listing.manifest.to_tsv().lines().skip(1).map(str::to_owned).collect()
@@ -15,7 +15,11 @@ fn rows(image: &Image) -> Vec<String> {
 fn jffs2_lists_byte_for_byte() {
     for name in ["clean", "unclean", "cut1", "cut2", "gc", "unclean-torn"] {
         let image = golden(&jffs2_data(), name);
-        assert_eq!((image.kind.name, image.layout.name), ("jffs2", "linux-large"), "{name}");
+        assert_eq!(
+            (image.file_system(), chip(&image).layout.name),
+            ("jffs2", "linux-large"),
+            "{name}"
+        );
         let listing = image.list(true).expect("it mounts");
         assert_eq!(
             listing.manifest.to_tsv(),
@@ -25,8 +29,13 @@ fn jffs2_lists_byte_for_byte() {
     }
     for name in ["mkfs-zlib", "mkfs-rtime", "mkfs-summary", "mkfs-lzo-cm"] {
         let image = golden(&jffs2_data(), name);
-        assert_eq!((image.kind.name, image.layout.name), ("jffs2", "linux-large-no-ecc"), "{name}");
-        assert_eq!(image.form.has_markers_in_band, name == "mkfs-lzo-cm");
+        assert_eq!(
+            (image.file_system(), chip(&image).layout.name),
+            ("jffs2", "linux-large-no-ecc"),
+            "{name}"
+        );
+        let form: &Jffs2Form = chip(&image).details().expect("it is JFFS2");
+        assert_eq!(form.has_markers_in_band, name == "mkfs-lzo-cm");
         let listing = image.list(true).expect("it mounts");
         assert_eq!(
             listing.manifest.to_tsv(),
@@ -44,15 +53,26 @@ fn yaffs2_lists_as_both_implementations_show_it() {
     const TIME: &[usize] = &[6];
     for name in ["direct-clean-nockpt", "direct-cut1", "direct-gc", "direct-unclean"] {
         let image = golden(&yaffs2_data(), name);
-        assert_eq!((image.kind.name, image.layout.name), ("yaffs2", "linux-large"), "{name}");
+        assert_eq!(
+            (image.file_system(), chip(&image).layout.name),
+            ("yaffs2", "linux-large"),
+            "{name}"
+        );
         let rows = rows(&image);
         compare(name, &rows, "manifest", OWNERS);
         compare(name, &rows, "manifest-linux61", TIME);
     }
     compare("linux61-clean", &rows(&golden(&yaffs2_data(), "linux61-clean")), "manifest", &[]);
     let image = golden(&yaffs2_data(), "mkimage");
-    assert!(image.form.is_for_flasher());
+    assert_eq!(
+        (chip(&image).form.layout.name, chip(&image).layout.name),
+        ("bare", "linux-large-no-ecc")
+    );
     compare("mkimage", &rows(&image), "manifest", OWNERS);
+}
+
+fn layout(path: &std::path::Path, options: &OpenOptions) -> &'static str {
+    chip(&AnyImage::open(path, options).expect("it opens")).layout.name
 }
 
 #[test]
@@ -64,9 +84,9 @@ fn what_is_said_is_believed() {
         page_bytes: Some(2048),
         ..OpenOptions::default()
     };
-    assert_eq!(Image::open(&path, &options).expect("it opens").layout.name, "linux-large");
+    assert_eq!(layout(&path, &options), "linux-large");
     let options = OpenOptions { ecc: Some("none".into()), ..OpenOptions::default() };
-    assert_eq!(Image::open(&path, &options).expect("it opens").layout.name, "linux-large-no-ecc");
+    assert_eq!(layout(&path, &options), "linux-large-no-ecc");
     for (options, expected) in [
         (OpenOptions { file_system: Some("ext4".into()), ..OpenOptions::default() }, "--fs: "),
         (OpenOptions { oob_layout: Some("large".into()), ..OpenOptions::default() }, "linux-large"),
@@ -76,7 +96,7 @@ fn what_is_said_is_believed() {
         (OpenOptions { block_bytes: Some(3000), ..OpenOptions::default() }, "--block-size"),
         (OpenOptions { profile: Some("dos".into()), ..OpenOptions::default() }, "linux-6.12"),
     ] {
-        let error = Image::open(&path, &options).err().expect("refused").to_string();
+        let error = AnyImage::open(&path, &options).err().expect("refused").to_string();
         assert!(error.contains(expected), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use crate::support;
 
 use file_systems::find_kind;
 use fs_api::{Caller, NewInode, Time};
-use image::{ExtractOptions, Image, OpenOptions, Report};
+use image::{AnyImage, ExtractOptions, OpenOptions, Report};
 use jffs2::nodes::{
     ACCURATE, DIRENT, DirentNode, HEADER_BYTES, Header, INODE, InodeNode, PADDING, SUMMARY, XATTR,
     XATTR_BYTES, XREF, padded,
@@ -29,14 +29,14 @@ const DT_REG: u8 = 8;
 /// How a block with a summary ends.
 pub(crate) const SUMMARY_MARK: [u8; 4] = [0x85, 0x18, 0x85, 0x02];
 
-fn open(bytes: &[u8]) -> Image {
+fn open(bytes: &[u8]) -> AnyImage {
     let options = OpenOptions {
         file_system: Some("jffs2".into()),
         block_bytes: Some(BLOCK_BYTES),
         oob_layout: Some("linux-large".into()),
         ..OpenOptions::default()
     };
-    Image::from_bytes(Path::new("made"), bytes.to_vec(), &options).expect("it opens")
+    AnyImage::from_bytes(Path::new("made"), bytes.to_vec(), &options).expect("it opens")
 }
 
 pub(crate) fn check(bytes: &[u8]) -> Report {
@@ -367,9 +367,9 @@ fn lost_blocks_of_golden_images_are_told() {
         let open = |bytes: &[u8]| {
             let options =
                 OpenOptions { file_system: Some("jffs2".into()), ..OpenOptions::default() };
-            Image::from_bytes(Path::new(name), bytes.to_vec(), &options).expect("it opens")
+            AnyImage::from_bytes(Path::new(name), bytes.to_vec(), &options).expect("it opens")
         };
-        let list = |image: &Image| image.list(true).expect("it mounts").manifest;
+        let list = |image: &AnyImage| image.list(true).expect("it mounts").manifest;
         let expected = list(&open(&bytes));
         let (mut told, mut untold) = (0, Vec::new());
         for block in 0..bytes.len().div_ceil(stride) {

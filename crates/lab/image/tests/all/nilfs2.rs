@@ -4,7 +4,7 @@
 use crate::support;
 
 use image::{
-    AnyImage, DeviceImage, ExtractOptions, ImageError, MakeOptions, Nilfs2MakeOptions, OpenOptions,
+    AnyImage, ExtractOptions, ImageError, MakeOptions, Nilfs2MakeOptions, OpenOptions,
     UbiMakeOptions, diff, make,
 };
 use serde_json::Value;
@@ -142,7 +142,7 @@ fn golden_images_extract_as_they_list() {
         let label = format!("{name}-{}", checkpoint.unwrap_or(0));
         let to = extract(&image, &label);
         let made = scratch(&format!("{label}.again"));
-        make(&to, &made, &options()).expect("it is made");
+        make(Some(&to), &made, &options()).expect("it is made");
         let differences = diff(&manifest(&image), &manifest(&open(&made, None)));
         // Owners and devices are made by root alone.
         let differences = differences.into_iter().filter(|difference| {
@@ -203,7 +203,7 @@ fn sample_tree(name: &str) -> PathBuf {
 fn what_is_made_comes_out_again() {
     let from = sample_tree("made-from");
     let to = scratch("made.nilfs2");
-    let made = make(&from, &to, &options()).expect("it is made");
+    let made = make(Some(&from), &to, &options()).expect("it is made");
     assert_eq!(std::fs::metadata(&to).expect("there").len(), made.file_bytes);
     let image = open(&to, None);
     let report = image.check().expect("it mounts");
@@ -212,7 +212,7 @@ fn what_is_made_comes_out_again() {
     assert_eq!(host_tree(&out), host_tree(&from));
     // The file of the cleaner's daemon is there twice: as mkfs makes it, and in the tree.
     let again = scratch("again.nilfs2");
-    make(&out, &again, &options()).expect("it is made");
+    make(Some(&out), &again, &options()).expect("it is made");
     assert_eq!(manifest(&open(&again, None)).to_tsv(), manifest(&image).to_tsv());
     for path in [from, out] {
         std::fs::remove_dir_all(path).expect("removed");
@@ -224,7 +224,7 @@ fn the_same_tree_makes_the_same_image() {
     let from = sample_tree("made-twice");
     let image = |name: &str, latest_time| {
         let to = scratch(name);
-        make(&from, &to, &MakeOptions { latest_time, ..options() }).expect("it is made");
+        make(Some(&from), &to, &MakeOptions { latest_time, ..options() }).expect("it is made");
         std::fs::read(&to).expect("there")
     };
     assert!(image("once", Some(1_100_000_000)) == image("twice", Some(1_100_000_000)));
@@ -259,7 +259,7 @@ fn tables_squashing_and_the_words_of_mkfs() {
         nilfs2,
         ..options()
     };
-    assert_eq!(make(&from, &to, &with).expect("it is made").file_bytes, 64 << 20);
+    assert_eq!(make(Some(&from), &to, &with).expect("it is made").file_bytes, 64 << 20);
     let image = open(&to, None);
     let rows = manifest(&image).rows;
     let row = |path: &str| rows.iter().find(|row| row.path == path).expect("there");
@@ -273,7 +273,8 @@ fn tables_squashing_and_the_words_of_mkfs() {
 
     let refused = |nilfs2| {
         let never = scratch("never");
-        let error = make(&from, &never, &MakeOptions { nilfs2, ..options() }).expect_err("refused");
+        let error =
+            make(Some(&from), &never, &MakeOptions { nilfs2, ..options() }).expect_err("refused");
         assert!(!never.exists() && !scratch("never.unfinished").exists());
         error.to_string()
     };
@@ -429,10 +430,11 @@ fn wrong_bits_in_data_are_found() {
     let whole = data("clean.img.zst");
     let used: Vec<usize> =
         (2..32_000).filter(|block| whole[block * 4096..][..4096].iter().any(|b| *b != 0)).collect();
+    let options = OpenOptions { file_system: Some("nilfs2".into()), ..OpenOptions::default() };
     for block in used.iter().step_by(used.len() / 20) {
         let mut damaged = whole.clone();
         damaged[block * 4096 + 77] ^= 4;
-        let image = DeviceImage::from_bytes(Path::new("wrong"), damaged, &OpenOptions::default());
+        let image = AnyImage::from_bytes(Path::new("wrong"), damaged, &options);
         let report = image.expect("it opens").check().expect("a report");
         assert!(!report.findings.is_empty(), "block {block}");
     }

@@ -6,7 +6,7 @@
 use crate::processor_time::Stopwatch;
 use block_medium::{BlockMedium, MemoryMedium};
 use fs_api::{Caller, FileSystem, NewInode, Time};
-use image::{DeviceImage, OpenOptions};
+use image::{AnyImage, OpenOptions};
 use nilfs2::records::SUPER_ROOT_BYTES;
 use nilfs2::summary::{LOG_SUPER_ROOT, LogHeader, seal};
 use nilfs2::{
@@ -90,12 +90,16 @@ fn sample(unmounts: bool) -> Vec<u8> {
     image
 }
 
+fn asked() -> OpenOptions {
+    OpenOptions { file_system: Some("nilfs2".into()), ..OpenOptions::default() }
+}
+
 /// All that reads an image; only how it ends matters. True if it was opened and something was found.
 fn try_all(bytes: Vec<u8>, checkpoint: Option<u64>, case: &str) -> bool {
     let start = Stopwatch::of_thread();
-    let options = OpenOptions { checkpoint, ..OpenOptions::default() };
+    let options = OpenOptions { checkpoint, ..asked() };
     let mut is_found = false;
-    if let Ok(image) = DeviceImage::from_bytes(Path::new("damaged"), bytes, &options) {
+    if let Ok(image) = AnyImage::from_bytes(Path::new("damaged"), bytes, &options) {
         let report = image.check_within(FILE_BYTES_MAX);
         is_found = report.is_ok_and(|report| !report.findings.is_empty());
         // A message is as good as a description.
@@ -114,8 +118,7 @@ fn used_blocks(bytes: &[u8]) -> Vec<usize> {
 #[test]
 fn samples_are_sound() {
     for unmounts in [true, false] {
-        let image =
-            DeviceImage::from_bytes(Path::new("sound"), sample(unmounts), &OpenOptions::default());
+        let image = AnyImage::from_bytes(Path::new("sound"), sample(unmounts), &asked());
         let image = image.expect("it opens");
         let report = image.check().expect("it mounts");
         assert_eq!(report.findings, []);
@@ -257,9 +260,7 @@ fn senseless_numbers_with_sound_checksums_never_panic() {
 #[test]
 fn every_byte_under_a_checksum_that_changes_is_told() {
     let sound = sample(true);
-    let open = |bytes: Vec<u8>| {
-        DeviceImage::from_bytes(Path::new("changed"), bytes, &OpenOptions::default())
-    };
+    let open = |bytes: Vec<u8>| AnyImage::from_bytes(Path::new("changed"), bytes, &asked());
     let superblock = Superblock::decode(&sound[SUPERBLOCK_OFFSET as usize..][..SUPERBLOCK_BYTES]);
     let superblock = superblock.expect("sound");
     let second = Superblock::second_offset(DEVICE_BYTES) as usize;

@@ -2,12 +2,14 @@
 
 use crate::support;
 
-use image::{ExtractOptions, Image, MakeOptions, Nilfs2MakeOptions, Padding, UbiMakeOptions, make};
+use image::{
+    AnyImage, ExtractOptions, MakeOptions, Nilfs2MakeOptions, Padding, UbiMakeOptions, make,
+};
 use sha2::{Digest, Sha256};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
-use support::{golden, jffs2_data, open, scratch, ubi_data, yaffs2_data};
+use support::{chip, golden, jffs2_data, open, scratch, ubi_data, yaffs2_data};
 use vfs::{ManifestRow, escape_path, hexadecimal};
 
 /// Devices and owners of files need root.
@@ -66,7 +68,7 @@ fn host_rows(directory: &Path) -> Vec<(String, ManifestRow)> {
 }
 
 /// Rows of an image as a host can show them.
-fn image_rows(image: &Image, is_root: bool) -> Vec<(String, ManifestRow)> {
+fn image_rows(image: &AnyImage, is_root: bool) -> Vec<(String, ManifestRow)> {
     let listing = image.list(true).expect("it mounts");
     assert_eq!(listing.damage, []);
     let rows =
@@ -102,7 +104,7 @@ fn without_owners(rows: &[(String, ManifestRow)]) -> Vec<ManifestRow> {
         .collect()
 }
 
-fn extract(image: &Image, name: &str) -> std::path::PathBuf {
+fn extract(image: &AnyImage, name: &str) -> std::path::PathBuf {
     let to = scratch(name);
     let options = ExtractOptions { has_devices: is_root(), has_owners: is_root() };
     let extracted = image.extract(&to, options).expect("it extracts");
@@ -192,10 +194,10 @@ fn what_is_made_lists_as_the_tree_it_was_made_of() {
                 continue;
             }
             let to = scratch(&format!("{file_system}-{has_oob}.made"));
-            let made = make(&from, &to, &MakeOptions { has_oob, ..options(file_system) });
+            let made = make(Some(&from), &to, &MakeOptions { has_oob, ..options(file_system) });
             let made = made.expect("it is made");
             let image = open(&to);
-            assert_eq!(image.kind.name, file_system);
+            assert_eq!(image.file_system(), file_system);
             let shown = image_rows(&image, true);
             let found = host_rows(&from);
             let is_lost = |row: &&(String, ManifestRow)| row.0 != "lost+found";
@@ -225,7 +227,7 @@ fn the_same_tree_makes_the_same_image() {
         let images = ["once", "again"].map(|name| {
             let to = scratch(&format!("{file_system}.{name}"));
             let options = MakeOptions { latest_time: Some(1_100_000_000), ..options(file_system) };
-            make(&from, &to, &options).expect("it is made");
+            make(Some(&from), &to, &options).expect("it is made");
             let rows = image_rows(&open(&to), true);
             assert!(
                 rows.iter()
@@ -253,7 +255,7 @@ fn tables_squashing_padding_and_limits() {
         padding: Some(Padding::Block),
         ..options("jffs2")
     };
-    let made = make(&from, &to, &with).expect("it is made");
+    let made = make(Some(&from), &to, &with).expect("it is made");
     assert_eq!((made.pages % 64, made.file_bytes), (0, u64::from(made.pages) * 2112));
     let rows = image_rows(&open(&to), true);
     let row = |name: &str| &rows.iter().find(|row| row.0 == name).expect("there").1;
@@ -267,22 +269,22 @@ fn tables_squashing_padding_and_limits() {
         padding: Some(Padding::Bytes(1 << 20)),
         ..with.clone()
     };
-    let made = make(&from, &to, &squashed).expect("it is made");
+    let made = make(Some(&from), &to, &squashed).expect("it is made");
     assert_eq!(made.pages, 512);
     assert!(image_rows(&open(&to), true).iter().all(|(_, row)| (row.uid, row.gid) == (0, 0)));
 
     let small = MakeOptions { size_limit_bytes: Some(4096), ..options("jffs2") };
-    let error = make(&from, &scratch("never"), &small).expect_err("too large").to_string();
+    let error = make(Some(&from), &scratch("never"), &small).expect_err("too large").to_string();
     assert!(error.contains("4096 are allowed"), "{error}");
     let mut stream = random::Stream::new(1, "noise");
     let noise: Vec<u8> = (0..900_000).map(|_| stream.next_u64() as u8).collect();
     std::fs::write(from.join("large"), noise).expect("written");
     let tiny = MakeOptions { blocks: Some(6), ..options("jffs2") };
-    let error = make(&from, &scratch("never"), &tiny).expect_err("too small").to_string();
+    let error = make(Some(&from), &scratch("never"), &tiny).expect_err("too small").to_string();
     assert!(error.contains("--blocks"), "{error}");
     std::fs::write(&table, "/no/such c 644 0 0 1 2\n").expect("written");
     let wrong = MakeOptions { device_table: Some(table), ..options("jffs2") };
-    let error = make(&from, &scratch("never"), &wrong).expect_err("no parent").to_string();
+    let error = make(Some(&from), &scratch("never"), &wrong).expect_err("no parent").to_string();
     assert!(error.contains("line 1") && error.contains("parent"), "{error}");
     assert!(!scratch("never").exists() && !scratch("never.unfinished").exists());
 }
@@ -296,7 +298,8 @@ fn other_readers_understand_it() {
     };
     let from = sample_tree("dumped");
     let to = scratch("dumped.made");
-    make(&from, &to, &MakeOptions { has_oob: false, ..options("jffs2") }).expect("it is made");
+    make(Some(&from), &to, &MakeOptions { has_oob: false, ..options("jffs2") })
+        .expect("it is made");
     let shown = |program: &str, arguments: &[&str]| {
         let done = Command::new(program).args(arguments).output().expect("it runs");
         String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
@@ -368,7 +371,8 @@ fn short_plain_images_have_no_spare_areas() {
     for target_bytes in 1..=254 {
         let path = scratch("short.jffs2");
         std::fs::write(&path, forged(&vec![b'x'; target_bytes])).expect("written");
-        let form = &open(&path).form;
+        let image = open(&path);
+        let form = chip(&image).form;
         assert_eq!((form.file_system, form.has_oob), ("jffs2", false), "{target_bytes}");
     }
 }

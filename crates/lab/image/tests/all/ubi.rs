@@ -4,20 +4,22 @@ use crate::support;
 
 use file_systems::{UbifsMount, find_kind};
 use image::{
-    ExtractOptions, Image, MakeOptions, Nilfs2MakeOptions, OpenOptions, UbiMakeOptions, make,
+    AnyImage, BareForm, ExtractOptions, MakeOptions, Nilfs2MakeOptions, OpenOptions, UbiForm,
+    UbiMakeOptions, make,
 };
 use mount::{Driver, MountRequest};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use support::{UBI_IMAGES, UBIFS_DUMPS, bytes, scratch, ubi_data, ubifs_manifest};
+use support::{UBI_IMAGES, UBIFS_DUMPS, bytes, chip, scratch, ubi_data, ubifs_manifest};
 use ubi::headers::{Decoded, EraseCounterHeader, HEADER_BYTES};
 
-fn from_bytes(bytes: Vec<u8>) -> Image {
+fn from_bytes(bytes: Vec<u8>) -> AnyImage {
     let options = OpenOptions::default();
-    Image::from_bytes("image".as_ref(), bytes, &options).unwrap_or_else(|error| panic!("{error}"))
+    AnyImage::from_bytes("image".as_ref(), bytes, &options)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn load(name: &str) -> Image {
+fn load(name: &str) -> AnyImage {
     from_bytes(bytes(&ubi_data(), name))
 }
 
@@ -35,9 +37,17 @@ fn golden_images_list_byte_for_byte() {
     for name in UBIFS_DUMPS.into_iter().chain(UBI_IMAGES) {
         let image = load(name);
         let is_dump = name.starts_with("ubifs");
-        assert_eq!((image.kind.name, image.form.has_oob), ("ubifs", is_dump), "{name}");
-        assert_eq!(image.layout.name, if is_dump { "linux-large" } else { "no code" }, "{name}");
-        let form = image.form.ubi.expect("it is UBI");
+        assert_eq!(
+            (chip(&image).kind.name, chip(&image).form.has_oob),
+            ("ubifs", is_dump),
+            "{name}"
+        );
+        assert_eq!(
+            chip(&image).layout.name,
+            if is_dump { "linux-large" } else { "no code" },
+            "{name}"
+        );
+        let form: &UbiForm = chip(&image).details().expect("it is UBI");
         let offset = if name.ends_with("s2048") { 2048 } else { 512 };
         assert_eq!((form.block_bytes, form.header_offset), (131_072, offset), "{name}");
         let listing = image.list(true).expect("it mounts");
@@ -50,7 +60,7 @@ fn golden_images_list_byte_for_byte() {
 fn bare_file_systems_list_as_on_ubi() {
     for name in UBI_IMAGES {
         let image = from_bytes(bare(name));
-        assert!(image.form.is_bare, "{name}");
+        assert!(chip(&image).details::<BareForm>().is_some(), "{name}");
         let listing = image.list(true).expect("it mounts");
         assert!(listing.manifest.to_tsv() == ubifs_manifest(name), "{name} lists otherwise");
         let report = image.check().expect("it mounts");
@@ -189,11 +199,14 @@ fn what_is_made_has_the_sizes_that_were_asked_for() {
             erase_counter: 7,
             ..UbiMakeOptions::default()
         };
-        let made = make(&from, &to, &MakeOptions { has_oob, ..options(ubi) }).expect("it is made");
+        let made =
+            make(Some(&from), &to, &MakeOptions { has_oob, ..options(ubi) }).expect("it is made");
         assert_eq!(made.names, 4);
-        let image = Image::open(&to, &OpenOptions::default()).expect("it opens");
-        assert_eq!((image.form.is_bare, image.form.has_oob), (is_bare, has_oob));
-        assert_eq!(image.form.layout.page_bytes, 2048, "{header_offset:?} {is_bare} {has_oob}");
+        let image = AnyImage::open(&to, &OpenOptions::default()).expect("it opens");
+        let of_chip = chip(&image);
+        let is_found_bare = of_chip.details::<BareForm>().is_some();
+        assert_eq!((is_found_bare, of_chip.form.has_oob), (is_bare, has_oob));
+        assert_eq!(of_chip.form.layout.page_bytes, 2048, "{header_offset:?} {is_bare} {has_oob}");
         let report = image.check().expect("it mounts");
         assert_eq!(report.findings, [], "{header_offset:?} {is_bare} {has_oob}");
         let info = image.info().expect("it mounts");
@@ -257,13 +270,13 @@ fn configured(name: &str) -> (PathBuf, Vec<u8>) {
         volume: Some("rootfs".into()),
         ..UbiMakeOptions::default()
     };
-    make(&from, &to, &options(ubi)).expect("it is made");
+    make(Some(&from), &to, &options(ubi)).expect("it is made");
     (to, data)
 }
 
-fn open_volume(path: &Path, volume: Option<&str>) -> Image {
+fn open_volume(path: &Path, volume: Option<&str>) -> AnyImage {
     let options = OpenOptions { volume: volume.map(str::to_owned), ..OpenOptions::default() };
-    Image::open(path, &options).expect("it opens")
+    AnyImage::open(path, &options).expect("it opens")
 }
 
 #[test]
@@ -345,11 +358,11 @@ fn what_is_made_grows_and_takes_writes() {
     let from = tree("grows");
     let to = scratch("grows.made");
     let ubi = UbiMakeOptions { fixes_space: true, ..UbiMakeOptions::default() };
-    make(&from, &to, &MakeOptions { has_oob: true, ..options(ubi) }).expect("it is made");
-    let image = Image::open(&to, &OpenOptions::default()).expect("it opens");
+    make(Some(&from), &to, &MakeOptions { has_oob: true, ..options(ubi) }).expect("it is made");
+    let image = AnyImage::open(&to, &OpenOptions::default()).expect("it opens");
     let before = image.info().expect("it mounts");
-    let driver = Driver::of_tool(image.layout);
-    let outcome = mount::run(image.chip, &driver, 0, |machine| async move {
+    let driver = Driver::of_tool(chip(&image).layout);
+    let outcome = mount::run(chip(&image).chip.clone(), &driver, 0, |machine| async move {
         let request = MountRequest { has_background: false, ..MountRequest::default() };
         let kind = find_kind("ubifs").expect("in the table");
         let mounted = machine.mount(kind, &request).await.expect("it mounts");
@@ -402,7 +415,7 @@ fn mistakes_are_told() {
     let because = |ubi: UbiMakeOptions, change: fn(&mut MakeOptions), expected: &str| {
         let mut options = options(ubi);
         change(&mut options);
-        let error = make(&from, &to, &options).expect_err("refused").to_string();
+        let error = make(Some(&from), &to, &options).expect_err("refused").to_string();
         assert!(error.contains(expected), "{error}");
         assert!(!to.exists());
     };

@@ -5,7 +5,7 @@ use crate::support::scratch;
 
 use file_systems::find_kind;
 use fs_api::{Caller, NewInode, Time};
-use image::{ExtractOptions, FILE_BYTES_MAX, Image, OpenOptions};
+use image::{AnyImage, ExtractOptions, FILE_BYTES_MAX, OpenOptions};
 use mount::{Driver, MountRequest, Mounted, run};
 use mtd::{OobLayout, find_layout};
 use nand::{Chip, CutPoint, FaultSettings, ImageLayout, Storage, Torn, find_part};
@@ -111,7 +111,7 @@ fn sample(unmounts: bool) -> Vec<u8> {
     dump(&chip)
 }
 
-fn load(bytes: &[u8]) -> Image {
+fn load(bytes: &[u8]) -> AnyImage {
     // A damaged image need not look like one any more.
     let options = OpenOptions {
         file_system: Some("ubifs".into()),
@@ -119,7 +119,7 @@ fn load(bytes: &[u8]) -> Image {
         block_bytes: Some((PAGES_PER_BLOCK * PAGE_BYTES) as u32),
         ..OpenOptions::default()
     };
-    Image::from_bytes("image".as_ref(), bytes.to_vec(), &options)
+    AnyImage::from_bytes("image".as_ref(), bytes.to_vec(), &options)
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -132,7 +132,7 @@ struct Seen {
     complaints: Vec<String>,
 }
 
-fn see(image: &Image) -> Seen {
+fn see(image: &AnyImage) -> Seen {
     let limits = ReadLimits { has_hashes: true, file_bytes_max: FILE_BYTES_MAX };
     let listing = image.list_within(limits);
     let is_damaged = listing.as_ref().map_or(true, |listing| !listing.damage.is_empty());

@@ -1,7 +1,7 @@
 //! What the tests share: golden images of the engines' tests, unpacked.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use image::{Image, OpenOptions};
+use image::{AnyImage, ChipImage, OpenOptions};
 use std::path::{Path, PathBuf};
 
 pub(crate) const MANIFEST: &str = "manifest.tsv";
@@ -74,12 +74,17 @@ pub(crate) fn unpacked(data: &Path, name: &str) -> PathBuf {
     path
 }
 
-pub(crate) fn open(path: &Path) -> Image {
-    Image::open(path, &OpenOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+pub(crate) fn open(path: &Path) -> AnyImage {
+    AnyImage::open(path, &OpenOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The image of a chip.
+pub(crate) fn chip(image: &AnyImage) -> &ChipImage {
+    image.get().expect("it is of a chip")
 }
 
 /// A golden image, loaded.
-pub(crate) fn golden(data: &Path, name: &str) -> Image {
+pub(crate) fn golden(data: &Path, name: &str) -> AnyImage {
     let path = unpacked(data, name);
     let image = open(&path);
     std::fs::remove_file(path).expect("removed");
