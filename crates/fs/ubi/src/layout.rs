@@ -1,4 +1,4 @@
-//! Where headers and data stand in a block.
+//! Where headers and data stand in a block. Uses formats only.
 
 use crate::error::{AttachError, UbiError};
 use crate::headers::{Decoded, EraseCounterHeader, HEADER_BYTES};

@@ -1,11 +1,12 @@
 //! Blocks given out and taken back, erased by the background thread or by who needs one.
 //!
-//! Source: `drivers/mtd/ubi/wl.c` of Linux 6.1.
+//! Source: `drivers/mtd/ubi/wl.c` of Linux 6.1. A part of the device: uses it, its states and `io.rs`.
 
 use crate::device::Ubi;
 use crate::error::UbiError;
 use crate::finding::Code;
 use crate::headers::ERASE_COUNTER_MAX;
+use crate::numbers::{LebAddress, LebNumber, PebNumber, VolumeNumber};
 use crate::wear_state::{DataType, Work};
 use fs_api::Place;
 use std::rc::Rc;
@@ -34,7 +35,7 @@ impl Failures {
 
 impl Ubi {
     /// Takes a free block; erases one itself if none is free (`ubi_wl_get_peb`).
-    pub(crate) async fn get_block(&self, data_type: DataType) -> Result<u32, UbiError> {
+    pub(crate) async fn get_block(&self, data_type: DataType) -> Result<PebNumber, UbiError> {
         let data_type =
             if self.options.profile.has_data_types { data_type } else { DataType::Unknown };
         loop {
@@ -65,8 +66,8 @@ impl Ubi {
     /// that it held.
     pub(crate) async fn put_block(
         &self,
-        leb: (u32, u32),
-        peb: u32,
+        leb: LebAddress,
+        peb: PebNumber,
         tortures: bool,
     ) -> Result<(), UbiError> {
         while self.wear.borrow().move_from == Some(peb) {
@@ -81,7 +82,12 @@ impl Ubi {
         Ok(())
     }
 
-    fn schedule_erase(&self, leb: (u32, u32), peb: u32, tortures: bool) -> Result<(), UbiError> {
+    fn schedule_erase(
+        &self,
+        leb: LebAddress,
+        peb: PebNumber,
+        tortures: bool,
+    ) -> Result<(), UbiError> {
         let mut wear = self.wear.borrow_mut();
         // The target of a move that is under way: the mover erases it when it ends (`move_to_put`).
         if wear.move_to == Some(peb) {
@@ -99,7 +105,7 @@ impl Ubi {
     }
 
     /// Has a block moved to another one soon (`ubi_wl_scrub_peb`).
-    pub(crate) async fn scrub_block(&self, peb: u32) {
+    pub(crate) async fn scrub_block(&self, peb: PebNumber) {
         if self.is_read_only() {
             return;
         }
@@ -133,10 +139,14 @@ impl Ubi {
     }
 
     /// Erases what a volume, or one of its blocks, left behind (`ubi_wl_flush`).
-    pub(crate) async fn flush_works(&self, volume: u32, lnum: Option<u32>) -> Result<(), UbiError> {
+    pub(crate) async fn flush_works(
+        &self,
+        volume: VolumeNumber,
+        leb: Option<LebNumber>,
+    ) -> Result<(), UbiError> {
         loop {
             let _shared = self.work_lock.read().await;
-            let work = self.wear.borrow_mut().take_work(Some((volume, lnum)));
+            let work = self.wear.borrow_mut().take_work(Some((volume, leb)));
             let Some(work) = work else { break };
             self.carry_out(work).await?;
         }
@@ -146,7 +156,7 @@ impl Ubi {
     }
 
     /// Erases a block and makes it free, or marks it bad (`erase_worker`).
-    pub(crate) async fn erase_block(&self, peb: u32, tortures: bool) -> Result<(), UbiError> {
+    pub(crate) async fn erase_block(&self, peb: PebNumber, tortures: bool) -> Result<(), UbiError> {
         let error = match self.sync_erase(peb, tortures).await {
             Ok(()) => {
                 let mut wear = self.wear.borrow_mut();
@@ -168,7 +178,7 @@ impl Ubi {
     }
 
     /// Marks a block bad; another one from the reserve takes its place.
-    async fn give_up_block(&self, peb: u32) -> Result<(), UbiError> {
+    async fn give_up_block(&self, peb: PebNumber) -> Result<(), UbiError> {
         {
             let mut volumes = self.volumes.borrow_mut();
             // The replacement is secured before the block is marked: with none left the device
@@ -205,7 +215,7 @@ impl Ubi {
     }
 
     /// Erases a block and writes its counter (`sync_erase`).
-    pub(crate) async fn sync_erase(&self, peb: u32, tortures: bool) -> Result<(), UbiError> {
+    pub(crate) async fn sync_erase(&self, peb: PebNumber, tortures: bool) -> Result<(), UbiError> {
         let before = self.wear.borrow().counter(peb);
         let erase_counter = before + self.io.sync_erase(peb, tortures).await?;
         if erase_counter > ERASE_COUNTER_MAX {

@@ -7,9 +7,10 @@ use crate::engine::Engine;
 use crate::finding::Code;
 use crate::inode::Inode;
 use crate::keys::{Key, kind as key_kind};
-use crate::nodes::{BLOCK_BYTES, DataNode, Header, Place, aligned, key_of, kind};
+use crate::nodes::{BLOCK_BYTES, DataNode, Header, Place, key_of, kind};
+use crate::position::Position;
 use crate::tnc::Spot;
-use fs_api::{Errno, PAGE_BYTES, Place as FoundAt};
+use fs_api::{Errno, PAGE_BYTES};
 
 /// Most blocks of one read (`UBIFS_MAX_BULK_READ`).
 const BLOCKS_MAX: u64 = 32;
@@ -109,8 +110,7 @@ impl Engine {
                 break;
             }
             if let (Some((_, first)), Some((_, last))) = (bulk.nodes.first(), bulk.nodes.last()) {
-                let behind = last.offset + aligned(last.bytes as usize) as u32;
-                let is_behind = (place.leb, place.offset) == (last.leb, behind);
+                let is_behind = place.position() == Position::new(last.leb, last.end());
                 if !is_behind || place.offset + place.bytes - first.offset > bytes_max {
                     break;
                 }
@@ -136,7 +136,7 @@ impl Engine {
     async fn read_all(&self, bulk: &Bulk) -> Result<Vec<u8>, Errno> {
         let (first, last) = (bulk.nodes[0].1, bulk.nodes[bulk.nodes.len() - 1].1);
         let length = last.offset + last.bytes - first.offset;
-        let bytes = self.read_buffered(first.leb, first.offset, length).await?;
+        let bytes = self.read_buffered(first.position(), length).await?;
         self.charge_crc(bytes.len()).await;
         for (number, (block, place)) in bulk.nodes.iter().enumerate() {
             let node = bulk.bytes_of(number, &bytes);
@@ -146,11 +146,8 @@ impl Engine {
                     && u64::from(key_of(node).low()) == *block
             });
             if !is_whole {
-                self.find(
-                    Code::DamagedNode,
-                    FoundAt::Leb(place.leb, place.offset),
-                    format!("LEB {}:{}: damaged data node", place.leb, place.offset),
-                );
+                let at = place.position();
+                self.find(Code::DamagedNode, at.found(), format!("LEB {at}: damaged data node"));
                 return Err(Errno::Eio);
             }
         }

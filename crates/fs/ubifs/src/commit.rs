@@ -174,7 +174,7 @@ impl Engine {
                 master.lpt_saved = lpt.saved_place;
                 master.scan_leb = lpt.scan_leb;
                 master.sums = sums;
-                master.gc_leb = space.gc_leb.unwrap_or(u32::MAX);
+                master.gc_leb = space.gc_leb;
                 master.flags &= !flag::NO_ORPHANS;
                 if !has_orphans {
                     master.flags |= flag::NO_ORPHANS;

@@ -48,6 +48,7 @@ mod names;
 mod nodes;
 mod orphan_area;
 mod orphans;
+mod position;
 mod profile;
 mod records;
 mod recovery;

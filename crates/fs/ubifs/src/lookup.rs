@@ -1,6 +1,7 @@
 //! Reading through the index.
 //!
-//! Source: `fs/ubifs/tnc.c` (`ubifs_tnc_locate`, `ubifs_tnc_lookup_nm`, `ubifs_tnc_next_ent`).
+//! Source: `fs/ubifs/tnc.c` (`ubifs_tnc_locate`, `ubifs_tnc_lookup_nm`, `ubifs_tnc_next_ent`). A part of
+//! the engine: uses the engine, states and formats.
 
 use crate::engine::Engine;
 use crate::finding::Code;

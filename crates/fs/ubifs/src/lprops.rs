@@ -5,6 +5,7 @@
 
 use crate::layout::Layout;
 use crate::lpt_format::Properties;
+use crate::position::MainIndex;
 
 /// Entries of a heap (`LPT_HEAP_SZ`).
 const HEAP_ENTRIES: usize = 256;
@@ -79,12 +80,12 @@ impl Change {
 #[derive(Default)]
 pub(crate) struct Lebs {
     pub(crate) all: Vec<Leb>,
-    heaps: [Vec<u32>; 3],
+    heaps: [Vec<MainIndex>; 3],
     /// Lists; the newest entry is the last.
-    empty: Vec<u32>,
-    freeable: Vec<u32>,
-    freeable_index: Vec<u32>,
-    none: Vec<u32>,
+    empty: Vec<MainIndex>,
+    freeable: Vec<MainIndex>,
+    freeable_index: Vec<MainIndex>,
+    none: Vec<MainIndex>,
     pub(crate) sums: SpaceSums,
 }
 
@@ -93,17 +94,17 @@ impl Lebs {
         Self { all: vec![Leb::default(); count as usize], ..Self::default() }
     }
 
-    pub(crate) fn get(&self, number: u32) -> &Leb {
-        &self.all[number as usize]
+    pub(crate) fn get(&self, number: MainIndex) -> &Leb {
+        &self.all[number.index()]
     }
 
     /// The heap of a category, the best first.
-    pub(crate) fn heap(&self, category: Category) -> &[u32] {
+    pub(crate) fn heap(&self, category: Category) -> &[MainIndex] {
         HEAPS.iter().position(|heap| *heap == category).map_or(&[], |at| &self.heaps[at])
     }
 
     /// The newest entry of a list is the last.
-    pub(crate) fn list(&self, category: Category) -> &[u32] {
+    pub(crate) fn list(&self, category: Category) -> &[MainIndex] {
         match category {
             Category::Empty => &self.empty,
             Category::Freeable => &self.freeable,
@@ -116,7 +117,7 @@ impl Lebs {
         self.heap(category).len() >= HEAP_ENTRIES
     }
 
-    fn list_mut(&mut self, category: Category) -> &mut Vec<u32> {
+    fn list_mut(&mut self, category: Category) -> &mut Vec<MainIndex> {
         match category {
             Category::Empty => &mut self.empty,
             Category::Freeable => &mut self.freeable,
@@ -150,7 +151,7 @@ impl Lebs {
     }
 
     /// What the heap of a category is ordered by.
-    fn rank(&self, heap: usize, number: u32) -> u32 {
+    fn rank(&self, heap: usize, number: MainIndex) -> u32 {
         let Properties { free, dirty, .. } = self.get(number).properties;
         match HEAPS[heap] {
             Category::Free => free,
@@ -159,12 +160,12 @@ impl Lebs {
         }
     }
 
-    fn place(&mut self, heap: usize, position: usize, number: u32) {
+    fn place(&mut self, heap: usize, position: usize, number: MainIndex) {
         self.heaps[heap][position] = number;
-        self.all[number as usize].heap_position = position;
+        self.all[number.index()].heap_position = position;
     }
 
-    fn move_up(&mut self, heap: usize, number: u32) {
+    fn move_up(&mut self, heap: usize, number: MainIndex) {
         let rank = self.rank(heap, number);
         let mut position = self.get(number).heap_position;
         while position > 0 {
@@ -181,7 +182,7 @@ impl Lebs {
         }
     }
 
-    fn adjust(&mut self, heap: usize, number: u32) {
+    fn adjust(&mut self, heap: usize, number: MainIndex) {
         let before = self.get(number).heap_position;
         self.move_up(heap, number);
         let mut position = self.get(number).heap_position;
@@ -212,19 +213,19 @@ impl Lebs {
 
     /// Puts an eraseblock into a heap; false if that is full and it is not better than the entry it
     /// is compared with.
-    fn add_to_heap(&mut self, heap: usize, number: u32) -> bool {
+    fn add_to_heap(&mut self, heap: usize, number: MainIndex) -> bool {
         if self.heaps[heap].len() < HEAP_ENTRIES {
             self.heaps[heap].push(number);
-            self.all[number as usize].heap_position = self.heaps[heap].len() - 1;
+            self.all[number.index()].heap_position = self.heaps[heap].len() - 1;
         } else {
             // The kernel takes an entry of the lower half by the address of the newcomer.
             const LOWER: usize = HEAP_ENTRIES / 2 - 1;
-            let position = (number as usize & LOWER) + LOWER;
+            let position = (number.index() & LOWER) + LOWER;
             let other = self.heaps[heap][position];
             if self.rank(heap, number) <= self.rank(heap, other) {
                 return false;
             }
-            self.all[other as usize].category = Category::None;
+            self.all[other.index()].category = Category::None;
             self.none.push(other);
             self.place(heap, position, number);
         }
@@ -232,7 +233,7 @@ impl Lebs {
         true
     }
 
-    pub(crate) fn add(&mut self, number: u32, category: Category) {
+    pub(crate) fn add(&mut self, number: MainIndex, category: Category) {
         let mut category = category;
         match HEAPS.iter().position(|heap| *heap == category) {
             Some(heap) => {
@@ -243,10 +244,10 @@ impl Lebs {
             }
             None => self.list_mut(category).push(number),
         }
-        self.all[number as usize].category = category;
+        self.all[number.index()].category = category;
     }
 
-    fn remove(&mut self, number: u32) {
+    fn remove(&mut self, number: MainIndex) {
         let Leb { category, heap_position, .. } = *self.get(number);
         if let Some(heap) = HEAPS.iter().position(|heap| *heap == category) {
             let last = self.heaps[heap].pop().expect("the eraseblock is in it");
@@ -263,7 +264,7 @@ impl Lebs {
     }
 
     /// An eraseblock fell off a full heap; there may be room again (`ubifs_ensure_cat`).
-    pub(crate) fn ensure_category(&mut self, number: u32, layout: &Layout) {
+    pub(crate) fn ensure_category(&mut self, number: MainIndex, layout: &Layout) {
         if self.get(number).category != Category::None {
             return;
         }
@@ -274,7 +275,7 @@ impl Lebs {
         }
     }
 
-    fn account(&mut self, number: u32, layout: &Layout, adds: bool) {
+    fn account(&mut self, number: MainIndex, layout: &Layout, adds: bool) {
         let leb = *self.get(number);
         let sums = &mut self.sums;
         let count32 = |sum: &mut u32| *sum = if adds { *sum + 1 } else { sum.saturating_sub(1) };
@@ -304,9 +305,9 @@ impl Lebs {
     }
 
     /// The only place where properties change (`ubifs_change_lp`).
-    pub(crate) fn change(&mut self, number: u32, change: Change, layout: &Layout) {
+    pub(crate) fn change(&mut self, number: MainIndex, change: Change, layout: &Layout) {
         self.account(number, layout, false);
-        let leb = &mut self.all[number as usize];
+        let leb = &mut self.all[number.index()];
         if let Some(free) = change.free {
             // The LPT stores counts in units of eight bytes.
             leb.properties.free = free.next_multiple_of(8);

@@ -4,6 +4,7 @@
 //! of eight bytes with a common header whose checksum covers everything behind it.
 
 use crate::keys::{KEY_BYTES, Key};
+use crate::position::{LebNumber, Position};
 
 /// Kinds of nodes, as the common header stores them (`UBIFS_*_NODE`).
 pub(crate) mod kind {
@@ -82,6 +83,16 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+/// Eraseblock and offset, one word each, as nodes name them.
+pub(crate) fn position_at(bytes: &[u8], at: usize) -> Position {
+    Position::new(LebNumber::new(u32_at(bytes, at)), u32_at(bytes, at + 4))
+}
+
+pub(crate) fn put_position(bytes: &mut [u8], at: usize, position: Position) {
+    put_u32(bytes, at, position.leb.get());
+    put_u32(bytes, at + 4, position.offset);
 }
 
 pub(crate) fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
@@ -384,20 +395,19 @@ impl TruncationNode {
 /// The log names an eraseblock that belongs to the journal from an offset on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReferenceNode {
-    pub(crate) leb: u32,
-    pub(crate) offset: u32,
+    /// Where the part of the journal begins.
+    pub(crate) at: Position,
     pub(crate) head: u32,
 }
 
 impl ReferenceNode {
     pub(crate) fn parse(node: &[u8]) -> Self {
-        Self { leb: u32_at(node, 24), offset: u32_at(node, 28), head: u32_at(node, 32) }
+        Self { at: position_at(node, 24), head: u32_at(node, 32) }
     }
 
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut node = vec![0; REFERENCE_BYTES];
-        put_u32(&mut node, 24, self.leb);
-        put_u32(&mut node, 28, self.offset);
+        put_position(&mut node, 24, self.at);
         put_u32(&mut node, 32, self.head);
         node
     }
@@ -406,9 +416,25 @@ impl ReferenceNode {
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
-    pub(crate) leb: u32,
+    pub(crate) leb: LebNumber,
     pub(crate) offset: u32,
+    /// Length without padding.
     pub(crate) bytes: u32,
+}
+
+impl Place {
+    pub(crate) const fn new(at: Position, bytes: u32) -> Self {
+        Self { leb: at.leb, offset: at.offset, bytes }
+    }
+
+    pub(crate) const fn position(self) -> Position {
+        Position::new(self.leb, self.offset)
+    }
+
+    /// Where the next node may begin.
+    pub(crate) const fn end(self) -> u32 {
+        self.offset + self.bytes.next_multiple_of(8)
+    }
 }
 
 /// A node of the index.
@@ -431,11 +457,7 @@ impl IndexNode {
         }
         let branches = node[INDEX_BYTES..].chunks_exact(BRANCH_BYTES).take(count);
         let branches = branches.map(|branch| {
-            let place = Place {
-                leb: u32_at(branch, 0),
-                offset: u32_at(branch, 4),
-                bytes: u32_at(branch, 8),
-            };
+            let place = Place::new(position_at(branch, 0), u32_at(branch, 8));
             (Key::parse(&branch[12..]), place)
         });
         Some(Self { level, branches: branches.collect() })
@@ -448,8 +470,7 @@ impl IndexNode {
         for (branch, (key, place)) in
             node[INDEX_BYTES..].chunks_exact_mut(BRANCH_BYTES).zip(&self.branches)
         {
-            put_u32(branch, 0, place.leb);
-            put_u32(branch, 4, place.offset);
+            put_position(branch, 0, place.position());
             put_u32(branch, 8, place.bytes);
             key.put(&mut branch[12..]);
         }

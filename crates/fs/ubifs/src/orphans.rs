@@ -1,7 +1,8 @@
 //! Orphans: inodes without names that are still in use, so that a mount after a cut removes them.
 //!
-//! Source: `fs/ubifs/orphan.c`. A state: uses nothing of the crate.
+//! Source: `fs/ubifs/orphan.c`. A state: uses formats only.
 
+use crate::position::Position;
 use std::collections::BTreeMap;
 
 /// What is known of an orphan.
@@ -20,7 +21,7 @@ pub(crate) enum State {
 pub(crate) struct Orphans {
     pub(crate) inodes: BTreeMap<u64, State>,
     /// Where the next node goes.
-    pub(crate) head: (u32, u32),
+    pub(crate) head: Position,
     /// At the last commit there were any.
     pub(crate) had_any: bool,
 }

@@ -4,6 +4,7 @@
 
 use crate::keys::Key;
 use crate::nodes::Place;
+use crate::position::Position;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -45,7 +46,7 @@ pub(crate) struct Tnc {
     pub(crate) dirty: u64,
     pub(crate) clean: u64,
     /// Nodes of the index on the medium that fell out of use since the last commit began.
-    pub(crate) old: BTreeSet<(u32, u32)>,
+    pub(crate) old: BTreeSet<Position>,
     /// Bytes of the index as it will be on the medium.
     pub(crate) index_bytes: u64,
 }

@@ -1,10 +1,12 @@
 //! Changes of the index: putting in, replacing, taking out.
 //!
-//! Source: `fs/ubifs/tnc.c`. Splits are the kernel's, so that an index of ours has the kernel's shape.
+//! Source: `fs/ubifs/tnc.c`. Splits are the kernel's, so that an index of ours has the kernel's shape. A
+//! part of the engine: uses the engine, states and formats.
 
 use crate::engine::Engine;
 use crate::keys::{Key, kind as key_kind};
 use crate::nodes::Place;
+use crate::position::Position;
 use crate::tnc::{Branch, Spot, Tnc, Znode, ZnodeId};
 use fs_api::Errno;
 
@@ -13,7 +15,7 @@ impl Tnc {
     pub(crate) fn remember_old(&mut self, id: ZnodeId) {
         let place = self.branch_to(id).place;
         if place.bytes > 0 {
-            self.old.insert((place.leb, place.offset));
+            self.old.insert(place.position());
         }
     }
 
@@ -216,7 +218,7 @@ impl Engine {
     pub(crate) async fn tnc_replace(
         &self,
         key: Key,
-        old: (u32, u32),
+        old: Position,
         new: Place,
     ) -> Result<(), Errno> {
         let held = self.tnc_lock.lock().await;
@@ -231,15 +233,12 @@ impl Engine {
     }
 
     /// The branch of a key that leads to a place.
-    async fn find_moved(&self, key: Key, old: (u32, u32)) -> Result<Option<Spot>, Errno> {
+    async fn find_moved(&self, key: Key, old: Position) -> Result<Option<Spot>, Errno> {
         let (found, spot) = self.find_key(key, false).await?;
         if !found {
             return Ok(None);
         }
-        let is_there = |spot: Spot| {
-            let place = self.place_at(spot);
-            (place.leb, place.offset) == old
-        };
+        let is_there = |spot: Spot| self.place_at(spot).position() == old;
         if is_there(spot) {
             return Ok(Some(spot));
         }
@@ -268,7 +267,7 @@ impl Engine {
         &self,
         key: Key,
         level: u16,
-        place: (u32, u32),
+        place: Position,
         is_index: bool,
     ) -> Result<bool, Errno> {
         let _held = self.tnc_lock.lock().await;

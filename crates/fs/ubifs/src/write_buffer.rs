@@ -1,7 +1,8 @@
 //! Write-buffers: what a head of the journal has not written yet.
 //!
-//! Source: `fs/ubifs/io.c`. A state: uses nothing of the crate.
+//! Source: `fs/ubifs/io.c`. A state: uses formats only.
 
+use crate::position::{LebNumber, Position};
 use sim::Lock;
 use std::cell::RefCell;
 
@@ -15,7 +16,7 @@ pub(crate) struct Head {
 #[derive(Default)]
 pub(crate) struct WriteBuffer {
     /// None: the head is nowhere.
-    pub(crate) leb: Option<u32>,
+    pub(crate) leb: Option<LebNumber>,
     /// Where the buffer begins in the eraseblock.
     pub(crate) offset: u32,
     /// Bytes in use; the rest is not written.
@@ -33,7 +34,12 @@ impl WriteBuffer {
         self.bytes.len() as u32
     }
 
-    /// Where the next node goes.
+    /// Where the next node goes; none if the head is nowhere.
+    pub(crate) fn position(&self) -> Option<Position> {
+        self.leb.map(|leb| Position::new(leb, self.end()))
+    }
+
+    /// Offset at which the next node goes.
     pub(crate) fn end(&self) -> u32 {
         self.offset + self.used()
     }

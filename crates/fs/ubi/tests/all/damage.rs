@@ -10,7 +10,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use support::{blank, part, quiet, run, small, threaded};
 use ubi::headers::{FASTMAP_VOLUMES, VolumeHeader, crc32};
-use ubi::{AttachError, AttachOptions, FormatOptions, VolumeOptions, VolumeSize};
+use ubi::{
+    AttachError, AttachOptions, FormatOptions, LebAddress, LebNumber, VolumeNumber, VolumeOptions,
+    VolumeSize,
+};
 
 const PAGE_BYTES: usize = 2112;
 const BLOCKS: u32 = 20;
@@ -27,9 +30,9 @@ fn image() -> Vec<u8> {
             let id = ubi.make_volume(&options).await.expect("made");
             let volume = ubi.open_volume(id).await.expect("opened");
             for lnum in 0..8 {
-                volume.change(lnum, &[lnum as u8; 8192]).await.expect("changed");
+                volume.change(LebNumber::new(lnum), &[lnum as u8; 8192]).await.expect("changed");
             }
-            volume.unmap(3).await.expect("unmapped");
+            volume.unmap(LebNumber::new(3)).await.expect("unmapped");
             ubi.detach();
         });
     assert!(is_done);
@@ -136,9 +139,9 @@ fn random_damage_is_survived_or_told() {
                         let Ok(volume) = ubi.open_volume(id).await else { continue };
                         for lnum in 0..volume.leb_count().min(20) {
                             let mut leb = vec![0; volume.leb_bytes() as usize];
-                            let _ = volume.read(lnum, 0, &mut leb, true).await;
-                            let _ = volume.change(lnum, &[1; 2048]).await;
-                            let _ = volume.unmap(lnum).await;
+                            let _ = volume.read(LebNumber::new(lnum), 0, &mut leb, true).await;
+                            let _ = volume.change(LebNumber::new(lnum), &[1; 2048]).await;
+                            let _ = volume.unmap(LebNumber::new(lnum)).await;
                         }
                     }
                     let _ = ubi.settle().await;
@@ -267,7 +270,10 @@ fn a_fastmap_is_left_aside_and_told() {
     let header = VolumeHeader {
         compatibility: 1,
         sequence_number: 500,
-        ..VolumeHeader::dynamic(FASTMAP_VOLUMES[0], 0, 0)
+        ..VolumeHeader::dynamic(
+            LebAddress { volume: VolumeNumber::new(FASTMAP_VOLUMES[0]), leb: LebNumber::new(0) },
+            0,
+        )
     };
     change(&mut image, free * 8, |page| page[512..576].copy_from_slice(&header.encode()));
     run(load(&image), false, |bench| async move {
@@ -303,15 +309,23 @@ fn a_block_that_cannot_be_read_stays_where_it_is() {
         assert_eq!((ubi.statistics().moves_cancelled, ubi.info().pending_erases), (1, 0));
         let volume = ubi.open_volume(0).await.expect("opened");
         let mut page = [0; 2048];
-        assert!(volume.read(5, 0, &mut page, false).await.expect("read").is_readable());
+        assert!(
+            volume.read(LebNumber::new(5), 0, &mut page, false).await.expect("read").is_readable()
+        );
         assert_eq!(page, [5; 2048]);
         // `UBI_IO_RETRIES` is 3: a page that the ECC gives up is read four times.
         let reads = || bench.mtd.with_chip(|chip| chip.counters().page_reads);
         let before = (reads(), ubi.statistics().unreadable_reads);
-        assert!(!volume.read(5, 2048, &mut page, false).await.expect("read").is_readable());
+        assert!(
+            !volume
+                .read(LebNumber::new(5), 2048, &mut page, false)
+                .await
+                .expect("read")
+                .is_readable()
+        );
         assert_eq!((reads() - before.0, ubi.statistics().unreadable_reads - before.1), (4, 1));
         // Once it is not needed any more it is tortured, and used again if it stands that.
-        volume.unmap(5).await.expect("unmapped");
+        volume.unmap(LebNumber::new(5)).await.expect("unmapped");
         ubi.settle().await.expect("settled");
         assert_eq!((ubi.statistics().blocks_tortured, ubi.info().bad_pebs), (1, 0));
         assert!(!ubi.is_read_only());
@@ -380,13 +394,15 @@ fn a_lost_header_of_a_static_block_costs_that_block_only() {
             image[block * 8 * PAGE_BYTES + 512 + 20] ^= 3;
         });
         let mut data = vec![0; LEB_BYTES as usize];
-        let status = volume.read(0, 0, &mut data, true).await.expect("a loss, no failure");
+        let status =
+            volume.read(LebNumber::new(0), 0, &mut data, true).await.expect("a loss, no failure");
         assert!(!status.is_readable());
         assert!(!ubi.is_read_only(), "{:?}", ubi.findings());
-        let status = volume.read(1, 0, &mut data[..5000], true).await.expect("read");
+        let status =
+            volume.read(LebNumber::new(1), 0, &mut data[..5000], true).await.expect("read");
         assert!(status.is_readable());
         let other = ubi.open_volume(0).await.expect("opened");
-        other.change(0, &[7; 2048]).await.expect("the other volume is written on");
+        other.change(LebNumber::new(0), &[7; 2048]).await.expect("the other volume is written on");
     });
     // A blank header cannot be where data were mapped: nothing is written any more.
     with_static_volume(|bench, ubi, volume| async move {
@@ -395,7 +411,7 @@ fn a_lost_header_of_a_static_block_costs_that_block_only() {
             change(image, block * 8, |page| page[512..1024].fill(0xff));
         });
         let mut data = vec![0; LEB_BYTES as usize];
-        assert!(volume.read(0, 0, &mut data, true).await.is_err());
+        assert!(volume.read(LebNumber::new(0), 0, &mut data, true).await.is_err());
         assert!(ubi.is_read_only());
     });
 }
@@ -413,16 +429,17 @@ fn data_that_the_ecc_gives_up_are_good_if_the_crc_of_a_static_block_says_so() {
             (LEB_BYTES as usize..STATIC_BYTES).map(|at| (at * 31 / 7) as u8).collect();
         let scrubbed = ubi.statistics().blocks_scrubbed;
         let mut data = vec![0; 5000];
-        let status = volume.read(1, 0, &mut data, false).await.expect("read");
+        let status = volume.read(LebNumber::new(1), 0, &mut data, false).await.expect("read");
         assert!(status.is_readable() && data == expected, "{:?}", ubi.findings());
         ubi.settle().await.expect("settled");
         // It was to be scrubbed, but a block whose data the ECC gives up is not moved.
         assert_eq!(ubi.statistics().blocks_scrubbed, scrubbed);
         assert_eq!(ubi.statistics().moves_cancelled, 1);
-        let status = volume.read(1, 0, &mut data, true).await.expect("read");
+        let status = volume.read(LebNumber::new(1), 0, &mut data, true).await.expect("read");
         assert!(status.is_readable() && !volume.is_corrupted());
         // The CRC cannot vouch for a part: `ubi_eba_read_leb` compares it with what was read.
-        let status = volume.read(1, 4096, &mut data[..904], false).await.expect("read");
+        let status =
+            volume.read(LebNumber::new(1), 4096, &mut data[..904], false).await.expect("read");
         assert!(!status.is_readable());
     });
 }
@@ -440,7 +457,9 @@ fn what_is_lost_of_a_dynamic_block_does_not_have_it_scrubbed() {
             image[(block * 8 + 1) * PAGE_BYTES + 610] ^= 3;
         });
         let mut page = [0; 2048];
-        assert!(!volume.read(5, 0, &mut page, false).await.expect("read").is_readable());
+        assert!(
+            !volume.read(LebNumber::new(5), 0, &mut page, false).await.expect("read").is_readable()
+        );
         ubi.settle().await.expect("settled");
         let counts = ubi.statistics();
         assert_eq!((counts.moves_cancelled, counts.blocks_scrubbed), (0, 0));
@@ -480,7 +499,7 @@ fn a_twentieth_of_the_blocks_may_be_corrupted_and_eight_of_a_few() {
             let id = ubi.make_volume(&options).await.expect("made");
             let volume = ubi.open_volume(id).await.expect("opened");
             for lnum in 0..8 {
-                volume.change(lnum, &[lnum as u8; 8192]).await.expect("changed");
+                volume.change(LebNumber::new(lnum), &[lnum as u8; 8192]).await.expect("changed");
             }
             ubi.detach();
         });
@@ -512,7 +531,7 @@ fn one_block_more_than_the_limit_may_be_erroneous() {
             let id = ubi.make_volume(&options).await.expect("made");
             let volume = ubi.open_volume(id).await.expect("opened");
             for lnum in 0..20 {
-                volume.write(lnum, 0, &[lnum as u8; 8192]).await.expect("written");
+                volume.write(LebNumber::new(lnum), 0, &[lnum as u8; 8192]).await.expect("written");
             }
             ubi.detach();
         });

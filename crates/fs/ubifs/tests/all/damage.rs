@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use support::host::Host;
 use support::{data, load, quiet, read_only, run, run_chip};
+use ubi::LebNumber;
 use ubifs::{MemoryVolume, MountOptions, Volume, VolumeShape};
 use vfs::Manifest;
 
@@ -26,8 +27,8 @@ fn contents() -> Contents {
         let volume = ubi.open_volume(0).await.expect("volume 0");
         for leb in 0..volume.leb_count() {
             let mut bytes = vec![0; volume.leb_bytes() as usize];
-            volume.read(leb, 0, &mut bytes, false).await.expect("it reads");
-            out.borrow_mut().push(volume.is_mapped(leb).then_some(bytes));
+            volume.read(LebNumber::new(leb), 0, &mut bytes, false).await.expect("it reads");
+            out.borrow_mut().push(volume.is_mapped(LebNumber::new(leb)).then_some(bytes));
         }
         ubi.detach();
     });
