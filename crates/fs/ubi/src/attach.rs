@@ -27,7 +27,9 @@ impl Ubi {
     /// All blocks are scanned, whether the image has a fastmap or not.
     ///
     /// # Errors
-    /// [`AttachError`].
+    /// [`AttachError::NotUbi`], [`AttachError::Offset`], [`AttachError::OtherOffset`],
+    /// [`AttachError::TooFewBlocks`]; [`AttachError::Medium`] where headers contradict each other;
+    /// [`AttachError::Operation`] of the chip.
     pub async fn attach(
         sim: &Sim,
         cpus: Rc<Cpus>,
@@ -48,7 +50,7 @@ impl Ubi {
         // with another one makes the next attach fail.
         io.image_sequence.set(scan.image_sequence);
         // After the scan, for the number of a blank device; before the volume table is read, which
-        // may want to repair a copy.
+        // may repair a copy.
         if options.is_read_only {
             io.is_read_only.set(true);
         }
@@ -83,6 +85,7 @@ impl Ubi {
 }
 
 /// Reads both copies of the volume table and puts right what differs (`process_lvol`).
+// One function: the cases of a missing table and of two different copies exclude each other.
 async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>>, AttachError> {
     let leb_bytes = io.layout.leb_bytes;
     let bytes = table_bytes(leb_bytes, io.layout.min_io_bytes) as usize;
@@ -108,24 +111,7 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
     if volume.lebs.keys().any(|leb| leb.get() >= LAYOUT_LEBS) {
         return Err(AttachError::Medium("the volume table has more than two blocks".into()));
     }
-    let mut copies = Vec::new();
-    for copy in LebNumber::new(0).run(LAYOUT_LEBS) {
-        let Some(leb) = scan.volumes.get(&LAYOUT).and_then(|volume| volume.lebs.get(&copy)) else {
-            copies.push(Err("it is missing".to_owned()));
-            continue;
-        };
-        let peb = leb.peb;
-        let mut table = vec![0; bytes];
-        let status = io.read_data(peb, 0, &mut table).await?;
-        io.charge_crc(table.len()).await;
-        if status.corrected_bits > 0 || !status.is_readable() {
-            let volume = scan.volumes.get_mut(&LAYOUT).expect("it was found");
-            // Also where the ECC gave up: the CRC of each record decides whether the copy is good,
-            // and if it is, the block had better be left.
-            volume.lebs.get_mut(&copy).expect("it was found").needs_scrub = true;
-        }
-        copies.push(decode(&table, leb_bytes).map(|records| (table, records)));
-    }
+    let mut copies = read_copies(io, scan, bytes).await?;
     // `process_lvol`: a difference means that a power cut came between the two copies. Each is
     // whole by itself, so the older one is overwritten and no change is half done.
     let second = copies.pop().expect("there are two");
@@ -160,6 +146,36 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
         write_table_copy(io, scan, wrong_copy, &good.0).await?;
     }
     Ok(good.1)
+}
+
+/// A copy of the volume table: its bytes and records, or what is wrong with it.
+type TableCopy = Result<(Vec<u8>, Vec<Option<VolumeRecord>>), String>;
+
+/// Reads both copies of the volume table, the first one first.
+async fn read_copies(
+    io: &Io,
+    scan: &mut Scan,
+    bytes: usize,
+) -> Result<Vec<TableCopy>, AttachError> {
+    let mut copies = Vec::new();
+    for copy in LebNumber::new(0).run(LAYOUT_LEBS) {
+        let Some(leb) = scan.volumes.get(&LAYOUT).and_then(|volume| volume.lebs.get(&copy)) else {
+            copies.push(Err("it is missing".to_owned()));
+            continue;
+        };
+        let peb = leb.peb;
+        let mut table = vec![0; bytes];
+        let status = io.read_data(peb, 0, &mut table).await?;
+        io.charge_crc(table.len()).await;
+        if status.corrected_bits > 0 || !status.is_readable() {
+            let volume = scan.volumes.get_mut(&LAYOUT).expect("it was found");
+            // Also where the ECC gave up: the CRC of each record decides whether the copy is good,
+            // and if it is, the block had better be left.
+            volume.lebs.get_mut(&copy).expect("it was found").needs_scrub = true;
+        }
+        copies.push(decode(&table, io.layout.leb_bytes).map(|records| (table, records)));
+    }
+    Ok(copies)
 }
 
 /// Writes a copy of the volume table before the device is attached (`create_vtbl`).
@@ -289,6 +305,7 @@ fn check_volumes(
 }
 
 /// Volumes and reserves in memory (`init_volumes`, `ubi_eba_init`).
+// One function: each reserve is taken from what the ones before it have left.
 fn make_volumes(
     io: &Io,
     scan: &Scan,
@@ -322,24 +339,7 @@ fn make_volumes(
             volume.map[number.index()] = Some(leb.peb);
         }
         if volume.record.kind == VolumeKind::Static {
-            volume.used_lebs = found.used_lebs;
-            let last = found.used_lebs.checked_sub(1).map(LebNumber::new);
-            let last = last.and_then(|last| found.lebs.get(&last));
-            volume.last_leb_bytes = last.map_or(0, |leb| leb.header.data_bytes);
-            // A static volume without a block is no reason to refuse the device; opening it is left
-            // to its user.
-            volume.is_corrupted = found.lebs.len() as u32 != found.used_lebs;
-            if volume.is_corrupted {
-                io.find(
-                    Code::MissingBlocks,
-                    Place::Whole,
-                    format!(
-                        "static volume {} misses {} blocks",
-                        volume.label(),
-                        found.used_lebs.saturating_sub(found.lebs.len() as u32)
-                    ),
-                );
-            }
+            take_static_sizes(io, volume, found);
         }
     }
     volumes.available_pebs = usable;
@@ -369,6 +369,28 @@ fn make_volumes(
         );
     }
     Ok(volumes)
+}
+
+/// Data of a static volume, as its blocks count it.
+fn take_static_sizes(io: &Io, volume: &mut VolumeState, found: &ScannedVolume) {
+    volume.used_lebs = found.used_lebs;
+    let last = found.used_lebs.checked_sub(1).map(LebNumber::new);
+    let last = last.and_then(|last| found.lebs.get(&last));
+    volume.last_leb_bytes = last.map_or(0, |leb| leb.header.data_bytes);
+    // A static volume without a block is no reason to refuse the device; opening it is left
+    // to its user.
+    volume.is_corrupted = found.lebs.len() as u32 != found.used_lebs;
+    if volume.is_corrupted {
+        io.find(
+            Code::MissingBlocks,
+            Place::Whole,
+            format!(
+                "static volume {} misses {} blocks",
+                volume.label(),
+                found.used_lebs.saturating_sub(found.lebs.len() as u32)
+            ),
+        );
+    }
 }
 
 /// Blocks in memory (`ubi_wl_init`).

@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 pub(crate) struct SetAside {
     /// They hold data under headers that cannot be read.
     pub(crate) corrupted: Vec<PebNumber>,
-    /// They are of internal volumes that ask for it.
+    /// They are of internal volumes that must be preserved.
     pub(crate) alien: Vec<PebNumber>,
 }
 
@@ -78,7 +78,7 @@ impl Ubi {
         self.sequence_number.get()
     }
 
-    /// Whether errors, or whoever attached it, made the device read-only.
+    /// Whether the device is read-only: it was attached so, or errors made it so.
     pub fn is_read_only(&self) -> bool {
         self.io.is_read_only.get()
     }

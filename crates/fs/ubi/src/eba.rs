@@ -21,8 +21,18 @@ struct DataRead {
     needs_scrub: bool,
 }
 
+/// Contents of a block of a static volume.
+pub(crate) struct StaticLeb<'a> {
+    /// Padded to whole units.
+    pub(crate) data: &'a [u8],
+    /// Bytes of it that count.
+    pub(crate) data_bytes: u32,
+    /// Blocks of the whole volume.
+    pub(crate) used_lebs: u32,
+}
+
 impl DataRead {
-    /// Nothing was read.
+    /// The block is lost: no byte of it was read.
     const LOST: Self =
         Self { status: ReadStatus { corrected_bits: 0, lost_steps: 1 }, needs_scrub: false };
 }
@@ -35,6 +45,10 @@ impl Ubi {
     }
 
     pub(crate) fn set_mapping(&self, address: LebAddress, peb: Option<PebNumber>) {
+        debug_assert!(
+            peb.is_none_or(|peb| self.wear.borrow().is_in_use(peb)),
+            "LEB {address}: block {peb:?} was taken before it is mapped"
+        );
         let mut volumes = self.volumes.borrow_mut();
         let volume = volumes.by_id.get_mut(&address.volume);
         if let Some(entry) = volume.and_then(|volume| volume.map.get_mut(address.leb.index())) {
@@ -102,7 +116,7 @@ impl Ubi {
         Ok(status)
     }
 
-    /// Reads all that a static block's CRC covers, and hands on the part that is wanted.
+    /// Reads all that a static block's CRC covers, and returns the part that was asked for.
     async fn read_checked(
         &self,
         peb: PebNumber,
@@ -342,6 +356,7 @@ impl Ubi {
             header.data_bytes = whole.len() as u32;
             header.data_crc = crc32(&whole);
         }
+        debug_assert_ne!(from, to, "a block cannot replace itself");
         // The old block stays untouched and mapped until the new one is complete.
         self.io.write_header(to, &header).await?;
         self.io.write_data(to, 0, &whole).await
@@ -376,14 +391,11 @@ impl Ubi {
         self.write_new(header, 0, data, data_type).await
     }
 
-    /// Writes a block of a static volume (`ubi_eba_write_leb_st`). `data` is padded to whole units;
-    /// `data_bytes` of it count.
+    /// Writes a block of a static volume (`ubi_eba_write_leb_st`).
     pub(crate) async fn write_static_leb(
         &self,
         address: LebAddress,
-        data: &[u8],
-        data_bytes: u32,
-        used_lebs: u32,
+        StaticLeb { data, data_bytes, used_lebs }: StaticLeb<'_>,
     ) -> Result<(), UbiError> {
         self.refuse_read_only()?;
         let lock = self.leb_locks.of(address);

@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// What formatting may choose.
 #[derive(Clone, Copy, Debug)]
 pub struct FormatOptions {
-    /// Random number that tells this image from others (`-Q`).
+    /// Random number that distinguishes this image from others (`-Q`).
     pub image_sequence: u32,
     /// Where the volume identifier headers will stand (`-O`); none for the default.
     pub header_offset: Option<u32>,
@@ -38,7 +38,7 @@ impl Ubi {
     /// Erases all good blocks, gives them erase counters and writes an empty volume table.
     ///
     /// # Errors
-    /// [`AttachError::Offset`], [`AttachError::TooFewBlocks`], or what the chip says.
+    /// [`AttachError::Offset`], [`AttachError::TooFewBlocks`]; [`AttachError::Operation`] of the chip.
     pub async fn format(
         sim: &Sim,
         cpus: Rc<Cpus>,
@@ -81,7 +81,7 @@ impl Ubi {
     ///
     /// # Errors
     /// [`AttachError::NotUbi`] if the image is none; [`AttachError::OtherOffset`] if its headers
-    /// stand elsewhere; [`AttachError::TooFewBlocks`]; or what the chip says.
+    /// stand elsewhere; [`AttachError::TooFewBlocks`]; [`AttachError::Operation`] of the chip.
     pub async fn flash(
         sim: &Sim,
         cpus: Rc<Cpus>,

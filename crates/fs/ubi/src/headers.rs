@@ -239,8 +239,8 @@ impl VolumeHeader {
     }
 
     fn compatibility_of(volume: u32) -> Compatibility {
-        // `UBI_LAYOUT_VOLUME_COMPAT`: an implementation without volume tables must keep its hands
-        // off.
+        // `UBI_LAYOUT_VOLUME_COMPAT`: an implementation without volume tables must not
+        // attach the device.
         if volume == LAYOUT_VOLUME { Compatibility::Reject } else { Compatibility::User }
     }
 

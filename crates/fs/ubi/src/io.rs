@@ -106,6 +106,7 @@ impl Io {
     }
 
     fn address(&self, peb: PebNumber, offset: u32) -> u64 {
+        debug_assert!(peb.get() < self.layout.peb_count, "the device has no block {peb}");
         u64::from(peb) * u64::from(self.layout.peb_bytes) + u64::from(offset)
     }
 
@@ -155,6 +156,13 @@ impl Io {
         if self.is_read_only.get() {
             return Err(UbiError::ReadOnly);
         }
+        let (unit, end) = (self.layout.header_io_bytes, offset as usize + data.len());
+        debug_assert!(end <= self.layout.peb_bytes as usize, "block {peb}: a write ends at {end}");
+        debug_assert!(
+            offset.is_multiple_of(unit) && data.len().is_multiple_of(unit as usize),
+            "block {peb}: {} bytes at {offset} are whole units",
+            data.len()
+        );
         Ok(self.mtd.write(self.address(peb, offset), data).await?)
     }
 
@@ -304,6 +312,7 @@ impl Io {
         peb: PebNumber,
         header: &VolumeHeader,
     ) -> Result<(), UbiError> {
+        debug_assert!(header.sequence_number > 0, "only tools write headers without a number");
         let (start, unit_bytes) = self.layout.header_unit();
         let shift = (self.layout.header_offset - start) as usize;
         self.charge_crc(HEADER_BYTES).await;

@@ -9,6 +9,7 @@
 //! images are attached by scanning), volumes as block devices, `gluebi`.
 
 mod attach;
+mod check_states;
 mod device;
 mod eba;
 mod error;

@@ -166,6 +166,7 @@ impl Ubi {
     }
 
     /// Copies a logical block that is locked (`ubi_eba_copy_leb`).
+    // One function: what a power cut finds depends on the order of its writes.
     async fn copy_data(
         &self,
         from: PebNumber,
@@ -196,6 +197,10 @@ impl Ubi {
             data.truncate(data_length(&data, layout.min_io_bytes));
             header.data_bytes = data.len() as u32;
         }
+        debug_assert!(
+            data.len().is_multiple_of(layout.min_io_bytes as usize),
+            "whole pages are copied"
+        );
         let covered = &data[..header.data_bytes as usize];
         self.io.charge_crc(covered.len()).await;
         if header.data_bytes > 0 {

@@ -18,7 +18,7 @@ macro_rules! number {
                 Self(number)
             }
 
-            /// The plain number.
+            /// The number as headers and tables have it.
             pub const fn get(self) -> u32 {
                 self.0
             }
@@ -93,9 +93,9 @@ impl Sub for LebNumber {
 /// A logical block of the device: its volume, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LebAddress {
-    /// The volume.
+    /// The volume that it belongs to.
     pub volume: VolumeNumber,
-    /// The logical block within the volume.
+    /// Its number within the volume.
     pub leb: LebNumber,
 }
 

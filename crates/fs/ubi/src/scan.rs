@@ -95,10 +95,19 @@ impl Scan {
         for peb in (0..io.layout.peb_count).map(PebNumber::new) {
             scan.block(io, peb, preserves_corrupted).await?;
         }
+        debug_assert_eq!(scan.pebs(), io.layout.peb_count as usize, "each block is found once");
         scan.conclude(io)?;
         Ok(scan)
     }
 
+    /// Blocks that stand in a list or belong to a volume, bad ones among them.
+    fn pebs(&self) -> usize {
+        let of_volumes: usize = self.volumes.values().map(|volume| volume.lebs.len()).sum();
+        let lists = [self.corrupted.len(), self.alien.len(), self.bad.len()];
+        of_volumes + self.free.len() + self.erase.len() + lists.iter().sum::<usize>()
+    }
+
+    // One function: what the first header was decides what the second may be (`scan_peb`).
     async fn block(
         &mut self,
         io: &Io,
@@ -153,20 +162,7 @@ impl Scan {
                 if is_lost && counter == Err(true) {
                     self.maybe_bad += 1;
                 }
-                let is_corrupted =
-                    counter.is_ok() && preserves_corrupted && holds_data(io, peb).await?;
-                if is_corrupted {
-                    io.find(
-                        Code::DamagedHeader,
-                        Place::Block(peb.into()),
-                        format!(
-                            "block {peb}: data under a volume identifier header that cannot be read"
-                        ),
-                    );
-                    self.corrupted.push(block);
-                } else {
-                    self.add_erase(block, true);
-                }
+                self.add_bad_header(io, block, preserves_corrupted).await?;
             }
         }
         // Mean and maximum count every block whose counter is known, whatever becomes of it.
@@ -175,6 +171,26 @@ impl Scan {
             self.counters += 1;
             self.erase_counter_max = self.erase_counter_max.max(counter);
         }
+        Ok(())
+    }
+
+    /// A block whose volume identifier header cannot be read is erased, or left alone with its data.
+    async fn add_bad_header(
+        &mut self,
+        io: &Io,
+        block: ScannedBlock,
+        preserves_corrupted: bool,
+    ) -> Result<(), UbiError> {
+        let peb = block.peb;
+        let is_known = block.erase_counter.is_some();
+        if !(is_known && preserves_corrupted && holds_data(io, peb).await?) {
+            self.add_erase(block, true);
+            return Ok(());
+        }
+        let text =
+            format!("block {peb}: data under a volume identifier header that cannot be read");
+        io.find(Code::DamagedHeader, Place::Block(peb.into()), text);
+        self.corrupted.push(block);
         Ok(())
     }
 

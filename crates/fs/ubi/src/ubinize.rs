@@ -26,7 +26,7 @@ pub struct VolumeImage {
 pub struct ImageOptions {
     /// Erase counter of all blocks (`-e`).
     pub erase_counter: u64,
-    /// Random number that tells this image from others (`-Q`).
+    /// Random number that distinguishes this image from others (`-Q`).
     pub image_sequence: u32,
 }
 

@@ -98,12 +98,14 @@ impl Volumes {
     /// Takes blocks from those that no volume has.
     pub(crate) fn reserve(&mut self, pebs: u32) {
         // Promises are made in numbers, not in blocks: any free block serves any volume.
+        debug_assert!(pebs <= self.available_pebs, "{pebs} blocks are promised");
         self.available_pebs -= pebs;
         self.reserved_pebs += pebs;
     }
 
     /// Gives blocks back that a volume does not need any more.
     pub(crate) fn release(&mut self, pebs: u32) {
+        debug_assert!(pebs <= self.reserved_pebs, "{pebs} blocks were promised");
         self.available_pebs += pebs;
         self.reserved_pebs -= pebs;
     }

@@ -4,6 +4,7 @@
 //! states and formats.
 
 use crate::device::Ubi;
+use crate::eba::StaticLeb;
 use crate::error::UbiError;
 use crate::headers::VolumeKind;
 use crate::moves::data_length;
@@ -118,8 +119,8 @@ impl Ubi {
     /// Makes a volume (`ubi_create_volume`); its number.
     ///
     /// # Errors
-    /// [`UbiError::Invalid`], [`UbiError::Exists`], [`UbiError::VolumeTooLarge`], or what writing the
-    /// table meets.
+    /// [`UbiError::Invalid`], [`UbiError::Exists`], [`UbiError::VolumeTooLarge`], [`UbiError::ReadOnly`];
+    /// [`UbiError::Io`] or [`UbiError::NoSpace`] of the table.
     pub async fn make_volume(&self, options: &VolumeOptions) -> Result<u32, UbiError> {
         let _alone = self.device_lock.lock().await;
         if self.is_read_only() {
@@ -207,7 +208,7 @@ impl Ubi {
     /// Removes a volume with all it holds (`ubi_remove_volume`).
     ///
     /// # Errors
-    /// [`UbiError::NoVolume`], or what writing the table meets.
+    /// [`UbiError::NoVolume`], [`UbiError::ReadOnly`], [`UbiError::Io`] or [`UbiError::NoSpace`] of the table.
     pub async fn remove_volume(&self, id: u32) -> Result<(), UbiError> {
         let id = VolumeNumber::new(id);
         let _alone = self.device_lock.lock().await;
@@ -290,6 +291,7 @@ impl Ubi {
         self.resize(VolumeNumber::new(id), lebs, false).await
     }
 
+    // One function: a power cut between two of its steps must leave a volume that can be attached.
     async fn resize(
         &self,
         id: VolumeNumber,
@@ -337,16 +339,7 @@ impl Ubi {
             })
             .await;
         if let Err(error) = stored {
-            let mut volumes = self.volumes.borrow_mut();
-            let grown = lebs.saturating_sub(old);
-            volumes.release(grown);
-            if let Some(volume) = volumes.by_id.get_mut(&id) {
-                volume.map.truncate(old as usize);
-                if volume.record.kind == VolumeKind::Dynamic {
-                    volume.used_lebs = old;
-                }
-            }
-            volumes.assert_sums();
+            self.undo_resize(id, old..lebs);
             return Err(error);
         }
         if !erases_first {
@@ -363,6 +356,21 @@ impl Ubi {
         Ok(())
     }
 
+    /// The table was not written: the volume has its old size again.
+    fn undo_resize(&self, id: VolumeNumber, grown: Range<u32>) {
+        let old = grown.start;
+        let mut volumes = self.volumes.borrow_mut();
+        // Nothing if the volume was to shrink.
+        volumes.release(grown.len() as u32);
+        if let Some(volume) = volumes.by_id.get_mut(&id) {
+            volume.map.truncate(old as usize);
+            if volume.record.kind == VolumeKind::Dynamic {
+                volume.used_lebs = old;
+            }
+        }
+        volumes.assert_sums();
+    }
+
     async fn unmap_lebs(&self, volume: VolumeNumber, lebs: Range<u32>) -> Result<(), UbiError> {
         for leb in lebs.map(LebNumber::new) {
             self.unmap_leb(LebAddress { volume, leb }).await?;
@@ -370,7 +378,7 @@ impl Ubi {
         Ok(())
     }
 
-    /// Gives the volume that asks for it all blocks that are left (`autoresize`).
+    /// Gives the volume with the flag for it all blocks that are left (`autoresize`).
     pub(crate) async fn auto_resize(&self) -> Result<(), UbiError> {
         if self.is_read_only() {
             return Ok(());
@@ -443,7 +451,7 @@ impl Ubi {
     /// Writes a volume anew, all of it (`ubiupdatevol`). Until the end the volume counts as incomplete.
     ///
     /// # Errors
-    /// [`UbiError::NoVolume`], [`UbiError::VolumeTooLarge`], or what writing meets.
+    /// [`UbiError::NoVolume`], [`UbiError::VolumeTooLarge`], and as [`Volume::write`].
     pub async fn update_volume(&self, id: u32, data: &[u8]) -> Result<(), UbiError> {
         let id = VolumeNumber::new(id);
         let _alone = self.device_lock.lock().await;
@@ -483,8 +491,9 @@ impl Ubi {
                 }
                 VolumeKind::Static => {
                     padded.resize(part.len().next_multiple_of(min_io_bytes as usize), 0);
-                    let bytes = part.len() as u32;
-                    self.write_static_leb(address, &padded, bytes, lebs).await?;
+                    let data_bytes = part.len() as u32;
+                    let part = StaticLeb { data: &padded, data_bytes, used_lebs: lebs };
+                    self.write_static_leb(address, part).await?;
                 }
             }
         }

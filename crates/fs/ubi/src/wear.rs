@@ -1,4 +1,4 @@
-//! Blocks given out and taken back, erased by the background thread or by who needs one.
+//! Blocks given out and taken back, erased by the background thread or by the task that needs one.
 //!
 //! Source: `drivers/mtd/ubi/wl.c` of Linux 6.1. A part of the device: uses it, its states and `io.rs`.
 
@@ -62,8 +62,8 @@ impl Ubi {
         }
     }
 
-    /// Takes a block back, to be erased (`ubi_wl_put_peb`). `leb` is the volume and logical block
-    /// that it held.
+    /// Takes a block back, to be erased (`ubi_wl_put_peb`). `leb` is the logical block that it
+    /// held.
     pub(crate) async fn put_block(
         &self,
         leb: LebAddress,
@@ -74,6 +74,11 @@ impl Ubi {
             // The mover decides what becomes of it.
             drop(self.move_lock.lock().await);
         }
+        debug_assert_ne!(
+            self.mapping(leb),
+            Some(peb),
+            "LEB {leb}: no reader finds the block any more"
+        );
         self.schedule_erase(leb, peb, tortures)?;
         // Erases are left to the thread. Only when it falls behind do writers help.
         self.thread_waiters.wake_one();
@@ -224,6 +229,7 @@ impl Ubi {
         }
         // Right after the erase: a cut between the two costs the counter, and the next attach
         // guesses it.
+        debug_assert!(erase_counter > before, "an erase wears block {peb}");
         self.io.write_counter(peb, erase_counter).await?;
         self.wear.borrow_mut().set_counter(peb, erase_counter);
         Ok(())
@@ -252,17 +258,18 @@ impl Ubi {
                 self.io.become_read_only("the thread met too many errors in a row");
             }
             if is_move {
-                // Whoever holds the logical block must come to its end before the next attempt.
+                // The task that holds the logical block must end before the next attempt.
                 self.io.sim.yield_now().await;
             }
         }
     }
 
-    /// Waits until nothing is left to be done in the background: tests and tools that hand a chip on.
+    /// Does all erases and moves that are left for the background: for tests, and for tools that pass a chip
+    /// on.
     ///
     /// # Errors
-    /// [`UbiError`] of the works.
-    pub async fn settle(&self) -> Result<(), UbiError> {
+    /// [`UbiError::Io`], [`UbiError::Corrupt`] or [`UbiError::ReadOnly`] of an erase or a move.
+    pub async fn finish_works(&self) -> Result<(), UbiError> {
         while !self.wear.borrow().works.is_empty() && !self.is_read_only() {
             self.do_work().await?;
         }

@@ -1,8 +1,9 @@
 //! Which physical blocks are free, used, protected or to be scrubbed, and what is to be done.
 //!
-//! Source: `drivers/mtd/ubi/wl.c` of Linux 2.6.32 and 6.1.
+//! Source: `drivers/mtd/ubi/wl.c` of Linux 2.6.32 and 6.1. Uses numbers and the tree of free blocks only.
 
 use crate::free_tree::FreeTree;
+use crate::headers::ERASE_COUNTER_MAX;
 use crate::numbers::{LebAddress, LebNumber, PebNumber, VolumeNumber};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -90,8 +91,70 @@ impl WearState {
     }
 
     pub(crate) fn set_counter(&mut self, peb: PebNumber, erase_counter: u64) {
+        debug_assert!(erase_counter <= ERASE_COUNTER_MAX, "{erase_counter} fits a header");
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} would be lost under its old counter");
         self.counters[peb.index()] = erase_counter;
         self.erase_counter_max = self.erase_counter_max.max(erase_counter);
+    }
+
+    /// How many of the sets and works have a block; one that is being erased or moved is in none.
+    fn holders(&self, peb: PebNumber) -> usize {
+        let key = self.key(peb);
+        let is_erased =
+            |work: &&Work| matches!(work, Work::Erase { peb: erased, .. } if *erased == peb);
+        usize::from(self.free.contains(peb))
+            + [&self.used, &self.scrub, &self.erroneous]
+                .map(|set| usize::from(set.contains(&key)))
+                .iter()
+                .sum::<usize>()
+            + self.protected.iter().filter(|slot| slot.contains(&peb)).count()
+            + self.works.iter().filter(is_erased).count()
+    }
+
+    /// Rules that hold at any time and are broken now.
+    pub(crate) fn broken_rules(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        for peb in (0..self.counters.len() as u32).map(PebNumber::new) {
+            let is_moving = self.move_from == Some(peb) || self.move_to == Some(peb);
+            let holders = self.holders(peb);
+            if holders + usize::from(is_moving) > 1 {
+                broken.push(format!("block {peb} is in {holders} sets; is moving: {is_moving}"));
+            }
+            if self.counter(peb) > self.erase_counter_max {
+                broken.push(format!("block {peb} was erased more often than the most worn one"));
+            }
+            if self.free.contains(peb) && self.free.erase_counter(peb) != self.counter(peb) {
+                broken.push(format!("block {peb} is free with an old erase counter"));
+            }
+        }
+        // A key with an old counter would never be found again.
+        for (counter, peb) in self.used.iter().chain(&self.scrub).chain(&self.erroneous) {
+            if *counter != self.counter(*peb) {
+                broken.push(format!("block {peb} is in use with an old erase counter"));
+            }
+        }
+        let is_work = self.works.contains(&Work::Move) || self.move_from.is_some();
+        if is_work && !self.is_move_scheduled {
+            broken.push("a move is scheduled, and the flag says no".to_owned());
+        }
+        broken
+    }
+
+    /// Blocks that are in a set, wait to be erased or are being moved.
+    pub(crate) fn held_blocks(&self) -> usize {
+        let protected: usize = self.protected.iter().map(BTreeSet::len).sum();
+        let moving = [self.move_from, self.move_to].iter().flatten().count();
+        let in_use = self.used.len() + self.scrub.len() + self.erroneous.len() + protected;
+        in_use + self.free.len() as usize + self.pending_erases() as usize + moving
+    }
+
+    /// Whether a block holds the data of a volume, or is on its way to hold it.
+    pub(crate) fn is_in_use(&self, peb: PebNumber) -> bool {
+        let key = self.key(peb);
+        [&self.used, &self.scrub, &self.erroneous].iter().any(|set| set.contains(&key))
+            || self.protected.iter().any(|slot| slot.contains(&peb))
+            || self.move_from == Some(peb)
+            || self.move_to == Some(peb)
     }
 
     fn key(&self, peb: PebNumber) -> (u64, PebNumber) {
@@ -99,18 +162,22 @@ impl WearState {
     }
 
     pub(crate) fn add_free(&mut self, peb: PebNumber) {
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} is in one set only");
         self.free.insert(peb, self.counters[peb.index()]);
     }
 
     pub(crate) fn add_used(&mut self, peb: PebNumber) {
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} is in one set only");
         self.used.insert(self.key(peb));
     }
 
     pub(crate) fn add_scrub(&mut self, peb: PebNumber) {
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} is in one set only");
         self.scrub.insert(self.key(peb));
     }
 
     pub(crate) fn add_erroneous(&mut self, peb: PebNumber) {
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} is in one set only");
         self.erroneous.insert(self.key(peb));
     }
 
@@ -144,19 +211,21 @@ impl WearState {
             }
             DataType::Unknown => self.free.last_below(lowest + difference_max / 2)?,
         };
-        self.free.remove(peb);
+        let was_free = self.free.remove(peb);
+        debug_assert!(was_free, "block {peb} is free");
         self.protect(peb);
         Some(peb)
     }
 
     /// Protects a block from being moved, for a number of erases.
     pub(crate) fn protect(&mut self, peb: PebNumber) {
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} is in one set only");
         // The last of ten slots, which comes to its turn after ten erases.
         let tail = (self.protection_head + PROTECTION_LENGTH - 1) % PROTECTION_LENGTH;
         self.protected[tail].insert(peb);
     }
 
-    /// One more erase was made: who was protected longest is not any more.
+    /// One more erase was made: the block that was protected longest may be moved again.
     pub(crate) fn serve_protection(&mut self) {
         for peb in std::mem::take(&mut self.protected[self.protection_head]) {
             self.add_used(peb);
@@ -227,6 +296,8 @@ impl WearState {
             Some((_, from)) => Move { from: *from, to: self.target()?, scrubs: true },
             None => self.levelling()?,
         };
+        debug_assert!(self.move_from.is_none() && self.move_to.is_none(), "one move at a time");
+        debug_assert_ne!(begun.from, begun.to, "a free block is not in use");
         let key = self.key(begun.from);
         if begun.scrubs {
             self.scrub.remove(&key);
@@ -380,6 +451,8 @@ mod tests {
                         is_free[block.index()] = false;
                     }
                     _ => {
+                        // It is in use no more; after an attach it never was.
+                        wear.release(block);
                         wear.set_counter(block, wear.counter(block) + 1);
                         wear.add_free(block);
                         wear.serve_protection();

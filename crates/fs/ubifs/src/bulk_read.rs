@@ -6,7 +6,7 @@
 use crate::engine::Engine;
 use crate::finding::Code;
 use crate::inode::Inode;
-use crate::keys::{Key, kind as key_kind};
+use crate::keys::{Key, LAST_BLOCK, kind as key_kind};
 use crate::nodes::{BLOCK_BYTES, DataNode, Header, Place, key_of, kind};
 use crate::position::Position;
 use crate::tnc::Spot;
@@ -51,7 +51,7 @@ impl Engine {
         let Some(above) = above else { return Ok(false) };
         let bulk = {
             let _held = self.tnc_lock.lock().await;
-            let bulk = self.gather(inode.number, page).await?;
+            let bulk = self.gather(inode, page).await?;
             if bulk.nodes.is_empty() { None } else { Some((self.read_all(&bulk).await?, bulk)) }
         };
         let Some((bytes, bulk)) = bulk else { return Ok(false) };
@@ -97,15 +97,16 @@ impl Engine {
     }
 
     /// The nodes of a file from a block on that lie behind each other in one eraseblock.
-    async fn gather(&self, inode: u64, block: u64) -> Result<Bulk, Errno> {
+    async fn gather(&self, inode: &Inode, block: u64) -> Result<Bulk, Errno> {
         let bytes_max = self.bulk_buffer_bytes();
         let mut bulk = Bulk { nodes: Vec::new(), blocks: 0, is_end: false };
-        let Ok(number) = u32::try_from(block) else { return Ok(bulk) };
-        let (found, spot) = self.find_key(Key::data(inode, number), false).await?;
+        let number = u32::try_from(block).ok().filter(|number| *number <= LAST_BLOCK);
+        let Some(number) = number else { return Ok(bulk) };
+        let (found, spot) = self.find_key(Key::data(inode.number, number), false).await?;
         let mut here: Option<Spot> = if found { Some(spot) } else { self.next(spot).await? };
         while let Some(spot) = here {
             let (key, place) = (self.key_at(spot), self.place_at(spot));
-            if u64::from(key.inode) != inode || key.kind() != key_kind::DATA {
+            if u64::from(key.inode) != inode.number || key.kind() != key_kind::DATA {
                 bulk.is_end = true;
                 break;
             }

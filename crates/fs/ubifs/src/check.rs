@@ -48,11 +48,11 @@ struct Counted {
 }
 
 impl Ubifs {
-    /// Reads all that the file system holds and tells what contradicts itself. What is dirty in
+    /// Reads all that the file system holds and returns what contradicts itself. What is dirty in
     /// memory counts as it will be written.
     ///
     /// # Errors
-    /// The first of reading.
+    /// [`Errno::Eio`] of the first node that cannot be read.
     pub async fn check(&self) -> Result<Vec<Finding>, Errno> {
         let engine = &self.engine;
         let mut seen = Seen::default();
@@ -111,23 +111,7 @@ impl Engine {
             let (properties, is_taken) = self.properties(leb).await?;
             let whole = self.layout.leb_bytes;
             let (free, dirty) = (properties.free, properties.dirty);
-            sums.free += u64::from(free);
-            sums.dirty += u64::from(dirty);
-            if free == whole {
-                sums.empty_lebs += 1;
-                sums.taken_empty_lebs += u32::from(is_taken);
-            }
-            if properties.is_index {
-                sums.index_lebs += 1;
-            } else {
-                let space = free + dirty;
-                sums.used += u64::from(whole.saturating_sub(space));
-                if space < self.layout.dead_watermark {
-                    sums.dead += u64::from(space);
-                } else {
-                    sums.dark += u64::from(self.layout.dark(space));
-                }
-            }
+            sums.add(properties, is_taken, &self.layout);
             let mut in_use = used.get(&leb).copied().unwrap_or(0);
             if properties.is_index {
                 in_use += self.index_bytes_in(leb).await?;
@@ -284,7 +268,7 @@ impl Engine {
         Ok(complaints)
     }
 
-    /// Whether a name can be, and stands where the hash of it says: it could not be looked up otherwise.
+    /// Whether a name can be, and stands under the key of its hash: it could not be looked up otherwise.
     fn check_entry(key: Key, entry: &EntryNode, mode: Option<u32>) -> Vec<String> {
         let is_attribute = key.kind() == key_kind::ATTRIBUTE;
         let owner = u64::from(key.inode);

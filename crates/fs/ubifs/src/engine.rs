@@ -29,9 +29,10 @@ use std::rc::{Rc, Weak};
 
 /// A mount.
 ///
-/// Locks are taken in this order: an inode (`ui_mutex`), the commit (`commit_sem`), a head of the journal
-/// (`io_mutex`), the index (`tnc_mutex`), the LEB properties (`lp_mutex`), the log (`log_mutex`). What is in
-/// cells is borrowed between awaits only.
+/// Locks are taken in this order: inodes (`ui_mutex`; a directory before what is in it), the commit
+/// (`commit_sem`), a head of the journal (`io_mutex`), the index (`tnc_mutex`), the LEB properties
+/// (`lp_mutex`), the log (`log_mutex`). Space is budgeted before the first of them. What is in cells is
+/// borrowed between awaits only.
 pub(crate) struct Engine {
     pub(crate) sim: Sim,
     pub(crate) cpus: Rc<Cpus>,
@@ -161,6 +162,14 @@ impl Engine {
     }
 
     pub(crate) async fn write(&self, to: Position, bytes: &[u8]) -> Result<(), Errno> {
+        let end = u64::from(to.offset) + bytes.len() as u64;
+        debug_assert!(end <= u64::from(self.layout.leb_bytes), "a write to {to} ends at {end}");
+        debug_assert!(
+            to.offset.is_multiple_of(self.layout.min_io)
+                && end.is_multiple_of(self.layout.min_io.into()),
+            "a write of {} bytes to {to} is of whole units",
+            bytes.len()
+        );
         self.must_be_writable()?;
         self.after_write(self.volume.write(to, bytes).await)
     }

@@ -23,6 +23,24 @@ pub(crate) enum Picking {
     Reserve,
 }
 
+/// What an eraseblock for the collector must have.
+#[derive(Clone, Copy)]
+struct DirtySearch {
+    min_space: u32,
+    picks_free: bool,
+    excludes_index: bool,
+}
+
+/// What an eraseblock for a head of the journal must have.
+#[derive(Clone, Copy)]
+struct FreeSearch {
+    min_space: u32,
+    /// Empty eraseblocks may be taken.
+    picks_empty: bool,
+    /// Partly used eraseblocks come first.
+    squeezes: bool,
+}
+
 impl Engine {
     /// Whether a node that a search has read should stay in memory (`valuable`).
     fn is_valuable(&self, lpt: &Lpt, properties: &Properties) -> bool {
@@ -44,7 +62,7 @@ impl Engine {
         self.lpt.borrow().waiting.len() as u32
     }
 
-    /// Eraseblocks that the index may still ask for.
+    /// Eraseblocks of the reserve of the index that it does not have yet.
     fn reserved_index_lebs(&self) -> i64 {
         let index_lebs = self.lpt.borrow().lebs.sums.index_lebs;
         i64::from(self.space.borrow().min_index_lebs.saturating_sub(index_lebs))
@@ -82,7 +100,9 @@ impl Engine {
         }
         let number = match found {
             Some(number) => number,
-            None => self.search_dirty(min_space, picks_free, excludes_index).await?,
+            None => {
+                self.search_dirty(DirtySearch { min_space, picks_free, excludes_index }).await?
+            }
         };
         // Taken under the same lock: two collectors or writers must not choose the same eraseblock.
         self.change_number(number, Change::TAKE).await?;
@@ -109,12 +129,8 @@ impl Engine {
         }
     }
 
-    async fn search_dirty(
-        &self,
-        min_space: u32,
-        picks_free: bool,
-        excludes_index: bool,
-    ) -> Result<MainIndex, Errno> {
+    async fn search_dirty(&self, search: DirtySearch) -> Result<MainIndex, Errno> {
+        let DirtySearch { min_space, picks_free, excludes_index } = search;
         let dead = self.layout.dead_watermark;
         {
             let lpt = self.lpt.borrow();
@@ -163,24 +179,24 @@ impl Engine {
     ) -> Result<Position, Errno> {
         let found = {
             let _held = self.lpt_lock.lock().await;
-            let picks_free = {
+            let picks_empty = {
                 let lpt = self.lpt.borrow();
                 let sums = &lpt.lebs.sums;
                 let available = lpt.lebs.available_lebs(lpt.waiting.len() as u32);
                 self.reserved_index_lebs() < available && sums.empty_lebs > sums.taken_empty_lebs
             };
-            if picks_free {
+            if picks_empty {
                 // Counted as taken while the search may read the medium, so that no other task
                 // plans with it (`ubifs_find_free_space`).
                 self.lpt.borrow_mut().lebs.sums.taken_empty_lebs += 1;
             }
-            let chosen = self.choose_free(min_space, picks_free, squeezes).await;
+            let chosen = self.choose_free(FreeSearch { min_space, picks_empty, squeezes }).await;
             let taken = match chosen {
                 Ok(number) => self.change_number(number, Change::TAKE).await.map(|()| number),
                 Err(error) => Err(error),
             };
             let mut lpt = self.lpt.borrow_mut();
-            if picks_free {
+            if picks_empty {
                 lpt.lebs.sums.taken_empty_lebs -= 1;
             }
             let number = taken?;
@@ -194,18 +210,14 @@ impl Engine {
         Ok(found)
     }
 
-    async fn choose_free(
-        &self,
-        min_space: u32,
-        picks_free: bool,
-        squeezes: bool,
-    ) -> Result<MainIndex, Errno> {
+    async fn choose_free(&self, search: FreeSearch) -> Result<MainIndex, Errno> {
+        let FreeSearch { min_space, picks_empty, squeezes } = search;
         {
             let lpt = self.lpt.borrow();
             let has_room =
                 |number: &&MainIndex| lpt.lebs.get(**number).properties.free >= min_space;
             let free = lpt.lebs.heap(Category::Free).first().filter(has_room);
-            let empty = lpt.lebs.list(Category::Empty).last().filter(|_| picks_free);
+            let empty = lpt.lebs.list(Category::Empty).last().filter(|_| picks_empty);
             // Names and inodes fill partly used eraseblocks; data prefers empty ones, where it
             // stays in sequence for bulk-read.
             let quick = if squeezes { free.or(empty) } else { empty.or(free) };
@@ -234,7 +246,7 @@ impl Engine {
             // What has free and dirty space only may be unmapped already, or void because of nodes
             // that are still in a write-buffer.
             let is_void = free + dirty == self.layout.leb_bytes && dirty > 0;
-            let takes = !is_index && free >= min_space && (picks_free || !is_empty) && !is_void;
+            let takes = !is_index && free >= min_space && (picks_empty || !is_empty) && !is_void;
             Verdict { keeps, takes }
         })
         .await

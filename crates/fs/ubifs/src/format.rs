@@ -18,6 +18,7 @@ use crate::profile::MountOptions;
 use crate::superblock::Superblock;
 use crate::volume::Volume;
 
+// One function: the numbers of each area go into the master node.
 /// Writes an empty file system, as a kernel does it (`create_default_filesystem`).
 pub(crate) async fn make_file_system(
     volume: &Volume,

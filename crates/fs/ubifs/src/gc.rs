@@ -313,6 +313,7 @@ impl Engine {
         let Found { header, offset } = moving.found;
         let node = &bytes[offset as usize..offset as usize + header.bytes];
         let to = self.append(GC_HEAD, node).await?;
+        debug_assert_ne!(to.leb, leb, "the collector does not copy into what it empties");
         self.count(|statistics| statistics.moved_bytes += header.bytes as u64);
         let place = Place::new(to, header.bytes as u32);
         // The index follows each copy at once: the node could be replaced by a writer before the

@@ -12,9 +12,11 @@ impl Engine {
     /// Lets a head go on at a place (`ubifs_wbuf_seek_nolock`). The buffer is empty then.
     pub(crate) fn seek(&self, head: usize, to: Position) {
         let mut buffer = self.heads[head].buffer.borrow_mut();
+        debug_assert!(buffer.bytes.is_empty(), "what the buffer holds is written before");
+        debug_assert!(to.offset.is_multiple_of(self.layout.min_io), "{to} is a unit of writing");
         buffer.leb = Some(to.leb);
         buffer.offset = to.offset;
-        buffer.advance(0, self.layout.leb_bytes, self.layout.max_write);
+        buffer.advance(0, &self.layout);
     }
 
     /// Writes what the buffer holds, padded (`ubifs_wbuf_sync_nolock`). The caller has the head's lock.
@@ -35,7 +37,7 @@ impl Engine {
         self.count(|statistics| statistics.padding_bytes += u64::from(padding));
         let free = {
             let mut buffer = self.heads[head].buffer.borrow_mut();
-            buffer.advance(bytes.len() as u32, self.layout.leb_bytes, self.layout.max_write);
+            buffer.advance(bytes.len() as u32, &self.layout);
             self.layout.leb_bytes - buffer.offset
         };
         self.update_properties(to.leb, Some(free), padding, Change::default()).await
@@ -71,7 +73,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Appends nodes to a head that has room; tells where they begin (`ubifs_wbuf_write_nolock`). The
+    /// Appends nodes to a head that has room; returns where they begin (`ubifs_wbuf_write_nolock`). The
     /// caller has the head's lock.
     pub(crate) async fn append(&self, head: usize, nodes: &[u8]) -> Result<Position, Errno> {
         let mut rest = nodes.to_vec();
@@ -79,6 +81,10 @@ impl Engine {
         rest.resize(length, 0);
         pad(&mut rest[nodes.len()..]);
         let start = self.heads[head].buffer.borrow().position().ok_or(Errno::Eio)?;
+        debug_assert!(
+            start.offset as usize + length <= self.layout.leb_bytes as usize,
+            "room was reserved for {length} bytes at {start}"
+        );
         let max_write = self.layout.max_write as usize;
         while !rest.is_empty() {
             let (offset, full) = {
@@ -101,7 +107,7 @@ impl Engine {
             };
             self.write(Position::new(start.leb, offset), &full).await?;
             let mut buffer = self.heads[head].buffer.borrow_mut();
-            buffer.advance(full.len() as u32, self.layout.leb_bytes, self.layout.max_write);
+            buffer.advance(full.len() as u32, &self.layout);
         }
         let free = self.layout.leb_bytes - self.heads[head].buffer.borrow().end();
         self.update_properties(start.leb, Some(free), 0, Change::default()).await?;

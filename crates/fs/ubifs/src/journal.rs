@@ -43,6 +43,11 @@ impl From<Errno> for Obstacle {
 }
 
 impl Journal {
+    /// Bytes of the eraseblocks that the journal may still fill or has filled.
+    pub(crate) fn bytes_of_buds(&self, leb_bytes: u32) -> u64 {
+        self.buds.values().map(|bud| u64::from(leb_bytes - bud.start)).sum()
+    }
+
     /// Bytes of the log between its head and its tail (`empty_log_bytes`).
     pub(crate) fn empty_log_bytes(&self, layout: &Layout) -> u64 {
         let leb_bytes = u64::from(layout.leb_bytes);

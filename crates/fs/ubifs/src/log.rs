@@ -58,7 +58,13 @@ impl Engine {
         let mut journal = self.journal.borrow_mut();
         journal.log_head = to.plus(stride);
         journal.bud_bytes += u64::from(self.layout.leb_bytes - at.offset);
-        journal.buds.insert(at.leb, Bud { start: at.offset, head });
+        let known = journal.buds.insert(at.leb, Bud { start: at.offset, head });
+        debug_assert!(known.is_none(), "eraseblock {} is in the journal once", at.leb);
+        debug_assert_eq!(
+            journal.bytes_of_buds(self.layout.leb_bytes) + journal.committing_bytes,
+            journal.bud_bytes,
+            "bytes of the journal"
+        );
         Ok(())
     }
 
@@ -99,6 +105,7 @@ impl Engine {
         self.close_buds(&mut journal);
         // The rest of the log may be used while the commit is made.
         journal.min_log_bytes = 0;
+        debug_assert!(journal.log_head.offset < self.layout.leb_bytes, "the log can go on");
         Ok(leb)
     }
 
@@ -120,7 +127,7 @@ impl Engine {
         }
     }
 
-    /// The commit is on the medium: the old log and its eraseblocks are let go
+    /// The commit is on the medium: the old log and its eraseblocks are released
     /// (`ubifs_log_post_commit`).
     pub(crate) async fn release_log(&self, old_tail: LebNumber) -> Result<(), Errno> {
         let old = std::mem::take(&mut self.journal.borrow_mut().old_buds);

@@ -132,12 +132,22 @@ impl Lpt {
         self.make_path_dirty(0, pnode / LPT_FANOUT, layout);
     }
 
+    /// Whether a node above the lowest level is dirty; what would stand above the root counts as dirty.
+    fn is_nnode_dirty(&self, level: usize, number: u32) -> bool {
+        let nnodes = self.levels.get(level);
+        nnodes.is_none_or(|nnodes| nnodes[number as usize].is_some_and(|nnode| nnode.is_dirty))
+    }
+
     pub(crate) fn make_path_dirty(&mut self, level: usize, number: u32, layout: &Layout) {
         let mut number = number;
         for level in level..self.levels.len() {
             let place = self.nnode_place(level, number).expect("the path is loaded");
             let nnode = self.levels[level][number as usize].as_mut().expect("the path is loaded");
             if std::mem::replace(&mut nnode.is_dirty, true) {
+                debug_assert!(
+                    self.is_nnode_dirty(level + 1, number / LPT_FANOUT),
+                    "so is its parent"
+                );
                 return;
             }
             self.dirty_nodes += 1;
@@ -155,6 +165,7 @@ impl Lpt {
 
     /// Takes in a node of the lowest level; its eraseblocks find their categories.
     pub(crate) fn insert_pnode(&mut self, number: u32, lebs: &[Properties; 4], layout: &Layout) {
+        debug_assert!(self.pnodes[number as usize].is_none(), "node {number} is read once");
         self.pnodes[number as usize] = Some(Pnode::default());
         self.pnodes_loaded += 1;
         let first = number * LPT_FANOUT;

@@ -66,6 +66,7 @@ impl<'a> Layouter<'a> {
     /// Ends the part in the present eraseblock, and accounts for it in the table.
     fn close(&mut self, lpt: &mut Lpt) {
         let end = self.end().offset;
+        debug_assert!(end <= self.layout.leb_bytes, "nodes stay within their eraseblock");
         // Nodes have no headers, so the gap up to the unit of writing is filled with 0xFF and
         // counted as dirty.
         let padded = end.next_multiple_of(self.layout.min_io);
@@ -300,6 +301,7 @@ impl Engine {
             }
             out.put_tables(&mut lpt);
         }
+        debug_assert_eq!(lpt.dirty_nodes, 0, "all dirty nodes have a place");
         out.close(&mut lpt);
         let Layouter { mut writes, table_at, .. } = out;
         let last = writes.last().expect("something was written");

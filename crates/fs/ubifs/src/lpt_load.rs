@@ -11,12 +11,12 @@ use crate::lpt_shape::LPT_FANOUT;
 use crate::position::{LebNumber, MainIndex, Position};
 use fs_api::Errno;
 
-/// What a search says of an eraseblock.
+/// The verdict of a search on an eraseblock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Verdict {
-    /// Keep its node in memory.
+    /// Its node stays in memory.
     pub(crate) keeps: bool,
-    /// This is the one.
+    /// The search ends with this eraseblock.
     pub(crate) takes: bool,
 }
 

@@ -103,16 +103,13 @@ impl Master {
         node
     }
 
-    /// Whether the numbers can be (`validate_master`).
-    pub(crate) fn is_sound(&self, layout: &Layout) -> bool {
+    /// Whether all that the node names lies in its area (`validate_master`).
+    pub(crate) fn has_sound_places(&self, layout: &Layout) -> bool {
         let main = |leb| layout.is_main(leb);
         let lpt =
             |at: Position| layout.lpt_area().contains(at.leb) && at.offset <= layout.leb_bytes;
         let log = (LOG_LEB..layout.lpt_first).contains(&self.log_leb);
-        let main_bytes = u64::from(layout.main_lebs) * u64::from(layout.leb_bytes);
-        let sums = &self.sums;
-        log && self.highest_inode < INODE_NUMBER_WATERMARK
-            && main(self.root.leb)
+        log && main(self.root.leb)
             && self.root.offset < layout.leb_bytes
             && self.root.offset.is_multiple_of(8)
             && self.root.bytes <= layout.max_index_node
@@ -120,13 +117,23 @@ impl Master {
             && main(self.index_head.leb)
             && self.index_head.offset <= layout.leb_bytes
             && self.index_head.offset.is_multiple_of(layout.min_io)
-            && self.index_bytes < main_bytes
-            && self.index_bytes.is_multiple_of(8)
             && lpt(self.lpt_root)
             && lpt(self.lpt_head)
+            // A commit writes on from there (`nhead_offs`).
+            && self.lpt_head.offset.is_multiple_of(layout.min_io)
             && lpt(self.lpt_table)
             && (!layout.lpt.is_big || lpt(self.lpt_saved))
             && main(self.scan_leb)
+    }
+
+    /// Whether the numbers can be (`validate_master`).
+    pub(crate) fn is_sound(&self, layout: &Layout) -> bool {
+        let main_bytes = u64::from(layout.main_lebs) * u64::from(layout.leb_bytes);
+        let sums = &self.sums;
+        self.has_sound_places(layout)
+            && self.highest_inode < INODE_NUMBER_WATERMARK
+            && self.index_bytes < main_bytes
+            && self.index_bytes.is_multiple_of(8)
             && sums.empty_lebs <= layout.main_lebs
             && sums.index_lebs <= layout.main_lebs
             && sums.free <= main_bytes

@@ -48,6 +48,8 @@ impl Engine {
             offset = 0;
         }
         self.master_offset.set(offset);
+        debug_assert!(offset.is_multiple_of(self.layout.master_stride), "copies follow each other");
+        debug_assert!(self.master.get().has_sound_places(&self.layout), "a mount would take it");
         for leb in [MASTER_LEB, MASTER_LEB + 1] {
             // One copy is always whole: the second eraseblock is unmapped only after the first copy
             // is written.

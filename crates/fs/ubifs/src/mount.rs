@@ -40,7 +40,8 @@ impl Ubifs {
     /// Mounts a volume; an empty one is formatted first.
     ///
     /// # Errors
-    /// [`MountError`].
+    /// [`MountError::Empty`] if nothing may be written; [`MountError::TooSmall`];
+    /// [`MountError::NoSuperblock`]; [`MountError::BadSuperblock`]; [`MountError::Damaged`].
     pub async fn mount(
         sim: &Sim,
         cpus: Rc<Cpus>,
@@ -76,7 +77,7 @@ impl Ubifs {
 /// The superblock of a volume; an empty one gets a file system.
 async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superblock, MountError> {
     let shape = volume.shape();
-    // UBI knows what is mapped from its attach, so this reads nothing (`check_volume_empty`).
+    // The attach of UBI has found what is mapped, so this reads nothing (`check_volume_empty`).
     let is_empty = !SUPERBLOCK_LEB.run(shape.leb_count).any(|leb| volume.is_mapped(leb));
     if is_empty {
         if options.is_read_only {
@@ -113,8 +114,8 @@ async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superbl
     Ok(superblock)
 }
 
-/// Whoever flashed the image may have programmed its blank end: every eraseblock is written anew
-/// without it, once (`ubifs_fixup_free_space`).
+/// The tool that flashed the image may have programmed blank ends: every eraseblock is written anew
+/// without its own, once (`ubifs_fixup_free_space`).
 async fn fix_space(
     volume: &Volume,
     superblock: &mut Superblock,
@@ -198,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// Takes over what the master says.
+    /// Begins with the numbers of the master.
     fn begin_with(&self, master: Master) {
         self.master.set(master);
         self.highest_inode.set(master.highest_inode);
@@ -233,6 +234,7 @@ impl Engine {
         Ok(master)
     }
 
+    // One function: each step needs what the ones before it have read (`mount_ubifs`).
     async fn mount(&self) -> Result<(), Errno> {
         let is_writable = !self.is_read_only();
         let master = match self.read_master().await? {
@@ -320,6 +322,14 @@ impl Engine {
             self.find(Code::BadMaster, FoundAt::Whole, "no LEB is reserved for the collector");
             return Err(Errno::Eio);
         };
+        // The journal and the index write on in theirs: the collector would write over it.
+        let is_in_use = leb == self.space.borrow().index_head.leb
+            || self.journal.borrow().buds.contains_key(&leb);
+        if is_in_use {
+            let text = format!("LEB {leb} is reserved for the collector and in use");
+            self.find(Code::BadMaster, Position::start_of(leb).found(), text);
+            return Err(Errno::Eio);
+        }
         let change = Change {
             free: Some(self.layout.leb_bytes),
             dirty: Some(0),
@@ -341,7 +351,7 @@ impl Engine {
         self.consolidate_log(tail).await
     }
 
-    /// Ends the mount in order: a commit, then the master says that all is well (`ubifs_put_super`).
+    /// Ends the mount in order: a commit, then a master without the flag of a mount (`ubifs_put_super`).
     pub(crate) async fn unmount(&self) -> Result<(), Errno> {
         if self.is_read_only() {
             return Ok(());

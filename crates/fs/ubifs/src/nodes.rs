@@ -1,7 +1,8 @@
 //! Nodes as they stand on the medium.
 //!
 //! Source of the format: `fs/ubifs/ubifs-media.h`. Numbers are little endian; a node begins at a multiple
-//! of eight bytes with a common header whose checksum covers everything behind it.
+//! of eight bytes with a common header whose checksum covers everything behind it. A format: uses formats
+//! only.
 
 use crate::keys::{KEY_BYTES, Key};
 use crate::position::{LebNumber, Position};
@@ -24,7 +25,7 @@ pub(crate) mod kind {
     pub(crate) const SIGNATURE: u8 = 13;
 }
 
-/// What a node says of its group: a group is on the medium whole, or not at all.
+/// The group of a node: a group is on the medium whole, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     /// The node is in no group.
@@ -138,7 +139,7 @@ fn lengths(kind: u8) -> Option<std::ops::RangeInclusive<usize>> {
         kind::SUPERBLOCK => SUPERBLOCK_BYTES..=SUPERBLOCK_BYTES,
         kind::MASTER => MASTER_BYTES..=MASTER_BYTES,
         kind::REFERENCE => REFERENCE_BYTES..=REFERENCE_BYTES,
-        // The largest index node depends on the fanout, which only the superblock knows.
+        // The largest index node depends on the fanout, which is in the superblock.
         kind::INDEX => INDEX_BYTES + BRANCH_BYTES..=usize::MAX,
         kind::COMMIT_START => COMMIT_START_BYTES..=COMMIT_START_BYTES,
         kind::ORPHANS => ORPHANS_BYTES + 8..=usize::MAX,
@@ -173,6 +174,12 @@ impl Header {
 
 /// Fills in the header of a node whose length is that of `node`.
 pub(crate) fn seal(node: &mut [u8], kind: u8, sequence: u64, group: Group) {
+    // What is written here must pass `Header::check` when it is read.
+    debug_assert!(
+        lengths(kind).is_some_and(|lengths| lengths.contains(&node.len())),
+        "a node of kind {kind} cannot have {} bytes",
+        node.len()
+    );
     put_u32(node, 0, MAGIC);
     put_u64(node, 8, sequence);
     put_u32(node, 16, node.len() as u32);
@@ -335,7 +342,7 @@ pub(crate) struct EntryNode {
     pub(crate) key: Key,
     /// Zero: the name was removed.
     pub(crate) inode: u64,
-    /// Kind of the inode as entries tell it: f d l b c p s from 0 on.
+    /// Kind of the inode, by its number in entries: f d l b c p s from 0 on.
     pub(crate) file_type: u8,
     pub(crate) cookie: u32,
     pub(crate) name: Vec<u8>,
@@ -418,7 +425,7 @@ impl ReferenceNode {
 pub(crate) struct Place {
     pub(crate) leb: LebNumber,
     pub(crate) offset: u32,
-    /// Length without padding.
+    /// Length of the node without its padding.
     pub(crate) bytes: u32,
 }
 

@@ -78,7 +78,9 @@ impl Engine {
                 self.find(Code::NoRoom, FoundAt::Whole, "no space is left for orphans");
                 return Err(Errno::Enospc);
             }
+            debug_assert!(to.leb >= self.layout.orphan_first, "the head is within the area");
             let count = orphans_fitting(whole - to.offset).min(rest.len());
+            debug_assert!(count > 0, "each node names an orphan");
             let (now, later) = rest.split_at(count);
             let node = OrphansNode {
                 commit: self.commit_number.get(),

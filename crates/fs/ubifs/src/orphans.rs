@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// What is known of an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Not on the medium; the journal tells of it until the next commit.
+    /// Not in the area of orphans; the journal holds its deletion until the next commit.
     New,
     /// Written by a commit.
     Written,
@@ -45,6 +45,11 @@ impl Orphans {
 
     pub(crate) fn has_written(&self) -> bool {
         self.had_any
+    }
+
+    /// Whether no commit has written any of them.
+    pub(crate) fn has_only_new(&self) -> bool {
+        self.inodes.values().all(|state| *state == State::New)
     }
 
     pub(crate) fn len(&self) -> usize {

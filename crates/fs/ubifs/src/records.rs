@@ -255,6 +255,7 @@ impl Engine {
         Ok(())
     }
 
+    // One function: the nodes of the group and the places that they get must stay in one order.
     /// A name moves; another one may go for it (`ubifs_jnl_rename`).
     pub(crate) async fn log_rename(
         &self,
@@ -426,7 +427,7 @@ impl Engine {
     }
 
     /// An extended attribute has another value (`ubifs_jnl_change_xattr`). The buffer is not written, not
-    /// even where all else is synchronous: that function hands zero to `write_head`.
+    /// even where all else is synchronous: that function calls `write_head` with zero.
     pub(crate) async fn log_attribute_change(
         &self,
         host: &Rc<Inode>,

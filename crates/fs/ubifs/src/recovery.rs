@@ -12,11 +12,11 @@ use crate::layout::{GC_HEAD, MASTER_LEB};
 use crate::lprops::Change;
 use crate::master::{Master, flag};
 use crate::nodes::{
-    Group, HEADER_BYTES, MAGIC, MASTER_BYTES, crc, kind, pad, put_u32, put_u64, seal, u32_at,
-    u64_at,
+    Group, HEADER_BYTES, MAGIC, MASTER_BYTES, aligned, crc, kind, pad, put_u32, put_u64, seal,
+    u32_at, u64_at,
 };
 use crate::position::{LebNumber, Position};
-use crate::scan::{Item, Scan, look};
+use crate::scan::{Found, Item, Scan, look};
 use fs_api::{Errno, Place as FoundAt};
 
 /// A copy of the master node, as the recovery finds it.
@@ -26,6 +26,23 @@ struct MasterCopy {
     node: Option<(u32, Vec<u8>)>,
     /// Behind it stands something that is no node.
     is_torn: bool,
+}
+
+/// Nodes up to the first place that holds none, that place, and what is there.
+fn scan_until_damage(bytes: &[u8], start: usize) -> (Scan, usize, Item) {
+    let (mut scan, mut at, mut last) = (Scan::default(), start, Item::Empty);
+    while bytes.len() - at >= 8 {
+        last = look(bytes, at);
+        match last {
+            Item::Node(header) => {
+                scan.nodes.push(Found { header, offset: at as u32 });
+                at = (at + aligned(header.bytes)).min(bytes.len());
+            }
+            Item::Padding(length) => at += length,
+            Item::Empty | Item::Damaged => break,
+        }
+    }
+    (scan, at, last)
 }
 
 fn is_blank(bytes: &[u8]) -> bool {
@@ -67,20 +84,7 @@ impl Engine {
     ) -> Result<(Vec<u8>, Scan), Errno> {
         let Position { leb, offset: start } = from;
         let mut bytes = self.read_leb(from).await?;
-        let mut scan = Scan::default();
-        let mut at = start as usize;
-        let mut last = Item::Empty;
-        while bytes.len() - at >= 8 {
-            last = look(&bytes, at);
-            match last {
-                Item::Node(header) => {
-                    scan.nodes.push(crate::scan::Found { header, offset: at as u32 });
-                    at = (at + crate::nodes::aligned(header.bytes)).min(bytes.len());
-                }
-                Item::Padding(length) => at += length,
-                Item::Empty | Item::Damaged => break,
-            }
-        }
+        let (mut scan, mut at, last) = scan_until_damage(&bytes, start as usize);
         let is_explained = match last {
             Item::Damaged if u32_at(&bytes, at) == MAGIC => {
                 self.is_last_node(&bytes, at) || self.is_last_write(&bytes, at)
@@ -294,17 +298,17 @@ impl Engine {
                 let mut data = inode.data.borrow_mut();
                 data.node.size = data.node.size.max(seen.data_size);
             } else {
-                self.fix_size(inode, seen.data_size).await?;
+                self.fix_size(Key::inode(inode), seen.data_size).await?;
             }
         }
         Ok(())
     }
 
     /// Rewrites the eraseblock of an inode node with the size it should have (`fix_size_in_place`).
-    async fn fix_size(&self, inode: u64, size: u64) -> Result<(), Errno> {
+    async fn fix_size(&self, inode: Key, size: u64) -> Result<(), Errno> {
         let place = {
             let _held = self.tnc_lock.lock().await;
-            let (found, spot) = self.find_key(Key::inode(inode), false).await?;
+            let (found, spot) = self.find_key(inode, false).await?;
             if !found {
                 return Err(Errno::Eio);
             }

@@ -17,7 +17,7 @@ use crate::position::{LebNumber, Position};
 use crate::scan::Scan;
 use fs_api::Errno;
 
-/// A change that the journal tells of.
+/// A change of the index that a node of the journal stands for.
 enum Effect {
     Add { key: Key, size: u64 },
     AddName { key: Key, name: Vec<u8> },
@@ -119,26 +119,7 @@ impl Engine {
                 // From before the commit: only unmapped, not erased.
                 break;
             }
-            for found in &scan.nodes {
-                if found.header.sequence < commit_sequence {
-                    return Err(
-                        self.damaged(Position::new(leb, found.offset), "an old node in the log")
-                    );
-                }
-                self.see_sequence(found.header.sequence);
-                match found.header.kind {
-                    kind::REFERENCE => {
-                        let node = ReferenceNode::parse(&bytes[found.offset as usize..]);
-                        self.add_replay_bud(node, Position::new(leb, found.offset), &mut buds)?;
-                    }
-                    kind::COMMIT_START if found.offset == 0 => {}
-                    _ => {
-                        return Err(
-                            self.damaged(Position::new(leb, found.offset), "not a node of the log")
-                        );
-                    }
-                }
-            }
+            self.take_log_nodes(leb, &bytes, &scan, commit_sequence, &mut buds)?;
             self.journal.borrow_mut().log_head = Position::new(leb, scan.end);
             if scan.end == 0 {
                 break;
@@ -151,6 +132,33 @@ impl Engine {
         Ok(buds)
     }
 
+    /// Takes the references of an eraseblock of the log.
+    fn take_log_nodes(
+        &self,
+        leb: LebNumber,
+        bytes: &[u8],
+        scan: &Scan,
+        commit_sequence: u64,
+        buds: &mut Vec<ReplayBud>,
+    ) -> Result<(), Errno> {
+        for found in &scan.nodes {
+            let at = Position::new(leb, found.offset);
+            if found.header.sequence < commit_sequence {
+                return Err(self.damaged(at, "an old node in the log"));
+            }
+            self.see_sequence(found.header.sequence);
+            match found.header.kind {
+                kind::REFERENCE => {
+                    let node = ReferenceNode::parse(&bytes[found.offset as usize..]);
+                    self.add_replay_bud(node, at, buds)?;
+                }
+                kind::COMMIT_START if found.offset == 0 => {}
+                _ => return Err(self.damaged(at, "not a node of the log")),
+            }
+        }
+        Ok(())
+    }
+
     fn add_replay_bud(
         &self,
         node: ReferenceNode,
@@ -160,6 +168,8 @@ impl Engine {
         let (Position { leb, offset: start }, head) = (node.at, node.head as usize);
         let is_possible = head < HEADS
             && self.layout.is_main(leb)
+            // The head of the index is no part of the journal.
+            && leb != self.space.borrow().index_head.leb
             && start <= self.layout.leb_bytes
             && start.is_multiple_of(self.layout.min_io);
         if !is_possible {

@@ -67,6 +67,7 @@ impl Engine {
                 return Err(obstacle);
             }
             self.seek(head, to);
+            debug_assert!(self.has_room(head, bytes), "the new eraseblock has room");
             return Ok(guard);
         }
     }
@@ -114,7 +115,7 @@ impl Engine {
         others.iter().map(|length| aligned(*length)).sum::<usize>() + last
     }
 
-    /// Writes nodes as one group to a head; tells where each begins.
+    /// Writes nodes as one group to a head; returns where each begins.
     ///
     /// A node of the base head that is alone is the last of its group, as `pack_inode` marks it. Data nodes
     /// belong to none (`write_node` of `fs/ubifs/journal.c`).
@@ -126,6 +127,7 @@ impl Engine {
         inodes: &[u64],
         syncs: bool,
     ) -> Result<Vec<Position>, Errno> {
+        debug_assert!(reservation.head_lock.is_some(), "the head is locked until its nodes are in");
         let count = nodes.len();
         debug_assert!(head != DATA_HEAD || count == 1, "data nodes are written one by one");
         let (mut bytes, mut offsets) = (Vec::new(), Vec::new());

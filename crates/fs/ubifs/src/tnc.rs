@@ -114,6 +114,21 @@ impl Tnc {
 }
 
 impl Znode {
+    /// Puts a branch into its place.
+    pub(crate) fn insert_in_order(&mut self, at: usize, branch: Branch) {
+        // Above level zero the neighbours are what the medium says of the children, which may be damaged.
+        if self.level == 0 {
+            let (key, right) = (branch.key, self.branches.get(at));
+            let left = at.checked_sub(1).map(|left| &self.branches[left]);
+            debug_assert!(left.is_none_or(|left| left.key <= key), "{key:?} belongs to the left");
+            debug_assert!(
+                right.is_none_or(|right| key <= right.key),
+                "{key:?} belongs to the right"
+            );
+        }
+        self.branches.insert(at, branch);
+    }
+
     /// The branch with a key, or the last one before it: none if all are behind it.
     pub(crate) fn search(&self, key: Key) -> (bool, Option<usize>) {
         let (mut begin, mut end) = (0, self.branches.len());

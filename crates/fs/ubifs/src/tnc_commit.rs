@@ -11,7 +11,7 @@ use crate::lprops::Change;
 use crate::nodes::{Group, IndexNode, Place, aligned, kind, pad, seal, u16_at};
 use crate::position::{LebNumber, Position};
 use crate::scan::Scan;
-use crate::tnc::{Tnc, ZnodeId};
+use crate::tnc::{Branch, Tnc, ZnodeId};
 use fs_api::{Errno, Place as FoundAt};
 
 /// A write of index nodes, laid out when the commit began.
@@ -66,6 +66,14 @@ impl Tnc {
 
     /// Gives a node its place on the medium: it is clean.
     fn make_clean(&mut self, id: ZnodeId, place: Place) {
+        let znode = self.get(id);
+        debug_assert!(znode.is_dirty, "clean nodes stay where they are");
+        debug_assert_eq!(place.bytes as usize, IndexNode::bytes_of(znode.branches.len()));
+        let has_place = |branch: &Branch| branch.child.is_none() || branch.place.bytes > 0;
+        debug_assert!(
+            znode.branches.iter().all(has_place),
+            "children have their places before their parent is written"
+        );
         let znode = self.get_mut(id);
         (znode.is_dirty, znode.is_altered) = (false, false);
         self.dirty -= 1;
@@ -113,6 +121,7 @@ impl Engine {
         }
         // The laid-out index does not contain the old nodes. A cut before the master is safe: their
         // eraseblocks are not written before the commit ends.
+        debug_assert_eq!(self.tnc.borrow().dirty, 0, "every dirty node was laid out");
         self.tnc.borrow_mut().old.clear();
         self.save_dirty_index().await;
         let index_bytes = self.tnc.borrow().index_bytes;
@@ -126,8 +135,9 @@ impl Engine {
         Ok(commit)
     }
 
-    /// Puts nodes behind the head of the index, then into empty eraseblocks; tells how many of those
+    /// Puts nodes behind the head of the index, then into empty eraseblocks; returns how many of those
     /// were used (`layout_in_empty_space`).
+    // One function: each node decides, by the length of the next one, whether its write ends.
     async fn lay_out(
         &self,
         nodes: &[ZnodeId],
@@ -209,7 +219,7 @@ impl Engine {
     }
 
     /// Fills the gaps of dirty eraseblocks of the index, each rewritten as a whole, until the rest
-    /// fits into the empty ones; tells what is left (`layout_in_gaps`).
+    /// fits into the empty ones; returns what is left (`layout_in_gaps`).
     async fn fill_gaps<'n>(
         &self,
         nodes: &'n [ZnodeId],
@@ -234,6 +244,7 @@ impl Engine {
         }
     }
 
+    // One function: a gap ends where the walk meets a node in use, so the walk is part of it.
     async fn fill_gaps_of<'n>(
         &self,
         leb: LebNumber,

@@ -320,10 +320,21 @@ impl Engine {
         if is_place(self.tnc.borrow().branch(id, at).place) {
             return self.child_znode(id, at).await.map(Some);
         }
+        // Nodes to both sides may begin with the same key.
         if !key.is_hashed() {
             return Ok(None);
         }
-        // Nodes to both sides may begin with the same key.
+        self.find_beside(id, at, key, position).await
+    }
+
+    /// A node at a place, to which one of the branches with a key leads on both sides of a branch.
+    async fn find_beside(
+        &self,
+        id: ZnodeId,
+        at: usize,
+        key: Key,
+        position: Position,
+    ) -> Result<Option<ZnodeId>, Errno> {
         for goes_left in [true, false] {
             let (mut id, mut at) = (id, at);
             loop {
@@ -341,7 +352,7 @@ impl Engine {
                     at = if goes_left { last } else { 0 };
                 }
                 let branch = self.tnc.borrow().branch(id, at).clone();
-                if is_place(branch.place) {
+                if branch.place.position() == position {
                     return self.child_znode(id, at).await.map(Some);
                 }
                 // Equal keys are adjacent, so the first other key ends the search on this side.

@@ -2,6 +2,7 @@
 //!
 //! Source: `fs/ubifs/io.c`. A state: uses formats only.
 
+use crate::layout::Layout;
 use crate::position::{LebNumber, Position};
 use sim::Lock;
 use std::cell::RefCell;
@@ -44,7 +45,7 @@ impl WriteBuffer {
         self.offset + self.used()
     }
 
-    /// Copies what a range of the eraseblock has in the buffer; tells how many bytes.
+    /// Copies what a range of the eraseblock has in the buffer; returns how many bytes.
     pub(crate) fn overlap(&self, offset: u32, into: &mut [u8]) -> usize {
         let (from, to) = (self.offset.max(offset), self.end().min(offset + into.len() as u32));
         if from >= to {
@@ -57,7 +58,9 @@ impl WriteBuffer {
     }
 
     /// Moves on behind what was written.
-    pub(crate) fn advance(&mut self, bytes: u32, leb_bytes: u32, max_write: u32) {
+    pub(crate) fn advance(&mut self, bytes: u32, layout: &Layout) {
+        let (leb_bytes, max_write) = (layout.leb_bytes, layout.max_write);
+        debug_assert!(self.offset + bytes <= leb_bytes, "the head stays in its eraseblock");
         self.offset += bytes;
         self.bytes.clear();
         self.inodes.clear();

@@ -117,7 +117,7 @@ fn is_table(image: &[u8], block: usize) -> bool {
 }
 
 #[test]
-fn random_damage_is_survived_or_told() {
+fn random_damage_is_survived_or_reported() {
     let sound = image();
     let (mut refused, mut attached) = (0, 0);
     for seed in 0..700 {
@@ -144,7 +144,7 @@ fn random_damage_is_survived_or_told() {
                             let _ = volume.unmap(LebNumber::new(lnum)).await;
                         }
                     }
-                    let _ = ubi.settle().await;
+                    let _ = ubi.finish_works().await;
                     ubi.detach();
                 }
             }
@@ -176,7 +176,7 @@ fn one_damaged_copy_of_the_table_is_written_anew() {
             assert_eq!(ubi.volumes(), [(0, "data".into())]);
             assert!(ubi.findings()[0].text.contains("written anew"), "{:?}", ubi.findings());
             count.set(ubi.findings().len());
-            ubi.settle().await.expect("settled");
+            ubi.finish_works().await.expect("works end");
         });
         assert_eq!(findings.get(), 1);
         run(chip, false, |bench| async move {
@@ -197,7 +197,7 @@ fn one_damaged_copy_of_the_table_is_written_anew() {
 }
 
 #[test]
-fn devices_that_are_not_ubi_are_told_from_blank_ones() {
+fn devices_that_are_not_ubi_are_distinguished_from_blank_ones() {
     run(blank(32), false, |bench| async move {
         let options = AttachOptions { is_read_only: true, ..quiet() };
         let error = bench.try_attach(options).await.err();
@@ -206,7 +206,7 @@ fn devices_that_are_not_ubi_are_told_from_blank_ones() {
         let ubi = bench.attach(quiet()).await;
         assert_eq!(ubi.volumes(), []);
         ubi.make_volume(&VolumeOptions::new("data")).await.expect("made");
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         let ubi = bench.attach(quiet()).await;
         assert_eq!(ubi.volumes().len(), 1);
         assert_eq!(ubi.info().pending_erases, 0);
@@ -220,7 +220,7 @@ fn devices_that_are_not_ubi_are_told_from_blank_ones() {
 }
 
 #[test]
-fn numbers_out_of_all_bounds_are_told() {
+fn numbers_out_of_all_bounds_are_errors() {
     let mut large = image();
     for block in 0..BLOCKS as usize {
         if is_table(&large, block) {
@@ -262,7 +262,7 @@ fn numbers_out_of_all_bounds_are_told() {
 }
 
 #[test]
-fn a_fastmap_is_left_aside_and_told() {
+fn a_fastmap_is_left_aside_and_reported() {
     let mut image = image();
     let free = (0..BLOCKS as usize)
         .find(|block| image[block * 8 * PAGE_BYTES + 512..][..64] == [0xff; 64])
@@ -280,7 +280,7 @@ fn a_fastmap_is_left_aside_and_told() {
         let ubi = bench.attach(quiet()).await;
         assert!(ubi.info().has_fastmap);
         assert!(ubi.findings()[0].text.contains("all blocks were scanned"), "{:?}", ubi.findings());
-        ubi.settle().await.expect("the fastmap's block is erased");
+        ubi.finish_works().await.expect("the fastmap's block is erased");
         ubi.detach();
         let ubi = bench.attach(quiet()).await;
         assert!(!ubi.info().has_fastmap && ubi.findings().is_empty());
@@ -305,7 +305,7 @@ fn a_block_that_cannot_be_read_stays_where_it_is() {
     image[(block * 8 + 2) * PAGE_BYTES + 10] ^= 3;
     run(load(&image), false, |bench| async move {
         let ubi = bench.attach(threaded()).await;
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         assert_eq!((ubi.statistics().moves_cancelled, ubi.info().pending_erases), (1, 0));
         let volume = ubi.open_volume(0).await.expect("opened");
         let mut page = [0; 2048];
@@ -326,14 +326,14 @@ fn a_block_that_cannot_be_read_stays_where_it_is() {
         assert_eq!((reads() - before.0, ubi.statistics().unreadable_reads - before.1), (4, 1));
         // Once it is not needed any more it is tortured, and used again if it stands that.
         volume.unmap(LebNumber::new(5)).await.expect("unmapped");
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         assert_eq!((ubi.statistics().blocks_tortured, ubi.info().bad_pebs), (1, 0));
         assert!(!ubi.is_read_only());
     });
 }
 
 #[test]
-fn a_block_of_another_image_is_told() {
+fn a_block_of_another_image_is_an_error() {
     let mut mixed = image();
     change(&mut mixed, 5 * 8, |page| {
         page[27] = 77;
@@ -377,7 +377,7 @@ fn with_static_volume<F: Future<Output = ()> + 'static>(
         let id = ubi.make_volume(&options).await.expect("made");
         let data: Vec<u8> = (0..STATIC_BYTES).map(|at| (at * 31 / 7) as u8).collect();
         ubi.update_volume(id, &data).await.expect("updated");
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         let volume = ubi.open_volume(id).await.expect("opened");
         assert!(!volume.is_corrupted());
         job(bench, ubi, volume).await;
@@ -431,7 +431,7 @@ fn data_that_the_ecc_gives_up_are_good_if_the_crc_of_a_static_block_says_so() {
         let mut data = vec![0; 5000];
         let status = volume.read(LebNumber::new(1), 0, &mut data, false).await.expect("read");
         assert!(status.is_readable() && data == expected, "{:?}", ubi.findings());
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         // It was to be scrubbed, but a block whose data the ECC gives up is not moved.
         assert_eq!(ubi.statistics().blocks_scrubbed, scrubbed);
         assert_eq!(ubi.statistics().moves_cancelled, 1);
@@ -445,10 +445,10 @@ fn data_that_the_ecc_gives_up_are_good_if_the_crc_of_a_static_block_says_so() {
 }
 
 #[test]
-fn what_is_lost_of_a_dynamic_block_does_not_have_it_scrubbed() {
+fn a_dynamic_block_with_lost_data_is_not_scrubbed() {
     run(load(&image()), false, |bench| async move {
         let ubi = bench.attach(threaded()).await;
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         let volume = ubi.open_volume(0).await.expect("opened");
         damage_below(&bench, |image| {
             let block = block_of(image, 0, 5);
@@ -460,7 +460,7 @@ fn what_is_lost_of_a_dynamic_block_does_not_have_it_scrubbed() {
         assert!(
             !volume.read(LebNumber::new(5), 0, &mut page, false).await.expect("read").is_readable()
         );
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         let counts = ubi.statistics();
         assert_eq!((counts.moves_cancelled, counts.blocks_scrubbed), (0, 0));
     });
@@ -477,7 +477,7 @@ fn the_target_of_a_block_that_cannot_be_read_stays_clean_in_newer_kernels() {
             let profile = ubi::find_profile(profile).expect("in the table");
             let before = bench.mtd.with_chip(|chip| chip.counters().erases);
             let ubi = bench.attach(AttachOptions { profile, ..threaded() }).await;
-            ubi.settle().await.expect("settled");
+            ubi.finish_works().await.expect("works end");
             assert_eq!(ubi.statistics().moves_cancelled, 1);
             let after = bench.mtd.with_chip(|chip| chip.counters().erases);
             assert_eq!(after - before, erases, "{}", profile.name);
@@ -547,7 +547,7 @@ fn one_block_more_than_the_limit_may_be_erroneous() {
         let chip = Chip::load_image(&part, &mut &image[..], ImageLayout::WithOob).expect("loaded");
         run(chip, false, move |bench| async move {
             let ubi = bench.attach(quiet()).await;
-            let _ = ubi.settle().await;
+            let _ = ubi.finish_works().await;
             assert_eq!(ubi.is_read_only(), is_read_only, "{damaged}: {:?}", ubi.findings());
         });
     }

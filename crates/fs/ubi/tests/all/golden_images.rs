@@ -147,7 +147,7 @@ fn images_of_ubinize_are_flashed_attached_and_resized() {
 }
 
 #[test]
-fn a_wrong_header_offset_is_told() {
+fn a_wrong_header_offset_is_an_error() {
     let dump = data("ubifs-clean.oob.zst");
     run(load(&dump), false, |bench| async move {
         let options = AttachOptions { header_offset: Some(2048), ..quiet() };

@@ -111,7 +111,7 @@ fn static_and_dynamic_volumes_are_flashed_read_and_updated() {
         assert_eq!((rest.id, ubi.info().available_pebs, rest.is_auto_resized), (9, 0, false));
         ubi.update_volume(3, &bytes(1_000_000, 7)).await.expect("updated");
         assert_eq!(kernel.used_bytes(), 1_000_000);
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
     });
     assert!(is_done);
     run(chip, false, |bench| async move {
@@ -173,7 +173,7 @@ fn volumes_are_made_renamed_resized_and_removed() {
         ubi.remove_volume(0).await.expect("removed");
         assert_eq!(ubi.remove_volume(0).await, Err(UbiError::NoVolume("0".into())));
         assert_eq!(ubi.info().available_pebs, 10);
-        ubi.settle().await.expect("what was unmapped is erased");
+        ubi.finish_works().await.expect("what was unmapped is erased");
     });
     assert!(is_done);
     run(chip, false, |bench| async move {
@@ -208,7 +208,7 @@ fn structures_in_memory_are_those_of_a_kernel() {
 }
 
 #[test]
-fn an_interrupted_update_is_told() {
+fn an_interrupted_update_is_an_error() {
     let (chip, _) = run(blank(64), false, |bench| async move {
         let (sim, cpus, mtd) = (&bench.sim, bench.cpus.clone(), bench.mtd.clone());
         Ubi::flash(sim, cpus, mtd, &image(), &FormatOptions::default()).await.expect("flashed");
@@ -276,7 +276,7 @@ fn what_a_volume_cannot_be_is_refused_at_the_very_limit() {
         ubi.rename_volumes(&[(1, &other), (127, "second")]).await.expect("renamed");
         let names: Vec<_> = ubi.volumes().into_iter().map(|(id, name)| (id, name.len())).collect();
         assert_eq!(names, [(0, 127), (1, 127), (2, 5), (3, 4), (127, 6)]);
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         // A device that may not be written refuses all of it.
         let reader = bench.attach(AttachOptions { is_read_only: true, ..quiet() }).await;
         assert_eq!(reader.make_volume(&make("x")).await, Err(UbiError::ReadOnly));

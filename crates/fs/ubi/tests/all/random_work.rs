@@ -59,7 +59,7 @@ fn contents_are_those_of_the_model() {
                 known.compare(&volume, &label).await;
                 assert!(ubi.findings().is_empty(), "{:?}", ubi.findings());
                 if round % 2 == 0 {
-                    ubi.settle().await.expect("it settles");
+                    ubi.finish_works().await.expect("works end");
                 }
                 ubi.detach();
             });
@@ -155,7 +155,7 @@ fn callers_work_side_by_side() {
         for task in tasks {
             task.await;
         }
-        ubi.settle().await.expect("it settles");
+        ubi.finish_works().await.expect("works end");
         let counts = ubi.statistics();
         assert!(counts.blocks_levelled > 100 && counts.moves_cancelled > 3, "{counts:?}");
         assert_eq!((ubi.info().pending_erases, ubi.findings()), (0, Vec::new()));

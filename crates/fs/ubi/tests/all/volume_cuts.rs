@@ -171,7 +171,7 @@ fn written(profile: &'static Profile) -> Chip {
         for lnum in 0..6 {
             volume.write(LebNumber::new(lnum), 0, &[lnum as u8; 2048]).await.expect("written");
         }
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         ubi.detach();
     });
     assert!(is_done);
@@ -186,7 +186,7 @@ fn shrink(chip: &Chip, profile: &'static Profile, after: u64) -> (bool, Option<u
     let (mut chip, is_done) = run(chip, false, move |bench| async move {
         let ubi = bench.attach(options(profile)).await;
         ubi.resize_volume(0, 3).await.expect("shrunk");
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         ubi.detach();
     });
     chip.power_on();

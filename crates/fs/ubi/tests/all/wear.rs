@@ -28,7 +28,7 @@ fn hot_and_cold(threshold: u64, profile: &'static str, changes: u32) -> (u64, f6
         for change in 0..changes {
             volume.change(LebNumber::new(0), &[change as u8; 2048]).await.expect("changed");
         }
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         for lnum in 1..volume.leb_count() {
             let mut page = [0; 2048];
             volume.read(LebNumber::new(lnum), 0, &mut page, false).await.expect("read");
@@ -87,7 +87,7 @@ fn scrub(chip: Chip, corrected_bits: u32) -> Chip {
         let mut back = [0; 4096];
         let status = volume.read(LebNumber::new(2), 0, &mut back, false).await.expect("read");
         assert_eq!((status.corrected_bits, back), (corrected_bits, [0x5a; 4096]));
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         assert_eq!(ubi.statistics().blocks_scrubbed, 1);
         let status = volume.read(LebNumber::new(2), 0, &mut back, false).await.expect("read");
         assert_eq!((status.corrected_bits, back), (0, [0x5a; 4096]));
@@ -147,7 +147,7 @@ fn failing_blocks_are_tortured_and_the_failing_ones_marked() {
             volume.read(LebNumber::new(lnum), 0, &mut back, false).await.expect("read");
             assert!(back.chunks(2048).zip(1..).all(|(page, byte)| page == [byte; 2048]));
         }
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         let counts = ubi.statistics();
         assert!(counts.programs_recovered > 3 && counts.blocks_tortured > 3, "{counts:?}");
         assert!(!ubi.is_read_only());
@@ -173,7 +173,7 @@ fn a_block_that_cannot_be_erased_is_marked_bad() {
                 .await
                 .expect("changed");
         }
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         let (counts, info) = (ubi.statistics(), ubi.info());
         assert!(counts.blocks_bad > 0, "{counts:?}");
         assert_eq!(u64::from(info.bad_pebs - before), counts.blocks_bad);

@@ -17,6 +17,9 @@ fn volume(sim: &Sim, lebs: u32, leb_bytes: u32) -> Rc<MemoryVolume> {
     Rc::new(MemoryVolume::new(sim, shape))
 }
 
+/// Steps from one check of the whole medium to the next. What is in memory is checked after each step.
+const FULL_CHECK_STEPS: u32 = 97;
+
 /// What a run is made of.
 #[derive(Clone, Copy)]
 struct Run {
@@ -28,7 +31,7 @@ struct Run {
     compressor: Compressor,
 }
 
-/// Works, and tells what the mounts have done: commits, eraseblocks collected, eraseblocks of the index
+/// Works, and returns what the mounts have done: commits, eraseblocks collected, eraseblocks of the index
 /// whose gaps were filled.
 fn work(run_of: Run) -> [u64; 3] {
     let done = Rc::new(Cell::new([0; 3]));
@@ -47,7 +50,9 @@ fn work(run_of: Run) -> [u64; 3] {
             model.step(&host, &mut stream, run_of.max_file_bytes).await;
             let label = format!("seed {seed} step {step}");
             assert_eq!(host.fs.findings(), [], "{label}");
-            if step % 97 == 0 {
+            assert_eq!(host.fs.check_states().await, [], "{label}");
+            // The check of the medium reads all of it, which takes as long as FULL_CHECK_STEPS steps.
+            if step % FULL_CHECK_STEPS == 0 {
                 let wrong = host.fs.check().await.expect("it reads");
                 assert_eq!(wrong, [], "{label}");
             }

@@ -125,6 +125,7 @@ impl Model {
                 assert!(leb.is_torn || found == leb.content, "LEB {lnum} reads otherwise");
             }
         }
+        assert_eq!(volume.ubi().check_states().await, Vec::<String>::new(), "after LEB {lnum}");
         Ok(())
     }
 
