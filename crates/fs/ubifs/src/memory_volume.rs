@@ -1,4 +1,5 @@
-//! A volume in memory: for tools that work on one file, and for tests that cut the power often.
+//! A volume in memory: for tools that work on one file, and for tests that cut the power often. Uses formats
+//! only.
 
 use crate::position::{LebNumber, Position};
 use crate::volume_shape::VolumeShape;
@@ -32,7 +33,7 @@ pub struct VolumeCounters {
 struct Leb {
     /// Contents; none while it is not mapped, which reads as 0xFF.
     bytes: Option<Vec<u8>>,
-    /// What an unmap let go and no erase has reached.
+    /// Contents that were unmapped and are not erased yet.
     ghost: Option<Vec<u8>>,
 }
 
@@ -43,6 +44,7 @@ pub struct MemoryVolume {
     lebs: RefCell<Vec<Leb>>,
     counters: Cell<VolumeCounters>,
     cut: Cell<Option<(u64, TornWrite)>>,
+    is_read_only: Cell<bool>,
 }
 
 impl MemoryVolume {
@@ -54,6 +56,7 @@ impl MemoryVolume {
             lebs: RefCell::new(vec![Leb::default(); shape.leb_count as usize]),
             counters: Cell::default(),
             cut: Cell::new(None),
+            is_read_only: Cell::new(false),
         }
     }
 
@@ -95,6 +98,15 @@ impl MemoryVolume {
     /// Cuts the power in the write, change, map or unmap after `operations` more of them.
     pub fn cut_power_after(&self, operations: u64, torn: TornWrite) {
         self.cut.set(Some((operations, torn)));
+    }
+
+    /// From now on the volume refuses each change, as one of a device that became read-only.
+    pub fn become_read_only(&self) {
+        self.is_read_only.set(true);
+    }
+
+    fn must_be_writable(&self) -> Result<(), Errno> {
+        if self.is_read_only.get() { Err(Errno::Erofs) } else { Ok(()) }
     }
 
     fn count(&self, change: impl FnOnce(&mut VolumeCounters)) {
@@ -143,6 +155,7 @@ impl MemoryVolume {
     }
 
     pub(crate) async fn write(&self, to: Position, bytes: &[u8]) -> Result<(), Errno> {
+        self.must_be_writable()?;
         assert!(to.offset.is_multiple_of(self.shape.min_io_bytes), "writes begin at a unit");
         assert!(bytes.len().is_multiple_of(self.shape.min_io_bytes as usize), "and end at one");
         self.count(|counters| counters.writes += 1);
@@ -161,6 +174,7 @@ impl MemoryVolume {
     }
 
     pub(crate) async fn change(&self, leb: LebNumber, bytes: &[u8]) -> Result<(), Errno> {
+        self.must_be_writable()?;
         self.count(|counters| counters.writes += 1);
         let torn = self.is_cut_now();
         if torn.is_none_or(|torn| torn == TornWrite::Whole) {
@@ -174,6 +188,7 @@ impl MemoryVolume {
     }
 
     pub(crate) async fn unmap(&self, leb: LebNumber) -> Result<(), Errno> {
+        self.must_be_writable()?;
         if !self.is_mapped(leb) {
             return Ok(());
         }
@@ -191,6 +206,7 @@ impl MemoryVolume {
     }
 
     pub(crate) async fn map(&self, leb: LebNumber) -> Result<(), Errno> {
+        self.must_be_writable()?;
         self.count(|counters| counters.maps += 1);
         let torn = self.is_cut_now();
         if torn != Some(TornWrite::Nothing) {
