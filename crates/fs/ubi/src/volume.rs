@@ -158,7 +158,7 @@ impl Volume {
     /// Replaces the contents of a logical block: old or new after a power cut (`ubi_leb_change`).
     ///
     /// # Errors
-    /// As [`Volume::write`].
+    /// [`UbiError::Invalid`], [`UbiError::ReadOnly`], [`UbiError::NoSpace`], [`UbiError::Io`].
     pub async fn change(&self, leb: LebNumber, data: &[u8]) -> Result<(), UbiError> {
         self.check_write(leb, 0, data.len())?;
         self.ubi.change_leb(self.address(leb), data, self.data_type).await
@@ -178,7 +178,7 @@ impl Volume {
     /// (`ubi_leb_erase`).
     ///
     /// # Errors
-    /// As [`Volume::unmap`], and of the erase.
+    /// As [`Volume::unmap`]; [`UbiError::Io`] of the erase.
     pub async fn erase(&self, leb: LebNumber) -> Result<(), UbiError> {
         self.check_write(leb, 0, 0)?;
         self.ubi.unmap_leb(self.address(leb)).await?;
@@ -188,7 +188,8 @@ impl Volume {
     /// Gives an empty logical block a physical one (`ubi_leb_map`).
     ///
     /// # Errors
-    /// [`UbiError::Mapped`], and as [`Volume::write`].
+    /// [`UbiError::Mapped`], [`UbiError::Invalid`], [`UbiError::ReadOnly`], [`UbiError::NoSpace`],
+    /// [`UbiError::Io`].
     pub async fn map(&self, leb: LebNumber) -> Result<(), UbiError> {
         self.check_write(leb, 0, 0)?;
         if self.is_mapped(leb) {

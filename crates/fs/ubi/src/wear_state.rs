@@ -462,4 +462,13 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "is in one set only")]
+    fn a_block_that_is_freed_in_use_is_noticed() {
+        let mut wear = WearState::new(4, 2);
+        wear.add_used(peb(1));
+        wear.add_free(peb(1));
+    }
 }

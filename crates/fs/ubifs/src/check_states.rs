@@ -250,3 +250,120 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Category, Engine, MainIndex, State, Ubifs};
+    use crate::memory_volume::MemoryVolume;
+    use crate::profile::{MountOptions, find_profile};
+    use crate::volume::Volume;
+    use crate::volume_shape::VolumeShape;
+    use fs_api::{Caller, FileSystem, NewInode, Time};
+    use sim::{Cpus, Simulation};
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    const SHAPE: VolumeShape = VolumeShape {
+        leb_bytes: 126_976,
+        leb_count: 40,
+        min_io_bytes: 2048,
+        max_write_bytes: 2048,
+    };
+
+    /// What is reported of a mount with some files after a fault was planted in its memory.
+    fn reported(plant: fn(&Engine)) -> Vec<String> {
+        let mut simulation = Simulation::new(1);
+        let sim = simulation.handle();
+        let texts = Rc::new(RefCell::new(None));
+        let (out, handle) = (texts.clone(), sim.clone());
+        let task = sim.spawn(async move {
+            let cpus = Rc::new(Cpus::new(&handle, 1, 10_000_000));
+            let volume = Volume::Memory(Rc::new(MemoryVolume::new(&handle, SHAPE)));
+            let profile = find_profile("linux-6.12").expect("in the table");
+            let options = MountOptions {
+                has_thread: false,
+                write_buffer_interval_ns: None,
+                ..MountOptions::new(profile)
+            };
+            let fs = Ubifs::mount(&handle, cpus, volume, options).await.expect("it mounts");
+            let now = Time::from_seconds(1_700_000_000);
+            let caller = Caller { pid: 1, uid: 0, gid: 0, now };
+            // More than a node of the index holds.
+            for number in 0..40 {
+                let name = format!("file {number}");
+                let new = NewInode::Regular(0o644);
+                fs.make(&caller, fs.root(), name.as_bytes(), new).await.expect("made");
+            }
+            // Loads the properties of all eraseblocks.
+            assert_eq!(fs.check().await, Ok(Vec::new()));
+            plant(&fs.engine);
+            let found = fs.check_states().await;
+            out.replace(Some(found.into_iter().map(|finding| finding.text).collect()));
+        });
+        simulation.run();
+        assert!(task.is_finished(), "nothing waits for ever");
+        texts.take().expect("it was checked")
+    }
+
+    #[test]
+    fn a_sound_mount_breaks_no_rule() {
+        assert_eq!(reported(|_| ()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn faults_that_are_planted_are_reported() {
+        let faults: [(&str, fn(&Engine)); 14] = [
+            ("dirty and", |engine| engine.tnc.borrow_mut().dirty += 1),
+            ("are not in order", |engine| {
+                let mut tnc = engine.tnc.borrow_mut();
+                let root = tnc.root.child.expect("it is in memory");
+                tnc.get_mut(root).branches.swap(0, 1);
+            }),
+            ("and names another", |engine| {
+                let mut tnc = engine.tnc.borrow_mut();
+                let root = tnc.root.child.expect("it is in memory");
+                let child = tnc.branch(root, 0).child.expect("it is in memory");
+                tnc.get_mut(child).position = 1;
+            }),
+            ("is on level", |engine| {
+                let mut tnc = engine.tnc.borrow_mut();
+                let root = tnc.root.child.expect("it is in memory");
+                tnc.get_mut(root).level += 1;
+            }),
+            ("lies below a clean one", |engine| {
+                let mut tnc = engine.tnc.borrow_mut();
+                let root = tnc.root.child.expect("it is in memory");
+                tnc.get_mut(root).is_dirty = false;
+            }),
+            ("LEB properties: sums", |engine| engine.lpt.borrow_mut().lebs.sums.free += 8),
+            ("is more than the eraseblock has", |engine| {
+                engine.lpt.borrow_mut().lebs.all[3].properties.dirty += 8;
+            }),
+            ("should be", |engine| {
+                let mut lpt = engine.lpt.borrow_mut();
+                lpt.lebs.all[5].category = Category::Freeable;
+            }),
+            ("LPT: ", |engine| engine.lpt.borrow_mut().dirty_nodes += 1),
+            ("is of the journal, but not taken", |engine| {
+                let leb = *engine.journal.borrow().buds.keys().next().expect("a bud");
+                let index: MainIndex = engine.layout.main_index(leb);
+                engine.lpt.borrow_mut().lebs.all[index.index()].is_taken = false;
+            }),
+            ("bytes in buds", |engine| engine.journal.borrow_mut().bud_bytes += 8),
+            ("the journal of another head", |engine| {
+                let mut journal = engine.journal.borrow_mut();
+                let bud = journal.buds.values_mut().next_back().expect("a bud");
+                bud.head = (bud.head + 1) % 3;
+            }),
+            ("budget: ", |engine| engine.space.borrow_mut().promised.dirty += 160),
+            ("an orphan with", |engine| {
+                engine.orphans.borrow_mut().inodes.insert(70, State::New);
+            }),
+        ];
+        for (expected, plant) in faults {
+            let texts = reported(plant);
+            let is_reported = texts.iter().any(|text| text.contains(expected));
+            assert!(is_reported, "{expected:?} is not among {texts:?}");
+        }
+    }
+}

@@ -132,4 +132,11 @@ mod tests {
         ];
         assert!(keys.is_sorted());
     }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "the block fits the bits below the kind")]
+    fn a_block_that_would_change_the_kind_is_noticed() {
+        let _ = Key::data(5, super::LAST_BLOCK + 1);
+    }
 }

@@ -152,3 +152,22 @@ pub(crate) struct Spot {
     pub(crate) znode: ZnodeId,
     pub(crate) at: Option<usize>,
 }
+
+#[cfg(test)]
+#[cfg(debug_assertions)]
+mod tests {
+    use super::{Branch, Key, Znode};
+
+    fn branch(inode: u64) -> Branch {
+        Branch { key: Key::inode(inode), ..Branch::default() }
+    }
+
+    #[test]
+    #[should_panic(expected = "belongs to the right")]
+    fn a_branch_in_the_wrong_place_is_noticed() {
+        let mut znode = Znode::default();
+        znode.insert_in_order(0, branch(5));
+        znode.insert_in_order(1, branch(7));
+        znode.insert_in_order(1, branch(9));
+    }
+}

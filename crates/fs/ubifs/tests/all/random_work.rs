@@ -17,9 +17,6 @@ fn volume(sim: &Sim, lebs: u32, leb_bytes: u32) -> Rc<MemoryVolume> {
     Rc::new(MemoryVolume::new(sim, shape))
 }
 
-/// Steps from one check of the whole medium to the next. What is in memory is checked after each step.
-const FULL_CHECK_STEPS: u32 = 97;
-
 /// What a run is made of.
 #[derive(Clone, Copy)]
 struct Run {
@@ -29,6 +26,10 @@ struct Run {
     steps: u32,
     max_file_bytes: usize,
     compressor: Compressor,
+    /// Steps from one check of the whole medium to the next. Such a check loads all of the index and of the LEB
+    /// properties, so that a run with a check after each step hardly reads nodes as a mount does. What is in
+    /// memory is checked after each step of every run.
+    full_check_steps: u32,
 }
 
 /// Works, and returns what the mounts have done: commits, eraseblocks collected, eraseblocks of the index
@@ -51,8 +52,7 @@ fn work(run_of: Run) -> [u64; 3] {
             let label = format!("seed {seed} step {step}");
             assert_eq!(host.fs.findings(), [], "{label}");
             assert_eq!(host.fs.check_states().await, [], "{label}");
-            // The check of the medium reads all of it, which takes as long as FULL_CHECK_STEPS steps.
-            if step % FULL_CHECK_STEPS == 0 {
+            if step % run_of.full_check_steps == 0 {
                 let wrong = host.fs.check().await.expect("it reads");
                 assert_eq!(wrong, [], "{label}");
             }
@@ -79,6 +79,7 @@ const RUN: Run = Run {
     steps: 3000,
     max_file_bytes: 60_000,
     compressor: Compressor::Lzo,
+    full_check_steps: 97,
 };
 
 #[test]
@@ -110,7 +111,16 @@ fn much_index() {
         steps: 6000,
         max_file_bytes: 600,
         compressor: Compressor::Zlib,
+        full_check_steps: 97,
     };
     let [commits, collected, gaps] = work(run);
     assert!(commits > 100 && collected > 100 && gaps > 0, "{commits} {collected} {gaps}");
+}
+
+/// The rules of the medium hold after each call, not only now and then.
+#[test]
+fn every_step_is_checked() {
+    let run = Run { seed: 5, lebs: 30, steps: 1500, full_check_steps: 1, ..RUN };
+    let [commits, collected, _] = work(run);
+    assert!(commits > 20 && collected > 20, "{commits} commits, {collected} collected");
 }
