@@ -2,15 +2,16 @@
 //!
 //! Source: `drivers/mtd/ubi/build.c`, `attach.c` and `vtbl.c` of Linux 2.6.32 and 6.1.
 
-use crate::device::Ubi;
+use crate::device::{SetAside, Ubi};
 use crate::error::{AttachError, UbiError};
 use crate::finding::Code;
-use crate::headers::{ERASE_COUNTER_MAX, LAYOUT_VOLUME, VolumeHeader, VolumeKind};
+use crate::headers::{ERASE_COUNTER_MAX, VolumeHeader, VolumeKind};
 use crate::io::Io;
 use crate::layout::Layout;
+use crate::numbers::{LebAddress, LebNumber, VolumeNumber};
 use crate::profile::{AttachOptions, BadBlockReserve};
 use crate::scan::{Scan, ScannedBlock, ScannedLeb, ScannedVolume};
-use crate::volume_state::{LAYOUT_LEBS, OWN_PEBS, VolumeState, Volumes};
+use crate::volume_state::{LAYOUT, LAYOUT_LEBS, OWN_PEBS, VolumeState, Volumes};
 use crate::volume_table::{VolumeRecord, decode, encode, slots, table_bytes};
 use crate::wear_state::{WearState, Work};
 use fs_api::Place;
@@ -26,7 +27,9 @@ impl Ubi {
     /// All blocks are scanned, whether the image has a fastmap or not.
     ///
     /// # Errors
-    /// [`AttachError`].
+    /// [`AttachError::NotUbi`], [`AttachError::Offset`], [`AttachError::OtherOffset`],
+    /// [`AttachError::TooFewBlocks`]; [`AttachError::Medium`] where headers contradict each other;
+    /// [`AttachError::Operation`] of the chip.
     pub async fn attach(
         sim: &Sim,
         cpus: Rc<Cpus>,
@@ -47,7 +50,7 @@ impl Ubi {
         // with another one makes the next attach fail.
         io.image_sequence.set(scan.image_sequence);
         // After the scan, for the number of a blank device; before the volume table is read, which
-        // may want to repair a copy.
+        // may repair a copy.
         if options.is_read_only {
             io.is_read_only.set(true);
         }
@@ -70,7 +73,8 @@ impl Ubi {
         // newer than all that stands on the medium.
         ubi.sequence_number.set(scan.sequence_number_max);
         let numbers = |blocks: &[ScannedBlock]| blocks.iter().map(|block| block.peb).collect();
-        ubi.set_aside = (numbers(&scan.corrupted), numbers(&scan.alien));
+        ubi.set_aside =
+            SetAside { corrupted: numbers(&scan.corrupted), alien: numbers(&scan.alien) };
         ubi.has_fastmap = scan.has_fastmap;
         let ubi = Rc::new(ubi);
         // Before the thread starts: it may find blocks bad that the volume is to be given.
@@ -81,10 +85,11 @@ impl Ubi {
 }
 
 /// Reads both copies of the volume table and puts right what differs (`process_lvol`).
+// One function: the cases of a missing table and of two different copies exclude each other.
 async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>>, AttachError> {
     let leb_bytes = io.layout.leb_bytes;
     let bytes = table_bytes(leb_bytes, io.layout.min_io_bytes) as usize;
-    let Some(volume) = scan.volumes.get(&LAYOUT_VOLUME) else {
+    let Some(volume) = scan.volumes.get(&LAYOUT) else {
         if !scan.has_headers() {
             return Err(AttachError::NotUbi);
         }
@@ -96,35 +101,17 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
             ));
         }
         let records = vec![None; slots(leb_bytes) as usize];
-        for copy in 0..LAYOUT_LEBS {
+        for copy in LebNumber::new(0).run(LAYOUT_LEBS) {
             write_table_copy(io, scan, copy, &encode(&records, bytes)).await?;
         }
         return Ok(records);
     };
     // `ubi_read_volume_table` refuses more as well: a sound image cannot have them
     // (`UBI_LAYOUT_VOLUME_EBS`).
-    if volume.lebs.keys().any(|lnum| *lnum >= LAYOUT_LEBS) {
+    if volume.lebs.keys().any(|leb| leb.get() >= LAYOUT_LEBS) {
         return Err(AttachError::Medium("the volume table has more than two blocks".into()));
     }
-    let mut copies = Vec::new();
-    for lnum in 0..LAYOUT_LEBS {
-        let Some(leb) = scan.volumes.get(&LAYOUT_VOLUME).and_then(|volume| volume.lebs.get(&lnum))
-        else {
-            copies.push(Err("it is missing".to_owned()));
-            continue;
-        };
-        let peb = leb.peb;
-        let mut copy = vec![0; bytes];
-        let status = io.read_data(peb, 0, &mut copy).await?;
-        io.charge_crc(copy.len()).await;
-        if status.corrected_bits > 0 || !status.is_readable() {
-            let volume = scan.volumes.get_mut(&LAYOUT_VOLUME).expect("it was found");
-            // Also where the ECC gave up: the CRC of each record decides whether the copy is good,
-            // and if it is, the block had better be left.
-            volume.lebs.get_mut(&lnum).expect("it was found").needs_scrub = true;
-        }
-        copies.push(decode(&copy, leb_bytes).map(|records| (copy, records)));
-    }
+    let mut copies = read_copies(io, scan, bytes).await?;
     // `process_lvol`: a difference means that a power cut came between the two copies. Each is
     // whole by itself, so the older one is overwritten and no change is half done.
     let second = copies.pop().expect("there are two");
@@ -139,7 +126,7 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
                 Place::Whole,
                 format!("volume table, copy 2: {reason}; it is written anew"),
             );
-            (first, 1)
+            (first, LebNumber::new(1))
         }
         (Err(reason), Ok(second)) => {
             io.find(
@@ -147,7 +134,7 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
                 Place::Whole,
                 format!("volume table, copy 1: {reason}; it is written anew"),
             );
-            (second, 0)
+            (second, LebNumber::new(0))
         }
         (Err(first), Err(second)) => {
             return Err(AttachError::Medium(format!(
@@ -161,11 +148,41 @@ async fn read_table(io: &Io, scan: &mut Scan) -> Result<Vec<Option<VolumeRecord>
     Ok(good.1)
 }
 
+/// A copy of the volume table: its bytes and records, or what is wrong with it.
+type TableCopy = Result<(Vec<u8>, Vec<Option<VolumeRecord>>), String>;
+
+/// Reads both copies of the volume table, the first one first.
+async fn read_copies(
+    io: &Io,
+    scan: &mut Scan,
+    bytes: usize,
+) -> Result<Vec<TableCopy>, AttachError> {
+    let mut copies = Vec::new();
+    for copy in LebNumber::new(0).run(LAYOUT_LEBS) {
+        let Some(leb) = scan.volumes.get(&LAYOUT).and_then(|volume| volume.lebs.get(&copy)) else {
+            copies.push(Err("it is missing".to_owned()));
+            continue;
+        };
+        let peb = leb.peb;
+        let mut table = vec![0; bytes];
+        let status = io.read_data(peb, 0, &mut table).await?;
+        io.charge_crc(table.len()).await;
+        if status.corrected_bits > 0 || !status.is_readable() {
+            let volume = scan.volumes.get_mut(&LAYOUT).expect("it was found");
+            // Also where the ECC gave up: the CRC of each record decides whether the copy is good,
+            // and if it is, the block had better be left.
+            volume.lebs.get_mut(&copy).expect("it was found").needs_scrub = true;
+        }
+        copies.push(decode(&table, io.layout.leb_bytes).map(|records| (table, records)));
+    }
+    Ok(copies)
+}
+
 /// Writes a copy of the volume table before the device is attached (`create_vtbl`).
 async fn write_table_copy(
     io: &Io,
     scan: &mut Scan,
-    lnum: u32,
+    copy: LebNumber,
     table: &[u8],
 ) -> Result<(), AttachError> {
     let mut tries = 0;
@@ -175,7 +192,7 @@ async fn write_table_copy(
         // A number of its own for each attempt: a block that failed may still come back in the next
         // scan.
         scan.sequence_number_max += 1;
-        let mut header = VolumeHeader::dynamic(LAYOUT_VOLUME, lnum, 0);
+        let mut header = VolumeHeader::dynamic(LebAddress { volume: LAYOUT, leb: copy }, 0);
         header.sequence_number = scan.sequence_number_max;
         let written = match io.write_header(block.peb, &header).await {
             Ok(()) => io.write_data(block.peb, 0, table).await,
@@ -192,7 +209,7 @@ async fn write_table_copy(
             Err(error) => return Err(error.into()),
         }
     };
-    let volume = scan.volumes.entry(LAYOUT_VOLUME).or_insert_with(|| ScannedVolume {
+    let volume = scan.volumes.entry(LAYOUT).or_insert_with(|| ScannedVolume {
         kind: VolumeKind::Dynamic,
         compatibility: header.compatibility,
         data_pad: 0,
@@ -202,7 +219,7 @@ async fn write_table_copy(
     let ScannedBlock { peb, erase_counter, .. } = block;
     // The old block is only given up when the new one is complete.
     let old =
-        volume.lebs.insert(lnum, ScannedLeb { peb, erase_counter, header, needs_scrub: false });
+        volume.lebs.insert(copy, ScannedLeb { peb, erase_counter, header, needs_scrub: false });
     if let Some(old) = old {
         scan.erase.push_back(ScannedBlock::left_by(&old));
     }
@@ -247,14 +264,14 @@ fn check_volumes(
 ) -> Result<(), AttachError> {
     // A volume is removed by its record in the table first; its blocks follow. A power cut in
     // between is completed here (`check_attaching_info`).
-    let strangers: Vec<u32> = scan
+    let unknown: Vec<VolumeNumber> = scan
         .volumes
         .keys()
         .copied()
-        .filter(|id| *id != LAYOUT_VOLUME)
-        .filter(|id| !matches!(records.get(*id as usize), Some(Some(_))))
+        .filter(|id| *id != LAYOUT)
+        .filter(|id| !matches!(records.get(id.index()), Some(Some(_))))
         .collect();
-    for id in strangers {
+    for id in unknown {
         io.find(
             Code::UnknownVolume,
             Place::Whole,
@@ -263,12 +280,12 @@ fn check_volumes(
         let volume = scan.volumes.remove(&id).expect("its number was found");
         scan.erase.extend(volume.lebs.values().map(ScannedBlock::left_by));
     }
-    for (id, record) in records.iter().enumerate() {
-        let (Some(record), Some(volume)) = (record, scan.volumes.get(&(id as u32))) else {
+    for (record, id) in records.iter().zip((0..).map(VolumeNumber::new)) {
+        let (Some(record), Some(volume)) = (record, scan.volumes.get(&id)) else {
             continue;
         };
         let refuse = |what: &str| Err(AttachError::Medium(format!("volume {id}: {what}")));
-        let last = volume.lebs.last_key_value().map_or(0, |(lnum, _)| *lnum);
+        let last = volume.lebs.last_key_value().map_or(0, |(leb, _)| leb.get());
         // The map of the volume has so many entries. Where a kernel shrinks the record before it
         // erases, this is how a cut in between ends.
         if last >= record.reserved_pebs {
@@ -288,6 +305,7 @@ fn check_volumes(
 }
 
 /// Volumes and reserves in memory (`init_volumes`, `ubi_eba_init`).
+// One function: each reserve is taken from what the ones before it have left.
 fn make_volumes(
     io: &Io,
     scan: &Scan,
@@ -309,35 +327,19 @@ fn make_volumes(
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         return Err(AttachError::TooFewBlocks { available: usable, wanted });
     }
-    volumes.by_id.insert(LAYOUT_VOLUME, VolumeState::of_layout(layout));
-    for (id, record) in records.into_iter().enumerate() {
+    volumes.by_id.insert(LAYOUT, VolumeState::of_layout(layout));
+    for (record, id) in records.into_iter().zip((0..).map(VolumeNumber::new)) {
         if let Some(record) = record {
-            volumes.by_id.insert(id as u32, VolumeState::new(record, layout));
+            volumes.by_id.insert(id, VolumeState::new(record, layout));
         }
     }
     for (id, volume) in &mut volumes.by_id {
         let Some(found) = scan.volumes.get(id) else { continue };
-        for (lnum, leb) in &found.lebs {
-            volume.map[*lnum as usize] = Some(leb.peb);
+        for (number, leb) in &found.lebs {
+            volume.map[number.index()] = Some(leb.peb);
         }
         if volume.record.kind == VolumeKind::Static {
-            volume.used_lebs = found.used_lebs;
-            let last = found.used_lebs.checked_sub(1).and_then(|lnum| found.lebs.get(&lnum));
-            volume.last_leb_bytes = last.map_or(0, |leb| leb.header.data_bytes);
-            // A static volume without a block is no reason to refuse the device; opening it is left
-            // to its user.
-            volume.is_corrupted = found.lebs.len() as u32 != found.used_lebs;
-            if volume.is_corrupted {
-                io.find(
-                    Code::MissingBlocks,
-                    Place::Whole,
-                    format!(
-                        "static volume {} misses {} blocks",
-                        volume.label(),
-                        found.used_lebs.saturating_sub(found.lebs.len() as u32)
-                    ),
-                );
-            }
+            take_static_sizes(io, volume, found);
         }
     }
     volumes.available_pebs = usable;
@@ -367,6 +369,28 @@ fn make_volumes(
         );
     }
     Ok(volumes)
+}
+
+/// Data of a static volume, as its blocks count it.
+fn take_static_sizes(io: &Io, volume: &mut VolumeState, found: &ScannedVolume) {
+    volume.used_lebs = found.used_lebs;
+    let last = found.used_lebs.checked_sub(1).map(LebNumber::new);
+    let last = last.and_then(|last| found.lebs.get(&last));
+    volume.last_leb_bytes = last.map_or(0, |leb| leb.header.data_bytes);
+    // A static volume without a block is no reason to refuse the device; opening it is left
+    // to its user.
+    volume.is_corrupted = found.lebs.len() as u32 != found.used_lebs;
+    if volume.is_corrupted {
+        io.find(
+            Code::MissingBlocks,
+            Place::Whole,
+            format!(
+                "static volume {} misses {} blocks",
+                volume.label(),
+                found.used_lebs.saturating_sub(found.lebs.len() as u32)
+            ),
+        );
+    }
 }
 
 /// Blocks in memory (`ubi_wl_init`).

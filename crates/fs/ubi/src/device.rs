@@ -1,7 +1,10 @@
 //! An attached device: its parts, and what all of them use.
+//!
+//! Uses the states. `impl Ubi` elsewhere uses this file, never the other way round.
 
 use crate::io::Io;
 use crate::leb_locks::LebLocks;
+use crate::numbers::PebNumber;
 use crate::profile::AttachOptions;
 use crate::statistics::Statistics;
 use crate::volume_state::Volumes;
@@ -9,6 +12,15 @@ use crate::wear_state::WearState;
 use fs_api::Finding;
 use sim::{Lock, RwLock, WaitQueue};
 use std::cell::{Cell, RefCell};
+
+/// Good blocks that the scan left alone.
+#[derive(Debug, Default)]
+pub(crate) struct SetAside {
+    /// They hold data under headers that cannot be read.
+    pub(crate) corrupted: Vec<PebNumber>,
+    /// They are of internal volumes that must be preserved.
+    pub(crate) alien: Vec<PebNumber>,
+}
 
 /// An attached device.
 ///
@@ -30,8 +42,8 @@ pub struct Ubi {
     pub(crate) buffer_lock: Lock<()>,
     pub(crate) thread_waiters: WaitQueue,
     pub(crate) is_ending: Cell<bool>,
-    /// Blocks that hold data under headers that cannot be read, and blocks of internal volumes.
-    pub(crate) set_aside: (Vec<u32>, Vec<u32>),
+    /// Blocks that neither volumes nor the wear levelling may touch.
+    pub(crate) set_aside: SetAside,
     /// An image with a fastmap was attached by scanning.
     pub(crate) has_fastmap: bool,
 }
@@ -53,7 +65,7 @@ impl Ubi {
             buffer_lock: Lock::new(&sim, ()),
             thread_waiters: WaitQueue::new(&sim),
             is_ending: Cell::new(false),
-            set_aside: (Vec::new(), Vec::new()),
+            set_aside: SetAside::default(),
             has_fastmap: false,
         }
     }
@@ -66,7 +78,7 @@ impl Ubi {
         self.sequence_number.get()
     }
 
-    /// Whether errors, or whoever attached it, made the device read-only.
+    /// Whether the device is read-only: it was attached so, or errors made it so.
     pub fn is_read_only(&self) -> bool {
         self.io.is_read_only.get()
     }

@@ -1,12 +1,15 @@
 //! Logical blocks: mapped on demand, written, changed atomically, unmapped.
 //!
-//! Source: `drivers/mtd/ubi/eba.c` of Linux 2.6.32 and 6.1.
+//! Source: `drivers/mtd/ubi/eba.c` of Linux 2.6.32 and 6.1. A part of the device: uses it, its states and
+//! `io.rs`.
 
 use crate::device::Ubi;
 use crate::error::UbiError;
 use crate::finding::Code;
-use crate::headers::{LAYOUT_VOLUME, VolumeHeader, VolumeKind, crc32};
+use crate::headers::{VolumeHeader, VolumeKind, crc32};
 use crate::io::{HeaderRead, RETRIES};
+use crate::numbers::{LebAddress, LebNumber, PebNumber, VolumeNumber};
+use crate::volume_state::{LAYOUT, LAYOUT_LEBS};
 use crate::wear_state::DataType;
 use fs_api::Place;
 use mtd::ReadStatus;
@@ -18,34 +21,47 @@ struct DataRead {
     needs_scrub: bool,
 }
 
+/// Contents of a block of a static volume.
+pub(crate) struct StaticLeb<'a> {
+    /// Padded to whole units.
+    pub(crate) data: &'a [u8],
+    /// Bytes of it that count.
+    pub(crate) data_bytes: u32,
+    /// Blocks of the whole volume.
+    pub(crate) used_lebs: u32,
+}
+
 impl DataRead {
-    /// Nothing was read.
+    /// The block is lost: no byte of it was read.
     const LOST: Self =
         Self { status: ReadStatus { corrected_bits: 0, lost_steps: 1 }, needs_scrub: false };
 }
 
 impl Ubi {
     /// The physical block of a logical one.
-    pub(crate) fn mapping(&self, volume: u32, lnum: u32) -> Option<u32> {
+    pub(crate) fn mapping(&self, address: LebAddress) -> Option<PebNumber> {
         let volumes = self.volumes.borrow();
-        volumes.by_id.get(&volume)?.map.get(lnum as usize).copied().flatten()
+        volumes.by_id.get(&address.volume)?.map.get(address.leb.index()).copied().flatten()
     }
 
-    pub(crate) fn set_mapping(&self, volume: u32, lnum: u32, peb: Option<u32>) {
+    pub(crate) fn set_mapping(&self, address: LebAddress, peb: Option<PebNumber>) {
+        debug_assert!(
+            peb.is_none_or(|peb| self.wear.borrow().is_in_use(peb)),
+            "LEB {address}: block {peb:?} was taken before it is mapped"
+        );
         let mut volumes = self.volumes.borrow_mut();
-        let place =
-            volumes.by_id.get_mut(&volume).and_then(|volume| volume.map.get_mut(lnum as usize));
-        if let Some(place) = place {
-            *place = peb;
+        let volume = volumes.by_id.get_mut(&address.volume);
+        if let Some(entry) = volume.and_then(|volume| volume.map.get_mut(address.leb.index())) {
+            *entry = peb;
         }
     }
 
-    fn kind_of(&self, volume: u32) -> VolumeKind {
+    fn kind_of(&self, volume: VolumeNumber) -> VolumeKind {
         let volumes = self.volumes.borrow();
         volumes.by_id.get(&volume).map_or(VolumeKind::Dynamic, |volume| volume.record.kind)
     }
 
-    fn data_pad(&self, volume: u32) -> u32 {
+    fn data_pad(&self, volume: VolumeNumber) -> u32 {
         self.volumes.borrow().by_id.get(&volume).map_or(0, |volume| volume.record.data_pad)
     }
 
@@ -56,22 +72,21 @@ impl Ubi {
     /// right, nothing is lost, whatever the ECC says.
     pub(crate) async fn read_leb(
         &self,
-        volume: u32,
-        lnum: u32,
+        address: LebAddress,
         offset: u32,
         into: &mut [u8],
         checks: bool,
     ) -> Result<ReadStatus, UbiError> {
-        let lock = self.leb_locks.of(volume, lnum);
+        let lock = self.leb_locks.of(address);
         // The mapping is only looked at under the lock: a move or an unmap may change it until
         // then.
         let _held = lock.read().await;
-        let Some(peb) = self.mapping(volume, lnum) else {
+        let Some(peb) = self.mapping(address) else {
             // An unmapped block reads as an erased one. File systems rely on it.
             into.fill(0xff);
             return Ok(ReadStatus::default());
         };
-        let is_static = self.kind_of(volume) == VolumeKind::Static;
+        let is_static = self.kind_of(address.volume) == VolumeKind::Static;
         let read = if checks {
             self.read_checked(peb, offset, into).await?
         } else {
@@ -95,16 +110,16 @@ impl Ubi {
             self.io.find(
                 Code::UnreadableData,
                 Place::Block(peb.into()),
-                format!("block {peb}, LEB {volume}:{lnum}: data cannot be read"),
+                format!("block {peb}, LEB {address}: data cannot be read"),
             );
         }
         Ok(status)
     }
 
-    /// Reads all that a static block's CRC covers, and hands on the part that is wanted.
+    /// Reads all that a static block's CRC covers, and returns the part that was asked for.
     async fn read_checked(
         &self,
-        peb: u32,
+        peb: PebNumber,
         offset: u32,
         into: &mut [u8],
     ) -> Result<DataRead, UbiError> {
@@ -126,7 +141,7 @@ impl Ubi {
     /// the ECC gives up is lost.
     async fn read_forced(
         &self,
-        peb: u32,
+        peb: PebNumber,
         offset: u32,
         into: &mut [u8],
     ) -> Result<DataRead, UbiError> {
@@ -142,7 +157,10 @@ impl Ubi {
     ///
     /// # Errors
     /// [`UbiError::Corrupt`] if it is blank; the device is read-only then.
-    async fn header_to_check(&self, peb: u32) -> Result<Option<(VolumeHeader, bool)>, UbiError> {
+    async fn header_to_check(
+        &self,
+        peb: PebNumber,
+    ) -> Result<Option<(VolumeHeader, bool)>, UbiError> {
         match self.io.read_header(peb).await? {
             HeaderRead::Sound { header, had_errors } => Ok(Some((header, had_errors))),
             // A loss of this block alone: `ubi_eba_read_leb` makes `-EBADMSG` of `UBI_IO_BAD_HDR` and
@@ -168,7 +186,7 @@ impl Ubi {
     /// Lets the CRC of a static block decide about its data.
     async fn compare(
         &self,
-        peb: u32,
+        peb: PebNumber,
         header: &VolumeHeader,
         data: &[u8],
         mut status: ReadStatus,
@@ -193,18 +211,17 @@ impl Ubi {
     /// Writes whole units; an unmapped block is mapped first (`ubi_eba_write_leb`).
     pub(crate) async fn write_leb(
         &self,
-        volume: u32,
-        lnum: u32,
+        address: LebAddress,
         offset: u32,
         data: &[u8],
         data_type: DataType,
     ) -> Result<(), UbiError> {
         self.refuse_read_only()?;
-        let lock = self.leb_locks.of(volume, lnum);
+        let lock = self.leb_locks.of(address);
         // Exclusive over the whole write: a concurrent move would copy half of it.
         let _held = lock.write().await;
-        let Some(peb) = self.mapping(volume, lnum) else {
-            let header = VolumeHeader::dynamic(volume, lnum, self.data_pad(volume));
+        let Some(peb) = self.mapping(address) else {
+            let header = VolumeHeader::dynamic(address, self.data_pad(address.volume));
             return self.write_new(header, offset, data, data_type).await;
         };
         match self.io.write_data(peb, offset, data).await {
@@ -213,9 +230,9 @@ impl Ubi {
                 self.io.find(
                     Code::FailedWrite,
                     Place::Block(peb.into()),
-                    format!("block {peb}, LEB {volume}:{lnum}: {error}"),
+                    format!("block {peb}, LEB {address}: {error}"),
                 );
-                self.recover(peb, (volume, lnum), offset, data).await
+                self.recover(peb, address, offset, data).await
             }
             Err(error) => Err(error),
         }
@@ -234,7 +251,7 @@ impl Ubi {
         data: &[u8],
         data_type: DataType,
     ) -> Result<(), UbiError> {
-        let leb = (header.volume, header.lnum);
+        let address = header.address();
         let mut tries = 0;
         loop {
             // A new number for each attempt, and drawn under the lock of the logical block: of two
@@ -250,22 +267,22 @@ impl Ubi {
                 failed => failed,
             };
             let Err(error) = written else {
-                let old = self.mapping(leb.0, leb.1);
+                let old = self.mapping(address);
                 // The mapping before the old block goes: readers find the new one from here on, and
                 // a move of the old one sees that it is not wanted any more.
-                self.set_mapping(leb.0, leb.1, Some(peb));
+                self.set_mapping(address, Some(peb));
                 return match old {
-                    Some(old) => self.put_block(leb, old, false).await,
+                    Some(old) => self.put_block(address, old, false).await,
                     None => Ok(()),
                 };
             };
             self.io.find(
                 Code::FailedWrite,
                 Place::Block(peb.into()),
-                format!("block {peb}, LEB {}:{}: {error}", leb.0, leb.1),
+                format!("block {peb}, LEB {address}: {error}"),
             );
             // Tortured before it is used again: it has just failed to take a program.
-            self.put_block(leb, peb, true).await?;
+            self.put_block(address, peb, true).await?;
             tries += 1;
             if !error.is_io() || tries > RETRIES {
                 self.io.become_read_only("a logical block could not be written");
@@ -279,8 +296,8 @@ impl Ubi {
     /// (`recover_peb`).
     async fn recover(
         &self,
-        from: u32,
-        leb: (u32, u32),
+        from: PebNumber,
+        address: LebAddress,
         offset: u32,
         data: &[u8],
     ) -> Result<(), UbiError> {
@@ -291,12 +308,12 @@ impl Ubi {
             let error = match self.try_recover(from, to, offset, data).await {
                 Ok(()) => {
                     self.io.count(|counts| counts.programs_recovered += 1);
-                    self.set_mapping(leb.0, leb.1, Some(to));
-                    return self.put_block(leb, from, true).await;
+                    self.set_mapping(address, Some(to));
+                    return self.put_block(address, from, true).await;
                 }
                 Err(error) => error,
             };
-            self.put_block(leb, to, true).await?;
+            self.put_block(address, to, true).await?;
             tries += 1;
             if !error.is_io() || tries > RETRIES {
                 self.io.become_read_only("data of a failed block could not be moved");
@@ -307,8 +324,8 @@ impl Ubi {
 
     async fn try_recover(
         &self,
-        from: u32,
-        to: u32,
+        from: PebNumber,
+        to: PebNumber,
         offset: u32,
         data: &[u8],
     ) -> Result<(), UbiError> {
@@ -339,6 +356,7 @@ impl Ubi {
             header.data_bytes = whole.len() as u32;
             header.data_crc = crc32(&whole);
         }
+        debug_assert_ne!(from, to, "a block cannot replace itself");
         // The old block stays untouched and mapped until the new one is complete.
         self.io.write_header(to, &header).await?;
         self.io.write_data(to, 0, &whole).await
@@ -348,23 +366,22 @@ impl Ubi {
     /// (`ubi_eba_atomic_leb_change`).
     pub(crate) async fn change_leb(
         &self,
-        volume: u32,
-        lnum: u32,
+        address: LebAddress,
         data: &[u8],
         data_type: DataType,
     ) -> Result<(), UbiError> {
         self.refuse_read_only()?;
         if data.is_empty() {
             // A CRC of nothing would say nothing: the block is emptied, then mapped.
-            self.unmap_leb(volume, lnum).await?;
-            return self.write_leb(volume, lnum, 0, &[], data_type).await;
+            self.unmap_leb(address).await?;
+            return self.write_leb(address, 0, &[], data_type).await;
         }
         // One at a time on the whole device (`alc_mutex`): only one block is kept for it.
         let _alone = self.change_lock.lock().await;
-        let lock = self.leb_locks.of(volume, lnum);
+        let lock = self.leb_locks.of(address);
         let _held = lock.write().await;
         self.io.charge_crc(data.len()).await;
-        let mut header = VolumeHeader::dynamic(volume, lnum, self.data_pad(volume));
+        let mut header = VolumeHeader::dynamic(address, self.data_pad(address.volume));
         // The flag and the CRC make the change atomic: the new header is on the medium before its
         // data, and a scan takes the older block where the data do not match.
         header.copy_flag = 1;
@@ -374,18 +391,14 @@ impl Ubi {
         self.write_new(header, 0, data, data_type).await
     }
 
-    /// Writes a block of a static volume (`ubi_eba_write_leb_st`). `data` is padded to whole units;
-    /// `data_bytes` of it count.
+    /// Writes a block of a static volume (`ubi_eba_write_leb_st`).
     pub(crate) async fn write_static_leb(
         &self,
-        volume: u32,
-        lnum: u32,
-        data: &[u8],
-        data_bytes: u32,
-        used_lebs: u32,
+        address: LebAddress,
+        StaticLeb { data, data_bytes, used_lebs }: StaticLeb<'_>,
     ) -> Result<(), UbiError> {
         self.refuse_read_only()?;
-        let lock = self.leb_locks.of(volume, lnum);
+        let lock = self.leb_locks.of(address);
         let _held = lock.write().await;
         self.io.charge_crc(data_bytes as usize).await;
         let header = VolumeHeader {
@@ -393,34 +406,35 @@ impl Ubi {
             data_bytes,
             used_lebs,
             data_crc: crc32(&data[..data_bytes as usize]),
-            ..VolumeHeader::dynamic(volume, lnum, self.data_pad(volume))
+            ..VolumeHeader::dynamic(address, self.data_pad(address.volume))
         };
         self.write_new(header, 0, data, DataType::Unknown).await
     }
 
     /// Takes the physical block away from a logical one, to be erased in the background
     /// (`ubi_eba_unmap_leb`).
-    pub(crate) async fn unmap_leb(&self, volume: u32, lnum: u32) -> Result<(), UbiError> {
+    pub(crate) async fn unmap_leb(&self, address: LebAddress) -> Result<(), UbiError> {
         self.refuse_read_only()?;
-        let lock = self.leb_locks.of(volume, lnum);
+        let lock = self.leb_locks.of(address);
         let _held = lock.write().await;
-        let Some(peb) = self.mapping(volume, lnum) else { return Ok(()) };
+        let Some(peb) = self.mapping(address) else { return Ok(()) };
         // Nothing is written. Until the erase a power cut brings the old contents back, as
         // `ubi_leb_unmap` warns.
-        self.set_mapping(volume, lnum, None);
-        self.put_block((volume, lnum), peb, false).await
+        self.set_mapping(address, None);
+        self.put_block(address, peb, false).await
     }
 
     /// Writes both copies of the volume table (`ubi_change_vtbl_record`).
     pub(crate) async fn write_table(&self, table: &[u8]) -> Result<(), UbiError> {
         // One copy after the other, so that one is whole at any time. `ubi_change_vtbl_record`
         // unmapped each copy first in old kernels, which has the same guarantee by the other copy.
-        for lnum in 0..crate::volume_state::LAYOUT_LEBS {
+        for leb in LebNumber::new(0).run(LAYOUT_LEBS) {
+            let address = LebAddress { volume: LAYOUT, leb };
             if self.options.profile.changes_table_atomically {
-                self.change_leb(LAYOUT_VOLUME, lnum, table, DataType::LongTerm).await?;
+                self.change_leb(address, table, DataType::LongTerm).await?;
             } else {
-                self.unmap_leb(LAYOUT_VOLUME, lnum).await?;
-                self.write_leb(LAYOUT_VOLUME, lnum, 0, table, DataType::LongTerm).await?;
+                self.unmap_leb(address).await?;
+                self.write_leb(address, 0, table, DataType::LongTerm).await?;
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
-//! Why a call failed, and why a device cannot be attached.
+//! Why a call failed, and why a device cannot be attached. Uses numbers only.
 
+use crate::numbers::{LebNumber, PebNumber};
 use mtd::MtdError;
 use thiserror::Error;
 
@@ -27,7 +28,7 @@ pub enum UbiError {
     #[error("erase block {peb}: {reason}")]
     Corrupt {
         /// Number of the physical block.
-        peb: u32,
+        peb: PebNumber,
         /// Which check failed, as a sentence.
         reason: String,
     },
@@ -45,7 +46,7 @@ pub enum UbiError {
     Incomplete(String),
     /// A logical block that has a physical one was to be given one (`EBADMSG` of `ubi_leb_map`).
     #[error("logical erase block {0} is mapped already")]
-    Mapped(u32),
+    Mapped(LebNumber),
 }
 
 /// Why a device cannot be attached, or formatted.
@@ -67,7 +68,7 @@ pub enum AttachError {
     )]
     OtherOffset {
         /// The first block that says so.
-        peb: u32,
+        peb: PebNumber,
         /// Offset in the image.
         found: u32,
         /// Offset of data in the image.

@@ -1,17 +1,17 @@
 //! Making an empty UBI device of any chip, as `ubiformat -q -y` does.
 //!
 //! Source: `ubi-utils/ubiformat.c`, `lib/libscan.c` and `lib/libubigen.c` of mtd-utils 2.1.5, and
-//! the operations that it made on a simulated chip.
+//! the operations that it made on a simulated chip. Uses `io.rs` and formats.
 
 use crate::device::Ubi;
 use crate::error::{AttachError, UbiError};
-use crate::headers::{
-    Decoded, ERASE_COUNTER_MAX, EraseCounterHeader, HEADER_BYTES, LAYOUT_VOLUME, VolumeHeader,
-};
+use crate::headers::{Decoded, ERASE_COUNTER_MAX, EraseCounterHeader, HEADER_BYTES, VolumeHeader};
 use crate::io::{HeaderRead, Io};
 use crate::layout::Layout;
 use crate::moves::data_length;
+use crate::numbers::{LebAddress, LebNumber, PebNumber};
 use crate::profile::CpuCosts;
+use crate::volume_state::LAYOUT;
 use crate::volume_table::{VolumeRecord, encode, slots};
 use mtd::Mtd;
 use sim::{Cpus, Sim};
@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// What formatting may choose.
 #[derive(Clone, Copy, Debug)]
 pub struct FormatOptions {
-    /// Random number that tells this image from others (`-Q`).
+    /// Random number that distinguishes this image from others (`-Q`).
     pub image_sequence: u32,
     /// Where the volume identifier headers will stand (`-O`); none for the default.
     pub header_offset: Option<u32>,
@@ -38,7 +38,7 @@ impl Ubi {
     /// Erases all good blocks, gives them erase counters and writes an empty volume table.
     ///
     /// # Errors
-    /// [`AttachError::Offset`], [`AttachError::TooFewBlocks`], or what the chip says.
+    /// [`AttachError::Offset`], [`AttachError::TooFewBlocks`]; [`AttachError::Operation`] of the chip.
     pub async fn format(
         sim: &Sim,
         cpus: Rc<Cpus>,
@@ -65,8 +65,8 @@ impl Ubi {
             return Err(AttachError::TooFewBlocks { available, wanted: 2 });
         }
         let records = vec![None; slots(layout.leb_bytes) as usize];
-        for ((peb, counter), lnum) in for_table.into_iter().zip(0..) {
-            let block = table_block(&layout, options.image_sequence, counter, lnum, &records);
+        for ((peb, counter), copy) in for_table.into_iter().zip((0..).map(LebNumber::new)) {
+            let block = table_block(&layout, options.image_sequence, counter, copy, &records);
             // The whole block with both headers in one go, as the tool writes it; the kernel writes
             // headers and table apart.
             io.write(peb, 0, &block).await?;
@@ -81,7 +81,7 @@ impl Ubi {
     ///
     /// # Errors
     /// [`AttachError::NotUbi`] if the image is none; [`AttachError::OtherOffset`] if its headers
-    /// stand elsewhere; [`AttachError::TooFewBlocks`]; or what the chip says.
+    /// stand elsewhere; [`AttachError::TooFewBlocks`]; [`AttachError::Operation`] of the chip.
     pub async fn flash(
         sim: &Sim,
         cpus: Rc<Cpus>,
@@ -94,7 +94,7 @@ impl Ubi {
         if image.is_empty() || !image.len().is_multiple_of(block_bytes) {
             return Err(AttachError::NotUbi);
         }
-        let mut blocks = image.chunks_exact(block_bytes).zip(0..);
+        let mut blocks = image.chunks_exact(block_bytes).zip((0..).map(PebNumber::new));
         let wanted = (image.len() / block_bytes) as u32;
         let mut written = 0;
         for (peb, counter) in next_counters(&io, options.keeps_counters).await? {
@@ -137,7 +137,7 @@ fn renumbered(
     layout: &Layout,
     options: &FormatOptions,
     block: &[u8],
-    number: u32,
+    number: PebNumber,
     erase_counter: u64,
 ) -> Result<Vec<u8>, AttachError> {
     let header: &[u8; HEADER_BYTES] =
@@ -168,7 +168,7 @@ fn renumbered(
 }
 
 /// Good blocks and the erase counters that they get by one more erase.
-async fn next_counters(io: &Io, keeps_counters: bool) -> Result<Vec<(u32, u64)>, UbiError> {
+async fn next_counters(io: &Io, keeps_counters: bool) -> Result<Vec<(PebNumber, u64)>, UbiError> {
     let counters = scan_counters(io).await?;
     let known: Vec<u64> = counters.iter().filter_map(|(_, counter)| *counter).collect();
     let mean = known.iter().sum::<u64>().checked_div(known.len() as u64).unwrap_or(0);
@@ -183,9 +183,9 @@ async fn next_counters(io: &Io, keeps_counters: bool) -> Result<Vec<(u32, u64)>,
 }
 
 /// Good blocks and their erase counters.
-async fn scan_counters(io: &Io) -> Result<Vec<(u32, Option<u64>)>, UbiError> {
+async fn scan_counters(io: &Io) -> Result<Vec<(PebNumber, Option<u64>)>, UbiError> {
     let mut counters = Vec::new();
-    for peb in 0..io.layout.peb_count {
+    for peb in (0..io.layout.peb_count).map(PebNumber::new) {
         if io.is_bad(peb).await? {
             continue;
         }
@@ -200,7 +200,7 @@ async fn scan_counters(io: &Io) -> Result<Vec<(u32, Option<u64>)>, UbiError> {
     Ok(counters)
 }
 
-async fn give_up(io: &Io, peb: u32, error: UbiError) -> Result<(), UbiError> {
+async fn give_up(io: &Io, peb: PebNumber, error: UbiError) -> Result<(), UbiError> {
     if error.is_io() { io.mark_bad(peb).await } else { Err(error) }
 }
 
@@ -209,12 +209,12 @@ pub(crate) fn table_block(
     layout: &Layout,
     image_sequence: u32,
     erase_counter: u64,
-    lnum: u32,
+    copy: LebNumber,
     records: &[Option<VolumeRecord>],
 ) -> Vec<u8> {
     // The tools pad the table with blank bytes, the kernel with zeros.
     let table = encode(records, 0);
-    let header = VolumeHeader::dynamic(LAYOUT_VOLUME, lnum, 0);
+    let header = VolumeHeader::dynamic(LebAddress { volume: LAYOUT, leb: copy }, 0);
     let mut block = vec![0xff; layout.peb_bytes as usize];
     put_headers(layout, image_sequence, erase_counter, &header, &mut block);
     let from = layout.data_offset as usize;

@@ -3,7 +3,9 @@
 //! A sorted set would do, if the kernel did not take the block that happens to stand at the root:
 //! which one that is depends on the shape of the tree, so the tree keeps the shape that insertions and
 //! removals give it. Source: T. H. Cormen et al., *Introduction to Algorithms*, chapter 13; Linux's
-//! `lib/rbtree.c` rebalances likewise.
+//! `lib/rbtree.c` rebalances likewise. Uses numbers only.
+
+use crate::numbers::PebNumber;
 
 const NONE: u32 = u32::MAX;
 
@@ -39,45 +41,57 @@ impl FreeTree {
         self.count
     }
 
-    /// The block at the root.
-    pub(crate) fn root(&self) -> Option<u32> {
-        (self.root != NONE).then_some(self.root)
+    pub(crate) fn contains(&self, peb: PebNumber) -> bool {
+        self.nodes[peb.index()].is_in
     }
 
-    pub(crate) fn first(&self) -> Option<u32> {
+    /// The block at the root.
+    pub(crate) fn root(&self) -> Option<PebNumber> {
+        (self.root != NONE).then(|| PebNumber::new(self.root))
+    }
+
+    /// The least worn block.
+    pub(crate) fn first(&self) -> Option<PebNumber> {
         self.end(0)
     }
 
-    pub(crate) fn last(&self) -> Option<u32> {
+    /// The most worn block.
+    pub(crate) fn last(&self) -> Option<PebNumber> {
         self.end(1)
     }
 
-    fn end(&self, side: usize) -> Option<u32> {
-        let mut at = self.root()?;
+    fn end(&self, side: usize) -> Option<PebNumber> {
+        let mut at = self.root()?.get();
         while self.child(at, side) != NONE {
             at = self.child(at, side);
         }
-        Some(at)
+        Some(PebNumber::new(at))
     }
 
-    pub(crate) fn erase_counter(&self, peb: u32) -> u64 {
-        self.nodes[peb as usize].erase_counter
+    /// The erase counter that a free block was added with.
+    pub(crate) fn erase_counter(&self, peb: PebNumber) -> u64 {
+        debug_assert!(self.contains(peb), "block {peb} is not free");
+        self.counter_of(peb.get())
+    }
+
+    fn counter_of(&self, at: u32) -> u64 {
+        self.nodes[at as usize].erase_counter
     }
 
     /// The greatest block whose counter is below `limit`; the first if there is none
     /// (`find_wl_entry`).
-    pub(crate) fn last_below(&self, limit: u64) -> Option<u32> {
-        let mut found = self.first()?;
+    pub(crate) fn last_below(&self, limit: u64) -> Option<PebNumber> {
+        let mut found = self.first()?.get();
         let mut at = self.root;
         while at != NONE {
-            if self.erase_counter(at) >= limit {
+            if self.counter_of(at) >= limit {
                 at = self.child(at, 0);
             } else {
                 found = at;
                 at = self.child(at, 1);
             }
         }
-        Some(found)
+        Some(PebNumber::new(found))
     }
 
     fn child(&self, at: u32, side: usize) -> u32 {
@@ -85,7 +99,7 @@ impl FreeTree {
     }
 
     fn key(&self, at: u32) -> (u64, u32) {
-        (self.erase_counter(at), at)
+        (self.counter_of(at), at)
     }
 
     fn is_red(&self, at: u32) -> bool {
@@ -129,8 +143,9 @@ impl FreeTree {
     }
 
     /// Adds a block that is not in the tree.
-    pub(crate) fn insert(&mut self, peb: u32, erase_counter: u64) {
-        debug_assert!(!self.nodes[peb as usize].is_in, "block {peb} is free already");
+    pub(crate) fn insert(&mut self, peb: PebNumber, erase_counter: u64) {
+        debug_assert!(!self.contains(peb), "block {peb} is free already");
+        let peb = peb.get();
         let (mut parent, mut side, mut at) = (NONE, 0, self.root);
         while at != NONE {
             parent = at;
@@ -182,10 +197,11 @@ impl FreeTree {
     }
 
     /// Takes a block out; false if it is not in the tree.
-    pub(crate) fn remove(&mut self, peb: u32) -> bool {
-        if !self.nodes[peb as usize].is_in {
+    pub(crate) fn remove(&mut self, peb: PebNumber) -> bool {
+        if !self.contains(peb) {
             return false;
         }
+        let peb = peb.get();
         let [lesser, greater] = self.nodes[peb as usize].children;
         let (lost_red, hole, hole_parent);
         if lesser == NONE || greater == NONE {
@@ -265,7 +281,7 @@ impl FreeTree {
 
 #[cfg(test)]
 mod tests {
-    use super::{FreeTree, NONE};
+    use super::{FreeTree, NONE, PebNumber};
     use random::Stream;
     use std::collections::BTreeSet;
 
@@ -292,18 +308,20 @@ mod tests {
         let (mut tree, mut set) = (FreeTree::new(200), BTreeSet::new());
         for _ in 0..20_000 {
             let (peb, counter) = (stream.below(200), u64::from(stream.below(5)));
-            if tree.nodes[peb as usize].is_in {
+            let number = PebNumber::new(peb);
+            if tree.contains(number) {
                 set.remove(&tree.key(peb));
-                assert!(tree.remove(peb));
+                assert!(tree.remove(number));
             } else {
-                assert!(!tree.remove(peb));
+                assert!(!tree.remove(number));
                 set.insert((counter, peb));
-                tree.insert(peb, counter);
+                tree.insert(number, counter);
             }
             assert_eq!(tree.len() as usize, set.len());
-            assert_eq!(tree.first(), set.first().map(|key| key.1));
-            assert_eq!(tree.last(), set.last().map(|key| key.1));
-            let below = set.range(..(3, 0)).next_back().or(set.first()).map(|key| key.1);
+            let number = |key: &(u64, u32)| PebNumber::new(key.1);
+            assert_eq!(tree.first(), set.first().map(number));
+            assert_eq!(tree.last(), set.last().map(number));
+            let below = set.range(..(3, 0)).next_back().or(set.first()).map(number);
             assert_eq!(tree.last_below(3), below);
             assert!(!tree.is_red(tree.root));
             black_height(&tree, tree.root);
@@ -314,12 +332,12 @@ mod tests {
     #[test]
     fn the_root_is_the_one_that_linux_takes() {
         let mut tree = FreeTree::new(512);
-        (2..512).for_each(|peb| tree.insert(peb, 0));
+        (2..512).for_each(|peb| tree.insert(PebNumber::new(peb), 0));
         let mut taken = Vec::new();
         for _ in 0..3 {
             let root = tree.root().expect("it is full");
             tree.remove(root);
-            taken.push(root);
+            taken.push(root.get());
         }
         assert_eq!(taken, [129, 130, 131]);
     }

@@ -1,6 +1,9 @@
 //! The two headers of a physical erase block, big endian.
 //!
-//! Source: `drivers/mtd/ubi/ubi-media.h` (structures) and `io.c` (what a sound header must say).
+//! Source: `drivers/mtd/ubi/ubi-media.h` (structures) and `io.c` (what a sound header must say). Uses
+//! numbers only.
+
+use crate::numbers::{LebAddress, LebNumber, VolumeNumber};
 
 /// Bytes of either header.
 pub const HEADER_BYTES: usize = 64;
@@ -212,7 +215,8 @@ pub struct VolumeHeader {
 
 impl VolumeHeader {
     /// Header of an empty block of a dynamic volume.
-    pub fn dynamic(volume: u32, lnum: u32, data_pad: u32) -> Self {
+    pub fn dynamic(address: LebAddress, data_pad: u32) -> Self {
+        let (volume, lnum) = (address.volume.get(), address.leb.get());
         Self {
             version: VERSION,
             // An empty block of a static volume cannot exist: its header counts bytes.
@@ -229,9 +233,14 @@ impl VolumeHeader {
         }
     }
 
+    /// The logical block that the physical one holds.
+    pub fn address(&self) -> LebAddress {
+        LebAddress { volume: VolumeNumber::new(self.volume), leb: LebNumber::new(self.lnum) }
+    }
+
     fn compatibility_of(volume: u32) -> Compatibility {
-        // `UBI_LAYOUT_VOLUME_COMPAT`: an implementation without volume tables must keep its hands
-        // off.
+        // `UBI_LAYOUT_VOLUME_COMPAT`: an implementation without volume tables must not
+        // attach the device.
         if volume == LAYOUT_VOLUME { Compatibility::Reject } else { Compatibility::User }
     }
 
@@ -342,6 +351,7 @@ impl VolumeHeader {
 #[cfg(test)]
 mod tests {
     use super::{Decoded, EraseCounterHeader, HEADER_BYTES, VolumeHeader, be32};
+    use crate::numbers::{LebAddress, LebNumber, VolumeNumber};
 
     #[test]
     fn headers_come_back() {
@@ -353,7 +363,9 @@ mod tests {
             image_sequence: 11,
         };
         assert_eq!(EraseCounterHeader::decode(&counter.encode()), Decoded::Sound(counter));
-        let mut volume = VolumeHeader::dynamic(3, 9, 0);
+        let address = LebAddress { volume: VolumeNumber::new(3), leb: LebNumber::new(9) };
+        let mut volume = VolumeHeader::dynamic(address, 0);
+        assert_eq!(volume.address(), address);
         (volume.sequence_number, volume.copy_flag) = (1 << 40, 1);
         (volume.data_bytes, volume.data_crc) = (100, 7);
         assert_eq!(VolumeHeader::decode(&volume.encode()), Decoded::Sound(volume));

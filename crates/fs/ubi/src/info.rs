@@ -1,6 +1,6 @@
 //! What an attached device reports to tools.
 
-use crate::device::Ubi;
+use crate::device::{SetAside, Ubi};
 use crate::headers::VolumeKind;
 use crate::layout::Layout;
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ impl Ubi {
         let wear = self.wear.borrow();
         let layout = self.io.layout;
         let shown = volumes.of_users().map(|(id, volume)| VolumeInfo {
-            id,
+            id: id.get(),
             name: String::from_utf8_lossy(&volume.record.name).into_owned(),
             kind: volume.record.kind,
             leb_count: volume.record.reserved_pebs,
@@ -98,13 +98,13 @@ impl Ubi {
             is_incomplete: volume.record.update_marker,
             is_corrupted: volume.is_corrupted,
         });
-        let (corrupted, alien) = &self.set_aside;
+        let SetAside { corrupted, alien } = &self.set_aside;
         Info {
             layout,
             image_sequence: self.io.image_sequence.get(),
             volumes: shown.collect(),
             erase_counters: wear.histogram(|peb| {
-                self.io.mtd.with_chip(|chip| chip.is_bad(peb))
+                self.io.mtd.with_chip(|chip| chip.is_bad(peb.get()))
                     || corrupted.contains(&peb)
                     || alien.contains(&peb)
             }),

@@ -1,9 +1,12 @@
 //! Reads, writes and erases of physical blocks, with the retries and tests of `drivers/mtd/ubi/io.c`.
+//!
+//! Uses formats, costs and counts, and no state of a device.
 
 use crate::error::UbiError;
 use crate::finding::Code;
 use crate::headers::{Decoded, EraseCounterHeader, HEADER_BYTES, VolumeHeader};
 use crate::layout::Layout;
+use crate::numbers::PebNumber;
 use crate::profile::CpuCosts;
 use crate::statistics::Statistics;
 use fs_api::{Finding, Place};
@@ -102,14 +105,15 @@ impl Io {
         self.cpus.run(bytes as u64 * self.costs.copy_ps_per_byte / 1000).await;
     }
 
-    fn address(&self, peb: u32, offset: u32) -> u64 {
+    fn address(&self, peb: PebNumber, offset: u32) -> u64 {
+        debug_assert!(peb.get() < self.layout.peb_count, "the device has no block {peb}");
         u64::from(peb) * u64::from(self.layout.peb_bytes) + u64::from(offset)
     }
 
     /// Reads bytes of a block; what the ECC gives up is tried again (`ubi_io_read`).
     pub(crate) async fn read(
         &self,
-        peb: u32,
+        peb: PebNumber,
         offset: u32,
         into: &mut [u8],
     ) -> Result<ReadStatus, UbiError> {
@@ -135,7 +139,7 @@ impl Io {
     /// Reads data of a logical block that stands in `peb`.
     pub(crate) async fn read_data(
         &self,
-        peb: u32,
+        peb: PebNumber,
         offset: u32,
         into: &mut [u8],
     ) -> Result<ReadStatus, UbiError> {
@@ -143,16 +147,28 @@ impl Io {
     }
 
     /// Writes whole units of a block.
-    pub(crate) async fn write(&self, peb: u32, offset: u32, data: &[u8]) -> Result<(), UbiError> {
+    pub(crate) async fn write(
+        &self,
+        peb: PebNumber,
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), UbiError> {
         if self.is_read_only.get() {
             return Err(UbiError::ReadOnly);
         }
+        let (unit, end) = (self.layout.header_io_bytes, offset as usize + data.len());
+        debug_assert!(end <= self.layout.peb_bytes as usize, "block {peb}: a write ends at {end}");
+        debug_assert!(
+            offset.is_multiple_of(unit) && data.len().is_multiple_of(unit as usize),
+            "block {peb}: {} bytes at {offset} are whole units",
+            data.len()
+        );
         Ok(self.mtd.write(self.address(peb, offset), data).await?)
     }
 
     pub(crate) async fn write_data(
         &self,
-        peb: u32,
+        peb: PebNumber,
         offset: u32,
         data: &[u8],
     ) -> Result<(), UbiError> {
@@ -160,23 +176,23 @@ impl Io {
     }
 
     /// Whether the block is bad.
-    pub(crate) async fn is_bad(&self, peb: u32) -> Result<bool, UbiError> {
-        Ok(self.mtd.is_bad(peb).await?)
+    pub(crate) async fn is_bad(&self, peb: PebNumber) -> Result<bool, UbiError> {
+        Ok(self.mtd.is_bad(peb.get()).await?)
     }
 
-    pub(crate) async fn mark_bad(&self, peb: u32) -> Result<(), UbiError> {
+    pub(crate) async fn mark_bad(&self, peb: PebNumber) -> Result<(), UbiError> {
         if self.is_read_only.get() {
             return Err(UbiError::ReadOnly);
         }
         self.count(|counts| counts.blocks_bad += 1);
         self.find(Code::BadBlock, Place::Block(peb.into()), format!("block {peb} was marked bad"));
-        Ok(self.mtd.mark_bad(peb).await?)
+        Ok(self.mtd.mark_bad(peb.get()).await?)
     }
 
-    async fn erase(&self, peb: u32) -> Result<(), UbiError> {
+    async fn erase(&self, peb: PebNumber) -> Result<(), UbiError> {
         let mut tries = 0;
         loop {
-            let done = self.mtd.erase(peb).await;
+            let done = self.mtd.erase(peb.get()).await;
             self.count(|counts| counts.erases += 1);
             match done {
                 Ok(()) => return Ok(()),
@@ -190,7 +206,7 @@ impl Io {
 
     /// Erases a block, after a test of its cells if asked; how often it was erased
     /// (`ubi_io_sync_erase`).
-    pub(crate) async fn sync_erase(&self, peb: u32, tortures: bool) -> Result<u64, UbiError> {
+    pub(crate) async fn sync_erase(&self, peb: PebNumber, tortures: bool) -> Result<u64, UbiError> {
         if self.is_read_only.get() {
             return Err(UbiError::ReadOnly);
         }
@@ -201,7 +217,7 @@ impl Io {
     }
 
     /// Erases, fills and reads a block several times (`torture_peb`).
-    async fn torture(&self, peb: u32) -> Result<u64, UbiError> {
+    async fn torture(&self, peb: PebNumber) -> Result<u64, UbiError> {
         self.count(|counts| counts.blocks_tortured += 1);
         let mut buffer = vec![0; self.layout.peb_bytes as usize];
         // A pattern, its complement and all zeros, so each cell is seen in both states (`patterns`
@@ -225,7 +241,7 @@ impl Io {
     /// Corrected bits are errors, too: they were not there a moment ago.
     async fn expect_pattern(
         &self,
-        peb: u32,
+        peb: PebNumber,
         buffer: &mut [u8],
         pattern: u8,
     ) -> Result<(), UbiError> {
@@ -237,7 +253,7 @@ impl Io {
                 Place::Block(peb.into()),
                 format!("block {peb} does not keep what is written to it"),
             );
-            let error = nand::NandError::EraseFailed { block: peb };
+            let error = nand::NandError::EraseFailed { block: peb.get() };
             return Err(UbiError::Io(MtdError::Failed(error)));
         }
         Ok(())
@@ -246,7 +262,7 @@ impl Io {
     /// Reads the erase counter header (`ubi_io_read_ec_hdr`).
     pub(crate) async fn read_counter(
         &self,
-        peb: u32,
+        peb: PebNumber,
     ) -> Result<HeaderRead<EraseCounterHeader>, UbiError> {
         let mut bytes = [0; HEADER_BYTES];
         let status = self.read(peb, 0, &mut bytes).await?;
@@ -255,7 +271,10 @@ impl Io {
     }
 
     /// Reads the volume identifier header (`ubi_io_read_vid_hdr`).
-    pub(crate) async fn read_header(&self, peb: u32) -> Result<HeaderRead<VolumeHeader>, UbiError> {
+    pub(crate) async fn read_header(
+        &self,
+        peb: PebNumber,
+    ) -> Result<HeaderRead<VolumeHeader>, UbiError> {
         // The header may stand within its unit, where an offset was chosen by hand
         // (`vid_hdr_shift`): the driver reads from the unit's beginning.
         let (start, _) = self.layout.header_unit();
@@ -268,7 +287,11 @@ impl Io {
     }
 
     /// Writes the erase counter header (`ubi_io_write_ec_hdr`).
-    pub(crate) async fn write_counter(&self, peb: u32, erase_counter: u64) -> Result<(), UbiError> {
+    pub(crate) async fn write_counter(
+        &self,
+        peb: PebNumber,
+        erase_counter: u64,
+    ) -> Result<(), UbiError> {
         let header = EraseCounterHeader {
             version: 1,
             erase_counter,
@@ -286,9 +309,10 @@ impl Io {
     /// Writes the volume identifier header (`ubi_io_write_vid_hdr`).
     pub(crate) async fn write_header(
         &self,
-        peb: u32,
+        peb: PebNumber,
         header: &VolumeHeader,
     ) -> Result<(), UbiError> {
+        debug_assert!(header.sequence_number > 0, "only tools write headers without a number");
         let (start, unit_bytes) = self.layout.header_unit();
         let shift = (self.layout.header_offset - start) as usize;
         self.charge_crc(HEADER_BYTES).await;

@@ -1,4 +1,4 @@
-//! Where headers and data stand in a block.
+//! Where headers and data stand in a block. Uses formats only.
 
 use crate::error::{AttachError, UbiError};
 use crate::headers::{Decoded, EraseCounterHeader, HEADER_BYTES};
@@ -8,7 +8,7 @@ use mtd::Mtd;
 /// counter header says; none where no block has one: the device is not UBI's, or blank.
 ///
 /// # Errors
-/// What the driver says.
+/// [`UbiError::Io`] of the driver.
 pub async fn find_header_offset(mtd: &Mtd) -> Result<Option<u32>, UbiError> {
     for peb in 0..mtd.geometry().blocks {
         if mtd.is_bad(peb).await? {
@@ -87,6 +87,10 @@ impl Layout {
         // Data begins with a page of its own. With sub-pages both headers share the first page and
         // one page a block is won.
         let data_offset = (header_offset + header_bytes).next_multiple_of(min_io_bytes);
+        // `io_init` compares with the end of the block as well.
+        if data_offset >= peb_bytes {
+            return refuse("no page is left for data behind it");
+        }
         Ok(Self {
             peb_count: geometry.blocks,
             peb_bytes,

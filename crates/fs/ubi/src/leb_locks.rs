@@ -1,5 +1,7 @@
-//! A lock for each logical block that is in use (`ltree_lookup` of `drivers/mtd/ubi/eba.c`).
+//! A lock for each logical block that is in use (`ltree_lookup` of `drivers/mtd/ubi/eba.c`). Uses numbers
+//! only.
 
+use crate::numbers::LebAddress;
 use sim::{RwLock, Sim};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,10 +12,10 @@ const IDLE_MAX: usize = 64;
 
 type WeakLock = Weak<RwLock<()>>;
 
-/// Locks by volume and logical block.
+/// Locks by logical block.
 pub(crate) struct LebLocks {
     sim: Sim,
-    locks: RefCell<BTreeMap<(u32, u32), WeakLock>>,
+    locks: RefCell<BTreeMap<LebAddress, WeakLock>>,
 }
 
 impl LebLocks {
@@ -22,9 +24,9 @@ impl LebLocks {
     }
 
     /// The lock of a logical block.
-    pub(crate) fn of(&self, volume: u32, lnum: u32) -> Rc<RwLock<()>> {
+    pub(crate) fn of(&self, address: LebAddress) -> Rc<RwLock<()>> {
         let mut locks = self.locks.borrow_mut();
-        if let Some(lock) = locks.get(&(volume, lnum)).and_then(Weak::upgrade) {
+        if let Some(lock) = locks.get(&address).and_then(Weak::upgrade) {
             return lock;
         }
         // The kernel frees each at its last user; collecting them now and then saves the
@@ -33,7 +35,7 @@ impl LebLocks {
             locks.retain(|_, lock| lock.strong_count() > 0);
         }
         let lock = Rc::new(RwLock::new(&self.sim, ()));
-        locks.insert((volume, lnum), Rc::downgrade(&lock));
+        locks.insert(address, Rc::downgrade(&lock));
         lock
     }
 

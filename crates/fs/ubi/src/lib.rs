@@ -9,6 +9,7 @@
 //! images are attached by scanning), volumes as block devices, `gluebi`.
 
 mod attach;
+mod check_states;
 mod device;
 mod eba;
 mod error;
@@ -22,6 +23,7 @@ mod layout;
 mod leb_locks;
 mod memory;
 mod moves;
+mod numbers;
 mod profile;
 mod scan;
 mod statistics;
@@ -42,6 +44,7 @@ pub use headers::VolumeKind;
 pub use info::{Info, VolumeInfo};
 pub use layout::{Layout, find_header_offset};
 pub use mtd::ReadStatus;
+pub use numbers::{LebAddress, LebNumber, PebNumber, VolumeNumber};
 pub use profile::{AttachOptions, BadBlockReserve, CpuCosts, PROFILES, Profile, find_profile};
 pub use statistics::Statistics;
 pub use ubinize::{ImageOptions, VolumeImage, ubinize};

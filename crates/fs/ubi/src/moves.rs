@@ -1,13 +1,15 @@
 //! Moving a block's contents to another: wear levelling and scrubbing.
 //!
 //! Source: `drivers/mtd/ubi/wl.c` (`wear_leveling_worker`) and `eba.c` (`ubi_eba_copy_leb`) of
-//! Linux 6.1.
+//! Linux 6.1. A part of the device: uses it, its states and `io.rs`.
 
 use crate::device::Ubi;
 use crate::error::UbiError;
 use crate::finding::Code;
 use crate::headers::{VolumeHeader, VolumeKind, crc32};
 use crate::io::HeaderRead;
+use crate::numbers::PebNumber;
+use crate::wear_state::Move;
 use fs_api::Place;
 
 /// What became of a move.
@@ -42,15 +44,16 @@ impl Ubi {
         // is on the move.
         let _moving = self.move_lock.lock().await;
         let begun = self.wear.borrow_mut().begin_move();
-        let Some((from, to, scrubs)) = begun else {
+        let Some(begun) = begun else {
             // Nothing to be moved after all: what called for it is gone since the work was
             // scheduled.
             self.wear.borrow_mut().end_move();
             return Ok(());
         };
-        match self.copy_block(from, to).await {
-            Ok(Moved::Done) => self.end_done(from, to, scrubs).await,
-            Ok(moved) => self.end_not_done(from, to, scrubs, moved).await,
+        let from = begun.from;
+        match self.copy_block(from, begun.to).await {
+            Ok(Moved::Done) => self.end_done(begun).await,
+            Ok(moved) => self.end_not_done(begun, moved).await,
             Err(error) => {
                 self.wear.borrow_mut().end_move();
                 self.io.become_read_only(&format!("block {from} could not be moved: {error}"));
@@ -59,7 +62,7 @@ impl Ubi {
         }
     }
 
-    async fn end_done(&self, from: u32, to: u32, scrubs: bool) -> Result<(), UbiError> {
+    async fn end_done(&self, Move { from, to, scrubs }: Move) -> Result<(), UbiError> {
         self.io.count(|counts| {
             counts.blocks_scrubbed += u64::from(scrubs);
             counts.blocks_levelled += u64::from(!scrubs);
@@ -85,9 +88,7 @@ impl Ubi {
 
     async fn end_not_done(
         &self,
-        from: u32,
-        to: u32,
-        scrubs: bool,
+        Move { from, to, scrubs }: Move,
         moved: Moved,
     ) -> Result<(), UbiError> {
         self.io.count(|counts| counts.moves_cancelled += 1);
@@ -141,7 +142,7 @@ impl Ubi {
         self.erase_block(to, moved == Moved::TargetFailed).await
     }
 
-    async fn copy_block(&self, from: u32, to: u32) -> Result<Moved, UbiError> {
+    async fn copy_block(&self, from: PebNumber, to: PebNumber) -> Result<Moved, UbiError> {
         let header = match self.io.read_header(from).await? {
             HeaderRead::Sound { header, .. } => header,
             // A block that was just taken: its header comes with the first write, and this move
@@ -153,18 +154,25 @@ impl Ubi {
             }
         };
         // Never wait for a logical block here: its holder may wait for the move.
-        let lock = self.leb_locks.of(header.volume, header.lnum);
+        let address = header.address();
+        let lock = self.leb_locks.of(address);
         let Some(_held) = lock.try_write() else { return Ok(Moved::Busy) };
         // Asked under the lock: the block may have been replaced, or its volume removed, after the
         // header was read.
-        if self.mapping(header.volume, header.lnum) != Some(from) {
+        if self.mapping(address) != Some(from) {
             return Ok(Moved::Race);
         }
         self.copy_data(from, to, header).await
     }
 
     /// Copies a logical block that is locked (`ubi_eba_copy_leb`).
-    async fn copy_data(&self, from: u32, to: u32, header: VolumeHeader) -> Result<Moved, UbiError> {
+    // One function: what a power cut finds depends on the order of its writes.
+    async fn copy_data(
+        &self,
+        from: PebNumber,
+        to: PebNumber,
+        header: VolumeHeader,
+    ) -> Result<Moved, UbiError> {
         let layout = &self.io.layout;
         let is_static = header.volume_kind() == Some(VolumeKind::Static);
         let bytes = if is_static {
@@ -189,6 +197,10 @@ impl Ubi {
             data.truncate(data_length(&data, layout.min_io_bytes));
             header.data_bytes = data.len() as u32;
         }
+        debug_assert!(
+            data.len().is_multiple_of(layout.min_io_bytes as usize),
+            "whole pages are copied"
+        );
         let covered = &data[..header.data_bytes as usize];
         self.io.charge_crc(covered.len()).await;
         if header.data_bytes > 0 {
@@ -218,12 +230,12 @@ impl Ubi {
             }
         }
         // Last of all: until here readers are served by the source.
-        self.set_mapping(header.volume, header.lnum, Some(to));
+        self.set_mapping(header.address(), Some(to));
         Ok(Moved::Done)
     }
 
     /// Reads back what was written.
-    async fn verify(&self, peb: u32, data: &[u8]) -> Result<bool, UbiError> {
+    async fn verify(&self, peb: PebNumber, data: &[u8]) -> Result<bool, UbiError> {
         let mut back = vec![0; data.len()];
         let status = self.io.read_data(peb, 0, &mut back).await?;
         self.io.charge_copy(back.len()).await;

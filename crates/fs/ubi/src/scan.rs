@@ -1,7 +1,7 @@
 //! The scan of a whole device: both headers of each block, in order.
 //!
 //! Source: `drivers/mtd/ubi/attach.c` of Linux 6.1 (`scan_peb`, `ubi_add_to_av`, `compare_lebs`,
-//! `check_corruption`, `late_analysis`).
+//! `check_corruption`, `late_analysis`). Uses the reads of `io.rs` and formats.
 
 use crate::error::{AttachError, UbiError};
 use crate::finding::Code;
@@ -10,23 +10,24 @@ use crate::headers::{
     crc32,
 };
 use crate::io::{HeaderRead, Io};
+use crate::numbers::{LebAddress, LebNumber, PebNumber, VolumeNumber};
 use fs_api::Place;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A block that belongs to no volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScannedBlock {
-    pub(crate) peb: u32,
+    pub(crate) peb: PebNumber,
     /// None if its header was lost.
     pub(crate) erase_counter: Option<u64>,
-    /// Volume and logical block that it held.
-    pub(crate) leb: Option<(u32, u32)>,
+    /// The logical block that it held.
+    pub(crate) leb: Option<LebAddress>,
 }
 
 impl ScannedBlock {
     /// The block of a logical block that is not wanted any more.
     pub(crate) fn left_by(leb: &ScannedLeb) -> Self {
-        let held = (leb.header.volume, leb.header.lnum);
+        let held = leb.header.address();
         Self { peb: leb.peb, erase_counter: leb.erase_counter, leb: Some(held) }
     }
 }
@@ -34,7 +35,7 @@ impl ScannedBlock {
 /// A logical block as it was found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScannedLeb {
-    pub(crate) peb: u32,
+    pub(crate) peb: PebNumber,
     pub(crate) erase_counter: Option<u64>,
     pub(crate) header: VolumeHeader,
     /// The ECC had work: its contents move to another block soon.
@@ -49,20 +50,20 @@ pub(crate) struct ScannedVolume {
     pub(crate) data_pad: u32,
     /// Blocks of a static volume.
     pub(crate) used_lebs: u32,
-    pub(crate) lebs: BTreeMap<u32, ScannedLeb>,
+    pub(crate) lebs: BTreeMap<LebNumber, ScannedLeb>,
 }
 
 /// What the scan found.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    pub(crate) volumes: BTreeMap<u32, ScannedVolume>,
+    pub(crate) volumes: BTreeMap<VolumeNumber, ScannedVolume>,
     pub(crate) free: VecDeque<ScannedBlock>,
     pub(crate) erase: VecDeque<ScannedBlock>,
     /// Blocks with data under a header that cannot be read: left alone.
     pub(crate) corrupted: Vec<ScannedBlock>,
     /// Blocks of internal volumes that ask to be left alone.
     pub(crate) alien: Vec<ScannedBlock>,
-    pub(crate) bad: Vec<u32>,
+    pub(crate) bad: Vec<PebNumber>,
     pub(crate) blank: u32,
     maybe_bad: u32,
     counter_sum: u64,
@@ -91,17 +92,26 @@ impl Scan {
     pub(crate) async fn run(io: &Io, preserves_corrupted: bool) -> Result<Self, AttachError> {
         let mut scan = Self::default();
         // In order of number. Which of two equal blocks counts as "first" depends on it.
-        for peb in 0..io.layout.peb_count {
+        for peb in (0..io.layout.peb_count).map(PebNumber::new) {
             scan.block(io, peb, preserves_corrupted).await?;
         }
+        debug_assert_eq!(scan.pebs(), io.layout.peb_count as usize, "each block is found once");
         scan.conclude(io)?;
         Ok(scan)
     }
 
+    /// Blocks that stand in a list or belong to a volume, bad ones among them.
+    fn pebs(&self) -> usize {
+        let of_volumes: usize = self.volumes.values().map(|volume| volume.lebs.len()).sum();
+        let lists = [self.corrupted.len(), self.alien.len(), self.bad.len()];
+        of_volumes + self.free.len() + self.erase.len() + lists.iter().sum::<usize>()
+    }
+
+    // One function: what the first header was decides what the second may be (`scan_peb`).
     async fn block(
         &mut self,
         io: &Io,
-        peb: u32,
+        peb: PebNumber,
         preserves_corrupted: bool,
     ) -> Result<(), AttachError> {
         if io.is_bad(peb).await? {
@@ -152,20 +162,7 @@ impl Scan {
                 if is_lost && counter == Err(true) {
                     self.maybe_bad += 1;
                 }
-                let is_corrupted =
-                    counter.is_ok() && preserves_corrupted && holds_data(io, peb).await?;
-                if is_corrupted {
-                    io.find(
-                        Code::DamagedHeader,
-                        Place::Block(peb.into()),
-                        format!(
-                            "block {peb}: data under a volume identifier header that cannot be read"
-                        ),
-                    );
-                    self.corrupted.push(block);
-                } else {
-                    self.add_erase(block, true);
-                }
+                self.add_bad_header(io, block, preserves_corrupted).await?;
             }
         }
         // Mean and maximum count every block whose counter is known, whatever becomes of it.
@@ -174,6 +171,26 @@ impl Scan {
             self.counters += 1;
             self.erase_counter_max = self.erase_counter_max.max(counter);
         }
+        Ok(())
+    }
+
+    /// A block whose volume identifier header cannot be read is erased, or left alone with its data.
+    async fn add_bad_header(
+        &mut self,
+        io: &Io,
+        block: ScannedBlock,
+        preserves_corrupted: bool,
+    ) -> Result<(), UbiError> {
+        let peb = block.peb;
+        let is_known = block.erase_counter.is_some();
+        if !(is_known && preserves_corrupted && holds_data(io, peb).await?) {
+            self.add_erase(block, true);
+            return Ok(());
+        }
+        let text =
+            format!("block {peb}: data under a volume identifier header that cannot be read");
+        io.find(Code::DamagedHeader, Place::Block(peb.into()), text);
+        self.corrupted.push(block);
         Ok(())
     }
 
@@ -189,7 +206,7 @@ impl Scan {
     fn check_counter(
         &mut self,
         io: &Io,
-        peb: u32,
+        peb: PebNumber,
         header: &EraseCounterHeader,
     ) -> Result<(), AttachError> {
         header.check().map_err(|reason| medium(peb, &reason))?;
@@ -261,7 +278,8 @@ impl Scan {
         // Of losers, too: the next number has to be above anything that a later scan may see.
         self.sequence_number_max = self.sequence_number_max.max(header.sequence_number);
         let kind = header.volume_kind().expect("the header was checked");
-        let volume = self.volumes.entry(header.volume).or_insert_with(|| ScannedVolume {
+        let LebAddress { volume: number, leb: place } = header.address();
+        let volume = self.volumes.entry(number).or_insert_with(|| ScannedVolume {
             kind,
             compatibility: header.compatibility,
             data_pad: header.data_pad,
@@ -274,8 +292,8 @@ impl Scan {
         {
             return Err(medium(leb.peb, "its header contradicts other blocks of the volume"));
         }
-        let Some(first) = volume.lebs.get(&header.lnum).copied() else {
-            volume.lebs.insert(header.lnum, leb);
+        let Some(first) = volume.lebs.get(&place).copied() else {
+            volume.lebs.insert(place, leb);
             return Ok(());
         };
         // Images made by tools have no sequence numbers; then there is nothing to go by.
@@ -289,9 +307,9 @@ impl Scan {
         // waits for its erase.
         let result = compare(io, &first, &leb).await?;
         let (winner, loser) = if result.second_is_newer { (leb, first) } else { (first, leb) };
-        let volume = self.volumes.get_mut(&header.volume).expect("it was found or made");
+        let volume = self.volumes.get_mut(&number).expect("it was found or made");
         let needs_scrub = winner.needs_scrub || (result.second_is_newer && result.needs_scrub);
-        volume.lebs.insert(header.lnum, ScannedLeb { needs_scrub, ..winner });
+        volume.lebs.insert(place, ScannedLeb { needs_scrub, ..winner });
         let block = ScannedBlock::left_by(&loser);
         self.add_erase(block, result.loser_is_corrupt);
         Ok(())
@@ -339,13 +357,13 @@ impl Scan {
     }
 }
 
-fn medium(peb: u32, reason: &str) -> AttachError {
+fn medium(peb: PebNumber, reason: &str) -> AttachError {
     AttachError::Medium(format!("erase block {peb}: {reason}"))
 }
 
 /// Whether the data of a block with a bad header is worth keeping: an erase that was interrupted
 /// leaves bytes that the ECC gives up or that are blank (`check_corruption`).
-async fn holds_data(io: &Io, peb: u32) -> Result<bool, UbiError> {
+async fn holds_data(io: &Io, peb: PebNumber) -> Result<bool, UbiError> {
     let mut data = vec![0; io.layout.leb_bytes as usize];
     let status = io.read_data(peb, 0, &mut data).await?;
     io.charge_copy(data.len()).await;

@@ -1,11 +1,14 @@
 //! Making an image from the contents of volumes, as `ubinize` does.
 //!
 //! The image is what [`crate::Ubi::flash`] takes. Source: `lib/libubigen.c` and
-//! `ubi-utils/ubinize.c` of mtd-utils 2.1.5; images made by it are made here byte by byte the same.
+//! `ubi-utils/ubinize.c` of mtd-utils 2.1.5; images made by it are made here byte by byte the same. Uses
+//! formats only.
 
 use crate::format::{put_headers, table_block};
 use crate::headers::{VolumeHeader, VolumeKind, crc32};
 use crate::layout::Layout;
+use crate::numbers::{LebAddress, LebNumber, VolumeNumber};
+use crate::volume_state::LAYOUT_LEBS;
 use crate::volume_table::{VolumeRecord, slots};
 use crate::{UbiError, ubinize_config::VolumeSection};
 
@@ -23,7 +26,7 @@ pub struct VolumeImage {
 pub struct ImageOptions {
     /// Erase counter of all blocks (`-e`).
     pub erase_counter: u64,
-    /// Random number that tells this image from others (`-Q`).
+    /// Random number that distinguishes this image from others (`-Q`).
     pub image_sequence: u32,
 }
 
@@ -51,17 +54,18 @@ pub fn ubinize(
     }
     let mut image = Vec::new();
     let ImageOptions { erase_counter, image_sequence } = options;
-    for lnum in 0..crate::volume_state::LAYOUT_LEBS {
-        image.extend(table_block(layout, image_sequence, erase_counter, lnum, &records));
+    for copy in LebNumber::new(0).run(LAYOUT_LEBS) {
+        image.extend(table_block(layout, image_sequence, erase_counter, copy, &records));
     }
     for volume in volumes {
         let Some(Some(record)) = records.get(volume.section.id as usize) else { continue };
         let usable_bytes = layout.usable_bytes(record.data_pad) as usize;
         let used_lebs = volume.data.len().div_ceil(usable_bytes) as u32;
-        for (data, lnum) in volume.data.chunks(usable_bytes).zip(0..) {
+        for (data, leb) in volume.data.chunks(usable_bytes).zip((0..).map(LebNumber::new)) {
             // Sequence number 0, as the tool has it: an attach takes such blocks for older than all
             // others.
-            let mut header = VolumeHeader::dynamic(volume.section.id, lnum, record.data_pad);
+            let address = LebAddress { volume: VolumeNumber::new(volume.section.id), leb };
+            let mut header = VolumeHeader::dynamic(address, record.data_pad);
             if record.kind == VolumeKind::Static {
                 header.kind = VolumeKind::Static.code();
                 header.used_lebs = used_lebs;

@@ -138,6 +138,7 @@ fn split(text: &str) -> Result<Vec<Section>, ConfigError> {
     Ok(sections)
 }
 
+// One function: each key of a section is read and checked once.
 fn volume(section: &Section) -> Result<VolumeSection, ConfigError> {
     let (mode, line) = section.need("mode")?;
     if mode != "ubi" {

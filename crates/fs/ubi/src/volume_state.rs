@@ -1,10 +1,13 @@
-//! Volumes in memory: their records and where their blocks are.
+//! Volumes in memory: their records and where their blocks are. Uses formats and numbers only.
 
 use crate::headers::{LAYOUT_VOLUME, VolumeKind};
 use crate::layout::Layout;
+use crate::numbers::{PebNumber, VolumeNumber};
 use crate::volume_table::VolumeRecord;
 use std::collections::BTreeMap;
 
+/// The volume of the volume table.
+pub(crate) const LAYOUT: VolumeNumber = VolumeNumber::new(LAYOUT_VOLUME);
 /// Logical blocks of the volume table.
 pub(crate) const LAYOUT_LEBS: u32 = 2;
 /// Blocks that wear levelling and atomic changes need for themselves.
@@ -15,7 +18,7 @@ pub(crate) const OWN_PEBS: u32 = 2;
 pub(crate) struct VolumeState {
     pub(crate) record: VolumeRecord,
     /// Physical blocks by logical ones (`eba_tbl`).
-    pub(crate) map: Vec<Option<u32>>,
+    pub(crate) map: Vec<Option<PebNumber>>,
     /// Blocks that hold data: all of a dynamic volume.
     pub(crate) used_lebs: u32,
     /// Bytes of data in the last of them.
@@ -74,7 +77,7 @@ impl VolumeState {
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     /// By number, the volume of the table among them.
-    pub(crate) by_id: BTreeMap<u32, VolumeState>,
+    pub(crate) by_id: BTreeMap<VolumeNumber, VolumeState>,
     /// Blocks that no volume has (`avail_pebs`).
     pub(crate) available_pebs: u32,
     /// Blocks that volumes and UBI itself have (`rsvd_pebs`).
@@ -95,12 +98,14 @@ impl Volumes {
     /// Takes blocks from those that no volume has.
     pub(crate) fn reserve(&mut self, pebs: u32) {
         // Promises are made in numbers, not in blocks: any free block serves any volume.
+        debug_assert!(pebs <= self.available_pebs, "{pebs} blocks are promised");
         self.available_pebs -= pebs;
         self.reserved_pebs += pebs;
     }
 
     /// Gives blocks back that a volume does not need any more.
     pub(crate) fn release(&mut self, pebs: u32) {
+        debug_assert!(pebs <= self.reserved_pebs, "{pebs} blocks were promised");
         self.available_pebs += pebs;
         self.reserved_pebs -= pebs;
     }
@@ -143,12 +148,14 @@ impl Volumes {
     }
 
     /// Volumes of users: all but the volume table's.
-    pub(crate) fn of_users(&self) -> impl Iterator<Item = (u32, &VolumeState)> {
-        self.by_id.iter().filter(|(id, _)| **id != LAYOUT_VOLUME).map(|(id, volume)| (*id, volume))
+    pub(crate) fn of_users(&self) -> impl Iterator<Item = (VolumeNumber, &VolumeState)> {
+        self.by_id.iter().filter(|(id, _)| **id != LAYOUT).map(|(id, volume)| (*id, volume))
     }
 
     /// Records by number, as the table has them.
     pub(crate) fn records(&self, slots: u32) -> Vec<Option<VolumeRecord>> {
-        (0..slots).map(|id| self.by_id.get(&id).map(|volume| volume.record.clone())).collect()
+        let record =
+            |id| self.by_id.get(&VolumeNumber::new(id)).map(|volume| volume.record.clone());
+        (0..slots).map(record).collect()
     }
 }

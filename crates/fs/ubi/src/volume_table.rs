@@ -1,6 +1,6 @@
 //! The volume table: one record a volume, twice on the medium.
 //!
-//! Source: `drivers/mtd/ubi/ubi-media.h` and `vtbl.c`.
+//! Source: `drivers/mtd/ubi/ubi-media.h` and `vtbl.c`. Uses formats only.
 
 use crate::headers::{VOLUMES_MAX, VolumeKind, be16, be32, crc32};
 
@@ -60,6 +60,7 @@ pub fn encode(records: &[Option<VolumeRecord>], table_bytes: usize) -> Vec<u8> {
 fn encode_record(record: Option<&VolumeRecord>) -> [u8; RECORD_BYTES] {
     let mut bytes = [0; RECORD_BYTES];
     if let Some(record) = record {
+        debug_assert!(record.name.len() <= NAME_BYTES_MAX, "the name was checked");
         bytes[0..4].copy_from_slice(&record.reserved_pebs.to_be_bytes());
         bytes[4..8].copy_from_slice(&record.alignment.to_be_bytes());
         bytes[8..12].copy_from_slice(&record.data_pad.to_be_bytes());
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_tables_are_told() {
+    fn wrong_tables_are_errors() {
         let twice = [Some(record("a")), Some(record("a"))];
         let bytes = encode(&twice, 512);
         assert!(decode(&bytes[..344], LEB_BYTES).is_err_and(|reason| reason.contains("named")));

@@ -1,11 +1,14 @@
 //! Making, removing, renaming, resizing and updating volumes.
 //!
-//! Source: `drivers/mtd/ubi/vmt.c`, `vtbl.c` and `upd.c` of Linux 6.1.
+//! Source: `drivers/mtd/ubi/vmt.c`, `vtbl.c` and `upd.c` of Linux 6.1. A part of the device: uses it, its
+//! states and formats.
 
 use crate::device::Ubi;
+use crate::eba::StaticLeb;
 use crate::error::UbiError;
 use crate::headers::VolumeKind;
 use crate::moves::data_length;
+use crate::numbers::{LebAddress, LebNumber, VolumeNumber};
 use crate::volume::Volume;
 use crate::volume_state::VolumeState;
 use crate::volume_table::{NAME_BYTES_MAX, VolumeRecord, encode, slots, table_bytes};
@@ -59,10 +62,10 @@ impl Ubi {
     pub fn volumes(&self) -> Vec<(u32, String)> {
         let volumes = self.volumes.borrow();
         let name = |record: &VolumeRecord| String::from_utf8_lossy(&record.name).into_owned();
-        volumes.of_users().map(|(id, volume)| (id, name(&volume.record))).collect()
+        volumes.of_users().map(|(id, volume)| (id.get(), name(&volume.record))).collect()
     }
 
-    fn find_volume(&self, name: &str) -> Option<u32> {
+    fn find_volume(&self, name: &str) -> Option<VolumeNumber> {
         let volumes = self.volumes.borrow();
         volumes
             .of_users()
@@ -116,8 +119,8 @@ impl Ubi {
     /// Makes a volume (`ubi_create_volume`); its number.
     ///
     /// # Errors
-    /// [`UbiError::Invalid`], [`UbiError::Exists`], [`UbiError::VolumeTooLarge`], or what writing the
-    /// table meets.
+    /// [`UbiError::Invalid`], [`UbiError::Exists`], [`UbiError::VolumeTooLarge`], [`UbiError::ReadOnly`];
+    /// [`UbiError::Io`] or [`UbiError::NoSpace`] of the table.
     pub async fn make_volume(&self, options: &VolumeOptions) -> Result<u32, UbiError> {
         let _alone = self.device_lock.lock().await;
         if self.is_read_only() {
@@ -126,8 +129,9 @@ impl Ubi {
         let slots = slots(self.io.layout.leb_bytes);
         let id = {
             let volumes = self.volumes.borrow();
-            let id = options.id.or_else(|| (0..slots).find(|id| !volumes.by_id.contains_key(id)));
-            let Some(id) = id.filter(|id| *id < slots) else {
+            let is_unused = |id: &u32| !volumes.by_id.contains_key(&VolumeNumber::new(*id));
+            let id = options.id.or_else(|| (0..slots).find(is_unused));
+            let Some(id) = id.filter(|id| *id < slots).map(VolumeNumber::new) else {
                 return Err(UbiError::Invalid(format!(
                     "numbers of volumes go from 0 to {}",
                     slots - 1
@@ -164,7 +168,7 @@ impl Ubi {
             return Err(error);
         }
         self.volumes.borrow().assert_sums();
-        Ok(id)
+        Ok(id.get())
     }
 
     /// Writes the table as the volumes in memory say.
@@ -180,7 +184,7 @@ impl Ubi {
     /// Changes a volume's record, here and on the medium; it stays as it was if that fails.
     async fn change_record(
         &self,
-        id: u32,
+        id: VolumeNumber,
         change: impl FnOnce(&mut VolumeState),
     ) -> Result<(), UbiError> {
         let old = {
@@ -204,8 +208,9 @@ impl Ubi {
     /// Removes a volume with all it holds (`ubi_remove_volume`).
     ///
     /// # Errors
-    /// [`UbiError::NoVolume`], or what writing the table meets.
+    /// [`UbiError::NoVolume`], [`UbiError::ReadOnly`], [`UbiError::Io`] or [`UbiError::NoSpace`] of the table.
     pub async fn remove_volume(&self, id: u32) -> Result<(), UbiError> {
+        let id = VolumeNumber::new(id);
         let _alone = self.device_lock.lock().await;
         if self.is_read_only() {
             return Err(UbiError::ReadOnly);
@@ -217,7 +222,7 @@ impl Ubi {
         };
         let layout = self.io.layout;
         let mut records = self.volumes.borrow().records(slots(layout.leb_bytes));
-        records[id as usize] = None;
+        records[id.index()] = None;
         let bytes = table_bytes(layout.leb_bytes, layout.min_io_bytes) as usize;
         // The table first, then the blocks: after a cut the attach finds blocks without a record
         // and erases them. The other order would leave a volume with holes.
@@ -240,7 +245,7 @@ impl Ubi {
         if self.is_read_only() {
             return Err(UbiError::ReadOnly);
         }
-        let old: Vec<(u32, Vec<u8>)> = {
+        let old: Vec<(VolumeNumber, Vec<u8>)> = {
             let volumes = self.volumes.borrow();
             let of_users = volumes.of_users();
             of_users.map(|(id, volume)| (id, volume.record.name.clone())).collect()
@@ -250,7 +255,7 @@ impl Ubi {
             if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
                 return Err(UbiError::Invalid(format!("{name:?} cannot be a volume's name")));
             }
-            let place = new.iter_mut().find(|(number, _)| number == id);
+            let place = new.iter_mut().find(|(number, _)| number.get() == *id);
             place.ok_or_else(|| UbiError::NoVolume(id.to_string()))?.1 = name.as_bytes().to_vec();
         }
         for (at, (_, name)) in new.iter().enumerate() {
@@ -267,7 +272,7 @@ impl Ubi {
         stored
     }
 
-    fn name_volumes(&self, names: &[(u32, Vec<u8>)]) {
+    fn name_volumes(&self, names: &[(VolumeNumber, Vec<u8>)]) {
         let mut volumes = self.volumes.borrow_mut();
         for (id, name) in names {
             if let Some(volume) = volumes.by_id.get_mut(id) {
@@ -283,10 +288,16 @@ impl Ubi {
     /// volume's data would not fit.
     pub async fn resize_volume(&self, id: u32, lebs: u32) -> Result<(), UbiError> {
         let _alone = self.device_lock.lock().await;
-        self.resize(id, lebs, false).await
+        self.resize(VolumeNumber::new(id), lebs, false).await
     }
 
-    async fn resize(&self, id: u32, lebs: u32, ends_auto_resize: bool) -> Result<(), UbiError> {
+    // One function: a power cut between two of its steps must leave a volume that can be attached.
+    async fn resize(
+        &self,
+        id: VolumeNumber,
+        lebs: u32,
+        ends_auto_resize: bool,
+    ) -> Result<(), UbiError> {
         let old = {
             let mut volumes = self.volumes.borrow_mut();
             let available = volumes.available_pebs;
@@ -328,16 +339,7 @@ impl Ubi {
             })
             .await;
         if let Err(error) = stored {
-            let mut volumes = self.volumes.borrow_mut();
-            let grown = lebs.saturating_sub(old);
-            volumes.release(grown);
-            if let Some(volume) = volumes.by_id.get_mut(&id) {
-                volume.map.truncate(old as usize);
-                if volume.record.kind == VolumeKind::Dynamic {
-                    volume.used_lebs = old;
-                }
-            }
-            volumes.assert_sums();
+            self.undo_resize(id, old..lebs);
             return Err(error);
         }
         if !erases_first {
@@ -354,14 +356,29 @@ impl Ubi {
         Ok(())
     }
 
-    async fn unmap_lebs(&self, id: u32, lnums: Range<u32>) -> Result<(), UbiError> {
-        for lnum in lnums {
-            self.unmap_leb(id, lnum).await?;
+    /// The table was not written: the volume has its old size again.
+    fn undo_resize(&self, id: VolumeNumber, grown: Range<u32>) {
+        let old = grown.start;
+        let mut volumes = self.volumes.borrow_mut();
+        // Nothing if the volume was to shrink.
+        volumes.release(grown.len() as u32);
+        if let Some(volume) = volumes.by_id.get_mut(&id) {
+            volume.map.truncate(old as usize);
+            if volume.record.kind == VolumeKind::Dynamic {
+                volume.used_lebs = old;
+            }
+        }
+        volumes.assert_sums();
+    }
+
+    async fn unmap_lebs(&self, volume: VolumeNumber, lebs: Range<u32>) -> Result<(), UbiError> {
+        for leb in lebs.map(LebNumber::new) {
+            self.unmap_leb(LebAddress { volume, leb }).await?;
         }
         Ok(())
     }
 
-    /// Gives the volume that asks for it all blocks that are left (`autoresize`).
+    /// Gives the volume with the flag for it all blocks that are left (`autoresize`).
     pub(crate) async fn auto_resize(&self) -> Result<(), UbiError> {
         if self.is_read_only() {
             return Ok(());
@@ -390,6 +407,7 @@ impl Ubi {
     /// # Errors
     /// [`UbiError::NoVolume`]; [`UbiError::Incomplete`] after an update that was interrupted.
     pub async fn open_volume(self: &Rc<Self>, id: u32) -> Result<Volume, UbiError> {
+        let id = VolumeNumber::new(id);
         let (needs_check, lebs, last_bytes, usable_bytes) = {
             let volumes = self.volumes.borrow();
             let volume = volumes.of_users().find(|(number, _)| *number == id);
@@ -404,10 +422,11 @@ impl Ubi {
         };
         if needs_check {
             let mut is_corrupted = false;
-            for lnum in 0..lebs {
-                let bytes = if lnum + 1 == lebs { last_bytes } else { usable_bytes };
+            for number in 0..lebs {
+                let bytes = if number + 1 == lebs { last_bytes } else { usable_bytes };
+                let address = LebAddress { volume: id, leb: LebNumber::new(number) };
                 let mut data = vec![0; bytes as usize];
-                let status = self.read_leb(id, lnum, 0, &mut data, true).await?;
+                let status = self.read_leb(address, 0, &mut data, true).await?;
                 is_corrupted |= !status.is_readable();
             }
             if let Some(volume) = self.volumes.borrow_mut().by_id.get_mut(&id) {
@@ -424,7 +443,7 @@ impl Ubi {
     /// As [`Ubi::open_volume`].
     pub async fn open_volume_named(self: &Rc<Self>, name: &str) -> Result<Volume, UbiError> {
         match self.find_volume(name) {
-            Some(id) => self.open_volume(id).await,
+            Some(id) => self.open_volume(id.get()).await,
             None => Err(UbiError::NoVolume(format!("{name:?}"))),
         }
     }
@@ -432,8 +451,9 @@ impl Ubi {
     /// Writes a volume anew, all of it (`ubiupdatevol`). Until the end the volume counts as incomplete.
     ///
     /// # Errors
-    /// [`UbiError::NoVolume`], [`UbiError::VolumeTooLarge`], or what writing meets.
+    /// [`UbiError::NoVolume`], [`UbiError::VolumeTooLarge`], and as [`Volume::write`].
     pub async fn update_volume(&self, id: u32, data: &[u8]) -> Result<(), UbiError> {
+        let id = VolumeNumber::new(id);
         let _alone = self.device_lock.lock().await;
         if self.is_read_only() {
             return Err(UbiError::ReadOnly);
@@ -453,14 +473,13 @@ impl Ubi {
         // The mark is on the medium before the first block goes, and leaves it after the last is
         // written: an update that is cut is seen by the next open (`set_update_marker`).
         self.change_record(id, |volume| volume.record.update_marker = true).await?;
-        for lnum in 0..reserved_pebs {
-            self.unmap_leb(id, lnum).await?;
-        }
+        self.unmap_lebs(id, 0..reserved_pebs).await?;
         // Old blocks beside new ones would contradict them after a power cut (Linux before 3.7 took
         // the risk).
         self.flush_works(id, None).await?;
         let min_io_bytes = self.io.layout.min_io_bytes;
-        for (part, lnum) in data.chunks(usable_bytes as usize).zip(0..) {
+        for (part, leb) in data.chunks(usable_bytes as usize).zip((0..).map(LebNumber::new)) {
+            let address = LebAddress { volume: id, leb };
             let mut padded = part.to_vec();
             match kind {
                 VolumeKind::Dynamic => {
@@ -468,12 +487,13 @@ impl Ubi {
                     // Blank pages at the end are not written, so that a file system can use them;
                     // static blocks are never written again and are padded with zeros.
                     padded.truncate(data_length(&padded, min_io_bytes));
-                    self.write_leb(id, lnum, 0, &padded, DataType::Unknown).await?;
+                    self.write_leb(address, 0, &padded, DataType::Unknown).await?;
                 }
                 VolumeKind::Static => {
                     padded.resize(part.len().next_multiple_of(min_io_bytes as usize), 0);
-                    let bytes = part.len() as u32;
-                    self.write_static_leb(id, lnum, &padded, bytes, lebs).await?;
+                    let data_bytes = part.len() as u32;
+                    let part = StaticLeb { data: &padded, data_bytes, used_lebs: lebs };
+                    self.write_static_leb(address, part).await?;
                 }
             }
         }

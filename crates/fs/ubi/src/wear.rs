@@ -1,11 +1,12 @@
-//! Blocks given out and taken back, erased by the background thread or by who needs one.
+//! Blocks given out and taken back, erased by the background thread or by the task that needs one.
 //!
-//! Source: `drivers/mtd/ubi/wl.c` of Linux 6.1.
+//! Source: `drivers/mtd/ubi/wl.c` of Linux 6.1. A part of the device: uses it, its states and `io.rs`.
 
 use crate::device::Ubi;
 use crate::error::UbiError;
 use crate::finding::Code;
 use crate::headers::ERASE_COUNTER_MAX;
+use crate::numbers::{LebAddress, LebNumber, PebNumber, VolumeNumber};
 use crate::wear_state::{DataType, Work};
 use fs_api::Place;
 use std::rc::Rc;
@@ -34,7 +35,7 @@ impl Failures {
 
 impl Ubi {
     /// Takes a free block; erases one itself if none is free (`ubi_wl_get_peb`).
-    pub(crate) async fn get_block(&self, data_type: DataType) -> Result<u32, UbiError> {
+    pub(crate) async fn get_block(&self, data_type: DataType) -> Result<PebNumber, UbiError> {
         let data_type =
             if self.options.profile.has_data_types { data_type } else { DataType::Unknown };
         loop {
@@ -61,18 +62,23 @@ impl Ubi {
         }
     }
 
-    /// Takes a block back, to be erased (`ubi_wl_put_peb`). `leb` is the volume and logical block
-    /// that it held.
+    /// Takes a block back, to be erased (`ubi_wl_put_peb`). `leb` is the logical block that it
+    /// held.
     pub(crate) async fn put_block(
         &self,
-        leb: (u32, u32),
-        peb: u32,
+        leb: LebAddress,
+        peb: PebNumber,
         tortures: bool,
     ) -> Result<(), UbiError> {
         while self.wear.borrow().move_from == Some(peb) {
             // The mover decides what becomes of it.
             drop(self.move_lock.lock().await);
         }
+        debug_assert_ne!(
+            self.mapping(leb),
+            Some(peb),
+            "LEB {leb}: no reader finds the block any more"
+        );
         self.schedule_erase(leb, peb, tortures)?;
         // Erases are left to the thread. Only when it falls behind do writers help.
         self.thread_waiters.wake_one();
@@ -81,7 +87,12 @@ impl Ubi {
         Ok(())
     }
 
-    fn schedule_erase(&self, leb: (u32, u32), peb: u32, tortures: bool) -> Result<(), UbiError> {
+    fn schedule_erase(
+        &self,
+        leb: LebAddress,
+        peb: PebNumber,
+        tortures: bool,
+    ) -> Result<(), UbiError> {
         let mut wear = self.wear.borrow_mut();
         // The target of a move that is under way: the mover erases it when it ends (`move_to_put`).
         if wear.move_to == Some(peb) {
@@ -99,7 +110,7 @@ impl Ubi {
     }
 
     /// Has a block moved to another one soon (`ubi_wl_scrub_peb`).
-    pub(crate) async fn scrub_block(&self, peb: u32) {
+    pub(crate) async fn scrub_block(&self, peb: PebNumber) {
         if self.is_read_only() {
             return;
         }
@@ -133,10 +144,14 @@ impl Ubi {
     }
 
     /// Erases what a volume, or one of its blocks, left behind (`ubi_wl_flush`).
-    pub(crate) async fn flush_works(&self, volume: u32, lnum: Option<u32>) -> Result<(), UbiError> {
+    pub(crate) async fn flush_works(
+        &self,
+        volume: VolumeNumber,
+        leb: Option<LebNumber>,
+    ) -> Result<(), UbiError> {
         loop {
             let _shared = self.work_lock.read().await;
-            let work = self.wear.borrow_mut().take_work(Some((volume, lnum)));
+            let work = self.wear.borrow_mut().take_work(Some((volume, leb)));
             let Some(work) = work else { break };
             self.carry_out(work).await?;
         }
@@ -146,7 +161,7 @@ impl Ubi {
     }
 
     /// Erases a block and makes it free, or marks it bad (`erase_worker`).
-    pub(crate) async fn erase_block(&self, peb: u32, tortures: bool) -> Result<(), UbiError> {
+    pub(crate) async fn erase_block(&self, peb: PebNumber, tortures: bool) -> Result<(), UbiError> {
         let error = match self.sync_erase(peb, tortures).await {
             Ok(()) => {
                 let mut wear = self.wear.borrow_mut();
@@ -168,7 +183,7 @@ impl Ubi {
     }
 
     /// Marks a block bad; another one from the reserve takes its place.
-    async fn give_up_block(&self, peb: u32) -> Result<(), UbiError> {
+    async fn give_up_block(&self, peb: PebNumber) -> Result<(), UbiError> {
         {
             let mut volumes = self.volumes.borrow_mut();
             // The replacement is secured before the block is marked: with none left the device
@@ -205,7 +220,7 @@ impl Ubi {
     }
 
     /// Erases a block and writes its counter (`sync_erase`).
-    pub(crate) async fn sync_erase(&self, peb: u32, tortures: bool) -> Result<(), UbiError> {
+    pub(crate) async fn sync_erase(&self, peb: PebNumber, tortures: bool) -> Result<(), UbiError> {
         let before = self.wear.borrow().counter(peb);
         let erase_counter = before + self.io.sync_erase(peb, tortures).await?;
         if erase_counter > ERASE_COUNTER_MAX {
@@ -214,6 +229,7 @@ impl Ubi {
         }
         // Right after the erase: a cut between the two costs the counter, and the next attach
         // guesses it.
+        debug_assert!(erase_counter > before, "an erase wears block {peb}");
         self.io.write_counter(peb, erase_counter).await?;
         self.wear.borrow_mut().set_counter(peb, erase_counter);
         Ok(())
@@ -242,17 +258,18 @@ impl Ubi {
                 self.io.become_read_only("the thread met too many errors in a row");
             }
             if is_move {
-                // Whoever holds the logical block must come to its end before the next attempt.
+                // The task that holds the logical block must end before the next attempt.
                 self.io.sim.yield_now().await;
             }
         }
     }
 
-    /// Waits until nothing is left to be done in the background: tests and tools that hand a chip on.
+    /// Does all erases and moves that are left for the background: for tests, and for tools that pass a chip
+    /// on.
     ///
     /// # Errors
-    /// [`UbiError`] of the works.
-    pub async fn settle(&self) -> Result<(), UbiError> {
+    /// [`UbiError::Io`], [`UbiError::Corrupt`] or [`UbiError::ReadOnly`] of an erase or a move.
+    pub async fn finish_works(&self) -> Result<(), UbiError> {
         while !self.wear.borrow().works.is_empty() && !self.is_read_only() {
             self.do_work().await?;
         }

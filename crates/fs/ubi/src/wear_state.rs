@@ -1,8 +1,10 @@
 //! Which physical blocks are free, used, protected or to be scrubbed, and what is to be done.
 //!
-//! Source: `drivers/mtd/ubi/wl.c` of Linux 2.6.32 and 6.1.
+//! Source: `drivers/mtd/ubi/wl.c` of Linux 2.6.32 and 6.1. Uses numbers and the tree of free blocks only.
 
 use crate::free_tree::FreeTree;
+use crate::headers::ERASE_COUNTER_MAX;
+use crate::numbers::{LebAddress, LebNumber, PebNumber, VolumeNumber};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Erases for which a block that was just taken is not moved (`UBI_PROT_QUEUE_LEN`).
@@ -24,12 +26,24 @@ pub enum DataType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Erase a block, which held this logical block of a volume.
-    Erase { peb: u32, leb: Option<(u32, u32)>, tortures: bool },
+    Erase { peb: PebNumber, leb: Option<LebAddress>, tortures: bool },
     /// Move a block for the sake of wear, or because bits had to be corrected.
     Move,
 }
 
-type ByWear = BTreeSet<(u64, u32)>;
+/// A move that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Move {
+    /// The block whose data moves.
+    pub(crate) from: PebNumber,
+    /// The free block that takes the data.
+    pub(crate) to: PebNumber,
+    /// The reason is bits that had to be corrected, not wear.
+    pub(crate) scrubs: bool,
+}
+
+/// Blocks by erase counter, then by number.
+type ByWear = BTreeSet<(u64, PebNumber)>;
 
 /// The blocks of a device. A block that is in none of the sets is being erased or moved, or is bad.
 #[derive(Debug)]
@@ -40,11 +54,11 @@ pub(crate) struct WearState {
     used: ByWear,
     scrub: ByWear,
     erroneous: ByWear,
-    protected: [BTreeSet<u32>; PROTECTION_LENGTH],
+    protected: [BTreeSet<PebNumber>; PROTECTION_LENGTH],
     protection_head: usize,
     pub(crate) works: VecDeque<Work>,
-    pub(crate) move_from: Option<u32>,
-    pub(crate) move_to: Option<u32>,
+    pub(crate) move_from: Option<PebNumber>,
+    pub(crate) move_to: Option<PebNumber>,
     /// The target of the move was given back before the move ended.
     pub(crate) is_target_put: bool,
     /// A move is among the works, or under way.
@@ -72,32 +86,98 @@ impl WearState {
         }
     }
 
-    pub(crate) fn counter(&self, peb: u32) -> u64 {
-        self.counters[peb as usize]
+    pub(crate) fn counter(&self, peb: PebNumber) -> u64 {
+        self.counters[peb.index()]
     }
 
-    pub(crate) fn set_counter(&mut self, peb: u32, erase_counter: u64) {
-        self.counters[peb as usize] = erase_counter;
+    pub(crate) fn set_counter(&mut self, peb: PebNumber, erase_counter: u64) {
+        debug_assert!(erase_counter <= ERASE_COUNTER_MAX, "{erase_counter} fits a header");
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} would be lost under its old counter");
+        self.counters[peb.index()] = erase_counter;
         self.erase_counter_max = self.erase_counter_max.max(erase_counter);
     }
 
-    fn key(&self, peb: u32) -> (u64, u32) {
+    /// How many of the sets and works have a block; one that is being erased or moved is in none.
+    fn holders(&self, peb: PebNumber) -> usize {
+        let key = self.key(peb);
+        let is_erased =
+            |work: &&Work| matches!(work, Work::Erase { peb: erased, .. } if *erased == peb);
+        usize::from(self.free.contains(peb))
+            + [&self.used, &self.scrub, &self.erroneous]
+                .map(|set| usize::from(set.contains(&key)))
+                .iter()
+                .sum::<usize>()
+            + self.protected.iter().filter(|slot| slot.contains(&peb)).count()
+            + self.works.iter().filter(is_erased).count()
+    }
+
+    /// Rules that hold at any time and are broken now.
+    pub(crate) fn broken_rules(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        for peb in (0..self.counters.len() as u32).map(PebNumber::new) {
+            let is_moving = self.move_from == Some(peb) || self.move_to == Some(peb);
+            let holders = self.holders(peb);
+            if holders + usize::from(is_moving) > 1 {
+                broken.push(format!("block {peb} is in {holders} sets; is moving: {is_moving}"));
+            }
+            if self.counter(peb) > self.erase_counter_max {
+                broken.push(format!("block {peb} was erased more often than the most worn one"));
+            }
+            if self.free.contains(peb) && self.free.erase_counter(peb) != self.counter(peb) {
+                broken.push(format!("block {peb} is free with an old erase counter"));
+            }
+        }
+        // A key with an old counter would never be found again.
+        for (counter, peb) in self.used.iter().chain(&self.scrub).chain(&self.erroneous) {
+            if *counter != self.counter(*peb) {
+                broken.push(format!("block {peb} is in use with an old erase counter"));
+            }
+        }
+        let is_work = self.works.contains(&Work::Move) || self.move_from.is_some();
+        if is_work && !self.is_move_scheduled {
+            broken.push("a move is scheduled, and the flag says no".to_owned());
+        }
+        broken
+    }
+
+    /// Blocks that are in a set, wait to be erased or are being moved.
+    pub(crate) fn held_blocks(&self) -> usize {
+        let protected: usize = self.protected.iter().map(BTreeSet::len).sum();
+        let moving = [self.move_from, self.move_to].iter().flatten().count();
+        let in_use = self.used.len() + self.scrub.len() + self.erroneous.len() + protected;
+        in_use + self.free.len() as usize + self.pending_erases() as usize + moving
+    }
+
+    /// Whether a block holds the data of a volume, or is on its way to hold it.
+    pub(crate) fn is_in_use(&self, peb: PebNumber) -> bool {
+        let key = self.key(peb);
+        [&self.used, &self.scrub, &self.erroneous].iter().any(|set| set.contains(&key))
+            || self.protected.iter().any(|slot| slot.contains(&peb))
+            || self.move_from == Some(peb)
+            || self.move_to == Some(peb)
+    }
+
+    fn key(&self, peb: PebNumber) -> (u64, PebNumber) {
         (self.counter(peb), peb)
     }
 
-    pub(crate) fn add_free(&mut self, peb: u32) {
-        self.free.insert(peb, self.counters[peb as usize]);
+    pub(crate) fn add_free(&mut self, peb: PebNumber) {
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} is in one set only");
+        self.free.insert(peb, self.counters[peb.index()]);
     }
 
-    pub(crate) fn add_used(&mut self, peb: u32) {
+    pub(crate) fn add_used(&mut self, peb: PebNumber) {
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} is in one set only");
         self.used.insert(self.key(peb));
     }
 
-    pub(crate) fn add_scrub(&mut self, peb: u32) {
+    pub(crate) fn add_scrub(&mut self, peb: PebNumber) {
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} is in one set only");
         self.scrub.insert(self.key(peb));
     }
 
-    pub(crate) fn add_erroneous(&mut self, peb: u32) {
+    pub(crate) fn add_erroneous(&mut self, peb: PebNumber) {
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} is in one set only");
         self.erroneous.insert(self.key(peb));
     }
 
@@ -109,13 +189,13 @@ impl WearState {
         self.scrub.len() as u32
     }
 
-    pub(crate) fn is_scrubbing(&self, peb: u32) -> bool {
+    pub(crate) fn is_scrubbing(&self, peb: PebNumber) -> bool {
         let key = self.key(peb);
         self.move_from == Some(peb) || self.scrub.contains(&key) || self.erroneous.contains(&key)
     }
 
     /// Takes a free block and protects it from being moved.
-    pub(crate) fn take_free(&mut self, data_type: DataType) -> Option<u32> {
+    pub(crate) fn take_free(&mut self, data_type: DataType) -> Option<PebNumber> {
         let (first, last) = (self.free.first()?, self.free.last()?);
         let lowest = self.free.erase_counter(first);
         // How much more worn than the least worn one a block may be that is taken
@@ -131,19 +211,21 @@ impl WearState {
             }
             DataType::Unknown => self.free.last_below(lowest + difference_max / 2)?,
         };
-        self.free.remove(peb);
+        let was_free = self.free.remove(peb);
+        debug_assert!(was_free, "block {peb} is free");
         self.protect(peb);
         Some(peb)
     }
 
     /// Protects a block from being moved, for a number of erases.
-    pub(crate) fn protect(&mut self, peb: u32) {
+    pub(crate) fn protect(&mut self, peb: PebNumber) {
+        debug_assert_eq!(self.holders(peb), 0, "block {peb} is in one set only");
         // The last of ten slots, which comes to its turn after ten erases.
         let tail = (self.protection_head + PROTECTION_LENGTH - 1) % PROTECTION_LENGTH;
         self.protected[tail].insert(peb);
     }
 
-    /// One more erase was made: who was protected longest is not any more.
+    /// One more erase was made: the block that was protected longest may be moved again.
     pub(crate) fn serve_protection(&mut self) {
         for peb in std::mem::take(&mut self.protected[self.protection_head]) {
             self.add_used(peb);
@@ -151,13 +233,13 @@ impl WearState {
         self.protection_head = (self.protection_head + 1) % PROTECTION_LENGTH;
     }
 
-    fn unprotect(&mut self, peb: u32) -> bool {
+    fn unprotect(&mut self, peb: PebNumber) -> bool {
         self.protected.iter_mut().any(|slot| slot.remove(&peb))
     }
 
     /// Takes a block out of use; whether it has to be tortured before it is used again. None if it
     /// is not in use.
-    pub(crate) fn release(&mut self, peb: u32) -> Option<bool> {
+    pub(crate) fn release(&mut self, peb: PebNumber) -> Option<bool> {
         let key = self.key(peb);
         // The order of `ubi_wl_put_peb`: used, scrub, erroneous, protected.
         if self.used.remove(&key) || self.scrub.remove(&key) {
@@ -170,7 +252,7 @@ impl WearState {
     }
 
     /// Puts a block that is used or protected among those to be scrubbed; false if it is neither.
-    pub(crate) fn start_scrubbing(&mut self, peb: u32) -> bool {
+    pub(crate) fn start_scrubbing(&mut self, peb: PebNumber) -> bool {
         let is_in_use = self.used.remove(&self.key(peb)) || self.unprotect(peb);
         if is_in_use {
             self.add_scrub(peb);
@@ -179,7 +261,7 @@ impl WearState {
     }
 
     /// The block that a move would fill.
-    fn target(&self) -> Option<u32> {
+    fn target(&self) -> Option<PebNumber> {
         let least = self.free.erase_counter(self.free.first()?);
         // A worn block, so that data which stays rests there; not the most worn of all, or one
         // block would take all moves.
@@ -187,10 +269,11 @@ impl WearState {
     }
 
     /// Whether the least worn used block should give its data to a worn free one.
-    fn levelling(&self) -> Option<(u32, u32)> {
+    fn levelling(&self) -> Option<Move> {
         let (least, from) = *self.used.first()?;
         let to = self.target()?;
-        (self.free.erase_counter(to) >= least + self.threshold).then_some((from, to))
+        let is_needed = self.free.erase_counter(to) >= least + self.threshold;
+        is_needed.then_some(Move { from, to, scrubs: false })
     }
 
     /// Puts a move among the works if there is need; whether it did (`ensure_wear_leveling`).
@@ -206,22 +289,24 @@ impl WearState {
         is_needed
     }
 
-    /// Begins a move: from, to, and whether it is to scrub the first.
-    pub(crate) fn begin_move(&mut self) -> Option<(u32, u32, bool)> {
-        let (from, to, scrubs) = match self.scrub.first() {
+    /// Begins a move: both blocks leave their sets.
+    pub(crate) fn begin_move(&mut self) -> Option<Move> {
+        let begun = match self.scrub.first() {
             // Scrubbing goes before levelling: data is at stake, not wear.
-            Some((_, from)) => (*from, self.target()?, true),
-            None => self.levelling().map(|(from, to)| (from, to, false))?,
+            Some((_, from)) => Move { from: *from, to: self.target()?, scrubs: true },
+            None => self.levelling()?,
         };
-        let key = self.key(from);
-        if scrubs {
+        debug_assert!(self.move_from.is_none() && self.move_to.is_none(), "one move at a time");
+        debug_assert_ne!(begun.from, begun.to, "a free block is not in use");
+        let key = self.key(begun.from);
+        if begun.scrubs {
             self.scrub.remove(&key);
         } else {
             self.used.remove(&key);
         }
-        self.free.remove(to);
-        (self.move_from, self.move_to) = (Some(from), Some(to));
-        Some((from, to, scrubs))
+        self.free.remove(begun.to);
+        (self.move_from, self.move_to) = (Some(begun.from), Some(begun.to));
+        Some(begun)
     }
 
     /// Ends a move; whether its target was given back meanwhile.
@@ -232,11 +317,14 @@ impl WearState {
     }
 
     /// Takes the first work, or the first that concerns a volume's block.
-    pub(crate) fn take_work(&mut self, wanted: Option<(u32, Option<u32>)>) -> Option<Work> {
-        let Some((volume, lnum)) = wanted else { return self.works.pop_front() };
+    pub(crate) fn take_work(
+        &mut self,
+        wanted: Option<(VolumeNumber, Option<LebNumber>)>,
+    ) -> Option<Work> {
+        let Some((volume, leb)) = wanted else { return self.works.pop_front() };
         let at = self.works.iter().position(|work| match work {
-            Work::Erase { leb: Some((of, number)), .. } => {
-                *of == volume && lnum.is_none_or(|lnum| lnum == *number)
+            Work::Erase { leb: Some(held), .. } => {
+                held.volume == volume && leb.is_none_or(|leb| leb == held.leb)
             }
             Work::Erase { leb: None, .. } | Work::Move => false,
         })?;
@@ -244,10 +332,10 @@ impl WearState {
     }
 
     /// Blocks by erase counter, but for those that are left out.
-    pub(crate) fn histogram(&self, is_left_out: impl Fn(u32) -> bool) -> BTreeMap<u64, u32> {
+    pub(crate) fn histogram(&self, is_left_out: impl Fn(PebNumber) -> bool) -> BTreeMap<u64, u32> {
         let mut blocks = BTreeMap::new();
         for (counter, peb) in self.counters.iter().zip(0..) {
-            if !is_left_out(peb) {
+            if !is_left_out(PebNumber::new(peb)) {
                 *blocks.entry(*counter).or_insert(0) += 1;
             }
         }
@@ -262,7 +350,11 @@ impl WearState {
 
 #[cfg(test)]
 mod tests {
-    use super::{DataType, WearState};
+    use super::{DataType, Move, PebNumber, WearState};
+
+    fn peb(number: u32) -> PebNumber {
+        PebNumber::new(number)
+    }
 
     /// Blocks that Linux 6.12 took and freed under UBIFS, in order, from the operations of the chip.
     const RECORDS: &[(&str, u32, &str)] = &[
@@ -277,22 +369,22 @@ mod tests {
     #[test]
     fn old_kernels_choose_by_the_type_of_data() {
         let mut wear = WearState::new(40, 10);
-        for peb in 0..40 {
-            wear.set_counter(peb, u64::from(peb));
-            wear.add_free(peb);
+        for number in 0..40 {
+            wear.set_counter(peb(number), u64::from(number));
+            wear.add_free(peb(number));
         }
         // Not the most worn ones: less than twice the threshold above the least.
-        assert_eq!(wear.take_free(DataType::LongTerm), Some(19));
-        assert_eq!(wear.take_free(DataType::ShortTerm), Some(0));
+        assert_eq!(wear.take_free(DataType::LongTerm), Some(peb(19)));
+        assert_eq!(wear.take_free(DataType::ShortTerm), Some(peb(0)));
         // The spread is twice the threshold or more, so the middle is taken by counter.
-        assert_eq!(wear.take_free(DataType::Unknown), Some(10));
+        assert_eq!(wear.take_free(DataType::Unknown), Some(peb(10)));
     }
 
     #[test]
     fn protection_lasts_ten_erases() {
         let mut wear = WearState::new(4, 2);
-        wear.set_counter(3, 3);
-        (0..4).for_each(|peb| wear.add_free(peb));
+        wear.set_counter(peb(3), 3);
+        (0..4).for_each(|number| wear.add_free(peb(number)));
         let taken = wear.take_free(DataType::ShortTerm).expect("four are free");
         for _ in 0..9 {
             wear.serve_protection();
@@ -300,34 +392,38 @@ mod tests {
         }
         wear.serve_protection();
         assert!(wear.schedule_move());
-        let (from, to, scrubs) = wear.begin_move().expect("there is one to move");
-        assert_eq!((from, scrubs), (taken, false));
-        assert_ne!(to, taken);
+        let begun = wear.begin_move().expect("there is one to move");
+        assert_eq!((begun.from, begun.scrubs), (taken, false));
+        assert_ne!(begun.to, taken);
     }
 
     /// A used block, and free ones, by their erase counters; which of them a move would begin with.
-    fn move_between(used: &[u64], free: &[u64]) -> Option<(u32, u32, bool)> {
+    fn move_between(used: &[u64], free: &[u64]) -> Option<(u32, u32)> {
         let mut wear = WearState::new((used.len() + free.len()) as u32, 10);
-        for (counter, peb) in used.iter().chain(free).zip(0..) {
+        for (counter, number) in used.iter().chain(free).zip(0..) {
+            let peb = peb(number);
             wear.set_counter(peb, *counter);
-            if (peb as usize) < used.len() { wear.add_used(peb) } else { wear.add_free(peb) }
+            if peb.index() < used.len() { wear.add_used(peb) } else { wear.add_free(peb) }
         }
         let is_scheduled = wear.schedule_move();
         let begun = wear.begin_move();
         assert_eq!(is_scheduled, begun.is_some(), "what is scheduled is done");
-        begun
+        begun.map(|Move { from, to, scrubs }| {
+            assert!(!scrubs, "nothing was to be scrubbed");
+            (from.get(), to.get())
+        })
     }
 
     /// `ensure_wear_leveling` moves data when the difference has reached the threshold, not only behind it.
     #[test]
     fn data_moves_from_the_threshold_on() {
         assert_eq!(move_between(&[5], &[14]), None, "one below the threshold of ten");
-        assert_eq!(move_between(&[5], &[15]), Some((0, 1, false)), "at the threshold");
-        assert_eq!(move_between(&[5], &[16]), Some((0, 1, false)));
+        assert_eq!(move_between(&[5], &[15]), Some((0, 1)), "at the threshold");
+        assert_eq!(move_between(&[5], &[16]), Some((0, 1)));
         // The least worn of the used ones gives its data.
-        assert_eq!(move_between(&[7, 5, 6], &[15]), Some((1, 3, false)));
+        assert_eq!(move_between(&[7, 5, 6], &[15]), Some((1, 3)));
         // The target is the most worn free one less than twice the threshold above the least worn.
-        assert_eq!(move_between(&[0], &[4, 23, 24, 25]), Some((0, 2, false)));
+        assert_eq!(move_between(&[0], &[4, 23, 24, 25]), Some((0, 2)));
         assert_eq!(move_between(&[0], &[4, 24]), None, "the other one is too worn for it");
     }
 
@@ -337,31 +433,42 @@ mod tests {
             let mut wear = WearState::new(*peb_count, 4096);
             // The first two hold the volume table after formatting.
             let mut is_free: Vec<bool> = (0..*peb_count).map(|peb| peb >= 2).collect();
-            for (line, number) in record.lines().zip(1..) {
-                let (what, peb) = line.split_once(' ').unwrap_or((line, "0"));
-                let peb: u32 = peb.parse().expect("a block");
+            for (line, at) in record.lines().zip(1..) {
+                let (what, number) = line.split_once(' ').unwrap_or((line, "0"));
+                let block = peb(number.parse().expect("a block"));
                 match what {
                     "attach" => {
                         let counters = wear.counters.clone();
                         wear = WearState::new(*peb_count, 4096);
                         wear.counters = counters;
                         (0..*peb_count)
-                            .filter(|peb| is_free[*peb as usize])
-                            .for_each(|peb| wear.add_free(peb));
+                            .filter(|number| is_free[*number as usize])
+                            .for_each(|number| wear.add_free(peb(number)));
                     }
                     "take" => {
                         let taken = wear.take_free(DataType::Unknown);
-                        assert_eq!(taken, Some(peb), "{name}, line {number}");
-                        is_free[peb as usize] = false;
+                        assert_eq!(taken, Some(block), "{name}, line {at}");
+                        is_free[block.index()] = false;
                     }
                     _ => {
-                        wear.set_counter(peb, wear.counter(peb) + 1);
-                        wear.add_free(peb);
+                        // It is in use no more; after an attach it never was.
+                        wear.release(block);
+                        wear.set_counter(block, wear.counter(block) + 1);
+                        wear.add_free(block);
                         wear.serve_protection();
-                        is_free[peb as usize] = true;
+                        is_free[block.index()] = true;
                     }
                 }
             }
         }
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "is in one set only")]
+    fn a_block_that_is_freed_in_use_is_noticed() {
+        let mut wear = WearState::new(4, 2);
+        wear.add_used(peb(1));
+        wear.add_free(peb(1));
     }
 }

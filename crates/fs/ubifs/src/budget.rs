@@ -4,6 +4,7 @@
 
 use crate::layout::Layout;
 use crate::nodes::{INODE_BYTES, MAX_DATA_NODE_BYTES, MAX_ENTRY_NODE_BYTES, aligned};
+use crate::position::{LebNumber, Position};
 use crate::superblock::MIN_INDEX_LEBS;
 
 /// What an operation will write at most.
@@ -75,9 +76,9 @@ pub(crate) struct Space {
     pub(crate) is_full: bool,
     pub(crate) is_full_for_root: bool,
     /// Eraseblock that the collector has in reserve.
-    pub(crate) gc_leb: Option<u32>,
+    pub(crate) gc_leb: Option<LebNumber>,
     /// Where the index is written on.
-    pub(crate) index_head: (u32, u32),
+    pub(crate) index_head: Position,
 }
 
 impl Space {

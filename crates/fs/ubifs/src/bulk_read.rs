@@ -6,10 +6,11 @@
 use crate::engine::Engine;
 use crate::finding::Code;
 use crate::inode::Inode;
-use crate::keys::{Key, kind as key_kind};
-use crate::nodes::{BLOCK_BYTES, DataNode, Header, Place, aligned, key_of, kind};
+use crate::keys::{Key, LAST_BLOCK, kind as key_kind};
+use crate::nodes::{BLOCK_BYTES, DataNode, Header, Place, key_of, kind};
+use crate::position::Position;
 use crate::tnc::Spot;
-use fs_api::{Errno, PAGE_BYTES, Place as FoundAt};
+use fs_api::{Errno, PAGE_BYTES};
 
 /// Most blocks of one read (`UBIFS_MAX_BULK_READ`).
 const BLOCKS_MAX: u64 = 32;
@@ -50,7 +51,7 @@ impl Engine {
         let Some(above) = above else { return Ok(false) };
         let bulk = {
             let _held = self.tnc_lock.lock().await;
-            let bulk = self.gather(inode.number, page).await?;
+            let bulk = self.gather(inode, page).await?;
             if bulk.nodes.is_empty() { None } else { Some((self.read_all(&bulk).await?, bulk)) }
         };
         let Some((bytes, bulk)) = bulk else { return Ok(false) };
@@ -96,21 +97,21 @@ impl Engine {
     }
 
     /// The nodes of a file from a block on that lie behind each other in one eraseblock.
-    async fn gather(&self, inode: u64, block: u64) -> Result<Bulk, Errno> {
+    async fn gather(&self, inode: &Inode, block: u64) -> Result<Bulk, Errno> {
         let bytes_max = self.bulk_buffer_bytes();
         let mut bulk = Bulk { nodes: Vec::new(), blocks: 0, is_end: false };
-        let Ok(number) = u32::try_from(block) else { return Ok(bulk) };
-        let (found, spot) = self.find_key(Key::data(inode, number), false).await?;
+        let number = u32::try_from(block).ok().filter(|number| *number <= LAST_BLOCK);
+        let Some(number) = number else { return Ok(bulk) };
+        let (found, spot) = self.find_key(Key::data(inode.number, number), false).await?;
         let mut here: Option<Spot> = if found { Some(spot) } else { self.next(spot).await? };
         while let Some(spot) = here {
             let (key, place) = (self.key_at(spot), self.place_at(spot));
-            if u64::from(key.inode) != inode || key.kind() != key_kind::DATA {
+            if u64::from(key.inode) != inode.number || key.kind() != key_kind::DATA {
                 bulk.is_end = true;
                 break;
             }
             if let (Some((_, first)), Some((_, last))) = (bulk.nodes.first(), bulk.nodes.last()) {
-                let behind = last.offset + aligned(last.bytes as usize) as u32;
-                let is_behind = (place.leb, place.offset) == (last.leb, behind);
+                let is_behind = place.position() == Position::new(last.leb, last.end());
                 if !is_behind || place.offset + place.bytes - first.offset > bytes_max {
                     break;
                 }
@@ -136,7 +137,7 @@ impl Engine {
     async fn read_all(&self, bulk: &Bulk) -> Result<Vec<u8>, Errno> {
         let (first, last) = (bulk.nodes[0].1, bulk.nodes[bulk.nodes.len() - 1].1);
         let length = last.offset + last.bytes - first.offset;
-        let bytes = self.read_buffered(first.leb, first.offset, length).await?;
+        let bytes = self.read_buffered(first.position(), length).await?;
         self.charge_crc(bytes.len()).await;
         for (number, (block, place)) in bulk.nodes.iter().enumerate() {
             let node = bulk.bytes_of(number, &bytes);
@@ -146,11 +147,8 @@ impl Engine {
                     && u64::from(key_of(node).low()) == *block
             });
             if !is_whole {
-                self.find(
-                    Code::DamagedNode,
-                    FoundAt::Leb(place.leb, place.offset),
-                    format!("LEB {}:{}: damaged data node", place.leb, place.offset),
-                );
+                let at = place.position();
+                self.find(Code::DamagedNode, at.found(), format!("LEB {at}: damaged data node"));
                 return Err(Errno::Eio);
             }
         }

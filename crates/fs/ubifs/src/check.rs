@@ -2,7 +2,7 @@
 //! eraseblocks hold, names against inodes.
 //!
 //! What the kernel's `chk_index`, `chk_lprops`, `chk_orphans` and `chk_fs` look at (`fs/ubifs/debug.c`,
-//! `lprops.c`).
+//! `lprops.c`). Above the engine: uses it with all its parts.
 
 use crate::engine::Engine;
 use crate::finding::Code;
@@ -10,12 +10,12 @@ use crate::inode::ROOT;
 use crate::keys::{Key, kind as key_kind};
 use crate::lprops::SpaceSums;
 use crate::lpt::TableEntry;
-use crate::lpt_format::LptPlace;
 use crate::mount::Ubifs;
 use crate::names::entry_size;
 use crate::nodes::{
     BLOCK_BYTES, DataNode, EntryNode, INODE_BYTES, InodeNode, Place, aligned, kind, u16_at,
 };
+use crate::position::{LebNumber, Position};
 use crate::records::entry_type;
 use crate::scan::Scan;
 use crate::tnc::ZnodeId;
@@ -48,11 +48,11 @@ struct Counted {
 }
 
 impl Ubifs {
-    /// Reads all that the file system holds and tells what contradicts itself. What is dirty in
+    /// Reads all that the file system holds and returns what contradicts itself. What is dirty in
     /// memory counts as it will be written.
     ///
     /// # Errors
-    /// The first of reading.
+    /// [`Errno::Eio`] of the first node that cannot be read.
     pub async fn check(&self) -> Result<Vec<Finding>, Errno> {
         let engine = &self.engine;
         let mut seen = Seen::default();
@@ -102,32 +102,16 @@ impl Engine {
     /// Free and dirty space of each eraseblock of the main area, and the sums (`scan_check_cb`).
     async fn check_properties(&self, seen: &Seen) -> Result<Vec<String>, Errno> {
         let mut complaints = Vec::new();
-        let mut used: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut used: BTreeMap<LebNumber, u64> = BTreeMap::new();
         for (place, _) in &seen.leaves {
             *used.entry(place.leb).or_default() += aligned(place.bytes as usize) as u64;
         }
         let mut sums = SpaceSums::default();
-        for leb in self.layout.main_first..self.layout.leb_count {
+        for leb in self.layout.main_first.run(self.layout.main_lebs) {
             let (properties, is_taken) = self.properties(leb).await?;
             let whole = self.layout.leb_bytes;
             let (free, dirty) = (properties.free, properties.dirty);
-            sums.free += u64::from(free);
-            sums.dirty += u64::from(dirty);
-            if free == whole {
-                sums.empty_lebs += 1;
-                sums.taken_empty_lebs += u32::from(is_taken);
-            }
-            if properties.is_index {
-                sums.index_lebs += 1;
-            } else {
-                let space = free + dirty;
-                sums.used += u64::from(whole.saturating_sub(space));
-                if space < self.layout.dead_watermark {
-                    sums.dead += u64::from(space);
-                } else {
-                    sums.dark += u64::from(self.layout.dark(space));
-                }
-            }
+            sums.add(properties, is_taken, &self.layout);
             let mut in_use = used.get(&leb).copied().unwrap_or(0);
             if properties.is_index {
                 in_use += self.index_bytes_in(leb).await?;
@@ -140,7 +124,7 @@ impl Engine {
             // A commit that was cut may have filled gaps of an eraseblock of the index and changed its
             // end, which is no matter: nothing is written there again. A mount that may not write
             // leaves torn ends where they are.
-            let has_end = !properties.is_index || leb == self.space.borrow().index_head.0;
+            let has_end = !properties.is_index || leb == self.space.borrow().index_head.leb;
             if free + dirty != whole && has_end && !self.is_read_only() {
                 complaints.extend(self.check_end(leb, free).await?);
             }
@@ -159,8 +143,8 @@ impl Engine {
         let lpt = self.lpt.borrow();
         let (shape, first) = (&self.layout.lpt, self.layout.lpt_first);
         let mut in_use = vec![0_u64; lpt.table.len()];
-        let mut count = |place: Option<LptPlace>, bytes: u32| {
-            let at = place.and_then(|place| place.leb.checked_sub(first));
+        let mut count = |place: Option<Position>, bytes: u32| {
+            let at = place.and_then(|place| place.leb.get().checked_sub(first.get()));
             if let Some(sum) = at.and_then(|at| in_use.get_mut(at as usize)) {
                 *sum += u64::from(bytes);
             }
@@ -185,7 +169,7 @@ impl Engine {
             count(Some(lpt.saved_place), shape.saved_bytes);
         }
         let whole = u64::from(self.layout.leb_bytes);
-        let lebs = (first..).zip(lpt.table.iter().zip(in_use));
+        let lebs = first.run(self.layout.lpt_lebs).zip(lpt.table.iter().zip(in_use));
         let wrong = lebs.filter(|(_, (entry, in_use))| {
             in_use + u64::from(entry.free) + u64::from(entry.dirty) != whole
         });
@@ -200,8 +184,8 @@ impl Engine {
     }
 
     /// Whether an eraseblock is written exactly to where its free space begins.
-    async fn check_end(&self, leb: u32, free: u32) -> Result<Option<String>, Errno> {
-        let mut bytes = self.read_leb(leb, 0).await?;
+    async fn check_end(&self, leb: LebNumber, free: u32) -> Result<Option<String>, Errno> {
+        let mut bytes = self.read_leb(Position::start_of(leb)).await?;
         let mut end = self.layout.leb_bytes.saturating_sub(free);
         for head in &self.heads {
             let buffer = head.buffer.borrow();
@@ -219,8 +203,8 @@ impl Engine {
     }
 
     /// Bytes of the nodes of the index in an eraseblock that are in use.
-    async fn index_bytes_in(&self, leb: u32) -> Result<u64, Errno> {
-        let bytes = self.read_leb(leb, 0).await?;
+    async fn index_bytes_in(&self, leb: LebNumber) -> Result<u64, Errno> {
+        let bytes = self.read_leb(Position::start_of(leb)).await?;
         // A commit that was cut leaves a torn end behind the nodes in use. A node in use that is damaged
         // is not counted, and the sum is wrong.
         let nodes = Scan::leading(&bytes);
@@ -229,7 +213,7 @@ impl Engine {
         for found in nodes.iter().filter(|found| found.header.kind == kind::INDEX) {
             let node = &bytes[found.offset as usize..];
             let (key, level) = (Key::parse(&node[40..]), u16_at(node, 26));
-            let known = self.find_znode(key, level, (leb, found.offset)).await?;
+            let known = self.find_znode(key, level, Position::new(leb, found.offset)).await?;
             if known.is_some_and(|id| !self.tnc.borrow().get(id).is_dirty) {
                 in_use += aligned(found.header.bytes) as u64;
             }
@@ -284,7 +268,7 @@ impl Engine {
         Ok(complaints)
     }
 
-    /// Whether a name can be, and stands where the hash of it says: it could not be looked up otherwise.
+    /// Whether a name can be, and stands under the key of its hash: it could not be looked up otherwise.
     fn check_entry(key: Key, entry: &EntryNode, mode: Option<u32>) -> Vec<String> {
         let is_attribute = key.kind() == key_kind::ATTRIBUTE;
         let owner = u64::from(key.inode);

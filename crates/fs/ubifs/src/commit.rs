@@ -83,7 +83,7 @@ impl Engine {
         )
     }
 
-    async fn wait_for_commit(&self) {
+    pub(crate) async fn wait_for_commit(&self) {
         self.commit_waiters.wait_until(|| !self.is_committing()).await;
     }
 
@@ -126,7 +126,9 @@ impl Engine {
         !is_root_dirty && !is_lpt_dirty
     }
 
+    // One function: what a power cut finds depends on the order of its steps (`do_commit`).
     async fn write_commit(&self, held: sim::WriteGuard<'_, ()>) -> Result<(), Errno> {
+        debug_assert!(self.is_committing(), "the state says that a commit is made");
         self.must_be_writable()?;
         if self.has_nothing_to_commit() {
             return Ok(());
@@ -174,7 +176,7 @@ impl Engine {
                 master.lpt_saved = lpt.saved_place;
                 master.scan_leb = lpt.scan_leb;
                 master.sums = sums;
-                master.gc_leb = space.gc_leb.unwrap_or(u32::MAX);
+                master.gc_leb = space.gc_leb;
                 master.flags &= !flag::NO_ORPHANS;
                 if !has_orphans {
                     master.flags |= flag::NO_ORPHANS;
@@ -185,6 +187,10 @@ impl Engine {
             let _held = self.log_lock.lock().await;
             let old_tail = {
                 let mut journal = self.journal.borrow_mut();
+                debug_assert!(
+                    journal.committing_bytes <= journal.bud_bytes,
+                    "a part of the journal"
+                );
                 // Under the log's lock, so that no new bud is counted between the change of the
                 // tail and the write of the master (`ubifs_log_end_commit`).
                 journal.bud_bytes -= std::mem::take(&mut journal.committing_bytes);
@@ -197,6 +203,10 @@ impl Engine {
         // Only after the master: the old log, old buds, collected index eraseblocks and void LPT
         // eraseblocks are what a cut before it needs.
         self.release_log(old_tail).await?;
+        debug_assert!(
+            self.orphans.borrow().has_written() || self.orphans.borrow().has_only_new(),
+            "orphans of this commit are on the medium"
+        );
         self.end_collected().await?;
         self.finish_lpt_commit().await?;
         self.count(|statistics| statistics.commits += 1);

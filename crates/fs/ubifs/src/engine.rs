@@ -14,6 +14,7 @@ use crate::lpt::Lpt;
 use crate::master::Master;
 use crate::nodes::{Group, Header, Place, padded, seal};
 use crate::orphans::Orphans;
+use crate::position::{LebNumber, Position};
 use crate::profile::MountOptions;
 use crate::statistics::Statistics;
 use crate::superblock::Superblock;
@@ -28,9 +29,10 @@ use std::rc::{Rc, Weak};
 
 /// A mount.
 ///
-/// Locks are taken in this order: an inode (`ui_mutex`), the commit (`commit_sem`), a head of the journal
-/// (`io_mutex`), the index (`tnc_mutex`), the LEB properties (`lp_mutex`), the log (`log_mutex`). What is in
-/// cells is borrowed between awaits only.
+/// Locks are taken in this order: inodes (`ui_mutex`; a directory before what is in it), the commit
+/// (`commit_sem`), a head of the journal (`io_mutex`), the index (`tnc_mutex`), the LEB properties
+/// (`lp_mutex`), the log (`log_mutex`). Space is budgeted before the first of them. What is in cells is
+/// borrowed between awaits only.
 pub(crate) struct Engine {
     pub(crate) sim: Sim,
     pub(crate) cpus: Rc<Cpus>,
@@ -54,8 +56,8 @@ pub(crate) struct Engine {
     pub(crate) journal: RefCell<Journal>,
     pub(crate) tnc_lock: Lock<()>,
     pub(crate) tnc: RefCell<Tnc>,
-    /// Grows with each eraseblock that is collected; the newest of them.
-    pub(crate) collected: Cell<(u64, u32)>,
+    /// Eraseblocks that were collected so far (`gc_seq`).
+    pub(crate) collected: Cell<u64>,
     pub(crate) lpt_lock: Lock<()>,
     pub(crate) lpt: RefCell<Lpt>,
     pub(crate) space: RefCell<Space>,
@@ -140,40 +142,49 @@ impl Engine {
         self.charge(bytes, self.options.costs.crc_ps_per_byte).await;
     }
 
-    pub(crate) async fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
-        if leb >= self.layout.leb_count
-            || u64::from(offset) + into.len() as u64 > u64::from(self.layout.leb_bytes)
+    pub(crate) async fn read(&self, from: Position, into: &mut [u8]) -> Result<(), Errno> {
+        // What the medium names may be damaged: a wrong place is an error and not an invariant.
+        if from.leb.get() >= self.layout.leb_count
+            || u64::from(from.offset) + into.len() as u64 > u64::from(self.layout.leb_bytes)
         {
             return Err(Errno::Eio);
         }
-        self.volume.read(leb, offset, into).await
+        self.volume.read(from, into).await
     }
 
-    /// An eraseblock whose bytes from `start` on were read; those before are blank.
-    pub(crate) async fn read_leb(&self, leb: u32, start: u32) -> Result<Vec<u8>, Errno> {
+    /// An eraseblock whose bytes from a position on were read; those before are blank.
+    pub(crate) async fn read_leb(&self, from: Position) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0xff; self.layout.leb_bytes as usize];
-        let start = start.min(self.layout.leb_bytes);
-        self.read(leb, start, &mut bytes[start as usize..]).await?;
+        let start = from.offset.min(self.layout.leb_bytes);
+        self.read(Position::new(from.leb, start), &mut bytes[start as usize..]).await?;
         self.charge_crc(bytes.len() - start as usize).await;
         Ok(bytes)
     }
 
-    pub(crate) async fn write(&self, leb: u32, offset: u32, bytes: &[u8]) -> Result<(), Errno> {
+    pub(crate) async fn write(&self, to: Position, bytes: &[u8]) -> Result<(), Errno> {
+        let end = u64::from(to.offset) + bytes.len() as u64;
+        debug_assert!(end <= u64::from(self.layout.leb_bytes), "a write to {to} ends at {end}");
+        debug_assert!(
+            to.offset.is_multiple_of(self.layout.min_io)
+                && end.is_multiple_of(self.layout.min_io.into()),
+            "a write of {} bytes to {to} is of whole units",
+            bytes.len()
+        );
         self.must_be_writable()?;
-        self.after_write(self.volume.write(leb, offset, bytes).await)
+        self.after_write(self.volume.write(to, bytes).await)
     }
 
-    pub(crate) async fn change_leb(&self, leb: u32, bytes: &[u8]) -> Result<(), Errno> {
+    pub(crate) async fn change_leb(&self, leb: LebNumber, bytes: &[u8]) -> Result<(), Errno> {
         self.must_be_writable()?;
         self.after_write(self.volume.change(leb, bytes).await)
     }
 
-    pub(crate) async fn unmap(&self, leb: u32) -> Result<(), Errno> {
+    pub(crate) async fn unmap(&self, leb: LebNumber) -> Result<(), Errno> {
         self.must_be_writable()?;
         self.after_write(self.volume.unmap(leb).await)
     }
 
-    pub(crate) async fn map(&self, leb: u32) -> Result<(), Errno> {
+    pub(crate) async fn map(&self, leb: LebNumber) -> Result<(), Errno> {
         self.must_be_writable()?;
         self.after_write(self.volume.map(leb).await)
     }
@@ -189,40 +200,36 @@ impl Engine {
         mut node: Vec<u8>,
         kind: u8,
         group: Group,
-        (leb, offset): (u32, u32),
+        to: Position,
     ) -> Result<(), Errno> {
         seal(&mut node, kind, self.next_sequence(), group);
         self.charge_crc(node.len()).await;
         let bytes = self.padded(node);
-        self.write(leb, offset, &bytes).await
+        self.write(to, &bytes).await
     }
 
     /// Reads a node that must be whole and of a kind, from the medium or from the write-buffer that
     /// still has its end (`ubifs_read_node`, `ubifs_read_node_wbuf`).
     pub(crate) async fn read_node(&self, place: Place, kind: u8) -> Result<Vec<u8>, Errno> {
-        let Place { leb, offset, bytes: length } = place;
+        let (at, length) = (place.position(), place.bytes);
         // A damaged branch may name any length; this bounds the allocation.
         if length as usize > self.layout.leb_bytes as usize {
             return Err(Errno::Eio);
         }
-        let bytes = self.read_buffered(leb, offset, length).await?;
+        let bytes = self.read_buffered(at, length).await?;
         self.charge_crc(bytes.len()).await;
         match Header::check(&bytes) {
             Ok(header) if header.kind == kind && header.bytes == bytes.len() => Ok(bytes),
             Ok(_) => {
                 self.find(
                     Code::DamagedNode,
-                    FoundAt::Leb(leb, offset),
-                    format!("LEB {leb}:{offset}: not the node that the index names"),
+                    at.found(),
+                    format!("LEB {at}: not the node that the index names"),
                 );
                 Err(Errno::Eio)
             }
             Err(error) => {
-                self.find(
-                    Code::DamagedNode,
-                    FoundAt::Leb(leb, offset),
-                    format!("LEB {leb}:{offset}: {error}"),
-                );
+                self.find(Code::DamagedNode, at.found(), format!("LEB {at}: {error}"));
                 Err(Errno::Eio)
             }
         }
@@ -231,25 +238,24 @@ impl Engine {
     /// Reads bytes of an eraseblock, those that a write-buffer still has from there.
     pub(crate) async fn read_buffered(
         &self,
-        leb: u32,
-        offset: u32,
+        from: Position,
         length: u32,
     ) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0xff; length as usize];
-        let mut wanted = length;
+        let mut missing = length;
         for head in &self.heads {
             let buffer = head.buffer.borrow();
-            if buffer.leb != Some(leb) {
+            if buffer.leb != Some(from.leb) {
                 continue;
             }
             // What the buffer holds has not reached the medium.
-            let buffered = buffer.overlap(offset, &mut bytes);
+            let buffered = buffer.overlap(from.offset, &mut bytes);
             if buffered > 0 {
-                wanted = buffer.offset.saturating_sub(offset).min(length);
+                missing = buffer.offset.saturating_sub(from.offset).min(length);
             }
         }
-        if wanted > 0 {
-            self.read(leb, offset, &mut bytes[..wanted as usize]).await?;
+        if missing > 0 {
+            self.read(from, &mut bytes[..missing as usize]).await?;
         }
         Ok(bytes)
     }

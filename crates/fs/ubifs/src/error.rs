@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Why a volume cannot be mounted.
 #[derive(Debug, Error)]
 pub enum MountError {
-    /// LEB 0 does not begin with a whole superblock node; the text says what is there.
+    /// LEB 0 does not begin with a whole superblock node; the text is what was found there.
     #[error("no superblock of UBIFS in LEB 0: {0}; is this a volume of UBIFS?")]
     NoSuperblock(String),
     /// A superblock that cannot be used here.
@@ -26,7 +26,7 @@ pub enum MountError {
     #[error("the volume is empty; mount it writable once to make a file system")]
     Empty,
     /// The file system is damaged, or the medium failed.
-    #[error("{error}: {}", told(findings))]
+    #[error("{error}: {}", joined(findings))]
     Damaged {
         /// What the call returned.
         error: Errno,
@@ -41,7 +41,7 @@ impl From<Errno> for MountError {
     }
 }
 
-fn told(findings: &[Finding]) -> String {
+fn joined(findings: &[Finding]) -> String {
     let texts: Vec<&str> = findings.iter().map(|finding| finding.text.as_str()).collect();
     texts.join("; ")
 }

@@ -179,7 +179,7 @@ impl Engine {
             // group of the cut (`do_writepage` out of `do_truncation`).
             return self.write_valid(inode, page, &bytes[..within as usize]).await;
         }
-        // Data must not lie behind the end of the file that the medium knows.
+        // Data must not lie behind the end of the file on the medium.
         let is_behind = if valid == PAGE_BYTES {
             page >= synced >> PAGE_BYTES.trailing_zeros()
         } else {

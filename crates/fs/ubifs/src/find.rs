@@ -1,12 +1,15 @@
 //! Finding an eraseblock for a purpose: by category, else by a search of the tree.
 //!
-//! Source: `fs/ubifs/find.c`.
+//! Source: `fs/ubifs/find.c`. A part of the engine: uses the engine, states and formats, and the search of
+//! `lpt_load.rs`.
 
 use crate::engine::Engine;
-use crate::lprops::{Category, Change};
+use crate::lprops::{Category, Change, Leb, Lebs};
 use crate::lpt::Lpt;
 use crate::lpt_format::Properties;
 use crate::lpt_load::Verdict;
+use crate::lpt_shape::LPT_FANOUT;
+use crate::position::{LebNumber, MainIndex, Position};
 use fs_api::Errno;
 
 /// Which eraseblocks the collector may be given.
@@ -20,12 +23,30 @@ pub(crate) enum Picking {
     Reserve,
 }
 
+/// What an eraseblock for the collector must have.
+#[derive(Clone, Copy)]
+struct DirtySearch {
+    min_space: u32,
+    picks_free: bool,
+    excludes_index: bool,
+}
+
+/// What an eraseblock for a head of the journal must have.
+#[derive(Clone, Copy)]
+struct FreeSearch {
+    min_space: u32,
+    /// Empty eraseblocks may be taken.
+    picks_empty: bool,
+    /// Partly used eraseblocks come first.
+    squeezes: bool,
+}
+
 impl Engine {
     /// Whether a node that a search has read should stay in memory (`valuable`).
     fn is_valuable(&self, lpt: &Lpt, properties: &Properties) -> bool {
-        let mut leb = crate::lprops::Leb::default();
+        let mut leb = Leb::default();
         leb.properties = *properties;
-        let category = crate::lprops::Lebs::categorise(&leb, &self.layout);
+        let category = Lebs::categorise(&leb, &self.layout);
         match category {
             Category::Dirty | Category::DirtyIndex | Category::Free => {
                 !lpt.lebs.is_heap_full(category)
@@ -41,7 +62,7 @@ impl Engine {
         self.lpt.borrow().waiting.len() as u32
     }
 
-    /// Eraseblocks that the index may still ask for.
+    /// Eraseblocks of the reserve of the index that it does not have yet.
     fn reserved_index_lebs(&self) -> i64 {
         let index_lebs = self.lpt.borrow().lebs.sums.index_lebs;
         i64::from(self.space.borrow().min_index_lebs.saturating_sub(index_lebs))
@@ -52,7 +73,7 @@ impl Engine {
         &self,
         min_space: u32,
         picking: Picking,
-    ) -> Result<(u32, Properties), Errno> {
+    ) -> Result<(LebNumber, Properties), Errno> {
         let _held = self.lpt_lock.lock().await;
         let mut excludes_index = picking == Picking::Reserve;
         let mut picks_free = picking != Picking::Dirty;
@@ -79,17 +100,19 @@ impl Engine {
         }
         let number = match found {
             Some(number) => number,
-            None => self.search_dirty(min_space, picks_free, excludes_index).await?,
+            None => {
+                self.search_dirty(DirtySearch { min_space, picks_free, excludes_index }).await?
+            }
         };
         // Taken under the same lock: two collectors or writers must not choose the same eraseblock.
         self.change_number(number, Change::TAKE).await?;
         let properties = self.lpt.borrow().lebs.get(number).properties;
-        Ok((number + self.layout.main_first, properties))
+        Ok((self.layout.main_leb(number), properties))
     }
 
-    fn dirtiest(&self, min_space: u32, excludes_index: bool) -> Option<u32> {
+    fn dirtiest(&self, min_space: u32, excludes_index: bool) -> Option<MainIndex> {
         let lpt = self.lpt.borrow();
-        let space = |number: &u32| {
+        let space = |number: &MainIndex| {
             let properties = lpt.lebs.get(*number).properties;
             properties.free + properties.dirty
         };
@@ -106,16 +129,12 @@ impl Engine {
         }
     }
 
-    async fn search_dirty(
-        &self,
-        min_space: u32,
-        picks_free: bool,
-        excludes_index: bool,
-    ) -> Result<u32, Errno> {
+    async fn search_dirty(&self, search: DirtySearch) -> Result<MainIndex, Errno> {
+        let DirtySearch { min_space, picks_free, excludes_index } = search;
         let dead = self.layout.dead_watermark;
         {
             let lpt = self.lpt.borrow();
-            let fits = |number: &&u32| {
+            let fits = |number: &&MainIndex| {
                 let leb = lpt.lebs.get(**number);
                 !leb.is_taken
                     && leb.properties.free + leb.properties.dirty >= min_space
@@ -136,7 +155,7 @@ impl Engine {
                 return Err(Errno::Enospc);
             }
         }
-        self.search(|lpt, _, properties, is_taken, is_loaded| {
+        self.search(|lpt, properties, is_taken, is_loaded| {
             if is_taken {
                 return Verdict::default();
             }
@@ -157,57 +176,54 @@ impl Engine {
         &self,
         min_space: u32,
         squeezes: bool,
-    ) -> Result<(u32, u32), Errno> {
-        let (leb, offset) = {
+    ) -> Result<Position, Errno> {
+        let found = {
             let _held = self.lpt_lock.lock().await;
-            let picks_free = {
+            let picks_empty = {
                 let lpt = self.lpt.borrow();
                 let sums = &lpt.lebs.sums;
                 let available = lpt.lebs.available_lebs(lpt.waiting.len() as u32);
                 self.reserved_index_lebs() < available && sums.empty_lebs > sums.taken_empty_lebs
             };
-            if picks_free {
+            if picks_empty {
                 // Counted as taken while the search may read the medium, so that no other task
                 // plans with it (`ubifs_find_free_space`).
                 self.lpt.borrow_mut().lebs.sums.taken_empty_lebs += 1;
             }
-            let found = self.choose_free(min_space, picks_free, squeezes).await;
-            let taken = match found {
+            let chosen = self.choose_free(FreeSearch { min_space, picks_empty, squeezes }).await;
+            let taken = match chosen {
                 Ok(number) => self.change_number(number, Change::TAKE).await.map(|()| number),
                 Err(error) => Err(error),
             };
             let mut lpt = self.lpt.borrow_mut();
-            if picks_free {
+            if picks_empty {
                 lpt.lebs.sums.taken_empty_lebs -= 1;
             }
             let number = taken?;
             let free = lpt.lebs.get(number).properties.free;
-            (number + self.layout.main_first, self.layout.leb_bytes - free)
+            Position::new(self.layout.main_leb(number), self.layout.leb_bytes - free)
         };
-        if offset == 0 {
+        if found.offset == 0 {
             // It may hold what was void before a power cut, or what collecting left.
-            self.unmap(leb).await?;
+            self.unmap(found.leb).await?;
         }
-        Ok((leb, offset))
+        Ok(found)
     }
 
-    async fn choose_free(
-        &self,
-        min_space: u32,
-        picks_free: bool,
-        squeezes: bool,
-    ) -> Result<u32, Errno> {
+    async fn choose_free(&self, search: FreeSearch) -> Result<MainIndex, Errno> {
+        let FreeSearch { min_space, picks_empty, squeezes } = search;
         {
             let lpt = self.lpt.borrow();
-            let has_room = |number: &&u32| lpt.lebs.get(**number).properties.free >= min_space;
+            let has_room =
+                |number: &&MainIndex| lpt.lebs.get(**number).properties.free >= min_space;
             let free = lpt.lebs.heap(Category::Free).first().filter(has_room);
-            let empty = lpt.lebs.list(Category::Empty).last().filter(|_| picks_free);
+            let empty = lpt.lebs.list(Category::Empty).last().filter(|_| picks_empty);
             // Names and inodes fill partly used eraseblocks; data prefers empty ones, where it
             // stays in sequence for bulk-read.
             let quick = if squeezes { free.or(empty) } else { empty.or(free) };
             let dirty = || lpt.lebs.heap(Category::Dirty).iter().find(has_room);
             let fallen = || {
-                let usable = |number: &&u32| {
+                let usable = |number: &&MainIndex| {
                     let leb = lpt.lebs.get(**number);
                     !leb.is_taken && !leb.properties.is_index && has_room(number)
                 };
@@ -220,7 +236,7 @@ impl Engine {
                 return Err(Errno::Enospc);
             }
         }
-        self.search(|lpt, _, properties, is_taken, is_loaded| {
+        self.search(|lpt, properties, is_taken, is_loaded| {
             if is_taken {
                 return Verdict::default();
             }
@@ -230,14 +246,14 @@ impl Engine {
             // What has free and dirty space only may be unmapped already, or void because of nodes
             // that are still in a write-buffer.
             let is_void = free + dirty == self.layout.leb_bytes && dirty > 0;
-            let takes = !is_index && free >= min_space && (picks_free || !is_empty) && !is_void;
+            let takes = !is_index && free >= min_space && (picks_empty || !is_empty) && !is_void;
             Verdict { keeps, takes }
         })
         .await
     }
 
     /// An empty eraseblock for the index, taken (`ubifs_find_free_leb_for_idx`).
-    pub(crate) async fn find_for_index(&self) -> Result<u32, Errno> {
+    pub(crate) async fn find_for_index(&self) -> Result<LebNumber, Errno> {
         let leb = {
             let _held = self.lpt_lock.lock().await;
             let found = {
@@ -256,13 +272,13 @@ impl Engine {
                 is_taken: Some(true),
             };
             self.change_number(number, change).await?;
-            number + self.layout.main_first
+            self.layout.main_leb(number)
         };
         self.unmap(leb).await?;
         Ok(leb)
     }
 
-    async fn search_for_index(&self) -> Result<u32, Errno> {
+    async fn search_for_index(&self) -> Result<MainIndex, Errno> {
         let is_all_known = {
             let lpt = self.lpt.borrow();
             let sums = &lpt.lebs.sums;
@@ -272,7 +288,7 @@ impl Engine {
         if is_all_known {
             return Err(Errno::Enospc);
         }
-        self.search(|lpt, _, properties, is_taken, is_loaded| {
+        self.search(|lpt, properties, is_taken, is_loaded| {
             if is_taken {
                 return Verdict::default();
             }
@@ -298,21 +314,21 @@ impl Engine {
     }
 
     /// An eraseblock of the index with gaps, taken (`ubifs_find_dirty_idx_leb`).
-    pub(crate) async fn find_dirty_index(&self) -> Result<u32, Errno> {
+    pub(crate) async fn find_dirty_index(&self) -> Result<LebNumber, Errno> {
         let _held = self.lpt_lock.lock().await;
         loop {
             let Some(number) = self.lpt.borrow_mut().dirty_index.pop() else { break };
-            self.load_pnode(number / crate::lpt_shape::LPT_FANOUT).await?;
+            self.load_pnode(number.get() / LPT_FANOUT).await?;
             let leb = *self.lpt.borrow().lebs.get(number);
             if !leb.is_taken && leb.properties.is_index {
                 self.change_number(number, Change::TAKE).await?;
-                return Ok(number + self.layout.main_first);
+                return Ok(self.layout.main_leb(number));
             }
         }
         match self.search_dirty_index().await {
             Ok(number) => {
                 self.change_number(number, Change::TAKE).await?;
-                return Ok(number + self.layout.main_first);
+                return Ok(self.layout.main_leb(number));
             }
             Err(Errno::Enospc) => {}
             Err(error) => return Err(error),
@@ -326,13 +342,13 @@ impl Engine {
         Ok(waiting.leb)
     }
 
-    async fn search_dirty_index(&self) -> Result<u32, Errno> {
+    async fn search_dirty_index(&self) -> Result<MainIndex, Errno> {
         let fits = |properties: &Properties| {
             properties.is_index && properties.free + properties.dirty >= self.layout.min_index_node
         };
         {
             let lpt = self.lpt.borrow();
-            let known = |number: &&u32| {
+            let known = |number: &&MainIndex| {
                 let leb = lpt.lebs.get(**number);
                 !leb.is_taken && fits(&leb.properties)
             };
@@ -346,7 +362,7 @@ impl Engine {
                 return Err(Errno::Enospc);
             }
         }
-        self.search(|lpt, _, properties, is_taken, is_loaded| Verdict {
+        self.search(|lpt, properties, is_taken, is_loaded| Verdict {
             keeps: !is_taken && !is_loaded && self.is_valuable(lpt, properties),
             takes: !is_taken && fits(properties),
         })

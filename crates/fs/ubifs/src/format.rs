@@ -1,21 +1,24 @@
 //! Making an empty file system, as the kernel does on an empty volume.
 //!
-//! Source: `fs/ubifs/sb.c` (`create_default_filesystem`), `lpt.c` (`ubifs_create_dflt_lpt`).
+//! Source: `fs/ubifs/sb.c` (`create_default_filesystem`), `lpt.c` (`ubifs_create_dflt_lpt`). Uses a volume,
+//! formats and the master's state, and no engine: there is none yet.
 
 use crate::error::MountError;
 use crate::inode::{FIRST_INODE, ROOT, flag as inode_flag};
 use crate::keys::Key;
 use crate::layout::{LOG_LEB, Layout, MASTER_LEB, SUPERBLOCK_LEB};
 use crate::lprops::SpaceSums;
-use crate::lpt_format::{LptPlace, Properties};
+use crate::lpt_format::{NEVER_WRITTEN, Properties};
 use crate::master::Master;
 use crate::nodes::{
     Group, INODE_BYTES, IndexNode, InodeNode, Place, commit_start, kind, padded, seal,
 };
+use crate::position::{LebNumber, Position};
 use crate::profile::MountOptions;
 use crate::superblock::Superblock;
 use crate::volume::Volume;
 
+// One function: the numbers of each area go into the master node.
 /// Writes an empty file system, as a kernel does it (`create_default_filesystem`).
 pub(crate) async fn make_file_system(
     volume: &Volume,
@@ -48,7 +51,7 @@ pub(crate) async fn make_file_system(
     // A cut within these writes leaves a volume that is not empty and has no valid master: it cannot be
     // mounted, and neither can the kernel's.
     for (leb, bytes) in &lpt.lebs {
-        volume.write(*leb, 0, bytes).await?;
+        volume.write(Position::start_of(*leb), bytes).await?;
     }
 
     let dirty = u64::from(first[0].dirty + first[1].dirty);
@@ -58,10 +61,10 @@ pub(crate) async fn make_file_system(
         commit: 0,
         flags: 0,
         log_leb: LOG_LEB,
-        root: Place { leb: main, offset: 0, bytes: index_bytes as u32 },
+        root: Place::new(Position::start_of(main), index_bytes as u32),
         // The third main eraseblock is the collector's reserve (`create_default_filesystem`).
-        gc_leb: main + 2,
-        index_head: (main, index_used),
+        gc_leb: Some(main + 2),
+        index_head: Position::new(main, index_used),
         index_bytes: u64::from(index_space),
         sums: SpaceSums {
             empty_lebs: layout.main_lebs - 2,
@@ -94,7 +97,7 @@ pub(crate) async fn make_file_system(
         flags: inode_flag::COMPRESS,
         ..InodeNode::default()
     };
-    let place = Place { leb: main + 1, offset: 0, bytes: INODE_BYTES as u32 };
+    let place = Place::new(Position::start_of(main + 1), INODE_BYTES as u32);
     let index = IndexNode { level: 0, branches: vec![(Key::inode(ROOT), place)] };
     let nodes = [
         (kind::SUPERBLOCK, superblock.to_bytes(), SUPERBLOCK_LEB),
@@ -106,18 +109,18 @@ pub(crate) async fn make_file_system(
     ];
     for ((kind, mut node, leb), sequence) in nodes.into_iter().zip(2..) {
         seal(&mut node, kind, sequence, Group::None);
-        volume.write(leb, 0, &padded(node, shape.min_io_bytes)).await?;
+        volume.write(Position::start_of(leb), &padded(node, shape.min_io_bytes)).await?;
     }
     Ok(())
 }
 
 /// A tree of LEB properties that is written for the first time.
 struct NewLpt {
-    lebs: Vec<(u32, Vec<u8>)>,
-    root: LptPlace,
-    head: LptPlace,
-    table: LptPlace,
-    saved: LptPlace,
+    lebs: Vec<(LebNumber, Vec<u8>)>,
+    root: Position,
+    head: Position,
+    table: Position,
+    saved: Position,
 }
 
 /// Lays out the tree of a main area in which all eraseblocks but the first are empty
@@ -125,23 +128,23 @@ struct NewLpt {
 fn make_lpt(layout: &Layout, first: &[Properties; 2]) -> NewLpt {
     let shape = &layout.lpt;
     let (whole, min_io) = (layout.leb_bytes, layout.min_io);
-    let area = (layout.lpt_first, layout.lpt_lebs);
+    let area = layout.lpt_area();
     let (mut leb, mut bytes) = (layout.lpt_first, Vec::<u8>::new());
-    let mut full: Vec<(u32, Vec<u8>)> = Vec::new();
+    let mut full: Vec<(LebNumber, Vec<u8>)> = Vec::new();
     let mut table = vec![(whole, 0); layout.lpt_lebs as usize];
-    let close = |leb: u32, mut bytes: Vec<u8>, table: &mut Vec<(u32, u32)>| {
+    let close = |leb: LebNumber, mut bytes: Vec<u8>, table: &mut Vec<(u32, u32)>| {
         let end = bytes.len() as u32;
         let padded = end.next_multiple_of(min_io);
-        table[(leb - area.0) as usize] = (whole - padded, padded - end);
+        table[(leb - area.first) as usize] = (whole - padded, padded - end);
         bytes.resize(padded as usize, 0xff);
         (leb, bytes)
     };
     let mut put = |node: Vec<u8>, table: &mut Vec<(u32, u32)>| {
         if bytes.len() + node.len() > whole as usize {
             full.push(close(leb, std::mem::take(&mut bytes), table));
-            leb += 1;
+            leb = leb + 1;
         }
-        let place = LptPlace { leb, offset: bytes.len() as u32 };
+        let place = Position::new(leb, bytes.len() as u32);
         bytes.extend_from_slice(&node);
         place
     };
@@ -157,7 +160,7 @@ fn make_lpt(layout: &Layout, first: &[Properties; 2]) -> NewLpt {
     for level in 0..shape.height {
         let mut above = Vec::new();
         for (number, children) in (0_u32..).zip(places.chunks(4)) {
-            let mut branches = [LptPlace::default(); 4];
+            let mut branches = [NEVER_WRITTEN; 4];
             branches[..children.len()].copy_from_slice(children);
             let full_number = shape.nnode_number(level as usize, number);
             above.push(put(shape.pack_nnode(full_number, &branches, area), &mut table));
@@ -165,7 +168,7 @@ fn make_lpt(layout: &Layout, first: &[Properties; 2]) -> NewLpt {
         places = above;
     }
     let root = places[0];
-    let mut saved = LptPlace::default();
+    let mut saved = NEVER_WRITTEN;
     if shape.is_big {
         let lebs: Vec<_> = (0..shape.saved_count)
             .map(|at| layout.main_first + at.min(layout.main_lebs - 1))
@@ -179,6 +182,6 @@ fn make_lpt(layout: &Layout, first: &[Properties; 2]) -> NewLpt {
     let last = &mut full.last_mut().expect("the last was just put").1;
     let at = table_place.offset as usize;
     last[at..at + packed.len()].copy_from_slice(&packed);
-    let head = LptPlace { leb, offset: head_offset };
+    let head = Position::new(leb, head_offset);
     NewLpt { lebs: full, root, head, table: table_place, saved }
 }

@@ -1,6 +1,7 @@
 //! Garbage collection: what is in use moves to the collector's head, what is of the index becomes dirty.
 //!
-//! Source: `fs/ubifs/gc.c`.
+//! Source: `fs/ubifs/gc.c`. A part of the engine: uses the engine, states and formats, and what a search
+//! may pick (`find.rs`).
 
 use crate::commit_state::CommitState;
 use crate::engine::Engine;
@@ -12,8 +13,9 @@ use crate::layout::{GC_HEAD, HEADS};
 use crate::lprops::{Category, Change};
 use crate::lpt::Waiting;
 use crate::nodes::{INODE_BYTES, Place, key_of, kind, u16_at};
+use crate::position::{LebNumber, Position};
 use crate::scan::{Found, Scan};
-use fs_api::{Errno, Place as FoundAt};
+use fs_api::Errno;
 
 // `SOFT_LEBS_LIMIT` and `HARD_LEBS_LIMIT` of `fs/ubifs/gc.c`.
 /// Eraseblocks after which collected ones of the index are waited for, and after which it is given up.
@@ -48,7 +50,7 @@ impl Engine {
 
     /// Frees an eraseblock; the caller holds the commit's lock. With `anyway`, empty ones do not count
     /// (`ubifs_garbage_collect`).
-    pub(crate) async fn collect(&self, anyway: bool) -> Result<u32, Obstacle> {
+    pub(crate) async fn collect(&self, anyway: bool) -> Result<LebNumber, Obstacle> {
         if self.should_commit() {
             return Err(Obstacle::CommitFirst);
         }
@@ -78,7 +80,7 @@ impl Engine {
         found
     }
 
-    async fn collect_until_freed(&self, anyway: bool) -> Result<u32, Obstacle> {
+    async fn collect_until_freed(&self, anyway: bool) -> Result<LebNumber, Obstacle> {
         let dead = self.layout.dead_watermark;
         let mut min_space = dead;
         let picking = if anyway { Picking::Dirty } else { Picking::FreeToo };
@@ -134,7 +136,7 @@ impl Engine {
         buffer.leb.map(|_| self.layout.leb_bytes - buffer.end())
     }
 
-    async fn make_empty(&self, leb: u32) -> Result<(), Errno> {
+    async fn make_empty(&self, leb: LebNumber) -> Result<(), Errno> {
         let free = Some(self.layout.leb_bytes);
         let change = Change { free, dirty: Some(0), ..Change::default() };
         self.change_properties(leb, change).await
@@ -155,23 +157,21 @@ impl Engine {
         self.unmap(leb).await?;
         // The log names the eraseblock before its first byte is written, or a mount after a cut
         // would not replay it.
-        self.add_bud(GC_HEAD, leb, 0).await?;
+        self.add_bud(GC_HEAD, Position::start_of(leb)).await?;
         self.space.borrow_mut().gc_leb = None;
-        self.seek(GC_HEAD, leb, 0);
+        self.seek(GC_HEAD, Position::start_of(leb));
         Ok(())
     }
 
     /// Collects one eraseblock; the caller holds the lock of the collector's head
     /// (`ubifs_garbage_collect_leb`).
-    pub(crate) async fn collect_leb(&self, leb: u32) -> Result<Collected, Obstacle> {
+    pub(crate) async fn collect_leb(&self, leb: LebNumber) -> Result<Collected, Obstacle> {
         self.count(|statistics| statistics.collected_lebs += 1);
-        let bytes = self.read_leb(leb, 0).await?;
+        let bytes = self.read_leb(Position::start_of(leb)).await?;
         let scan = Scan::of(&bytes, 0, self.layout.min_io as usize).map_err(|damage| {
-            self.find(
-                Code::DamagedNode,
-                FoundAt::Leb(leb, damage.offset),
-                format!("LEB {leb}:{}: damaged node met while collecting", damage.offset),
-            );
+            let at = Position::new(leb, damage.offset);
+            let text = format!("LEB {at}: damaged node met while collecting");
+            self.find(Code::DamagedNode, at.found(), text);
             Errno::Eio
         })?;
         let is_index = scan.nodes.first().is_some_and(|node| node.header.kind == kind::INDEX);
@@ -187,7 +187,7 @@ impl Engine {
         }
         // Readers without the index's lock compare this count and read again (`gc_seq` and
         // `gced_lnum`).
-        self.collected.set((self.collected.get().0 + 1, leb));
+        self.collected.set(self.collected.get() + 1);
         moved?;
         // The collector used up its reserve in `switch_head`. It takes the first eraseblock that it
         // empties as the new one.
@@ -201,7 +201,12 @@ impl Engine {
     }
 
     /// Nodes of the index in use become dirty; the next commit writes them elsewhere.
-    async fn collect_index(&self, leb: u32, bytes: &[u8], scan: &Scan) -> Result<Collected, Errno> {
+    async fn collect_index(
+        &self,
+        leb: LebNumber,
+        bytes: &[u8],
+        scan: &Scan,
+    ) -> Result<Collected, Errno> {
         for found in &scan.nodes {
             if found.header.kind != kind::INDEX {
                 return Err(Errno::Eio);
@@ -209,7 +214,7 @@ impl Engine {
             let node = &bytes[found.offset as usize..];
             let (key, level) = (Key::parse(&node[40..]), u16_at(node, 26));
             let _held = self.tnc_lock.lock().await;
-            if let Some(id) = self.find_znode(key, level, (leb, found.offset)).await? {
+            if let Some(id) = self.find_znode(key, level, Position::new(leb, found.offset)).await? {
                 self.make_path_dirty(id).await?;
             }
         }
@@ -230,7 +235,7 @@ impl Engine {
     /// (`sort_nodes`).
     async fn nodes_in_use(
         &self,
-        leb: u32,
+        leb: LebNumber,
         bytes: &[u8],
         scan: &Scan,
     ) -> Result<(Vec<Moving>, Vec<Moving>), Errno> {
@@ -241,7 +246,7 @@ impl Engine {
                 continue;
             }
             let key = key_of(&bytes[found.offset as usize..]);
-            if !self.tnc_has_node(key, 0, (leb, found.offset), false).await? {
+            if !self.tnc_has_node(key, 0, Position::new(leb, found.offset), false).await? {
                 continue;
             }
             let list = if found.header.kind == kind::DATA { &mut data } else { &mut others };
@@ -261,7 +266,7 @@ impl Engine {
     }
 
     /// Moves nodes in use to the collector's head, first fit (`move_nodes`).
-    async fn move_nodes(&self, leb: u32, bytes: &[u8], scan: &Scan) -> Result<(), Obstacle> {
+    async fn move_nodes(&self, leb: LebNumber, bytes: &[u8], scan: &Scan) -> Result<(), Obstacle> {
         if self.gc_room().is_none() {
             self.switch_head().await?;
         }
@@ -304,15 +309,16 @@ impl Engine {
         self.gc_room().is_some_and(|room| moving.found.header.bytes <= room as usize)
     }
 
-    async fn move_node(&self, leb: u32, bytes: &[u8], moving: &Moving) -> Result<(), Errno> {
+    async fn move_node(&self, leb: LebNumber, bytes: &[u8], moving: &Moving) -> Result<(), Errno> {
         let Found { header, offset } = moving.found;
         let node = &bytes[offset as usize..offset as usize + header.bytes];
-        let (new_leb, new_offset) = self.append(GC_HEAD, node).await?;
+        let to = self.append(GC_HEAD, node).await?;
+        debug_assert_ne!(to.leb, leb, "the collector does not copy into what it empties");
         self.count(|statistics| statistics.moved_bytes += header.bytes as u64);
-        let place = Place { leb: new_leb, offset: new_offset, bytes: header.bytes as u32 };
+        let place = Place::new(to, header.bytes as u32);
         // The index follows each copy at once: the node could be replaced by a writer before the
         // next one is moved.
-        self.tnc_replace(moving.key, (leb, offset), place).await
+        self.tnc_replace(moving.key, Position::new(leb, offset), place).await
     }
 
     /// What is void is unmapped when a commit begins, of the index when it ends
@@ -325,7 +331,7 @@ impl Engine {
             let Some(number) = number else { break };
             // Safe at this point: all write-buffers were written, so what made the eraseblock void
             // is on the medium (`do_commit` syncs them first).
-            self.unmap(number + self.layout.main_first).await?;
+            self.unmap(self.layout.main_leb(number)).await?;
             let change = Change { free: whole, dirty: Some(0), ..Change::default() };
             self.change_number(number, change).await?;
         }
@@ -338,7 +344,7 @@ impl Engine {
             let change =
                 Change { free: whole, dirty: Some(0), is_index: Some(false), is_taken: Some(true) };
             self.change_number(number, change).await?;
-            let leb = number + self.layout.main_first;
+            let leb = self.layout.main_leb(number);
             self.lpt.borrow_mut().waiting.push(Waiting { leb, ends_with_commit: true });
         }
     }

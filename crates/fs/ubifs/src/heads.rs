@@ -5,20 +5,23 @@
 use crate::engine::Engine;
 use crate::lprops::Change;
 use crate::nodes::{aligned, pad};
+use crate::position::Position;
 use fs_api::Errno;
 
 impl Engine {
     /// Lets a head go on at a place (`ubifs_wbuf_seek_nolock`). The buffer is empty then.
-    pub(crate) fn seek(&self, head: usize, leb: u32, offset: u32) {
+    pub(crate) fn seek(&self, head: usize, to: Position) {
         let mut buffer = self.heads[head].buffer.borrow_mut();
-        buffer.leb = Some(leb);
-        buffer.offset = offset;
-        buffer.advance(0, self.layout.leb_bytes, self.layout.max_write);
+        debug_assert!(buffer.bytes.is_empty(), "what the buffer holds is written before");
+        debug_assert!(to.offset.is_multiple_of(self.layout.min_io), "{to} is a unit of writing");
+        buffer.leb = Some(to.leb);
+        buffer.offset = to.offset;
+        buffer.advance(0, &self.layout);
     }
 
     /// Writes what the buffer holds, padded (`ubifs_wbuf_sync_nolock`). The caller has the head's lock.
     pub(crate) async fn sync_head_locked(&self, head: usize) -> Result<(), Errno> {
-        let (leb, offset, bytes, padding) = {
+        let (to, bytes, padding) = {
             let buffer = self.heads[head].buffer.borrow();
             let (Some(leb), true) = (buffer.leb, !buffer.bytes.is_empty()) else { return Ok(()) };
             self.must_be_writable()?;
@@ -27,17 +30,17 @@ impl Engine {
             bytes.resize(used.next_multiple_of(self.layout.min_io as usize), 0);
             pad(&mut bytes[used..]);
             let padding = (bytes.len() - used) as u32;
-            (leb, buffer.offset, bytes, padding)
+            (Position::new(leb, buffer.offset), bytes, padding)
         };
         // The buffer keeps its bytes until the write returns: readers take them from there.
-        self.write(leb, offset, &bytes).await?;
+        self.write(to, &bytes).await?;
         self.count(|statistics| statistics.padding_bytes += u64::from(padding));
         let free = {
             let mut buffer = self.heads[head].buffer.borrow_mut();
-            buffer.advance(bytes.len() as u32, self.layout.leb_bytes, self.layout.max_write);
+            buffer.advance(bytes.len() as u32, &self.layout);
             self.layout.leb_bytes - buffer.offset
         };
-        self.update_properties(leb, Some(free), padding, Change::default()).await
+        self.update_properties(to.leb, Some(free), padding, Change::default()).await
     }
 
     pub(crate) async fn sync_head(&self, head: usize) -> Result<(), Errno> {
@@ -70,17 +73,18 @@ impl Engine {
         Ok(())
     }
 
-    /// Appends nodes to a head that has room; tells where they begin (`ubifs_wbuf_write_nolock`). The
+    /// Appends nodes to a head that has room; returns where they begin (`ubifs_wbuf_write_nolock`). The
     /// caller has the head's lock.
-    pub(crate) async fn append(&self, head: usize, nodes: &[u8]) -> Result<(u32, u32), Errno> {
+    pub(crate) async fn append(&self, head: usize, nodes: &[u8]) -> Result<Position, Errno> {
         let mut rest = nodes.to_vec();
         let length = aligned(nodes.len());
         rest.resize(length, 0);
         pad(&mut rest[nodes.len()..]);
-        let (leb, start) = {
-            let buffer = self.heads[head].buffer.borrow();
-            (buffer.leb.ok_or(Errno::Eio)?, buffer.end())
-        };
+        let start = self.heads[head].buffer.borrow().position().ok_or(Errno::Eio)?;
+        debug_assert!(
+            start.offset as usize + length <= self.layout.leb_bytes as usize,
+            "room was reserved for {length} bytes at {start}"
+        );
         let max_write = self.layout.max_write as usize;
         while !rest.is_empty() {
             let (offset, full) = {
@@ -101,12 +105,12 @@ impl Engine {
                 buffer.bytes.clone_from(&full);
                 (buffer.offset, full)
             };
-            self.write(leb, offset, &full).await?;
+            self.write(Position::new(start.leb, offset), &full).await?;
             let mut buffer = self.heads[head].buffer.borrow_mut();
-            buffer.advance(full.len() as u32, self.layout.leb_bytes, self.layout.max_write);
+            buffer.advance(full.len() as u32, &self.layout);
         }
         let free = self.layout.leb_bytes - self.heads[head].buffer.borrow().end();
-        self.update_properties(leb, Some(free), 0, Change::default()).await?;
-        Ok((leb, start))
+        self.update_properties(start.leb, Some(free), 0, Change::default()).await?;
+        Ok(start)
     }
 }

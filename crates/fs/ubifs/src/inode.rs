@@ -28,7 +28,7 @@ pub(crate) mod flag {
 /// Pages in a row that were read when reading at once begins.
 const ROW: u32 = 3;
 
-/// How a file was read of late (`last_page_read`, `read_in_a_row`, `bulk_read` of the inode).
+/// How a file was read last (`last_page_read`, `read_in_a_row`, `bulk_read` of the inode).
 #[derive(Debug, Default)]
 pub(crate) struct ReadRow {
     pub(crate) last_page: u64,
@@ -52,7 +52,7 @@ impl ReadRow {
     }
 }
 
-/// Sizes of a file as its inode and its data tell them; the larger one holds after a cut.
+/// Sizes of a file by its inode and by its data; the larger one holds after a cut.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SizeSeen {
     pub(crate) inode_size: u64,
@@ -72,9 +72,9 @@ pub(crate) struct InodeData {
     pub(crate) dirty_since_ns: u64,
     /// Pages that are dirty in the layer above, and what was set aside for them.
     pub(crate) pages: BTreeMap<u64, Budget>,
-    /// Pages of which the index knows nothing.
+    /// Pages that are not in the index.
     pub(crate) holes: BTreeSet<u64>,
-    /// How it was read of late.
+    /// How the file was read last.
     pub(crate) row: ReadRow,
     /// The size to which the file is being cut: no byte behind it is written any more.
     pub(crate) cut_to: Option<u64>,

@@ -1,4 +1,4 @@
-//! Inodes of a mount: found, remembered, written back and let go.
+//! Inodes of a mount: found, remembered, written back and evicted.
 //!
 //! Source: `fs/ubifs/super.c` (`ubifs_iget`, `ubifs_write_inode`, `ubifs_evict_inode`), `dir.c`. A part of
 //! the engine: uses the engine, states and formats.
@@ -124,7 +124,7 @@ impl Engine {
         let Some(inode) = self.inodes.borrow().get(&number).cloned() else { return Ok(()) };
         if inode.data.borrow().node.links > 0 {
             let data = inode.data.borrow();
-            // Dirty inodes stay in memory until they are written, whoever forgets them.
+            // Dirty inodes stay in memory until they are written, even without a user.
             if !data.is_dirty && data.pages.is_empty() {
                 self.inodes.borrow_mut().remove(&number);
             }
@@ -138,7 +138,7 @@ impl Engine {
         for budget in pages.into_values() {
             self.release(budget);
         }
-        // `ubifs_evict_inode` cuts the file before it logs the deletion: the node, where one is written, says so.
+        // `ubifs_evict_inode` cuts the file before it logs the deletion: a node that is written has size zero.
         inode.data.borrow_mut().node.size = 0;
         let deleted = self.log_deletion(&inode).await;
         self.make_inode_clean(&inode);

@@ -1,6 +1,6 @@
 //! Keys of the index: what a node describes, in one order for all.
 //!
-//! Source: `fs/ubifs/key.h` ("simple" keys).
+//! Source: `fs/ubifs/key.h` ("simple" keys). A format: uses nothing of the crate.
 
 /// Kinds of keys, in their order within an inode.
 pub(crate) mod kind {
@@ -30,6 +30,7 @@ pub(crate) const KEY_BYTES: usize = 8;
 impl Key {
     /// The lowest key of an inode, and the key of the inode itself.
     pub(crate) const fn inode(inode: u64) -> Self {
+        debug_assert!(inode <= u32::MAX as u64, "keys have 32 bits for an inode");
         Self { inode: inode as u32, rest: 0 }
     }
 
@@ -39,6 +40,7 @@ impl Key {
     }
 
     pub(crate) const fn data(inode: u64, block: u32) -> Self {
+        debug_assert!(block <= LAST_BLOCK, "the block fits the bits below the kind");
         Self { inode: inode as u32, rest: kind::DATA << LOW_BITS | block }
     }
 
@@ -129,5 +131,12 @@ mod tests {
             Key::inode(6),
         ];
         assert!(keys.is_sorted());
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "the block fits the bits below the kind")]
+    fn a_block_that_would_change_the_kind_is_noticed() {
+        let _ = Key::data(5, super::LAST_BLOCK + 1);
     }
 }

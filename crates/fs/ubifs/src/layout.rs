@@ -2,18 +2,20 @@
 //!
 //! Source: `fs/ubifs/super.c` (`init_constants_early`, `init_constants_sb`). A format: uses formats only.
 
+use crate::lpt_format::LptArea;
 use crate::lpt_shape::{LptInput, LptShape};
 use crate::nodes::{
     BLOCK_BYTES, IndexNode, MASTER_BYTES, MAX_DATA_NODE_BYTES, MAX_NODE_BYTES, REFERENCE_BYTES,
     aligned,
 };
+use crate::position::{LebNumber, MainIndex};
 use crate::superblock::Superblock;
 use crate::volume_shape::VolumeShape;
 
 /// Eraseblock of the superblock, first of the two of the master node, first of the log.
-pub(crate) const SUPERBLOCK_LEB: u32 = 0;
-pub(crate) const MASTER_LEB: u32 = 1;
-pub(crate) const LOG_LEB: u32 = 3;
+pub(crate) const SUPERBLOCK_LEB: LebNumber = LebNumber::new(0);
+pub(crate) const MASTER_LEB: LebNumber = LebNumber::new(1);
+pub(crate) const LOG_LEB: LebNumber = LebNumber::new(3);
 /// Heads of the journal (`GCHD`, `BASEHD`, `DATAHD`).
 pub(crate) const GC_HEAD: usize = 0;
 pub(crate) const BASE_HEAD: usize = 1;
@@ -30,11 +32,11 @@ pub(crate) struct Layout {
     pub(crate) min_io: u32,
     pub(crate) max_write: u32,
     pub(crate) log_lebs: u32,
-    pub(crate) lpt_first: u32,
+    pub(crate) lpt_first: LebNumber,
     pub(crate) lpt_lebs: u32,
-    pub(crate) orphan_first: u32,
+    pub(crate) orphan_first: LebNumber,
     pub(crate) orphan_lebs: u32,
-    pub(crate) main_first: u32,
+    pub(crate) main_first: LebNumber,
     pub(crate) main_lebs: u32,
     pub(crate) fanout: usize,
     pub(crate) max_bud_bytes: u64,
@@ -61,7 +63,7 @@ impl Layout {
         let lpt_first = LOG_LEB + superblock.log_lebs;
         let orphan_first = lpt_first + superblock.lpt_lebs;
         let main_first = orphan_first + superblock.orphan_lebs;
-        let main_lebs = superblock.leb_count - main_first;
+        let main_lebs = superblock.leb_count - main_first.get();
         // Each head, and one more, can always have an eraseblock before a commit is due.
         let least_bytes = u64::from(leb_bytes) * (HEADS as u64 + 1) + 1;
         let max_bud_bytes = superblock.max_bud_bytes.max(least_bytes + u64::from(leb_bytes));
@@ -105,12 +107,29 @@ impl Layout {
     }
 
     /// The eraseblock of the log behind another (`ubifs_next_log_lnum`).
-    pub(crate) fn next_log_leb(&self, leb: u32) -> u32 {
-        if leb + 1 >= LOG_LEB + self.log_lebs { LOG_LEB } else { leb + 1 }
+    pub(crate) fn next_log_leb(&self, leb: LebNumber) -> LebNumber {
+        debug_assert!((LOG_LEB..self.lpt_first).contains(&leb), "eraseblock {leb} is of the log");
+        if leb + 1 >= self.lpt_first { LOG_LEB } else { leb + 1 }
     }
 
-    pub(crate) fn is_main(&self, leb: u32) -> bool {
-        (self.main_first..self.leb_count).contains(&leb)
+    /// All eraseblocks of the tree of LEB properties.
+    pub(crate) fn lpt_area(&self) -> LptArea {
+        LptArea { first: self.lpt_first, lebs: self.lpt_lebs }
+    }
+
+    pub(crate) fn is_main(&self, leb: LebNumber) -> bool {
+        (self.main_first.get()..self.leb_count).contains(&leb.get())
+    }
+
+    /// The number of an eraseblock of the main area within that area.
+    pub(crate) fn main_index(&self, leb: LebNumber) -> MainIndex {
+        debug_assert!(self.is_main(leb), "eraseblock {leb} is of the main area");
+        MainIndex::new(leb - self.main_first)
+    }
+
+    pub(crate) fn main_leb(&self, index: MainIndex) -> LebNumber {
+        debug_assert!(index.get() < self.main_lebs, "the main area has so many eraseblocks");
+        self.main_first + index.get()
     }
 
     /// Of free and dirty space, what may not be of use (`ubifs_calc_dark`).

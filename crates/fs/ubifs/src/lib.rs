@@ -9,10 +9,16 @@
 //! Source of the behaviour: `fs/ubifs` of Linux 2.6.32 and 6.1. Left out: authentication, encryption,
 //! white-outs, and making file systems of format 5 (which are read and written where they are
 //! found).
+//!
+//! Files stand in layers, and each uses those below it only: calls of a mount (`file_system`, `check`,
+//! `info`) over the mount; the mount over the parts of the engine (`impl Engine`); those over the engine; the
+//! engine over states (`tnc`, `lpt`, `journal`, …); states over formats (`nodes`, `keys`, `layout`, …). The header
+//! of each file names its layer.
 
 mod budget;
 mod bulk_read;
 mod check;
+mod check_states;
 mod commit;
 mod commit_state;
 mod compress;
@@ -48,6 +54,7 @@ mod names;
 mod nodes;
 mod orphan_area;
 mod orphans;
+mod position;
 mod profile;
 mod records;
 mod recovery;

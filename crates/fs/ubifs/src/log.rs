@@ -8,12 +8,13 @@ use crate::journal::{Bud, Journal, Obstacle};
 use crate::layout::{HEADS, LOG_LEB};
 use crate::lprops::Change;
 use crate::nodes::{Group, REFERENCE_BYTES, ReferenceNode, commit_start, kind, pad, seal};
+use crate::position::{LebNumber, Position};
 use crate::scan::Scan;
 use fs_api::Errno;
 
 impl Engine {
     /// Names an eraseblock in the log before anything is written to it (`ubifs_add_bud_to_log`).
-    pub(crate) async fn add_bud(&self, head: usize, leb: u32, start: u32) -> Result<(), Obstacle> {
+    pub(crate) async fn add_bud(&self, head: usize, at: Position) -> Result<(), Obstacle> {
         let _held = self.log_lock.lock().await;
         self.must_be_writable()?;
         let stride = self.layout.reference_stride;
@@ -21,7 +22,7 @@ impl Engine {
             let journal = self.journal.borrow();
             let empty = journal.empty_log_bytes(&self.layout);
             let room = empty.saturating_sub(stride.into());
-            let bytes = u64::from(self.layout.leb_bytes - start);
+            let bytes = u64::from(self.layout.leb_bytes - at.offset);
             let is_full = empty < u64::from(stride)
                 || room < journal.min_log_bytes
                 || journal.bud_bytes + bytes > self.layout.max_bud_bytes;
@@ -38,31 +39,37 @@ impl Engine {
         {
             self.request_background_commit();
         }
-        let (mut log_leb, mut offset) = log_head;
+        let mut to = log_head;
         // One reference node takes a whole unit of writing, so that naming a bud is durable at
         // once.
-        if offset > self.layout.leb_bytes - stride {
-            (log_leb, offset) = (self.layout.next_log_leb(log_leb), 0);
-            self.journal.borrow_mut().log_head = (log_leb, offset);
+        if to.offset > self.layout.leb_bytes - stride {
+            to = Position::start_of(self.layout.next_log_leb(to.leb));
+            self.journal.borrow_mut().log_head = to;
         }
-        if offset == 0 {
-            self.unmap(log_leb).await?;
+        if to.offset == 0 {
+            self.unmap(to.leb).await?;
         }
-        if start == 0 {
+        if at.offset == 0 {
             // The log must not name an eraseblock whose old contents may come back.
-            self.map(leb).await?;
+            self.map(at.leb).await?;
         }
-        let node = ReferenceNode { leb, offset: start, head: head as u32 }.to_bytes();
-        self.write_node(node, kind::REFERENCE, Group::None, (log_leb, offset)).await?;
+        let node = ReferenceNode { at, head: head as u32 }.to_bytes();
+        self.write_node(node, kind::REFERENCE, Group::None, to).await?;
         let mut journal = self.journal.borrow_mut();
-        journal.log_head = (log_leb, offset + stride);
-        journal.bud_bytes += u64::from(self.layout.leb_bytes - start);
-        journal.buds.insert(leb, Bud { start, head });
+        journal.log_head = to.plus(stride);
+        journal.bud_bytes += u64::from(self.layout.leb_bytes - at.offset);
+        let known = journal.buds.insert(at.leb, Bud { start: at.offset, head });
+        debug_assert!(known.is_none(), "eraseblock {} is in the journal once", at.leb);
+        debug_assert_eq!(
+            journal.bytes_of_buds(self.layout.leb_bytes) + journal.committing_bytes,
+            journal.bud_bytes,
+            "bytes of the journal"
+        );
         Ok(())
     }
 
     /// The log begins anew, in the next eraseblock, with the open heads (`ubifs_log_start_commit`).
-    pub(crate) async fn start_log(&self) -> Result<u32, Errno> {
+    pub(crate) async fn start_log(&self) -> Result<LebNumber, Errno> {
         let mut node = commit_start(self.commit_number.get());
         seal(&mut node, kind::COMMIT_START, self.next_sequence(), Group::None);
         let mut bytes = node;
@@ -73,7 +80,8 @@ impl Engine {
             };
             // A full head gets a new eraseblock before its next write, which names itself.
             let Some(leb) = leb.filter(|_| offset != self.layout.leb_bytes) else { continue };
-            let mut node = ReferenceNode { leb, offset, head: number as u32 }.to_bytes();
+            let at = Position::new(leb, offset);
+            let mut node = ReferenceNode { at, head: number as u32 }.to_bytes();
             debug_assert!(node.len() == REFERENCE_BYTES, "nodes follow each other without gaps");
             seal(&mut node, kind::REFERENCE, self.next_sequence(), Group::None);
             bytes.extend_from_slice(&node);
@@ -81,22 +89,23 @@ impl Engine {
         let used = bytes.len();
         bytes.resize(used.next_multiple_of(self.layout.min_io as usize), 0);
         pad(&mut bytes[used..]);
-        let (mut leb, offset) = self.journal.borrow().log_head;
+        let Position { mut leb, offset } = self.journal.borrow().log_head;
         // Each commit begins a fresh eraseblock: the old ones can be unmapped as a whole when it
         // ends.
         if offset > 0 {
             leb = self.layout.next_log_leb(leb);
         }
         self.unmap(leb).await?;
-        self.write(leb, 0, &bytes).await?;
+        self.write(Position::start_of(leb), &bytes).await?;
         let mut journal = self.journal.borrow_mut();
-        journal.log_head = (leb, bytes.len() as u32);
-        if journal.log_head.1 == self.layout.leb_bytes {
-            journal.log_head = (self.layout.next_log_leb(leb), 0);
+        journal.log_head = Position::new(leb, bytes.len() as u32);
+        if journal.log_head.offset == self.layout.leb_bytes {
+            journal.log_head = Position::start_of(self.layout.next_log_leb(leb));
         }
         self.close_buds(&mut journal);
         // The rest of the log may be used while the commit is made.
         journal.min_log_bytes = 0;
+        debug_assert!(journal.log_head.offset < self.layout.leb_bytes, "the log can go on");
         Ok(leb)
     }
 
@@ -118,9 +127,9 @@ impl Engine {
         }
     }
 
-    /// The commit is on the medium: the old log and its eraseblocks are let go
+    /// The commit is on the medium: the old log and its eraseblocks are released
     /// (`ubifs_log_post_commit`).
-    pub(crate) async fn release_log(&self, old_tail: u32) -> Result<(), Errno> {
+    pub(crate) async fn release_log(&self, old_tail: LebNumber) -> Result<(), Errno> {
         let old = std::mem::take(&mut self.journal.borrow_mut().old_buds);
         // The last one first, as the kernel's list has them: it decides among equals.
         for leb in old.into_iter().rev() {
@@ -136,22 +145,22 @@ impl Engine {
     }
 
     /// Heads begin nowhere, the log at its first eraseblock.
-    pub(crate) fn new_journal(&self, log_leb: u32) {
+    pub(crate) fn new_journal(&self, log_leb: LebNumber) {
         debug_assert!(HEADS == self.heads.len() && log_leb >= LOG_LEB, "one buffer a head");
         let mut journal = self.journal.borrow_mut();
-        journal.log_head = (log_leb, 0);
+        journal.log_head = Position::start_of(log_leb);
         journal.log_tail = log_leb;
         journal.min_log_bytes = self.layout.leb_bytes.into();
     }
 
     /// Writes the log anew with each eraseblock named once, because its head has reached its tail
     /// (`ubifs_consolidate_log`).
-    pub(crate) async fn consolidate_log(&self, tail: u32) -> Result<(), Errno> {
+    pub(crate) async fn consolidate_log(&self, tail: LebNumber) -> Result<(), Errno> {
         let mut done = Vec::new();
         let mut bytes = Vec::new();
         let (mut leb, mut write_leb) = (tail, tail);
         loop {
-            let old = self.read_leb(leb, 0).await?;
+            let old = self.read_leb(Position::start_of(leb)).await?;
             let scan = Scan::of(&old, 0, self.layout.min_io as usize);
             let scan = scan.map_err(|_| Errno::Eio)?;
             for found in &scan.nodes {
@@ -159,7 +168,7 @@ impl Engine {
                 let node = &old[from..from + found.header.bytes];
                 match found.header.kind {
                     kind::REFERENCE => {
-                        let named = ReferenceNode::parse(node).leb;
+                        let named = ReferenceNode::parse(node).at.leb;
                         // Several commits in a row that were cut name the same open heads again and
                         // again.
                         if done.contains(&named) || !self.journal.borrow().buds.contains_key(&named)
@@ -179,7 +188,7 @@ impl Engine {
                     write_leb = self.layout.next_log_leb(write_leb);
                 }
             }
-            if leb == self.journal.borrow().log_head.0 {
+            if leb == self.journal.borrow().log_head.leb {
                 break;
             }
             leb = self.layout.next_log_leb(leb);
@@ -187,7 +196,7 @@ impl Engine {
         if !bytes.is_empty() {
             self.change_leb(write_leb, &bytes).await?;
         }
-        let end = (write_leb, bytes.len() as u32);
+        let end = Position::new(write_leb, bytes.len() as u32);
         let mut rest = self.layout.next_log_leb(write_leb);
         while rest != tail {
             self.unmap(rest).await?;

@@ -1,6 +1,7 @@
 //! Reading through the index.
 //!
-//! Source: `fs/ubifs/tnc.c` (`ubifs_tnc_locate`, `ubifs_tnc_lookup_nm`, `ubifs_tnc_next_ent`).
+//! Source: `fs/ubifs/tnc.c` (`ubifs_tnc_locate`, `ubifs_tnc_lookup_nm`, `ubifs_tnc_next_ent`). A part of
+//! the engine: uses the engine, states and formats.
 
 use crate::engine::Engine;
 use crate::finding::Code;
@@ -86,7 +87,7 @@ impl Engine {
         let entry = EntryNode::parse(&leaf).ok_or(Errno::Eio)?;
         let is_same = next == key && !name.is_empty() && entry.name.as_slice() <= name;
         if next < key || is_same || entry.name.is_empty() {
-            // Whoever goes through all of them would go round.
+            // A walk through all of them would never end.
             self.find(
                 Code::BadNames,
                 FoundAt::Inode(key.inode.into()),
@@ -97,7 +98,7 @@ impl Engine {
         Ok(Some(entry))
     }
 
-    /// Runs of blocks of a file that the index knows; a block that it does not know is a hole.
+    /// Runs of blocks of a file that are in the index; a block that is not in it is a hole.
     pub(crate) async fn data_blocks(&self, inode: u64) -> Result<Vec<Range<u64>>, Errno> {
         let first = Key::data(inode, 0);
         let _held = self.tnc_lock.lock().await;

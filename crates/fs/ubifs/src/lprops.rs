@@ -5,6 +5,7 @@
 
 use crate::layout::Layout;
 use crate::lpt_format::Properties;
+use crate::position::MainIndex;
 
 /// Entries of a heap (`LPT_HEAP_SZ`).
 const HEAP_ENTRIES: usize = 256;
@@ -29,6 +30,16 @@ pub(crate) enum Category {
 
 const HEAPS: [Category; 3] = [Category::Dirty, Category::DirtyIndex, Category::Free];
 
+/// Which of the heaps, in the order of [`HEAPS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Heap(usize);
+
+impl Heap {
+    fn of(category: Category) -> Option<Self> {
+        HEAPS.iter().position(|heap| *heap == category).map(Self)
+    }
+}
+
 /// Sums over the properties of all eraseblocks of the main area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SpaceSums {
@@ -43,6 +54,29 @@ pub(crate) struct SpaceSums {
 }
 
 impl SpaceSums {
+    /// Counts an eraseblock of the main area (`ubifs_change_lp`).
+    pub(crate) fn add(&mut self, properties: Properties, is_taken: bool, layout: &Layout) {
+        let Properties { free, dirty, is_index } = properties;
+        if free == layout.leb_bytes {
+            self.empty_lebs += 1;
+            self.taken_empty_lebs += u32::from(is_taken);
+        }
+        self.free += u64::from(free);
+        self.dirty += u64::from(dirty);
+        // Sums of used, dead and dark space are those of data only.
+        if is_index {
+            self.index_lebs += 1;
+            return;
+        }
+        let space = free + dirty;
+        if space < layout.dead_watermark {
+            self.dead += u64::from(space);
+        } else {
+            self.dark += u64::from(layout.dark(space));
+        }
+        self.used += u64::from(layout.leb_bytes.saturating_sub(space));
+    }
+
     /// Free and dirty space, which collecting makes free, reaches what a single node may need.
     pub(crate) fn allow_writing(&self, dark_watermark: u32) -> bool {
         self.free.saturating_add(self.dirty) >= u64::from(dark_watermark)
@@ -79,12 +113,12 @@ impl Change {
 #[derive(Default)]
 pub(crate) struct Lebs {
     pub(crate) all: Vec<Leb>,
-    heaps: [Vec<u32>; 3],
+    heaps: [Vec<MainIndex>; 3],
     /// Lists; the newest entry is the last.
-    empty: Vec<u32>,
-    freeable: Vec<u32>,
-    freeable_index: Vec<u32>,
-    none: Vec<u32>,
+    empty: Vec<MainIndex>,
+    freeable: Vec<MainIndex>,
+    freeable_index: Vec<MainIndex>,
+    none: Vec<MainIndex>,
     pub(crate) sums: SpaceSums,
 }
 
@@ -93,17 +127,17 @@ impl Lebs {
         Self { all: vec![Leb::default(); count as usize], ..Self::default() }
     }
 
-    pub(crate) fn get(&self, number: u32) -> &Leb {
-        &self.all[number as usize]
+    pub(crate) fn get(&self, number: MainIndex) -> &Leb {
+        &self.all[number.index()]
     }
 
     /// The heap of a category, the best first.
-    pub(crate) fn heap(&self, category: Category) -> &[u32] {
-        HEAPS.iter().position(|heap| *heap == category).map_or(&[], |at| &self.heaps[at])
+    pub(crate) fn heap(&self, category: Category) -> &[MainIndex] {
+        Heap::of(category).map_or(&[], |heap| &self.heaps[heap.0])
     }
 
     /// The newest entry of a list is the last.
-    pub(crate) fn list(&self, category: Category) -> &[u32] {
+    pub(crate) fn list(&self, category: Category) -> &[MainIndex] {
         match category {
             Category::Empty => &self.empty,
             Category::Freeable => &self.freeable,
@@ -112,11 +146,29 @@ impl Lebs {
         }
     }
 
+    /// Whether an eraseblock is in the heap or the list of its category, and in the place that it knows.
+    pub(crate) fn is_listed(&self, number: MainIndex) -> bool {
+        let Leb { category, heap_position, .. } = *self.get(number);
+        if HEAPS.contains(&category) {
+            return self.heap(category).get(heap_position) == Some(&number);
+        }
+        self.list(category).contains(&number)
+    }
+
+    /// Whether no entry of a heap ranks above the one that it hangs from.
+    pub(crate) fn are_heaps_ordered(&self) -> bool {
+        (0..HEAPS.len()).map(Heap).all(|heap| {
+            let ranks: Vec<u32> =
+                self.heaps[heap.0].iter().map(|number| self.rank(heap, *number)).collect();
+            (1..ranks.len()).all(|at| ranks[(at - 1) / 2] >= ranks[at])
+        })
+    }
+
     pub(crate) fn is_heap_full(&self, category: Category) -> bool {
         self.heap(category).len() >= HEAP_ENTRIES
     }
 
-    fn list_mut(&mut self, category: Category) -> &mut Vec<u32> {
+    fn list_mut(&mut self, category: Category) -> &mut Vec<MainIndex> {
         match category {
             Category::Empty => &mut self.empty,
             Category::Freeable => &mut self.freeable,
@@ -150,26 +202,26 @@ impl Lebs {
     }
 
     /// What the heap of a category is ordered by.
-    fn rank(&self, heap: usize, number: u32) -> u32 {
+    fn rank(&self, heap: Heap, number: MainIndex) -> u32 {
         let Properties { free, dirty, .. } = self.get(number).properties;
-        match HEAPS[heap] {
+        match HEAPS[heap.0] {
             Category::Free => free,
             Category::DirtyIndex => free + dirty,
             _ => dirty,
         }
     }
 
-    fn place(&mut self, heap: usize, position: usize, number: u32) {
-        self.heaps[heap][position] = number;
-        self.all[number as usize].heap_position = position;
+    fn place(&mut self, heap: Heap, position: usize, number: MainIndex) {
+        self.heaps[heap.0][position] = number;
+        self.all[number.index()].heap_position = position;
     }
 
-    fn move_up(&mut self, heap: usize, number: u32) {
+    fn move_up(&mut self, heap: Heap, number: MainIndex) {
         let rank = self.rank(heap, number);
         let mut position = self.get(number).heap_position;
         while position > 0 {
             let above = (position - 1) / 2;
-            let other = self.heaps[heap][above];
+            let other = self.heaps[heap.0][above];
             // Equal ranks keep their order, as in `move_up_lpt_heap`: the order decides which
             // eraseblock is used next.
             if self.rank(heap, other) >= rank {
@@ -181,7 +233,7 @@ impl Lebs {
         }
     }
 
-    fn adjust(&mut self, heap: usize, number: u32) {
+    fn adjust(&mut self, heap: Heap, number: MainIndex) {
         let before = self.get(number).heap_position;
         self.move_up(heap, number);
         let mut position = self.get(number).heap_position;
@@ -191,7 +243,7 @@ impl Lebs {
         let rank = self.rank(heap, number);
         loop {
             let (left, right) = (position * 2 + 1, position * 2 + 2);
-            let at = |position: usize| self.heaps[heap].get(position).copied();
+            let at = |position: usize| self.heaps[heap.0].get(position).copied();
             let Some(left_number) = at(left) else { return };
             let left_rank = self.rank(heap, left_number);
             let right_rank = at(right).map(|number| self.rank(heap, number));
@@ -200,7 +252,7 @@ impl Lebs {
             } else {
                 left
             };
-            let other = self.heaps[heap][below];
+            let other = self.heaps[heap.0][below];
             if self.rank(heap, other) <= rank {
                 return;
             }
@@ -212,29 +264,30 @@ impl Lebs {
 
     /// Puts an eraseblock into a heap; false if that is full and it is not better than the entry it
     /// is compared with.
-    fn add_to_heap(&mut self, heap: usize, number: u32) -> bool {
-        if self.heaps[heap].len() < HEAP_ENTRIES {
-            self.heaps[heap].push(number);
-            self.all[number as usize].heap_position = self.heaps[heap].len() - 1;
+    fn add_to_heap(&mut self, heap: Heap, number: MainIndex) -> bool {
+        if self.heaps[heap.0].len() < HEAP_ENTRIES {
+            self.heaps[heap.0].push(number);
+            self.all[number.index()].heap_position = self.heaps[heap.0].len() - 1;
         } else {
             // The kernel takes an entry of the lower half by the address of the newcomer.
             const LOWER: usize = HEAP_ENTRIES / 2 - 1;
-            let position = (number as usize & LOWER) + LOWER;
-            let other = self.heaps[heap][position];
+            let position = (number.index() & LOWER) + LOWER;
+            let other = self.heaps[heap.0][position];
             if self.rank(heap, number) <= self.rank(heap, other) {
                 return false;
             }
-            self.all[other as usize].category = Category::None;
+            self.all[other.index()].category = Category::None;
             self.none.push(other);
             self.place(heap, position, number);
         }
+        debug_assert!(self.heaps[heap.0].len() <= HEAP_ENTRIES, "the heap is of limited size");
         self.move_up(heap, number);
         true
     }
 
-    pub(crate) fn add(&mut self, number: u32, category: Category) {
+    pub(crate) fn add(&mut self, number: MainIndex, category: Category) {
         let mut category = category;
-        match HEAPS.iter().position(|heap| *heap == category) {
+        match Heap::of(category) {
             Some(heap) => {
                 if !self.add_to_heap(heap, number) {
                     category = Category::None;
@@ -243,27 +296,30 @@ impl Lebs {
             }
             None => self.list_mut(category).push(number),
         }
-        self.all[number as usize].category = category;
+        self.all[number.index()].category = category;
     }
 
-    fn remove(&mut self, number: u32) {
+    fn remove(&mut self, number: MainIndex) {
         let Leb { category, heap_position, .. } = *self.get(number);
-        if let Some(heap) = HEAPS.iter().position(|heap| *heap == category) {
-            let last = self.heaps[heap].pop().expect("the eraseblock is in it");
-            if heap_position < self.heaps[heap].len() {
+        if let Some(heap) = Heap::of(category) {
+            debug_assert_eq!(self.heaps[heap.0][heap_position], number, "a heap knows its places");
+            let last = self.heaps[heap.0].pop().expect("the eraseblock is in it");
+            if heap_position < self.heaps[heap.0].len() {
                 self.place(heap, heap_position, last);
                 self.adjust(heap, last);
             }
             return;
         }
         let list = self.list_mut(category);
-        if let Some(at) = list.iter().rposition(|other| *other == number) {
+        let at = list.iter().rposition(|other| *other == number);
+        debug_assert!(at.is_some(), "the eraseblock is in the list of its category {category:?}");
+        if let Some(at) = at {
             list.remove(at);
         }
     }
 
     /// An eraseblock fell off a full heap; there may be room again (`ubifs_ensure_cat`).
-    pub(crate) fn ensure_category(&mut self, number: u32, layout: &Layout) {
+    pub(crate) fn ensure_category(&mut self, number: MainIndex, layout: &Layout) {
         if self.get(number).category != Category::None {
             return;
         }
@@ -274,7 +330,7 @@ impl Lebs {
         }
     }
 
-    fn account(&mut self, number: u32, layout: &Layout, adds: bool) {
+    fn account(&mut self, number: MainIndex, layout: &Layout, adds: bool) {
         let leb = *self.get(number);
         let sums = &mut self.sums;
         let count32 = |sum: &mut u32| *sum = if adds { *sum + 1 } else { sum.saturating_sub(1) };
@@ -304,9 +360,13 @@ impl Lebs {
     }
 
     /// The only place where properties change (`ubifs_change_lp`).
-    pub(crate) fn change(&mut self, number: u32, change: Change, layout: &Layout) {
+    pub(crate) fn change(&mut self, number: MainIndex, change: Change, layout: &Layout) {
+        debug_assert!(
+            change.free.is_none_or(|free| free <= layout.leb_bytes),
+            "free space {change:?} fits the eraseblock"
+        );
         self.account(number, layout, false);
-        let leb = &mut self.all[number as usize];
+        let leb = &mut self.all[number.index()];
         if let Some(free) = change.free {
             // The LPT stores counts in units of eight bytes.
             leb.properties.free = free.next_multiple_of(8);
@@ -321,7 +381,7 @@ impl Lebs {
         if old != new {
             self.remove(number);
             self.add(number, new);
-        } else if let Some(heap) = HEAPS.iter().position(|heap| *heap == new) {
+        } else if let Some(heap) = Heap::of(new) {
             self.adjust(heap, number);
         }
     }

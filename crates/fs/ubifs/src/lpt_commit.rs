@@ -1,21 +1,30 @@
 //! Writing the tree of LEB properties.
 //!
 //! Source: `fs/ubifs/lpt_commit.c`. The small model writes all of it anew when its area runs full, the
-//! big one collects its eraseblocks.
+//! big one collects its eraseblocks. A part of the engine: uses the engine, states and formats.
 
 use crate::engine::Engine;
 use crate::finding::Code;
+use crate::layout::Layout;
 use crate::lprops::Category;
 use crate::lpt::Lpt;
-use crate::lpt_format::{Found, LptPlace, Properties};
+use crate::lpt_format::{Found, Properties};
 use crate::lpt_shape::LPT_FANOUT;
+use crate::position::{LebNumber, Position};
 use fs_api::{Errno, Place as FoundAt};
+use std::cmp::Reverse;
 
 /// What the end of a commit has to write.
 #[derive(Default)]
 pub(crate) struct LptCommit {
-    /// Eraseblock, offset and bytes of each write, in order.
-    writes: Vec<(u32, u32, Vec<u8>)>,
+    /// In the order in which they are made.
+    writes: Vec<LptWrite>,
+}
+
+/// Nodes that go to the medium at a stroke.
+struct LptWrite {
+    to: Position,
+    bytes: Vec<u8>,
 }
 
 /// A node of the tree, in the order of writing.
@@ -25,13 +34,78 @@ enum Node {
     Nnode(usize, u32),
 }
 
-/// Where the next node goes while a commit is laid out.
-struct Layouter {
-    leb: u32,
+/// Nodes of a commit, laid out one behind the other.
+struct Layouter<'a> {
+    layout: &'a Layout,
     /// Where the part that is to be written begins.
-    from: u32,
+    from: Position,
     bytes: Vec<u8>,
-    writes: Vec<(u32, u32, Vec<u8>)>,
+    writes: Vec<LptWrite>,
+    is_saved_put: bool,
+    /// Which write holds the table, and from which of its bytes on.
+    table_at: Option<(usize, usize)>,
+}
+
+impl<'a> Layouter<'a> {
+    fn new(layout: &'a Layout, head: Position) -> Self {
+        let (bytes, writes) = (Vec::new(), Vec::new());
+        // The small model has no list of saved eraseblocks.
+        let is_saved_put = !layout.lpt.is_big;
+        Self { layout, from: head, bytes, writes, is_saved_put, table_at: None }
+    }
+
+    /// Where the next node goes.
+    fn end(&self) -> Position {
+        self.from.plus(self.bytes.len() as u32)
+    }
+
+    fn has_room(&self, bytes: u32) -> bool {
+        self.end().offset + bytes <= self.layout.leb_bytes
+    }
+
+    /// Ends the part in the present eraseblock, and accounts for it in the table.
+    fn close(&mut self, lpt: &mut Lpt) {
+        let end = self.end().offset;
+        debug_assert!(end <= self.layout.leb_bytes, "nodes stay within their eraseblock");
+        // Nodes have no headers, so the gap up to the unit of writing is filled with 0xFF and
+        // counted as dirty.
+        let padded = end.next_multiple_of(self.layout.min_io);
+        let entry = &mut lpt.table[(self.from.leb - self.layout.lpt_first) as usize];
+        entry.free = self.layout.leb_bytes - padded;
+        entry.dirty += padded - end;
+        self.bytes.resize((padded - self.from.offset) as usize, 0xff);
+        let bytes = std::mem::take(&mut self.bytes);
+        if !bytes.is_empty() {
+            self.writes.push(LptWrite { to: self.from, bytes });
+        }
+    }
+
+    /// Puts the list of saved eraseblocks and the table here, as far as they fit and are missing.
+    fn put_tables(&mut self, lpt: &mut Lpt) {
+        let shape = &self.layout.lpt;
+        if !self.is_saved_put && self.has_room(shape.saved_bytes) {
+            self.is_saved_put = true;
+            lpt.saved_place = self.end();
+            self.bytes.extend_from_slice(&shape.pack_saved(&lpt.saved));
+        }
+        if self.table_at.is_none() && self.has_room(shape.table_bytes) {
+            // The table describes this very commit. Its bytes are known at the end only, so its
+            // room is reserved here.
+            self.table_at = Some((self.writes.len(), self.bytes.len()));
+            lpt.table_place = self.end();
+            self.bytes.resize(self.bytes.len() + shape.table_bytes as usize, 0);
+        }
+    }
+
+    /// Bytes of the table that has no place yet, or of the list of saved eraseblocks before it.
+    fn missing_table_bytes(&self) -> Option<u32> {
+        let shape = &self.layout.lpt;
+        match (self.is_saved_put, self.table_at) {
+            (true, Some(_)) => None,
+            (true, None) => Some(shape.table_bytes),
+            (false, _) => Some(shape.saved_bytes),
+        }
+    }
 }
 
 impl Lpt {
@@ -79,7 +153,7 @@ impl Engine {
     /// The whole tree must be written anew (`need_write_all`).
     fn is_lpt_short(&self, lpt: &Lpt) -> bool {
         let whole = u64::from(self.layout.leb_bytes);
-        let lebs = (self.layout.lpt_first..).zip(&lpt.table);
+        let lebs = lpt.table_by_leb(&self.layout);
         let free: u64 = lebs
             .map(|(leb, entry)| {
                 // Of the head only the rest counts. In other eraseblocks written space becomes free
@@ -103,7 +177,8 @@ impl Engine {
     fn release_void_lpt(&self) {
         let mut lpt = self.lpt.borrow_mut();
         let (head, whole) = (lpt.head.leb, self.layout.leb_bytes);
-        for (leb, entry) in (self.layout.lpt_first..).zip(&mut lpt.table) {
+        let lebs = self.layout.lpt_first.run(self.layout.lpt_lebs);
+        for (leb, entry) in lebs.zip(&mut lpt.table) {
             // The table counts the space as free now, but `is_released` keeps it unused until the
             // commit is on the medium: the last commit's tree may stand there.
             if leb != head && entry.dirty > 0 && entry.free + entry.dirty == whole {
@@ -146,8 +221,8 @@ impl Engine {
         // The old copy of the list becomes dirty space once per commit, although the list changes
         // each time (`populate_lsave`).
         if !std::mem::replace(&mut lpt.is_saved_dirty, true) {
-            let leb = lpt.saved_place.leb;
-            lpt.add_dirt(leb, self.layout.lpt.saved_bytes, &self.layout);
+            let saved = lpt.saved_place;
+            lpt.add_dirt(saved, self.layout.lpt.saved_bytes, &self.layout);
         }
         let first = self.layout.main_first;
         let lists = [Category::Empty, Category::Freeable, Category::FreeableIndex];
@@ -157,8 +232,8 @@ impl Engine {
         let listed = lists.iter().flat_map(|list| lpt.lebs.list(*list).iter().rev());
         let heaped = heaps.iter().flat_map(|heap| lpt.lebs.heap(*heap));
         let count = self.layout.lpt.saved_count as usize;
-        let mut saved: Vec<u32> =
-            listed.chain(heaped).take(count).map(|number| number + first).collect();
+        let found = listed.chain(heaped).take(count);
+        let mut saved: Vec<LebNumber> = found.map(|number| self.layout.main_leb(*number)).collect();
         // The kernel fills the rest with the first main eraseblock. A mount then loads its node,
         // which is harmless.
         saved.resize(count, first);
@@ -166,7 +241,7 @@ impl Engine {
     }
 
     /// An empty eraseblock of the tree's area behind another (`alloc_lpt_leb`).
-    fn take_lpt_leb(&self, lpt: &mut Lpt, leb: u32) -> Result<u32, Errno> {
+    fn take_lpt_leb(&self, lpt: &mut Lpt, leb: LebNumber) -> Result<LebNumber, Errno> {
         let (first, count) = (self.layout.lpt_first, self.layout.lpt_lebs);
         // The search starts behind the head and wraps, so that the area wears evenly. The last step
         // is the head itself.
@@ -177,93 +252,60 @@ impl Engine {
             // commit. A cut now would need it.
             if !entry.is_released && !entry.is_taken && entry.free == self.layout.leb_bytes {
                 entry.is_taken = true;
-                return Ok(at + first);
+                return Ok(first + at);
             }
         }
         self.find(Code::NoRoom, FoundAt::Whole, "the LEB properties have no space left");
         Err(Errno::Enospc)
     }
 
+    /// The layout goes on in another eraseblock of the tree's area.
+    fn go_on_in_next_leb(&self, out: &mut Layouter<'_>, lpt: &mut Lpt) -> Result<(), Errno> {
+        out.close(lpt);
+        out.from = Position::start_of(self.take_lpt_leb(lpt, out.from.leb)?);
+        Ok(())
+    }
+
+    /// Gives all dirty nodes their places (`layout_cnodes`).
     fn lay_out_lpt(&self) -> Result<LptCommit, Errno> {
-        let shape = self.layout.lpt;
-        let whole = self.layout.leb_bytes;
-        let area = (self.layout.lpt_first, self.layout.lpt_lebs);
+        let shape = &self.layout.lpt;
         let mut lpt = self.lpt.borrow_mut();
         let order = lpt.dirty_order();
+        debug_assert_eq!(order.len(), lpt.dirty_nodes as usize, "dirty nodes of LEB properties");
         // Nothing is written yet. `end_lpt_commit` writes after the commit's lock is released, so
         // places and contents are fixed here.
-        let head = lpt.head;
-        let mut out =
-            Layouter { leb: head.leb, from: head.offset, bytes: Vec::new(), writes: Vec::new() };
-        let mut is_saved_put = !shape.is_big;
-        let mut table_at: Option<(usize, usize)> = None;
-        let min_io = self.layout.min_io;
-        let close = |out: &mut Layouter, lpt: &mut Lpt| {
-            let end = out.from + out.bytes.len() as u32;
-            // Nodes have no headers, so the gap up to the unit of writing is filled with 0xFF and
-            // counted as dirty.
-            let padded = end.next_multiple_of(min_io);
-            let entry = &mut lpt.table[(out.leb - area.0) as usize];
-            entry.free = whole - padded;
-            entry.dirty += padded - end;
-            out.bytes.resize((padded - out.from) as usize, 0xff);
-            let bytes = std::mem::take(&mut out.bytes);
-            if !bytes.is_empty() {
-                out.writes.push((out.leb, out.from, bytes));
-            }
-        };
+        let mut out = Layouter::new(&self.layout, lpt.head);
         // Tables are put where an eraseblock begins, if they fit.
-        let put_tables = |out: &mut Layouter,
-                          lpt: &mut Lpt,
-                          is_saved_put: &mut bool,
-                          table_at: &mut Option<(usize, usize)>| {
-            let end = |out: &Layouter| out.from + out.bytes.len() as u32;
-            if !*is_saved_put && end(out) + shape.saved_bytes <= whole {
-                *is_saved_put = true;
-                lpt.saved_place = LptPlace { leb: out.leb, offset: end(out) };
-                let bytes = shape.pack_saved(&lpt.saved);
-                out.bytes.extend_from_slice(&bytes);
-            }
-            if table_at.is_none() && end(out) + shape.table_bytes <= whole {
-                // The table describes this very commit. Its bytes are known at the end only, so its
-                // room is reserved here.
-                *table_at = Some((out.writes.len(), out.bytes.len()));
-                lpt.table_place = LptPlace { leb: out.leb, offset: end(out) };
-                out.bytes.resize(out.bytes.len() + shape.table_bytes as usize, 0);
-            }
-        };
-        put_tables(&mut out, &mut lpt, &mut is_saved_put, &mut table_at);
+        out.put_tables(&mut lpt);
         for node in order {
             let length = match node {
                 Node::Pnode(_) => shape.pnode_bytes,
                 Node::Nnode(..) => shape.nnode_bytes,
             };
-            if out.from + out.bytes.len() as u32 + length > whole {
-                close(&mut out, &mut lpt);
-                out.leb = self.take_lpt_leb(&mut lpt, out.leb)?;
-                out.from = 0;
-                put_tables(&mut out, &mut lpt, &mut is_saved_put, &mut table_at);
+            if !out.has_room(length) {
+                self.go_on_in_next_leb(&mut out, &mut lpt)?;
+                out.put_tables(&mut lpt);
             }
-            let place = LptPlace { leb: out.leb, offset: out.from + out.bytes.len() as u32 };
+            let place = out.end();
             let bytes = self.pack_lpt(&mut lpt, node);
+            debug_assert_eq!(bytes.len(), length as usize, "nodes of a kind have one length");
             out.bytes.extend_from_slice(&bytes);
             lpt.set_place(node, place);
             // The count is compared with zero by the next commit, which has nothing to write then.
             lpt.dirty_nodes -= 1;
         }
         // They did not fit at the start of any eraseblock, so they follow the nodes.
-        while !is_saved_put || table_at.is_none() {
-            let missing = if is_saved_put { shape.table_bytes } else { shape.saved_bytes };
-            if out.from + out.bytes.len() as u32 + missing > whole {
-                close(&mut out, &mut lpt);
-                out.leb = self.take_lpt_leb(&mut lpt, out.leb)?;
-                out.from = 0;
+        while let Some(missing) = out.missing_table_bytes() {
+            if !out.has_room(missing) {
+                self.go_on_in_next_leb(&mut out, &mut lpt)?;
             }
-            put_tables(&mut out, &mut lpt, &mut is_saved_put, &mut table_at);
+            out.put_tables(&mut lpt);
         }
-        close(&mut out, &mut lpt);
-        let (leb, from, bytes) = out.writes.last().expect("something was written");
-        lpt.head = LptPlace { leb: *leb, offset: from + bytes.len() as u32 };
+        debug_assert_eq!(lpt.dirty_nodes, 0, "all dirty nodes have a place");
+        out.close(&mut lpt);
+        let Layouter { mut writes, table_at, .. } = out;
+        let last = writes.last().expect("something was written");
+        lpt.head = last.to.plus(last.bytes.len() as u32);
         for entry in &mut lpt.table {
             // `is_taken` (`cmt` in the kernel) only keeps one commit from taking an eraseblock
             // twice.
@@ -273,9 +315,9 @@ impl Engine {
         let (write, at) = table_at.expect("the table was put");
         let table: Vec<_> = lpt.table.iter().map(|entry| (entry.free, entry.dirty)).collect();
         let packed = shape.pack_table(&table);
-        out.writes[write].2[at..at + packed.len()].copy_from_slice(&packed);
+        writes[write].bytes[at..at + packed.len()].copy_from_slice(&packed);
         (lpt.is_table_dirty, lpt.is_saved_dirty) = (false, false);
-        Ok(LptCommit { writes: out.writes })
+        Ok(LptCommit { writes })
     }
 
     /// The node as it goes to the medium; it is clean then.
@@ -300,21 +342,20 @@ impl Engine {
                 let full_number = shape.nnode_number(level, number);
                 let upper = lpt.levels[level][number as usize].as_mut().expect("it is dirty");
                 upper.is_dirty = false;
-                let area = (self.layout.lpt_first, self.layout.lpt_lebs);
-                shape.pack_nnode(full_number, &upper.branches, area)
+                shape.pack_nnode(full_number, &upper.branches, self.layout.lpt_area())
             }
         }
     }
 
     /// Writes what was laid out (`write_cnodes`).
     pub(crate) async fn end_lpt_commit(&self, commit: LptCommit) -> Result<(), Errno> {
-        for (leb, offset, bytes) in commit.writes {
+        for LptWrite { to, bytes } in commit.writes {
             // UBI refuses to write to what is written. The old contents were void already when the
             // commit began.
-            if offset == 0 {
-                self.unmap(leb).await?;
+            if to.offset == 0 {
+                self.unmap(to.leb).await?;
             }
-            self.write(leb, offset, &bytes).await?;
+            self.write(to, &bytes).await?;
         }
         Ok(())
     }
@@ -326,7 +367,7 @@ impl Engine {
             // Only now: the master node names the new tree, so the old one is not needed after a
             // cut (`lpt_tgc_end`).
             if self.lpt.borrow().table[at as usize].is_released {
-                self.unmap(at + self.layout.lpt_first).await?;
+                self.unmap(self.layout.lpt_first + at).await?;
                 self.lpt.borrow_mut().table[at as usize].is_released = false;
             }
         }
@@ -348,20 +389,20 @@ impl Engine {
     async fn collect_lpt(&self) -> Result<bool, Errno> {
         let leb = {
             let lpt = self.lpt.borrow();
-            let lebs = (self.layout.lpt_first..).zip(&lpt.table);
+            let lebs = lpt.table_by_leb(&self.layout);
             let worth = lebs.filter(|(leb, entry)| {
                 *leb != lpt.head.leb
                     && entry.dirty > 0
                     && entry.free + entry.dirty != self.layout.leb_bytes
             });
             // `lpt_gc` keeps the first of equals; `max_by_key` would keep the last.
-            match worth.max_by_key(|(leb, entry)| (entry.dirty, u32::MAX - leb)) {
+            match worth.max_by_key(|(leb, entry)| (entry.dirty, Reverse(*leb))) {
                 Some((leb, _)) => leb,
                 None => return Ok(false),
             }
         };
         let mut bytes = vec![0; self.layout.leb_bytes as usize];
-        self.read(leb, 0, &mut bytes).await?;
+        self.read(Position::start_of(leb), &mut bytes).await?;
         let mut at = 0_u32;
         while at < self.layout.leb_bytes {
             let Some((found, length)) = self.layout.lpt.find_node(&bytes[at as usize..]) else {
@@ -374,13 +415,13 @@ impl Engine {
                 at = next;
                 continue;
             };
-            self.make_moved(found, LptPlace { leb, offset: at }).await?;
+            self.make_moved(found, Position::new(leb, at)).await?;
             at += length;
         }
         Ok(true)
     }
 
-    async fn make_moved(&self, found: Found, place: LptPlace) -> Result<(), Errno> {
+    async fn make_moved(&self, found: Found, place: Position) -> Result<(), Errno> {
         match found {
             Found::Pnode(number) if number < self.layout.lpt.pnode_count => {
                 self.load_pnode(number).await?;
@@ -411,13 +452,13 @@ impl Engine {
             Found::Table => {
                 let mut lpt = self.lpt.borrow_mut();
                 if lpt.table_place == place && !std::mem::replace(&mut lpt.is_table_dirty, true) {
-                    lpt.add_dirt(place.leb, self.layout.lpt.table_bytes, &self.layout);
+                    lpt.add_dirt(place, self.layout.lpt.table_bytes, &self.layout);
                 }
             }
             Found::Saved => {
                 let mut lpt = self.lpt.borrow_mut();
                 if lpt.saved_place == place && !std::mem::replace(&mut lpt.is_saved_dirty, true) {
-                    lpt.add_dirt(place.leb, self.layout.lpt.saved_bytes, &self.layout);
+                    lpt.add_dirt(place, self.layout.lpt.saved_bytes, &self.layout);
                 }
             }
             _ => {}
@@ -427,7 +468,7 @@ impl Engine {
 }
 
 impl Lpt {
-    fn set_place(&mut self, node: Node, place: LptPlace) {
+    fn set_place(&mut self, node: Node, place: Position) {
         let (level, number) = match node {
             Node::Pnode(number) => (0, number),
             Node::Nnode(level, number) => (level + 1, number),

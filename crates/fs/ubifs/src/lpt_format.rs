@@ -1,8 +1,9 @@
 //! Nodes of the LEB properties tree: packed bit by bit, with a CRC-16 in front.
 //!
-//! Source of the format: `fs/ubifs/lpt.c`.
+//! Source of the format: `fs/ubifs/lpt.c`. A format: uses formats only.
 
 use crate::lpt_shape::{LPT_FANOUT, LptShape};
+use crate::position::{LebNumber, Position};
 
 const PNODE: u32 = 0;
 const NNODE: u32 = 1;
@@ -18,12 +19,21 @@ pub(crate) struct Properties {
     pub(crate) is_index: bool,
 }
 
-/// Where a node of the tree stands; eraseblock zero: it was never written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LptPlace {
-    pub(crate) leb: u32,
-    pub(crate) offset: u32,
+/// The area of the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LptArea {
+    pub(crate) first: LebNumber,
+    pub(crate) lebs: u32,
 }
+
+impl LptArea {
+    pub(crate) fn contains(self, leb: LebNumber) -> bool {
+        (self.first..self.first + self.lebs).contains(&leb)
+    }
+}
+
+/// No position at all: the node was never written. Eraseblock zero holds the superblock.
+pub(crate) const NEVER_WRITTEN: Position = Position::start_of(LebNumber::new(0));
 
 /// CRC-16 of ANSI, reflected, from all ones on.
 fn crc16(bytes: &[u8]) -> u16 {
@@ -123,12 +133,11 @@ impl LptShape {
         Some(lebs)
     }
 
-    /// `first` and `lebs`: the area of the tree.
     pub(crate) fn pack_nnode(
         &self,
         number: u32,
-        branches: &[LptPlace; 4],
-        (first, lebs): (u32, u32),
+        branches: &[Position; 4],
+        area: LptArea,
     ) -> Vec<u8> {
         let mut packer = Packer::new(self.nnode_bytes, NNODE);
         if self.is_big {
@@ -137,7 +146,7 @@ impl LptShape {
         for branch in branches {
             // The number behind the last LPT eraseblock stands for a branch without a node
             // (`ubifs_pack_nnode`).
-            let leb = if branch.leb == 0 { lebs } else { branch.leb - first };
+            let leb = if *branch == NEVER_WRITTEN { area.lebs } else { branch.leb - area.first };
             packer.put(leb, self.leb_bits);
             packer.put(branch.offset, self.offset_bits);
         }
@@ -148,21 +157,21 @@ impl LptShape {
         &self,
         number: u32,
         bytes: &[u8],
-        (first, lebs): (u32, u32),
-    ) -> Option<[LptPlace; 4]> {
+        area: LptArea,
+    ) -> Option<[Position; 4]> {
         let mut unpacker = Unpacker::new(bytes, NNODE)?;
         if self.is_big && unpacker.take(self.number_bits) != number {
             return None;
         }
-        let mut branches = [LptPlace::default(); LPT_FANOUT as usize];
+        let mut branches = [Position::default(); LPT_FANOUT as usize];
         for branch in &mut branches {
             let leb = unpacker.take(self.leb_bits);
             let offset = unpacker.take(self.offset_bits);
-            if leb > lebs {
+            if leb > area.lebs {
                 return None;
             }
-            if leb < lebs {
-                *branch = LptPlace { leb: leb + first, offset };
+            if leb < area.lebs {
+                *branch = Position::new(area.first + leb, offset);
             }
         }
         Some(branches)
@@ -183,17 +192,18 @@ impl LptShape {
         Some((0..lebs).map(|_| pair()).collect())
     }
 
-    pub(crate) fn pack_saved(&self, lebs: &[u32]) -> Vec<u8> {
+    pub(crate) fn pack_saved(&self, lebs: &[LebNumber]) -> Vec<u8> {
         let mut packer = Packer::new(self.saved_bytes, SAVED);
         for leb in lebs {
-            packer.put(*leb, self.main_leb_bits);
+            packer.put(leb.get(), self.main_leb_bits);
         }
         packer.finish()
     }
 
-    pub(crate) fn unpack_saved(&self, bytes: &[u8]) -> Option<Vec<u32>> {
+    pub(crate) fn unpack_saved(&self, bytes: &[u8]) -> Option<Vec<LebNumber>> {
         let mut unpacker = Unpacker::new(bytes, SAVED)?;
-        Some((0..self.saved_count).map(|_| unpacker.take(self.main_leb_bits)).collect())
+        let mut leb = || LebNumber::new(unpacker.take(self.main_leb_bits));
+        Some((0..self.saved_count).map(|_| leb()).collect())
     }
 
     /// The node that begins here, and its bytes (big model).
@@ -217,7 +227,7 @@ impl LptShape {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, LptPlace, Properties};
+    use super::{Found, LebNumber, LptArea, Position, Properties};
     use crate::lpt_shape::{LptInput, LptShape};
 
     fn shape(is_big: bool) -> LptShape {
@@ -243,6 +253,7 @@ mod tests {
     fn nodes_come_back() {
         for is_big in [false, true] {
             let shape = shape(is_big);
+            let area = LptArea { first: LebNumber::new(5), lebs: 2 };
             let lebs = [1, 2, 3, 4].map(|at| Properties {
                 free: at * 8000,
                 dirty: at * 800,
@@ -250,11 +261,11 @@ mod tests {
             });
             let packed = shape.pack_pnode(77, &lebs);
             assert_eq!(shape.unpack_pnode(77, &packed), Some(lebs));
-            assert_eq!(shape.unpack_nnode(77, &packed[..12.min(packed.len())], (5, 2)), None);
-            let mut branches = [LptPlace { leb: 6, offset: 1234 }; 4];
-            branches[3] = LptPlace::default();
-            let packed = shape.pack_nnode(5, &branches, (5, 2));
-            assert_eq!(shape.unpack_nnode(5, &packed, (5, 2)), Some(branches));
+            assert_eq!(shape.unpack_nnode(77, &packed[..12.min(packed.len())], area), None);
+            let mut branches = [Position::new(LebNumber::new(6), 1234); 4];
+            branches[3] = Position::default();
+            let packed = shape.pack_nnode(5, &branches, area);
+            assert_eq!(shape.unpack_nnode(5, &packed, area), Some(branches));
             let table = vec![(126_976, 0), (2048, 9000)];
             let packed = shape.pack_table(&table);
             assert_eq!(shape.unpack_table(2, &packed), Some(table));

@@ -6,40 +6,33 @@ use crate::engine::Engine;
 use crate::finding::Code;
 use crate::lprops::Change;
 use crate::lpt::{Lpt, Nnode, TableEntry};
-use crate::lpt_format::{LptPlace, Properties};
+use crate::lpt_format::{NEVER_WRITTEN, Properties};
 use crate::lpt_shape::LPT_FANOUT;
-use fs_api::{Errno, Place as FoundAt};
+use crate::position::{LebNumber, MainIndex, Position};
+use fs_api::Errno;
 
-/// What a search says of an eraseblock.
+/// The verdict of a search on an eraseblock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Verdict {
-    /// Keep its node in memory.
+    /// Its node stays in memory.
     pub(crate) keeps: bool,
-    /// This is the one.
+    /// The search ends with this eraseblock.
     pub(crate) takes: bool,
 }
 
 impl Engine {
-    fn lpt_area(&self) -> (u32, u32) {
-        (self.layout.lpt_first, self.layout.lpt_lebs)
-    }
-
-    async fn read_lpt(&self, place: LptPlace, bytes: u32) -> Result<Vec<u8>, Errno> {
-        let (first, lebs) = self.lpt_area();
-        if !(first..first + lebs).contains(&place.leb) {
+    async fn read_lpt(&self, at: Position, bytes: u32) -> Result<Vec<u8>, Errno> {
+        if !self.layout.lpt_area().contains(at.leb) {
             return Err(Errno::Eio);
         }
         let mut node = vec![0; bytes as usize];
-        self.read(place.leb, place.offset, &mut node).await?;
+        self.read(at, &mut node).await?;
         Ok(node)
     }
 
-    fn bad_lpt(&self, place: LptPlace) -> Errno {
-        self.find(
-            Code::DamagedProperties,
-            FoundAt::Leb(place.leb, place.offset),
-            format!("LEB {}:{}: damaged node of LEB properties", place.leb, place.offset),
-        );
+    fn bad_lpt(&self, at: Position) -> Errno {
+        let text = format!("LEB {at}: damaged node of LEB properties");
+        self.find(Code::DamagedProperties, at.found(), text);
         Errno::Eio
     }
 
@@ -51,11 +44,11 @@ impl Engine {
         let place = self.lpt.borrow().nnode_place(level, number).ok_or(Errno::Eio)?;
         let mut nnode = Nnode::default();
         // What was never written describes eraseblocks that are empty.
-        if place.leb != 0 {
+        if place != NEVER_WRITTEN {
             let shape = &self.layout.lpt;
             let bytes = self.read_lpt(place, shape.nnode_bytes).await?;
             let number = shape.nnode_number(level, number);
-            let branches = shape.unpack_nnode(number, &bytes, self.lpt_area());
+            let branches = shape.unpack_nnode(number, &bytes, self.layout.lpt_area());
             nnode.branches = branches.ok_or_else(|| self.bad_lpt(place))?;
         }
         let mut lpt = self.lpt.borrow_mut();
@@ -67,7 +60,7 @@ impl Engine {
     async fn read_pnode(&self, number: u32) -> Result<[Properties; 4], Errno> {
         let place = self.lpt.borrow().pnode_place(number).ok_or(Errno::Eio)?;
         let empty = Properties { free: self.layout.leb_bytes, ..Properties::default() };
-        if place.leb == 0 {
+        if place == NEVER_WRITTEN {
             return Ok([empty; 4]);
         }
         let shape = &self.layout.lpt;
@@ -89,12 +82,12 @@ impl Engine {
     }
 
     /// Brings the properties of an eraseblock of the main area into memory.
-    pub(crate) async fn load_leb(&self, leb: u32) -> Result<u32, Errno> {
+    pub(crate) async fn load_leb(&self, leb: LebNumber) -> Result<MainIndex, Errno> {
         if !self.layout.is_main(leb) {
             return Err(Errno::Eio);
         }
-        let number = leb - self.layout.main_first;
-        self.load_pnode(number / LPT_FANOUT).await?;
+        let number = self.layout.main_index(leb);
+        self.load_pnode(number.get() / LPT_FANOUT).await?;
         Ok(number)
     }
 
@@ -109,22 +102,31 @@ impl Engine {
     }
 
     /// Properties of an eraseblock that is in memory are about to change.
-    pub(crate) async fn change_number(&self, number: u32, change: Change) -> Result<(), Errno> {
-        self.load_pnode(number / LPT_FANOUT).await?;
+    pub(crate) async fn change_number(
+        &self,
+        number: MainIndex,
+        change: Change,
+    ) -> Result<(), Errno> {
+        let pnode = number.get() / LPT_FANOUT;
+        self.load_pnode(pnode).await?;
         let mut lpt = self.lpt.borrow_mut();
-        lpt.make_dirty(number / LPT_FANOUT, &self.layout);
+        lpt.make_dirty(pnode, &self.layout);
         lpt.lebs.change(number, change, &self.layout);
         Ok(())
     }
 
     /// Changes properties of an eraseblock; the caller has the lock.
-    pub(crate) async fn change_locked(&self, leb: u32, change: Change) -> Result<(), Errno> {
+    pub(crate) async fn change_locked(&self, leb: LebNumber, change: Change) -> Result<(), Errno> {
         let number = self.load_leb(leb).await?;
         self.change_number(number, change).await
     }
 
     /// Changes properties of an eraseblock (`ubifs_change_one_lp`).
-    pub(crate) async fn change_properties(&self, leb: u32, change: Change) -> Result<(), Errno> {
+    pub(crate) async fn change_properties(
+        &self,
+        leb: LebNumber,
+        change: Change,
+    ) -> Result<(), Errno> {
         let _held = self.lpt_lock.lock().await;
         self.change_locked(leb, change).await
     }
@@ -132,7 +134,7 @@ impl Engine {
     /// Adds to the dirty space of an eraseblock (`ubifs_update_one_lp`).
     pub(crate) async fn update_properties(
         &self,
-        leb: u32,
+        leb: LebNumber,
         free: Option<u32>,
         more_dirty: u32,
         mut change: Change,
@@ -145,12 +147,12 @@ impl Engine {
     }
 
     /// Bytes of an eraseblock fall out of use (`ubifs_add_dirt`).
-    pub(crate) async fn add_dirt(&self, leb: u32, bytes: u32) -> Result<(), Errno> {
+    pub(crate) async fn add_dirt(&self, leb: LebNumber, bytes: u32) -> Result<(), Errno> {
         let bytes = bytes.next_multiple_of(8);
         self.update_properties(leb, None, bytes, Change::default()).await
     }
 
-    pub(crate) async fn properties(&self, leb: u32) -> Result<(Properties, bool), Errno> {
+    pub(crate) async fn properties(&self, leb: LebNumber) -> Result<(Properties, bool), Errno> {
         let _held = self.lpt_lock.lock().await;
         let number = self.load_leb(leb).await?;
         let lpt = self.lpt.borrow();
@@ -162,16 +164,16 @@ impl Engine {
     /// is read is kept only where the verdict says so (`ubifs_lpt_scan_nolock`).
     pub(crate) async fn search(
         &self,
-        mut judge: impl FnMut(&Lpt, u32, &Properties, bool, bool) -> Verdict,
-    ) -> Result<u32, Errno> {
+        mut judge: impl FnMut(&Lpt, &Properties, bool, bool) -> Verdict,
+    ) -> Result<MainIndex, Errno> {
         let main_lebs = self.layout.main_lebs;
         // Each search begins where the last one ended (`lscan_lnum`), so that all eraseblocks are
         // used in turn.
-        let end = self.lpt.borrow().scan_leb.saturating_sub(self.layout.main_first) % main_lebs;
+        let end = self.layout.main_index(self.lpt.borrow().scan_leb).get();
         let mut number = (end + 1) % main_lebs;
         let mut fresh: Option<(u32, [Properties; 4])> = None;
         loop {
-            let pnode = number / LPT_FANOUT;
+            let (pnode, index) = (number / LPT_FANOUT, MainIndex::new(number));
             let is_loaded = self.lpt.borrow().pnodes[pnode as usize].is_some();
             if !is_loaded && fresh.is_none_or(|(at, _)| at != pnode) {
                 self.load_path(pnode).await?;
@@ -181,19 +183,19 @@ impl Engine {
                 let lpt = self.lpt.borrow();
                 let (properties, is_taken) = match &fresh {
                     Some((_, lebs)) if !is_loaded => (lebs[(number % LPT_FANOUT) as usize], false),
-                    _ => (lpt.lebs.get(number).properties, lpt.lebs.get(number).is_taken),
+                    _ => (lpt.lebs.get(index).properties, lpt.lebs.get(index).is_taken),
                 };
-                judge(&lpt, number, &properties, is_taken, is_loaded)
+                judge(&lpt, &properties, is_taken, is_loaded)
             };
             if is_loaded && verdict.takes {
-                self.lpt.borrow_mut().lebs.ensure_category(number, &self.layout);
+                self.lpt.borrow_mut().lebs.ensure_category(index, &self.layout);
             } else if verdict.keeps || verdict.takes {
                 let (_, lebs) = fresh.expect("it was read");
                 self.lpt.borrow_mut().insert_pnode(pnode, &lebs, &self.layout);
             }
             if verdict.takes {
-                self.lpt.borrow_mut().scan_leb = number + self.layout.main_first;
-                return Ok(number);
+                self.lpt.borrow_mut().scan_leb = self.layout.main_leb(index);
+                return Ok(index);
             }
             if number == end {
                 return Err(Errno::Enospc);

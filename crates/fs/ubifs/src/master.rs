@@ -5,8 +5,13 @@
 use crate::inode::INODE_NUMBER_WATERMARK;
 use crate::layout::{LOG_LEB, Layout};
 use crate::lprops::SpaceSums;
-use crate::lpt_format::LptPlace;
-use crate::nodes::{MASTER_BYTES, Place, put_u32, put_u64, u32_at, u64_at};
+use crate::nodes::{
+    MASTER_BYTES, Place, position_at, put_position, put_u32, put_u64, u32_at, u64_at,
+};
+use crate::position::{LebNumber, Position};
+
+/// Stands for no eraseblock on the medium (`gc_lnum` is -1).
+const NO_LEB: LebNumber = LebNumber::new(u32::MAX);
 
 /// Flags of the master node.
 pub(crate) mod flag {
@@ -24,35 +29,32 @@ pub(crate) struct Master {
     pub(crate) highest_inode: u64,
     pub(crate) commit: u64,
     pub(crate) flags: u32,
-    pub(crate) log_leb: u32,
+    pub(crate) log_leb: LebNumber,
     pub(crate) root: Place,
-    pub(crate) gc_leb: u32,
-    pub(crate) index_head: (u32, u32),
+    /// The collector's reserve, if there is one.
+    pub(crate) gc_leb: Option<LebNumber>,
+    pub(crate) index_head: Position,
     pub(crate) index_bytes: u64,
     pub(crate) sums: SpaceSums,
-    pub(crate) lpt_root: LptPlace,
-    pub(crate) lpt_head: LptPlace,
-    pub(crate) lpt_table: LptPlace,
-    pub(crate) lpt_saved: LptPlace,
-    pub(crate) scan_leb: u32,
+    pub(crate) lpt_root: Position,
+    pub(crate) lpt_head: Position,
+    pub(crate) lpt_table: Position,
+    pub(crate) lpt_saved: Position,
+    pub(crate) scan_leb: LebNumber,
     pub(crate) leb_count: u32,
 }
 
 impl Master {
     pub(crate) fn parse(node: &[u8]) -> Self {
-        let place = |at| LptPlace { leb: u32_at(node, at), offset: u32_at(node, at + 4) };
+        let gc_leb = LebNumber::new(u32_at(node, 60));
         Self {
             highest_inode: u64_at(node, 24),
             commit: u64_at(node, 32),
             flags: u32_at(node, 40),
-            log_leb: u32_at(node, 44),
-            root: Place {
-                leb: u32_at(node, 48),
-                offset: u32_at(node, 52),
-                bytes: u32_at(node, 56),
-            },
-            gc_leb: u32_at(node, 60),
-            index_head: (u32_at(node, 64), u32_at(node, 68)),
+            log_leb: LebNumber::new(u32_at(node, 44)),
+            root: Place::new(position_at(node, 48), u32_at(node, 56)),
+            gc_leb: Some(gc_leb).filter(|leb| *leb != NO_LEB),
+            index_head: position_at(node, 64),
             index_bytes: u64_at(node, 72),
             sums: SpaceSums {
                 empty_lebs: u32_at(node, 156),
@@ -65,11 +67,11 @@ impl Master {
                 dead: u64_at(node, 104),
                 dark: u64_at(node, 112),
             },
-            lpt_root: place(120),
-            lpt_head: place(128),
-            lpt_table: place(136),
-            lpt_saved: place(144),
-            scan_leb: u32_at(node, 152),
+            lpt_root: position_at(node, 120),
+            lpt_head: position_at(node, 128),
+            lpt_table: position_at(node, 136),
+            lpt_saved: position_at(node, 144),
+            scan_leb: LebNumber::new(u32_at(node, 152)),
             leb_count: u32_at(node, 164),
         }
     }
@@ -79,13 +81,11 @@ impl Master {
         put_u64(&mut node, 24, self.highest_inode);
         put_u64(&mut node, 32, self.commit);
         put_u32(&mut node, 40, self.flags);
-        put_u32(&mut node, 44, self.log_leb);
-        put_u32(&mut node, 48, self.root.leb);
-        put_u32(&mut node, 52, self.root.offset);
+        put_u32(&mut node, 44, self.log_leb.get());
+        put_position(&mut node, 48, self.root.position());
         put_u32(&mut node, 56, self.root.bytes);
-        put_u32(&mut node, 60, self.gc_leb);
-        put_u32(&mut node, 64, self.index_head.0);
-        put_u32(&mut node, 68, self.index_head.1);
+        put_u32(&mut node, 60, self.gc_leb.unwrap_or(NO_LEB).get());
+        put_position(&mut node, 64, self.index_head);
         put_u64(&mut node, 72, self.index_bytes);
         put_u64(&mut node, 80, self.sums.free);
         put_u64(&mut node, 88, self.sums.dirty);
@@ -94,42 +94,46 @@ impl Master {
         put_u64(&mut node, 112, self.sums.dark);
         let places = [self.lpt_root, self.lpt_head, self.lpt_table, self.lpt_saved];
         for (place, at) in places.into_iter().zip((120..).step_by(8)) {
-            put_u32(&mut node, at, place.leb);
-            put_u32(&mut node, at + 4, place.offset);
+            put_position(&mut node, at, place);
         }
-        put_u32(&mut node, 152, self.scan_leb);
+        put_u32(&mut node, 152, self.scan_leb.get());
         put_u32(&mut node, 156, self.sums.empty_lebs);
         put_u32(&mut node, 160, self.sums.index_lebs);
         put_u32(&mut node, 164, self.leb_count);
         node
     }
 
-    /// Whether the numbers can be (`validate_master`).
-    pub(crate) fn is_sound(&self, layout: &Layout) -> bool {
+    /// Whether all that the node names lies in its area (`validate_master`).
+    pub(crate) fn has_sound_places(&self, layout: &Layout) -> bool {
         let main = |leb| layout.is_main(leb);
-        let lpt = |place: LptPlace| {
-            (layout.lpt_first..layout.lpt_first + layout.lpt_lebs).contains(&place.leb)
-                && place.offset <= layout.leb_bytes
-        };
+        let lpt =
+            |at: Position| layout.lpt_area().contains(at.leb) && at.offset <= layout.leb_bytes;
         let log = (LOG_LEB..layout.lpt_first).contains(&self.log_leb);
-        let main_bytes = u64::from(layout.main_lebs) * u64::from(layout.leb_bytes);
-        let sums = &self.sums;
-        log && self.highest_inode < INODE_NUMBER_WATERMARK
-            && main(self.root.leb)
+        log && main(self.root.leb)
             && self.root.offset < layout.leb_bytes
             && self.root.offset.is_multiple_of(8)
             && self.root.bytes <= layout.max_index_node
-            && (self.gc_leb == u32::MAX || main(self.gc_leb))
-            && main(self.index_head.0)
-            && self.index_head.1 <= layout.leb_bytes
-            && self.index_head.1.is_multiple_of(layout.min_io)
-            && self.index_bytes < main_bytes
-            && self.index_bytes.is_multiple_of(8)
+            && self.gc_leb.is_none_or(main)
+            && main(self.index_head.leb)
+            && self.index_head.offset <= layout.leb_bytes
+            && self.index_head.offset.is_multiple_of(layout.min_io)
             && lpt(self.lpt_root)
             && lpt(self.lpt_head)
+            // A commit writes on from there (`nhead_offs`).
+            && self.lpt_head.offset.is_multiple_of(layout.min_io)
             && lpt(self.lpt_table)
             && (!layout.lpt.is_big || lpt(self.lpt_saved))
             && main(self.scan_leb)
+    }
+
+    /// Whether the numbers can be (`validate_master`).
+    pub(crate) fn is_sound(&self, layout: &Layout) -> bool {
+        let main_bytes = u64::from(layout.main_lebs) * u64::from(layout.leb_bytes);
+        let sums = &self.sums;
+        self.has_sound_places(layout)
+            && self.highest_inode < INODE_NUMBER_WATERMARK
+            && self.index_bytes < main_bytes
+            && self.index_bytes.is_multiple_of(8)
             && sums.empty_lebs <= layout.main_lebs
             && sums.index_lebs <= layout.main_lebs
             && sums.free <= main_bytes

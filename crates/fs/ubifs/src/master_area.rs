@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::layout::MASTER_LEB;
 use crate::master::Master;
 use crate::nodes::{Group, HEADER_BYTES, MASTER_BYTES, kind};
+use crate::position::Position;
 use crate::scan::Scan;
 use fs_api::Errno;
 
@@ -14,7 +15,7 @@ impl Engine {
     pub(crate) async fn read_master(&self) -> Result<Option<Master>, Errno> {
         let mut found: Option<(Vec<u8>, u32, usize)> = None;
         for leb in [MASTER_LEB, MASTER_LEB + 1] {
-            let bytes = self.read_leb(leb, 0).await?;
+            let bytes = self.read_leb(Position::start_of(leb)).await?;
             let Ok(scan) = Scan::of(&bytes, 0, self.layout.min_io as usize) else {
                 return Ok(None);
             };
@@ -47,6 +48,8 @@ impl Engine {
             offset = 0;
         }
         self.master_offset.set(offset);
+        debug_assert!(offset.is_multiple_of(self.layout.master_stride), "copies follow each other");
+        debug_assert!(self.master.get().has_sound_places(&self.layout), "a mount would take it");
         for leb in [MASTER_LEB, MASTER_LEB + 1] {
             // One copy is always whole: the second eraseblock is unmapped only after the first copy
             // is written.
@@ -55,7 +58,13 @@ impl Engine {
             }
             let mut master = self.master.get();
             master.highest_inode = self.highest_inode.get();
-            self.write_node(master.to_bytes(), kind::MASTER, Group::None, (leb, offset)).await?;
+            self.write_node(
+                master.to_bytes(),
+                kind::MASTER,
+                Group::None,
+                Position::new(leb, offset),
+            )
+            .await?;
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
-//! A volume in memory: for tools that work on one file, and for tests that cut the power often.
+//! A volume in memory: for tools that work on one file, and for tests that cut the power often. Uses formats
+//! only.
 
+use crate::position::{LebNumber, Position};
 use crate::volume_shape::VolumeShape;
 use fs_api::Errno;
 use sim::Sim;
@@ -31,7 +33,7 @@ pub struct VolumeCounters {
 struct Leb {
     /// Contents; none while it is not mapped, which reads as 0xFF.
     bytes: Option<Vec<u8>>,
-    /// What an unmap let go and no erase has reached.
+    /// Contents that were unmapped and are not erased yet.
     ghost: Option<Vec<u8>>,
 }
 
@@ -42,6 +44,7 @@ pub struct MemoryVolume {
     lebs: RefCell<Vec<Leb>>,
     counters: Cell<VolumeCounters>,
     cut: Cell<Option<(u64, TornWrite)>>,
+    is_read_only: Cell<bool>,
 }
 
 impl MemoryVolume {
@@ -53,6 +56,7 @@ impl MemoryVolume {
             lebs: RefCell::new(vec![Leb::default(); shape.leb_count as usize]),
             counters: Cell::default(),
             cut: Cell::new(None),
+            is_read_only: Cell::new(false),
         }
     }
 
@@ -96,6 +100,15 @@ impl MemoryVolume {
         self.cut.set(Some((operations, torn)));
     }
 
+    /// From now on the volume refuses each change, as one of a device that became read-only.
+    pub fn become_read_only(&self) {
+        self.is_read_only.set(true);
+    }
+
+    fn must_be_writable(&self) -> Result<(), Errno> {
+        if self.is_read_only.get() { Err(Errno::Erofs) } else { Ok(()) }
+    }
+
     fn count(&self, change: impl FnOnce(&mut VolumeCounters)) {
         let mut counters = self.counters.get();
         change(&mut counters);
@@ -114,25 +127,25 @@ impl MemoryVolume {
         std::future::pending::<()>().await;
     }
 
-    fn put(&self, leb: u32, offset: u32, bytes: &[u8]) {
+    fn put(&self, to: Position, bytes: &[u8]) {
         let mut lebs = self.lebs.borrow_mut();
-        let leb = &mut lebs[leb as usize];
+        let leb = &mut lebs[to.leb.index()];
         let size = self.shape.leb_bytes as usize;
         let contents = leb.bytes.get_or_insert_with(|| vec![0xff; size]);
-        let target = &mut contents[offset as usize..offset as usize + bytes.len()];
+        let target = &mut contents[to.offset as usize..to.offset as usize + bytes.len()];
         assert!(target.iter().all(|byte| *byte == 0xff), "bytes are written twice");
         target.copy_from_slice(bytes);
         leb.ghost = None;
     }
 
-    pub(crate) fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
+    pub(crate) fn read(&self, at: Position, into: &mut [u8]) -> Result<(), Errno> {
         // A volume of memory takes no time, so that a scan of it is one poll.
         cancellation::check();
         self.count(|counters| counters.reads += 1);
         let lebs = self.lebs.borrow();
-        match lebs.get(leb as usize).ok_or(Errno::Eio)?.bytes.as_ref() {
+        match lebs.get(at.leb.index()).ok_or(Errno::Eio)?.bytes.as_ref() {
             Some(bytes) => {
-                let from = offset as usize;
+                let from = at.offset as usize;
                 let part = bytes.get(from..from + into.len()).ok_or(Errno::Eio)?;
                 into.copy_from_slice(part);
             }
@@ -141,8 +154,9 @@ impl MemoryVolume {
         Ok(())
     }
 
-    pub(crate) async fn write(&self, leb: u32, offset: u32, bytes: &[u8]) -> Result<(), Errno> {
-        assert!(offset.is_multiple_of(self.shape.min_io_bytes), "writes begin at a unit");
+    pub(crate) async fn write(&self, to: Position, bytes: &[u8]) -> Result<(), Errno> {
+        self.must_be_writable()?;
+        assert!(to.offset.is_multiple_of(self.shape.min_io_bytes), "writes begin at a unit");
         assert!(bytes.len().is_multiple_of(self.shape.min_io_bytes as usize), "and end at one");
         self.count(|counters| counters.writes += 1);
         if let Some(torn) = self.is_cut_now() {
@@ -152,19 +166,20 @@ impl MemoryVolume {
                 TornWrite::Half => (bytes.len() / unit / 2) * unit + unit / 2,
                 TornWrite::Whole => bytes.len(),
             };
-            self.put(leb, offset, &bytes[..kept]);
+            self.put(to, &bytes[..kept]);
             self.end().await;
         }
-        self.put(leb, offset, bytes);
+        self.put(to, bytes);
         Ok(())
     }
 
-    pub(crate) async fn change(&self, leb: u32, bytes: &[u8]) -> Result<(), Errno> {
+    pub(crate) async fn change(&self, leb: LebNumber, bytes: &[u8]) -> Result<(), Errno> {
+        self.must_be_writable()?;
         self.count(|counters| counters.writes += 1);
         let torn = self.is_cut_now();
         if torn.is_none_or(|torn| torn == TornWrite::Whole) {
-            self.lebs.borrow_mut()[leb as usize] = Leb::default();
-            self.put(leb, 0, bytes);
+            self.lebs.borrow_mut()[leb.index()] = Leb::default();
+            self.put(Position::start_of(leb), bytes);
         }
         if torn.is_some() {
             self.end().await;
@@ -172,7 +187,8 @@ impl MemoryVolume {
         Ok(())
     }
 
-    pub(crate) async fn unmap(&self, leb: u32) -> Result<(), Errno> {
+    pub(crate) async fn unmap(&self, leb: LebNumber) -> Result<(), Errno> {
+        self.must_be_writable()?;
         if !self.is_mapped(leb) {
             return Ok(());
         }
@@ -180,7 +196,7 @@ impl MemoryVolume {
         let torn = self.is_cut_now();
         {
             let mut lebs = self.lebs.borrow_mut();
-            let leb = &mut lebs[leb as usize];
+            let leb = &mut lebs[leb.index()];
             leb.ghost = leb.bytes.take();
         }
         if torn.is_some() {
@@ -189,11 +205,12 @@ impl MemoryVolume {
         Ok(())
     }
 
-    pub(crate) async fn map(&self, leb: u32) -> Result<(), Errno> {
+    pub(crate) async fn map(&self, leb: LebNumber) -> Result<(), Errno> {
+        self.must_be_writable()?;
         self.count(|counters| counters.maps += 1);
         let torn = self.is_cut_now();
         if torn != Some(TornWrite::Nothing) {
-            self.put(leb, 0, &[]);
+            self.put(Position::start_of(leb), &[]);
         }
         if torn.is_some() {
             self.end().await;
@@ -201,7 +218,7 @@ impl MemoryVolume {
         Ok(())
     }
 
-    pub(crate) fn is_mapped(&self, leb: u32) -> bool {
-        self.lebs.borrow()[leb as usize].bytes.is_some()
+    pub(crate) fn is_mapped(&self, leb: LebNumber) -> bool {
+        self.lebs.borrow()[leb.index()].bytes.is_some()
     }
 }

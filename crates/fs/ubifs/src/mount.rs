@@ -1,6 +1,7 @@
 //! Mounting: superblock, master, LEB properties, journal, orphans; an empty volume is formatted.
 //!
-//! Source: `fs/ubifs/super.c` (`mount_ubifs`), `sb.c` (`create_default_filesystem`).
+//! Source: `fs/ubifs/super.c` (`mount_ubifs`), `sb.c` (`create_default_filesystem`). Above the engine: uses
+//! it with all its parts.
 
 use crate::budget::Space;
 use crate::commit_state::CommitState;
@@ -17,6 +18,7 @@ use crate::lpt::Lpt;
 use crate::master::{Master, flag};
 use crate::nodes::{Group, Header, SUPERBLOCK_BYTES, kind, padded, seal};
 use crate::orphans::Orphans;
+use crate::position::Position;
 use crate::profile::MountOptions;
 use crate::statistics::Statistics;
 use crate::superblock::{Superblock, flag as superblock_flag};
@@ -38,7 +40,8 @@ impl Ubifs {
     /// Mounts a volume; an empty one is formatted first.
     ///
     /// # Errors
-    /// [`MountError`].
+    /// [`MountError::Empty`] if nothing may be written; [`MountError::TooSmall`];
+    /// [`MountError::NoSuperblock`]; [`MountError::BadSuperblock`]; [`MountError::Damaged`].
     pub async fn mount(
         sim: &Sim,
         cpus: Rc<Cpus>,
@@ -74,8 +77,8 @@ impl Ubifs {
 /// The superblock of a volume; an empty one gets a file system.
 async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superblock, MountError> {
     let shape = volume.shape();
-    // UBI knows what is mapped from its attach, so this reads nothing (`check_volume_empty`).
-    let is_empty = !(0..shape.leb_count).any(|leb| volume.is_mapped(leb));
+    // The attach of UBI has found what is mapped, so this reads nothing (`check_volume_empty`).
+    let is_empty = !SUPERBLOCK_LEB.run(shape.leb_count).any(|leb| volume.is_mapped(leb));
     if is_empty {
         if options.is_read_only {
             return Err(MountError::Empty);
@@ -86,7 +89,7 @@ async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superbl
     if bytes.len() > shape.leb_bytes as usize {
         return Err(MountError::TooSmall { lebs: shape.leb_count, leb_bytes: shape.leb_bytes });
     }
-    volume.read(SUPERBLOCK_LEB, 0, &mut bytes).await?;
+    volume.read(Position::start_of(SUPERBLOCK_LEB), &mut bytes).await?;
     let header =
         Header::check(&bytes).map_err(|error| MountError::NoSuperblock(error.to_string()))?;
     if header.kind != kind::SUPERBLOCK {
@@ -111,17 +114,17 @@ async fn read_or_make(volume: &Volume, options: &MountOptions) -> Result<Superbl
     Ok(superblock)
 }
 
-/// Whoever flashed the image may have programmed its blank end: every eraseblock is written anew
-/// without it, once (`ubifs_fixup_free_space`).
+/// The tool that flashed the image may have programmed blank ends: every eraseblock is written anew
+/// without its own, once (`ubifs_fixup_free_space`).
 async fn fix_space(
     volume: &Volume,
     superblock: &mut Superblock,
     sequence: u64,
 ) -> Result<(), MountError> {
     let shape = volume.shape();
-    for leb in MASTER_LEB..superblock.leb_count {
+    for leb in MASTER_LEB.run(superblock.leb_count - 1) {
         let mut bytes = vec![0; shape.leb_bytes as usize];
-        volume.read(leb, 0, &mut bytes).await?;
+        volume.read(Position::start_of(leb), &mut bytes).await?;
         // The kernel takes the used length of each area from the master, the log and the LPT. Here
         // the last byte that is not blank decides.
         let used = bytes.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1);
@@ -178,7 +181,7 @@ impl Engine {
             journal: RefCell::new(Journal::default()),
             tnc_lock: Lock::new(sim, ()),
             tnc: RefCell::new(Tnc::default()),
-            collected: Cell::new((0, 0)),
+            collected: Cell::new(0),
             lpt_lock: Lock::new(sim, ()),
             lpt: RefCell::new(Lpt::default()),
             space: RefCell::new(Space::default()),
@@ -196,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// Takes over what the master says.
+    /// Begins with the numbers of the master.
     fn begin_with(&self, master: Master) {
         self.master.set(master);
         self.highest_inode.set(master.highest_inode);
@@ -209,7 +212,7 @@ impl Engine {
         let mut space = self.space.borrow_mut();
         space.committed_index_bytes = master.index_bytes;
         space.index_head = master.index_head;
-        space.gc_leb = Some(master.gc_leb).filter(|leb| *leb != u32::MAX);
+        space.gc_leb = master.gc_leb;
         space.min_index_lebs = space.index_lebs_for(&self.layout);
     }
 
@@ -231,6 +234,7 @@ impl Engine {
         Ok(master)
     }
 
+    // One function: each step needs what the ones before it have read (`mount_ubifs`).
     async fn mount(&self) -> Result<(), Errno> {
         let is_writable = !self.is_read_only();
         let master = match self.read_master().await? {
@@ -318,6 +322,14 @@ impl Engine {
             self.find(Code::BadMaster, FoundAt::Whole, "no LEB is reserved for the collector");
             return Err(Errno::Eio);
         };
+        // The journal and the index write on in theirs: the collector would write over it.
+        let is_in_use = leb == self.space.borrow().index_head.leb
+            || self.journal.borrow().buds.contains_key(&leb);
+        if is_in_use {
+            let text = format!("LEB {leb} is reserved for the collector and in use");
+            self.find(Code::BadMaster, Position::start_of(leb).found(), text);
+            return Err(Errno::Eio);
+        }
         let change = Change {
             free: Some(self.layout.leb_bytes),
             dirty: Some(0),
@@ -331,7 +343,7 @@ impl Engine {
     async fn make_log_room(&self) -> Result<(), Errno> {
         let (head, tail) = {
             let journal = self.journal.borrow();
-            (journal.log_head.0, journal.log_tail)
+            (journal.log_head.leb, journal.log_tail)
         };
         if self.layout.next_log_leb(head) != tail {
             return Ok(());
@@ -339,7 +351,7 @@ impl Engine {
         self.consolidate_log(tail).await
     }
 
-    /// Ends the mount in order: a commit, then the master says that all is well (`ubifs_put_super`).
+    /// Ends the mount in order: a commit, then a master without the flag of a mount (`ubifs_put_super`).
     pub(crate) async fn unmount(&self) -> Result<(), Errno> {
         if self.is_read_only() {
             return Ok(());
@@ -353,7 +365,7 @@ impl Engine {
         self.change_master(|master| {
             master.flags &= !flag::DIRTY;
             master.flags |= flag::NO_ORPHANS;
-            master.gc_leb = reserve.unwrap_or(u32::MAX);
+            master.gc_leb = reserve;
         });
         self.write_master().await?;
         self.volume.sync().await

@@ -1,6 +1,6 @@
 //! Names: making, linking, removing and moving them.
 //!
-//! Source: `fs/ubifs/dir.c`.
+//! Source: `fs/ubifs/dir.c`. A part of the engine: uses the engine, states and formats.
 
 use crate::budget::{Budget, Request};
 use crate::engine::Engine;
@@ -31,6 +31,26 @@ pub(crate) fn decode_device(word: u32) -> (u32, u32) {
 
 const fn plain(name: &[u8], is_removal: bool) -> Naming<'_> {
     Naming { name, is_removal, is_attribute: false }
+}
+
+/// Mode of a new inode, and the data within its node.
+fn contents_of(new: NewInode<'_>) -> Result<(u32, Vec<u8>), Errno> {
+    Ok(match new {
+        NewInode::Regular(permissions) => (0o100_000 | permissions, Vec::new()),
+        NewInode::Directory(permissions) => (0o040_000 | permissions, Vec::new()),
+        NewInode::Symlink(target) => {
+            if target.is_empty() || target.len() >= MAX_INODE_DATA_BYTES {
+                return Err(Errno::Enametoolong);
+            }
+            // The target is stored within the inode node, without a final NUL (`ubifs_symlink`).
+            (0o120_777, target.to_vec())
+        }
+        NewInode::Special(mode, device) => {
+            let kind = FileType::from_mode(mode).ok_or(Errno::Einval)?;
+            let word = encode_device(device).to_le_bytes().to_vec();
+            (mode, if kind.is_device() { word } else { Vec::new() })
+        }
+    })
 }
 
 impl Engine {
@@ -138,23 +158,8 @@ impl Engine {
             Err(Errno::Enoent) => {}
             Err(error) => return Err(error),
         }
-        let (mode, data, size) = match new {
-            NewInode::Regular(permissions) => (0o100_000 | permissions, Vec::new(), 0),
-            NewInode::Directory(permissions) => (0o040_000 | permissions, Vec::new(), 0),
-            NewInode::Symlink(target) => {
-                if target.is_empty() || target.len() >= MAX_INODE_DATA_BYTES {
-                    return Err(Errno::Enametoolong);
-                }
-                // The target is stored within the inode node, without a final NUL
-                // (`ubifs_symlink`).
-                (0o120_777, target.to_vec(), target.len() as u64)
-            }
-            NewInode::Special(mode, device) => {
-                let kind = FileType::from_mode(mode).ok_or(Errno::Einval)?;
-                let word = encode_device(device).to_le_bytes().to_vec();
-                if kind.is_device() { (mode, word, 4) } else { (mode, Vec::new(), 0) }
-            }
-        };
+        let (mode, data) = contents_of(new)?;
+        let size = data.len() as u64;
         let request = Request {
             new_inode: true,
             new_entry: true,
@@ -186,7 +191,7 @@ impl Engine {
         let logged = self.log_name(&parent, plain(name, false), &inode).await;
         self.release(budget);
         if let Err(error) = logged {
-            // The journal did not take the group, so memory must say what the medium says.
+            // The journal did not take the group, so memory must agree with the medium.
             parent.data.borrow_mut().node.links -= u32::from(is_directory);
             self.change_directory(caller, &parent, name, false);
             // The inode number is lost; the kernel does not reuse it either.
@@ -281,7 +286,6 @@ impl Engine {
             before
         };
         // The `..` of the removed directory was a link to its parent.
-        // The `..` of the removed directory was a link to its parent.
         parent.data.borrow_mut().node.links -= u32::from(is_directory);
         self.change_directory(caller, &parent, name, false);
         let logged = self.log_name(&parent, plain(name, true), &inode).await;
@@ -303,6 +307,16 @@ impl Engine {
         Ok(first.is_none())
     }
 
+    /// The inode that has the new name already.
+    async fn find_replaced(&self, target: &Inode, name: &[u8]) -> Result<Option<Rc<Inode>>, Errno> {
+        match self.find_entry(target, name).await {
+            Ok(entry) => self.inode(entry.inode).await.map(Some),
+            Err(Errno::Enoent) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    // One function: both budgets must be released on each way out.
     pub(crate) async fn rename_name(
         &self,
         caller: &Caller,
@@ -315,11 +329,7 @@ impl Engine {
         let (source, target) = (self.directory(from.0).await?, self.directory(to.0).await?);
         let entry = self.find_entry(&source, from.1).await?;
         let inode = self.inode(entry.inode).await?;
-        let replaced = match self.find_entry(&target, to.1).await {
-            Ok(entry) => Some(self.inode(entry.inode).await?),
-            Err(Errno::Enoent) => None,
-            Err(error) => return Err(error),
-        };
+        let replaced = self.find_replaced(&target, to.1).await?;
         // POSIX: a rename of one link of a file to another link of it does nothing.
         if replaced.as_ref().is_some_and(|replaced| replaced.number == inode.number) {
             return Ok(());
@@ -337,6 +347,7 @@ impl Engine {
             dirtied_inode_bytes: replaced.as_ref().map_or(0, |inode| inode.data_bytes()),
             ..Request::default()
         };
+        // Both budgets before the first lock, as in `do_rename`: they may write back, collect and commit.
         let budget = self.budget(caller, &request).await?;
         // A second budget: the moved inode is only made dirty (its ctime changes) and is written
         // later, outside this group (`ino_req` of `do_rename`).
@@ -352,61 +363,120 @@ impl Engine {
                 return Err(error);
             }
         };
-        let is_move = source.number != target.number;
-        // Two directories are locked in the order of their numbers.
+        let rename = Rename { inode, source, target, replaced, from: from.1, to: to.1 };
+        let moved = self.move_name(caller, &rename).await;
+        // Before the result is looked at: the group is written or will not be; in both cases its
+        // budget is done with.
+        self.release(budget);
+        if moved.is_err() {
+            self.release(own_budget);
+            return moved;
+        }
+        // The inode itself was not in the group; its time is written later.
+        self.make_inode_dirty(&rename.inode, own_budget);
+        if self.is_synchronous(&rename.inode) {
+            // The rename is done: the kernel does not return this error (`do_rename`).
+            let _ = self.write_inode_back(&rename.inode).await;
+        }
+        Ok(())
+    }
+
+    /// Locks the inodes of a rename, changes and logs them (`do_rename`).
+    ///
+    /// Lock order: the two directories by their numbers, then the inode that is replaced. `lock_4_inodes` of
+    /// `fs/ubifs/dir.c` takes the directory of the old name first. That is safe because the VFS holds the
+    /// locks of both directories (`lock_rename`), as `vfs` does here. No task that holds the lock of an inode
+    /// takes that of a directory, so the last lock closes no circle. The moved inode is not locked: only its
+    /// time changes.
+    async fn move_name(&self, caller: &Caller, rename: &Rename<'_>) -> Result<(), Errno> {
+        let (source, target) = (&rename.source, &rename.target);
         let (first, second) =
-            if source.number <= target.number { (&source, &target) } else { (&target, &source) };
+            if source.number <= target.number { (source, target) } else { (target, source) };
         let _first = first.lock.lock().await;
-        let _second = if is_move { Some(second.lock.lock().await) } else { None };
-        let (is_directory, overwrites) = (inode.is_directory(), replaced.is_some());
+        let _second = if rename.is_move() { Some(second.lock.lock().await) } else { None };
+        // Neither directory: one of them would not be empty then.
+        let _replaced = match &rename.replaced {
+            Some(replaced) => Some(replaced.lock.lock().await),
+            None => None,
+        };
+        let before = rename.links_and_sizes();
+        self.change_inodes(caller, rename);
+        let (from, to) = ((source, rename.from), (target, rename.to));
+        let logged = self.log_rename(&rename.inode, from, to, rename.replaced.as_ref()).await;
+        if logged.is_err() {
+            // The journal did not take the group, so memory must agree with the medium (`out_cancel`
+            // of `do_rename`).
+            rename.restore(&before);
+        }
+        logged
+    }
+
+    /// Links, sizes and times of the inodes of a rename.
+    fn change_inodes(&self, caller: &Caller, rename: &Rename<'_>) {
+        let (source, target) = (&rename.source, &rename.target);
+        let (is_directory, overwrites) = (rename.inode.is_directory(), rename.replaced.is_some());
         let stamp = self.stamp(caller.now);
-        let links = |inode: &Inode| inode.data.borrow().node.links;
-        let before = (links(&source), links(&target), replaced.as_deref().map(links));
-        inode.data.borrow_mut().node.changed = stamp;
-        self.change_directory(caller, &source, from.1, false);
+        rename.inode.data.borrow_mut().node.changed = stamp;
+        self.change_directory(caller, source, rename.from, false);
         if overwrites {
             let node = &mut target.data.borrow_mut().node;
             (node.modified, node.changed) = (stamp, stamp);
         } else {
-            self.change_directory(caller, &target, to.1, true);
+            self.change_directory(caller, target, rename.to, true);
         }
         if is_directory {
             // The parent loses the link of `..`, either to another parent or because the replaced
             // directory's count falls away instead.
-            if is_move || overwrites {
+            if rename.is_move() || overwrites {
                 source.data.borrow_mut().node.links -= 1;
             }
             // If a directory is replaced, its `..` link is taken over and the target's count stays.
-            if is_move && !overwrites {
+            if rename.is_move() && !overwrites {
                 target.data.borrow_mut().node.links += 1;
             }
         }
-        if let Some(replaced) = &replaced {
+        if let Some(replaced) = &rename.replaced {
             let node = &mut replaced.data.borrow_mut().node;
             // The type of the moved inode decides: POSIX lets a directory replace only a directory.
             node.links = if is_directory { 0 } else { node.links.saturating_sub(1) };
             node.changed = stamp;
         }
-        let logged =
-            self.log_rename(&inode, (&source, from.1), (&target, to.1), replaced.as_ref()).await;
-        // Before the result is looked at: the group is written or will not be; in both cases its
-        // budget is done with.
-        self.release(budget);
-        if logged.is_err() {
-            source.data.borrow_mut().node.links = before.0;
-            target.data.borrow_mut().node.links = before.1;
-            if let (Some(replaced), Some(links)) = (&replaced, before.2) {
-                replaced.data.borrow_mut().node.links = links;
-            }
-            self.release(own_budget);
-            return logged;
+    }
+}
+
+/// A rename whose names were looked up.
+struct Rename<'a> {
+    inode: Rc<Inode>,
+    /// The directory of the old name, and that of the new one.
+    source: Rc<Inode>,
+    target: Rc<Inode>,
+    replaced: Option<Rc<Inode>>,
+    from: &'a [u8],
+    to: &'a [u8],
+}
+
+impl Rename<'_> {
+    fn is_move(&self) -> bool {
+        self.source.number != self.target.number
+    }
+
+    /// The inodes whose links and sizes change.
+    fn changed(&self) -> impl Iterator<Item = &Rc<Inode>> {
+        [&self.source, &self.target].into_iter().chain(&self.replaced)
+    }
+
+    fn links_and_sizes(&self) -> Vec<(u32, u64)> {
+        let pair = |inode: &Rc<Inode>| {
+            let node = &inode.data.borrow().node;
+            (node.links, node.size)
+        };
+        self.changed().map(pair).collect()
+    }
+
+    fn restore(&self, before: &[(u32, u64)]) {
+        for (inode, (links, size)) in self.changed().zip(before) {
+            let node = &mut inode.data.borrow_mut().node;
+            (node.links, node.size) = (*links, *size);
         }
-        // The inode itself was not in the group; its time is written later.
-        self.make_inode_dirty(&inode, own_budget);
-        if self.is_synchronous(&inode) {
-            // The rename is done: the kernel does not return this error (`do_rename`).
-            let _ = self.write_inode_back(&inode).await;
-        }
-        Ok(())
     }
 }

@@ -1,9 +1,11 @@
 //! Nodes as they stand on the medium.
 //!
 //! Source of the format: `fs/ubifs/ubifs-media.h`. Numbers are little endian; a node begins at a multiple
-//! of eight bytes with a common header whose checksum covers everything behind it.
+//! of eight bytes with a common header whose checksum covers everything behind it. A format: uses formats
+//! only.
 
 use crate::keys::{KEY_BYTES, Key};
+use crate::position::{LebNumber, Position};
 
 /// Kinds of nodes, as the common header stores them (`UBIFS_*_NODE`).
 pub(crate) mod kind {
@@ -23,7 +25,7 @@ pub(crate) mod kind {
     pub(crate) const SIGNATURE: u8 = 13;
 }
 
-/// What a node says of its group: a group is on the medium whole, or not at all.
+/// The group of a node: a group is on the medium whole, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     /// The node is in no group.
@@ -84,6 +86,16 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
+/// Eraseblock and offset, one word each, as nodes name them.
+pub(crate) fn position_at(bytes: &[u8], at: usize) -> Position {
+    Position::new(LebNumber::new(u32_at(bytes, at)), u32_at(bytes, at + 4))
+}
+
+pub(crate) fn put_position(bytes: &mut [u8], at: usize, position: Position) {
+    put_u32(bytes, at, position.leb.get());
+    put_u32(bytes, at + 4, position.offset);
+}
+
 pub(crate) fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
 }
@@ -127,7 +139,7 @@ fn lengths(kind: u8) -> Option<std::ops::RangeInclusive<usize>> {
         kind::SUPERBLOCK => SUPERBLOCK_BYTES..=SUPERBLOCK_BYTES,
         kind::MASTER => MASTER_BYTES..=MASTER_BYTES,
         kind::REFERENCE => REFERENCE_BYTES..=REFERENCE_BYTES,
-        // The largest index node depends on the fanout, which only the superblock knows.
+        // The largest index node depends on the fanout, which is in the superblock.
         kind::INDEX => INDEX_BYTES + BRANCH_BYTES..=usize::MAX,
         kind::COMMIT_START => COMMIT_START_BYTES..=COMMIT_START_BYTES,
         kind::ORPHANS => ORPHANS_BYTES + 8..=usize::MAX,
@@ -162,6 +174,12 @@ impl Header {
 
 /// Fills in the header of a node whose length is that of `node`.
 pub(crate) fn seal(node: &mut [u8], kind: u8, sequence: u64, group: Group) {
+    // What is written here must pass `Header::check` when it is read.
+    debug_assert!(
+        lengths(kind).is_some_and(|lengths| lengths.contains(&node.len())),
+        "a node of kind {kind} cannot have {} bytes",
+        node.len()
+    );
     put_u32(node, 0, MAGIC);
     put_u64(node, 8, sequence);
     put_u32(node, 16, node.len() as u32);
@@ -324,7 +342,7 @@ pub(crate) struct EntryNode {
     pub(crate) key: Key,
     /// Zero: the name was removed.
     pub(crate) inode: u64,
-    /// Kind of the inode as entries tell it: f d l b c p s from 0 on.
+    /// Kind of the inode, by its number in entries: f d l b c p s from 0 on.
     pub(crate) file_type: u8,
     pub(crate) cookie: u32,
     pub(crate) name: Vec<u8>,
@@ -384,20 +402,19 @@ impl TruncationNode {
 /// The log names an eraseblock that belongs to the journal from an offset on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReferenceNode {
-    pub(crate) leb: u32,
-    pub(crate) offset: u32,
+    /// Where the part of the journal begins.
+    pub(crate) at: Position,
     pub(crate) head: u32,
 }
 
 impl ReferenceNode {
     pub(crate) fn parse(node: &[u8]) -> Self {
-        Self { leb: u32_at(node, 24), offset: u32_at(node, 28), head: u32_at(node, 32) }
+        Self { at: position_at(node, 24), head: u32_at(node, 32) }
     }
 
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut node = vec![0; REFERENCE_BYTES];
-        put_u32(&mut node, 24, self.leb);
-        put_u32(&mut node, 28, self.offset);
+        put_position(&mut node, 24, self.at);
         put_u32(&mut node, 32, self.head);
         node
     }
@@ -406,9 +423,25 @@ impl ReferenceNode {
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
-    pub(crate) leb: u32,
+    pub(crate) leb: LebNumber,
     pub(crate) offset: u32,
+    /// Length of the node without its padding.
     pub(crate) bytes: u32,
+}
+
+impl Place {
+    pub(crate) const fn new(at: Position, bytes: u32) -> Self {
+        Self { leb: at.leb, offset: at.offset, bytes }
+    }
+
+    pub(crate) const fn position(self) -> Position {
+        Position::new(self.leb, self.offset)
+    }
+
+    /// Where the next node may begin.
+    pub(crate) const fn end(self) -> u32 {
+        self.offset + self.bytes.next_multiple_of(8)
+    }
 }
 
 /// A node of the index.
@@ -431,11 +464,7 @@ impl IndexNode {
         }
         let branches = node[INDEX_BYTES..].chunks_exact(BRANCH_BYTES).take(count);
         let branches = branches.map(|branch| {
-            let place = Place {
-                leb: u32_at(branch, 0),
-                offset: u32_at(branch, 4),
-                bytes: u32_at(branch, 8),
-            };
+            let place = Place::new(position_at(branch, 0), u32_at(branch, 8));
             (Key::parse(&branch[12..]), place)
         });
         Some(Self { level, branches: branches.collect() })
@@ -448,8 +477,7 @@ impl IndexNode {
         for (branch, (key, place)) in
             node[INDEX_BYTES..].chunks_exact_mut(BRANCH_BYTES).zip(&self.branches)
         {
-            put_u32(branch, 0, place.leb);
-            put_u32(branch, 4, place.offset);
+            put_position(branch, 0, place.position());
             put_u32(branch, 8, place.bytes);
             key.put(&mut branch[12..]);
         }

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::finding::Code;
 use crate::nodes::{Group, ORPHANS_BYTES, OrphansNode, kind, seal};
 use crate::orphans::State;
+use crate::position::Position;
 use crate::scan::Scan;
 use fs_api::{Errno, Place as FoundAt};
 
@@ -39,8 +40,8 @@ impl Engine {
 
     /// Orphans that the rest of the area can take (`avail_orphs`).
     fn orphan_room(&self) -> usize {
-        let (leb, offset) = self.orphans.borrow().head;
-        let last = self.layout.orphan_first + self.layout.orphan_lebs - 1;
+        let Position { leb, offset } = self.orphans.borrow().head;
+        let last = self.layout.orphan_first + (self.layout.orphan_lebs - 1);
         (last - leb) as usize * orphans_fitting(self.layout.leb_bytes)
             + orphans_fitting(self.layout.leb_bytes - offset)
     }
@@ -56,7 +57,7 @@ impl Engine {
                 let mut orphans = self.orphans.borrow_mut();
                 let written = orphans.inodes.iter().filter(|(_, state)| **state == State::Written);
                 inodes = written.map(|(inode, _)| *inode).collect();
-                orphans.head = (self.layout.orphan_first, 0);
+                orphans.head = Position::start_of(self.layout.orphan_first);
             }
             self.write_orphans(&inodes, consolidates).await?;
         }
@@ -66,18 +67,20 @@ impl Engine {
 
     async fn write_orphans(&self, inodes: &[u64], is_atomic: bool) -> Result<(), Errno> {
         let whole = self.layout.leb_bytes;
-        let last = self.layout.orphan_first + self.layout.orphan_lebs - 1;
+        let last = self.layout.orphan_first + (self.layout.orphan_lebs - 1);
         let mut rest = inodes;
         while !rest.is_empty() {
-            let (mut leb, mut offset) = self.orphans.borrow().head;
-            if orphans_fitting(whole - offset) == 0 {
-                (leb, offset) = (leb + 1, 0);
+            let mut to = self.orphans.borrow().head;
+            if orphans_fitting(whole - to.offset) == 0 {
+                to = Position::start_of(to.leb + 1);
             }
-            if leb > last {
+            if to.leb > last {
                 self.find(Code::NoRoom, FoundAt::Whole, "no space is left for orphans");
                 return Err(Errno::Enospc);
             }
-            let count = orphans_fitting(whole - offset).min(rest.len());
+            debug_assert!(to.leb >= self.layout.orphan_first, "the head is within the area");
+            let count = orphans_fitting(whole - to.offset).min(rest.len());
+            debug_assert!(count > 0, "each node names an orphan");
             let (now, later) = rest.split_at(count);
             let node = OrphansNode {
                 commit: self.commit_number.get(),
@@ -88,19 +91,19 @@ impl Engine {
             seal(&mut bytes, kind::ORPHANS, self.next_sequence(), Group::None);
             let bytes = self.padded(bytes);
             if is_atomic {
-                self.change_leb(leb, &bytes).await?;
+                self.change_leb(to.leb, &bytes).await?;
             } else {
-                if offset == 0 {
-                    self.unmap(leb).await?;
+                if to.offset == 0 {
+                    self.unmap(to.leb).await?;
                 }
-                self.write(leb, offset, &bytes).await?;
+                self.write(to, &bytes).await?;
             }
-            self.orphans.borrow_mut().head = (leb, offset + bytes.len() as u32);
+            self.orphans.borrow_mut().head = to.plus(bytes.len() as u32);
             rest = later;
         }
         if is_atomic {
-            let head = self.orphans.borrow().head.0;
-            for leb in head + 1..=last {
+            let behind = self.orphans.borrow().head.leb + 1;
+            for leb in behind.run((last + 1) - behind) {
                 self.unmap(leb).await?;
             }
         }
@@ -110,8 +113,9 @@ impl Engine {
     /// After an orderly unmount the area holds nothing of use; after a cut, what it names is removed
     /// (`ubifs_mount_orphans`).
     pub(crate) async fn mount_orphans(&self, has_orphans: bool) -> Result<(), Errno> {
-        let lebs = self.layout.orphan_first..self.layout.orphan_first + self.layout.orphan_lebs;
-        self.orphans.borrow_mut().head = (lebs.start, 0);
+        let first = self.layout.orphan_first;
+        let lebs = first.run(self.layout.orphan_lebs);
+        self.orphans.borrow_mut().head = Position::start_of(first);
         if !self.needs_recovery.get() {
             if !self.is_read_only() {
                 for leb in lebs {
@@ -125,18 +129,16 @@ impl Engine {
         }
         let mut last: (u64, bool) = (0, false);
         for leb in lebs {
-            let bytes = self.read_leb(leb, 0).await?;
+            let bytes = self.read_leb(Position::start_of(leb)).await?;
             let (bytes, scan) = match Scan::of(&bytes, 0, self.layout.min_io as usize) {
                 Ok(scan) => (bytes, scan),
-                Err(_) => self.recover_leb(leb, 0, None).await?,
+                Err(_) => self.recover_leb(Position::start_of(leb), None).await?,
             };
             for found in &scan.nodes {
                 if found.header.kind != kind::ORPHANS {
-                    self.find(
-                        Code::DamagedNode,
-                        FoundAt::Leb(leb, found.offset),
-                        format!("LEB {leb}:{}: not a node of orphans", found.offset),
-                    );
+                    let at = Position::new(leb, found.offset);
+                    let text = format!("LEB {at}: not a node of orphans");
+                    self.find(Code::DamagedNode, at.found(), text);
                     return Err(Errno::Eio);
                 }
                 self.see_sequence(found.header.sequence);
@@ -155,7 +157,7 @@ impl Engine {
                 last = (node.commit, node.is_last);
             }
             if scan.end > 0 {
-                self.orphans.borrow_mut().head = (leb, scan.end);
+                self.orphans.borrow_mut().head = Position::new(leb, scan.end);
             }
         }
         Ok(())

@@ -1,13 +1,14 @@
 //! Orphans: inodes without names that are still in use, so that a mount after a cut removes them.
 //!
-//! Source: `fs/ubifs/orphan.c`. A state: uses nothing of the crate.
+//! Source: `fs/ubifs/orphan.c`. A state: uses formats only.
 
+use crate::position::Position;
 use std::collections::BTreeMap;
 
 /// What is known of an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Not on the medium; the journal tells of it until the next commit.
+    /// Not in the area of orphans; the journal holds its deletion until the next commit.
     New,
     /// Written by a commit.
     Written,
@@ -20,7 +21,7 @@ pub(crate) enum State {
 pub(crate) struct Orphans {
     pub(crate) inodes: BTreeMap<u64, State>,
     /// Where the next node goes.
-    pub(crate) head: (u32, u32),
+    pub(crate) head: Position,
     /// At the last commit there were any.
     pub(crate) had_any: bool,
 }
@@ -44,6 +45,11 @@ impl Orphans {
 
     pub(crate) fn has_written(&self) -> bool {
         self.had_any
+    }
+
+    /// Whether no commit has written any of them.
+    pub(crate) fn has_only_new(&self) -> bool {
+        self.inodes.values().all(|state| *state == State::New)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,6 +1,6 @@
 //! What each operation writes to the journal, as one group of nodes.
 //!
-//! Source: `fs/ubifs/journal.c` (`ubifs_jnl_*`).
+//! Source: `fs/ubifs/journal.c` (`ubifs_jnl_*`). A part of the engine: uses the engine, states and formats.
 
 use crate::compress::Compressor;
 use crate::engine::Engine;
@@ -12,6 +12,7 @@ use crate::nodes::{
     BLOCK_BYTES, DATA_BYTES, DataNode, EntryNode, INODE_BYTES, Place, TRUNCATION_BYTES,
     TruncationNode, kind,
 };
+use crate::position::Position;
 use fs_api::{Errno, FileType, Place as FoundAt};
 use std::rc::Rc;
 
@@ -52,8 +53,8 @@ pub(crate) fn entry_type(kind: Option<FileType>) -> u8 {
     }
 }
 
-fn place(at: (u32, u32), bytes: usize) -> Place {
-    Place { leb: at.0, offset: at.1, bytes: bytes as u32 }
+fn place(at: Position, bytes: usize) -> Place {
+    Place::new(at, bytes as u32)
 }
 
 impl Engine {
@@ -225,7 +226,7 @@ impl Engine {
         let indexed = async {
             self.tnc_remove_inode(inode.number).await?;
             self.orphans.borrow_mut().remove(inode.number);
-            self.add_dirt(at[0].0, bytes as u32).await
+            self.add_dirt(at[0].leb, bytes as u32).await
         };
         self.or_broken(indexed.await)?;
         drop(reservation);
@@ -254,6 +255,7 @@ impl Engine {
         Ok(())
     }
 
+    // One function: the nodes of the group and the places that they get must stay in one order.
     /// A name moves; another one may go for it (`ubifs_jnl_rename`).
     pub(crate) async fn log_rename(
         &self,
@@ -386,8 +388,8 @@ impl Engine {
                 self.tnc_add(key, place(at[2], lengths[2])).await?;
             }
             self.tnc_add(Key::inode(inode.number), place(at[0], lengths[0])).await?;
-            self.add_dirt(at[1].0, TRUNCATION_BYTES as u32).await?;
-            self.remove_blocks(inode.number, old_size, new_size).await
+            self.add_dirt(at[1].leb, TRUNCATION_BYTES as u32).await?;
+            self.remove_blocks(cut).await
         };
         self.or_broken(indexed.await)?;
         drop(reservation);
@@ -415,7 +417,7 @@ impl Engine {
         let indexed = async {
             self.index_entry(host.number, naming, place(at[0], lengths[0])).await?;
             self.tnc_remove_range(Key::inode(value.number), Key::last_of(value.number)).await?;
-            self.add_dirt(at[1].0, lengths[1] as u32).await?;
+            self.add_dirt(at[1].leb, lengths[1] as u32).await?;
             self.tnc_add(Key::inode(host.number), place(at[2], lengths[2])).await
         };
         self.or_broken(indexed.await)?;
@@ -425,7 +427,7 @@ impl Engine {
     }
 
     /// An extended attribute has another value (`ubifs_jnl_change_xattr`). The buffer is not written, not
-    /// even where all else is synchronous: that function hands zero to `write_head`.
+    /// even where all else is synchronous: that function calls `write_head` with zero.
     pub(crate) async fn log_attribute_change(
         &self,
         host: &Rc<Inode>,

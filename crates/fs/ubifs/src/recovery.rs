@@ -1,6 +1,7 @@
 //! After a power cut: torn ends, two masters that differ, sizes that lag behind the data.
 //!
-//! Source: `fs/ubifs/recovery.c`.
+//! Source: `fs/ubifs/recovery.c`. A part of the engine: uses the engine, states and formats, and what a
+//! search may pick (`find.rs`).
 
 use crate::engine::Engine;
 use crate::find::Picking;
@@ -11,10 +12,11 @@ use crate::layout::{GC_HEAD, MASTER_LEB};
 use crate::lprops::Change;
 use crate::master::{Master, flag};
 use crate::nodes::{
-    Group, HEADER_BYTES, MAGIC, MASTER_BYTES, crc, kind, pad, put_u32, put_u64, seal, u32_at,
-    u64_at,
+    Group, HEADER_BYTES, MAGIC, MASTER_BYTES, aligned, crc, kind, pad, put_u32, put_u64, seal,
+    u32_at, u64_at,
 };
-use crate::scan::{Item, Scan, look};
+use crate::position::{LebNumber, Position};
+use crate::scan::{Found, Item, Scan, look};
 use fs_api::{Errno, Place as FoundAt};
 
 /// A copy of the master node, as the recovery finds it.
@@ -26,17 +28,31 @@ struct MasterCopy {
     is_torn: bool,
 }
 
+/// Nodes up to the first place that holds none, that place, and what is there.
+fn scan_until_damage(bytes: &[u8], start: usize) -> (Scan, usize, Item) {
+    let (mut scan, mut at, mut last) = (Scan::default(), start, Item::Empty);
+    while bytes.len() - at >= 8 {
+        last = look(bytes, at);
+        match last {
+            Item::Node(header) => {
+                scan.nodes.push(Found { header, offset: at as u32 });
+                at = (at + aligned(header.bytes)).min(bytes.len());
+            }
+            Item::Padding(length) => at += length,
+            Item::Empty | Item::Damaged => break,
+        }
+    }
+    (scan, at, last)
+}
+
 fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0xff)
 }
 
 impl Engine {
-    fn unrecoverable(&self, leb: u32, offset: usize) -> Errno {
-        self.find(
-            Code::NoPowerCut,
-            FoundAt::Leb(leb, offset as u32),
-            format!("LEB {leb}:{offset}: damage that no power cut explains"),
-        );
+    fn unrecoverable(&self, at: Position) -> Errno {
+        let text = format!("LEB {at}: damage that no power cut explains");
+        self.find(Code::NoPowerCut, at.found(), text);
         Errno::Eio
     }
 
@@ -63,25 +79,12 @@ impl Engine {
     /// is not of the journal.
     pub(crate) async fn recover_leb(
         &self,
-        leb: u32,
-        start: u32,
+        from: Position,
         head: Option<usize>,
     ) -> Result<(Vec<u8>, Scan), Errno> {
-        let mut bytes = self.read_leb(leb, start).await?;
-        let mut scan = Scan::default();
-        let mut at = start as usize;
-        let mut last = Item::Empty;
-        while bytes.len() - at >= 8 {
-            last = look(&bytes, at);
-            match last {
-                Item::Node(header) => {
-                    scan.nodes.push(crate::scan::Found { header, offset: at as u32 });
-                    at = (at + crate::nodes::aligned(header.bytes)).min(bytes.len());
-                }
-                Item::Padding(length) => at += length,
-                Item::Empty | Item::Damaged => break,
-            }
-        }
+        let Position { leb, offset: start } = from;
+        let mut bytes = self.read_leb(from).await?;
+        let (mut scan, mut at, last) = scan_until_damage(&bytes, start as usize);
         let is_explained = match last {
             Item::Damaged if u32_at(&bytes, at) == MAGIC => {
                 self.is_last_node(&bytes, at) || self.is_last_write(&bytes, at)
@@ -89,7 +92,7 @@ impl Engine {
             _ => is_blank(&bytes[at..]) || self.is_last_write(&bytes, at),
         };
         if !is_explained {
-            return Err(self.unrecoverable(leb, at));
+            return Err(self.unrecoverable(Position::new(leb, at as u32)));
         }
         let min_io = self.layout.min_io as usize;
         let unit = at / min_io * min_io;
@@ -119,7 +122,7 @@ impl Engine {
                 self.unmap(leb).await?;
             } else {
                 if start > 0 {
-                    self.read(leb, 0, &mut bytes[..start as usize]).await?;
+                    self.read(Position::start_of(leb), &mut bytes[..start as usize]).await?;
                 }
                 // As an atomic change: a second cut during recovery finds either the old or the
                 // clean eraseblock (`fix_unclean_leb`).
@@ -133,28 +136,28 @@ impl Engine {
     /// The end of the log: what follows it must be blank or old (`ubifs_recover_log_leb`).
     pub(crate) async fn recover_log_leb(
         &self,
-        leb: u32,
+        leb: LebNumber,
         commit_sequence: u64,
     ) -> Result<(Vec<u8>, Scan), Errno> {
         let next = self.layout.next_log_leb(leb);
         if next != self.journal.borrow().log_tail {
-            let bytes = self.read_leb(next, 0).await?;
+            let bytes = self.read_leb(Position::start_of(next)).await?;
             let Ok(scan) = Scan::of(&bytes, 0, self.layout.min_io as usize) else {
-                return Err(self.unrecoverable(next, 0));
+                return Err(self.unrecoverable(Position::start_of(next)));
             };
             // The next log eraseblock holds newer nodes, so the damage is not at the end of the log
             // and no cut explains it.
             if scan.nodes.first().is_some_and(|node| node.header.sequence > commit_sequence)
                 && commit_sequence > 0
             {
-                return Err(self.unrecoverable(leb, 0));
+                return Err(self.unrecoverable(Position::start_of(leb)));
             }
         }
-        self.recover_leb(leb, 0, None).await
+        self.recover_leb(Position::start_of(leb), None).await
     }
 
-    async fn read_master_copy(&self, leb: u32) -> Result<Option<MasterCopy>, Errno> {
-        let bytes = self.read_leb(leb, 0).await?;
+    async fn read_master_copy(&self, leb: LebNumber) -> Result<Option<MasterCopy>, Errno> {
+        let bytes = self.read_leb(Position::start_of(leb)).await?;
         let stride = self.layout.master_stride as usize;
         let mut count = 0;
         while (count + 1) * stride <= bytes.len() && u32_at(&bytes, count * stride) == MAGIC {
@@ -248,14 +251,14 @@ impl Engine {
     /// not be there (`ubifs_recover_inl_heads`).
     pub(crate) async fn recover_heads(&self) -> Result<(), Errno> {
         let master = self.master.get();
-        let lpt = (master.lpt_head.leb, master.lpt_head.offset);
-        for (leb, offset) in [master.index_head, lpt] {
+        for head in [master.index_head, master.lpt_head] {
+            let Position { leb, offset } = head;
             let length = self.layout.max_write.min(self.layout.leb_bytes - offset);
             if length == 0 {
                 continue;
             }
             let mut bytes = vec![0; length as usize];
-            self.read(leb, offset, &mut bytes).await?;
+            self.read(head, &mut bytes).await?;
             if is_blank(&bytes) {
                 continue;
             }
@@ -264,7 +267,7 @@ impl Engine {
                 continue;
             }
             let mut bytes = vec![0; offset as usize];
-            self.read(leb, 0, &mut bytes).await?;
+            self.read(Position::start_of(leb), &mut bytes).await?;
             self.change_leb(leb, &bytes).await?;
         }
         Ok(())
@@ -295,23 +298,23 @@ impl Engine {
                 let mut data = inode.data.borrow_mut();
                 data.node.size = data.node.size.max(seen.data_size);
             } else {
-                self.fix_size(inode, seen.data_size).await?;
+                self.fix_size(Key::inode(inode), seen.data_size).await?;
             }
         }
         Ok(())
     }
 
     /// Rewrites the eraseblock of an inode node with the size it should have (`fix_size_in_place`).
-    async fn fix_size(&self, inode: u64, size: u64) -> Result<(), Errno> {
+    async fn fix_size(&self, inode: Key, size: u64) -> Result<(), Errno> {
         let place = {
             let _held = self.tnc_lock.lock().await;
-            let (found, spot) = self.find_key(Key::inode(inode), false).await?;
+            let (found, spot) = self.find_key(inode, false).await?;
             if !found {
                 return Err(Errno::Eio);
             }
             self.place_at(spot)
         };
-        let mut bytes = self.read_leb(place.leb, 0).await?;
+        let mut bytes = self.read_leb(Position::start_of(place.leb)).await?;
         let from = place.offset as usize;
         let node = &mut bytes[from..from + place.bytes as usize];
         if u64_at(node, 48) >= size {

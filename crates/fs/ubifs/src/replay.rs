@@ -8,14 +8,16 @@ use crate::journal::Bud;
 use crate::keys::{Key, LAST_BLOCK, kind as key_kind};
 use crate::layout::HEADS;
 use crate::lprops::Change;
+use crate::lpt_format::Properties;
 use crate::nodes::{
     BLOCK_BYTES, DataNode, EntryNode, HEADER_BYTES, InodeNode, Place, ReferenceNode,
     TruncationNode, aligned, key_of, kind, u64_at,
 };
-use crate::scan::{Found, Scan};
-use fs_api::{Errno, Place as FoundAt};
+use crate::position::{LebNumber, Position};
+use crate::scan::Scan;
+use fs_api::Errno;
 
-/// A change that the journal tells of.
+/// A change of the index that a node of the journal stands for.
 enum Effect {
     Add { key: Key, size: u64 },
     AddName { key: Key, name: Vec<u8> },
@@ -32,25 +34,21 @@ struct Entry {
 
 /// An eraseblock of the journal, and what was found in it.
 struct ReplayBud {
-    leb: u32,
+    leb: LebNumber,
     bud: Bud,
     free: u32,
     dirty: u32,
 }
 
 impl Engine {
-    fn damaged(&self, leb: u32, offset: u32, what: &str) -> Errno {
-        self.find(
-            Code::DamagedJournal,
-            FoundAt::Leb(leb, offset),
-            format!("LEB {leb}:{offset}: {what}"),
-        );
+    fn damaged(&self, at: Position, what: &str) -> Errno {
+        self.find(Code::DamagedJournal, at.found(), format!("LEB {at}: {what}"));
         Errno::Eio
     }
 
     /// The head of the index is in use (`take_ihead`).
     async fn take_index_head(&self) -> Result<(), Errno> {
-        let leb = self.space.borrow().index_head.0;
+        let leb = self.space.borrow().index_head.leb;
         self.change_properties(leb, Change::TAKE).await
     }
 
@@ -89,26 +87,31 @@ impl Engine {
         let mut buds: Vec<ReplayBud> = Vec::new();
         let (mut leb, mut commit_sequence) = (tail, 0);
         loop {
-            let bytes = self.read_leb(leb, 0).await?;
+            let bytes = self.read_leb(Position::start_of(leb)).await?;
             let (bytes, scan) = match Scan::of(&bytes, 0, self.layout.min_io as usize) {
                 Ok(scan) => (bytes, scan),
                 Err(_) if self.needs_recovery.get() => {
                     self.recover_log_leb(leb, commit_sequence).await?
                 }
                 Err(damage) => {
-                    return Err(self.damaged(leb, damage.offset, "damaged node in the log"));
+                    return Err(
+                        self.damaged(Position::new(leb, damage.offset), "damaged node in the log")
+                    );
                 }
             };
             let Some(first) = scan.nodes.first() else {
                 if leb == tail {
-                    return Err(self.damaged(leb, 0, "the log is empty"));
+                    return Err(self.damaged(Position::start_of(leb), "the log is empty"));
                 }
                 break;
             };
             if leb == tail {
                 let commit = u64_at(&bytes, HEADER_BYTES);
                 if first.header.kind != kind::COMMIT_START || commit != self.commit_number.get() {
-                    return Err(self.damaged(leb, 0, "the log does not begin with its commit"));
+                    return Err(self.damaged(
+                        Position::start_of(leb),
+                        "the log does not begin with its commit",
+                    ));
                 }
                 commit_sequence = first.header.sequence;
             }
@@ -116,21 +119,8 @@ impl Engine {
                 // From before the commit: only unmapped, not erased.
                 break;
             }
-            for found in &scan.nodes {
-                if found.header.sequence < commit_sequence {
-                    return Err(self.damaged(leb, found.offset, "an old node in the log"));
-                }
-                self.see_sequence(found.header.sequence);
-                match found.header.kind {
-                    kind::REFERENCE => {
-                        let node = ReferenceNode::parse(&bytes[found.offset as usize..]);
-                        self.add_replay_bud(node, (leb, found.offset), &mut buds)?;
-                    }
-                    kind::COMMIT_START if found.offset == 0 => {}
-                    _ => return Err(self.damaged(leb, found.offset, "not a node of the log")),
-                }
-            }
-            self.journal.borrow_mut().log_head = (leb, scan.end);
+            self.take_log_nodes(leb, &bytes, &scan, commit_sequence, &mut buds)?;
+            self.journal.borrow_mut().log_head = Position::new(leb, scan.end);
             if scan.end == 0 {
                 break;
             }
@@ -142,31 +132,61 @@ impl Engine {
         Ok(buds)
     }
 
+    /// Takes the references of an eraseblock of the log.
+    fn take_log_nodes(
+        &self,
+        leb: LebNumber,
+        bytes: &[u8],
+        scan: &Scan,
+        commit_sequence: u64,
+        buds: &mut Vec<ReplayBud>,
+    ) -> Result<(), Errno> {
+        for found in &scan.nodes {
+            let at = Position::new(leb, found.offset);
+            if found.header.sequence < commit_sequence {
+                return Err(self.damaged(at, "an old node in the log"));
+            }
+            self.see_sequence(found.header.sequence);
+            match found.header.kind {
+                kind::REFERENCE => {
+                    let node = ReferenceNode::parse(&bytes[found.offset as usize..]);
+                    self.add_replay_bud(node, at, buds)?;
+                }
+                kind::COMMIT_START if found.offset == 0 => {}
+                _ => return Err(self.damaged(at, "not a node of the log")),
+            }
+        }
+        Ok(())
+    }
+
     fn add_replay_bud(
         &self,
         node: ReferenceNode,
-        (leb, offset): (u32, u32),
+        named_at: Position,
         buds: &mut Vec<ReplayBud>,
     ) -> Result<(), Errno> {
-        let is_possible = (node.head as usize) < HEADS
-            && self.layout.is_main(node.leb)
-            && node.offset <= self.layout.leb_bytes
-            && node.offset.is_multiple_of(self.layout.min_io);
+        let (Position { leb, offset: start }, head) = (node.at, node.head as usize);
+        let is_possible = head < HEADS
+            && self.layout.is_main(leb)
+            // The head of the index is no part of the journal.
+            && leb != self.space.borrow().index_head.leb
+            && start <= self.layout.leb_bytes
+            && start.is_multiple_of(self.layout.min_io);
         if !is_possible {
-            return Err(self.damaged(leb, offset, "the log names what cannot be"));
+            return Err(self.damaged(named_at, "the log names what cannot be"));
         }
-        if let Some(known) = buds.iter().find(|bud| bud.leb == node.leb) {
+        if let Some(known) = buds.iter().find(|bud| bud.leb == leb) {
             // A commit names the open heads once more.
-            if known.bud.head == node.head as usize && known.bud.start <= node.offset {
+            if known.bud.head == head && known.bud.start <= start {
                 return Ok(());
             }
-            return Err(self.damaged(leb, offset, "the log contradicts itself"));
+            return Err(self.damaged(named_at, "the log contradicts itself"));
         }
-        let bud = Bud { start: node.offset, head: node.head as usize };
-        buds.push(ReplayBud { leb: node.leb, bud, free: 0, dirty: 0 });
+        let bud = Bud { start, head };
+        buds.push(ReplayBud { leb, bud, free: 0, dirty: 0 });
         let mut journal = self.journal.borrow_mut();
-        journal.bud_bytes += u64::from(self.layout.leb_bytes - node.offset);
-        journal.buds.insert(node.leb, bud);
+        journal.bud_bytes += u64::from(self.layout.leb_bytes - start);
+        journal.buds.insert(leb, bud);
         Ok(())
     }
 
@@ -183,7 +203,7 @@ impl Engine {
         if next.bud.start + 4 > self.layout.leb_bytes {
             return Ok(true);
         }
-        self.read(next.leb, next.bud.start, &mut start).await?;
+        self.read(Position::new(next.leb, next.bud.start), &mut start).await?;
         Ok(start == [0xff; 4])
     }
 
@@ -194,14 +214,18 @@ impl Engine {
         entries: &mut Vec<Entry>,
     ) -> Result<(), Errno> {
         let (leb, start) = (bud.leb, bud.bud.start);
+        let from = Position::new(leb, start);
         let (bytes, scan) = if self.needs_recovery.get() && is_last {
-            self.recover_leb(leb, start, Some(bud.bud.head)).await?
+            self.recover_leb(from, Some(bud.bud.head)).await?
         } else {
-            let bytes = self.read_leb(leb, start).await?;
+            let bytes = self.read_leb(from).await?;
             match Scan::of(&bytes, start as usize, self.layout.min_io as usize) {
                 Ok(scan) => (bytes, scan),
                 Err(damage) => {
-                    return Err(self.damaged(leb, damage.offset, "damaged node in the journal"));
+                    return Err(self.damaged(
+                        Position::new(leb, damage.offset),
+                        "damaged node in the journal",
+                    ));
                 }
             }
         };
@@ -209,12 +233,13 @@ impl Engine {
         for found in &scan.nodes {
             self.see_sequence(found.header.sequence);
             let node = &bytes[found.offset as usize..found.offset as usize + found.header.bytes];
-            let effect = self.effect_of(leb, found, node)?;
+            let at = Position::new(leb, found.offset);
+            let effect = self.effect_of(at, found.header.kind, node)?;
             let is_addition = matches!(effect, Effect::Add { .. } | Effect::AddName { .. });
             if is_addition {
                 used += aligned(found.header.bytes) as u32;
             }
-            let place = Place { leb, offset: found.offset, bytes: found.header.bytes as u32 };
+            let place = Place::new(at, found.header.bytes as u32);
             entries.push(Entry { sequence: found.header.sequence, place, effect });
         }
         // Nodes that only remove something, and padding, are dirty space from the beginning.
@@ -223,22 +248,22 @@ impl Engine {
         Ok(())
     }
 
-    fn effect_of(&self, leb: u32, found: &Found, node: &[u8]) -> Result<Effect, Errno> {
-        let bad = || self.damaged(leb, found.offset, "a node of the journal contradicts itself");
-        if found.header.kind == kind::TRUNCATION {
+    fn effect_of(&self, at: Position, node_kind: u8, node: &[u8]) -> Result<Effect, Errno> {
+        let bad = || self.damaged(at, "a node of the journal contradicts itself");
+        if node_kind == kind::TRUNCATION {
             let cut = TruncationNode::parse(node);
             return if cut.new_size < cut.old_size { Ok(Effect::Cut(cut)) } else { Err(bad()) };
         }
-        if found.header.kind > kind::ATTRIBUTE {
-            return Err(self.damaged(leb, found.offset, "not a node of the journal"));
+        if node_kind > kind::ATTRIBUTE {
+            return Err(self.damaged(at, "not a node of the journal"));
         }
         let key = key_of(node);
-        if key.kind() != u32::from(found.header.kind) {
+        if key.kind() != u32::from(node_kind) {
             return Err(bad());
         }
         // The master's number is as old as the last commit.
         self.highest_inode.set(self.highest_inode.get().max(key.inode.into()));
-        Ok(match found.header.kind {
+        Ok(match node_kind {
             kind::INODE => {
                 let inode = InodeNode::parse(node).ok_or_else(bad)?;
                 if inode.links == 0 {
@@ -294,20 +319,15 @@ impl Engine {
                 if let Some(seen) = self.sizes.borrow_mut().get_mut(&inode) {
                     seen.data_size = cut.new_size;
                 }
-                self.remove_blocks(inode, cut.old_size, cut.new_size).await
+                self.remove_blocks(*cut).await
             }
         }
     }
 
     /// Blocks behind the new end of a file leave the index.
-    pub(crate) async fn remove_blocks(
-        &self,
-        inode: u64,
-        old_size: u64,
-        new_size: u64,
-    ) -> Result<(), Errno> {
-        let block = BLOCK_BYTES as u64;
-        let (first, end) = (new_size.div_ceil(block), old_size.div_ceil(block));
+    pub(crate) async fn remove_blocks(&self, cut: TruncationNode) -> Result<(), Errno> {
+        let (inode, block) = (u64::from(cut.inode), BLOCK_BYTES as u64);
+        let (first, end) = (cut.new_size.div_ceil(block), cut.old_size.div_ceil(block));
         if first >= end {
             return Ok(());
         }
@@ -339,12 +359,12 @@ impl Engine {
             // It was collected before it came into the journal, and no commit was made since.
             dirty = dirty.saturating_sub(self.layout.leb_bytes - known.free);
         }
-        let (dirty, is_possible) =
-            bud_dirty(self.layout.leb_bytes, replay.free, dirty, replay.dirty);
+        let known = Properties { dirty, ..known };
+        let (dirty, is_possible) = replay.dirty_with(known, self.layout.leb_bytes);
         if !is_possible {
             self.find(
                 Code::BadSums,
-                FoundAt::Leb(replay.leb, 0),
+                Position::start_of(replay.leb).found(),
                 format!("LEB {}: more dirty space than it can have", replay.leb),
             );
         }
@@ -356,30 +376,38 @@ impl Engine {
         };
         self.change_number(number, change).await?;
         drop(held);
-        self.seek(replay.bud.head, replay.leb, self.layout.leb_bytes - replay.free);
+        let end = self.layout.leb_bytes - replay.free;
+        self.seek(replay.bud.head, Position::new(replay.leb, end));
         Ok(())
     }
 }
 
-/// Dirty bytes of an eraseblock of the journal, and whether the numbers can be.
-///
-/// `set_bud_lprops` takes whatever comes out and mounts. Here it is bounded by what is not free, because
-/// the sums of free and dirty space rely on that.
-fn bud_dirty(leb_bytes: u32, free: u32, known_dirty: u32, found_dirty: u32) -> (u32, bool) {
-    let dirty = known_dirty.saturating_add(found_dirty);
-    let most = leb_bytes.saturating_sub(free);
-    (dirty.min(most), dirty <= most)
+impl ReplayBud {
+    /// Dirty bytes of the eraseblock, which had some before the replay, and whether the sum can be.
+    ///
+    /// `set_bud_lprops` takes whatever comes out and mounts. Here it is bounded by what is not free, because
+    /// the sums of free and dirty space rely on that.
+    fn dirty_with(&self, known: Properties, leb_bytes: u32) -> (u32, bool) {
+        let dirty = known.dirty.saturating_add(self.dirty);
+        let most = leb_bytes.saturating_sub(self.free);
+        (dirty.min(most), dirty <= most)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::bud_dirty;
+    use super::{Bud, LebNumber, Properties, ReplayBud};
 
     #[test]
     fn dirty_space_of_a_bud_is_bounded_by_what_is_not_free() {
-        assert_eq!(bud_dirty(1000, 400, 100, 200), (300, true));
-        assert_eq!(bud_dirty(1000, 400, 100, 500), (600, true));
-        assert_eq!(bud_dirty(1000, 400, 101, 500), (600, false));
-        assert_eq!(bud_dirty(1000, 400, u32::MAX, 500), (600, false));
+        let sum = |known_dirty, found_dirty| {
+            let bud = Bud { start: 0, head: 0 };
+            let replay = ReplayBud { leb: LebNumber::new(9), bud, free: 400, dirty: found_dirty };
+            replay.dirty_with(Properties { dirty: known_dirty, ..Properties::default() }, 1000)
+        };
+        assert_eq!(sum(100, 200), (300, true));
+        assert_eq!(sum(100, 500), (600, true));
+        assert_eq!(sum(101, 500), (600, false));
+        assert_eq!(sum(u32::MAX, 500), (600, false));
     }
 }

@@ -9,6 +9,7 @@ use crate::journal::Obstacle;
 use crate::layout::{BASE_HEAD, DATA_HEAD};
 use crate::lprops::Change;
 use crate::nodes::{Group, aligned, seal};
+use crate::position::Position;
 use fs_api::{Errno, Place as FoundAt};
 use sim::{LockGuard, ReadGuard};
 
@@ -36,8 +37,8 @@ impl Engine {
             if self.has_room(head, bytes) {
                 return Ok(guard);
             }
-            let (guard, leb, offset) = match self.find_free(bytes, squeezes).await {
-                Ok((leb, offset)) => (guard, leb, offset),
+            let (guard, to) = match self.find_free(bytes, squeezes).await {
+                Ok(found) => (guard, found),
                 Err(Errno::Enospc) => {
                     // The collector takes the lock of its own head.
                     drop(guard);
@@ -56,16 +57,17 @@ impl Engine {
                         self.change_properties(leb, Change::RETURN).await?;
                         return Ok(again);
                     }
-                    (again, leb, 0)
+                    (again, Position::start_of(leb))
                 }
                 Err(error) => return Err(error.into()),
             };
             self.sync_head_locked(head).await?;
-            if let Err(obstacle) = self.add_bud(head, leb, offset).await {
-                self.change_properties(leb, Change::RETURN).await?;
+            if let Err(obstacle) = self.add_bud(head, to).await {
+                self.change_properties(to.leb, Change::RETURN).await?;
                 return Err(obstacle);
             }
-            self.seek(head, leb, offset);
+            self.seek(head, to);
+            debug_assert!(self.has_room(head, bytes), "the new eraseblock has room");
             return Ok(guard);
         }
     }
@@ -113,7 +115,7 @@ impl Engine {
         others.iter().map(|length| aligned(*length)).sum::<usize>() + last
     }
 
-    /// Writes nodes as one group to a head; tells where each begins.
+    /// Writes nodes as one group to a head; returns where each begins.
     ///
     /// A node of the base head that is alone is the last of its group, as `pack_inode` marks it. Data nodes
     /// belong to none (`write_node` of `fs/ubifs/journal.c`).
@@ -124,7 +126,8 @@ impl Engine {
         reservation: &mut Reservation<'_>,
         inodes: &[u64],
         syncs: bool,
-    ) -> Result<Vec<(u32, u32)>, Errno> {
+    ) -> Result<Vec<Position>, Errno> {
+        debug_assert!(reservation.head_lock.is_some(), "the head is locked until its nodes are in");
         let count = nodes.len();
         debug_assert!(head != DATA_HEAD || count == 1, "data nodes are written one by one");
         let (mut bytes, mut offsets) = (Vec::new(), Vec::new());
@@ -142,7 +145,7 @@ impl Engine {
             bytes.extend_from_slice(&node);
         }
         self.charge_crc(bytes.len()).await;
-        let (leb, start) = self.append(head, &bytes).await?;
+        let start = self.append(head, &bytes).await?;
         if syncs {
             self.sync_head_locked(head).await?;
         } else {
@@ -160,6 +163,6 @@ impl Engine {
         // The head is free for the next writer, while the commit's lock stays until the index has
         // the nodes (`release_head`).
         reservation.head_lock = None;
-        Ok(offsets.into_iter().map(|offset| (leb, start + offset)).collect())
+        Ok(offsets.into_iter().map(|offset| start.plus(offset)).collect())
     }
 }

@@ -117,7 +117,7 @@ mod tests {
     use crate::nodes::{Group, commit_start, kind, pad, seal};
 
     #[test]
-    fn nodes_and_padding_are_told_apart() {
+    fn nodes_and_padding_are_distinguished() {
         let mut leb = vec![0xff; 4096];
         let mut node = commit_start(7);
         seal(&mut node, kind::COMMIT_START, 1, Group::None);

@@ -1,6 +1,6 @@
-//! Letting go of index nodes in memory that were not used for a while.
+//! Freeing nodes of the index in memory that were not used for a while.
 //!
-//! Source: `fs/ubifs/shrinker.c`.
+//! Source: `fs/ubifs/shrinker.c`. Above the engine: uses it and the state of the index.
 
 use crate::engine::Engine;
 use crate::mount::Ubifs;
@@ -8,12 +8,12 @@ use crate::tnc::{Tnc, ZnodeId};
 
 /// Ages at which nodes go, nanoseconds: first old ones, then young ones, then all.
 const AGES_NS: [u64; 3] = [20_000_000_000, 5_000_000_000, 0];
-/// Nodes that are asked for at a time (`SHRINK_BATCH`).
+/// Nodes that are requested at a time (`SHRINK_BATCH`).
 const BATCH: u64 = 128;
 
 impl Engine {
     /// Frees clean subtrees from the root down, if their top was last used so long ago, until enough
-    /// are free (`shrink_tnc`); tells how many nodes went.
+    /// are free (`shrink_tnc`); returns how many nodes were freed.
     fn shrink_index(&self, wanted: u64, age_ns: u64) -> u64 {
         let now = self.sim.now();
         let mut tnc = self.tnc.borrow_mut();
@@ -45,6 +45,7 @@ impl Tnc {
         let (mut rest, mut count) = (vec![id], 0);
         while let Some(id) = rest.pop() {
             let znode = self.remove(id);
+            debug_assert!(!znode.is_dirty, "a dirty node has dirty ones above it");
             rest.extend(znode.branches.iter().filter_map(|branch| branch.child));
             count += 1;
         }
@@ -53,12 +54,12 @@ impl Tnc {
 }
 
 impl Ubifs {
-    /// The kernel wants its memory back, as `drop_caches` asks for it (`ubifs_shrinker`): twice as many
-    /// nodes of the index are asked for as could be freed, in batches. If a batch finds none left, a
-    /// commit is started, which makes dirty ones clean. Tells how many went.
+    /// Frees memory for the kernel, as `drop_caches` does (`ubifs_shrinker`): twice as many nodes of the
+    /// index are requested as could be freed, in batches. If a batch finds none left, a
+    /// commit is started, which makes dirty ones clean. Returns how many were freed.
     pub fn shrink(&self) -> u64 {
         let engine = &self.engine;
-        // Whoever walks through the index must not lose it.
+        // A task that walks through the index holds its lock and must not lose nodes.
         // The kernel's shrinker only tries the lock: the task that frees memory may hold it already
         // (`shrink_tnc_trees`).
         let Some(_held) = engine.tnc_lock.try_lock() else { return 0 };

@@ -19,8 +19,8 @@ const PAGES_TO_WRITE: u64 = 16;
 
 impl Engine {
     fn may_use_reserve(&self, caller: &Caller) -> bool {
-        // `can_use_rp`: the kernel asks for `CAP_SYS_RESOURCE` where the caller is compared with
-        // the superuser here. Group 0 stands for no group.
+        // `can_use_rp`: the kernel tests `CAP_SYS_RESOURCE` where the caller is compared with the
+        // superuser here. Group 0 stands for no group.
         caller.uid == self.superblock.reserved_uid
             || caller.uid == 0
             || self.superblock.reserved_gid != 0 && caller.gid == self.superblock.reserved_gid
@@ -128,6 +128,12 @@ impl Engine {
 
     fn take_back(&self, budget: Budget) {
         let promised = &mut self.space.borrow_mut().promised;
+        debug_assert!(
+            promised.index >= budget.index
+                && promised.data >= budget.data
+                && promised.dirty >= budget.dirty,
+            "{budget:?} is part of what is promised, {promised:?}"
+        );
         promised.index = promised.index.saturating_sub(budget.index);
         promised.data = promised.data.saturating_sub(budget.data);
         promised.dirty = promised.dirty.saturating_sub(budget.dirty);
@@ -148,7 +154,7 @@ impl Engine {
         space.min_index_lebs = space.index_lebs_for(&self.layout);
     }
 
-    /// Something was removed: who found no space may try again.
+    /// Something was removed: a task that found no space may try again.
     pub(crate) fn forget_fullness(&self) {
         let mut space = self.space.borrow_mut();
         (space.is_full, space.is_full_for_root) = (false, false);
@@ -178,7 +184,7 @@ impl Engine {
             };
             match collected {
                 Ok(leb) => {
-                    // `run_gc` only wants the space counted as free. It gives the eraseblock back
+                    // `run_gc` only makes the space count as free. It gives the eraseblock back
                     // instead of writing to it.
                     return self.change_properties(leb, Change::RETURN).await;
                 }
@@ -206,14 +212,14 @@ impl Engine {
             dirty.take(PAGES_TO_WRITE as usize).cloned().collect()
         };
         for inode in dirty {
-            // An inode that is being changed is written by whoever changes it.
+            // An inode that is being changed is written by the task that changes it.
             if !inode.lock.is_locked() {
                 let _ = self.write_inode_back(&inode).await;
             }
         }
     }
 
-    /// What `statfs` tells (`ubifs_get_free_space_nolock`).
+    /// Space as `statfs` returns it (`ubifs_get_free_space_nolock`).
     pub(crate) fn space_use(&self) -> SpaceUse {
         let block = BLOCK_BYTES as u64;
         let layout = &self.layout;

@@ -29,6 +29,6 @@ pub struct Statistics {
     pub recovered_sizes: u64,
     /// Orphans that the mount removed.
     pub orphans_removed: u64,
-    /// Nodes of the index that the shrinker let go.
+    /// Nodes of the index that the shrinker freed.
     pub shrunk_nodes: u64,
 }

@@ -136,6 +136,7 @@ impl Superblock {
     }
 
     /// Why this cannot be the superblock of a file system on such a volume (`validate_sb`).
+    // One function: a list of conditions, each of which stands alone.
     pub(crate) fn check(&self, shape: VolumeShape, newest_format: u32) -> Result<(), String> {
         if self.flags & flag::AUTHENTICATION != 0 {
             return Err("it is authenticated; images without authentication can be mounted".into());
@@ -180,6 +181,8 @@ impl Superblock {
             && self.leb_bytes >= MIN_LEB_BYTES
             && self.min_io >= 8
             && self.min_io.is_power_of_two()
+            // Volumes of UBI have whole units; a file taken for one may not.
+            && self.leb_bytes.is_multiple_of(self.min_io)
             && self.log_lebs >= MIN_LOG_LEBS
             && self.lpt_lebs >= MIN_LPT_LEBS
             && self.orphan_lebs >= MIN_ORPHAN_LEBS
@@ -200,6 +203,7 @@ impl Superblock {
         if is_possible { Ok(()) } else { Err("its numbers contradict each other".into()) }
     }
 
+    // One function: the size of each area depends on those before it.
     /// The superblock of a file system that a kernel makes on an empty volume
     /// (`create_default_filesystem`); none if the volume is too small.
     pub(crate) fn default_for(
@@ -315,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mounted_says_why() {
+    fn a_superblock_that_cannot_be_mounted_has_a_reason() {
         let because = |change: fn(&mut Superblock), shape: VolumeShape, what: &str| {
             let mut superblock = made();
             change(&mut superblock);
@@ -328,6 +332,8 @@ mod tests {
         because(|it| it.format = 5, SHAPE, "contradict");
         because(|it| it.flags |= 0x100, SHAPE, "not known");
         because(|it| it.fanout = 2, SHAPE, "contradict");
+        let odd = VolumeShape { leb_bytes: 126_977, ..SHAPE };
+        because(|it| it.leb_bytes = 126_977, odd, "contradict");
         because(|_| (), VolumeShape { leb_bytes: 129_024, ..SHAPE }, "header offset");
         because(|_| (), VolumeShape { leb_count: 2003, ..SHAPE }, "2003");
         let mut double = made();

@@ -4,6 +4,7 @@
 
 use crate::keys::Key;
 use crate::nodes::Place;
+use crate::position::Position;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -45,7 +46,7 @@ pub(crate) struct Tnc {
     pub(crate) dirty: u64,
     pub(crate) clean: u64,
     /// Nodes of the index on the medium that fell out of use since the last commit began.
-    pub(crate) old: BTreeSet<(u32, u32)>,
+    pub(crate) old: BTreeSet<Position>,
     /// Bytes of the index as it will be on the medium.
     pub(crate) index_bytes: u64,
 }
@@ -113,6 +114,21 @@ impl Tnc {
 }
 
 impl Znode {
+    /// Puts a branch into its place.
+    pub(crate) fn insert_in_order(&mut self, at: usize, branch: Branch) {
+        // Above level zero the neighbours are what the medium says of the children, which may be damaged.
+        if self.level == 0 {
+            let (key, right) = (branch.key, self.branches.get(at));
+            let left = at.checked_sub(1).map(|left| &self.branches[left]);
+            debug_assert!(left.is_none_or(|left| left.key <= key), "{key:?} belongs to the left");
+            debug_assert!(
+                right.is_none_or(|right| key <= right.key),
+                "{key:?} belongs to the right"
+            );
+        }
+        self.branches.insert(at, branch);
+    }
+
     /// The branch with a key, or the last one before it: none if all are behind it.
     pub(crate) fn search(&self, key: Key) -> (bool, Option<usize>) {
         let (mut begin, mut end) = (0, self.branches.len());
@@ -135,4 +151,23 @@ impl Znode {
 pub(crate) struct Spot {
     pub(crate) znode: ZnodeId,
     pub(crate) at: Option<usize>,
+}
+
+#[cfg(test)]
+#[cfg(debug_assertions)]
+mod tests {
+    use super::{Branch, Key, Znode};
+
+    fn branch(inode: u64) -> Branch {
+        Branch { key: Key::inode(inode), ..Branch::default() }
+    }
+
+    #[test]
+    #[should_panic(expected = "belongs to the right")]
+    fn a_branch_in_the_wrong_place_is_noticed() {
+        let mut znode = Znode::default();
+        znode.insert_in_order(0, branch(5));
+        znode.insert_in_order(1, branch(7));
+        znode.insert_in_order(1, branch(9));
+    }
 }

@@ -2,21 +2,21 @@
 //! dirty ones when those are short.
 //!
 //! Source: `fs/ubifs/tnc_commit.c`. What the kernel marks copy-on-write until it is written is turned into
-//! bytes at once here, under the same lock.
+//! bytes at once here, under the same lock. A part of the engine: uses the engine, states and formats.
 
 use crate::engine::Engine;
 use crate::finding::Code;
 use crate::keys::Key;
 use crate::lprops::Change;
 use crate::nodes::{Group, IndexNode, Place, aligned, kind, pad, seal, u16_at};
+use crate::position::{LebNumber, Position};
 use crate::scan::Scan;
-use crate::tnc::{Tnc, ZnodeId};
+use crate::tnc::{Branch, Tnc, ZnodeId};
 use fs_api::{Errno, Place as FoundAt};
 
 /// A write of index nodes, laid out when the commit began.
 struct IndexWrite {
-    leb: u32,
-    offset: u32,
+    to: Position,
     bytes: Vec<u8>,
 }
 
@@ -25,10 +25,10 @@ struct IndexWrite {
 pub(crate) struct IndexCommit {
     writes: Vec<IndexWrite>,
     /// Eraseblocks whose gaps were filled.
-    gap_lebs: Vec<u32>,
+    gap_lebs: Vec<LebNumber>,
     /// Eraseblocks that are full now and no longer the index's head.
-    left_lebs: Vec<u32>,
-    head: Option<(u32, u32)>,
+    left_lebs: Vec<LebNumber>,
+    head: Option<Position>,
     count: u64,
 }
 
@@ -64,8 +64,16 @@ impl Tnc {
         IndexNode { level: znode.level, branches: branches.collect() }.to_bytes()
     }
 
-    /// A node has its place on the medium.
-    fn settle(&mut self, id: ZnodeId, place: Place) {
+    /// Gives a node its place on the medium: it is clean.
+    fn make_clean(&mut self, id: ZnodeId, place: Place) {
+        let znode = self.get(id);
+        debug_assert!(znode.is_dirty, "clean nodes stay where they are");
+        debug_assert_eq!(place.bytes as usize, IndexNode::bytes_of(znode.branches.len()));
+        let has_place = |branch: &Branch| branch.child.is_none() || branch.place.bytes > 0;
+        debug_assert!(
+            znode.branches.iter().all(has_place),
+            "children have their places before their parent is written"
+        );
         let znode = self.get_mut(id);
         (znode.is_dirty, znode.is_altered) = (false, false);
         self.dirty -= 1;
@@ -79,7 +87,7 @@ impl Engine {
     /// Empty eraseblocks that so many nodes may need behind the head of the index (`get_leb_cnt`).
     fn index_lebs_needed(&self, nodes: usize) -> usize {
         let node = self.layout.max_index_node;
-        let in_head = (self.layout.leb_bytes - self.space.borrow().index_head.1) / node;
+        let in_head = (self.layout.leb_bytes - self.space.borrow().index_head.offset) / node;
         nodes.saturating_sub(in_head as usize).div_ceil((self.layout.leb_bytes / node) as usize)
     }
 
@@ -113,6 +121,7 @@ impl Engine {
         }
         // The laid-out index does not contain the old nodes. A cut before the master is safe: their
         // eraseblocks are not written before the commit ends.
+        debug_assert_eq!(self.tnc.borrow().dirty, 0, "every dirty node was laid out");
         self.tnc.borrow_mut().old.clear();
         self.save_dirty_index().await;
         let index_bytes = self.tnc.borrow().index_bytes;
@@ -126,12 +135,13 @@ impl Engine {
         Ok(commit)
     }
 
-    /// Puts nodes behind the head of the index, then into empty eraseblocks; tells how many of those
+    /// Puts nodes behind the head of the index, then into empty eraseblocks; returns how many of those
     /// were used (`layout_in_empty_space`).
+    // One function: each node decides, by the length of the next one, whether its write ends.
     async fn lay_out(
         &self,
         nodes: &[ZnodeId],
-        lebs: &[u32],
+        lebs: &[LebNumber],
         commit: &mut IndexCommit,
     ) -> Result<usize, Errno> {
         let min_io = self.layout.min_io;
@@ -139,7 +149,7 @@ impl Engine {
         let stroke = self.layout.max_index_node.next_multiple_of(min_io);
         let mut used_lebs = 0;
         let (mut leb, mut offset) = {
-            let (leb, offset) = self.space.borrow().index_head;
+            let Position { leb, offset } = self.space.borrow().index_head;
             (Some(leb), offset)
         };
         let mut buffer: Vec<u8> = Vec::new();
@@ -169,7 +179,7 @@ impl Engine {
             self.charge_crc(node.len()).await;
             let bytes = node.len() as u32;
             let at = offset + buffer.len() as u32;
-            self.tnc.borrow_mut().settle(*id, Place { leb: here, offset: at, bytes });
+            self.tnc.borrow_mut().make_clean(*id, Place { leb: here, offset: at, bytes });
             buffer.extend_from_slice(&node);
             buffer.resize(aligned(buffer.len()), 0);
             let end = offset + buffer.len() as u32;
@@ -178,7 +188,9 @@ impl Engine {
             if fits {
                 if buffer.len() as u32 >= stroke {
                     let rest = buffer.split_off(stroke as usize);
-                    commit.writes.push(IndexWrite { leb: here, offset, bytes: buffer });
+                    commit
+                        .writes
+                        .push(IndexWrite { to: Position::new(here, offset), bytes: buffer });
                     (offset, buffer) = (offset + stroke, rest);
                 }
                 continue;
@@ -187,7 +199,8 @@ impl Engine {
             buffer.resize(used.next_multiple_of(min_io as usize), 0);
             pad(&mut buffer[used..]);
             let padding = (buffer.len() - used) as u32;
-            let write = IndexWrite { leb: here, offset, bytes: std::mem::take(&mut buffer) };
+            let to = Position::new(here, offset);
+            let write = IndexWrite { to, bytes: std::mem::take(&mut buffer) };
             offset += write.bytes.len() as u32;
             commit.writes.push(write);
             let free = self.layout.leb_bytes - offset;
@@ -197,7 +210,7 @@ impl Engine {
                 leb = None;
             }
         }
-        commit.head = leb.map(|leb| (leb, offset));
+        commit.head = leb.map(|leb| Position::new(leb, offset));
         Ok(used_lebs)
     }
 
@@ -206,7 +219,7 @@ impl Engine {
     }
 
     /// Fills the gaps of dirty eraseblocks of the index, each rewritten as a whole, until the rest
-    /// fits into the empty ones; tells what is left (`layout_in_gaps`).
+    /// fits into the empty ones; returns what is left (`layout_in_gaps`).
     async fn fill_gaps<'n>(
         &self,
         nodes: &'n [ZnodeId],
@@ -231,19 +244,17 @@ impl Engine {
         }
     }
 
+    // One function: a gap ends where the walk meets a node in use, so the walk is part of it.
     async fn fill_gaps_of<'n>(
         &self,
-        leb: u32,
+        leb: LebNumber,
         nodes: &'n [ZnodeId],
     ) -> Result<&'n [ZnodeId], Errno> {
         self.count(|statistics| statistics.gap_lebs += 1);
-        let mut bytes = self.read_leb(leb, 0).await?;
+        let mut bytes = self.read_leb(Position::start_of(leb)).await?;
         let scan = Scan::of(&bytes, 0, self.layout.min_io as usize).map_err(|damage| {
-            self.find(
-                Code::DamagedIndex,
-                FoundAt::Leb(leb, damage.offset),
-                format!("LEB {leb}:{}: damaged index", damage.offset),
-            );
+            let at = Position::new(leb, damage.offset);
+            self.find(Code::DamagedIndex, at.found(), format!("LEB {at}: damaged index"));
             Errno::Eio
         })?;
         let (mut rest, mut dirty, mut gap_start) = (nodes, 0, 0);
@@ -252,11 +263,12 @@ impl Engine {
             if found.header.kind != kind::INDEX {
                 return Err(Errno::Eio);
             }
+            let position = Position::new(leb, found.offset);
             let node = &bytes[at..at + found.header.bytes];
             let (key, level) = (Key::parse(&node[40..]), u16_at(node, 26));
-            let known = self.find_znode(key, level, (leb, found.offset)).await?;
+            let known = self.find_znode(key, level, position).await?;
             let is_dirty = known.map(|id| self.tnc.borrow().get(id).is_dirty);
-            let is_old = self.tnc.borrow().old.contains(&(leb, found.offset));
+            let is_old = self.tnc.borrow().old.contains(&position);
             // Neither in the present nor in the last index: the node is part of a gap.
             if is_dirty.is_none() && !is_old {
                 continue;
@@ -298,7 +310,7 @@ impl Engine {
     /// Puts nodes into one gap and pads what is left of it (`fill_gap`).
     fn fill_gap<'n>(
         &self,
-        leb: u32,
+        leb: LebNumber,
         (start, end): (usize, usize),
         bytes: &mut [u8],
         nodes: &'n [ZnodeId],
@@ -317,7 +329,7 @@ impl Engine {
             let place = Place { leb, offset: at as u32, bytes: length as u32 };
             let mut tnc = self.tnc.borrow_mut();
             tnc.remember_old(*id);
-            tnc.settle(*id, place);
+            tnc.make_clean(*id, place);
             drop(tnc);
             at += aligned(length);
             rest = later;
@@ -340,7 +352,7 @@ impl Engine {
             self.change_properties(leb, Change::RETURN).await?;
         }
         for write in commit.writes {
-            self.write(write.leb, write.offset, &write.bytes).await?;
+            self.write(write.to, &write.bytes).await?;
         }
         for leb in commit.left_lebs {
             self.change_properties(leb, Change::RETURN).await?;

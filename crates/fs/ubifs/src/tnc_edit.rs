@@ -1,19 +1,22 @@
 //! Changes of the index: putting in, replacing, taking out.
 //!
-//! Source: `fs/ubifs/tnc.c`. Splits are the kernel's, so that an index of ours has the kernel's shape.
+//! Source: `fs/ubifs/tnc.c`. Splits are the kernel's, so that an index of ours has the kernel's shape. A
+//! part of the engine: uses the engine, states and formats.
 
 use crate::engine::Engine;
+use crate::finding::Code;
 use crate::keys::{Key, kind as key_kind};
 use crate::nodes::Place;
+use crate::position::Position;
 use crate::tnc::{Branch, Spot, Tnc, Znode, ZnodeId};
-use fs_api::Errno;
+use fs_api::{Errno, Place as FoundAt};
 
 impl Tnc {
     /// Notes that a node of the index on the medium is not in use any more (`insert_old_idx_znode`).
     pub(crate) fn remember_old(&mut self, id: ZnodeId) {
         let place = self.branch_to(id).place;
         if place.bytes > 0 {
-            self.old.insert((place.leb, place.offset));
+            self.old.insert(place.position());
         }
     }
 
@@ -29,6 +32,7 @@ impl Tnc {
             children.into_iter().filter_map(|(at, branch)| Some((at, branch.child?))).collect();
         for (at, child) in children {
             let child = self.get_mut(child);
+            debug_assert_eq!(child.level + 1, level, "a child is one level below");
             (child.parent, child.position) = (Some(id), at);
         }
     }
@@ -81,12 +85,13 @@ impl Tnc {
     }
 
     /// Puts a branch into a node, dividing it and those above it if they are full (`tnc_insert`).
+    // One function: each division gives the loop the branch that goes into the parent.
     fn insert_branch(&mut self, id: ZnodeId, branch: Branch, at: usize, fanout: usize) {
         let (mut id, mut branch, mut at) = (id, branch, at);
         let (key, mut appends) = (branch.key, false);
         loop {
             if self.get(id).branches.len() < fanout {
-                self.get_mut(id).branches.insert(at, branch);
+                self.get_mut(id).insert_in_order(at, branch);
                 self.number_children(id, at);
                 if at == 0 {
                     self.correct_parent_keys(id);
@@ -99,6 +104,7 @@ impl Tnc {
                 self.branch_to_mut(id).place = Place::default();
             }
             let (keep, goes_left) = self.divide(id, key, at, &mut appends);
+            debug_assert!(keep <= fanout && keep > 0, "{keep} branches stay in a node of {fanout}");
             let znode = self.get_mut(id);
             let moved = znode.branches.split_off(keep);
             let new = Znode {
@@ -113,7 +119,7 @@ impl Tnc {
             let target = if goes_left { id } else { new };
             // What stayed may have grown by one less than the place: the run of data ends here.
             let target_at = if goes_left { at } else { at - keep.min(at) };
-            self.get_mut(target).branches.insert(target_at, branch);
+            self.get_mut(target).insert_in_order(target_at, branch);
             self.number_children(id, 0);
             self.number_children(new, 0);
             if target == id && at == 0 {
@@ -216,7 +222,7 @@ impl Engine {
     pub(crate) async fn tnc_replace(
         &self,
         key: Key,
-        old: (u32, u32),
+        old: Position,
         new: Place,
     ) -> Result<(), Errno> {
         let held = self.tnc_lock.lock().await;
@@ -231,15 +237,12 @@ impl Engine {
     }
 
     /// The branch of a key that leads to a place.
-    async fn find_moved(&self, key: Key, old: (u32, u32)) -> Result<Option<Spot>, Errno> {
+    async fn find_moved(&self, key: Key, old: Position) -> Result<Option<Spot>, Errno> {
         let (found, spot) = self.find_key(key, false).await?;
         if !found {
             return Ok(None);
         }
-        let is_there = |spot: Spot| {
-            let place = self.place_at(spot);
-            (place.leb, place.offset) == old
-        };
+        let is_there = |spot: Spot| self.place_at(spot).position() == old;
         if is_there(spot) {
             return Ok(Some(spot));
         }
@@ -268,7 +271,7 @@ impl Engine {
         &self,
         key: Key,
         level: u16,
-        place: (u32, u32),
+        place: Position,
         is_index: bool,
     ) -> Result<bool, Errno> {
         let _held = self.tnc_lock.lock().await;
@@ -283,6 +286,7 @@ impl Engine {
     /// Takes a branch out, and nodes that become empty (`tnc_delete`). All above are dirty.
     async fn take_out(&self, spot: Spot) -> Result<(), Errno> {
         let at = spot.at.expect("on a branch");
+        debug_assert!(self.tnc.borrow().get(spot.znode).is_dirty, "what changes is dirty");
         let branch = self.tnc.borrow_mut().get_mut(spot.znode).branches.remove(at);
         self.add_dirt(branch.place.leb, branch.place.bytes).await?;
         if !self.tnc.borrow().get(spot.znode).branches.is_empty() {
@@ -395,6 +399,12 @@ impl Engine {
         while let Some(entry) = self.next_entry(seen.0, &seen.1).await? {
             self.tnc_remove_name(entry.key, &entry.name).await?;
             let value = entry.inode;
+            // Keys hold 32 bits. Without this test a damaged entry would remove another inode.
+            if value > u64::from(u32::MAX) {
+                let text = format!("inode {inode}: an attribute names inode {value}");
+                self.find(Code::BadInode, FoundAt::Inode(inode), text);
+                return Err(Errno::Eio);
+            }
             self.tnc_remove_range(Key::inode(value), Key::last_of(value)).await?;
             seen = (entry.key, entry.name);
         }

@@ -1,8 +1,10 @@
 //! Names in the index: several may have one hash; the entries are read to distinguish them.
 //!
-//! Source: `fs/ubifs/tnc.c` (`resolve_collision`, `fallible_resolve_collision`).
+//! Source: `fs/ubifs/tnc.c` (`resolve_collision`, `fallible_resolve_collision`). A part of the engine: uses
+//! the engine, states and formats.
 
 use crate::engine::Engine;
+use crate::nodes::{EntryNode, Header, key_of};
 use crate::tnc::Spot;
 use fs_api::Errno;
 
@@ -23,7 +25,7 @@ impl Engine {
         } else {
             self.read_leaf(spot).await?
         };
-        let entry = crate::nodes::EntryNode::parse(&leaf).ok_or(Errno::Eio)?;
+        let entry = EntryNode::parse(&leaf).ok_or(Errno::Eio)?;
         Ok(match entry.name.as_slice().cmp(name) {
             std::cmp::Ordering::Less => Compared::Less,
             std::cmp::Ordering::Equal => Compared::Same,
@@ -42,12 +44,12 @@ impl Engine {
             return Ok(true);
         }
         let mut bytes = vec![0; place.bytes as usize];
-        self.read(place.leb, place.offset, &mut bytes).await?;
-        let header = crate::nodes::Header::check(&bytes);
+        self.read(place.position(), &mut bytes).await?;
+        let header = Header::check(&bytes);
         let is_there = header.is_ok_and(|header| {
             u32::from(header.kind) == key.kind()
                 && header.bytes == bytes.len()
-                && crate::nodes::key_of(&bytes) == key
+                && key_of(&bytes) == key
         });
         if is_there {
             let at = spot.at.expect("on a branch");

@@ -7,8 +7,9 @@ use crate::engine::Engine;
 use crate::finding::Code;
 use crate::keys::Key;
 use crate::nodes::{IndexNode, Place, key_of, kind};
+use crate::position::Position;
 use crate::tnc::{Branch, Spot, Znode, ZnodeId};
-use fs_api::{Errno, Place as FoundAt};
+use fs_api::Errno;
 use std::rc::Rc;
 
 /// Deepest index that can be (`BOTTOM_UP_HEIGHT`).
@@ -24,11 +25,9 @@ impl Engine {
     ) -> Result<Znode, Errno> {
         let bytes = self.read_node(place, kind::INDEX).await?;
         let damaged = |what: &str| {
-            self.find(
-                Code::DamagedIndex,
-                FoundAt::Leb(place.leb, place.offset),
-                format!("LEB {}:{}: node of the index: {what}", place.leb, place.offset),
-            );
+            let at = place.position();
+            let text = format!("LEB {at}: node of the index: {what}");
+            self.find(Code::DamagedIndex, at.found(), text);
             Errno::Eio
         };
         let node = IndexNode::parse(&bytes).ok_or_else(|| damaged("no branches"))?;
@@ -40,9 +39,8 @@ impl Engine {
         if level.is_some_and(|level| level != node.level) {
             return Err(damaged("not of its level"));
         }
-        let first_main = self.layout.main_first;
         for (key, child) in &node.branches {
-            let is_inside = (first_main..self.layout.leb_count).contains(&child.leb)
+            let is_inside = self.layout.is_main(child.leb)
                 && u64::from(child.offset) + u64::from(child.bytes)
                     <= u64::from(self.layout.leb_bytes)
                 && child.offset.is_multiple_of(8);
@@ -124,7 +122,7 @@ impl Engine {
             }
             // The in-the-gaps method must not overwrite this node: the index of the last commit
             // still contains it (`old_idx` tree of `insert_old_idx`).
-            tnc.old.insert((place.leb, place.offset));
+            tnc.old.insert(place.position());
             let bytes = u64::from(place.bytes.next_multiple_of(8));
             tnc.index_bytes = tnc.index_bytes.saturating_sub(bytes);
             place
@@ -277,11 +275,9 @@ impl Engine {
         if key_of(&node) == key {
             return Ok(node);
         }
-        self.find(
-            Code::DamagedIndex,
-            FoundAt::Leb(place.leb, place.offset),
-            format!("LEB {}:{}: the node has another key", place.leb, place.offset),
-        );
+        let at = place.position();
+        let text = format!("LEB {at}: the node has another key");
+        self.find(Code::DamagedIndex, at.found(), text);
         Err(Errno::Eio)
     }
 
@@ -291,9 +287,9 @@ impl Engine {
         &self,
         key: Key,
         level: u16,
-        (leb, offset): (u32, u32),
+        position: Position,
     ) -> Result<Option<ZnodeId>, Errno> {
-        let is_place = |place: Place| (place.leb, place.offset) == (leb, offset);
+        let is_place = |place: Place| place.position() == position;
         let mut id = self.root_znode().await?;
         // The root has no branch in a node; its place stands apart.
         if is_place(self.tnc.borrow().root.place) {
@@ -324,10 +320,21 @@ impl Engine {
         if is_place(self.tnc.borrow().branch(id, at).place) {
             return self.child_znode(id, at).await.map(Some);
         }
+        // Nodes to both sides may begin with the same key.
         if !key.is_hashed() {
             return Ok(None);
         }
-        // Nodes to both sides may begin with the same key.
+        self.find_beside(id, at, key, position).await
+    }
+
+    /// A node at a place, to which one of the branches with a key leads on both sides of a branch.
+    async fn find_beside(
+        &self,
+        id: ZnodeId,
+        at: usize,
+        key: Key,
+        position: Position,
+    ) -> Result<Option<ZnodeId>, Errno> {
         for goes_left in [true, false] {
             let (mut id, mut at) = (id, at);
             loop {
@@ -345,7 +352,7 @@ impl Engine {
                     at = if goes_left { last } else { 0 };
                 }
                 let branch = self.tnc.borrow().branch(id, at).clone();
-                if is_place(branch.place) {
+                if branch.place.position() == position {
                     return self.child_znode(id, at).await.map(Some);
                 }
                 // Equal keys are adjacent, so the first other key ends the search on this side.

@@ -1,6 +1,7 @@
 //! What UBIFS stands on: logical eraseblocks that are written in order and unmapped as a whole.
 
 use crate::memory_volume::MemoryVolume;
+use crate::position::{LebNumber, Position};
 use crate::volume_shape::VolumeShape;
 use fs_api::Errno;
 use std::rc::Rc;
@@ -37,28 +38,28 @@ impl Volume {
     }
 
     /// Reads; bytes that the ECC gives up are left to the checksums of the nodes.
-    pub(crate) async fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<(), Errno> {
+    pub(crate) async fn read(&self, from: Position, into: &mut [u8]) -> Result<(), Errno> {
         match self {
             Self::Ubi(volume) => volume
-                .read(leb, offset, into, false)
+                .read(from.leb, from.offset, into, false)
                 .await
                 .map(|_| ())
                 .map_err(|error| errno(&error)),
-            Self::Memory(volume) => volume.read(leb, offset, into),
+            Self::Memory(volume) => volume.read(from, into),
         }
     }
 
-    pub(crate) async fn write(&self, leb: u32, offset: u32, bytes: &[u8]) -> Result<(), Errno> {
+    pub(crate) async fn write(&self, to: Position, bytes: &[u8]) -> Result<(), Errno> {
         match self {
             Self::Ubi(volume) => {
-                volume.write(leb, offset, bytes).await.map_err(|error| errno(&error))
+                volume.write(to.leb, to.offset, bytes).await.map_err(|error| errno(&error))
             }
-            Self::Memory(volume) => volume.write(leb, offset, bytes).await,
+            Self::Memory(volume) => volume.write(to, bytes).await,
         }
     }
 
     /// Replaces the contents, all or nothing.
-    pub(crate) async fn change(&self, leb: u32, bytes: &[u8]) -> Result<(), Errno> {
+    pub(crate) async fn change(&self, leb: LebNumber, bytes: &[u8]) -> Result<(), Errno> {
         match self {
             Self::Ubi(volume) => volume.change(leb, bytes).await.map_err(|error| errno(&error)),
             Self::Memory(volume) => volume.change(leb, bytes).await,
@@ -66,21 +67,21 @@ impl Volume {
     }
 
     /// Lets the contents go; they may come back if the power is cut soon.
-    pub(crate) async fn unmap(&self, leb: u32) -> Result<(), Errno> {
+    pub(crate) async fn unmap(&self, leb: LebNumber) -> Result<(), Errno> {
         match self {
             Self::Ubi(volume) => volume.unmap(leb).await.map_err(|error| errno(&error)),
             Self::Memory(volume) => volume.unmap(leb).await,
         }
     }
 
-    pub(crate) async fn map(&self, leb: u32) -> Result<(), Errno> {
+    pub(crate) async fn map(&self, leb: LebNumber) -> Result<(), Errno> {
         match self {
             Self::Ubi(volume) => volume.map(leb).await.map_err(|error| errno(&error)),
             Self::Memory(volume) => volume.map(leb).await,
         }
     }
 
-    pub(crate) fn is_mapped(&self, leb: u32) -> bool {
+    pub(crate) fn is_mapped(&self, leb: LebNumber) -> bool {
         match self {
             Self::Ubi(volume) => volume.is_mapped(leb),
             Self::Memory(volume) => volume.is_mapped(leb),

@@ -1,7 +1,9 @@
 //! Write-buffers: what a head of the journal has not written yet.
 //!
-//! Source: `fs/ubifs/io.c`. A state: uses nothing of the crate.
+//! Source: `fs/ubifs/io.c`. A state: uses formats only.
 
+use crate::layout::Layout;
+use crate::position::{LebNumber, Position};
 use sim::Lock;
 use std::cell::RefCell;
 
@@ -15,7 +17,7 @@ pub(crate) struct Head {
 #[derive(Default)]
 pub(crate) struct WriteBuffer {
     /// None: the head is nowhere.
-    pub(crate) leb: Option<u32>,
+    pub(crate) leb: Option<LebNumber>,
     /// Where the buffer begins in the eraseblock.
     pub(crate) offset: u32,
     /// Bytes in use; the rest is not written.
@@ -33,12 +35,17 @@ impl WriteBuffer {
         self.bytes.len() as u32
     }
 
-    /// Where the next node goes.
+    /// Where the next node goes; none if the head is nowhere.
+    pub(crate) fn position(&self) -> Option<Position> {
+        self.leb.map(|leb| Position::new(leb, self.end()))
+    }
+
+    /// Offset at which the next node goes.
     pub(crate) fn end(&self) -> u32 {
         self.offset + self.used()
     }
 
-    /// Copies what a range of the eraseblock has in the buffer; tells how many bytes.
+    /// Copies what a range of the eraseblock has in the buffer; returns how many bytes.
     pub(crate) fn overlap(&self, offset: u32, into: &mut [u8]) -> usize {
         let (from, to) = (self.offset.max(offset), self.end().min(offset + into.len() as u32));
         if from >= to {
@@ -51,7 +58,9 @@ impl WriteBuffer {
     }
 
     /// Moves on behind what was written.
-    pub(crate) fn advance(&mut self, bytes: u32, leb_bytes: u32, max_write: u32) {
+    pub(crate) fn advance(&mut self, bytes: u32, layout: &Layout) {
+        let (leb_bytes, max_write) = (layout.leb_bytes, layout.max_write);
+        debug_assert!(self.offset + bytes <= leb_bytes, "the head stays in its eraseblock");
         self.offset += bytes;
         self.bytes.clear();
         self.inodes.clear();

@@ -116,7 +116,7 @@ impl Engine {
         let budget = self.budget(caller, &request).await?;
         let _held = host.lock.lock().await;
         // `create_xattr` makes a regular file with all permissions (`S_IFREG | S_IRWXUGO`); only
-        // the flag tells it apart.
+        // the flag distinguishes it.
         let made = self.new_inode(caller, host, 0o100_777, value.to_vec());
         let inode = match made {
             Ok(inode) => inode,
@@ -127,7 +127,7 @@ impl Engine {
         };
         {
             let node = &mut inode.data.borrow_mut().node;
-            // What a directory hands down (`inherit_flags` of `fs/ubifs/dir.c`) its attributes have as well.
+            // Attributes of a directory inherit its flags, as its entries do (`inherit_flags` of `dir.c`).
             node.flags |= flag::ATTRIBUTE;
             node.size = value.len() as u64;
         }

@@ -10,7 +10,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use support::{blank, part, quiet, run, small, threaded};
 use ubi::headers::{FASTMAP_VOLUMES, VolumeHeader, crc32};
-use ubi::{AttachError, AttachOptions, FormatOptions, VolumeOptions, VolumeSize};
+use ubi::{
+    AttachError, AttachOptions, FormatOptions, LebAddress, LebNumber, VolumeNumber, VolumeOptions,
+    VolumeSize,
+};
 
 const PAGE_BYTES: usize = 2112;
 const BLOCKS: u32 = 20;
@@ -27,9 +30,9 @@ fn image() -> Vec<u8> {
             let id = ubi.make_volume(&options).await.expect("made");
             let volume = ubi.open_volume(id).await.expect("opened");
             for lnum in 0..8 {
-                volume.change(lnum, &[lnum as u8; 8192]).await.expect("changed");
+                volume.change(LebNumber::new(lnum), &[lnum as u8; 8192]).await.expect("changed");
             }
-            volume.unmap(3).await.expect("unmapped");
+            volume.unmap(LebNumber::new(3)).await.expect("unmapped");
             ubi.detach();
         });
     assert!(is_done);
@@ -114,7 +117,7 @@ fn is_table(image: &[u8], block: usize) -> bool {
 }
 
 #[test]
-fn random_damage_is_survived_or_told() {
+fn random_damage_is_survived_or_reported() {
     let sound = image();
     let (mut refused, mut attached) = (0, 0);
     for seed in 0..700 {
@@ -136,12 +139,12 @@ fn random_damage_is_survived_or_told() {
                         let Ok(volume) = ubi.open_volume(id).await else { continue };
                         for lnum in 0..volume.leb_count().min(20) {
                             let mut leb = vec![0; volume.leb_bytes() as usize];
-                            let _ = volume.read(lnum, 0, &mut leb, true).await;
-                            let _ = volume.change(lnum, &[1; 2048]).await;
-                            let _ = volume.unmap(lnum).await;
+                            let _ = volume.read(LebNumber::new(lnum), 0, &mut leb, true).await;
+                            let _ = volume.change(LebNumber::new(lnum), &[1; 2048]).await;
+                            let _ = volume.unmap(LebNumber::new(lnum)).await;
                         }
                     }
-                    let _ = ubi.settle().await;
+                    let _ = ubi.finish_works().await;
                     ubi.detach();
                 }
             }
@@ -173,7 +176,7 @@ fn one_damaged_copy_of_the_table_is_written_anew() {
             assert_eq!(ubi.volumes(), [(0, "data".into())]);
             assert!(ubi.findings()[0].text.contains("written anew"), "{:?}", ubi.findings());
             count.set(ubi.findings().len());
-            ubi.settle().await.expect("settled");
+            ubi.finish_works().await.expect("works end");
         });
         assert_eq!(findings.get(), 1);
         run(chip, false, |bench| async move {
@@ -194,7 +197,7 @@ fn one_damaged_copy_of_the_table_is_written_anew() {
 }
 
 #[test]
-fn devices_that_are_not_ubi_are_told_from_blank_ones() {
+fn devices_that_are_not_ubi_are_distinguished_from_blank_ones() {
     run(blank(32), false, |bench| async move {
         let options = AttachOptions { is_read_only: true, ..quiet() };
         let error = bench.try_attach(options).await.err();
@@ -203,7 +206,7 @@ fn devices_that_are_not_ubi_are_told_from_blank_ones() {
         let ubi = bench.attach(quiet()).await;
         assert_eq!(ubi.volumes(), []);
         ubi.make_volume(&VolumeOptions::new("data")).await.expect("made");
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         let ubi = bench.attach(quiet()).await;
         assert_eq!(ubi.volumes().len(), 1);
         assert_eq!(ubi.info().pending_erases, 0);
@@ -217,7 +220,7 @@ fn devices_that_are_not_ubi_are_told_from_blank_ones() {
 }
 
 #[test]
-fn numbers_out_of_all_bounds_are_told() {
+fn numbers_out_of_all_bounds_are_errors() {
     let mut large = image();
     for block in 0..BLOCKS as usize {
         if is_table(&large, block) {
@@ -259,7 +262,7 @@ fn numbers_out_of_all_bounds_are_told() {
 }
 
 #[test]
-fn a_fastmap_is_left_aside_and_told() {
+fn a_fastmap_is_left_aside_and_reported() {
     let mut image = image();
     let free = (0..BLOCKS as usize)
         .find(|block| image[block * 8 * PAGE_BYTES + 512..][..64] == [0xff; 64])
@@ -267,14 +270,17 @@ fn a_fastmap_is_left_aside_and_told() {
     let header = VolumeHeader {
         compatibility: 1,
         sequence_number: 500,
-        ..VolumeHeader::dynamic(FASTMAP_VOLUMES[0], 0, 0)
+        ..VolumeHeader::dynamic(
+            LebAddress { volume: VolumeNumber::new(FASTMAP_VOLUMES[0]), leb: LebNumber::new(0) },
+            0,
+        )
     };
     change(&mut image, free * 8, |page| page[512..576].copy_from_slice(&header.encode()));
     run(load(&image), false, |bench| async move {
         let ubi = bench.attach(quiet()).await;
         assert!(ubi.info().has_fastmap);
         assert!(ubi.findings()[0].text.contains("all blocks were scanned"), "{:?}", ubi.findings());
-        ubi.settle().await.expect("the fastmap's block is erased");
+        ubi.finish_works().await.expect("the fastmap's block is erased");
         ubi.detach();
         let ubi = bench.attach(quiet()).await;
         assert!(!ubi.info().has_fastmap && ubi.findings().is_empty());
@@ -299,27 +305,35 @@ fn a_block_that_cannot_be_read_stays_where_it_is() {
     image[(block * 8 + 2) * PAGE_BYTES + 10] ^= 3;
     run(load(&image), false, |bench| async move {
         let ubi = bench.attach(threaded()).await;
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         assert_eq!((ubi.statistics().moves_cancelled, ubi.info().pending_erases), (1, 0));
         let volume = ubi.open_volume(0).await.expect("opened");
         let mut page = [0; 2048];
-        assert!(volume.read(5, 0, &mut page, false).await.expect("read").is_readable());
+        assert!(
+            volume.read(LebNumber::new(5), 0, &mut page, false).await.expect("read").is_readable()
+        );
         assert_eq!(page, [5; 2048]);
         // `UBI_IO_RETRIES` is 3: a page that the ECC gives up is read four times.
         let reads = || bench.mtd.with_chip(|chip| chip.counters().page_reads);
         let before = (reads(), ubi.statistics().unreadable_reads);
-        assert!(!volume.read(5, 2048, &mut page, false).await.expect("read").is_readable());
+        assert!(
+            !volume
+                .read(LebNumber::new(5), 2048, &mut page, false)
+                .await
+                .expect("read")
+                .is_readable()
+        );
         assert_eq!((reads() - before.0, ubi.statistics().unreadable_reads - before.1), (4, 1));
         // Once it is not needed any more it is tortured, and used again if it stands that.
-        volume.unmap(5).await.expect("unmapped");
-        ubi.settle().await.expect("settled");
+        volume.unmap(LebNumber::new(5)).await.expect("unmapped");
+        ubi.finish_works().await.expect("works end");
         assert_eq!((ubi.statistics().blocks_tortured, ubi.info().bad_pebs), (1, 0));
         assert!(!ubi.is_read_only());
     });
 }
 
 #[test]
-fn a_block_of_another_image_is_told() {
+fn a_block_of_another_image_is_an_error() {
     let mut mixed = image();
     change(&mut mixed, 5 * 8, |page| {
         page[27] = 77;
@@ -363,7 +377,7 @@ fn with_static_volume<F: Future<Output = ()> + 'static>(
         let id = ubi.make_volume(&options).await.expect("made");
         let data: Vec<u8> = (0..STATIC_BYTES).map(|at| (at * 31 / 7) as u8).collect();
         ubi.update_volume(id, &data).await.expect("updated");
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         let volume = ubi.open_volume(id).await.expect("opened");
         assert!(!volume.is_corrupted());
         job(bench, ubi, volume).await;
@@ -380,13 +394,15 @@ fn a_lost_header_of_a_static_block_costs_that_block_only() {
             image[block * 8 * PAGE_BYTES + 512 + 20] ^= 3;
         });
         let mut data = vec![0; LEB_BYTES as usize];
-        let status = volume.read(0, 0, &mut data, true).await.expect("a loss, no failure");
+        let status =
+            volume.read(LebNumber::new(0), 0, &mut data, true).await.expect("a loss, no failure");
         assert!(!status.is_readable());
         assert!(!ubi.is_read_only(), "{:?}", ubi.findings());
-        let status = volume.read(1, 0, &mut data[..5000], true).await.expect("read");
+        let status =
+            volume.read(LebNumber::new(1), 0, &mut data[..5000], true).await.expect("read");
         assert!(status.is_readable());
         let other = ubi.open_volume(0).await.expect("opened");
-        other.change(0, &[7; 2048]).await.expect("the other volume is written on");
+        other.change(LebNumber::new(0), &[7; 2048]).await.expect("the other volume is written on");
     });
     // A blank header cannot be where data were mapped: nothing is written any more.
     with_static_volume(|bench, ubi, volume| async move {
@@ -395,7 +411,7 @@ fn a_lost_header_of_a_static_block_costs_that_block_only() {
             change(image, block * 8, |page| page[512..1024].fill(0xff));
         });
         let mut data = vec![0; LEB_BYTES as usize];
-        assert!(volume.read(0, 0, &mut data, true).await.is_err());
+        assert!(volume.read(LebNumber::new(0), 0, &mut data, true).await.is_err());
         assert!(ubi.is_read_only());
     });
 }
@@ -413,25 +429,26 @@ fn data_that_the_ecc_gives_up_are_good_if_the_crc_of_a_static_block_says_so() {
             (LEB_BYTES as usize..STATIC_BYTES).map(|at| (at * 31 / 7) as u8).collect();
         let scrubbed = ubi.statistics().blocks_scrubbed;
         let mut data = vec![0; 5000];
-        let status = volume.read(1, 0, &mut data, false).await.expect("read");
+        let status = volume.read(LebNumber::new(1), 0, &mut data, false).await.expect("read");
         assert!(status.is_readable() && data == expected, "{:?}", ubi.findings());
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         // It was to be scrubbed, but a block whose data the ECC gives up is not moved.
         assert_eq!(ubi.statistics().blocks_scrubbed, scrubbed);
         assert_eq!(ubi.statistics().moves_cancelled, 1);
-        let status = volume.read(1, 0, &mut data, true).await.expect("read");
+        let status = volume.read(LebNumber::new(1), 0, &mut data, true).await.expect("read");
         assert!(status.is_readable() && !volume.is_corrupted());
         // The CRC cannot vouch for a part: `ubi_eba_read_leb` compares it with what was read.
-        let status = volume.read(1, 4096, &mut data[..904], false).await.expect("read");
+        let status =
+            volume.read(LebNumber::new(1), 4096, &mut data[..904], false).await.expect("read");
         assert!(!status.is_readable());
     });
 }
 
 #[test]
-fn what_is_lost_of_a_dynamic_block_does_not_have_it_scrubbed() {
+fn a_dynamic_block_with_lost_data_is_not_scrubbed() {
     run(load(&image()), false, |bench| async move {
         let ubi = bench.attach(threaded()).await;
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         let volume = ubi.open_volume(0).await.expect("opened");
         damage_below(&bench, |image| {
             let block = block_of(image, 0, 5);
@@ -440,8 +457,10 @@ fn what_is_lost_of_a_dynamic_block_does_not_have_it_scrubbed() {
             image[(block * 8 + 1) * PAGE_BYTES + 610] ^= 3;
         });
         let mut page = [0; 2048];
-        assert!(!volume.read(5, 0, &mut page, false).await.expect("read").is_readable());
-        ubi.settle().await.expect("settled");
+        assert!(
+            !volume.read(LebNumber::new(5), 0, &mut page, false).await.expect("read").is_readable()
+        );
+        ubi.finish_works().await.expect("works end");
         let counts = ubi.statistics();
         assert_eq!((counts.moves_cancelled, counts.blocks_scrubbed), (0, 0));
     });
@@ -458,7 +477,7 @@ fn the_target_of_a_block_that_cannot_be_read_stays_clean_in_newer_kernels() {
             let profile = ubi::find_profile(profile).expect("in the table");
             let before = bench.mtd.with_chip(|chip| chip.counters().erases);
             let ubi = bench.attach(AttachOptions { profile, ..threaded() }).await;
-            ubi.settle().await.expect("settled");
+            ubi.finish_works().await.expect("works end");
             assert_eq!(ubi.statistics().moves_cancelled, 1);
             let after = bench.mtd.with_chip(|chip| chip.counters().erases);
             assert_eq!(after - before, erases, "{}", profile.name);
@@ -480,7 +499,7 @@ fn a_twentieth_of_the_blocks_may_be_corrupted_and_eight_of_a_few() {
             let id = ubi.make_volume(&options).await.expect("made");
             let volume = ubi.open_volume(id).await.expect("opened");
             for lnum in 0..8 {
-                volume.change(lnum, &[lnum as u8; 8192]).await.expect("changed");
+                volume.change(LebNumber::new(lnum), &[lnum as u8; 8192]).await.expect("changed");
             }
             ubi.detach();
         });
@@ -512,7 +531,7 @@ fn one_block_more_than_the_limit_may_be_erroneous() {
             let id = ubi.make_volume(&options).await.expect("made");
             let volume = ubi.open_volume(id).await.expect("opened");
             for lnum in 0..20 {
-                volume.write(lnum, 0, &[lnum as u8; 8192]).await.expect("written");
+                volume.write(LebNumber::new(lnum), 0, &[lnum as u8; 8192]).await.expect("written");
             }
             ubi.detach();
         });
@@ -528,7 +547,7 @@ fn one_block_more_than_the_limit_may_be_erroneous() {
         let chip = Chip::load_image(&part, &mut &image[..], ImageLayout::WithOob).expect("loaded");
         run(chip, false, move |bench| async move {
             let ubi = bench.attach(quiet()).await;
-            let _ = ubi.settle().await;
+            let _ = ubi.finish_works().await;
             assert_eq!(ubi.is_read_only(), is_read_only, "{damaged}: {:?}", ubi.findings());
         });
     }

@@ -8,7 +8,7 @@ use crate::support;
 use std::collections::BTreeMap;
 use support::{BLOCK_BYTES, blank, data, load, quiet, run};
 use ubi::headers::{Decoded, EraseCounterHeader, LAYOUT_VOLUME, VolumeHeader, crc32};
-use ubi::{AttachOptions, FormatOptions, Info, Ubi, VolumeKind, find_header_offset};
+use ubi::{AttachOptions, FormatOptions, Info, LebNumber, Ubi, VolumeKind, find_header_offset};
 
 struct Expected {
     /// Data of the mapped blocks of volume 0.
@@ -56,13 +56,18 @@ async fn compare(ubi: &std::rc::Rc<Ubi>, expected: &Expected, label: &str) -> In
     let volume = ubi.open_volume(0).await.expect("volume 0");
     for lnum in 0..volume.leb_count() {
         let mut content = vec![0; volume.leb_bytes() as usize];
-        let status = volume.read(lnum, 0, &mut content, true).await.expect("it reads");
+        let status =
+            volume.read(LebNumber::new(lnum), 0, &mut content, true).await.expect("it reads");
         assert!(status.is_readable(), "{label}: LEB {lnum}");
         match expected.lebs.get(&lnum) {
             Some(wanted) => assert!(content == *wanted, "{label}: LEB {lnum} differs"),
             None => assert!(content.iter().all(|byte| *byte == 0xff), "{label}: LEB {lnum}"),
         }
-        assert_eq!(volume.is_mapped(lnum), expected.lebs.contains_key(&lnum), "{label}: {lnum}");
+        assert_eq!(
+            volume.is_mapped(LebNumber::new(lnum)),
+            expected.lebs.contains_key(&lnum),
+            "{label}: {lnum}"
+        );
     }
     assert!(expected.lebs.keys().all(|lnum| *lnum < volume.leb_count()));
     info
@@ -142,7 +147,7 @@ fn images_of_ubinize_are_flashed_attached_and_resized() {
 }
 
 #[test]
-fn a_wrong_header_offset_is_told() {
+fn a_wrong_header_offset_is_an_error() {
     let dump = data("ubifs-clean.oob.zst");
     run(load(&dump), false, |bench| async move {
         let options = AttachOptions { header_offset: Some(2048), ..quiet() };

@@ -7,8 +7,8 @@ use support::{BLOCK_BYTES, blank, data, part, quiet, run};
 use ubi::headers::{Decoded, EraseCounterHeader, LAYOUT_VOLUME, VolumeHeader};
 use ubi::volume_table::decode;
 use ubi::{
-    AttachOptions, FormatOptions, ImageOptions, Layout, Ubi, UbiError, VolumeImage, VolumeKind,
-    VolumeOptions, VolumeSection, VolumeSize, parse_config, ubinize,
+    AttachOptions, FormatOptions, ImageOptions, Layout, LebNumber, Ubi, UbiError, VolumeImage,
+    VolumeKind, VolumeOptions, VolumeSection, VolumeSize, parse_config, ubinize,
 };
 
 #[test]
@@ -100,18 +100,18 @@ fn static_and_dynamic_volumes_are_flashed_read_and_updated() {
         assert_eq!((kernel.kind(), kernel.used_bytes()), (VolumeKind::Static, 300_001));
         assert!(!kernel.is_corrupted());
         let mut part = [0; 1000];
-        let status = kernel.read(1, 5000, &mut part, true).await.expect("read");
+        let status = kernel.read(LebNumber::new(1), 5000, &mut part, true).await.expect("read");
         assert!(status.is_readable());
         assert_eq!(part[..], bytes(300_001, 1)[129_024 + 5000..][..1000]);
-        assert!(kernel.write(0, 0, &[0; 2048]).await.is_err());
+        assert!(kernel.write(LebNumber::new(0), 0, &[0; 2048]).await.is_err());
         let data = ubi.open_volume(1).await.expect("opened");
         assert_eq!((data.leb_bytes(), data.leb_count()), (126_976, 2));
-        assert!(data.read(0, 126_970, &mut part[..10], false).await.is_err());
+        assert!(data.read(LebNumber::new(0), 126_970, &mut part[..10], false).await.is_err());
         let rest = ubi.info().volumes[2].clone();
         assert_eq!((rest.id, ubi.info().available_pebs, rest.is_auto_resized), (9, 0, false));
         ubi.update_volume(3, &bytes(1_000_000, 7)).await.expect("updated");
         assert_eq!(kernel.used_bytes(), 1_000_000);
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
     });
     assert!(is_done);
     run(chip, false, |bench| async move {
@@ -119,7 +119,7 @@ fn static_and_dynamic_volumes_are_flashed_read_and_updated() {
         let kernel = ubi.open_volume(3).await.expect("opened");
         assert_eq!((kernel.used_bytes(), kernel.is_corrupted()), (1_000_000, false));
         let mut part = vec![0; 1000];
-        kernel.read(7, 0, &mut part, true).await.expect("read");
+        kernel.read(LebNumber::new(7), 0, &mut part, true).await.expect("read");
         assert_eq!(part[..], bytes(1_000_000, 7)[7 * 129_024..][..1000]);
     });
 }
@@ -135,9 +135,9 @@ fn a_flipped_byte_of_a_static_volume_is_found() {
         let ubi = bench.attach(quiet()).await;
         let kernel = ubi.open_volume(3).await.expect("opened");
         assert!(kernel.is_corrupted());
-        let status = kernel.read(1, 0, &mut [0; 10], true).await.expect("read");
+        let status = kernel.read(LebNumber::new(1), 0, &mut [0; 10], true).await.expect("read");
         assert!(!status.is_readable());
-        let status = kernel.read(0, 0, &mut [0; 10], true).await.expect("read");
+        let status = kernel.read(LebNumber::new(0), 0, &mut [0; 10], true).await.expect("read");
         assert!(status.is_readable());
     });
 }
@@ -163,17 +163,17 @@ fn volumes_are_made_renamed_resized_and_removed() {
         ubi.rename_volumes(&[(0, "b"), (1, "a")]).await.expect("exchanged");
         let volume = ubi.open_volume_named("a").await.expect("opened");
         assert_eq!((volume.id(), volume.leb_count()), (1, 20));
-        volume.write(19, 0, &[1; 2048]).await.expect("written");
-        volume.write(3, 0, &[3; 2048]).await.expect("written");
-        assert_eq!(volume.map(3).await, Err(UbiError::Mapped(3)));
+        volume.write(LebNumber::new(19), 0, &[1; 2048]).await.expect("written");
+        volume.write(LebNumber::new(3), 0, &[3; 2048]).await.expect("written");
+        assert_eq!(volume.map(LebNumber::new(3)).await, Err(UbiError::Mapped(LebNumber::new(3))));
         ubi.resize_volume(1, 10).await.expect("smaller");
         assert_eq!((ubi.info().available_pebs, volume.leb_count()), (38, 10));
-        assert!(volume.write(19, 0, &[1; 2048]).await.is_err());
+        assert!(volume.write(LebNumber::new(19), 0, &[1; 2048]).await.is_err());
         ubi.resize_volume(1, 48).await.expect("larger");
         ubi.remove_volume(0).await.expect("removed");
         assert_eq!(ubi.remove_volume(0).await, Err(UbiError::NoVolume("0".into())));
         assert_eq!(ubi.info().available_pebs, 10);
-        ubi.settle().await.expect("what was unmapped is erased");
+        ubi.finish_works().await.expect("what was unmapped is erased");
     });
     assert!(is_done);
     run(chip, false, |bench| async move {
@@ -182,9 +182,9 @@ fn volumes_are_made_renamed_resized_and_removed() {
         assert_eq!(ubi.volumes(), [(1, "a".into())]);
         let volume = ubi.open_volume(1).await.expect("opened");
         assert_eq!(volume.leb_count(), 48);
-        assert!(volume.is_mapped(3) && !volume.is_mapped(19));
-        assert_eq!(volume.write(4, 0, &[0; 2048]).await, Err(UbiError::ReadOnly));
-        assert!(volume.unmap(3).await.is_err());
+        assert!(volume.is_mapped(LebNumber::new(3)) && !volume.is_mapped(LebNumber::new(19)));
+        assert_eq!(volume.write(LebNumber::new(4), 0, &[0; 2048]).await, Err(UbiError::ReadOnly));
+        assert!(volume.unmap(LebNumber::new(3)).await.is_err());
     });
 }
 
@@ -208,7 +208,7 @@ fn structures_in_memory_are_those_of_a_kernel() {
 }
 
 #[test]
-fn an_interrupted_update_is_told() {
+fn an_interrupted_update_is_an_error() {
     let (chip, _) = run(blank(64), false, |bench| async move {
         let (sim, cpus, mtd) = (&bench.sim, bench.cpus.clone(), bench.mtd.clone());
         Ubi::flash(sim, cpus, mtd, &image(), &FormatOptions::default()).await.expect("flashed");
@@ -276,7 +276,7 @@ fn what_a_volume_cannot_be_is_refused_at_the_very_limit() {
         ubi.rename_volumes(&[(1, &other), (127, "second")]).await.expect("renamed");
         let names: Vec<_> = ubi.volumes().into_iter().map(|(id, name)| (id, name.len())).collect();
         assert_eq!(names, [(0, 127), (1, 127), (2, 5), (3, 4), (127, 6)]);
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         // A device that may not be written refuses all of it.
         let reader = bench.attach(AttachOptions { is_read_only: true, ..quiet() }).await;
         assert_eq!(reader.make_volume(&make("x")).await, Err(UbiError::ReadOnly));

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use support::model::Model;
 use support::{run, small, threaded};
-use ubi::{AttachOptions, FormatOptions, VolumeOptions};
+use ubi::{AttachOptions, FormatOptions, LebNumber, VolumeOptions};
 
 fn options() -> AttachOptions {
     // A low threshold lets blocks move for the sake of wear in between.
@@ -125,25 +125,25 @@ fn an_erased_block_does_not_come_back_from_an_older_copy() {
         let ubi = bench.attach(quiet()).await;
         let id = ubi.make_volume(&VolumeOptions::new("data")).await.expect("made");
         let volume = ubi.open_volume(id).await.expect("opened");
-        volume.change(3, &[1; 2048]).await.expect("changed");
-        volume.change(3, &[2; 2048]).await.expect("changed");
+        volume.change(LebNumber::new(3), &[1; 2048]).await.expect("changed");
+        volume.change(LebNumber::new(3), &[2; 2048]).await.expect("changed");
         // Both copies are on the medium when the device is left.
         ubi.detach();
         let ubi = bench.attach(quiet()).await;
         let volume = ubi.open_volume(id).await.expect("opened");
         let mut page = [0; 2048];
-        volume.read(3, 0, &mut page, false).await.expect("read");
+        volume.read(LebNumber::new(3), 0, &mut page, false).await.expect("read");
         assert_eq!(page, [2; 2048]);
-        volume.erase(3).await.expect("erased");
+        volume.erase(LebNumber::new(3)).await.expect("erased");
         ubi.detach();
         let ubi = bench.attach(quiet()).await;
-        assert!(!ubi.open_volume(id).await.expect("opened").is_mapped(3));
+        assert!(!ubi.open_volume(id).await.expect("opened").is_mapped(LebNumber::new(3)));
         // What is only unmapped may come back.
         let volume = ubi.open_volume(id).await.expect("opened");
-        volume.change(4, &[4; 2048]).await.expect("changed");
-        volume.unmap(4).await.expect("unmapped");
+        volume.change(LebNumber::new(4), &[4; 2048]).await.expect("changed");
+        volume.unmap(LebNumber::new(4)).await.expect("unmapped");
         ubi.detach();
         let ubi = bench.attach(quiet()).await;
-        assert!(ubi.open_volume(id).await.expect("opened").is_mapped(4));
+        assert!(ubi.open_volume(id).await.expect("opened").is_mapped(LebNumber::new(4)));
     });
 }

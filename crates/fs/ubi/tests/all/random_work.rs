@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use support::model::Model;
 use support::{quiet, run, run_with, small, threaded};
-use ubi::{AttachOptions, FormatOptions, UbiError, VolumeOptions, VolumeSize};
+use ubi::{AttachOptions, FormatOptions, LebNumber, UbiError, VolumeOptions, VolumeSize};
 
 /// Formats a chip and makes a volume of most of it.
 pub(crate) fn prepare(chip: Chip, options: AttachOptions, spare_lebs: u32) -> (Chip, Model) {
@@ -59,7 +59,7 @@ fn contents_are_those_of_the_model() {
                 known.compare(&volume, &label).await;
                 assert!(ubi.findings().is_empty(), "{:?}", ubi.findings());
                 if round % 2 == 0 {
-                    ubi.settle().await.expect("it settles");
+                    ubi.finish_works().await.expect("works end");
                 }
                 ubi.detach();
             });
@@ -134,15 +134,18 @@ fn callers_work_side_by_side() {
                         let (lnum, byte) = (own[at], stream.below(200) as u8);
                         let whole = vec![byte; volume.leb_bytes() as usize];
                         if stream.below(2) == 0 {
-                            volume.change(lnum, &whole).await.expect("changed");
+                            volume.change(LebNumber::new(lnum), &whole).await.expect("changed");
                         } else {
-                            volume.unmap(lnum).await.expect("unmapped");
-                            volume.write(lnum, 0, &whole).await.expect("written");
+                            volume.unmap(LebNumber::new(lnum)).await.expect("unmapped");
+                            volume.write(LebNumber::new(lnum), 0, &whole).await.expect("written");
                         }
                         bytes[at] = byte;
                         let at = stream.below(own.len() as u32) as usize;
                         let mut back = vec![0; whole.len()];
-                        volume.read(own[at], 0, &mut back, false).await.expect("read");
+                        volume
+                            .read(LebNumber::new(own[at]), 0, &mut back, false)
+                            .await
+                            .expect("read");
                         assert!(back.iter().all(|byte| *byte == bytes[at]), "LEB {}", own[at]);
                         sim.sleep(u64::from(stream.below(2_000_000))).await;
                     }
@@ -152,7 +155,7 @@ fn callers_work_side_by_side() {
         for task in tasks {
             task.await;
         }
-        ubi.settle().await.expect("it settles");
+        ubi.finish_works().await.expect("works end");
         let counts = ubi.statistics();
         assert!(counts.blocks_levelled > 100 && counts.moves_cancelled > 3, "{counts:?}");
         assert_eq!((ubi.info().pending_erases, ubi.findings()), (0, Vec::new()));

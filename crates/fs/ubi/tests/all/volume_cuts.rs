@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use support::{run, small, threaded};
 use ubi::{
-    AttachOptions, FormatOptions, Profile, Ubi, UbiError, VolumeKind, VolumeOptions, VolumeSize,
-    find_profile,
+    AttachOptions, FormatOptions, LebNumber, Profile, Ubi, UbiError, VolumeKind, VolumeOptions,
+    VolumeSize, find_profile,
 };
 
 const LEB_BYTES: u64 = 14_336;
@@ -80,7 +80,8 @@ async fn look(ubi: &Rc<Ubi>) -> State {
     let used_bytes = static_volume.used_bytes() as usize;
     for (at, lnum) in (0..used_bytes).step_by(LEB_BYTES as usize).zip(0..) {
         let mut part = vec![0; (used_bytes - at).min(LEB_BYTES as usize)];
-        let status = static_volume.read(lnum, 0, &mut part, true).await.expect("it reads");
+        let status =
+            static_volume.read(LebNumber::new(lnum), 0, &mut part, true).await.expect("it reads");
         assert!(status.is_readable());
         content.extend(part);
     }
@@ -168,9 +169,9 @@ fn written(profile: &'static Profile) -> Chip {
         ubi.make_volume(&volume("a", VolumeKind::Dynamic, 6)).await.expect("made");
         let volume = ubi.open_volume(0).await.expect("opened");
         for lnum in 0..6 {
-            volume.write(lnum, 0, &[lnum as u8; 2048]).await.expect("written");
+            volume.write(LebNumber::new(lnum), 0, &[lnum as u8; 2048]).await.expect("written");
         }
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         ubi.detach();
     });
     assert!(is_done);
@@ -185,7 +186,7 @@ fn shrink(chip: &Chip, profile: &'static Profile, after: u64) -> (bool, Option<u
     let (mut chip, is_done) = run(chip, false, move |bench| async move {
         let ubi = bench.attach(options(profile)).await;
         ubi.resize_volume(0, 3).await.expect("shrunk");
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         ubi.detach();
     });
     chip.power_on();
@@ -196,7 +197,7 @@ fn shrink(chip: &Chip, profile: &'static Profile, after: u64) -> (bool, Option<u
         let volume = ubi.open_volume(0).await.expect("opened");
         for lnum in 0..3 {
             let mut page = [0; 2048];
-            volume.read(lnum, 0, &mut page, false).await.expect("read");
+            volume.read(LebNumber::new(lnum), 0, &mut page, false).await.expect("read");
             assert_eq!(page, [lnum as u8; 2048], "{after}: what stays is kept");
         }
         *told.borrow_mut() = Some(volume.leb_count());

@@ -7,7 +7,7 @@ use random::Stream;
 use std::cell::Cell;
 use std::rc::Rc;
 use support::{part, run, small, threaded};
-use ubi::{AttachOptions, FormatOptions, VolumeOptions, VolumeSize, find_profile};
+use ubi::{AttachOptions, FormatOptions, LebNumber, VolumeOptions, VolumeSize, find_profile};
 
 /// Erases of blocks under one hot logical block while all others are cold.
 fn hot_and_cold(threshold: u64, profile: &'static str, changes: u32) -> (u64, f64, u64) {
@@ -21,17 +21,17 @@ fn hot_and_cold(threshold: u64, profile: &'static str, changes: u32) -> (u64, f6
         let id = ubi.make_volume(&VolumeOptions::new("data")).await.expect("made");
         let volume = ubi.open_volume(id).await.expect("opened");
         for lnum in 0..volume.leb_count() {
-            volume.write(lnum, 0, &[lnum as u8; 2048]).await.expect("written");
+            volume.write(LebNumber::new(lnum), 0, &[lnum as u8; 2048]).await.expect("written");
         }
         // The kernel of 6.1 changes the two copies of the table in the same way.
         let of_table = ubi.statistics().changes;
         for change in 0..changes {
-            volume.change(0, &[change as u8; 2048]).await.expect("changed");
+            volume.change(LebNumber::new(0), &[change as u8; 2048]).await.expect("changed");
         }
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         for lnum in 1..volume.leb_count() {
             let mut page = [0; 2048];
-            volume.read(lnum, 0, &mut page, false).await.expect("read");
+            volume.read(LebNumber::new(lnum), 0, &mut page, false).await.expect("read");
             assert_eq!(page, [lnum as u8; 2048]);
         }
         assert!(ubi.findings().is_empty(), "{:?}", ubi.findings());
@@ -85,14 +85,17 @@ fn scrub(chip: Chip, corrected_bits: u32) -> Chip {
         let ubi = bench.attach(threaded()).await;
         let volume = ubi.open_volume(0).await.expect("opened");
         let mut back = [0; 4096];
-        let status = volume.read(2, 0, &mut back, false).await.expect("read");
+        let status = volume.read(LebNumber::new(2), 0, &mut back, false).await.expect("read");
         assert_eq!((status.corrected_bits, back), (corrected_bits, [0x5a; 4096]));
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         assert_eq!(ubi.statistics().blocks_scrubbed, 1);
-        let status = volume.read(2, 0, &mut back, false).await.expect("read");
+        let status = volume.read(LebNumber::new(2), 0, &mut back, false).await.expect("read");
         assert_eq!((status.corrected_bits, back), (0, [0x5a; 4096]));
         // The copy leaves blank pages blank, so that the file system can go on.
-        volume.write(2, 4096, &[0xa5; 2048]).await.expect("written behind the copy");
+        volume
+            .write(LebNumber::new(2), 4096, &[0xa5; 2048])
+            .await
+            .expect("written behind the copy");
         ubi.detach();
     });
     assert!(is_done);
@@ -108,7 +111,7 @@ fn a_corrected_bit_has_the_block_moved() {
         let options = VolumeOptions { size, ..VolumeOptions::new("data") };
         let id = ubi.make_volume(&options).await.expect("made");
         let volume = ubi.open_volume(id).await.expect("opened");
-        volume.write(2, 0, &[0x5a; 4096]).await.expect("written");
+        volume.write(LebNumber::new(2), 0, &[0x5a; 4096]).await.expect("written");
     });
     let before = find(&mut chip, 0x5a);
     // In the data, in each header: the attach sees these.
@@ -133,15 +136,18 @@ fn failing_blocks_are_tortured_and_the_failing_ones_marked() {
         let mut stream = Stream::new(1, "writes");
         for _ in 0..200 {
             let lnum = stream.below(20);
-            volume.unmap(lnum).await.expect("unmapped");
+            volume.unmap(LebNumber::new(lnum)).await.expect("unmapped");
             for page in 0..4_u32 {
-                volume.write(lnum, page * 2048, &[page as u8 + 1; 2048]).await.expect("written");
+                volume
+                    .write(LebNumber::new(lnum), page * 2048, &[page as u8 + 1; 2048])
+                    .await
+                    .expect("written");
             }
             let mut back = vec![0; 4 * 2048];
-            volume.read(lnum, 0, &mut back, false).await.expect("read");
+            volume.read(LebNumber::new(lnum), 0, &mut back, false).await.expect("read");
             assert!(back.chunks(2048).zip(1..).all(|(page, byte)| page == [byte; 2048]));
         }
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         let counts = ubi.statistics();
         assert!(counts.programs_recovered > 3 && counts.blocks_tortured > 3, "{counts:?}");
         assert!(!ubi.is_read_only());
@@ -162,9 +168,12 @@ fn a_block_that_cannot_be_erased_is_marked_bad() {
         let id = ubi.make_volume(&options).await.expect("made");
         let volume = ubi.open_volume(id).await.expect("opened");
         for change in 0..1500_u32 {
-            volume.change(change % 4, &[change as u8; 2048]).await.expect("changed");
+            volume
+                .change(LebNumber::new(change % 4), &[change as u8; 2048])
+                .await
+                .expect("changed");
         }
-        ubi.settle().await.expect("settled");
+        ubi.finish_works().await.expect("works end");
         let (counts, info) = (ubi.statistics(), ubi.info());
         assert!(counts.blocks_bad > 0, "{counts:?}");
         assert_eq!(u64::from(info.bad_pebs - before), counts.blocks_bad);

@@ -110,6 +110,7 @@ fn files_are_as_written_however_many_write() {
             assert!(fs_api::FileSystem::dirty_inodes(&**vfs.file_system()).is_empty());
             let wrong = vfs.file_system().check().await.expect("it reads");
             assert_eq!(wrong, [], "{label}");
+            assert_eq!(vfs.file_system().check_states().await, [], "{label}");
             vfs.unmount().await.expect("unmounted");
             drop(vfs);
             let fs = bench.mount(Volume::Memory(memory), options()).await;

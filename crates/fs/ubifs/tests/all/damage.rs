@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use support::host::Host;
 use support::{data, load, quiet, read_only, run, run_chip};
+use ubi::LebNumber;
 use ubifs::{MemoryVolume, MountOptions, Volume, VolumeShape};
 use vfs::Manifest;
 
@@ -26,8 +27,8 @@ fn contents() -> Contents {
         let volume = ubi.open_volume(0).await.expect("volume 0");
         for leb in 0..volume.leb_count() {
             let mut bytes = vec![0; volume.leb_bytes() as usize];
-            volume.read(leb, 0, &mut bytes, false).await.expect("it reads");
-            out.borrow_mut().push(volume.is_mapped(leb).then_some(bytes));
+            volume.read(LebNumber::new(leb), 0, &mut bytes, false).await.expect("it reads");
+            out.borrow_mut().push(volume.is_mapped(LebNumber::new(leb)).then_some(bytes));
         }
         ubi.detach();
     });
@@ -105,7 +106,7 @@ fn eraseblocks_that_are_gone_or_exchanged() {
     }
 }
 
-/// Who goes through the entries asks for the one behind each name: a name that is none would be the first
+/// A walk through the entries looks up the one behind each name: an empty name would lead to the first one
 /// again.
 #[test]
 fn entries_without_names_end() {
@@ -183,6 +184,47 @@ fn set_in_master(contents: &mut Contents, at: usize, value: u64) {
         }
     }
     assert!(count >= 2, "{count} master nodes");
+}
+
+/// A field of 32 bits of the newest copy of the master node.
+fn word_of_master(contents: &Contents, at: usize) -> u64 {
+    let bytes = contents[1].as_ref().expect("it is mapped");
+    let is_master = |node: &&[u8]| node[..4] == 0x0610_1831_u32.to_le_bytes() && node[20] == 7;
+    let newest = bytes.chunks_exact(2048).filter(is_master).next_back().expect("a master node");
+    u32::from_le_bytes(newest[at..at + 4].try_into().expect("four bytes")).into()
+}
+
+/// Why a volume is not mounted.
+fn refusal(contents: Contents) -> String {
+    let reason = Rc::new(RefCell::new(String::new()));
+    let out = reason.clone();
+    let is_done = run(move |bench| async move {
+        let memory = Rc::new(MemoryVolume::with_contents(&bench.sim, SHAPE, contents));
+        let mounted = bench.try_mount(Volume::Memory(memory), quiet()).await;
+        out.replace(mounted.err().expect("it is refused").to_string());
+    });
+    assert!(is_done);
+    reason.take()
+}
+
+/// The collector would write over the index.
+#[test]
+fn a_reserve_of_the_collector_that_is_in_use_is_refused() {
+    let mut contents = fresh();
+    let index_leb = word_of_master(&contents, 64);
+    set_in_master(&mut contents, 60, index_leb | index_leb << 32);
+    let reason = refusal(contents);
+    assert!(reason.contains("reserved for the collector and in use"), "{reason}");
+}
+
+/// The next commit would write behind it: `validate_master` of `fs/ubifs/master.c` refuses it as well.
+#[test]
+fn a_head_of_the_lpt_within_a_unit_of_writing_is_refused() {
+    let mut contents = fresh();
+    let (leb, offset) = (word_of_master(&contents, 128), word_of_master(&contents, 132));
+    set_in_master(&mut contents, 128, leb | (offset + 8) << 32);
+    let reason = refusal(contents);
+    assert!(reason.contains("the numbers of the master node cannot be"), "{reason}");
 }
 
 #[test]

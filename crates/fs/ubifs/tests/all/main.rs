@@ -3,6 +3,7 @@
 mod concurrent_work;
 mod damage;
 mod dirty_space;
+mod failed_calls;
 mod golden_images;
 mod journal;
 mod operation_counts;

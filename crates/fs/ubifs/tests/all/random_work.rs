@@ -26,9 +26,13 @@ struct Run {
     steps: u32,
     max_file_bytes: usize,
     compressor: Compressor,
+    /// Steps from one check of the whole medium to the next. Such a check loads all of the index and of the LEB
+    /// properties, so that a run with a check after each step hardly reads nodes as a mount does. What is in
+    /// memory is checked after each step of every run.
+    full_check_steps: u32,
 }
 
-/// Works, and tells what the mounts have done: commits, eraseblocks collected, eraseblocks of the index
+/// Works, and returns what the mounts have done: commits, eraseblocks collected, eraseblocks of the index
 /// whose gaps were filled.
 fn work(run_of: Run) -> [u64; 3] {
     let done = Rc::new(Cell::new([0; 3]));
@@ -47,7 +51,8 @@ fn work(run_of: Run) -> [u64; 3] {
             model.step(&host, &mut stream, run_of.max_file_bytes).await;
             let label = format!("seed {seed} step {step}");
             assert_eq!(host.fs.findings(), [], "{label}");
-            if step % 97 == 0 {
+            assert_eq!(host.fs.check_states().await, [], "{label}");
+            if step % run_of.full_check_steps == 0 {
                 let wrong = host.fs.check().await.expect("it reads");
                 assert_eq!(wrong, [], "{label}");
             }
@@ -74,6 +79,7 @@ const RUN: Run = Run {
     steps: 3000,
     max_file_bytes: 60_000,
     compressor: Compressor::Lzo,
+    full_check_steps: 97,
 };
 
 #[test]
@@ -105,7 +111,16 @@ fn much_index() {
         steps: 6000,
         max_file_bytes: 600,
         compressor: Compressor::Zlib,
+        full_check_steps: 97,
     };
     let [commits, collected, gaps] = work(run);
     assert!(commits > 100 && collected > 100 && gaps > 0, "{commits} {collected} {gaps}");
+}
+
+/// The rules of the medium hold after each call, not only now and then.
+#[test]
+fn every_step_is_checked() {
+    let run = Run { seed: 5, lebs: 30, steps: 1500, full_check_steps: 1, ..RUN };
+    let [commits, collected, _] = work(run);
+    assert!(commits > 20 && collected > 20, "{commits} commits, {collected} collected");
 }

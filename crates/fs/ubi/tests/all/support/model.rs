@@ -1,7 +1,7 @@
 //! Random work on the logical blocks of a volume, and what must be found after it.
 
 use random::Stream;
-use ubi::{UbiError, Volume};
+use ubi::{LebNumber, UbiError, Volume};
 
 /// Contents of a logical block: none if it has no physical one; blank pages at its end are left out.
 pub(crate) type Content = Option<Vec<u8>>;
@@ -93,7 +93,7 @@ impl Model {
                 let pages = 1 + stream.below(room.min(3) as u32) as usize;
                 let data = noise(stream, pages * min_io_bytes);
                 set(Pending::Write(lnum));
-                volume.write(lnum, old.len() as u32, &data).await?;
+                volume.write(LebNumber::new(lnum), old.len() as u32, &data).await?;
                 let content = Some([old, data].concat());
                 let ghosts = if leb.content.is_none() { Vec::new() } else { leb.ghosts };
                 end(Leb { content, ghosts, is_torn: false });
@@ -102,22 +102,22 @@ impl Model {
                 let pages = 1 + stream.below((leb_bytes / min_io_bytes) as u32) as usize;
                 let data = noise(stream, pages * min_io_bytes);
                 set(Pending::Change(lnum, data.clone()));
-                volume.change(lnum, &data).await?;
+                volume.change(LebNumber::new(lnum), &data).await?;
                 end(Leb { content: Some(data), ghosts: Vec::new(), is_torn: false });
             }
             13..16 => {
                 set(Pending::Unmap(lnum));
-                volume.unmap(lnum).await?;
+                volume.unmap(LebNumber::new(lnum)).await?;
                 end(Leb { content: None, ghosts: ghosts(&leb), is_torn: leb.is_torn });
             }
             16..18 => {
                 set(Pending::Erase(lnum));
-                volume.erase(lnum).await?;
+                volume.erase(LebNumber::new(lnum)).await?;
                 end(Leb::default());
             }
             _ if leb.content.is_none() => {
                 set(Pending::Write(lnum));
-                volume.map(lnum).await?;
+                volume.map(LebNumber::new(lnum)).await?;
                 end(Leb { content: Some(Vec::new()), ghosts: Vec::new(), is_torn: false });
             }
             _ => {
@@ -125,6 +125,7 @@ impl Model {
                 assert!(leb.is_torn || found == leb.content, "LEB {lnum} reads otherwise");
             }
         }
+        assert_eq!(volume.ubi().check_states().await, Vec::<String>::new(), "after LEB {lnum}");
         Ok(())
     }
 
@@ -142,8 +143,9 @@ impl Model {
         for lnum in 0..self.lebs.len() as u32 {
             let leb = self.lebs[lnum as usize].clone();
             let mut raw = vec![0; self.leb_bytes];
-            let status = volume.read(lnum, 0, &mut raw, false).await.expect("it reads");
-            let is_mapped = volume.is_mapped(lnum);
+            let status =
+                volume.read(LebNumber::new(lnum), 0, &mut raw, false).await.expect("it reads");
+            let is_mapped = volume.is_mapped(LebNumber::new(lnum));
             let mut allowed: Vec<(Content, bool)> = vec![(leb.content.clone(), leb.is_torn)];
             allowed.extend(leb.ghosts.iter().map(|ghost| (ghost.clone(), leb.is_torn)));
             match &self.pending {
@@ -197,8 +199,8 @@ impl Model {
 /// Contents of a block, without the blank bytes at the end.
 async fn read(volume: &Volume, lnum: u32) -> Result<Content, UbiError> {
     let mut content = vec![0; volume.leb_bytes() as usize];
-    volume.read(lnum, 0, &mut content, false).await?;
+    volume.read(LebNumber::new(lnum), 0, &mut content, false).await?;
     let last = content.iter().rposition(|byte| *byte != 0xff).map_or(0, |at| at + 1);
     content.truncate(last.next_multiple_of(volume.min_io_bytes() as usize));
-    Ok(volume.is_mapped(lnum).then_some(content))
+    Ok(volume.is_mapped(LebNumber::new(lnum)).then_some(content))
 }
