@@ -11,9 +11,9 @@ import pytest
 
 import nandlab as nl
 from nandlab.errors import NandlabError
-from nandlab.readings.prediction import Predictor, design, needed, predictions
+from nandlab.readings.prediction import Predictor, design, needed
 from nandlab.readings.scoring import Scores, first_order_effects
-from nandlab.readings.simulation import Job, edited, simulate
+from nandlab.readings.simulation import edited, simulate
 from nandlab.readings.spec import Cell, Formula, load_readings
 
 STUDY = """
@@ -163,7 +163,7 @@ def test_a_cell_that_no_reading_reaches_is_named(study: Path) -> None:
 
 def test_a_draw_names_itself_and_has_every_option(study: Path) -> None:
     found = search(study, most=6).answer["design"]
-    assert (found["kind"], found["is_whole"], found["product"]) == ("balanced draw", False, 12)
+    assert (found["is_whole"], found["product"]) == (False, 12)
     assert found["readings"] <= 7
     assert found["least_readings_of_an_option"] >= 2
 
@@ -212,7 +212,7 @@ def test_a_shared_choice_must_be_the_same(study: Path) -> None:
 def test_an_interrupted_search_goes_on(study: Path) -> None:
     """The second batch is interrupted: the first is kept, and the same call does the rest."""
     readings = load_readings(str(study))
-    jobs = [job for own in needed([readings], design([readings], 100)).values() for job in own]
+    jobs = needed([readings], design([readings], 100))
     cache = study.parent / "cache"
 
     def stop(done: int, _total: int, _label: str) -> None:
@@ -356,7 +356,7 @@ def test_a_bound_that_is_kept_counts_as_met(study: Path) -> None:
         '[choice.options]\npoint = { words = { hedge = "point" } }\n'
         'bound = { words = { hedge = "bound" } }\n\n[[runs]]',
     )
-    hedged = hedged.replace('id = "factor"', 'id = "factor"\nhedge = "{hedge}"')
+    hedged = hedged.replace('id = "factor"', 'id = "factor"\nhedge = "hedge"')
     file.write_text(hedged)
     reference = study / "reference.csv"
     lines = [f"{line},at_least" for line in reference.read_text().splitlines()]
@@ -365,9 +365,8 @@ def test_a_bound_that_is_kept_counts_as_met(study: Path) -> None:
     reference.write_text("\n".join(lines) + "\n")
     readings = load_readings(str(study))
     table = design([readings], 100)
-    jobs: list[Job] = [job for own in needed([readings], table).values() for job in own]
-    rows, _, _ = simulate(jobs, study.parent / "cache", 1, lambda *_: None)
-    found = predictions(Predictor([readings], table, rows), readings.cells)[:, -1]
+    rows, _, _ = simulate(needed([readings], table), study.parent / "cache", 1, lambda *_: None)
+    found = Predictor([readings], table, rows).cell(readings.cells[-1])
     is_bound = table.table[:, [one.name for one in table.choices].index("hedge")] == 1
     assert found[is_bound] == pytest.approx(0.1)
     assert (found[~is_bound] > 1).all()

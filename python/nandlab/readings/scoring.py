@@ -110,11 +110,11 @@ class Scores:
                 found.setdefault(f"{cell.study}: {cell.order[0]}", []).append(number)
         return {name: wanted for name, wanted in found.items() if len(wanted) > 1}
 
-    def groups(self, by: str) -> dict[str, list[int]]:
-        """Numbers of the cells by an attribute, such as `study` or `group`."""
-        found: dict[str, list[int]] = {}
+    def groups(self, *by: str) -> dict[Any, list[int]]:
+        """Numbers of the cells by attributes, such as `study` and `group`."""
+        found: dict[Any, list[int]] = {}
         for number, cell in enumerate(self.cells):
-            found.setdefault(getattr(cell, by), []).append(number)
+            found.setdefault(tuple(getattr(cell, one) for one in by), []).append(number)
         return found
 
     def distance(self, row: int, others: Sequence[int] | Matrix) -> Matrix:
@@ -148,9 +148,8 @@ class Scores:
         What is left out is a study, or, of a single study, a group of cells.
         """
         by = "study" if len(self.groups("study")) > 1 else "group"
-        groups = self.groups(by)
         found = {}
-        for name, wanted in groups.items():
+        for (name,), wanted in self.groups(by).items():
             others = [number for number in range(len(self.cells)) if number not in set(wanted)]
             if others:
                 row = int(self.error(others).argmin())
@@ -163,9 +162,7 @@ class Scores:
         Cells of a stratum exchange their published numbers. None if fewer than 20 references can
         be made so. Where there are many readings, both are searched among an even part of them.
         """
-        strata: dict[Any, list[int]] = {}
-        for number, cell in enumerate(self.cells):
-            strata.setdefault((cell.study, cell.stratum), []).append(number)
+        strata = self.groups("study", "stratum")
         if math.prod(float(math.factorial(len(one))) for one in strata.values()) < 20:
             return None
         step = -(-len(self.predicted) // _ROWS_MAX)
