@@ -11,8 +11,9 @@ import pytest
 
 import nandlab as nl
 from nandlab.errors import NandlabError
+from nandlab.readings.page import chapter
 from nandlab.readings.prediction import Predictor, design, needed
-from nandlab.readings.scoring import Scores, first_order_effects
+from nandlab.readings.scoring import Scores, effects
 from nandlab.readings.simulation import edited, simulate
 from nandlab.readings.spec import Cell, Formula, load_readings
 
@@ -283,12 +284,22 @@ def test_every_study_counts_the_same_and_certain_cells_more() -> None:
     assert doubtful.weight == own[0].weight / 2
 
 
-def test_first_order_effects_are_those_of_a_worked_example() -> None:
+def test_effects_are_those_of_a_worked_example() -> None:
     """A sum of two choices: the variances of 0 and 6, and of 0 and 2, are 9 and 1."""
     table = numpy.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    assert first_order_effects(table, numpy.array([0.0, 2, 6, 8])) == pytest.approx([0.9, 0.1])
-    # An interaction belongs to no choice alone.
-    assert first_order_effects(table, numpy.array([1.0, 0, 0, 1])) == pytest.approx([0, 0])
+    alone, total = zip(*effects(table, numpy.array([0.0, 2, 6, 8])), strict=True)
+    assert alone == pytest.approx([0.9, 0.1])
+    assert total == pytest.approx([0.9, 0.1])
+    # An interaction belongs to no choice alone, and to both in total.
+    alone, total = zip(*effects(table, numpy.array([1.0, 0, 0, 1])), strict=True)
+    assert alone == pytest.approx([0, 0])
+    assert total == pytest.approx([1, 1])
+
+
+def test_orders_far_from_the_published_level_are_their_own() -> None:
+    own = cells(3)
+    scores = Scores(own, numpy.array([[900.0, 800, 700], [500, 500, 500]]))
+    assert scores.tau == pytest.approx([-1, 0])
 
 
 def planted(count: int) -> Scores:
@@ -370,3 +381,22 @@ def test_a_bound_that_is_kept_counts_as_met(study: Path) -> None:
     is_bound = table.table[:, [one.name for one in table.choices].index("hedge")] == 1
     assert found[is_bound] == pytest.approx(0.1)
     assert (found[~is_bound] > 1).all()
+
+
+def test_the_chapter_of_a_report_shows_what_is_on_record(study: Path) -> None:
+    assert chapter(study) is None
+    nl.search_readings(
+        str(study), cache=study.parent / "cache", jobs=1, out=study / "readings.json"
+    )
+    found = chapter(study)
+    assert found is not None
+    table, sentences = found
+    assert len(table.rows) == 3
+    assert ("passes summed", "1", "2") in [row[:3] for row in table.rows]
+    assert any("off by 0 %, the shipped one by" in one for one in sentences)
+    assert any("write the device once" in one for one in sentences)
+    # The chapter is part of the report of a run.
+    run = nl.run(study, jobs=1)
+    page = run.report(study.parent / "report").read_text()
+    assert "What the publication leaves unsaid" in page
+    assert "passes summed" in page

@@ -57,10 +57,11 @@ def chapter(folder: Path) -> tuple[ShownTable, tuple[str, ...]] | None:
     study, best = folder.name, answer["readings"][0]
     rows = tuple(
         (one["unsaid"], one["shipped"][study], best["choices"][one["choice"]],
-         _options(one["least_error"]), percent(one["share"]))
+         _options(one["least_error"]), percent(one["share"]), percent(one["total_share"]))
         for one in answer["effects"] if study in one["shipped"]
     )  # fmt: skip
-    columns = ("What is unsaid", "shipped", "nearest", "least error with each option", "share")
+    columns = ["What is unsaid", "shipped", "nearest", "least error with each option"]
+    columns += ["alone", "with others"]
     told = [summary(answer)]
     errors = percent(best["error"]), percent(answer["shipped"][study]["error"])
     told.append("The nearest reading is off by {}, the shipped one by {}.".format(*errors))
@@ -79,12 +80,14 @@ def chapter(folder: Path) -> tuple[ShownTable, tuple[str, ...]] | None:
             f"{_factor(first['separation'])} there."
         )
     caption = _PLAIN["effects"][1]
-    return ShownTable("unsaid", "What is unsaid", columns, rows, 4, caption), tuple(told)
+    return ShownTable("unsaid", "What is unsaid", tuple(columns), rows, 4, caption), tuple(told)
 
 
 def _readings(answer: Answer) -> ShownTable:
     rows = [(str(number), one) for number, one in enumerate(answer["readings"], 1)]
-    rows += [(f"shipped: {study}", one) for study, one in answer["shipped"].items()]
+    is_one = len(answer["shipped"]) == 1
+    rows += [("shipped" if is_one else f"shipped: {study}", one)
+             for study, one in answer["shipped"].items()]  # fmt: skip
     first = answer["readings"][0]["choices"]
     named = [name for name in first if len({one["choices"][name] for _, one in rows}) > 1]
     cells = tuple(
@@ -148,14 +151,16 @@ def _number(value: float) -> str:
 _PLAIN: Mapping[str, tuple[str, str, int, tuple[tuple[str, str, Form], ...]]] = {
     "effects": (
         "What each choice moves",
-        "Share: of the variance of the score, by this choice alone (first-order effect).",
+        "Shares of the variance of the score: by the choice alone (first-order effect), and with "
+        "what it does together with others (total effect).",
         4,
         (
             ("choice", "choice", str),
             ("what is unsaid", "unsaid", str),
             ("shipped", "shipped", lambda own: ", ".join(dict.fromkeys(own.values()))),
             ("least error with each option", "least_error", _options),
-            ("share", "share", percent),
+            ("alone", "share", percent),
+            ("with others", "total_share", percent),
         ),
     ),
     "cells": (

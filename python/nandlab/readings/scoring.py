@@ -21,6 +21,9 @@ TOLERANCE = 0.1
 _FARTHEST = math.log(10)
 """A cell that is off by more than a factor of 10 counts as off by that."""
 
+_LEAST = 1e-300
+"""Stands for what is not positive where a logarithm is taken."""
+
 _SEED = 1
 _ROWS_MAX = 4_000
 """Readings among which shuffled references are searched."""
@@ -57,7 +60,7 @@ class Scores:
 
         A prediction that is not positive is as far below as counts.
         """
-        found = numpy.log(numpy.maximum(self.predicted, 1e-300))
+        found = numpy.log(numpy.maximum(self.predicted, _LEAST))
         return numpy.clip(found, self.published - _FARTHEST, self.published + _FARTHEST)
 
     @cached_property
@@ -190,26 +193,36 @@ class Scores:
         return found
 
     def _tau(self, wanted: Sequence[int]) -> Matrix:
-        total = numpy.zeros(len(self.predicted))
-        pairs = list(itertools.combinations(wanted, 2))
+        # Not of the bounded logarithms: bounds follow the published order.
+        found = numpy.log(numpy.maximum(self.predicted[:, wanted], _LEAST))
+        published, total = self.published[wanted], numpy.zeros(len(found))
+        pairs = list(itertools.combinations(range(len(wanted)), 2))
         for first, second in pairs:
-            apart = self.logarithms[:, first] - self.logarithms[:, second]
+            apart = found[:, first] - found[:, second]
             signs = numpy.sign(numpy.where(numpy.abs(apart) < DIFFERENCE_LEAST, 0, apart))
-            total += signs * numpy.sign(self.published[first] - self.published[second])
+            total += signs * numpy.sign(published[first] - published[second])
         return total / len(pairs)
 
 
-def first_order_effects(table: Matrix, score: Matrix) -> list[float]:
-    """The share of the variance of a score that each column of a design explains alone.
+def effects(table: Matrix, score: Matrix) -> list[tuple[float, float]]:
+    """The share of the variance of a score that each column of a design explains.
 
-    It is the variance of the means at the options over that of all readings. In a full product
-    these are the main effects of an analysis of variance; the rest to 1 is interaction.
+    The first number is the first-order effect: the variance of the mean scores of its options. The
+    second is the total effect: the mean variance among readings that differ in this column alone,
+    so it counts what the choice does together with others. Both are Sobol' indices in a full
+    product. In a draw, few readings differ in one column alone, and the second says less.
     """
-    whole = float(score.var())
+    whole = float(score.var()) or 1.0
     found = []
-    for column in table.T:
-        counts = numpy.bincount(column)
-        means = numpy.bincount(column, weights=score) / numpy.maximum(counts, 1)
-        between = float((counts * (means - score.mean()) ** 2).sum() / len(score))
-        found.append(between / whole if whole > 0 else 0.0)
+    for number, column in enumerate(table.T):
+        others = numpy.delete(table, number, axis=1)
+        _, rest = numpy.unique(others, axis=0, return_inverse=True)
+        first = _variance_of_means(column, score)
+        found.append((first / whole, 1 - _variance_of_means(rest.reshape(-1), score) / whole))
     return found
+
+
+def _variance_of_means(groups: Matrix, score: Matrix) -> float:
+    counts = numpy.bincount(groups)
+    means = numpy.bincount(groups, weights=score) / numpy.maximum(counts, 1)
+    return float((counts * (means - score.mean()) ** 2).sum() / len(score))

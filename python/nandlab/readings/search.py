@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from nandlab.readings.prediction import Design, Predictor, design, needed
-from nandlab.readings.scoring import NOISE, Scores, first_order_effects
+from nandlab.readings.scoring import NOISE, Scores, effects
 from nandlab.readings.simulation import simulate
 from nandlab.readings.spec import Readings
 
@@ -91,8 +91,8 @@ class Search:
         }
 
     def _effects(self, ranking: Any) -> list[Row]:
-        """What each choice moves: its first-order share, and the least error with each option."""
-        shares, found = first_order_effects(self.design.table, ranking), []
+        """What each choice moves: its shares of the variance, the least error with each option."""
+        shares, found = effects(self.design.table, ranking), []
         for number, choice in enumerate(self.design.choices):
             errors = [
                 self.scores.level[self.design.table[:, number] == option].min()
@@ -105,10 +105,11 @@ class Search:
                 "unsaid": choice.unsaid,
                 "why": choice.why,
                 "shipped": shipped,
-                "share": shares[number],
+                "share": shares[number][0],
+                "total_share": shares[number][1],
                 "least_error": dict(zip(choice.names, map(_ratio, errors), strict=True)),
             })  # fmt: skip
-        return sorted(found, key=lambda one: -one["share"])
+        return sorted(found, key=lambda one: -one["total_share"])
 
     def _cells(self, best: int) -> list[Row]:
         """By group of cells: mean absolute differences, as parts of the published numbers."""
