@@ -91,15 +91,14 @@ def _readings(answer: Answer) -> ShownTable:
     first = answer["readings"][0]["choices"]
     named = [name for name in first if len({one["choices"][name] for _, one in rows}) > 1]
     cells = tuple(
-        (name, *(one["choices"][c] for c in named), percent(one["error"]),
-         percent(one["shape_error"]), _tau(one["tau"]), percent(one["from_best"]),
-         f"{one['alike']:,}")
+        (name, percent(one["error"]), percent(one["shape_error"]), _tau(one["tau"]),
+         percent(one["from_best"]), f"{one['alike']:,}", *(one["choices"][c] for c in named))
         for name, one in rows
     )  # fmt: skip
     same = [f"{name} {first[name]}" for name in first if name not in named]
     note = summary(answer) + (f" In all of these: {', '.join(same)}." if same else "")
     note += " Readings within 5 % of each other count as one: `alike` counts them."
-    columns = ("reading", *named, "error", "shape", "tau", "from best", "alike")
+    columns = ("reading", "error", "shape", "tau", "from best", "alike", *named)
     return ShownTable(
         "readings", "The nearest joint readings", columns, cells, 1 + len(named), note
     )

@@ -24,6 +24,9 @@ _FARTHEST = math.log(10)
 _LEAST = 1e-300
 """Stands for what is not positive where a logarithm is taken."""
 
+_ALIKE = 1e-9
+"""Logarithms this near are the same."""
+
 _SEED = 1
 _ROWS_MAX = 4_000
 """Readings among which shuffled references are searched."""
@@ -148,15 +151,18 @@ class Scores:
     def left_out(self) -> dict[str, tuple[int, float]]:
         """The best reading of all other cells, and its error where it was not chosen.
 
-        What is left out is a study, or, of a single study, a group of cells.
+        What is left out is a study, or, of a single study, a group of cells. What the other cells
+        do not depend on is chosen by those that are left out.
         """
         by = "study" if len(self.groups("study")) > 1 else "group"
         found = {}
         for (name,), wanted in self.groups(by).items():
             others = [number for number in range(len(self.cells)) if number not in set(wanted)]
             if others:
-                row = int(self.error(others).argmin())
-                found[name] = row, float(self.error(wanted)[row])
+                own = self.logarithms[:, others]
+                apart = numpy.abs(own - own[self.error(others).argmin()]).max(axis=1)
+                errors = numpy.where(apart < _ALIKE, self.error(wanted), math.inf)
+                found[name] = int(errors.argmin()), float(errors.min())
         return found
 
     def shuffled(self, draws: int) -> tuple[Matrix, float] | None:
