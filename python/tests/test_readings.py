@@ -11,9 +11,10 @@ import pytest
 
 import nandlab as nl
 from nandlab.errors import NandlabError
-from nandlab.readings.prediction import Predictor, design, needed, predictions
-from nandlab.readings.scoring import Scores, first_order_effects
-from nandlab.readings.simulation import Job, edited, simulate
+from nandlab.readings.page import chapter
+from nandlab.readings.prediction import Predictor, design, needed
+from nandlab.readings.scoring import Scores, effects
+from nandlab.readings.simulation import edited, simulate
 from nandlab.readings.spec import Cell, Formula, load_readings
 
 STUDY = """
@@ -163,7 +164,7 @@ def test_a_cell_that_no_reading_reaches_is_named(study: Path) -> None:
 
 def test_a_draw_names_itself_and_has_every_option(study: Path) -> None:
     found = search(study, most=6).answer["design"]
-    assert (found["kind"], found["is_whole"], found["product"]) == ("balanced draw", False, 12)
+    assert (found["is_whole"], found["product"]) == (False, 12)
     assert found["readings"] <= 7
     assert found["least_readings_of_an_option"] >= 2
 
@@ -212,7 +213,7 @@ def test_a_shared_choice_must_be_the_same(study: Path) -> None:
 def test_an_interrupted_search_goes_on(study: Path) -> None:
     """The second batch is interrupted: the first is kept, and the same call does the rest."""
     readings = load_readings(str(study))
-    jobs = [job for own in needed([readings], design([readings], 100)).values() for job in own]
+    jobs = needed([readings], design([readings], 100))
     cache = study.parent / "cache"
 
     def stop(done: int, _total: int, _label: str) -> None:
@@ -283,12 +284,22 @@ def test_every_study_counts_the_same_and_certain_cells_more() -> None:
     assert doubtful.weight == own[0].weight / 2
 
 
-def test_first_order_effects_are_those_of_a_worked_example() -> None:
+def test_effects_are_those_of_a_worked_example() -> None:
     """A sum of two choices: the variances of 0 and 6, and of 0 and 2, are 9 and 1."""
     table = numpy.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    assert first_order_effects(table, numpy.array([0.0, 2, 6, 8])) == pytest.approx([0.9, 0.1])
-    # An interaction belongs to no choice alone.
-    assert first_order_effects(table, numpy.array([1.0, 0, 0, 1])) == pytest.approx([0, 0])
+    alone, total = zip(*effects(table, numpy.array([0.0, 2, 6, 8])), strict=True)
+    assert alone == pytest.approx([0.9, 0.1])
+    assert total == pytest.approx([0.9, 0.1])
+    # An interaction belongs to no choice alone, and to both in total.
+    alone, total = zip(*effects(table, numpy.array([1.0, 0, 0, 1])), strict=True)
+    assert alone == pytest.approx([0, 0])
+    assert total == pytest.approx([1, 1])
+
+
+def test_orders_far_from_the_published_level_are_their_own() -> None:
+    own = cells(3)
+    scores = Scores(own, numpy.array([[900.0, 800, 700], [500, 500, 500]]))
+    assert scores.tau == pytest.approx([-1, 0])
 
 
 def planted(count: int) -> Scores:
@@ -346,6 +357,9 @@ def test_what_is_left_out_is_judged_by_what_others_chose() -> None:
     found = Scores(own, published * fits).left_out()
     assert found["one"] == (1, pytest.approx(numpy.log(2)))
     assert found["two"] == (0, pytest.approx(numpy.log(2)))
+    # A reading that is the same to the other cells may fit those that are left out better.
+    free = numpy.array([numpy.where(is_first, 2, 1), numpy.where(is_first, 1.1, 1)])
+    assert Scores(own, published * free).left_out()["one"] == (1, pytest.approx(numpy.log(1.1)))
 
 
 def test_a_bound_that_is_kept_counts_as_met(study: Path) -> None:
@@ -356,7 +370,7 @@ def test_a_bound_that_is_kept_counts_as_met(study: Path) -> None:
         '[choice.options]\npoint = { words = { hedge = "point" } }\n'
         'bound = { words = { hedge = "bound" } }\n\n[[runs]]',
     )
-    hedged = hedged.replace('id = "factor"', 'id = "factor"\nhedge = "{hedge}"')
+    hedged = hedged.replace('id = "factor"', 'id = "factor"\nhedge = "hedge"')
     file.write_text(hedged)
     reference = study / "reference.csv"
     lines = [f"{line},at_least" for line in reference.read_text().splitlines()]
@@ -365,9 +379,27 @@ def test_a_bound_that_is_kept_counts_as_met(study: Path) -> None:
     reference.write_text("\n".join(lines) + "\n")
     readings = load_readings(str(study))
     table = design([readings], 100)
-    jobs: list[Job] = [job for own in needed([readings], table).values() for job in own]
-    rows, _, _ = simulate(jobs, study.parent / "cache", 1, lambda *_: None)
-    found = predictions(Predictor([readings], table, rows), readings.cells)[:, -1]
+    rows, _, _ = simulate(needed([readings], table), study.parent / "cache", 1, lambda *_: None)
+    found = Predictor([readings], table, rows).cell(readings.cells[-1])
     is_bound = table.table[:, [one.name for one in table.choices].index("hedge")] == 1
     assert found[is_bound] == pytest.approx(0.1)
     assert (found[~is_bound] > 1).all()
+
+
+def test_the_chapter_of_a_report_shows_what_is_on_record(study: Path) -> None:
+    assert chapter(study) is None
+    nl.search_readings(
+        str(study), cache=study.parent / "cache", jobs=1, out=study / "readings.json"
+    )
+    found = chapter(study)
+    assert found is not None
+    table, sentences = found
+    assert len(table.rows) == 3
+    assert ("passes summed", "1", "2") in [row[:3] for row in table.rows]
+    assert any("off by 0 %, the shipped one by" in one for one in sentences)
+    assert any("write the device once" in one for one in sentences)
+    # The chapter is part of the report of a run.
+    run = nl.run(study, jobs=1)
+    page = run.report(study.parent / "report").read_text()
+    assert "What the publication leaves unsaid" in page
+    assert "passes summed" in page

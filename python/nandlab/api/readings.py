@@ -58,7 +58,7 @@ def search_readings(
     from nandlab.byte_sizes import natural_number
     from nandlab.outputs import check_file
     from nandlab.readings.page import page_of
-    from nandlab.readings.search import search, text_of
+    from nandlab.readings.search import Search, search, text_of
     from nandlab.readings.spec import load_readings
     from nandlab.study_runs import processors
     from nandlab.terminal.progress import progress_bar
@@ -76,11 +76,9 @@ def search_readings(
     studies = [load_readings(one) for one in names]
     folder = Path(cache) if cache is not None else CACHE
     with progress_bar("readings") as progress:
-        found = search(
-            studies, most=most, folder=folder, workers=jobs or processors(), progress=progress
-        )
-    if found.scores is None:
-        told = f"Interrupted: {found.carried_out} of the missing runs are in {folder}."
+        found = search(studies, most, folder, jobs or processors(), progress)
+    if not isinstance(found, Search):
+        told = f"Interrupted: {found} of the missing runs were carried out and are in {folder}."
         raise Interrupted(f"{told} The same command goes on there.")
     answer: dict[str, Any] = found.answer(by)
     page = page_of(answer)

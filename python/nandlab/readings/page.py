@@ -1,8 +1,7 @@
 """An answer as tables: for the terminal, for documents, and as a chapter of a report."""
 
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ RECORDED = "readings.json"
 """The answer on record in the folder of a study, which the chapter of its report shows."""
 
 Answer = Mapping[str, Any]
+Form = Callable[[Any], str]
 
 
 def page_of(answer: Answer) -> str:
@@ -27,14 +27,16 @@ def page_of(answer: Answer) -> str:
 
 def tables_of(answer: Answer) -> list[ShownTable]:
     """What the command prints, in its order; a table without rows is left out."""
-    makers = (_readings, _effects, _cells, _orders, _against, _measurements, _trust, _not_tried)
-    return [table for make in makers if (table := make(answer)).rows]
+    found = [_readings(answer), *(_plain(answer, name) for name in _PLAIN), _trust(answer)]
+    gaps = tuple((study, one) for study, own in answer["not_tried"].items() for one in own)
+    found.append(ShownTable("not_tried", "Not tried", ("study", "what"), gaps, 2))
+    return [one for one in found if one.rows]
 
 
 def summary(answer: Answer) -> str:
     """What was searched, in a sentence."""
     design = answer["design"]
-    what = f"{design['readings']:,} joint readings"
+    what = f"{', '.join(answer['studies'])}: {design['readings']:,} joint readings"
     if not design["is_whole"]:
         what += f", a balanced draw of {design['product']:,},"
     return (
@@ -53,119 +55,59 @@ def chapter(folder: Path) -> tuple[ShownTable, tuple[str, ...]] | None:
         return None
     answer = json.loads(path.read_text(encoding="utf-8"))
     study, best = folder.name, answer["readings"][0]
-    rows = []
-    for one in answer["effects"]:
-        if study in one["shipped"]:
-            options = "; ".join(f"{k}: {percent(e)}" for k, e in one["least_error"].items())
-            nearest = best["choices"][one["choice"]]
-            shares = (options, percent(one["share"]))
-            rows.append((one["unsaid"], one["shipped"][study], nearest, *shares))
-    columns = ("What is unsaid", "shipped", "nearest", "least error with each option", "share")
-    caption = "Share: of the variance of the error, by this choice alone (first-order effect)."
-    shipped, others = answer["shipped"][study], answer["studies"]
-    told = [
-        f"Searched with {', '.join(others)}: {summary(answer)}"
-        if len(others) > 1
-        else f"Searched: {summary(answer)}",
-        f"The nearest reading is off by {percent(best['error'])}, the shipped one by "
-        f"{percent(shipped['error'])}. {_luck(answer)}",
-    ]
+    rows = tuple(
+        (one["unsaid"], one["shipped"][study], best["choices"][one["choice"]],
+         _options(one["least_error"]), percent(one["share"]), percent(one["total_share"]))
+        for one in answer["effects"] if study in one["shipped"]
+    )  # fmt: skip
+    columns = ["What is unsaid", "shipped", "nearest", "least error with each option"]
+    columns += ["alone", "with others"]
+    told = [summary(answer)]
+    errors = percent(best["error"]), percent(answer["shipped"][study]["error"])
+    told.append("The nearest reading is off by {}, the shipped one by {}.".format(*errors))
+    if shuffled := answer["trust"]["shuffled"]:
+        told.append(
+            f"Some reading fits {shuffled['as_good']} of {shuffled['draws']} shuffled references "
+            "as well."
+        )
     if against := sum(one["study"] == study for one in answer["against_every_reading"]):
         cells = "1 cell contradicts" if against == 1 else f"{against} cells contradict"
         told.append(f"{cells} every reading.")
-    if answer["measurements"] and (first := answer["measurements"][0])["separation"] > 0:
+    for first in answer["measurements"][:1]:
         told.append(
-            f"The cheapest measurement that would decide: {first['measurement']} "
-            f"({first['minutes']:.1f} minutes; the nearest readings differ by a factor of "
-            f"{_factor(first['separation'])} there)."
+            f"The cheapest measurement that decides: {first['measurement']}. It takes "
+            f"{first['minutes']:.1f} minutes, and the nearest readings differ by a factor of "
+            f"{_factor(first['separation'])} there."
         )
-    return ShownTable("unsaid", "What is unsaid", columns, tuple(rows), 4, caption), tuple(told)
-
-
-def _luck(answer: Answer) -> str:
-    shuffled = answer["trust"]["shuffled"]
-    if shuffled is None:
-        return "There are too few cells to shuffle."
-    return (
-        f"Of {shuffled['draws']} shuffled references {shuffled['as_good']} are fitted as well by "
-        "some reading."
-    )
+    caption = _PLAIN["effects"][1]
+    return ShownTable("unsaid", "What is unsaid", tuple(columns), rows, 4, caption), tuple(told)
 
 
 def _readings(answer: Answer) -> ShownTable:
     rows = [(str(number), one) for number, one in enumerate(answer["readings"], 1)]
-    rows += [(f"shipped: {study}", one) for study, one in answer["shipped"].items()]
+    is_one = len(answer["shipped"]) == 1
+    rows += [("shipped" if is_one else f"shipped: {study}", one)
+             for study, one in answer["shipped"].items()]  # fmt: skip
     first = answer["readings"][0]["choices"]
     named = [name for name in first if len({one["choices"][name] for _, one in rows}) > 1]
     cells = tuple(
-        (name, *(one["choices"][c] for c in named), percent(one["error"]),
-         percent(one["shape_error"]), _tau(one["tau"]), percent(one["from_best"]),
-         f"{one['alike']:,}")
+        (name, percent(one["error"]), percent(one["shape_error"]), _tau(one["tau"]),
+         percent(one["from_best"]), f"{one['alike']:,}", *(one["choices"][c] for c in named))
         for name, one in rows
     )  # fmt: skip
     same = [f"{name} {first[name]}" for name in first if name not in named]
-    note = f"{', '.join(answer['studies'])}: {summary(answer)}"
-    note += f" In all of these: {', '.join(same)}." if same else ""
+    note = summary(answer) + (f" In all of these: {', '.join(same)}." if same else "")
     note += " Readings within 5 % of each other count as one: `alike` counts them."
-    columns = ("reading", *named, "error", "shape", "tau", "from best", "alike")
+    columns = ("reading", "error", "shape", "tau", "from best", "alike", *named)
     return ShownTable(
         "readings", "The nearest joint readings", columns, cells, 1 + len(named), note
     )
 
 
-def _effects(answer: Answer) -> ShownTable:
-    rows = []
-    for one in answer["effects"]:
-        errors = "; ".join(f"{name}: {percent(e)}" for name, e in one["least_error"].items())
-        shipped = ", ".join(dict.fromkeys(one["shipped"].values()))
-        rows.append((one["choice"], one["unsaid"], shipped, errors, percent(one["share"])))
-    note = "Share: of the variance of the score, by this choice alone (first-order effect)."
-    columns = ("choice", "what is unsaid", "shipped", "least error with each option", "share")
-    return ShownTable("effects", "What each choice moves", columns, tuple(rows), 4, note)
-
-
-def _cells(answer: Answer) -> ShownTable:
-    rows = tuple(
-        (one["study"], one["group"], f"{one['cells']:,}", percent(one["shipped"]),
-         percent(one["best"]), percent(one["least"]))
-        for one in answer["cells"]
-    )  # fmt: skip
-    note = "Mean absolute difference from the published numbers, as a part of them."
-    columns = ("study", "cells", "n", "shipped", "best reading", "least of any reading")
-    return ShownTable("cells", "Errors by group of cells", columns, rows, 2, note)
-
-
-def _orders(answer: Answer) -> ShownTable:
-    rows = tuple(
-        (one["order"], " < ".join(one["published"]), _tau(one["shipped"]), _tau(one["best"]),
-         _tau(one["most"]), percent(one["share"]))
-        for one in answer["orders"]
-    )  # fmt: skip
-    note = "Kendall's tau: 1 is the published order, -1 its reverse. Ties count as 0."
-    columns = ("order", "published", "shipped", "best reading", "most", "readings that have it")
-    return ShownTable("orders", "Published orders", columns, rows, 2, note)
-
-
-def _against(answer: Answer) -> ShownTable:
-    rows = tuple(
-        (one["study"], one["group"], one["cell"], one["certainty"], f"{one['published']:.4g}",
-         f"{one['nearest']:.4g}")
-        for one in answer["against_every_reading"]
-    )  # fmt: skip
-    note = "No reading comes nearer than 10 %, or than 15 or 20 % to a cell that is not printed."
-    columns = ("study", "cells", "cell", "certainty", "published", "nearest")
-    return ShownTable("against", "Cells against every reading", columns, rows, 4, note)
-
-
-def _measurements(answer: Answer) -> ShownTable:
-    rows = tuple(
-        (one["study"], one["measurement"], ", ".join(f"{value:.3g}" for value in one["values"]),
-         f"{one['minutes']:.1f}", _factor(one["separation"]), f"{one['per_minute']:.2g}")
-        for one in answer["measurements"]
-    )  # fmt: skip
-    note = "By the mean log ratio of the readings above a minute of board time."
-    columns = ("study", "measurement", "by reading", "minutes", "factor apart", "a minute")
-    return ShownTable("measurements", "Measurements that decide", columns, rows, 3, note)
+def _plain(answer: Answer, name: str) -> ShownTable:
+    title, note, first_number, columns = _PLAIN[name]
+    rows = tuple(tuple(form(row[key]) for _, key, form in columns) for row in answer[name])
+    return ShownTable(name, title, tuple(one[0] for one in columns), rows, first_number, note)
 
 
 def _trust(answer: Answer) -> ShownTable:
@@ -188,15 +130,89 @@ def _trust(answer: Answer) -> ShownTable:
     return ShownTable("trust", "How far to trust it", ("check", "value"), tuple(rows), 1)
 
 
-def _not_tried(answer: Answer) -> ShownTable:
-    rows = tuple((study, one) for study, found in answer["not_tried"].items() for one in found)
-    return ShownTable("not-tried", "Not tried", ("study", "what"), rows, 2)
-
-
 def _tau(value: float | None) -> str:
     return "-" if value is None else f"{value:+.2f}"
 
 
 def _factor(part: float) -> str:
     """A distance as a factor: 0.1 is 1.1."""
-    return f"{1 + part:.2f}" if math.isfinite(part) else "-"
+    return f"{1 + part:.2f}"
+
+
+def _options(errors: Mapping[str, float]) -> str:
+    return "; ".join(f"{name}: {percent(error)}" for name, error in errors.items())
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+_PLAIN: Mapping[str, tuple[str, str, int, tuple[tuple[str, str, Form], ...]]] = {
+    "effects": (
+        "What each choice moves",
+        "Shares of the variance of the score: by the choice alone (first-order effect), and with "
+        "what it does together with others (total effect).",
+        4,
+        (
+            ("choice", "choice", str),
+            ("what is unsaid", "unsaid", str),
+            ("shipped", "shipped", lambda own: ", ".join(dict.fromkeys(own.values()))),
+            ("least error with each option", "least_error", _options),
+            ("alone", "share", percent),
+            ("with others", "total_share", percent),
+        ),
+    ),
+    "cells": (
+        "Errors by group of cells",
+        "Mean absolute difference from the published numbers, as a part of them.",
+        2,
+        (
+            ("study", "study", str),
+            ("cells", "group", str),
+            ("n", "cells", str),
+            ("shipped", "shipped", percent),
+            ("best reading", "best", percent),
+            ("least of any reading", "least", percent),
+        ),
+    ),
+    "orders": (
+        "Published orders",
+        "Kendall's tau: 1 is the published order, -1 its reverse. Ties count as 0.",
+        2,
+        (
+            ("order", "order", str),
+            ("published", "published", " < ".join),
+            ("shipped", "shipped", _tau),
+            ("best reading", "best", _tau),
+            ("most", "most", _tau),
+            ("readings that have it", "share", percent),
+        ),
+    ),
+    "against_every_reading": (
+        "Cells against every reading",
+        "No reading comes nearer than 10 %, or than 15 or 20 % to a cell that is not printed.",
+        4,
+        (
+            ("study", "study", str),
+            ("cells", "group", str),
+            ("cell", "cell", str),
+            ("certainty", "certainty", str),
+            ("published", "published", _number),
+            ("nearest", "nearest", _number),
+        ),
+    ),
+    "measurements": (
+        "Measurements that decide",
+        "The first has the largest mean log ratio of the readings above a minute of board time.",
+        3,
+        (
+            ("study", "study", str),
+            ("measurement", "measurement", str),
+            ("by reading", "values", lambda values: ", ".join(f"{one:.3g}" for one in values)),
+            ("minutes", "minutes", "{:.1f}".format),
+            ("factor apart", "separation", _factor),
+            ("a minute", "per_minute", "{:.2g}".format),
+        ),
+    ),
+}
+"""Tables of rows: title, note, first column of numbers; heading, key and form of each column."""

@@ -3,9 +3,9 @@
 import ast
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy
@@ -17,6 +17,9 @@ from nandlab.readings.spec import Cell, Choice, Formula, Readings, alternatives,
 
 _SEED = 1
 """Of the draw of a fractional design."""
+
+Options = Mapping[str, str]
+"""Option by choice."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,14 @@ class Design:
         numbers = zip(self.choices, self.table[row], strict=True)
         return {choice.name: choice.names[number] for choice, number in numbers}
 
-    def columns(self, names: Iterable[str]) -> list[int]:
-        """Columns of choices, in the order of the table."""
+    def distinct(self, names: Iterable[str]) -> tuple[list[Options], Any]:
+        """What the readings choose for some choices, and which of these each reading chooses."""
         wanted = set(names)
-        return [column for column, one in enumerate(self.choices) if one.name in wanted]
+        columns = [number for number, one in enumerate(self.choices) if one.name in wanted]
+        rows, inverse = numpy.unique(self.table[:, columns], axis=0, return_inverse=True)
+        taken = [self.choices[column] for column in columns]
+        pairs = (zip(taken, row, strict=True) for row in rows)
+        return [{one.name: one.names[n] for one, n in pair} for pair in pairs], inverse.reshape(-1)
 
 
 def design(studies: Sequence[Readings], most: int) -> Design:
@@ -49,81 +56,76 @@ def design(studies: Sequence[Readings], most: int) -> Design:
     Raises `NandlabError` if studies give choices of the same name other options.
     """
     choices: dict[str, Choice] = {}
-    for one in studies:
-        for choice in one.choices:
-            known = choices.setdefault(choice.name, choice)
-            if known.options != choice.options:
+    for study in studies:
+        for one in study.choices:
+            if choices.setdefault(one.name, one).options != one.options:
                 raise NandlabError(
-                    f"{one.study}: choice {choice.name!r} has other options than in "
+                    f"{study.study}: choice {one.name!r} has other options than in "
                     f"{studies[0].study}; a shared choice must be the same"
                 )
     taken = tuple(choices.values())
     counts = [len(one.options) for one in taken]
-    product = math.prod(counts)
-    first = numpy.array([_shipped(taken, one) for one in studies], dtype=numpy.int16)
-    if product <= most:
+    # What only another study leaves unsaid stands as that one ships it.
+    own = [{one.name: one.shipped for one in study.choices} for study in studies]
+    shipped = [[one.names.index(of.get(one.name, one.shipped)) for one in taken] for of in own]
+    if math.prod(counts) <= most:
         table = numpy.array(list(itertools.product(*map(range, counts))), dtype=numpy.int16)
     else:
         draw = numpy.random.default_rng(_SEED)
-        drawn = [draw.permutation(numpy.arange(most) % count) for count in counts]
-        drawn_table = numpy.stack(drawn, axis=1).astype(numpy.int16)
-        table = numpy.unique(numpy.vstack([first, drawn_table]), axis=0)
-    rows = {one.study: int(numpy.flatnonzero((table == row).all(axis=1))[0])
-            for one, row in zip(studies, first, strict=True)}  # fmt: skip
-    return Design(taken, table, product, rows)
+        columns = [draw.permutation(numpy.arange(most) % count) for count in counts]
+        table = numpy.vstack([shipped, numpy.stack(columns, axis=1)]).astype(numpy.int16)
+        table = numpy.unique(table, axis=0)
+    rows = [int((table == row).all(axis=1).argmax()) for row in shipped]
+    names = (study.study for study in studies)
+    return Design(taken, table, math.prod(counts), dict(zip(names, rows, strict=True)))
 
 
-def _shipped(choices: Sequence[Choice], study: Readings) -> list[int]:
-    """What a study ships; what only another study leaves unsaid stands as that one ships it."""
-    own = {one.name: one.shipped for one in study.choices}
-    return [one.names.index(own.get(one.name, one.shipped)) for one in choices]
-
-
-def needed(studies: Sequence[Readings], readings: Design) -> dict[str, list[Job]]:
-    """The jobs that the readings need, by study."""
-    found: dict[str, list[Job]] = {}
-    for study in studies:
-        jobs = found.setdefault(study.study, [])
-        for runs in study.runs:
-            columns = readings.columns(runs.choices)
-            by_name = [readings.choices[column].name for column in columns]
-            for numbers in numpy.unique(readings.table[:, columns], axis=0):
-                names = {
-                    name: readings.choices[column].names[number]
-                    for name, column, number in zip(by_name, columns, numbers, strict=True)
-                }
-                jobs.append(Job(study, runs, tuple(names[one] for one in runs.choices)))
-    return found
+def needed(studies: Sequence[Readings], readings: Design) -> list[Job]:
+    """The jobs that the readings need."""
+    return [
+        Job(study, runs, tuple(options[name] for name in runs.choices))
+        for study in studies
+        for runs in study.runs
+        for options in readings.distinct(runs.choices)[0]
+    ]
 
 
 class Predictor:
     """Evaluates formulas under readings; a formula is worked out once for all that agree in it."""
 
-    def __init__(self, studies: Sequence[Readings], design: Design, rows: Mapping[Job, Rows]):
-        self.studies = {one.study: one for one in studies}
-        self.design = design
+    def __init__(
+        self, studies: Sequence[Readings], design: Design, rows: Mapping[Job, Rows]
+    ) -> None:
+        self._studies = {one.study: one for one in studies}
+        self._design = design
         self._rows = {(j.readings.study, j.runs.identifier, j.options): r for j, r in rows.items()}
 
     def column(self, study: str, formula: Formula) -> Any:
         """The quantity under every reading."""
-        own, table = self.studies[study], self.design.table
-        runs = {one.identifier: one for side in formula.sides for one in own.runs_at(side)}
-        names = {name for one in runs.values() for name in one.choices}
+        own = self._studies[study]
+        names = {name for at in formula.sides for one in own.runs_at(at) for name in one.choices}
         names |= {one.name for one in own.choices if one.words & formula.words}
-        columns = self.design.columns(names)
-        rows, inverse = numpy.unique(table[:, columns], axis=0, return_inverse=True)
-        values = [self._value(own, formula, self._options(columns, row)) for row in rows]
-        return numpy.asarray(values)[inverse.reshape(-1)]
+        distinct, inverse = self._design.distinct(names)
+        return numpy.array([self._value(own, formula, one) for one in distinct])[inverse]
 
-    def _options(self, columns: Sequence[int], numbers: Sequence[int]) -> dict[str, str]:
-        taken = (self.design.choices[column] for column in columns)
-        return {one.name: one.names[number] for one, number in zip(taken, numbers, strict=True)}
+    def cell(self, cell: Cell) -> Any:
+        """The prediction of every reading. A bound that a reading keeps counts as met exactly."""
+        found = self.column(cell.study, cell.formula)
+        if not cell.hedge:
+            return found
+        (choice,) = (one for one in self._studies[cell.study].choices if cell.hedge in one.words)
+        distinct, inverse = self._design.distinct([choice.name])
+        taken = [choice.options[one[choice.name]]["words"][cell.hedge] for one in distinct]
+        is_bound = numpy.array([word == "bound" for word in taken])[inverse]
+        sign = -1 if cell.relation == "at_most" else 1
+        is_kept = is_bound & (sign * (found - cell.published) >= 0)
+        return numpy.where(is_kept, cell.published, found)
 
-    def _value(self, study: Readings, formula: Formula, options: Mapping[str, str]) -> float:
+    def _value(self, study: Readings, formula: Formula, options: Options) -> float:
         words: dict[str, str] = {}
-        for choice in study.choices:
-            if choice.name in options:
-                words |= choice.options[options[choice.name]].get("words", {})
+        for one in study.choices:
+            if one.name in options:
+                words |= one.options[options[one.name]].get("words", {})
         found = [self._pooled(study, formula, side, options, words) for side in formula.sides]
         if len(found) == 1:
             return found[0]
@@ -133,69 +135,40 @@ class Predictor:
 
     def _pooled(
         self, study: Readings, formula: Formula, side: Mapping[str, Any],
-        options: Mapping[str, str], words: Mapping[str, str],
+        options: Options, words: Mapping[str, str],
     ) -> float:  # fmt: skip
-        at = {axis: _texts(filled(value, words)) for axis, value in side.items()}
-        tree = _tree(filled(formula.metric, words))
-        found = []
-        for runs in study.runs_at(side):
-            key = (study.study, runs.identifier, tuple(options[one] for one in runs.choices))
-            for place, metrics in self._rows[key]:
-                if not all(_text(place.get(axis)) in allowed for axis, allowed in at.items()):
-                    continue
-                if (value := _evaluated(tree, metrics)) is None:
-                    # As in claims: what lacks the metric of the reading takes the plain one.
-                    plain = filled(formula.metric, dict.fromkeys(words, "")).strip()
-                    value = _evaluated(_tree(plain), metrics) if plain else None
-                if value is None:
-                    raise NandlabError(f"{study.study}: no run has {formula.metric!r}")
-                found.append(value)
+        at = {axis: [_text(one) for one in alternatives(filled(value, words))]
+              for axis, value in side.items()}  # fmt: skip
+        # As in claims: what lacks the metric of the reading takes the plain one.
+        plain = dict.fromkeys(words, "")
+        metrics = [filled(formula.metric, one) for one in (words, plain)]
+        found = [
+            _evaluated(metrics, values)
+            for runs in study.runs_at(side)
+            for place, values in self._rows[
+                study.study, runs.identifier, tuple(options[one] for one in runs.choices)
+            ]
+            if all(_text(place.get(axis)) in allowed for axis, allowed in at.items())
+        ]
         if not found:
             raise NandlabError(f"{study.study}: nothing was run at {dict(side)}")
         return _POOLED[filled(formula.how, words)](found)
 
 
-def predictions(predictor: Predictor, cells: Sequence[Cell]) -> Any:
-    """Readings by cells. A bound that a reading keeps counts as met exactly."""
-    columns = []
-    for cell in cells:
-        found = predictor.column(cell.study, cell.formula)
-        if cell.hedge:
-            bound = _bounds(predictor, cell)
-            is_kept = found <= cell.published if cell.relation == "at_most" else (
-                found >= cell.published
-            )  # fmt: skip
-            found = numpy.where(bound & is_kept, cell.published, found)
-        columns.append(found)
-    return numpy.stack(columns, axis=1)
+def _evaluated(metrics: Sequence[str], values: Mapping[str, float]) -> float:
+    """The first of two expressions of which all metrics are there."""
+    for metric in metrics:
+        if metric.strip():
+            tree, names = _parsed(metric)
+            if names <= values.keys():
+                return float(evaluated(tree, values))
+    raise NandlabError(f"no run has the metrics of {metrics[0]!r}")
 
 
-def _bounds(predictor: Predictor, cell: Cell) -> Any:
-    """Where a reading takes the published number as a bound."""
-    design = predictor.design
-    (word,) = re.findall(r"\{(\w+)\}", cell.hedge)
-    (column,) = [i for i, one in enumerate(design.choices) if word in one.words]
-    kept = [one["words"][word] == "bound" for one in design.choices[column].options.values()]
-    return numpy.asarray(kept)[design.table[:, column]]
-
-
-def _tree(metric: str) -> ast.expr:
-    return _TREES.setdefault(metric, parse(metric))
-
-
-_TREES: dict[str, ast.expr] = {}
-
-
-def _evaluated(tree: ast.expr, metrics: Mapping[str, float]) -> float | None:
-    """The value; None if a metric is missing."""
-    try:
-        return float(evaluated(tree, metrics))
-    except KeyError:
-        return None
-
-
-def _texts(value: Any) -> frozenset[str]:
-    return frozenset(_text(one) for one in alternatives(value))
+@cache
+def _parsed(metric: str) -> tuple[ast.expr, frozenset[str]]:
+    tree = parse(metric)
+    return tree, frozenset(one.id for one in ast.walk(tree) if isinstance(one, ast.Name))
 
 
 def _text(value: Any) -> str:

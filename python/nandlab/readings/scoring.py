@@ -21,6 +21,12 @@ TOLERANCE = 0.1
 _FARTHEST = math.log(10)
 """A cell that is off by more than a factor of 10 counts as off by that."""
 
+_LEAST = 1e-300
+"""Stands for what is not positive where a logarithm is taken."""
+
+_ALIKE = 1e-9
+"""Logarithms this near are the same."""
+
 _SEED = 1
 _ROWS_MAX = 4_000
 """Readings among which shuffled references are searched."""
@@ -57,7 +63,7 @@ class Scores:
 
         A prediction that is not positive is as far below as counts.
         """
-        found = numpy.log(numpy.maximum(self.predicted, 1e-300))
+        found = numpy.log(numpy.maximum(self.predicted, _LEAST))
         return numpy.clip(found, self.published - _FARTHEST, self.published + _FARTHEST)
 
     @cached_property
@@ -110,11 +116,11 @@ class Scores:
                 found.setdefault(f"{cell.study}: {cell.order[0]}", []).append(number)
         return {name: wanted for name, wanted in found.items() if len(wanted) > 1}
 
-    def groups(self, by: str) -> dict[str, list[int]]:
-        """Numbers of the cells by an attribute, such as `study` or `group`."""
-        found: dict[str, list[int]] = {}
+    def groups(self, *by: str) -> dict[Any, list[int]]:
+        """Numbers of the cells by attributes, such as `study` and `group`."""
+        found: dict[Any, list[int]] = {}
         for number, cell in enumerate(self.cells):
-            found.setdefault(getattr(cell, by), []).append(number)
+            found.setdefault(tuple(getattr(cell, one) for one in by), []).append(number)
         return found
 
     def distance(self, row: int, others: Sequence[int] | Matrix) -> Matrix:
@@ -145,16 +151,18 @@ class Scores:
     def left_out(self) -> dict[str, tuple[int, float]]:
         """The best reading of all other cells, and its error where it was not chosen.
 
-        What is left out is a study, or, of a single study, a group of cells.
+        What is left out is a study, or, of a single study, a group of cells. What the other cells
+        do not depend on is chosen by those that are left out.
         """
         by = "study" if len(self.groups("study")) > 1 else "group"
-        groups = self.groups(by)
         found = {}
-        for name, wanted in groups.items():
+        for (name,), wanted in self.groups(by).items():
             others = [number for number in range(len(self.cells)) if number not in set(wanted)]
             if others:
-                row = int(self.error(others).argmin())
-                found[name] = row, float(self.error(wanted)[row])
+                own = self.logarithms[:, others]
+                apart = numpy.abs(own - own[self.error(others).argmin()]).max(axis=1)
+                errors = numpy.where(apart < _ALIKE, self.error(wanted), math.inf)
+                found[name] = int(errors.argmin()), float(errors.min())
         return found
 
     def shuffled(self, draws: int) -> tuple[Matrix, float] | None:
@@ -163,9 +171,7 @@ class Scores:
         Cells of a stratum exchange their published numbers. None if fewer than 20 references can
         be made so. Where there are many readings, both are searched among an even part of them.
         """
-        strata: dict[Any, list[int]] = {}
-        for number, cell in enumerate(self.cells):
-            strata.setdefault((cell.study, cell.stratum), []).append(number)
+        strata = self.groups("study", "stratum")
         if math.prod(float(math.factorial(len(one))) for one in strata.values()) < 20:
             return None
         step = -(-len(self.predicted) // _ROWS_MAX)
@@ -193,26 +199,36 @@ class Scores:
         return found
 
     def _tau(self, wanted: Sequence[int]) -> Matrix:
-        total = numpy.zeros(len(self.predicted))
-        pairs = list(itertools.combinations(wanted, 2))
+        # Not of the bounded logarithms: bounds follow the published order.
+        found = numpy.log(numpy.maximum(self.predicted[:, wanted], _LEAST))
+        published, total = self.published[wanted], numpy.zeros(len(found))
+        pairs = list(itertools.combinations(range(len(wanted)), 2))
         for first, second in pairs:
-            apart = self.logarithms[:, first] - self.logarithms[:, second]
+            apart = found[:, first] - found[:, second]
             signs = numpy.sign(numpy.where(numpy.abs(apart) < DIFFERENCE_LEAST, 0, apart))
-            total += signs * numpy.sign(self.published[first] - self.published[second])
+            total += signs * numpy.sign(published[first] - published[second])
         return total / len(pairs)
 
 
-def first_order_effects(table: Matrix, score: Matrix) -> list[float]:
-    """The share of the variance of a score that each column of a design explains alone.
+def effects(table: Matrix, score: Matrix) -> list[tuple[float, float]]:
+    """The share of the variance of a score that each column of a design explains.
 
-    It is the variance of the means at the options over that of all readings. In a full product
-    these are the main effects of an analysis of variance; the rest to 1 is interaction.
+    The first number is the first-order effect: the variance of the mean scores of its options. The
+    second is the total effect: the mean variance among readings that differ in this column alone,
+    so it counts what the choice does together with others. Both are Sobol' indices in a full
+    product. In a draw, few readings differ in one column alone, and the second says less.
     """
-    whole = float(score.var())
+    whole = float(score.var()) or 1.0
     found = []
-    for column in table.T:
-        counts = numpy.bincount(column)
-        means = numpy.bincount(column, weights=score) / numpy.maximum(counts, 1)
-        between = float((counts * (means - score.mean()) ** 2).sum() / len(score))
-        found.append(between / whole if whole > 0 else 0.0)
+    for number, column in enumerate(table.T):
+        others = numpy.delete(table, number, axis=1)
+        _, rest = numpy.unique(others, axis=0, return_inverse=True)
+        first = _variance_of_means(column, score)
+        found.append((first / whole, 1 - _variance_of_means(rest.reshape(-1), score) / whole))
     return found
+
+
+def _variance_of_means(groups: Matrix, score: Matrix) -> float:
+    counts = numpy.bincount(groups)
+    means = numpy.bincount(groups, weights=score) / numpy.maximum(counts, 1)
+    return float((counts * (means - score.mean()) ** 2).sum() / len(score))

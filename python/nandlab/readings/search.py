@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy
 
-from nandlab.readings.prediction import Design, Predictor, design, needed, predictions
-from nandlab.readings.scoring import Scores, first_order_effects
+from nandlab.readings.prediction import Design, Predictor, design, needed
+from nandlab.readings.scoring import NOISE, Scores, effects
 from nandlab.readings.simulation import simulate
 from nandlab.readings.spec import Readings
 
@@ -21,196 +21,196 @@ LEADING = 5
 SHUFFLES = 200
 PLANTED = 20
 
+Row = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Search:
-    """All joint readings with their predictions, or what was finished before an interruption."""
+    """All joint readings of studies, with what each predicts."""
 
-    studies: tuple[Readings, ...]
+    studies: Sequence[Readings]
     design: Design
+    predictor: Predictor
+    scores: Scores
     runs: int
     """Runs that the readings need, each once."""
     carried_out: int
     """Runs that were carried out now; all others were on disk."""
-    scores: Scores | None
-    predictor: Predictor | None
 
-    def answer(self, by: str = "level") -> dict[str, Any]:
+    def answer(self, by: str = "level") -> Row:
         """Everything that is shown; `by` is the score that ranks: level, shape or order."""
-        scores, predictor = self.scores, self.predictor
-        assert scores is not None
-        assert predictor is not None
+        scores = self.scores
         ranking = {"level": scores.level, "shape": scores.shape, "order": -scores.tau}[by]
-        ranked = numpy.lexsort((scores.level, ranking))
-        leading = scores.leading(ranked, LEADING)
+        leading = scores.leading(numpy.lexsort((scores.level, ranking)), LEADING)
         best = leading[0]
-        matrix = numpy.ascontiguousarray(numpy.round(scores.logarithms, 9))
+        # Rounded, for the last digits of a logarithm differ between machines.
+        predicted = numpy.ascontiguousarray(numpy.round(scores.logarithms, 9))
         return {
             "studies": [one.study for one in self.studies],
             "by": by,
             "design": self._design(),
-            "readings": [self._reading(row, leading, scores) for row in leading],
-            "shipped": {
-                study: self._reading(row, leading, scores)
-                | {"own_error": _ratio(scores.error(scores.groups("study")[study])[row])}
-                for study, row in self.design.shipped.items()
-            },
-            "effects": self._effects(scores, ranking),
-            "cells": self._cells(scores, best),
-            "orders": self._orders(scores, best),
-            "against_every_reading": [
-                {**_named(scores.cells[number]),
-                 "nearest": float(scores.predicted[row, number])}
-                for number, row in scores.against_every_reading()
-            ],
-            "measurements": self._measurements(predictor, leading),
-            "trust": self._trust(scores, best),
+            "readings": [self._reading(row, best) for row in leading],
+            "shipped": {k: self._reading(row, best) for k, row in self.design.shipped.items()},
+            "effects": self._effects(ranking),
+            "cells": self._cells(best),
+            "orders": self._orders(best),
+            "against_every_reading": self._against(),
+            "measurements": self._measurements(leading),
+            "trust": self._trust(),
             "not_tried": {one.study: one.plain.get("not_tried", []) for one in self.studies},
-            "digest": hashlib.blake2b(matrix.tobytes(), digest_size=32).hexdigest(),
-        }  # fmt: skip
-
-    def _design(self) -> dict[str, Any]:
-        readings, product = len(self.design.table), self.design.product
-        return {
-            "readings": readings,
-            "product": product,
-            "is_whole": readings >= product,
-            "kind": "full product" if readings >= product else "balanced draw",
-            "runs": self.runs,
-            "carried_out": self.carried_out,
-            "free_choices": len(self.design.choices),
-            "options": sum(len(one.options) for one in self.design.choices),
-            "least_readings_of_an_option": min(
-                int(numpy.bincount(column, minlength=len(choice.options)).min())
-                for choice, column in zip(self.design.choices, self.design.table.T, strict=True)
-            ),
+            "digest": hashlib.blake2b(predicted.tobytes(), digest_size=32).hexdigest(),
         }
 
-    def _reading(self, row: int, leading: Sequence[int], scores: Scores) -> dict[str, Any]:
-        alike = int((scores.distance(row, numpy.arange(len(scores.predicted))) <= 0.05).sum())
+    def _design(self) -> Row:
+        readings, choices = len(self.design.table), self.design.choices
+        counts = [
+            numpy.bincount(column, minlength=len(choice.options)).min()
+            for choice, column in zip(choices, self.design.table.T, strict=True)
+        ]
+        return {
+            "readings": readings,
+            "product": self.design.product,
+            "is_whole": readings == self.design.product,
+            "runs": self.runs,
+            "carried_out": self.carried_out,
+            "free_choices": len(choices),
+            "options": sum(len(one.options) for one in choices),
+            "least_readings_of_an_option": int(min(counts)),
+        }
+
+    def _reading(self, row: int, best: int) -> Row:
+        scores = self.scores
+        apart = scores.distance(row, numpy.arange(len(scores.predicted)))
         return {
             "choices": self.design.words(row),
             "error": _ratio(scores.level[row]),
             "shape_error": _ratio(scores.shape[row]),
             "tau": None if math.isnan(scores.tau[row]) else float(scores.tau[row]),
-            "from_best": _ratio(scores.distance(leading[0], [row])[0]),
-            "alike": alike,
+            "from_best": _ratio(apart[best]),
+            "alike": int((apart <= NOISE).sum()),
         }
 
-    def _effects(self, scores: Scores, ranking: Any) -> list[dict[str, Any]]:
-        """What each choice moves: its first-order share, and the error at each of its options."""
-        shares = first_order_effects(self.design.table, ranking)
-        found = []
+    def _effects(self, ranking: Any) -> list[Row]:
+        """What each choice moves: its shares of the variance, the least error with each option."""
+        shares, found = effects(self.design.table, ranking), []
         for number, choice in enumerate(self.design.choices):
-            column = self.design.table[:, number]
+            errors = [
+                self.scores.level[self.design.table[:, number] == option].min()
+                for option in range(len(choice.options))
+            ]
+            shipped = {one.study: own.shipped for one in self.studies for own in one.choices
+                       if own.name == choice.name}  # fmt: skip
             found.append({
                 "choice": choice.name,
                 "unsaid": choice.unsaid,
                 "why": choice.why,
-                "shipped": {one.study: own.shipped for one in self.studies
-                            for own in one.choices if own.name == choice.name},
-                "share": shares[number],
-                "least_error": {name: _ratio(scores.level[column == option].min())
-                                for option, name in enumerate(choice.names)},
+                "shipped": shipped,
+                "share": shares[number][0],
+                "total_share": shares[number][1],
+                "least_error": dict(zip(choice.names, map(_ratio, errors), strict=True)),
             })  # fmt: skip
-        return sorted(found, key=lambda one: -one["share"])
+        return sorted(found, key=lambda one: -one["total_share"])
 
-    def _cells(self, scores: Scores, best: int) -> list[dict[str, Any]]:
-        """By group of cells: mean absolute errors, as parts of the published numbers."""
-        off = numpy.abs(scores.predicted / numpy.exp(scores.published) - 1)
-        found = []
-        for study, wanted in scores.groups("study").items():
-            for group in dict.fromkeys(scores.cells[number].group for number in wanted):
-                own = [number for number in wanted if scores.cells[number].group == group]
-                means = off[:, own].mean(axis=1)
-                found.append({
-                    "study": study, "group": group, "cells": len(own),
-                    "shipped": float(means[self.design.shipped[study]]),
-                    "best": float(means[best]), "least": float(means.min()),
-                })  # fmt: skip
+    def _cells(self, best: int) -> list[Row]:
+        """By group of cells: mean absolute differences, as parts of the published numbers."""
+        published = numpy.exp(self.scores.published)
+        off, found = numpy.abs(self.scores.predicted / published - 1), []
+        for (study, group), own in self.scores.groups("study", "group").items():
+            means = off[:, own].mean(axis=1)
+            parts = {"shipped": means[self.design.shipped[study]], "best": means[best]}
+            errors = {name: float(one) for name, one in (*parts.items(), ("least", means.min()))}
+            found.append({"study": study, "group": group, "cells": len(own), **errors})
         return found
 
-    def _orders(self, scores: Scores, best: int) -> list[dict[str, Any]]:
+    def _orders(self, best: int) -> list[Row]:
         found = []
-        for name, taus in scores.taus.items():
-            cells = scores.orders[name]
-            ranked = sorted(cells, key=lambda number: scores.published[number])
+        for name, taus in self.scores.taus.items():
+            own = sorted(self.scores.orders[name], key=lambda cell: self.scores.published[cell])
+            cells = [self.scores.cells[number] for number in own]
             found.append({
                 "order": name,
-                "published": [str((scores.cells[n].order or ("", ""))[1]) for n in ranked],
-                "shipped": float(taus[self.design.shipped[scores.cells[cells[0]].study]]),
-                "best": float(taus[best]), "most": float(taus.max()),
+                "published": [one.order[1] for one in cells if one.order],
+                "shipped": float(taus[self.design.shipped[cells[0].study]]),
+                "best": float(taus[best]),
+                "most": float(taus.max()),
                 "share": float((taus > 1 - 1e-9).mean()),
             })  # fmt: skip
         return found
 
-    def _measurements(self, predictor: Predictor, leading: Sequence[int]) -> list[dict[str, Any]]:
+    def _against(self) -> list[Row]:
+        """Cells to which no reading comes near."""
+        found = []
+        for number, row in self.scores.against_every_reading():
+            cell, nearest = self.scores.cells[number], self.scores.predicted[row, number]
+            known = {"published": cell.published, "certainty": cell.certainty}
+            place = {"study": cell.study, "group": cell.group, "cell": cell.name}
+            found.append({**place, **known, "nearest": float(nearest)})
+        return found
+
+    def _measurements(self, leading: Sequence[int]) -> list[Row]:
         """How far measurements on a real board would tell the leading readings apart."""
-        found, wanted = [], list(leading)
+        found, pairs = [], max(len(leading) * (len(leading) - 1), 1)
         for study in self.studies:
             for one in study.measurements:
-                values = predictor.column(study.study, one.formula)[wanted]
-                seconds = predictor.column(study.study, one.seconds)[wanted].mean() + one.setup_s
-                logs = numpy.log(values)
-                apart = numpy.abs(logs[:, None] - logs[None, :])
-                count = len(wanted) * (len(wanted) - 1)
-                mean = float(apart.sum() / count) if count else 0.0
+                values = self.predictor.column(study.study, one.formula)[leading]
+                seconds = self.predictor.column(study.study, one.seconds)[leading].mean()
+                minutes = float(seconds + one.setup_s) / 60
+                logarithms = numpy.log(values)
+                apart = float(numpy.abs(logarithms[:, None] - logarithms).sum() / pairs)
                 found.append({
-                    "study": study.study, "measurement": one.title, "minutes": seconds / 60,
-                    "separation": _ratio(mean), "per_minute": mean / (seconds / 60),
-                    "values": [float(value) for value in values],
+                    "study": study.study,
+                    "measurement": one.title,
+                    "minutes": minutes,
+                    "separation": _ratio(apart),
+                    "per_minute": apart / minutes,
+                    "values": values.tolist(),
                 })  # fmt: skip
         return sorted(found, key=lambda one: -one["per_minute"])
 
-    def _trust(self, scores: Scores, best: int) -> dict[str, Any]:
+    def _trust(self) -> Row:
         """What speaks against taking the best reading for the truth."""
-        shuffled = scores.shuffled(SHUFFLES)
-        found: dict[str, Any] = {
-            "left_out": {
-                name: {"error": _ratio(error), "choices": self.design.words(row)}
-                for name, (row, error) in scores.left_out().items()
-            },
-            "planted": {"draws": PLANTED, "found": scores.found_again(PLANTED)},
-            "shuffled": None,
+        left_out = {
+            name: {"error": _ratio(error), "choices": self.design.words(row)}
+            for name, (row, error) in self.scores.left_out().items()
         }
-        if shuffled is not None:
+        planted = {"draws": PLANTED, "found": self.scores.found_again(PLANTED)}
+        found: Row = {"left_out": left_out, "planted": planted, "shuffled": None}
+        if (shuffled := self.scores.shuffled(SHUFFLES)) is not None:
             least, true = shuffled
             found["shuffled"] = {
-                "draws": len(least), "as_good": int((least <= true).sum()),
-                "median_error": _ratio(float(numpy.median(least))), "error": _ratio(true),
-            }  # fmt: skip
+                "draws": len(least),
+                "as_good": int((least <= true).sum()),
+                "median_error": _ratio(numpy.median(least)),
+            }
         return found
 
 
 def search(
-    studies: Sequence[Readings], *, most: int, folder: Path, workers: int,
+    studies: Sequence[Readings], most: int, folder: Path, workers: int,
     progress: Callable[[int, int, str], None],
-) -> Search:  # fmt: skip
-    """Carries out what the readings of the studies need, and predicts every cell."""
+) -> Search | int:  # fmt: skip
+    """Carries out what the readings need, and predicts every cell.
+
+    After an interruption it returns the number of runs that were carried out.
+    """
     readings = design(studies, most)
-    jobs = [job for own in needed(studies, readings).values() for job in own]
+    jobs = needed(studies, readings)
     rows, carried_out, is_whole = simulate(jobs, folder, workers, progress)
-    runs = len({job.key for job in jobs})
     if not is_whole:
-        return Search(tuple(studies), readings, runs, carried_out, None, None)
+        return carried_out
     predictor = Predictor(studies, readings, rows)
     cells = tuple(cell for one in studies for cell in one.cells)
-    scores = Scores(cells, predictions(predictor, cells))
-    return Search(tuple(studies), readings, runs, carried_out, scores, predictor)
+    predicted = numpy.stack([predictor.cell(one) for one in cells], axis=1)
+    scores = Scores(cells, predicted)
+    runs = len({job.key for job in jobs})
+    return Search(studies, readings, predictor, scores, runs, carried_out)
+
+
+def text_of(answer: Mapping[str, Any]) -> str:
+    """An answer as text; without infinity, which JSON does not have."""
+    return json.dumps(answer, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
 def _ratio(logarithm: float) -> float:
     """A distance of logarithms as a part: 0.1 is a tenth more."""
     return math.expm1(float(logarithm))
-
-
-def _named(cell: Any) -> dict[str, Any]:
-    return {
-        "study": cell.study, "group": cell.group, "cell": cell.name,
-        "published": cell.published, "certainty": cell.certainty,
-    }  # fmt: skip
-
-
-def text_of(answer: Mapping[str, Any]) -> str:
-    """An answer as text that is the same wherever it is made."""
-    return json.dumps(answer, indent=1, sort_keys=True) + "\n"
