@@ -9,7 +9,6 @@
 //! mount. A cut within a read leaves the medium as the next operation with nothing of it written
 //! does, so cut points are programs and erases.
 
-mod book;
 mod cuts;
 mod guarantee;
 mod history;
@@ -19,9 +18,9 @@ mod mount_lines;
 mod recorder;
 mod recover;
 mod reference;
+mod shadow_model;
 mod tree;
 
-pub use book::Book;
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use guarantee::{
     TORN_MODELS, TornModel, find_guarantee, find_torn_model, guarantees, guarantees_in_markdown,
@@ -32,4 +31,5 @@ pub use mount::guarantee::{Durable, ExpectedFinding, Guarantee, Hazard, LOST_GRO
 pub use recorder::Recorder;
 pub use recover::ViolationKind;
 pub use reference::{CrashError, Sabotage, Setup};
+pub use shadow_model::Book;
 pub use tree::{Facts, Row, Tree};

@@ -1,7 +1,7 @@
 //! A file system that is watched: every call that changes something is done on a model too, and the
 //! states that a cut may leave are noted.
 
-use crate::book::Book;
+use crate::shadow_model::Book;
 use crate::tree::{Row, Tree};
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,

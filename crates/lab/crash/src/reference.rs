@@ -1,10 +1,10 @@
 //! The run without a cut: what is written to the medium, and the states it stands for.
 
-use crate::book::Book;
 use crate::guarantee::find_guarantee;
 use crate::history::History;
 use crate::mount_lines::MountWay;
 use crate::recorder::Recorder;
+use crate::shadow_model::Book;
 use crate::tree::Tree;
 use fs_api::Errno;
 use mount::guarantee::Guarantee;

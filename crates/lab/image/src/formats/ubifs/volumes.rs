@@ -3,7 +3,7 @@
 use crate::chip::ChipImage;
 use crate::error::ImageError;
 use std::rc::Rc;
-use ubi::{Ubi, Volume, VolumeInfo, VolumeKind};
+use ubi::{LebNumber, Ubi, Volume, VolumeInfo, VolumeKind};
 
 /// First bytes of a node of UBIFS.
 const NODE_MAGIC: [u8; 4] = [0x31, 0x18, 0x10, 0x06];
@@ -34,14 +34,14 @@ pub(super) async fn read_raw(ubi: &Rc<Ubi>, id: u32) -> Result<(Vec<u8>, bool), 
     let mut is_sound = !volume.is_corrupted();
     let mut rest = volume.used_bytes();
     let mut data = Vec::new();
-    for lnum in 0..volume.leb_count() {
+    for leb_number in LebNumber::default().run(volume.leb_count()) {
         // The last block of the data may be short.
         let bytes = rest.min(volume.leb_bytes().into()) as usize;
         if bytes == 0 {
             break;
         }
         let mut leb = vec![0; bytes];
-        is_sound &= volume.read(lnum, 0, &mut leb, true).await?.is_readable();
+        is_sound &= volume.read(leb_number, 0, &mut leb, true).await?.is_readable();
         data.extend_from_slice(&leb);
         rest -= bytes as u64;
     }
@@ -121,12 +121,14 @@ async fn look_into(ubi: &Rc<Ubi>, volume: &mut VolumeInfo) -> Holding {
 /// a file system that lost it one cannot say that it is none.
 async fn holds_nodes(volume: &Volume) -> bool {
     let mut magic = [0; 4];
-    if volume.read(0, 0, &mut magic, false).await.is_err() || magic == NODE_MAGIC {
+    if volume.read(LebNumber::default(), 0, &mut magic, false).await.is_err() || magic == NODE_MAGIC
+    {
         return true;
     }
     let mut start = vec![0; (volume.leb_bytes() as usize).min(ubifs::MAX_NODE_BYTES)];
     // Any of them may be the one that is left.
-    for leb in (0..volume.leb_count()).filter(|leb| volume.is_mapped(*leb)) {
+    let lebs = LebNumber::default().run(volume.leb_count());
+    for leb in lebs.filter(|leb| volume.is_mapped(*leb)) {
         let read = volume.read(leb, 0, &mut start, false).await;
         if read.is_ok() && ubifs::is_whole_node(&start) {
             return true;
