@@ -88,7 +88,7 @@ pub trait Scheduler: Send {
     /// The process is gone. What it has queued is still to be served, unless a policy says other.
     fn exit(&mut self, _now_ns: u64, _pid: u32, _queue: &mut Queue) {}
 
-    /// When [`Scheduler::timer`] wants to be called.
+    /// When [`Scheduler::timer`] is to be called next; none if no timer is armed.
     fn timer_ns(&self) -> Option<u64> {
         None
     }
@@ -102,7 +102,7 @@ pub trait Scheduler: Send {
         Vec::new()
     }
 
-    /// True if it holds requests back on purpose now, in the hope of a better one to come.
+    /// True if it holds requests back now and idles for a better one to come.
     fn is_idling(&self) -> bool {
         false
     }
@@ -136,7 +136,7 @@ impl SchedulerEntry {
     /// Checks tunables and fills in defaults.
     ///
     /// # Errors
-    /// The first name or value that does not fit.
+    /// [`settings::SettingError`] for the first name or value that does not fit.
     pub fn settings(
         &self,
         given: &std::collections::BTreeMap<String, settings::Value>,

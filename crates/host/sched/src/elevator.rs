@@ -297,13 +297,13 @@ impl Elevator {
         cancelled
     }
 
-    /// When the scheduler wants to be woken.
+    /// When [`Elevator::timer`] is to be called next; none if the scheduler has armed no timer.
     #[inline]
     pub fn timer_ns(&self) -> Option<u64> {
         self.scheduler.timer_ns()
     }
 
-    /// Wakes the scheduler at the time it asked for.
+    /// The time of [`Elevator::timer_ns`] has come.
     pub fn timer(&mut self, now_ns: u64) {
         self.scheduler.timer(now_ns, &mut self.queue);
         self.audit();

@@ -9,7 +9,7 @@
 //! batches; with a deep queue writes are throttled while reads miss `read_lat_nsec`.
 //!
 //! Quirks, all of the kernel:
-//! - Percentiles want 500 samples or a second, but both percentiles of a domain share one timeout.
+//! - Percentiles need 500 samples or a second, but both percentiles of a domain share one timeout.
 //!   The one of device latency is computed first and restarts it, so that of total latency waits for
 //!   500 samples, or for a second in which the domain completed nothing (and the other did).
 //! - A bio merges with one of the last 8 requests of its domain, and only until a dispatch of the
@@ -28,7 +28,7 @@ use crate::{
 };
 use settings::{Kind, Parameter};
 
-/// Linux 6.12.
+/// Kyber as in Linux 4.20 to 6.12.
 pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     name: "kyber",
     aliases: &[],
@@ -235,7 +235,7 @@ impl Kyber {
         {
             return Some(id);
         }
-        // The batch ends also for want of a token, and the domain is asked again only after the
+        // The batch ends also without a token, and the domain is asked again only after the
         // others.
         self.batching = 0;
         (0..self.domains.len()).find_map(|_| {
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn g_kyb_3_congestion_throttles_who_meets_the_target() {
+    fn g_kyb_3_congestion_throttles_a_domain_that_meets_its_target() {
         let (mut reads, mut writes) = (read_domain(), write_domain());
         reads.adjust(Some(2), true);
         writes.adjust(Some(7), true);
@@ -453,13 +453,13 @@ mod tests {
     }
 
     #[test]
-    fn g_kyb_4_who_misses_the_target_gets_tokens_back() {
+    fn g_kyb_4_a_domain_that_misses_its_target_gets_tokens_back() {
         let mut reads = read_domain();
         reads.depth = 64;
         reads.adjust(Some(5), false);
         assert_eq!(reads.depth, 96);
         reads.adjust(Some(3), false);
-        assert_eq!(reads.depth, 96, "without congestion nobody is throttled");
+        assert_eq!(reads.depth, 96, "without congestion no domain is throttled");
     }
 
     #[test]
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_want_many_samples_or_time() {
+    fn percentiles_need_many_samples_or_time() {
         let mut reads = read_domain();
         let late_ns = 3 * MILLISECOND_NS;
         let count = |domain: &mut Domain, samples: u32| {
@@ -518,7 +518,7 @@ mod tests {
     }
 
     /// A read and a write at a time, of 3 ms each: late for reads, quick for writes. Each second
-    /// tells that the device is congested, but what writes take is only known after 500 of them.
+    /// shows that the device is congested, but what writes take is only known after 500 of them.
     #[test]
     fn late_reads_take_tokens_from_writes() {
         let mut elevator = elevator();

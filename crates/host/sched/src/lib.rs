@@ -3,8 +3,8 @@
 //! Every scheduler is one file (or folder) that exports one [`SchedulerEntry`] for each kernel it
 //! is modelled after; [`SCHEDULERS`] is the sorted table of them and the only other place a new one
 //! is named. Around a scheduler stands an [`Elevator`]: merging, the dispatch list and the calls
-//! that `block/elevator.c` makes. Nothing here knows a device, a thread or a clock: the caller
-//! says what time it is.
+//! that `block/elevator.c` makes. Nothing here uses a device, a thread or a clock: the caller
+//! passes the time.
 
 mod anticipatory;
 mod cfq;

@@ -15,7 +15,7 @@
 //!   6.12 a request that arrives ahead of the sweep joins it even if the sweep had ended, and a new
 //!   queue begins as a batch of writes at sector 0: writes that are there go before reads, and the
 //!   lowest sector before the oldest request.
-//! - The look at aged requests makes the choice it would dispatch by before it knows their age: it
+//! - The look at aged requests makes the choice it would dispatch by before it tests their age: it
 //!   may end a batch, turn the direction and change the count of starvation without dispatching
 //!   anything. While a young write of a lower class waits, writes of a higher class can starve.
 //! - Expired means *at* the deadline or after it.

@@ -20,7 +20,7 @@ pub struct Queue {
     pub nr_requests: u32,
     /// Requests the driver holds.
     pub in_flight: u32,
-    /// Set by a scheduler that wants the queue run as soon as the current event is over
+    /// Set by a scheduler to have the queue run as soon as the current event is over
     /// (`kblockd_schedule_work`, `__blk_run_queue`).
     pub run_soon: bool,
     pub(crate) last_merge: Option<RequestId>,

@@ -21,8 +21,8 @@
 //! request for a hundred reads, and on a device that is fast against 5 ms idling costs a large part
 //! of the throughput.
 //!
-//! Quirks of the original that are kept: every dispatch call on an empty scheduler that wants to
-//! idle restarts the idle timer; the wish to idle outlives the cancelling of the timer; nothing
+//! Quirks of the original that are kept: every dispatch call on an empty scheduler that is to
+//! idle restarts the idle timer; the flag to idle outlives the cancelling of the timer; no hook
 //! joins neighbours, since the queues are not in the order of sectors. Tunables below 1 count as 1,
 //! as in sysfs.
 //!

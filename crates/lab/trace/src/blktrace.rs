@@ -1,7 +1,7 @@
 //! Binary blktrace, `<name>.blktrace.<cpu>`: what the kernel's block layer logs.
 //!
 //! A file is a stream of 48-byte headers, each followed by `pdu_len` bytes, in the byte order of
-//! the machine that traced; the magic tells which. There is one file for each CPU, and all of a
+//! the machine that traced; the magic shows which. There is one file for each CPU, and all of a
 //! trace are merged by time here, whichever of them is named. The layout is that of
 //! `struct blk_io_trace` in the kernel's `blktrace_api.h`, version 7. Version 8 (zoned devices)
 //! has a longer header and is refused.

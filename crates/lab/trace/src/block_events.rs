@@ -167,7 +167,7 @@ impl Tracker {
             let number = self.first_number.saturating_add(self.held.len() as u64);
             // A second D without a C between: that of the first is lost.
             if let Some(older) = self.under_way.insert(identity, number) {
-                self.settle(older, |_| {});
+                self.end_wait(older, |_| {});
             }
         }
         self.held.push_back(Held { record: Some(record), waits_for });
@@ -176,7 +176,7 @@ impl Tracker {
     fn complete(&mut self, event: &BlockEvent) {
         // Its D was before the trace began, or was given up.
         let Some(number) = self.under_way.remove(&identity(event)) else { return };
-        self.settle(number, |held| {
+        self.end_wait(number, |held| {
             if let Some(record) = &mut held.record {
                 // Clocks of processors may differ: a C before its D gives no latency.
                 record.latency_ns = event.time_ns.checked_sub(record.arrival_ns);
@@ -187,10 +187,11 @@ impl Tracker {
     fn take_back(&mut self, event: &BlockEvent, notes: &mut Notes) {
         let Some(number) = self.under_way.remove(&identity(event)) else { return };
         notes.requeued += 1;
-        self.settle(number, |held| held.record = None);
+        self.end_wait(number, |held| held.record = None);
     }
 
-    fn settle(&mut self, number: u64, change: impl FnOnce(&mut Held)) {
+    /// The record need not wait for its C any longer; `change` is applied to it.
+    fn end_wait(&mut self, number: u64, change: impl FnOnce(&mut Held)) {
         let index = number.checked_sub(self.first_number).map(|index| index as usize);
         if let Some(held) = index.and_then(|index| self.held.get_mut(index)) {
             held.waits_for = None;
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_without_the_wanted_event_says_so() {
+    fn a_trace_without_the_wanted_event_is_reported() {
         let mut tracker = Tracker::new(Event::Issue);
         tracker.event(&event(Moment::Queue, 0, 0, WRITE), &mut Notes::default()).unwrap();
         let fault = tracker.finish(&mut Vec::new()).unwrap_err();

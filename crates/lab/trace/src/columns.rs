@@ -16,7 +16,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Number of records.
+    /// Records that the columns hold.
     pub fn len(&self) -> usize {
         self.operation.len()
     }

@@ -31,7 +31,7 @@ pub struct FormatEntry {
     pub address: &'static str,
     /// How the length is coded.
     pub length: &'static str,
-    /// What tells a read from a write, and what else it knows.
+    /// How operations are coded, and what else the format records.
     pub operations: &'static str,
     /// Whether the user must name the unit of time.
     pub takes_time_unit: bool,

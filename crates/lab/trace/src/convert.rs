@@ -13,6 +13,9 @@ use crate::summary::{Summary, Tally};
 ///
 /// The file's metadata are the given ones, to which `source_format`, `source_name` (without
 /// directories) and `digest` are added.
+///
+/// # Errors
+/// As [`crate::open`] and [`crate::Reader::next_batch`]; [`crate::Kind::Io`] if the output cannot be written.
 pub fn convert(
     input: &Path,
     options: &Options,

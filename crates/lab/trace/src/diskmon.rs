@@ -2,7 +2,7 @@
 //!
 //! `index time duration disk request sector length`, separated by tabs, without a header; sector
 //! and length in units of 512 bytes. Whether the duration is in seconds or milliseconds depends on
-//! an option that the file does not tell, so it is left out. Times shown as a clock are refused.
+//! an option that the file does not record, so it is left out. Times shown as a clock are refused.
 
 use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;

@@ -1,6 +1,6 @@
 //! What went wrong, where, and what to do about it.
 //!
-//! A reader reports a [`Fault`], which knows the place inside the file; the file's name is added
+//! A reader reports a [`Fault`] with the place inside the file; the file's name is added
 //! where the file was opened, which makes it a [`TraceError`].
 
 use std::fmt;
@@ -147,7 +147,7 @@ impl Fault {
     }
 
     pub(crate) fn of_file(mut self, file: &str) -> Self {
-        // A fault that knows its file keeps it.
+        // A fault that names its file keeps it.
         self.file.get_or_insert_with(|| file.to_owned());
         self
     }

@@ -171,7 +171,7 @@ fn operation(action: &str) -> Result<Operation, Fault> {
         "read" => Ok(Operation::Read),
         "write" => Ok(Operation::Write),
         "trim" => Ok(Operation::Trim),
-        // A device knows no difference between the two.
+        // To a device the two are the same command.
         "sync" | "datasync" => Ok(Operation::Flush),
         _ => Err(Fault::malformed("the action is unknown")),
     }

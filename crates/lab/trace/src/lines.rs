@@ -120,7 +120,7 @@ pub(crate) fn check_range(record: &Record) -> Result<(), Fault> {
     end.map(|_| ()).ok_or_else(|| Fault::malformed("the end of the range is too large"))
 }
 
-/// Exactly `N` fields.
+/// The fields of a line, which must be exactly `N`.
 pub(crate) fn exactly<'a, const N: usize>(
     fields: impl Iterator<Item = &'a str>,
 ) -> Result<[&'a str; N], Fault> {

@@ -45,7 +45,7 @@ pub(crate) const ENTRY_SSDSIM: FormatEntry = FormatEntry {
 const PICOSECONDS_PER_NS: u64 = 1000;
 const NS_PER_MICROSECOND: u64 = 1000;
 
-/// Five whole numbers of which the last is 0 or 1: nothing tells the two formats apart.
+/// Five whole numbers of which the last is 0 or 1: the two formats have the same lines.
 pub(crate) fn detect(head: &Head) -> Match {
     match head.certain_if_most(|line| parse(line, TimeUnit::Nanoseconds).is_ok()) {
         Match::No => Match::No,

@@ -423,6 +423,9 @@ pub struct TraceWriter {
 
 impl TraceWriter {
     /// Begins a file beside `output`.
+    ///
+    /// # Errors
+    /// [`Kind::Io`] if the file cannot be made.
     pub fn create(output: &Path) -> Result<Self, TraceError> {
         let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
         // Hidden and of this process, so that neither a listing nor a second run meets it.
@@ -437,6 +440,9 @@ impl TraceWriter {
     }
 
     /// Appends records. How they are divided among calls does not change the file.
+    ///
+    /// # Errors
+    /// [`Kind::Io`] if a row group cannot be written.
     pub fn write(&mut self, records: &[Record]) -> Result<(), TraceError> {
         // Groups are filled up whole, so the division among calls leaves no mark.
         let mut rest = records;
@@ -453,6 +459,9 @@ impl TraceWriter {
     }
 
     /// Completes the file and gives it its name.
+    ///
+    /// # Errors
+    /// [`Kind::Io`] if the file cannot be completed or renamed.
     pub fn finish(mut self, metadata: &BTreeMap<String, String>) -> Result<(), TraceError> {
         self.close(metadata).map_err(|fault| self.error(fault))
     }

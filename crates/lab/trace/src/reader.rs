@@ -16,6 +16,10 @@ use crate::record::{Operation, Record};
 use crate::{detection, table};
 
 /// Opens a trace; `-` is standard input.
+///
+/// # Errors
+/// [`TraceError`] with its kind: the file cannot be read ([`Kind::Io`]) or is empty, the format is unknown,
+/// ambiguous or not the named one, or the options do not fit it ([`Kind::Usage`]).
 pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
     let name = path.display().to_string();
     open_source(path, options)
@@ -65,6 +69,9 @@ impl Reader {
 
     /// Replaces the content of `records` by the next some thousand records.
     /// False, with no records, at the end of the trace.
+    ///
+    /// # Errors
+    /// [`TraceError`] with the place of a line, entry or row that is malformed or cut off.
     pub fn next_batch(&mut self, records: &mut Vec<Record>) -> Result<bool, TraceError> {
         records.clear();
         let mut more = true;
@@ -125,6 +132,9 @@ impl Reader {
     /// Reads on by columns, from the first record: the fast way where times do not matter.
     ///
     /// To be called before the first batch is read.
+    ///
+    /// # Errors
+    /// [`TraceError`] if the file cannot be opened a second time.
     pub fn into_columns(self) -> Result<ColumnReader, TraceError> {
         // These columns have no device, so others are left out by records only.
         let fast = if self.device.is_none() { self.source.columns() } else { None };
@@ -142,6 +152,9 @@ pub struct ColumnReader {
 
 impl ColumnReader {
     /// Replaces the content of `columns` by the next records; false, with none, at the end.
+    ///
+    /// # Errors
+    /// As [`Reader::next_batch`].
     pub fn next_columns(&mut self, columns: &mut Columns) -> Result<bool, TraceError> {
         columns.clear();
         let Some(source) = &mut self.fast else {

@@ -58,6 +58,9 @@ pub struct SizeClass {
 }
 
 /// Reads the rest of a trace and sums it up.
+///
+/// # Errors
+/// As [`Reader::next_batch`].
 pub fn summarise(reader: &mut Reader) -> Result<Summary, TraceError> {
     let (mut tally, mut batch) = (Tally::default(), Vec::new());
     while reader.next_batch(&mut batch)? {

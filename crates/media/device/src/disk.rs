@@ -58,7 +58,7 @@ impl DiskDevice {
     pub fn new(disk: DiskSpec, host: HostSpec, seed: u64) -> Self {
         let mut stream = Stream::new(seed, "disk");
         Self {
-            // The platter's angle at time zero is drawn, since no host knows it.
+            // The platter's angle at time zero is drawn, since a host cannot measure it.
             phase_ns: stream.next_u64() % disk.revolution_ns(),
             disk,
             host,

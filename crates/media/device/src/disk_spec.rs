@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct DiskSpec {
     /// Speed of the platter, revolutions per minute.
     pub revolutions_per_minute: u32,
-    /// Number of cylinders.
+    /// Positions of the arm: cylinders of the disk.
     pub cylinders: u32,
     /// Heads, which is tracks of a cylinder.
     pub heads: u32,

@@ -49,7 +49,7 @@ pub struct FlashDevice {
     works_in_idle_time: bool,
     last_ns: u64,
     statistics: DeviceStatistics,
-    /// What the layers said of the pages of the command, die by die.
+    /// Work that the layers report for the pages of the command, die by die.
     work: Vec<PageWork>,
 }
 
@@ -495,7 +495,7 @@ impl FlashDevice {
     }
 
     /// Programs all that the cache holds, as before a run begins.
-    pub(crate) fn settle(&mut self) -> Result<(), FtlError> {
+    pub(crate) fn drain_cache(&mut self) -> Result<(), FtlError> {
         self.drain_all(Moment { ns: self.last_ns, cleaning_ns: 0 })?;
         Ok(())
     }

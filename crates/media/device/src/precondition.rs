@@ -61,7 +61,7 @@ pub(crate) fn prepare(device: &mut FlashDevice, how: &Precondition) -> Result<()
     let pages =
         if bytes == capacity_bytes { bytes.div_ceil(page_bytes) } else { bytes / page_bytes };
     let dies = device.dies.all.len() as u64;
-    device.settle()?;
+    device.drain_cache()?;
     for (die, number) in device.dies.all.iter_mut().zip(0_u64..) {
         // Page p of the device is page p / dies of die p mod dies.
         let filled = (pages.saturating_sub(number)).div_ceil(dies) as u32;

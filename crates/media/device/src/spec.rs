@@ -63,7 +63,7 @@ pub struct FlashSpec {
     /// Bus mode of the channels, instead of the part's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bus: Option<String>,
-    /// Number of channels.
+    /// Buses between controller and dies.
     pub channels: u32,
     /// Dies on each channel.
     pub dies_per_channel: u32,
@@ -209,7 +209,7 @@ impl DeviceSpec {
     /// Parses a device; `place` names the text in messages.
     ///
     /// # Errors
-    /// Names the line and key that is wrong, unknown or missing.
+    /// [`SpecError::Text`] with the line and the key that is wrong, unknown or missing.
     pub fn parse(place: &str, text: &str) -> Result<Self, SpecError> {
         let wrong = |message: String| SpecError::Text { place: place.to_owned(), message };
         let spec: Self = toml::from_str(text).map_err(|error| wrong(explain(&error)))?;
@@ -279,7 +279,7 @@ impl DeviceSpec {
     /// Says in one sentence what is wrong with these numbers, if anything.
     ///
     /// # Errors
-    /// The sentence begins with the key and names the permitted values.
+    /// A sentence that begins with the key outside its range and names the permitted values.
     pub fn check(&self) -> Result<(), String> {
         self.host.check()?;
         match (&self.flash, &self.disk) {

@@ -144,11 +144,11 @@ mod tests {
     proptest! {
         #[test]
         fn bookings_never_overlap_and_take_the_first_gap(
-            wishes in prop::collection::vec((0_u64..1000, 1_u64..40), 1..80)
+            requests in prop::collection::vec((0_u64..1000, 1_u64..40), 1..80)
         ) {
             let mut timeline = Timeline::default();
             let mut taken = [false; 10_000];
-            for (earliest, duration) in &wishes {
+            for (earliest, duration) in &requests {
                 let fits = |start: u64| {
                     taken[start as usize..(start + duration) as usize].iter().all(|busy| !busy)
                 };

@@ -18,13 +18,15 @@ pub trait Ftl: Send {
     /// Reads a page; `data` receives its bytes on a chip that stores them.
     ///
     /// # Errors
-    /// [`FtlError::Lost`] if the data cannot be read; [`FtlError::OutOfRange`]; power loss.
+    /// [`FtlError::Lost`] if the data cannot be read; [`FtlError::OutOfRange`]; [`FtlError::Nand`] at a
+    /// power loss.
     fn read(&mut self, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError>;
 
     /// Writes a page. When this returns, the page survives a power cut.
     ///
     /// # Errors
-    /// [`FtlError::NoFreeBlock`] at the end of life; [`FtlError::OutOfRange`]; power loss.
+    /// [`FtlError::NoFreeBlock`] at the end of life; [`FtlError::OutOfRange`]; [`FtlError::Nand`] at a power
+    /// loss.
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError>;
 
     /// Forgets a page: it reads zeros from now on. After a power cut it reads zeros or its old data.
@@ -43,10 +45,10 @@ pub trait Ftl: Send {
 
     /// Builds all tables anew from the spare areas of the chip, as after a power cut.
     ///
-    /// May be called again after it failed for want of power.
+    /// May be called again after it failed with [`nand::NandError::PowerLost`].
     ///
     /// # Errors
-    /// Power loss; [`FtlError::NoFreeBlock`].
+    /// [`FtlError::Nand`] at a power loss; [`FtlError::NoFreeBlock`].
     fn rebuild(&mut self) -> Result<(), FtlError>;
 
     /// Where the newest copy of a page lies, by virtual block; `None` if it reads zeros.
@@ -55,7 +57,7 @@ pub trait Ftl: Send {
     /// Bytes of RAM that the algorithm needs for its tables (not what this simulation spends).
     fn ram_bytes(&self) -> u64;
 
-    /// The tables in RAM, for people who want to see them.
+    /// The tables in RAM as text, for `nandlab explain`.
     fn tables(&self) -> Vec<Table>;
 
     /// The blocks it works on.

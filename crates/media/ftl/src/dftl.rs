@@ -182,11 +182,12 @@ impl Dftl {
         // its entries.
         self.fill_buffer(page);
         self.log.flash.program(at, page, Role::Translation, Some(&self.buffer))?;
-        self.settle_translation(page, at);
+        self.map_translation_page(page, at);
         Ok(())
     }
 
-    fn settle_translation(&mut self, page: u32, at: PageAddress) {
+    /// The newest copy of a translation page is at `at` now; the old copy becomes stale.
+    fn map_translation_page(&mut self, page: u32, at: PageAddress) {
         if let Some(old) = self.directory[page as usize].replace(at) {
             self.log.valid.remove(old.block);
         }
@@ -222,7 +223,8 @@ impl Dftl {
         self.log.next_or_open(stream)
     }
 
-    fn settle(&mut self, lpn: u32, at: PageAddress, stream: usize) {
+    /// The newest copy of a logical page is at `at` now; the old copy becomes stale.
+    fn map_page(&mut self, lpn: u32, at: PageAddress, stream: usize) {
         if let Some(old) = self.map.get(lpn) {
             // The old copy becomes stale with the new program, not before: a cut between keeps the
             // old one.
@@ -273,14 +275,14 @@ impl Dftl {
         if tag.role() == Role::Translation {
             let to = self.log.next_or_open(TRANSLATION)?;
             self.log.flash.copy(from, to, lpn, Role::Translation)?;
-            self.settle_translation(lpn, to);
+            self.map_translation_page(lpn, to);
             return Ok(());
         }
         // Copies keep their role and number but get a new sequence number, by which a rebuild
         // prefers them.
         let to = self.log.next_or_open(COPIES)?;
         self.log.flash.copy(from, to, lpn, Role::Data)?;
-        self.settle(lpn, to, COPIES);
+        self.map_page(lpn, to, COPIES);
         let page = lpn / self.entries_per_page;
         // A cached entry is the newest in any case; it is made dirty in place of a rewrite.
         if self.cache.contains(lpn) {
@@ -337,7 +339,7 @@ impl Ftl for Dftl {
         self.look_up(lpn)?;
         let at = self.place(DATA)?;
         self.log.flash.program(at, lpn, Role::Data, data)?;
-        self.settle(lpn, at, DATA);
+        self.map_page(lpn, at, DATA);
         self.cache.set_dirty(lpn, true);
         Ok(())
     }

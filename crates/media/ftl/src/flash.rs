@@ -139,7 +139,7 @@ impl Flash {
     /// Takes an erased block from the free pool.
     ///
     /// # Errors
-    /// [`FtlError::NoFreeBlock`]; power loss.
+    /// [`FtlError::NoFreeBlock`]; [`FtlError::Nand`] at a power loss.
     pub fn allocate(&mut self) -> Result<u32, FtlError> {
         loop {
             // Taken before it is erased: a block whose erase fails is retired and must not be in
@@ -160,7 +160,7 @@ impl Flash {
     /// Erases a block and returns it to the free pool; a block whose erase fails is retired.
     ///
     /// # Errors
-    /// Power loss.
+    /// [`FtlError::Nand`] at a power loss.
     pub fn release(&mut self, block: u32) -> Result<(), FtlError> {
         debug_assert!(!self.is_free.contains(block as usize), "a block is released once");
         debug_assert!(!self.reserve.contains(&block), "no layer holds a block of the reserve");
@@ -178,11 +178,11 @@ impl Flash {
 
     /// Programs logical page `lpn` at `at`, in a block that plays `role`.
     ///
-    /// A block in which the program fails is replaced first, so this fails only for want of power
-    /// or of blocks.
+    /// A block in which the program fails is replaced first, so this fails only at a power loss
+    /// or without a free block.
     ///
     /// # Errors
-    /// [`FtlError::NoFreeBlock`]; power loss.
+    /// [`FtlError::NoFreeBlock`]; [`FtlError::Nand`] at a power loss.
     #[inline]
     pub fn program(
         &mut self,
@@ -234,7 +234,7 @@ impl Flash {
     /// Reads logical page `lpn` at `at`; `data` receives its bytes on a chip that stores them.
     ///
     /// # Errors
-    /// [`FtlError::Lost`] if it cannot be read; power loss.
+    /// [`FtlError::Lost`] if it cannot be read; [`FtlError::Nand`] at a power loss.
     #[inline]
     pub fn read(
         &mut self,
@@ -262,7 +262,7 @@ impl Flash {
     /// Reads the spare area of a page, for layers that keep the state of pages there.
     ///
     /// # Errors
-    /// Power loss. An unreadable spare area is a used one.
+    /// [`FtlError::Nand`] at a power loss. An unreadable spare area is a used one.
     pub fn probe(&mut self, at: PageAddress) -> Result<(), FtlError> {
         // What cannot be read was programmed, and that is all a probe asks.
         match self.chip.read_spare(self.on_chip(at)) {
@@ -274,7 +274,7 @@ impl Flash {
     /// Marks a block as having a successor: one spare program of its first page.
     ///
     /// # Errors
-    /// Power loss; the part's NOP.
+    /// [`FtlError::Nand`] at a power loss, and where the part's NOP allows no further program.
     pub fn link(&mut self, block: u32) -> Result<(), FtlError> {
         Ok(self.chip.program_spare(self.on_chip(PageAddress::new(block, 0)), Tag::link())?)
     }
@@ -341,7 +341,7 @@ impl Flash {
     /// unless full.
     ///
     /// # Errors
-    /// Power loss.
+    /// [`FtlError::Nand`] at a power loss.
     pub fn scan(&mut self) -> Result<Scan, FtlError> {
         let mut scan = scan_chip(&mut self.chip)?;
         let dropped = scan.drop_incomplete_copies();

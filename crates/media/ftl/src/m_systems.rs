@@ -239,7 +239,7 @@ impl Fmax {
         let next = self.flash.next_page(block);
         if !compound {
             let in_place = PageAddress::new(block, offset);
-            // The slot's spare area tells whether it is used; the RAM holds no such bit.
+            // The slot's spare area shows whether it is used; the RAM holds no such bit.
             self.probe(in_place)?;
             if self.flash.is_programmable(in_place) {
                 return Ok(Some(in_place));

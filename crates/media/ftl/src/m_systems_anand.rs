@@ -276,7 +276,7 @@ impl Ftl for Anand {
             None => self.make_slot(virtual_unit, offset)?,
         };
         let is_head = self.heads[virtual_unit as usize] == Some(at.block);
-        // The first unit's pages are data, later ones log, so that a rebuild knows a finished fold.
+        // The first unit's pages are data, later ones log, so that a rebuild recognises a finished fold.
         self.flash.program(at, lpn, if is_head { Role::Data } else { Role::Log }, data)?;
         self.locations.set(lpn, at);
         Ok(())

@@ -49,7 +49,7 @@ pub(crate) fn gather(
 /// Only the last page is programmed as [`Role::Data`], those before it as `unfinished`: after a
 /// power cut [`crate::recovery::drop_unfinished`] finds the blocks whose last page is missing.
 /// Their originals are all in place, so that no rebuild needs a free block to go on. A rewrite that
-/// fails for want of blocks leaves everything as it was.
+/// finds no free block leaves everything as it was.
 pub(crate) fn rewrite(
     flash: &mut Flash,
     locations: &mut Locations,

@@ -185,8 +185,9 @@ impl PageMap {
         if self.frontier == Frontier::Separate { SECOND } else { HOST }
     }
 
+    /// The newest copy of a logical page is at `at` now; the old copy becomes stale.
     #[inline]
-    fn settle(&mut self, lpn: u32, at: PageAddress, stream: usize) {
+    fn map_page(&mut self, lpn: u32, at: PageAddress, stream: usize) {
         let packed = self.pack(at);
         debug_assert_eq!(self.log.flash.peek(at).lpn(), lpn, "{at:?} holds the page");
         let old = std::mem::replace(&mut self.map[lpn as usize], packed);
@@ -243,7 +244,7 @@ impl PageMap {
             if packed == self.pack(from) {
                 let to = self.log.next_or_open(stream)?;
                 self.log.flash.copy(from, to, lpn, Role::Data)?;
-                self.settle(lpn, to, stream);
+                self.map_page(lpn, to, stream);
             }
         }
         self.log.release(victim)
@@ -287,7 +288,7 @@ impl Ftl for PageMap {
             self.log.next_or_open(stream)?
         };
         self.log.flash.program(at, lpn, Role::Data, data)?;
-        self.settle(lpn, at, stream);
+        self.map_page(lpn, at, stream);
         Ok(())
     }
 
@@ -322,7 +323,7 @@ impl Ftl for PageMap {
         let lpn = self.log.flash.peek_lpns(from.block)[from.page as usize];
         let to = self.log.next_or_open(stream)?;
         self.log.flash.copy(from, to, lpn, Role::Data)?;
-        self.settle(lpn, to, stream);
+        self.map_page(lpn, to, stream);
         Ok(CleanStep::Moved)
     }
 
@@ -424,10 +425,10 @@ mod tests {
                 layer.map.swap(0, 1);
                 layer.audit();
             }),
-            ("holds the page", |layer| layer.settle(5, PageAddress::new(0, 0), HOST)),
+            ("holds the page", |layer| layer.map_page(5, PageAddress::new(0, 0), HOST)),
             ("a stream is written in order", |layer| {
                 let at = PageAddress::new(0, 0);
-                layer.settle(0, at, HOST);
+                layer.map_page(0, at, HOST);
             }),
             ("as many pages are valid as the map has", |layer| layer.log.audit(11)),
         ];

@@ -143,7 +143,7 @@ impl PageLog {
         Ok(scan)
     }
 
-    /// Takes the state of all blocks from a scan; `is_newest` tells newest copies.
+    /// Takes the state of all blocks from a scan; `is_newest` recognises newest copies.
     ///
     /// Returns a block to clean at once, into `copy_stream`, if no block is free even so: then the
     /// erase of the victim was interrupted, and pages trimmed long ago have come back in it. They

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// A code over the data of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecc {
-    /// None: what the chip gives is believed.
+    /// None: bytes are used as the chip returns them.
     None,
     /// Hamming codes of three bytes for each 256 bytes of data.
     Hamming,

@@ -19,7 +19,7 @@ pub enum OobMode {
     Raw,
 }
 
-/// How the driver knows bad blocks.
+/// Where the driver looks up whether a block is bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadBlocks {
     /// From a table in memory, made when the device was found.
@@ -35,7 +35,7 @@ pub struct MtdOptions {
     pub layout: &'static OobLayout,
     /// Costs beside the chip's own.
     pub costs: DriverCosts,
-    /// How the driver knows bad blocks.
+    /// Where the driver looks up whether a block is bad.
     pub bad_blocks: BadBlocks,
     /// A part of a page is read as the ECC steps that hold it (`NAND_SUBPAGE_READ`), not as the whole
     /// page into the page buffer.
@@ -564,7 +564,7 @@ impl Mtd {
 
     /// What the chip said; after a power cut nothing is said any more.
     async fn answer(&self, said: Result<(), NandError>) -> Result<(), MtdError> {
-        // The simulation stops, and the future stays pending: no task of the dead machine runs on.
+        // The simulation stops, and the future stays pending: no task of a machine without power runs on.
         if said == Err(NandError::PowerLost) {
             self.sim.stop();
             return std::future::pending().await;
@@ -798,7 +798,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_blocks_are_told() {
+    fn a_bad_block_is_reported_and_not_erased() {
         run(DriverCosts::default(), false, |mtd| async move {
             mtd.mark_bad(2).await.expect("marked");
             assert_eq!(mtd.is_bad(2).await, Ok(true));

@@ -159,7 +159,7 @@ pub fn hamming_code(data: &[u8]) -> [u8; CODE_BYTES] {
 
 /// What a code says about the data that it was stored with.
 enum Difference {
-    /// None.
+    /// The data has the code.
     None,
     /// This bit of the data is wrong.
     Data { byte: usize, bit: usize },

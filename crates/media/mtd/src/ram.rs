@@ -1,4 +1,4 @@
-//! Devices whose bytes can be written one by one and over again, as MTD knows them (`MTD_CAP_RAM`).
+//! Devices whose bytes can be written one by one and over again, of the MTD type `MTD_CAP_RAM`.
 
 use std::pin::Pin;
 use thiserror::Error;

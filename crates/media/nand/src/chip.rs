@@ -474,7 +474,7 @@ impl Chip {
     /// reports it instead of older data.
     ///
     /// # Errors
-    /// Those of the read other than uncorrectable errors, and of the program.
+    /// As [`Chip::read`], but for [`NandError::Uncorrectable`], and as [`Chip::program`].
     #[inline]
     pub fn copy(&mut self, from: PageAddress, to: PageAddress, tag: Tag) -> Result<(), NandError> {
         // Without bytes and faults a copy is bookkeeping, and cleaning does millions of them.

@@ -62,7 +62,7 @@ impl ErrorModel {
     /// Says in one sentence what is wrong with these numbers, if anything.
     ///
     /// # Errors
-    /// The sentence names the key and the permitted values.
+    /// A sentence that names the key of `errors` outside its range, and the permitted values.
     pub fn check(&self) -> Result<(), String> {
         let ranges = [
             ("erase_cycles_max", f64::from(self.erase_cycles_max), 1.0, 1e9),
@@ -174,7 +174,7 @@ impl Faults {
         }
     }
 
-    /// Takes over what the state before these settings knows of reads and ages.
+    /// Takes over reads and ages from the state before these settings.
     pub(crate) fn keep_history(&mut self, old: Self) {
         if self.settings.bit_errors && old.settings.bit_errors {
             self.block_reads = old.block_reads;

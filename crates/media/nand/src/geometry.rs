@@ -91,11 +91,11 @@ impl Geometry {
         self
     }
 
-    /// Whether this computer gives the memory that the state of such a chip and of what stands on it
+    /// Checks that this computer has the memory that the state of such a chip, and of a layer on it,
     /// takes. An allocation that fails later ends the process.
     ///
     /// # Errors
-    /// What is too much, and what to do.
+    /// A sentence with the pages and the MiB that are too much; it advises fewer blocks.
     pub fn check_memory(&self) -> Result<(), String> {
         /// State of a page on the chip, and the tables of a translation layer or file system over it.
         const PAGE_STATE_BYTES: u64 = 24;
@@ -117,7 +117,7 @@ impl Geometry {
     /// Says in one sentence what is wrong with these numbers, if anything.
     ///
     /// # Errors
-    /// The sentence names the key and the permitted values.
+    /// A sentence that names the key of `geometry` outside its range, and the permitted values.
     pub fn check(&self) -> Result<(), String> {
         let bits = self.cell.bits();
         // Numbers of programs are kept in four bits.

@@ -21,7 +21,7 @@ pub enum RawOperation {
         /// Bytes of the spare area.
         oob: Box<[u8]>,
     },
-    /// An erase ([`Chip::erase`]).
+    /// An erase of a whole block ([`Chip::erase`]).
     Erase {
         /// The block that is erased.
         block: u32,
@@ -52,7 +52,8 @@ impl Chip {
     /// Does an operation of a journal.
     ///
     /// # Errors
-    /// Those of the call that was journaled: on a copy of the chip as it was then, the same.
+    /// Those of [`Chip::program_raw`], [`Chip::erase`] or [`Chip::mark_bad`], as the operation is. On a copy
+    /// of the chip as it was before the operation, they are the same as then.
     pub fn apply(&mut self, operation: &RawOperation) -> Result<(), NandError> {
         match operation {
             RawOperation::PageProgram { at, data, oob } => self.program_raw(*at, data, oob),

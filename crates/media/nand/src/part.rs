@@ -59,7 +59,7 @@ impl Part {
     /// Parses a part; `path` names the text in messages.
     ///
     /// # Errors
-    /// Names the line and key that is wrong, unknown or missing.
+    /// [`PartError::Text`] with the line and the key that is wrong, unknown or missing.
     pub fn parse(path: &str, text: &str) -> Result<Self, PartError> {
         let wrong = |message: String| PartError::Text { path: path.to_owned(), message };
         let part: Self = toml::from_str(text).map_err(|error| {
@@ -80,7 +80,7 @@ impl Part {
     /// Says in one sentence what is wrong with these numbers, if anything.
     ///
     /// # Errors
-    /// The sentence begins with the key and names the permitted values.
+    /// A sentence that begins with the key outside its range and names the permitted values.
     pub fn check(&self) -> Result<(), String> {
         self.geometry.check()?;
         self.timing.check()?;

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_told_by_page_number_and_role() {
+    fn a_tag_is_recognised_by_page_number_and_role() {
         assert_eq!(format!("{:?}", Tag::new(5, 6, Role::Log)), "L5 #6 Log");
         assert_eq!(format!("{:?}", Tag::ERASED), "erased");
     }

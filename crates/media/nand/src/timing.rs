@@ -50,7 +50,7 @@ pub struct Timing {
     pub read_ns: u64,
     /// Page register to array (tPROG), one entry for each page of a word line, lower page first.
     pub program_ns: Vec<u64>,
-    /// Block erase (tBERS).
+    /// Array time of a block erase (tBERS).
     pub erase_ns: u64,
     /// Name of a mode in [`BUS_MODES`]; exclusive with `transfer_ps_per_byte`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,7 +103,7 @@ impl Timing {
     /// Busy time by kind for operations counted on a part with one program time.
     ///
     /// Returns read, program and erase nanoseconds. On parts whose word lines hold several pages
-    /// use [`crate::Chip::busy_ns`], which knows which pages were programmed.
+    /// use [`crate::Chip::busy_ns`], which counts programs by their position in the word line.
     pub fn busy_ns(&self, geometry: &Geometry, counters: &Counters) -> [u64; 3] {
         [
             counters.page_reads * self.page_read_ns(geometry)
@@ -117,7 +117,7 @@ impl Timing {
     /// Says in one sentence what is wrong with these numbers, if anything.
     ///
     /// # Errors
-    /// The sentence names the key and the permitted values.
+    /// A sentence that names the key of `timing` outside its range, and the permitted values.
     pub fn check(&self) -> Result<(), String> {
         if self.program_ns.is_empty() || self.program_ns.len() > 4 {
             return Err(

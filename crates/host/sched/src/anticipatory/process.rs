@@ -1,4 +1,4 @@
-//! What the anticipatory scheduler knows of processes: how long each thinks between a completion
+//! What the anticipatory scheduler measures of processes: how long each thinks between a completion
 //! and its next request, how far it seeks, and whether it is still there.
 
 use super::Side;
@@ -72,7 +72,7 @@ impl Newcomers {
     fn add_think_time(&mut self, jiffies: u64) {
         self.think_total = fade(self.think_total, jiffies);
         self.think_mean = self.think_total / ONE;
-        // The first think time of a process tells that it did not exit after one request.
+        // The first think time of a process shows that it did not exit after one request.
         self.exits = fade(self.exits, 0);
     }
 
@@ -237,7 +237,7 @@ mod tests {
     use super::Mean;
 
     #[test]
-    fn means_of_a_constant_settle_from_above() {
+    fn means_of_a_constant_approach_it_from_above() {
         let mut mean = Mean::default();
         let steps: Vec<(u64, u64, u64)> = (0..3)
             .map(|_| {
@@ -255,11 +255,11 @@ mod tests {
         let mut seek = Mean::default();
         seek.add_seek(u64::from(u32::MAX));
         assert_eq!(seek.value, 2 * 1024 * 1024, "the first is cut to the slack alone");
-        let mut settled = Mean::default();
-        (0..60).for_each(|_| settled.add_seek(1000));
-        assert!(settled.samples > 60);
-        let (before, usual) = (settled.total, settled.value);
-        settled.add_seek(u64::from(u32::MAX));
-        assert_eq!(settled.total, (7 * before + 256 * (4 * usual + 131_072)) / 8);
+        let mut steady = Mean::default();
+        (0..60).for_each(|_| steady.add_seek(1000));
+        assert!(steady.samples > 60);
+        let (before, usual) = (steady.total, steady.value);
+        steady.add_seek(u64::from(u32::MAX));
+        assert_eq!(steady.total, (7 * before + 256 * (4 * usual + 131_072)) / 8);
     }
 }

@@ -72,7 +72,7 @@ impl Bench {
 fn g_as_2_a_wait_in_vain_counts_as_an_exit() {
     let mut bench = Bench::new(&[]);
     bench.serve_then_ask(1, 1000);
-    assert!(!bench.scheduler.is_idling(), "nobody is held back");
+    assert!(!bench.scheduler.is_idling(), "no request is held back");
     let other = bench.read(5, 2, 1_000_000);
     assert_eq!(bench.next(5), None);
     assert!(bench.scheduler.is_idling());

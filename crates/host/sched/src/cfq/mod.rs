@@ -56,7 +56,7 @@ pub(crate) use v2_6_32::ENTRY as ENTRY_2_6_32;
 pub(crate) use v3_4::ENTRY as ENTRY_3_4;
 
 /// Levels of a priority class.
-// `IOPRIO_BE_NR`: `ioprio_set(2)` knows levels 0 to 7, and `async_cfqq` and `prio_trees` are arrays
+// `IOPRIO_BE_NR`: `ioprio_set(2)` takes levels 0 to 7, and `async_cfqq` and `prio_trees` are arrays
 // of eight.
 const LEVELS: usize = 8;
 
@@ -350,7 +350,7 @@ impl<V: Version> Cfq<V> {
         let context = &self.processes[process];
         (queue.class, queue.level) = (context.class, context.level.min(LEVELS as u8 - 1));
         // `cfq_init_prio_data` pins the idle class to the lowest level and never idles for it: no
-        // process waits for a class that runs only when nothing else wants the disk.
+        // process waits for a class that runs only when no other class has requests.
         if queue.class == Class::Idle {
             queue.level = LEVELS as u8 - 1;
             queue.flags.clear(Flag::IdleWindow);

@@ -113,7 +113,7 @@ impl Default for PositionTree {
 }
 
 impl PositionTree {
-    /// Searches for a sector; `position` tells where the next request of a queue is now.
+    /// Searches for a sector; `position` is where the next request of a queue is now.
     pub(super) fn find(
         self,
         nodes: &Nodes,

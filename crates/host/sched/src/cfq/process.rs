@@ -1,13 +1,13 @@
-//! What CFQ knows of a process: its I/O context for this device (`cfq_io_context`, `cfq_io_cq`).
+//! What CFQ keeps of a process: its I/O context for this device (`cfq_io_context`, `cfq_io_cq`).
 
 use super::queue_id::QueueId;
 use crate::{Bio, Class};
 use rustc_hash::FxHashMap;
 
-/// More than two samples: what has been learnt is believed.
+/// More than two samples: the mean is used.
 // `sample_valid`: the fixed-point count is 32, 60, 84 after one, two and three samples, so 80 means
 // three.
-const BELIEVED_SAMPLES: u64 = 80;
+const MEAN_SAMPLES: u64 = 80;
 
 /// Weight of one sample in the decaying counts, which lose an eighth with each.
 // One in 8.8 fixed point, as in `cfq_update_io_thinktime`; sums lose an eighth with each sample.
@@ -43,7 +43,7 @@ impl ThinkTime {
 
     /// The mean, once there are samples enough.
     pub(super) fn known(&self) -> Option<u64> {
-        (self.samples > BELIEVED_SAMPLES).then_some(self.mean)
+        (self.samples > MEAN_SAMPLES).then_some(self.mean)
     }
 }
 
@@ -73,7 +73,7 @@ impl Seeks {
     }
 
     pub(super) fn is_known(&self) -> bool {
-        self.samples > BELIEVED_SAMPLES
+        self.samples > MEAN_SAMPLES
     }
 
     pub(super) fn is_seeky(&self) -> bool {

@@ -34,7 +34,7 @@ pub(super) enum Flag {
     PriorityChanged = 1 << 11,
 }
 
-/// Set of [`Flag`]s.
+/// The [`Flag`]s that are set, one bit each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flags(u16);
 
@@ -145,7 +145,7 @@ impl Queues {
         // The tree's storage is kept for reuse; everything else begins anew.
         let waiting = std::mem::take(&mut self[id].waiting);
         let mut flags = Flags::default();
-        // A new queue takes its priority with its first request, which knows the class
+        // A new queue takes its priority with its first request, which has the class
         // (`cfq_mark_cfqq_prio_changed` in `cfq_get_queue`).
         flags.set(Flag::PriorityChanged);
         // Idling is assumed until the think time is known, or a sequential reader would lose its

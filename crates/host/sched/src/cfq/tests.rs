@@ -1,4 +1,4 @@
-//! What all versions promise, and tools for tests of one.
+//! What holds for all versions, and tools for tests of one.
 
 use crate::replay::{Arrival, Event, Order, Outcome, When, replay};
 use crate::{

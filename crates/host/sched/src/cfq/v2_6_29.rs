@@ -401,7 +401,7 @@ mod tests {
         ..ENTRY
     };
 
-    /// G-CFQ-7.
+    /// Worked out by hand as scenario G-CFQ-7: slices of 18 reads, one process after the other.
     #[test]
     fn two_readers_take_turns_if_the_device_does_not_queue() {
         let mut arrivals = thinking_reads(1, 0, 60, 0);
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(turns[..3], [(1, 18, 0), (2, 18, 107), (1, 18, 214)]);
     }
 
-    /// G-CFQ-12.
+    /// Worked out by hand as scenario G-CFQ-12: a batch of 12 writes between slices of 18 reads.
     #[test]
     fn writes_are_dumped_while_the_reader_thinks() {
         let write = |place: u64| Event::Submit(bio(1, Direction::Write, 1_000_000 + 8 * place));

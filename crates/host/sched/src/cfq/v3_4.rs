@@ -397,7 +397,7 @@ impl Version for V34 {
     }
 }
 
-/// Turns.
+/// Which queue has the device, and for how long.
 impl Cfq<V34> {
     /// The queue to serve, or none if the device must wait.
     fn select(&mut self, now: u64, queue: &Queue) -> Option<QueueId> {
@@ -466,7 +466,7 @@ impl Cfq<V34> {
             own.flags.clear(Flag::Deep);
             own.flags.clear(Flag::IdleWindow);
         }
-        // Its own requests are with the device: their completions will tell.
+        // Its own requests are with the device: their completions decide.
         if self.queues[id].dispatched > 0 && self.should_idle(id, queue) {
             return Verdict::Wait;
         }

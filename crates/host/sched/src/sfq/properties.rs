@@ -61,7 +61,7 @@ fn settings(entry: &SchedulerEntry, given: &BTreeMap<String, Value>) -> Settings
     entry.settings(&given.collect()).expect("values in range")
 }
 
-/// A queue as the test knows it: a process and how often one of that number has exited; or async.
+/// A queue in the model of the test: a process and how often one of that number has exited; or async.
 type Key = Option<(u32, u32)>;
 
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ struct Rig<P> {
     now_ns: u64,
     generations: BTreeMap<u32, u32>,
     held: BTreeMap<RequestId, Held>,
-    /// Requests seen on the dispatch list, and by whom each was moved there.
+    /// Requests seen on the dispatch list, and which call moved each one there.
     sent: usize,
 }
 
@@ -269,7 +269,7 @@ proptest! {
     }
 
     #[test]
-    fn even_the_literal_version_starves_nobody(given in given(), steps in steps()) {
+    fn even_the_literal_version_serves_every_process(given in given(), steps in steps()) {
         let settings = settings(&ENTRY_LITERAL, &given);
         let mut rig = Rig::new(&settings, Literal::new(&settings));
         for step in steps {

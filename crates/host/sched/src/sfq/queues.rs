@@ -221,7 +221,7 @@ impl Queues {
         self.places[place].fifos.of(direction).remove(&mut self.links, id);
         self.len -= 1;
         self.async_len -= usize::from(place == ASYNC);
-        self.settle(place);
+        self.leave_if_empty(place);
         self.arm(queue);
     }
 
@@ -241,10 +241,10 @@ impl Queues {
             }
             self.arm(queue);
         }
-        self.settle(place);
+        self.leave_if_empty(place);
     }
 
-    /// Moves or cancels all requests of a direction in the queue of a dead process.
+    /// Moves or cancels all requests of a direction in the queue of a process that has exited.
     fn empty(&mut self, place: Place, direction: Direction) {
         while let Some(id) = self.places[place].fifos.of(direction).pop_front(&mut self.links) {
             if self.orphans == Orphans::MoveToAsync {
@@ -257,9 +257,9 @@ impl Queues {
         }
     }
 
-    /// What follows if a process queue has run empty: it gives up its place in the round, and it is
-    /// removed if its process is gone.
-    fn settle(&mut self, place: Place) {
+    /// A process queue that has run empty gives up its place in the round, and is removed if its process
+    /// has exited.
+    fn leave_if_empty(&mut self, place: Place) {
         let IoQueue { is_in_round, is_orphan, ref fifos, .. } = self.places[place];
         if place == ASYNC || !fifos.is_empty() {
             return;

@@ -175,7 +175,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn nobody_waits_longer_than_the_bound(
+    fn no_request_waits_longer_than_the_bound(
         machine in machines(),
         tunables in tunables(),
         arrivals in load(),

@@ -52,7 +52,7 @@ const COSTS: &[(&str, usize, usize)] = &[
 #[test]
 fn a_request_and_a_process_cost_what_their_tables_hold() {
     let names: Vec<&str> = SCHEDULERS.iter().map(|entry| entry.name).collect();
-    let told: Vec<(&str, usize, usize)> = names
+    let measured: Vec<(&str, usize, usize)> = names
         .iter()
         .map(|name| {
             let [few, many] = [1024, 2048].map(|requests| state_bytes(name, requests, 1));
@@ -60,5 +60,5 @@ fn a_request_and_a_process_cost_what_their_tables_hold() {
             (*name, (many - few) / 1024, (all - one) / 256)
         })
         .collect();
-    assert_eq!(told, COSTS);
+    assert_eq!(measured, COSTS);
 }

@@ -207,7 +207,7 @@ fn whole_files_that_cannot_be_read() {
 }
 
 #[test]
-fn cut_off_files_say_where() {
+fn cut_off_files_are_reported_with_their_place() {
     let entries =
         [Entry::request(1, blktrace::ISSUE | blktrace::WRITE, 0, 512), Entry::message(2, "hello")];
     let binary = blktrace::file_of(&entries);

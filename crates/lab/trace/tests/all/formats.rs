@@ -193,7 +193,7 @@ fn standard_input_is_a_trace() {
 }
 
 #[test]
-fn devices_can_be_told_apart() {
+fn records_of_one_device_can_be_chosen() {
     let options = Options { device: Some(1), ..Options::default() };
     let mut reader = trace::open(&sample("sample.spc"), &options).unwrap();
     let mut records = Vec::new();
@@ -237,7 +237,7 @@ fn blktrace_entries() -> Vec<Entry> {
         Entry::request(150, COMPLETE | READ | READAHEAD | META, 1 << 33, 131_072),
         Entry::request(200, COMPLETE | WRITE | SYNC | FUA, 8, 4096),
         Entry::message_of_cgroup(205, "nandlab operation 7"),
-        Entry::message(206, "somebody else speaks"),
+        Entry::message(206, "a message of another program"),
         Entry::request(210, ISSUE | WRITE | DISCARD, 64, 1 << 20),
         Entry::request(220, ISSUE | READ | FLUSH, 0, 0),
         Entry::request(240, COMPLETE | READ | FLUSH, 0, 0),

@@ -199,7 +199,7 @@ const BYTE_DIALECTS: [Dialect; 3] = [
     },
 ];
 
-/// What blktrace knows; latencies are left to tests with chosen times.
+/// What blktrace records; latencies are left to tests with chosen times.
 fn as_block_event(record: &Record) -> Option<Record> {
     let is_known = record.operation != Operation::WriteZeroes;
     is_known.then(|| {

@@ -1,4 +1,4 @@
-//! What a flash device promises, on small devices and random commands.
+//! What holds for every flash device, on small devices and random commands.
 
 use crate::support;
 
@@ -358,7 +358,7 @@ fn idle_dies_clean_up_to_the_target_and_not_before_the_pause() {
 }
 
 #[test]
-fn a_command_waits_for_one_step_of_cleaning_and_says_so() {
+fn a_command_waits_for_one_step_of_cleaning_and_reports_it() {
     let (copy_ns, erase_ns) = (75_000 + 1_800_000, 3_800_000);
     let service_ns = 10_000 + 75_000 + 21_120 + 20_480;
     let mut longest_ns = 0;
@@ -400,7 +400,7 @@ fn cleaning_that_takes_no_time_changes_the_time_and_not_the_work() {
 }
 
 #[test]
-fn preconditioning_fills_as_told_and_leaves_no_trace_of_itself() {
+fn preconditioning_fills_as_asked_and_leaves_no_counts() {
     for (fill, pages) in
         [(Fill::Permille(500), 1024), (Fill::Bytes(40_960), 10), (Fill::AllBut(4096), 2047)]
     {

@@ -126,7 +126,7 @@ fn check_read(ftl: &mut dyn Ftl, lpn: u32, version: u32) -> Result<Result<(), Ft
     Ok(outcome)
 }
 
-/// What the host knows of its pages.
+/// What the host expects of its pages.
 #[derive(Clone)]
 struct Host {
     /// Version written last, or zero after a trim.

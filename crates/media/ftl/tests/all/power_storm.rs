@@ -130,7 +130,7 @@ fn storm(entry: &FtlEntry, given: &Given, order: PageOrder) -> Result<(), String
     if cuts < 20 * lives { Err(format!("only {cuts} cuts in {lives} lives")) } else { Ok(()) }
 }
 
-/// What the host knows of its pages.
+/// What the host expects of its pages.
 struct Host {
     /// Version read last or written since; zero for zeros.
     versions: Vec<u32>,

@@ -32,7 +32,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 fn ram_of_all_layers() -> Result<(), String> {
-    let mut told = Vec::new();
+    let mut measured = Vec::new();
     for entry in FTLS {
         if find_ftl(entry.name).map(|found| found.name) != Some(entry.name) {
             return Err(format!("{} is not found by its name", entry.name));
@@ -49,10 +49,10 @@ fn ram_of_all_layers() -> Result<(), String> {
         if ftl.ram_bytes() != empty {
             return Err(format!("{}: tables are there from the beginning", entry.name));
         }
-        told.push((entry.name, empty));
+        measured.push((entry.name, empty));
     }
-    if told != RAM_BYTES {
-        return Err(format!("{told:?}"));
+    if measured != RAM_BYTES {
+        return Err(format!("{measured:?}"));
     }
     (find_ftl("none").is_none()).then_some(()).ok_or_else(|| "there is no such layer".into())
 }

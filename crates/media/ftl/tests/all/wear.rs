@@ -81,7 +81,7 @@ fn spread(entry: &FtlEntry, leveling: &str) -> Result<Spread, String> {
 /// Relative deviations: dynamic levelling is no worse than none, static levelling moves cold blocks
 /// and brings the deviation below a tenth of the mean.
 ///
-/// In chains of in-place blocks, cold data settles on the least-worn blocks, and dynamic levelling
+/// In chains of in-place blocks, cold data ends up on the least-worn blocks, and dynamic levelling
 /// alone never takes them back: there the deviation may grow.
 fn levelling(entry: &FtlEntry) -> Result<(), String> {
     let [none, dynamic, with_static] =

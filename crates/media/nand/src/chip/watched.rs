@@ -202,7 +202,7 @@ impl Chip {
         if cut == Some(CutPoint::Inside) {
             // It was begun, so its time and its wear count.
             self.count_program(at.page);
-            // Raw bytes are torn by `tear_program`, which knows them.
+            // Raw bytes are torn by `tear_program`, which gets them from its caller.
             if self.torn != Torn::Unreadable {
                 self.is_tearing = true;
                 return Err(NandError::PowerLost);
@@ -266,7 +266,7 @@ impl Chip {
             .is_some_and(|faults| faults.erase_fails(&self.errors, block, cycles));
         if fails {
             self.erase_failures += 1;
-            // Half erased, as after a cut: data sheets promise nothing of such a block.
+            // Half erased, as after a cut: data sheets guarantee nothing for such a block.
             self.tear_block(block);
             self.count_erase(block);
             return Err(self.refuse(NandError::EraseFailed { block }));

@@ -43,7 +43,7 @@ fn still_holds(chip: &mut Chip) {
 }
 
 #[test]
-fn a_cut_read_tells_nothing_and_changes_nothing() {
+fn a_cut_read_returns_no_data_and_changes_nothing() {
     for point in [CutPoint::Before, CutPoint::Inside, CutPoint::After] {
         let mut chip = about_to_fail(point);
         assert_eq!(chip.read(AT), Err(NandError::PowerLost));
@@ -89,7 +89,7 @@ fn a_torn_page_is_used_up_and_unreadable_until_its_block_is_erased() {
 }
 
 #[test]
-fn a_program_cut_after_is_complete_though_nobody_heard() {
+fn a_program_cut_after_its_end_is_complete_and_answers_with_the_power_loss() {
     let mut chip = about_to_fail(CutPoint::After);
     assert_eq!(chip.program(FRESH, tag(7), Some(&[1; 256])), LOST);
     power_cycle(&mut chip);

@@ -119,7 +119,7 @@ fn the_exit_of_both_processes_frees_their_common_queue() {
 }
 
 #[test]
-fn depth_is_assumed_then_measured_then_believed_for_ever() {
+fn depth_is_assumed_then_measured_then_kept_for_ever() {
     let mut bench = Bench::new();
     assert_eq!(bench.cfq.own.device_queues, None);
     let mut block = 0;
@@ -175,7 +175,7 @@ fn a_queue_that_is_to_be_merged_hands_its_processes_over() {
 #[test]
 fn the_depth_says_nothing_while_a_queue_is_waited_for() {
     let mut bench = Bench::new();
-    assert!(!bench.cfq.holds_depth_down(0), "it is nobody's turn");
+    assert!(!bench.cfq.holds_depth_down(0), "no queue has its turn");
     let id = bench.cfq.queues.make(true);
     bench.cfq.active = Some(id);
     let mut holds = |dispatched, in_driver| {

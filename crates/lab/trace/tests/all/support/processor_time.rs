@@ -1,7 +1,10 @@
 //! Processor time, for limits that other work on the machine must not reach.
 #![allow(dead_code, reason = "every test program uses a part of it")]
 #![allow(unreachable_pub, reason = "a module of a test program has no public")]
-#![allow(clippy::disallowed_types, reason = "the clock stands in where no processor time is told")]
+#![allow(
+    clippy::disallowed_types,
+    reason = "the clock stands in where the system reports no processor time"
+)]
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -49,8 +52,8 @@ fn used(whose: Whose) -> Duration {
         Whose::Thread => "/proc/thread-self/stat",
         Whose::Process => "/proc/self/stat",
     };
-    let told = std::fs::read_to_string(path).ok().and_then(|stat| ticks(&stat));
-    told.map_or_else(
+    let read = std::fs::read_to_string(path).ok().and_then(|stat| ticks(&stat));
+    read.map_or_else(
         || START.get_or_init(Instant::now).elapsed(),
         |ticks| Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND),
     )
