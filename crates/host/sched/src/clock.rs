@@ -27,7 +27,9 @@ impl Clock {
     /// count gets there, but not before the next edge.
     pub fn timer_ns(self, now_ns: u64, jiffies: u64) -> u64 {
         // `mod_timer` with a jiffy that has passed fires at the next edge, not at once.
-        self.edge_ns(jiffies.max(self.jiffies(now_ns) + 1))
+        let fires_ns = self.edge_ns(jiffies.max(self.jiffies(now_ns) + 1));
+        debug_assert!(fires_ns > now_ns, "a timer fires after it is armed");
+        fires_ns
     }
 
     fn edge_ns(self, jiffies: u64) -> u64 {

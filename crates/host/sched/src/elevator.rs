@@ -47,6 +47,8 @@ pub struct Elevator {
     queue: Queue,
     max_sectors: u32,
     merging: bool,
+    /// Time of the last call, which no later call precedes.
+    last_ns: u64,
 }
 
 impl Elevator {
@@ -58,7 +60,19 @@ impl Elevator {
             queue: Queue::new(clock, options.rotational, options.nr_requests),
             max_sectors: options.max_sectors,
             merging: options.merging,
+            last_ns: 0,
         }
+    }
+
+    /// Takes note of the time of a call: schedulers subtract times, so none may go back.
+    #[inline]
+    fn advance(&mut self, now_ns: u64) {
+        debug_assert!(
+            now_ns >= self.last_ns,
+            "a call at {now_ns} ns comes after one at {} ns",
+            self.last_ns
+        );
+        self.last_ns = now_ns;
     }
 
     /// The requests, and what else a scheduler sees.
@@ -82,6 +96,7 @@ impl Elevator {
     /// under the sector the bio starts at; the scheduler's own search. The first that touches
     /// decides: if the result would be too large, no other is tried.
     pub fn try_merge(&mut self, now_ns: u64, bio: &Bio) -> Option<Merged> {
+        self.advance(now_ns);
         let merged = self.merge(now_ns, bio);
         self.audit();
         merged
@@ -99,6 +114,13 @@ impl Elevator {
             return None;
         }
         let request = &mut self.queue.requests[id].bio;
+        debug_assert!(
+            match side {
+                MergeSide::Back => request.end() == bio.sector,
+                MergeSide::Front => bio.end() == request.sector,
+            },
+            "a bio is merged where it touches the request"
+        );
         request.sectors = sectors;
         if side == MergeSide::Front {
             request.sector = bio.sector;
@@ -131,6 +153,7 @@ impl Elevator {
     /// What a plug does with its requests when it is flushed (`elv_attempt_insert_merge`, Linux
     /// 3.4): the request merged last, then the hash; no neighbours are joined.
     pub fn merge_behind(&mut self, now_ns: u64, request: &Bio) -> Option<RequestId> {
+        self.advance(now_ns);
         if !self.merging || !self.scheduler.uses_merge_caches() {
             return None;
         }
@@ -227,6 +250,7 @@ impl Elevator {
 
     /// Makes a request of a bio and hands it to the scheduler.
     pub fn insert(&mut self, now_ns: u64, bio: Bio) -> RequestId {
+        self.advance(now_ns);
         let start_jiffies = self.queue.jiffies(now_ns);
         let sorted = self.scheduler.uses_merge_caches();
         let id = self.queue.requests.add(Request {
@@ -249,6 +273,7 @@ impl Elevator {
 
     /// The driver asks for work: the head of the dispatch list, or what the scheduler moves there.
     pub fn next(&mut self, now_ns: u64) -> Option<RequestId> {
+        self.advance(now_ns);
         while self.queue.dispatch_is_empty() {
             // A scheduler may move nothing and still hold requests: to the driver a wait looks like
             // an empty queue.
@@ -264,6 +289,7 @@ impl Elevator {
 
     /// Moves everything to the dispatch list, as before a change of scheduler.
     pub fn drain(&mut self, now_ns: u64) {
+        self.advance(now_ns);
         while self.scheduler.dispatch(now_ns, true, &mut self.queue) > 0 {}
         debug_assert_eq!(self.scheduler.queued(), 0, "a forced dispatch leaves nothing");
         self.audit();
@@ -271,6 +297,7 @@ impl Elevator {
 
     /// The device is done with a request, which exists no longer.
     pub fn complete(&mut self, now_ns: u64, id: RequestId) -> Request {
+        self.advance(now_ns);
         debug_assert!(self.queue.requests[id].started, "the driver has what it completes");
         debug_assert!(self.queue.in_flight > 0, "the driver has a request");
         self.queue.in_flight -= 1;
@@ -288,6 +315,7 @@ impl Elevator {
 
     /// The process is gone. Returns requests that the scheduler's policy cancels for that reason.
     pub fn exit(&mut self, now_ns: u64, pid: u32) -> Vec<RequestId> {
+        self.advance(now_ns);
         self.scheduler.exit(now_ns, pid, &mut self.queue);
         let cancelled = self.scheduler.take_cancelled();
         for id in &cancelled {
@@ -305,6 +333,7 @@ impl Elevator {
 
     /// The time of [`Elevator::timer_ns`] has come.
     pub fn timer(&mut self, now_ns: u64) {
+        self.advance(now_ns);
         self.scheduler.timer(now_ns, &mut self.queue);
         self.audit();
     }
@@ -332,7 +361,11 @@ mod tests {
 
     #[test]
     fn every_request_that_is_nowhere_or_twice_is_seen() {
-        let broken: [(&str, Break); 8] = [
+        let broken: [(&str, Break); 9] = [
+            ("comes after one at 5 ns", |elevator| {
+                elevator.next(5);
+                elevator.next(4);
+            }),
             ("not all there are", |elevator| {
                 elevator.queue.in_flight += 1;
                 elevator.audit();

@@ -146,6 +146,7 @@ impl Domain {
         }
         let id = self.ready.pop_front(links)?;
         self.in_flight += 1;
+        debug_assert!(self.in_flight <= self.max_depth, "a request in flight has a token");
         Some(id)
     }
 
@@ -157,6 +158,7 @@ impl Domain {
         let timeout = *self.timeout.get_or_insert(now + u64::from(clock.hz));
         // The timeout is that of the domain, shared by both percentiles: whichever is due first
         // restarts it.
+        debug_assert!(timeout <= now + u64::from(clock.hz), "percentiles are due within a second");
         let is_due = samples >= ENOUGH_SAMPLES || now >= timeout;
         if is_due {
             self.timeout = None;

@@ -118,6 +118,7 @@ impl Queue {
     /// The driver takes the head of the dispatch list.
     pub(crate) fn take(&mut self) -> Option<RequestId> {
         let id = self.dispatch.pop_front()?;
+        debug_assert!(!self.requests[id].sorted, "no bio is merged with what the driver takes");
         self.requests[id].started = true;
         // `blk_peek_request`: with a boundary set, only that request moves the position.
         if self.boundary.is_none_or(|boundary| boundary == id) {

@@ -41,7 +41,9 @@ impl TagPool {
     pub(crate) fn within(self, depth: u32) -> u32 {
         // The last word may be shorter, and it too is limited to the depth.
         let (full_words, rest) = (self.tags / self.word_bits, self.tags % self.word_bits);
-        full_words * self.word_bits.min(depth) + rest.min(depth)
+        let within = full_words * self.word_bits.min(depth) + rest.min(depth);
+        debug_assert!(within <= self.tags, "no more tags are within reach than there are");
+        within
     }
 }
 

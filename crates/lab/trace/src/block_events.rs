@@ -229,6 +229,10 @@ impl Tracker {
             self.under_way.remove(&identity);
         }
         self.first_number = self.first_number.saturating_add(1);
+        debug_assert!(
+            self.under_way.len() <= self.held.len(),
+            "every request under way has a record that is held back"
+        );
     }
 
     fn wrong_event(&self) -> Fault {

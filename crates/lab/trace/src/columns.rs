@@ -26,6 +26,14 @@ impl Columns {
         self.operation.is_empty()
     }
 
+    /// Checks that every record has a cell in each column, in debug builds.
+    #[inline]
+    pub(crate) fn check(&self) {
+        debug_assert_eq!(self.offset_bytes.len(), self.len(), "as many offsets as operations");
+        debug_assert_eq!(self.length_bytes.len(), self.len(), "as many lengths as operations");
+        debug_assert_eq!(self.file_operation.len(), self.len(), "as many causes as operations");
+    }
+
     pub(crate) fn clear(&mut self) {
         self.operation.clear();
         self.offset_bytes.clear();
@@ -63,4 +71,20 @@ impl Columns {
 fn retain<T>(column: &mut Vec<T>, keep: &[bool]) {
     let mut flags = keep.iter();
     column.retain(|_| flags.next().is_none_or(|kept| *kept));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Columns;
+    use crate::record::{Operation, Record};
+
+    #[test]
+    #[should_panic(expected = "as many lengths as operations")]
+    fn a_record_without_a_cell_is_seen() {
+        let mut columns = Columns::default();
+        columns.push(&Record::new(0, Operation::Read, 0, 512));
+        columns.check();
+        columns.length_bytes.clear();
+        columns.check();
+    }
 }

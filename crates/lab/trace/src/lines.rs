@@ -96,6 +96,7 @@ impl<P: LineParser> Lines<P> {
 
 impl<P: LineParser> Source for Lines<P> {
     fn fill(&mut self, records: &mut Vec<Record>, notes: &mut Notes) -> Result<bool, Fault> {
+        debug_assert!(records.is_empty(), "a batch begins empty");
         while !self.ended && records.len() < BATCH_RECORDS {
             let more = self.advance()?;
             if !more || matches!(self.parse_line(records, notes)?, Line::End) {

@@ -54,6 +54,9 @@ const ROW_GROUP_RECORDS: usize = 128 * 1024;
 /// Records decoded at once. It divides a row group, so that no batch spans two dictionaries.
 const BATCH_RECORDS: usize = 16 * 1024;
 
+const _: () =
+    assert!(ROW_GROUP_RECORDS.is_multiple_of(BATCH_RECORDS), "no batch spans two row groups");
+
 /// Stands in every file; a changed version of a library must not change the bytes of a trace.
 const CREATED_BY: &str = "nandlab trace";
 
@@ -447,6 +450,10 @@ impl TraceWriter {
         // Groups are filled up whole, so the division among calls leaves no mark.
         let mut rest = records;
         while !rest.is_empty() {
+            debug_assert!(
+                self.buffer.len() < ROW_GROUP_RECORDS,
+                "a full row group is written at once"
+            );
             let room = ROW_GROUP_RECORDS - self.buffer.len();
             let (now, later) = rest.split_at(room.min(rest.len()));
             self.buffer.extend_from_slice(now);
@@ -484,6 +491,7 @@ impl TraceWriter {
             return Ok(());
         }
         let batch = batch_of(&self.buffer).map_err(|reason| fault(reason.to_string()))?;
+        debug_assert_eq!(batch.num_rows(), self.buffer.len(), "a record is a row");
         self.buffer.clear();
         writer.write(&batch).map_err(|reason| fault(reason.to_string()))?;
         // `flush` ends the row group.

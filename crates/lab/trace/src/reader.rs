@@ -82,7 +82,17 @@ impl Reader {
                 .source
                 .fill(records, &mut self.notes)
                 .map_err(|fault| fault.into_error(&self.name))?;
+            let before_ns = self.last_arrival_ns;
             records.retain_mut(|record| self.admit(record));
+            debug_assert!(
+                records.first().is_none_or(|record| record.arrival_ns >= before_ns)
+                    && records.is_sorted_by_key(|record| record.arrival_ns),
+                "arrivals never go back, within a batch or between two"
+            );
+            debug_assert!(
+                records.last().is_none_or(|record| record.arrival_ns == self.last_arrival_ns),
+                "the last arrival is that of the last record"
+            );
         }
         Ok(!records.is_empty())
     }
@@ -160,6 +170,7 @@ impl ColumnReader {
         let Some(source) = &mut self.fast else {
             self.reader.next_batch(&mut self.batch)?;
             self.batch.iter().for_each(|record| columns.push(record));
+            columns.check();
             return Ok(!columns.is_empty());
         };
         let mut more = true;
@@ -167,6 +178,7 @@ impl ColumnReader {
             cancellation::check();
             more = source.fill(columns).map_err(|fault| fault.into_error(&self.reader.name))?;
             self.reader.notes.zero_length += columns.drop_zero_length();
+            columns.check();
         }
         Ok(!columns.is_empty())
     }

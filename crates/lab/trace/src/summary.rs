@@ -110,6 +110,10 @@ impl Tally {
     }
 
     pub(crate) fn finish(mut self, reader: &Reader) -> Summary {
+        debug_assert!(
+            self.sizes.values().sum::<u64>() <= self.requests.iter().sum::<u64>(),
+            "a request is in one size class at most"
+        );
         let requests = |operation: Operation| self.requests[operation as usize];
         let bytes = |operation: Operation| self.bytes[operation as usize];
         Summary {
@@ -168,6 +172,7 @@ struct Runs {
 
 impl Runs {
     fn add(&mut self, run: (u64, u64)) {
+        debug_assert!(run.0 <= run.1, "a run ends behind its first sector");
         match self.unmerged.last_mut() {
             // Sequential requests are one run from the start.
             Some(last) if last.1 == run.0 => last.1 = run.1,
@@ -188,6 +193,10 @@ impl Runs {
             }
             touches
         });
+        debug_assert!(
+            self.merged.windows(2).all(|pair| pair[0].1 < pair[1].0),
+            "merged runs lie apart and in order"
+        );
     }
 
     /// Number of sectors in the set.
@@ -209,6 +218,12 @@ mod tests {
         }
         assert_eq!(runs.covered(), 18 + 1 + 1);
         assert_eq!(runs.merged, [(0, 1), (10, 28), (30, 31)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a run ends behind its first sector")]
+    fn a_run_that_ends_before_it_begins_is_seen() {
+        Runs::default().add((11, 10));
     }
 
     #[test]

@@ -102,6 +102,7 @@ impl WriteCache {
             slot.written = held | written;
             slot.ready_ns = slot.ready_ns.max(ready_ns);
             self.used_sectors += (written & !held).count_ones();
+            self.check_occupancy();
             return;
         }
         let cached = CachedPage { page, written, ready_ns, is_waiting: true };
@@ -117,6 +118,7 @@ impl WriteCache {
         self.queues[die].push_back(slot);
         self.waiting += 1;
         self.used_sectors += written.count_ones();
+        self.check_occupancy();
     }
 
     /// The page that the die takes next.
@@ -128,20 +130,45 @@ impl WriteCache {
     /// The die takes its first page; it stays in the cache until [`WriteCache::release`].
     pub(crate) fn take_first(&mut self, die: usize) -> Option<u32> {
         let slot = self.queues[die].pop_front()?;
+        debug_assert!(self.slots[slot as usize].is_waiting, "what is in a queue waits");
         self.slots[slot as usize].is_waiting = false;
         self.waiting -= 1;
+        self.check_occupancy();
         Some(slot)
     }
 
     /// The page was programmed.
     pub(crate) fn release(&mut self, slot: u32) {
         let cached = self.slots[slot as usize];
+        debug_assert!(!self.free.contains(&slot), "a page leaves the cache once");
+        debug_assert!(self.used_sectors >= cached.written.count_ones(), "its sectors were counted");
         // A write that came meanwhile has a slot of its own.
         if self.newest.get(&cached.page) == Some(&slot) {
             self.newest.remove(&cached.page);
         }
         self.used_sectors -= cached.written.count_ones();
         self.free.push(slot);
+        self.check_occupancy();
+    }
+
+    /// Checks the counts beside what they count, in debug builds.
+    #[inline]
+    fn check_occupancy(&self) {
+        debug_assert!(
+            self.used_sectors <= self.capacity_sectors,
+            "{} sectors are in a cache of {}",
+            self.used_sectors,
+            self.capacity_sectors
+        );
+        debug_assert_eq!(
+            self.waiting as usize,
+            self.queues.iter().map(VecDeque::len).sum::<usize>(),
+            "as many pages wait as are in the queues"
+        );
+        debug_assert!(
+            self.newest.len() <= self.slots.len() - self.free.len(),
+            "every page that reads find has a slot"
+        );
     }
 
     /// Takes a waiting page out: it is written otherwise, or not needed. Returns its sectors.
@@ -159,6 +186,7 @@ impl WriteCache {
 #[cfg(test)]
 mod tests {
     use super::{Sectors, WriteCache, sectors};
+    use crate::tests::panics_with;
 
     #[test]
     fn masks_are_the_sectors_named() {
@@ -167,6 +195,37 @@ mod tests {
         assert_eq!(sectors(8, 16), 0xff00);
         assert_eq!(sectors(0, 128), Sectors::MAX);
         assert_eq!(sectors(127, 128), 1 << 127);
+    }
+
+    #[test]
+    fn every_broken_count_is_seen() {
+        let cache = || {
+            let mut cache = WriteCache::new(16 * 512, 1);
+            cache.put(0, 7, sectors(0, 8), 100);
+            cache
+        };
+        panics_with("17 sectors are in a cache of 16", || cache().put(0, 8, sectors(0, 9), 100));
+        panics_with("as many pages wait as are in the queues", || {
+            let mut broken = cache();
+            broken.waiting += 1;
+            broken.put(0, 8, sectors(0, 1), 100);
+        });
+        panics_with("a page leaves the cache once", || {
+            let mut broken = cache();
+            let slot = broken.take_first(0).expect("one");
+            broken.release(slot);
+            broken.release(slot);
+        });
+        panics_with("every page that reads find has a slot", || {
+            let mut broken = cache();
+            broken.newest.insert(9, 0);
+            broken.put(0, 7, sectors(0, 1), 100);
+        });
+        panics_with("what is in a queue waits", || {
+            let mut broken = cache();
+            broken.slots[0].is_waiting = false;
+            broken.take_first(0);
+        });
     }
 
     #[test]

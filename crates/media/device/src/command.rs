@@ -223,6 +223,12 @@ impl DeviceStatistics {
                 self.discarded_sectors += sectors;
             }
         }
+        debug_assert_eq!(
+            self.completed,
+            self.reads + self.writes + self.flushes + self.discards,
+            "completed commands are those of all kinds"
+        );
+        debug_assert!(self.completed <= self.submitted, "what is completed was submitted");
     }
 }
 

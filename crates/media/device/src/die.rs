@@ -185,6 +185,8 @@ impl Dies {
     #[inline]
     pub(crate) fn program(&mut self, die: usize, ready: Moment, work: &PageWork) -> Moment {
         let mut rest = work.total;
+        debug_assert!(rest.counters.page_programs > 0, "the page's own program is in its work");
+        debug_assert!(rest.program_ns >= work.own_program_ns, "the own program is part of the sum");
         // The page's own program is timed below; all else is the layer's management and comes
         // first.
         rest.counters.page_programs -= 1;
@@ -250,6 +252,12 @@ impl Dies {
 
     #[inline]
     fn occupy(&mut self, die: usize, start_ns: u64, end_ns: u64, busy_ns: u64, kind: ActivityKind) {
+        debug_assert!(
+            self.all[die].busy_until_ns <= start_ns,
+            "die {die} does one thing at a time: it is busy until {} ns and begins at {start_ns} ns",
+            self.all[die].busy_until_ns
+        );
+        debug_assert!(busy_ns <= end_ns - start_ns, "a die works at most all the time it is taken");
         if let Some(activity) = &mut self.activity {
             record(activity, Activity { die: die as u32, start_ns, end_ns, kind });
         }
@@ -334,6 +342,10 @@ impl Dies {
     pub(crate) fn totals(&self) -> DieTotals {
         let mut totals = DieTotals::default();
         for die in &self.all {
+            debug_assert!(
+                die.foreground_cleaning_ns + die.background_cleaning_ns <= die.busy_ns,
+                "a die that cleans is busy"
+            );
             totals.busy_ns += die.busy_ns;
             totals.foreground_cleaning_ns += die.foreground_cleaning_ns;
             totals.background_cleaning_ns += die.background_cleaning_ns;

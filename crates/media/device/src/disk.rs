@@ -75,6 +75,7 @@ impl DiskDevice {
         let per_track = u64::from(self.disk.sectors_per_track);
         let heads = u64::from(self.disk.heads);
         let track = sector / per_track;
+        debug_assert!(sector < self.disk.sectors(), "sector {sector} is on the disk");
         Place {
             track,
             cylinder: (track / heads) as u32,
@@ -125,6 +126,7 @@ impl DiskDevice {
         let (mut now_ns, mut left) = (start_ns, sectors);
         loop {
             let here = left.min(u64::from(self.disk.sectors_per_track - at.sector));
+            debug_assert!(here > 0, "every track has a part of the transfer");
             now_ns += self.pass_ns(at.sector + here as u32) - self.pass_ns(at.sector);
             left -= here;
             if left == 0 {
@@ -222,6 +224,10 @@ impl BlockDevice for DiskDevice {
             // Nothing is held back, and a disk has no use for a discard.
             Operation::Flush | Operation::Discard => (start_ns + self.host.command_overhead_ns, 0),
         };
+        debug_assert!(
+            done_ns >= start_ns + self.host.command_overhead_ns,
+            "a command takes its overhead at least"
+        );
         self.busy_until_ns = done_ns;
         self.statistics.host_busy_ns += self.transfer_ns(command.transfer_bytes() / SECTOR_BYTES);
         self.statistics.cache_read_sectors += u64::from(cached_sectors);

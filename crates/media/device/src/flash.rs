@@ -235,11 +235,17 @@ impl FlashDevice {
         let page_sectors = u64::from(self.page_sectors);
         let end = command.sector + u64::from(command.sectors);
         let first = command.sector / page_sectors;
-        Stripe {
+        let stripe = Stripe {
             first,
             pages: end.div_ceil(page_sectors) - first,
             dies: self.dies.all.len() as u64,
-        }
+        };
+        debug_assert_eq!(
+            (0..stripe.width()).map(|column| stripe.depth(column)).sum::<usize>(),
+            stripe.pages as usize,
+            "the dies' pages are all pages"
+        );
+        stripe
     }
 
     /// The `index`-th page of the command, as far as the command covers it.
@@ -249,11 +255,13 @@ impl FlashDevice {
         let page = command.sector / page_sectors + index;
         let begin = page * page_sectors;
         let end = command.sector + u64::from(command.sectors);
-        Piece {
+        let piece = Piece {
             page,
             first: command.sector.saturating_sub(begin) as u32,
             end: (end - begin).min(page_sectors) as u32,
-        }
+        };
+        debug_assert!(piece.first < piece.end, "page {page} is part of the command");
+        piece
     }
 
     #[inline]
@@ -615,6 +623,12 @@ impl BlockDevice for FlashDevice {
         let start = Moment { ns: start_ns, cleaning_ns: waited_ns };
         let mut cached_sectors = 0;
         let done = self.execute(command, start, &mut cached_sectors)?;
+        debug_assert!(self.places[place] <= start_ns, "one command at a time is on a place");
+        debug_assert!(done.ns >= start_ns, "a command ends after it begins");
+        debug_assert!(
+            waited_ns <= done.cleaning_ns && done.cleaning_ns <= done.ns - now_ns,
+            "the wait for cleaning is part of the command's time"
+        );
         self.places[place] = done.ns;
         // Cleaning comes first in a command: it delays the commands behind.
         let own_cleaning_ns = done.cleaning_ns - waited_ns;
@@ -683,6 +697,11 @@ impl BlockDevice for FlashDevice {
 impl FlashDevice {
     /// Forgets time and counts; what the dies hold stays. The cache must be empty.
     pub(crate) fn start_over(&mut self) {
+        debug_assert!(self.cache.is_empty(), "the cache was emptied before");
+        debug_assert!(
+            self.dies.all.iter().all(|die| die.in_flight.is_none()),
+            "no page of the cache is being programmed"
+        );
         self.bus = Timeline::default();
         self.places.fill(0);
         self.cleaning_times = CleaningTimes::default();

@@ -36,3 +36,18 @@ pub use flash::FlashDevice;
 pub use precondition::{Fill, Precondition};
 pub use spec::{CacheSpec, Cleaning, DeviceSpec, FlashSpec, HostSpec, SpecError, Suspend};
 pub use table::{devices, find_device};
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Checks that a call panics, with a message that contains `message`.
+    pub(crate) fn panics_with(message: &str, call: impl FnOnce()) {
+        let panic = catch_unwind(AssertUnwindSafe(call)).expect_err(message);
+        let text = panic.downcast_ref::<String>().map_or_else(
+            || panic.downcast_ref::<&str>().copied().unwrap_or_default(),
+            String::as_str,
+        );
+        assert!(text.contains(message), "{text:?} is not {message:?}");
+    }
+}

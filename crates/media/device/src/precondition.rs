@@ -66,6 +66,7 @@ pub(crate) fn prepare(device: &mut FlashDevice, how: &Precondition) -> Result<()
         // Page p of the device is page p / dies of die p mod dies.
         let filled = (pages.saturating_sub(number)).div_ceil(dies) as u32;
         let layer = die.layer.0.as_mut();
+        debug_assert!(filled <= layer.logical_pages(), "die {number} has the pages of its share");
         layer.write_pages(0, filled)?;
         // A stream for each die, so that the number of dies does not change what another die draws.
         let mut stream = Stream::new(how.seed, &format!("precondition of die {number}"));

@@ -35,6 +35,8 @@ pub(crate) struct Timeline {
     /// Disjoint intervals in order; touching ones are one.
     booked: VecDeque<(u64, u64)>,
     busy_ns: u64,
+    /// What ended by then is forgotten, so nothing may be booked before it.
+    horizon_ns: u64,
 }
 
 impl Timeline {
@@ -44,6 +46,11 @@ impl Timeline {
         if duration_ns == 0 {
             return earliest_ns;
         }
+        debug_assert!(
+            earliest_ns >= self.horizon_ns,
+            "{earliest_ns} ns is booked after times before {} ns were forgotten",
+            self.horizon_ns
+        );
         self.busy_ns += duration_ns;
         match self.booked.back_mut() {
             // Touching intervals are joined, so a busy bus is one entry.
@@ -80,12 +87,23 @@ impl Timeline {
             (false, true) => self.booked[index].0 = start_ns,
             (false, false) => self.booked.insert(index, (start_ns, end_ns)),
         }
+        debug_assert!(start_ns >= earliest_ns, "no use begins before its user is ready");
+        debug_assert!(self.is_disjoint(), "one use at a time");
         start_ns
+    }
+
+    /// True if the intervals are in order, do not overlap and do not touch.
+    fn is_disjoint(&self) -> bool {
+        let next = self.booked.iter().skip(1);
+        self.booked.iter().all(|(start_ns, end_ns)| start_ns < end_ns)
+            && self.booked.iter().zip(next).all(|(before, after)| before.1 < after.0)
     }
 
     /// Forgets what ended by `ns`: nothing will be booked before it.
     #[inline]
     pub(crate) fn forget_before(&mut self, ns: u64) {
+        debug_assert!(ns >= self.horizon_ns, "the horizon never goes back");
+        self.horizon_ns = ns;
         while self.booked.front().is_some_and(|(_, end_ns)| *end_ns <= ns) {
             self.booked.pop_front();
         }
@@ -111,6 +129,10 @@ impl CleaningTimes {
         if start_ns >= end_ns {
             return;
         }
+        debug_assert!(
+            self.intervals.back().is_none_or(|(last_start_ns, _)| *last_start_ns <= start_ns),
+            "cleaning is added in the order of its beginnings"
+        );
         match self.intervals.back_mut() {
             // Overlapping intervals are joined: time lost is counted once.
             Some((_, last_ns)) if *last_ns >= start_ns => *last_ns = end_ns.max(*last_ns),
@@ -129,6 +151,7 @@ impl CleaningTimes {
     /// Cleaning between two moments.
     #[inline]
     pub(crate) fn between(&self, from_ns: u64, to_ns: u64) -> u64 {
+        debug_assert!(from_ns <= to_ns, "{from_ns} ns comes after {to_ns} ns");
         let overlap = |(start_ns, end_ns): &(u64, u64)| {
             (*end_ns).min(to_ns).saturating_sub((*start_ns).max(from_ns))
         };
@@ -139,6 +162,7 @@ impl CleaningTimes {
 #[cfg(test)]
 mod tests {
     use super::{CleaningTimes, Timeline};
+    use crate::tests::panics_with;
     use proptest::prelude::*;
 
     proptest! {
@@ -161,6 +185,33 @@ mod tests {
             prop_assert_eq!(timeline.busy_ns(), busy);
             prop_assert!(timeline.booked.iter().zip(timeline.booked.iter().skip(1)).all(|(a, b)| a.1 < b.0));
         }
+    }
+
+    #[test]
+    fn every_time_that_goes_back_is_seen() {
+        let timeline = || {
+            let mut timeline = Timeline::default();
+            timeline.book(100, 10);
+            timeline.book(130, 10);
+            timeline.forget_before(50);
+            timeline
+        };
+        assert_eq!(timeline().book(50, 10), 50);
+        panics_with("is booked after times before 50 ns were forgotten", || {
+            timeline().book(49, 10);
+        });
+        panics_with("the horizon never goes back", || timeline().forget_before(49));
+        panics_with("one use at a time", || {
+            let mut broken = timeline();
+            broken.booked[0].1 = 135;
+            broken.book(60, 10);
+        });
+        let mut times = CleaningTimes::default();
+        times.add(10, 20);
+        panics_with("in the order of its beginnings", || times.clone().add(9, 30));
+        panics_with("30 ns comes after 20 ns", || {
+            times.between(30, 20);
+        });
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The contract of an OOB layout: where the ECC stands, and which bytes are left to file systems.
 
-use crate::hamming::{Correction, hamming_check, hamming_code, hamming_correct};
+use crate::hamming::{
+    CODE_BYTES, Correction, STEP_BYTES, hamming_check, hamming_code, hamming_correct,
+};
 use std::ops::Range;
 
 /// A code over the data of a page.
@@ -34,20 +36,52 @@ pub struct OobLayout {
 }
 
 impl OobLayout {
+    /// Checks that the places of codes and of free bytes lie apart in the spare area, that there are as
+    /// many bytes of code as the data needs, and that sub-pages are whole steps of the ECC.
+    pub(crate) fn check(&self) {
+        let mut used = vec![false; self.oob_bytes as usize];
+        for place in self.free().chain(self.codes()) {
+            assert!(place < used.len(), "{}: byte {place} lies outside the spare area", self.name);
+            assert!(!used[place], "{}: byte {place} is given away twice", self.name);
+            used[place] = true;
+        }
+        let steps = self.page_bytes as usize / STEP_BYTES;
+        let code_bytes = if self.ecc == Ecc::Hamming { steps * CODE_BYTES } else { 0 };
+        assert_eq!(self.codes().count(), code_bytes, "{}: bytes of code", self.name);
+        assert!(
+            self.sub_pages >= 1 && steps.is_multiple_of(self.sub_pages as usize),
+            "{}: a sub-page is a whole number of ECC steps",
+            self.name
+        );
+    }
+
     /// Bytes of the spare area that file systems may use (`oobavail`).
     pub fn free_bytes(&self) -> usize {
         self.free_places.iter().map(ExactSizeIterator::len).sum()
     }
 
-    /// Copies free bytes from a spare area, as if they stood in a row, from `offset` of them on.
+    /// Copies free bytes from a spare area, as if they stood in a row, from `offset` of them on. Bytes of
+    /// `into` beyond the free ones stay as they are.
+    ///
+    /// # Panics
+    /// If the spare area has fewer bytes than the layout.
     pub fn gather(&self, oob: &[u8], offset: usize, into: &mut [u8]) {
+        debug_assert!(oob.len() >= self.oob_bytes as usize, "a whole spare area");
         for (place, byte) in self.free().skip(offset).zip(into) {
             *byte = oob[place];
         }
     }
 
     /// Copies bytes to the free places of a spare area, from `offset` of them on.
+    ///
+    /// # Panics
+    /// If the spare area has fewer bytes than the layout.
     pub fn scatter(&self, bytes: &[u8], offset: usize, oob: &mut [u8]) {
+        debug_assert!(oob.len() >= self.oob_bytes as usize, "a whole spare area");
+        debug_assert!(
+            offset + bytes.len() <= self.free_bytes(),
+            "the bytes given fit the free ones"
+        );
         for (place, byte) in self.free().skip(offset).zip(bytes) {
             oob[place] = *byte;
         }
@@ -68,7 +102,7 @@ impl OobLayout {
         if self.ecc == Ecc::None {
             return;
         }
-        let codes = data.chunks(256).flat_map(hamming_code);
+        let codes = data.chunks(STEP_BYTES).flat_map(hamming_code);
         for (place, byte) in self.codes().zip(codes) {
             oob[place] = byte;
         }
@@ -80,9 +114,9 @@ impl OobLayout {
         if self.ecc == Ecc::None {
             return (0, 0);
         }
-        let mut places = self.codes().skip(3 * number);
+        let mut places = self.codes().skip(CODE_BYTES * number);
         // A layout with fewer places than steps reads erased bytes, which match erased data alone.
-        let stored = [(); 3].map(|()| places.next().map_or(0xff, |place| oob[place]));
+        let stored = [(); CODE_BYTES].map(|()| places.next().map_or(0xff, |place| oob[place]));
         match hamming_check(step, stored) {
             Correction::Clean => (0, 0),
             Correction::Data | Correction::Code => (1, 0),
@@ -98,8 +132,8 @@ impl OobLayout {
         }
         let mut places = self.codes();
         let (mut corrected, mut lost) = (0, 0);
-        for step in data.chunks_mut(256) {
-            let stored = [(); 3].map(|()| places.next().map_or(0xff, |place| oob[place]));
+        for step in data.chunks_mut(STEP_BYTES) {
+            let stored = [(); CODE_BYTES].map(|()| places.next().map_or(0xff, |place| oob[place]));
             match hamming_correct(step, stored) {
                 Correction::Clean => {}
                 Correction::Data | Correction::Code => corrected += 1,

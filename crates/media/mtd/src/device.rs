@@ -1,6 +1,7 @@
 //! The chip under its driver, call by call.
 
 use crate::contract::OobLayout;
+use crate::hamming::{CODE_BYTES, STEP_BYTES};
 use crate::operations::Operations;
 use crate::{DriverCosts, MtdError, Operation, OperationCounts};
 use nand::{Chip, Geometry, NandError, PageAddress};
@@ -97,6 +98,7 @@ impl Mtd {
             "layout {} is made for other pages",
             options.layout.name
         );
+        options.layout.check();
         let buffer = vec![0xff; geometry.page_data_bytes as usize];
         Rc::new(Self {
             sim: sim.clone(),
@@ -152,6 +154,7 @@ impl Mtd {
     /// If its shape differs: a mistake of the caller, who checks input.
     pub fn replace_chip(&self, chip: Chip) {
         assert_eq!(*chip.geometry(), self.geometry, "a chip of another shape");
+        assert!(chip.stores_bytes(), "raw NAND needs a chip that stores bytes");
         // Only what the page buffer holds of the old chip must go; the counts are the driver's.
         self.buffered_page.set(None);
         self.chip.replace(chip);
@@ -213,6 +216,10 @@ impl Mtd {
         // `nand_do_read_ops` looks into its page buffer before it asks how much of the page is
         // wanted, so a whole page may come from there as well. The buffer holds corrected bytes, and
         // nothing is counted a second time (`ecc_stats`, to 3.4; later kernels keep the bit flips).
+        debug_assert!(
+            column + into.len() <= self.geometry.page_data_bytes as usize,
+            "a part of a page ends with the page"
+        );
         if self.buffered_page.get() == Some(page) {
             into.copy_from_slice(&self.buffer.borrow()[column..column + into.len()]);
             return Ok(ReadStatus::default());
@@ -223,6 +230,11 @@ impl Mtd {
             return self.read_page(page, into, None).await;
         }
         let mut whole = self.buffer.take();
+        debug_assert_eq!(
+            whole.len(),
+            self.geometry.page_data_bytes as usize,
+            "one call at a time has the page buffer"
+        );
         let status = if self.options.reads_sub_pages {
             // Sub-page reads use the buffer for their steps alone, so it holds no whole page
             // (`pagebuf = -1`).
@@ -266,17 +278,21 @@ impl Mtd {
         count: usize,
         whole: &mut [u8],
     ) -> Result<ReadStatus, MtdError> {
-        const STEP_BYTES: usize = 256;
         // Codes cover 256 bytes, so the read begins and ends at their borders
         // (`nand_read_subpage`).
         let first = column / STEP_BYTES * STEP_BYTES;
         let end = (column + count).next_multiple_of(STEP_BYTES);
+        debug_assert!(
+            first <= column && column + count <= end,
+            "the steps hold the bytes asked for"
+        );
+        debug_assert!(end <= whole.len(), "the last step ends with the page");
         let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
         let operation = Operation::SubPageRead { page, column: first as u32 };
         let is_lost = self.array_read(operation, page, whole, &mut spare).await?;
         // Three bytes of code for each step follow by a change of column, without a second array
         // read.
-        let code_bytes = (end - first) / STEP_BYTES * 3;
+        let code_bytes = (end - first) / STEP_BYTES * CODE_BYTES;
         self.cpu_bytes(end - first + code_bytes, self.options.costs.read_page_ns, end - first)
             .await;
         // Corrected as a whole for the caller's bytes; what counts is judged by the bytes before
@@ -400,7 +416,13 @@ impl Mtd {
         let _held = self.lock.lock().await;
         let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
         match mode {
-            OobMode::Auto => self.options.layout.scatter(oob, oob_offset, &mut spare),
+            OobMode::Auto => {
+                self.options.layout.scatter(oob, oob_offset, &mut spare);
+                debug_assert!(
+                    self.options.layout.codes().all(|place| spare[place] == 0xff),
+                    "the free bytes leave the places of the codes alone"
+                );
+            }
             OobMode::Place | OobMode::Raw => {
                 spare[oob_offset..oob_offset + oob.len()].copy_from_slice(oob);
             }
@@ -427,6 +449,8 @@ impl Mtd {
         }
         // The page buffer must not show what the chip had before (`chip->pagebuf = -1`).
         self.forget(page);
+        debug_assert_ne!(self.buffered_page.get(), Some(page), "the page buffer lost the page");
+        debug_assert_eq!(data.len(), self.geometry.page_data_bytes as usize, "a whole page");
         let costs = self.options.costs;
         let ecc_bytes = if has_ecc { data.len() } else { 0 };
         // First the bytes go over the bus into the page register, then the array programs them.
@@ -580,6 +604,7 @@ impl Mtd {
 
     fn address(&self, page: u32) -> PageAddress {
         let pages_per_block = self.geometry.pages_per_block;
+        debug_assert!(page < self.geometry.pages(), "page {page} is on the chip");
         PageAddress::new(page / pages_per_block, page % pages_per_block)
     }
 

@@ -121,6 +121,7 @@ pub(crate) struct Operations {
 
 impl Operations {
     pub(crate) fn record(&mut self, operation: Operation, now_ns: u64) {
+        debug_assert!(now_ns >= self.last_ns, "operations end in the order of time");
         self.counts.count(operation);
         // The end of the operation, since it is recorded when the array has finished.
         self.last_ns = now_ns;

@@ -70,20 +70,37 @@ pub fn find_layout(name: &str) -> Option<&'static OobLayout> {
 #[cfg(test)]
 mod tests {
     use super::{LAYOUTS, find_layout};
-    use crate::contract::Ecc;
+    use crate::contract::{Ecc, OobLayout};
+    use crate::tests::panics_with;
 
     #[test]
-    fn places_do_not_overlap_and_hold_the_codes() {
-        for layout in LAYOUTS {
-            let mut used = vec![false; layout.oob_bytes as usize];
-            for place in layout.free().chain(layout.codes()) {
-                assert!(!std::mem::replace(&mut used[place], true), "{} at {place}", layout.name);
-            }
-            if layout.ecc == Ecc::Hamming {
-                assert_eq!(layout.codes().count() as u32, layout.page_bytes / 256 * 3);
-            }
-        }
+    fn every_layout_holds_its_codes_and_the_table_is_sorted() {
+        LAYOUTS.iter().for_each(OobLayout::check);
         assert!(LAYOUTS.is_sorted_by_key(|layout| layout.name));
+    }
+
+    #[test]
+    fn every_broken_layout_is_seen() {
+        let small = || OobLayout {
+            name: "broken",
+            summary: "",
+            page_bytes: 512,
+            oob_bytes: 16,
+            ecc: Ecc::Hamming,
+            ecc_places: &[0..4, 6..8],
+            free_places: &[8..16],
+            sub_pages: 2,
+        };
+        small().check();
+        let broken = [
+            ("byte 16 lies outside", OobLayout { free_places: &[8..17], ..small() }),
+            ("byte 7 is given away twice", OobLayout { free_places: &[7..16], ..small() }),
+            ("bytes of code", OobLayout { ecc_places: &[0..4], ..small() }),
+            ("a whole number of ECC steps", OobLayout { sub_pages: 4, ..small() }),
+        ];
+        for (message, layout) in broken {
+            panics_with(message, || layout.check());
+        }
     }
 
     #[test]

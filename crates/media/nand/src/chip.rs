@@ -97,6 +97,10 @@ const NEXT_PAGE: u32 = 0xffff;
 const BAD: u32 = 1 << 16;
 const UNSTABLE: u32 = 1 << 17;
 
+const _: () = assert!(DATA_PROGRAMS & SPARE_PROGRAM == 0, "the two counts lie side by side");
+const _: () =
+    assert!(NEXT_PAGE & (BAD | UNSTABLE) == 0 && BAD != UNSTABLE, "the flags lie above the page");
+
 /// A NAND chip: what is programmed, the part's rules, counters and faults.
 #[derive(Clone, Debug)]
 pub struct Chip {
@@ -137,6 +141,13 @@ impl Chip {
     pub fn new(part: &Part, storage: Storage, faults: &FaultSettings) -> Self {
         let pages = part.geometry.pages() as usize;
         let blocks = part.geometry.blocks;
+        // `Geometry::check` refuses such parts; a part made in code may not have been checked.
+        assert!(part.geometry.pages_per_block <= NEXT_PAGE, "the next page of a block has 16 bits");
+        assert!(
+            part.geometry.data_programs_max <= DATA_PROGRAMS
+                && part.geometry.oob_programs_max <= u8::MAX / SPARE_PROGRAM,
+            "the programs of a page are counted in four bits each"
+        );
         let mut chip = Self {
             geometry: part.geometry.clone(),
             timing: part.timing.clone(),
@@ -437,6 +448,11 @@ impl Chip {
         // A program clears bits and sets none, hence `and`.
         self.set_tag(index, self.tag(index).and(tag));
         self.programs[index] += u8::from(!data.is_empty()) + u8::from(writes_spare) * SPARE_PROGRAM;
+        debug_assert!(
+            self.programs[index] & DATA_PROGRAMS <= self.geometry.data_programs_max
+                && self.programs[index] / SPARE_PROGRAM <= self.geometry.oob_programs_max,
+            "{at:?} is programmed as often as the part allows"
+        );
         if data.is_empty() {
             self.counters.spare_programs += 1;
         } else {
@@ -755,6 +771,7 @@ impl Chip {
     /// Takes a page over from an image: its bytes, its tag, and what it must have been programmed.
     pub(crate) fn load_page(&mut self, at: PageAddress, data: &[u8], oob: &[u8]) {
         let index = self.index(at);
+        debug_assert_eq!(self.programs[index], 0, "{at:?} is taken over once, by an erased chip");
         let tag = Tag::from_oob(oob, self.geometry.bad_mark_oob_offset);
         let is_programmed = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0xff);
         self.set_tag(index, tag);
@@ -807,7 +824,7 @@ mod tests {
 
     #[test]
     fn every_broken_rule_of_the_part_is_seen() {
-        let broken: [(&str, Break); 5] = [
+        let broken: [(&str, Break); 6] = [
             ("no page of a bad block is programmed", |chip| {
                 chip.blocks[0] |= BAD;
                 put(chip, 1);
@@ -815,6 +832,9 @@ mod tests {
             ("is programmed once after an erase", |chip| put(chip, 0)),
             ("is programmed in the part's order", |chip| put(chip, 2)),
             ("is in its block", |chip| chip.raise_next_page(PageAddress::new(0, 4))),
+            ("is taken over once", |chip| {
+                chip.load_page(PageAddress::new(0, 0), &[0; 2048], &[0xff; 64]);
+            }),
             ("programs by position are all programs", |chip| {
                 chip.timing.program_ns = vec![1, 2];
                 chip.erase(0).expect("erased");
