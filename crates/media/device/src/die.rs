@@ -290,6 +290,11 @@ impl Dies {
         // A block that was begun is finished where cleaning cannot be suspended within it.
         while self.next_cleaning_ns(die) < until_ns || (whole_blocks && self.all[die].in_block) {
             let start_ns = self.all[die].clean_from_ns;
+            debug_assert!(
+                start_ns >= self.horizon_ns || !self.cleaning.takes_time,
+                "die {die} cleans at {start_ns} ns, before the horizon of {} ns",
+                self.horizon_ns
+            );
             let layer = &mut self.all[die].layer.0;
             let before = Work::of(layer.flash().chip());
             let step = layer.clean_step(self.cleaning.free_target_blocks)?;
@@ -320,9 +325,12 @@ impl Dies {
         self.all[die].cleaning_times.between(from_ns, to_ns)
     }
 
-    /// A trim changed what there is to clean.
-    pub(crate) fn look_again(&mut self, die: usize) {
-        self.all[die].may_clean = true;
+    /// A trim at `now_ns` changed what there is to clean.
+    pub(crate) fn look_again(&mut self, die: usize, now_ns: u64) {
+        let die = &mut self.all[die];
+        die.may_clean = true;
+        // The die may have been idle for long; what the trim left to clean was not there before it.
+        die.clean_from_ns = die.clean_from_ns.max(now_ns);
     }
 
     /// Forgets time and counts; what the dies hold stays.

@@ -557,7 +557,7 @@ impl FlashDevice {
             layer.trim_pages(stripe.first_page(column), stripe.depth(column) as u32)?;
             let work = Work::of(layer.flash().chip()) - before;
             // Trimmed pages can make a block worth cleaning.
-            self.dies.look_again(die);
+            self.dies.look_again(die, ready.ns);
             if work != Work::default() {
                 done = done.or_later(self.dies.manage(die, ready, work));
             }

@@ -378,6 +378,26 @@ fn a_command_waits_for_one_step_of_cleaning_and_reports_it() {
 }
 
 #[test]
+fn cleaning_after_a_discard_does_not_begin_before_it() {
+    let spec = small(&[("cleaning.background", "true"), ("cleaning.free_target_blocks", "40")]);
+    let mut device = device(&spec, 2 * 288);
+    device.precondition(&Precondition::default()).expect("fresh");
+    device.record_activity(true);
+    let second_ns = 1_000_000_000;
+    let read = Command::read(1000 * u64::from(PAGE), PAGE);
+    // Too few blocks are free, but every page is valid: there is nothing to clean.
+    device.submit(second_ns, &read).expect("healthy");
+    device.submit(2 * second_ns, &read).expect("healthy");
+    assert_eq!(device.statistics().background_cleaning_ns, 0);
+    device.submit(3 * second_ns, &Command::discard(0, 64 * PAGE)).expect("healthy");
+    device.submit(4 * second_ns, &read).expect("healthy");
+    let activity = device.take_activity();
+    let first = activity.iter().find(|one| one.kind == ActivityKind::BackgroundCleaning);
+    // The discard itself takes the overhead of a command.
+    assert_eq!(first.expect("the trimmed blocks").start_ns, 3 * second_ns + 10_000);
+}
+
+#[test]
 fn cleaning_that_takes_no_time_changes_the_time_and_not_the_work() {
     let run = |takes_time: &str| {
         let mut device = device(&small(&[("cleaning.takes_time", takes_time)]), 2 * 288);
