@@ -177,7 +177,7 @@ fn page_mapping() -> PageMapping {
     let mut layer = build("page", &large_part(), pages);
     let bytes_per_page = resident_bytes(&layer.flash().chip().clone(), pages);
     (0..pages).for_each(|lpn| bare.write(lpn));
-    layer.write_pages(0, pages).expect("a healthy chip");
+    layer.write_pages(0..pages).expect("a healthy chip");
     let (mut bare_stream, mut layer_stream) = (Stream::new(1, "bench"), Stream::new(1, "bench"));
     bare_loop::run(&mut bare, &mut bare_stream, WRITES);
     write_random(layer.as_mut(), &mut layer_stream, pages, WRITES);
@@ -216,7 +216,8 @@ fn resident_bytes(chip: &Chip, logical_pages: u32) -> f64 {
 
 fn write_random(layer: &mut dyn Ftl, stream: &mut Stream, pages: u32, count: u64) {
     for _ in 0..count {
-        layer.write_pages(stream.below(pages), 1).expect("a healthy chip");
+        let lpn = stream.below(pages);
+        layer.write_pages(lpn..lpn + 1).expect("a healthy chip");
     }
 }
 
@@ -287,10 +288,10 @@ fn layers() -> Vec<Layer> {
             let mut part = find_part("published-small-block").expect("in the catalogue");
             part.geometry.blocks = 13_000;
             let mut layer = build(entry.name, &part, LOGICAL_PAGES);
-            layer.write_pages(0, LOGICAL_PAGES).expect("a healthy chip");
+            layer.write_pages(0..LOGICAL_PAGES).expect("a healthy chip");
             let start = Instant::now();
             for _ in 0..4 {
-                layer.write_pages(0, LOGICAL_PAGES).expect("a healthy chip");
+                layer.write_pages(0..LOGICAL_PAGES).expect("a healthy chip");
             }
             let sequential = f64::from(4 * LOGICAL_PAGES) / start.elapsed().as_secs_f64();
             let mut stream = Stream::new(1, "layers");

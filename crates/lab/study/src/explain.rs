@@ -2,8 +2,8 @@
 
 use crate::StudyError;
 use crate::ftl_device::find_layer;
-use ftl::{Ftl, FtlEntry, Settings, Table, Value};
-use nand::{Chip, ChipOperation, Counters, FaultSettings, PageAddress, Part, Storage, find_part};
+use ftl::{Ftl, FtlEntry, Settings, Table, Value, VirtualPage};
+use nand::{Chip, ChipOperation, Counters, FaultSettings, Part, Storage, find_part};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -199,7 +199,7 @@ fn blocks(ftl: &dyn Ftl) -> Vec<BlockView> {
     let flash = ftl.flash();
     let pages = flash.pages_per_block();
     let page = |block, page| {
-        let at = PageAddress::new(block, page);
+        let at = VirtualPage::new(block, page);
         let tag = flash.peek(at);
         match (flash.is_programmed(at), tag.is_erased()) {
             (false, _) => "-".to_owned(),

@@ -217,7 +217,7 @@ impl Replay {
         const PIECE_PAGES: u32 = 1024;
         let pages = self.ftl.logical_pages();
         for first in (0..pages).step_by(PIECE_PAGES as usize) {
-            self.ftl.write_pages(first, PIECE_PAGES.min(pages - first))?;
+            self.ftl.write_pages(first..pages.min(first + PIECE_PAGES))?;
         }
         self.written.set(0, pages);
         Ok(())
@@ -316,7 +316,7 @@ impl Replay {
                 {
                     self.read_partly_written(offset_bytes, end_bytes)?;
                 }
-                self.ftl.write_pages(first, end - first)?;
+                self.ftl.write_pages(first..end)?;
                 self.written.set(first, end);
                 Ok(())
             }
@@ -325,7 +325,7 @@ impl Replay {
                 let end = (end_bytes / self.page_bytes) as u32;
                 // A range within a page covers none whole: its `end` lies before its `first`.
                 self.host.trim_pages += u64::from(end.saturating_sub(first));
-                (first..end).try_for_each(|lpn| self.ftl.trim(lpn))?;
+                self.ftl.trim_pages(first..end)?;
                 if first < end {
                     self.written.clear(first, end);
                 }
@@ -340,7 +340,7 @@ impl Replay {
         let end = first + count;
         let mut next = first;
         loop {
-            match self.ftl.read_pages(next, end - next) {
+            match self.ftl.read_pages(next..end) {
                 Ok(()) => return Ok(()),
                 Err(FtlError::Lost { lpn }) => {
                     self.host.lost_reads += 1;

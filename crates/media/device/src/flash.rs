@@ -554,7 +554,8 @@ impl FlashDevice {
             let die = stripe.die(column);
             let layer = &mut self.dies.all[die].layer.0;
             let before = Work::of(layer.flash().chip());
-            layer.trim_pages(stripe.first_page(column), stripe.depth(column) as u32)?;
+            let first = stripe.first_page(column);
+            layer.trim_pages(first..first + stripe.depth(column) as u32)?;
             let work = Work::of(layer.flash().chip()) - before;
             // Trimmed pages can make a block worth cleaning.
             self.dies.look_again(die, ready.ns);

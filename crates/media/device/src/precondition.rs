@@ -67,19 +67,19 @@ pub(crate) fn prepare(device: &mut FlashDevice, how: &Precondition) -> Result<()
         let filled = (pages.saturating_sub(number)).div_ceil(dies) as u32;
         let layer = die.layer.0.as_mut();
         debug_assert!(filled <= layer.logical_pages(), "die {number} has the pages of its share");
-        layer.write_pages(0, filled)?;
+        layer.write_pages(0..filled)?;
         // A stream for each die, so that the number of dies does not change what another die draws.
         let mut stream = Stream::new(how.seed, &format!("precondition of die {number}"));
         let overwrites = u64::from(filled) * u64::from(how.overwrite_permille) / 1000;
         for _ in 0..overwrites {
-            layer.write_pages(stream.below(filled), 1)?;
+            layer.write(stream.below(filled), None)?;
         }
         if how.steady && filled > 0 {
             // A layer that never erases under random writes has no steady state to wait for.
             let mut left = 2 * u64::from(layer.flash().geometry().pages());
             let erases = layer.flash().chip().counters().erases;
             while left > 0 && layer.flash().chip().counters().erases == erases {
-                layer.write_pages(stream.below(filled), 1)?;
+                layer.write(stream.below(filled), None)?;
                 left -= 1;
             }
         }

@@ -17,8 +17,8 @@ use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::merge::{gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::settings::{Kind, Parameter};
-use crate::{Flash, FtlError, Locations, Settings};
-use nand::{Chip, PageAddress, Role};
+use crate::{Flash, FtlError, Locations, Settings, VirtualPage};
+use nand::{Chip, Role};
 
 pub(crate) const ENTRY: FtlEntry = FtlEntry {
     name: "bast",
@@ -97,7 +97,7 @@ impl Bast {
 
     fn program(
         &mut self,
-        at: PageAddress,
+        at: VirtualPage,
         lpn: u32,
         role: Role,
         data: Option<&[u8]>,
@@ -141,7 +141,7 @@ impl Bast {
         // A page written in place after the log was opened, its home slot being free, is newer than
         // its copy in the log.
         let is_newest_in_log = |lpn| self.locations.get(lpn).is_none_or(|at| at.block == block);
-        let is_home = |page| self.flash.peek(PageAddress::new(block, page)).lpn() == first + page;
+        let is_home = |page| self.flash.peek(VirtualPage::new(block, page)).lpn() == first + page;
         // A sealed log block may hold a page that only looks erased, so no further page is
         // programmed there.
         let in_order = !self.flash.is_sealed(block)
@@ -150,7 +150,13 @@ impl Bast {
         if in_order && (used == pages || self.partial_merge) {
             // A cut within leaves copies behind the log's own pages; their originals lie in the
             // data block, which is released last.
-            gather(&mut self.flash, &mut self.locations, first, pages, block, used, None)?;
+            gather(
+                &mut self.flash,
+                &mut self.locations,
+                first..first + pages,
+                VirtualPage::new(block, used),
+                None,
+            )?;
             // The map changes before the old block is erased; after a cut the scan finds both and
             // takes the log's pages for the newer ones.
             self.data[logical_block as usize] = Some(block);
@@ -173,7 +179,8 @@ impl Bast {
     fn merge_fully(&mut self, logical_block: u32) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
         let first = logical_block * pages;
-        let target = rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, None)?;
+        let target =
+            rewrite(&mut self.flash, &mut self.locations, first..first + pages, UNFINISHED, None)?;
         self.data[logical_block as usize] = Some(target);
         self.flash.merges.full += 1;
         Ok(())
@@ -235,7 +242,7 @@ impl Ftl for Bast {
             // A first write of a logical block goes to its home offset and needs no log.
             *self.data[logical_block as usize].insert(self.flash.allocate()?)
         };
-        let in_place = PageAddress::new(home, offset);
+        let in_place = VirtualPage::new(home, offset);
         if self.flash.is_programmable(in_place) {
             // Tagged as log beside a log, so that the remnant of a half-erased data block is never
             // taken for the finished target of a merge.
@@ -243,7 +250,7 @@ impl Ftl for Bast {
             return self.program(in_place, lpn, if has_log { Role::Log } else { Role::Data }, data);
         }
         let log = self.log_with_room(logical_block)?;
-        let at = PageAddress::new(log, self.flash.next_page(log));
+        let at = VirtualPage::new(log, self.flash.next_page(log));
         self.program(at, lpn, Role::Log, data)
     }
 
@@ -252,7 +259,7 @@ impl Ftl for Bast {
         let pages = self.flash.pages_per_block();
         let logical_block = lpn / pages;
         self.locations.clear(lpn);
-        if !self.locations.all_clear(logical_block * pages, pages) {
+        if !self.locations.all_clear(logical_block * pages..(logical_block + 1) * pages) {
             return Ok(());
         }
         // The data block, with the older copies, goes first.
@@ -291,7 +298,7 @@ impl Ftl for Bast {
         Ok(())
     }
 
-    fn locate(&self, lpn: u32) -> Option<PageAddress> {
+    fn locate(&self, lpn: u32) -> Option<VirtualPage> {
         self.locations.get(lpn)
     }
 

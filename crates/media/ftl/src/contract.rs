@@ -4,8 +4,9 @@
 
 use crate::settings::{Parameter, SettingError, Settings};
 use crate::work::{CleanStep, PageWork, Work, program_array_ns};
-use crate::{Flash, FtlError};
-use nand::{Chip, Geometry, PageAddress};
+use crate::{Flash, FtlError, VirtualPage};
+use nand::{Chip, Geometry};
+use std::ops::Range;
 
 /// A translation layer at work on a chip.
 ///
@@ -52,7 +53,7 @@ pub trait Ftl: Send {
     fn rebuild(&mut self) -> Result<(), FtlError>;
 
     /// Where the newest copy of a page lies, by virtual block; `None` if it reads zeros.
-    fn locate(&self, lpn: u32) -> Option<PageAddress>;
+    fn locate(&self, lpn: u32) -> Option<VirtualPage>;
 
     /// Bytes of RAM that the algorithm needs for its tables (not what this simulation spends).
     fn ram_bytes(&self) -> u64;
@@ -87,28 +88,28 @@ pub trait Ftl: Send {
         }
     }
 
-    /// Writes `count` consecutive pages without data.
+    /// Writes consecutive pages without data.
     ///
     /// # Errors
     /// As [`Ftl::write`].
-    fn write_pages(&mut self, first: u32, count: u32) -> Result<(), FtlError> {
-        (first..first + count).try_for_each(|lpn| self.write(lpn, None))
+    fn write_pages(&mut self, mut pages: Range<u32>) -> Result<(), FtlError> {
+        pages.try_for_each(|lpn| self.write(lpn, None))
     }
 
-    /// Reads `count` consecutive pages without data.
+    /// Reads consecutive pages without data.
     ///
     /// # Errors
     /// As [`Ftl::read`].
-    fn read_pages(&mut self, first: u32, count: u32) -> Result<(), FtlError> {
-        (first..first + count).try_for_each(|lpn| self.read(lpn, None))
+    fn read_pages(&mut self, mut pages: Range<u32>) -> Result<(), FtlError> {
+        pages.try_for_each(|lpn| self.read(lpn, None))
     }
 
-    /// Forgets `count` consecutive pages.
+    /// Forgets consecutive pages.
     ///
     /// # Errors
     /// As [`Ftl::trim`].
-    fn trim_pages(&mut self, first: u32, count: u32) -> Result<(), FtlError> {
-        (first..first + count).try_for_each(|lpn| self.trim(lpn))
+    fn trim_pages(&mut self, mut pages: Range<u32>) -> Result<(), FtlError> {
+        pages.try_for_each(|lpn| self.trim(lpn))
     }
 
     /// Writes consecutive pages from `first` on and says of each what the chip did for it.

@@ -20,8 +20,8 @@ use crate::entry_cache::EntryCache;
 use crate::page_log::{PageLog, newest_pages};
 use crate::recovery::Scan;
 use crate::settings::{Kind, Parameter};
-use crate::{CleanStep, Flash, FtlError, Locations, Settings};
-use nand::{Chip, PageAddress, Role, Tag};
+use crate::{CleanStep, Flash, FtlError, Locations, Settings, VirtualPage};
+use nand::{Chip, Role, Tag};
 
 pub(crate) const ENTRY: FtlEntry = FtlEntry {
     name: "dftl",
@@ -95,7 +95,7 @@ struct Dftl {
     /// What all translation pages and the cache say together.
     map: Locations,
     /// Global translation directory: where each translation page lies.
-    directory: Vec<Option<PageAddress>>,
+    directory: Vec<Option<VirtualPage>>,
     cache: EntryCache,
     entries_per_page: u32,
     batch_update: bool,
@@ -187,7 +187,7 @@ impl Dftl {
     }
 
     /// The newest copy of a translation page is at `at` now; the old copy becomes stale.
-    fn map_translation_page(&mut self, page: u32, at: PageAddress) {
+    fn map_translation_page(&mut self, page: u32, at: VirtualPage) {
         if let Some(old) = self.directory[page as usize].replace(at) {
             self.log.valid.remove(old.block);
         }
@@ -205,7 +205,7 @@ impl Dftl {
     }
 
     /// The next page for a host or translation write, cleaning first where a block must be opened.
-    fn place(&mut self, stream: usize) -> Result<PageAddress, FtlError> {
+    fn place(&mut self, stream: usize) -> Result<VirtualPage, FtlError> {
         // Room in the open block: cleaning is looked at only where a block would be opened.
         if let Some(at) = self.log.next(stream) {
             return Ok(at);
@@ -224,7 +224,7 @@ impl Dftl {
     }
 
     /// The newest copy of a logical page is at `at` now; the old copy becomes stale.
-    fn map_page(&mut self, lpn: u32, at: PageAddress, stream: usize) {
+    fn map_page(&mut self, lpn: u32, at: VirtualPage, stream: usize) {
         if let Some(old) = self.map.get(lpn) {
             // The old copy becomes stale with the new program, not before: a cut between keeps the
             // old one.
@@ -241,7 +241,7 @@ impl Dftl {
     /// the last block wait for the next opportunity. The spare areas alone would show the moves too.
     fn empty(&mut self, victim: u32) -> Result<(), FtlError> {
         for page in 0..self.log.flash.pages_per_block() {
-            let from = PageAddress::new(victim, page);
+            let from = VirtualPage::new(victim, page);
             let tag = self.log.flash.peek(from);
             if self.is_newest(tag, from) {
                 self.move_page(tag, from)?;
@@ -262,7 +262,7 @@ impl Dftl {
         self.write_translation_page(page, COPIES)
     }
 
-    fn is_newest(&self, tag: Tag, at: PageAddress) -> bool {
+    fn is_newest(&self, tag: Tag, at: VirtualPage) -> bool {
         if tag.role() == Role::Translation {
             self.directory.get(tag.lpn() as usize) == Some(&Some(at))
         } else {
@@ -270,7 +270,7 @@ impl Dftl {
         }
     }
 
-    fn move_page(&mut self, tag: Tag, from: PageAddress) -> Result<(), FtlError> {
+    fn move_page(&mut self, tag: Tag, from: VirtualPage) -> Result<(), FtlError> {
         let lpn = tag.lpn();
         if tag.role() == Role::Translation {
             let to = self.log.next_or_open(TRANSLATION)?;
@@ -307,7 +307,7 @@ impl Dftl {
                     && (self.directory[index].is_none() || newest[index] < tag.sequence())
                 {
                     newest[index] = tag.sequence();
-                    self.directory[index] = Some(PageAddress::new(block, page));
+                    self.directory[index] = Some(VirtualPage::new(block, page));
                 }
             }
         }
@@ -401,7 +401,7 @@ impl Ftl for Dftl {
         Ok(())
     }
 
-    fn locate(&self, lpn: u32) -> Option<PageAddress> {
+    fn locate(&self, lpn: u32) -> Option<VirtualPage> {
         self.map.get(lpn)
     }
 

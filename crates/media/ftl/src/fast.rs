@@ -22,8 +22,8 @@ use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::merge::{gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::settings::{Kind, Parameter};
-use crate::{Flash, FtlError, Locations, Settings};
-use nand::{Chip, PageAddress, Role};
+use crate::{Flash, FtlError, Locations, Settings, VirtualPage};
+use nand::{Chip, Role};
 use std::collections::VecDeque;
 
 pub(crate) const ENTRY: FtlEntry = FtlEntry {
@@ -88,7 +88,7 @@ impl Fast {
 
     fn program(
         &mut self,
-        at: PageAddress,
+        at: VirtualPage,
         lpn: u32,
         role: Role,
         data: Option<&[u8]>,
@@ -103,7 +103,7 @@ impl Fast {
         &mut self,
         logical_block: u32,
         offset: u32,
-    ) -> Result<Option<PageAddress>, FtlError> {
+    ) -> Result<Option<VirtualPage>, FtlError> {
         let owned = self.sequential.filter(|log| log.logical_block == logical_block);
         match owned {
             // A page 0 starts a sequential log in any case, even of the logical block that owns the
@@ -112,11 +112,11 @@ impl Fast {
                 self.merge_sequential()?;
                 let block = self.flash.allocate()?;
                 self.sequential = Some(SequentialLog { logical_block, block });
-                Ok(Some(PageAddress::new(block, 0)))
+                Ok(Some(VirtualPage::new(block, 0)))
             }
             // The next page in order, and only that: a gap would cost copies at the merge.
             Some(log) if self.flash.next_page(log.block) == offset => {
-                Ok(Some(PageAddress::new(log.block, offset)))
+                Ok(Some(VirtualPage::new(log.block, offset)))
             }
             // Out of order: the sequential log is merged, and the page goes to a random one, since
             // it cannot start a new log.
@@ -126,11 +126,11 @@ impl Fast {
     }
 
     /// The next page of the random log blocks.
-    fn place_in_random(&mut self) -> Result<PageAddress, FtlError> {
+    fn place_in_random(&mut self) -> Result<VirtualPage, FtlError> {
         if let Some(last) = self.random.back() {
             let page = self.flash.next_page(*last);
             if page < self.flash.pages_per_block() {
-                return Ok(PageAddress::new(*last, page));
+                return Ok(VirtualPage::new(*last, page));
             }
         }
         // Random log blocks are used to the last page before any is merged, which is FAST's gain
@@ -140,7 +140,7 @@ impl Fast {
         }
         let block = self.flash.allocate()?;
         self.random.push_back(block);
-        Ok(PageAddress::new(block, 0))
+        Ok(VirtualPage::new(block, 0))
     }
 
     /// Makes the sequential log block, if there is one, the data block of its owner.
@@ -150,7 +150,7 @@ impl Fast {
         let first = logical_block * pages;
         let used = self.flash.next_page(block);
         let can_hold_all = (0..pages).all(|offset| {
-            let to = PageAddress::new(block, offset);
+            let to = VirtualPage::new(block, offset);
             self.locations
                 .get(first + offset)
                 .is_none_or(|from| from.block == block || self.flash.is_programmable(to))
@@ -159,7 +159,13 @@ impl Fast {
             // Sealed by a power cut, or overtaken by a write to a data block that had room again.
             return self.merge_fully(logical_block);
         }
-        gather(&mut self.flash, &mut self.locations, first, pages, block, 0, None)?;
+        gather(
+            &mut self.flash,
+            &mut self.locations,
+            first..first + pages,
+            VirtualPage::new(block, 0),
+            None,
+        )?;
         if used == pages {
             self.flash.merges.switch += 1;
         } else {
@@ -177,7 +183,7 @@ impl Fast {
         let Some(victim) = self.random.front().copied() else { return Ok(()) };
         let pages = self.flash.pages_per_block();
         for page in 0..pages {
-            let at = PageAddress::new(victim, page);
+            let at = VirtualPage::new(victim, page);
             let lpn = self.flash.peek(at).lpn();
             // A merge leaves no newest page of its logical block here, so each is merged once.
             if self.locations.is_newest(lpn, at) {
@@ -192,7 +198,8 @@ impl Fast {
     fn merge_fully(&mut self, logical_block: u32) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
         let first = logical_block * pages;
-        let target = rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, None)?;
+        let target =
+            rewrite(&mut self.flash, &mut self.locations, first..first + pages, UNFINISHED, None)?;
         // Pages of the logical block in other random log blocks become stale with it.
         self.flash.merges.full += 1;
         let old = self.data[logical_block as usize].replace(target);
@@ -269,7 +276,7 @@ impl Ftl for Fast {
         } else {
             *self.data[logical_block as usize].insert(self.flash.allocate()?)
         };
-        let in_place = PageAddress::new(home, offset);
+        let in_place = VirtualPage::new(home, offset);
         if self.flash.is_programmable(in_place) {
             // Remnants of an erased data block that are younger than the sequential log block must
             // not look like the target of a full merge.
@@ -289,7 +296,7 @@ impl Ftl for Fast {
         let pages = self.flash.pages_per_block();
         let logical_block = lpn / pages;
         self.locations.clear(lpn);
-        if !self.locations.all_clear(logical_block * pages, pages) {
+        if !self.locations.all_clear(logical_block * pages..(logical_block + 1) * pages) {
             return Ok(());
         }
         let data = self.data[logical_block as usize].take();
@@ -337,7 +344,7 @@ impl Ftl for Fast {
         Ok(())
     }
 
-    fn locate(&self, lpn: u32) -> Option<PageAddress> {
+    fn locate(&self, lpn: u32) -> Option<VirtualPage> {
         self.locations.get(lpn)
     }
 

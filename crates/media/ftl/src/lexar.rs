@@ -19,8 +19,8 @@ use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::merge::{Incoming, gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::settings::{Kind, Parameter};
-use crate::{Flash, FtlError, Locations, Settings};
-use nand::{Chip, PageAddress, Role};
+use crate::{Flash, FtlError, Locations, Settings, VirtualPage};
+use nand::{Chip, Role};
 use std::collections::BTreeMap;
 
 pub(crate) const ENTRY: FtlEntry = FtlEntry {
@@ -117,7 +117,7 @@ impl Lexar {
 
     fn program(
         &mut self,
-        at: PageAddress,
+        at: VirtualPage,
         lpn: u32,
         role: Role,
         data: Option<&[u8]>,
@@ -175,7 +175,7 @@ impl Lexar {
         let pages = self.flash.pages_per_block();
         let first = logical_block * pages;
         let stays_behind = |lpn: &u32| self.locations.get(*lpn).is_some_and(|at| at.block != block);
-        let has_room = |lpn: u32| self.flash.is_programmable(PageAddress::new(block, lpn - first));
+        let has_room = |lpn: u32| self.flash.is_programmable(VirtualPage::new(block, lpn - first));
         let behind = || (first..first + pages).filter(stays_behind);
         // Nothing stays behind: the moved block holds every page and can become the original as it
         // is.
@@ -186,7 +186,13 @@ impl Lexar {
             return Ok(incoming.is_some());
         }
         // Upwards from offset 0: pages that are in the block already are passed over.
-        gather(&mut self.flash, &mut self.locations, first, pages, block, 0, None)?;
+        gather(
+            &mut self.flash,
+            &mut self.locations,
+            first..first + pages,
+            VirtualPage::new(block, 0),
+            None,
+        )?;
         if complete {
             self.flash.merges.switch += 1;
         } else {
@@ -203,8 +209,13 @@ impl Lexar {
     fn rewrite(&mut self, logical_block: u32, incoming: Option<Incoming>) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
         let first = logical_block * pages;
-        let target =
-            rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, incoming)?;
+        let target = rewrite(
+            &mut self.flash,
+            &mut self.locations,
+            first..first + pages,
+            UNFINISHED,
+            incoming,
+        )?;
         self.flash.merges.full += 1;
         let old = self.original[logical_block as usize].replace(target);
         self.release(old, logical_block)
@@ -270,7 +281,7 @@ impl Ftl for Lexar {
         };
         let moved = self.moved[logical_block as usize];
         let (home, role) = moved.map_or((original, Role::Data), |moved| (moved.block, Role::Log));
-        let at = PageAddress::new(home, offset);
+        let at = VirtualPage::new(home, offset);
         if self.flash.is_programmable(at) {
             return self.program(at, lpn, role, data);
         }
@@ -283,7 +294,7 @@ impl Ftl for Lexar {
             return Ok(());
         }
         let block = self.open_moved(logical_block)?;
-        self.program(PageAddress::new(block, offset), lpn, Role::Log, data)
+        self.program(VirtualPage::new(block, offset), lpn, Role::Log, data)
     }
 
     fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
@@ -291,7 +302,7 @@ impl Ftl for Lexar {
         let pages = self.flash.pages_per_block();
         let logical_block = lpn / pages;
         self.locations.clear(lpn);
-        if !self.locations.all_clear(logical_block * pages, pages) {
+        if !self.locations.all_clear(logical_block * pages..(logical_block + 1) * pages) {
             return Ok(());
         }
         let original = self.original[logical_block as usize].take();
@@ -316,7 +327,7 @@ impl Ftl for Lexar {
         Ok(())
     }
 
-    fn locate(&self, lpn: u32) -> Option<PageAddress> {
+    fn locate(&self, lpn: u32) -> Option<VirtualPage> {
         self.locations.get(lpn)
     }
 
@@ -329,7 +340,7 @@ impl Ftl for Lexar {
     fn tables(&self) -> Vec<Table> {
         let pages = self.flash.pages_per_block();
         let bits = |block: u32| -> String {
-            let is_used = |page| self.flash.is_programmed(PageAddress::new(block, page));
+            let is_used = |page| self.flash.is_programmed(VirtualPage::new(block, page));
             (0..pages).map(|page| if is_used(page) { 'T' } else { 'F' }).collect()
         };
         let rows = self.original.iter().zip(&self.moved).zip(0_u32..).filter_map(

@@ -31,7 +31,7 @@ mod work;
 
 pub use contract::{Features, Ftl, FtlEntry, PredictWaf, Table};
 pub use error::FtlError;
-pub use flash::{Flash, MergeCounts};
+pub use flash::{Flash, MergeCounts, VirtualPage};
 pub use locations::Locations;
 pub use recovery::{BlockScan, PageScan, Scan};
 pub use settings::{COMMON_PARAMETERS, Kind, Parameter, SettingError, Settings, Value};

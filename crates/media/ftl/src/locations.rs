@@ -5,15 +5,16 @@
 //! counts the tables of the algorithm, not this one.
 
 use crate::recovery::Scan;
-use crate::{Flash, FtlError};
-use nand::{PageAddress, Role};
+use crate::{Flash, FtlError, VirtualPage};
+use nand::Role;
+use std::ops::Range;
 
-const NOWHERE: PageAddress = PageAddress::new(u32::MAX, u32::MAX);
+const NOWHERE: VirtualPage = VirtualPage::new(u32::MAX, u32::MAX);
 
 /// Newest copy of every logical page, by virtual block.
 #[derive(Clone, Debug)]
 pub struct Locations {
-    pages: Vec<PageAddress>,
+    pages: Vec<VirtualPage>,
 }
 
 impl Locations {
@@ -40,7 +41,7 @@ impl Locations {
                     continue;
                 }
                 newest[lpn] = tag.sequence();
-                self.pages[lpn] = PageAddress::new(block as u32, page);
+                self.pages[lpn] = VirtualPage::new(block as u32, page);
             }
         }
     }
@@ -86,13 +87,13 @@ impl Locations {
 
     /// The newest copy, or `None` if the page reads zeros.
     #[inline]
-    pub fn get(&self, lpn: u32) -> Option<PageAddress> {
+    pub fn get(&self, lpn: u32) -> Option<VirtualPage> {
         self.pages.get(lpn as usize).copied().filter(|at| *at != NOWHERE)
     }
 
     /// The page was programmed at `at`.
     #[inline]
-    pub fn set(&mut self, lpn: u32, at: PageAddress) {
+    pub fn set(&mut self, lpn: u32, at: VirtualPage) {
         self.pages[lpn as usize] = at;
     }
 
@@ -104,17 +105,12 @@ impl Locations {
 
     /// True if `at` holds the newest copy of `lpn`.
     #[inline]
-    pub fn is_newest(&self, lpn: u32, at: PageAddress) -> bool {
+    pub fn is_newest(&self, lpn: u32, at: VirtualPage) -> bool {
         self.pages.get(lpn as usize) == Some(&at)
     }
 
-    /// True if no page of `first..first + count` is written.
-    pub fn all_clear(&self, first: u32, count: u32) -> bool {
-        (first..first + count).all(|lpn| self.get(lpn).is_none())
-    }
-
-    /// True if `block` holds the newest copy of any page in `first..first + count`.
-    pub fn any_in_block(&self, first: u32, count: u32, block: u32) -> bool {
-        (first..first + count).any(|lpn| self.get(lpn).is_some_and(|at| at.block == block))
+    /// True if none of the pages is written.
+    pub fn all_clear(&self, mut pages: Range<u32>) -> bool {
+        pages.all(|lpn| self.get(lpn).is_none())
     }
 }

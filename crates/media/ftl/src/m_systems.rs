@@ -26,8 +26,8 @@ use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::merge::{Incoming, gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::settings::{Kind, Parameter};
-use crate::{Flash, FtlError, Locations, Settings};
-use nand::{Chip, PageAddress, Role};
+use crate::{Flash, FtlError, Locations, Settings, VirtualPage};
+use nand::{Chip, Role};
 
 /// Free blocks that only folds may take.
 pub(crate) const FREE_BLOCKS_KEPT: u32 = 1;
@@ -172,7 +172,7 @@ impl Fmax {
 
     fn program(
         &mut self,
-        at: PageAddress,
+        at: VirtualPage,
         lpn: u32,
         role: Role,
         data: Option<&[u8]>,
@@ -184,7 +184,7 @@ impl Fmax {
 
     fn program_replacement(
         &mut self,
-        at: PageAddress,
+        at: VirtualPage,
         lpn: u32,
         data: Option<&[u8]>,
     ) -> Result<(), FtlError> {
@@ -195,7 +195,7 @@ impl Fmax {
         Ok(())
     }
 
-    fn probe(&mut self, at: PageAddress) -> Result<(), FtlError> {
+    fn probe(&mut self, at: VirtualPage) -> Result<(), FtlError> {
         if self.probes { self.flash.probe(at) } else { Ok(()) }
     }
 
@@ -203,7 +203,7 @@ impl Fmax {
     fn probe_down_to(&mut self, block: u32, last: u32) -> Result<(), FtlError> {
         let last = if self.scans_all { 0 } else { last };
         let mut pages = (last..self.flash.pages_per_block()).rev();
-        pages.try_for_each(|page| self.probe(PageAddress::new(block, page)))
+        pages.try_for_each(|page| self.probe(VirtualPage::new(block, page)))
     }
 
     /// Takes a free block, folding replacements if only those kept for folds are left.
@@ -231,14 +231,14 @@ impl Fmax {
         &mut self,
         logical_block: u32,
         offset: u32,
-    ) -> Result<Option<PageAddress>, FtlError> {
+    ) -> Result<Option<VirtualPage>, FtlError> {
         let Some(Replacement { block, compound }) = self.replacement[logical_block as usize] else {
             return Ok(None);
         };
         let pages = self.flash.pages_per_block();
         let next = self.flash.next_page(block);
         if !compound {
-            let in_place = PageAddress::new(block, offset);
+            let in_place = VirtualPage::new(block, offset);
             // The slot's spare area shows whether it is used; the RAM holds no such bit.
             self.probe(in_place)?;
             if self.flash.is_programmable(in_place) {
@@ -252,7 +252,7 @@ impl Fmax {
         }
         // To the highest used page, where the next free one begins.
         self.probe_down_to(block, next - 1)?;
-        Ok((next < pages).then(|| PageAddress::new(block, next)))
+        Ok((next < pages).then(|| VirtualPage::new(block, next)))
     }
 
     /// True if every page that the replacement lacks can be programmed there at its home offset.
@@ -260,7 +260,7 @@ impl Fmax {
         let pages = self.flash.pages_per_block();
         (0..pages).all(|offset| match self.locations.get(logical_block * pages + offset) {
             Some(at) => {
-                at.block == block || self.flash.is_programmable(PageAddress::new(block, offset))
+                at.block == block || self.flash.is_programmable(VirtualPage::new(block, offset))
             }
             None => true,
         })
@@ -284,7 +284,13 @@ impl Fmax {
         // Whether it was a switch or a partial merge is known only afterwards: copies show in the
         // counter.
         let programs = self.flash.chip().counters().page_programs;
-        gather(&mut self.flash, &mut self.locations, logical_block * pages, pages, block, 0, None)?;
+        gather(
+            &mut self.flash,
+            &mut self.locations,
+            logical_block * pages..logical_block * pages + pages,
+            VirtualPage::new(block, 0),
+            None,
+        )?;
         if self.flash.chip().counters().page_programs == programs {
             self.flash.merges.switch += 1;
         } else {
@@ -305,7 +311,7 @@ impl Fmax {
         // A fold reads the state of every page, since compound use leaves them in any order.
         if let Some(Replacement { block, .. }) = self.replacement[logical_block as usize] {
             let mut pages = 0..self.flash.pages_per_block();
-            pages.try_for_each(|page| self.probe(PageAddress::new(block, page)))?;
+            pages.try_for_each(|page| self.probe(VirtualPage::new(block, page)))?;
         }
         let old = self.rewrite(logical_block, incoming)?;
         // After the target is whole: until then a cut finds primary and replacement.
@@ -323,8 +329,13 @@ impl Fmax {
     ) -> Result<Option<u32>, FtlError> {
         let pages = self.flash.pages_per_block();
         let first = logical_block * pages;
-        let target =
-            rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, incoming)?;
+        let target = rewrite(
+            &mut self.flash,
+            &mut self.locations,
+            first..first + pages,
+            UNFINISHED,
+            incoming,
+        )?;
         self.flash.merges.full += 1;
         Ok(self.primary[logical_block as usize].replace(target))
     }
@@ -393,7 +404,7 @@ impl Fmax {
             self.fold(logical_block)?;
             // Parts with ascending order: a page that the fold had nothing to copy of.
             let in_primary =
-                self.primary[logical_block as usize].map(|block| PageAddress::new(block, offset));
+                self.primary[logical_block as usize].map(|block| VirtualPage::new(block, offset));
             if let Some(at) = in_primary.filter(|at| self.flash.is_programmable(*at)) {
                 return self.program(at, lpn, Role::Data, data);
             }
@@ -401,7 +412,7 @@ impl Fmax {
         let block = self.take_block()?;
         self.replacement[logical_block as usize] = Some(Replacement { block, compound: false });
         self.candidates.set(logical_block, 0);
-        let at = PageAddress::new(block, offset);
+        let at = VirtualPage::new(block, offset);
         self.probe(at)?;
         self.program_replacement(at, lpn, data)
     }
@@ -421,7 +432,7 @@ impl Ftl for Fmax {
                     self.probe_down_to(block, if at.block == block { at.page } else { 0 })?;
                 }
                 Some(Replacement { block, compound: false }) => {
-                    self.probe(PageAddress::new(block, lpn % pages))?;
+                    self.probe(VirtualPage::new(block, lpn % pages))?;
                 }
                 None => {}
             }
@@ -435,7 +446,7 @@ impl Ftl for Fmax {
         }
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
-        let in_primary = PageAddress::new(self.primary_block(lpn / pages)?, lpn % pages);
+        let in_primary = VirtualPage::new(self.primary_block(lpn / pages)?, lpn % pages);
         self.probe(in_primary)?;
         if self.flash.is_programmable(in_primary) {
             return self.program(in_primary, lpn, Role::Data, data);
@@ -448,7 +459,7 @@ impl Ftl for Fmax {
         let pages = self.flash.pages_per_block();
         let logical_block = lpn / pages;
         self.locations.clear(lpn);
-        if !self.locations.all_clear(logical_block * pages, pages) {
+        if !self.locations.all_clear(logical_block * pages..(logical_block + 1) * pages) {
             return Ok(());
         }
         self.candidates.remove(logical_block);
@@ -474,7 +485,7 @@ impl Ftl for Fmax {
         Ok(())
     }
 
-    fn locate(&self, lpn: u32) -> Option<PageAddress> {
+    fn locate(&self, lpn: u32) -> Option<VirtualPage> {
         self.locations.get(lpn)
     }
 

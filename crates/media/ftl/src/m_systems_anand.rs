@@ -25,8 +25,8 @@ use crate::m_systems::{FREE_BLOCKS_KEPT, FoldCandidates, UNFINISHED};
 use crate::merge::{gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::settings::{Kind, Parameter};
-use crate::{Flash, FtlError, Locations, Settings};
-use nand::{Chip, NandError, PageAddress, PageOrder, Role};
+use crate::{Flash, FtlError, Locations, Settings, VirtualPage};
+use nand::{Chip, NandError, PageOrder, Role};
 
 pub(crate) const ENTRY: FtlEntry = FtlEntry {
     name: "m-systems-anand",
@@ -105,10 +105,10 @@ impl Anand {
         virtual_unit: u32,
         offset: u32,
         probes: bool,
-    ) -> Result<Option<PageAddress>, FtlError> {
+    ) -> Result<Option<VirtualPage>, FtlError> {
         let mut walk = self.heads[virtual_unit as usize];
         while let Some(unit) = walk {
-            let at = PageAddress::new(unit, offset);
+            let at = VirtualPage::new(unit, offset);
             // One look in each unit on the walk; the newest copy lies before the first free slot.
             if probes {
                 self.flash.probe(at)?;
@@ -138,7 +138,7 @@ impl Anand {
 
     /// Marks a unit as having a successor where the part allows it.
     fn link(&mut self, unit: u32) -> Result<(), FtlError> {
-        let first = PageAddress::new(unit, 0);
+        let first = VirtualPage::new(unit, 0);
         let geometry = self.flash.geometry();
         // A second program of a spare area is not allowed on parts with NOP 1.
         let takes_mark = geometry.oob_programs_max >= 2
@@ -162,16 +162,27 @@ impl Anand {
         let first = virtual_unit * pages;
         let is_missing = |lpn: &u32| self.locations.get(*lpn).is_some_and(|at| at.block != last);
         let missing = (first..first + pages).filter(is_missing).count();
-        let has_room = |lpn: u32| self.flash.is_programmable(PageAddress::new(last, lpn - first));
+        let has_room = |lpn: u32| self.flash.is_programmable(VirtualPage::new(last, lpn - first));
         // In place: one erase less than a fresh unit.
         let target = if (first..first + pages).filter(is_missing).all(has_room) {
-            gather(&mut self.flash, &mut self.locations, first, pages, last, 0, None)?;
+            gather(
+                &mut self.flash,
+                &mut self.locations,
+                first..first + pages,
+                VirtualPage::new(last, 0),
+                None,
+            )?;
             let merges = &mut self.flash.merges;
             *(if missing == 0 { &mut merges.switch } else { &mut merges.partial }) += 1;
             last
         } else {
-            let target =
-                rewrite(&mut self.flash, &mut self.locations, first, pages, UNFINISHED, None)?;
+            let target = rewrite(
+                &mut self.flash,
+                &mut self.locations,
+                first..first + pages,
+                UNFINISHED,
+                None,
+            )?;
             self.flash.merges.full += 1;
             target
         };
@@ -230,17 +241,17 @@ impl Anand {
     }
 
     /// Finds or makes room for a page whose slot is used in every unit of the chain.
-    fn make_slot(&mut self, virtual_unit: u32, offset: u32) -> Result<PageAddress, FtlError> {
+    fn make_slot(&mut self, virtual_unit: u32, offset: u32) -> Result<VirtualPage, FtlError> {
         loop {
             if self.chain_length(virtual_unit) >= self.chain_length_max {
                 self.fold(virtual_unit)?;
             } else if self.flash.free_blocks() > FREE_BLOCKS_KEPT as usize {
                 // One unit stays free for folds.
-                return Ok(PageAddress::new(self.append(virtual_unit)?, offset));
+                return Ok(VirtualPage::new(self.append(virtual_unit)?, offset));
             } else if let Some(longest) = self.candidates.heaviest() {
                 self.fold(longest)?;
             } else {
-                return Ok(PageAddress::new(self.append(virtual_unit)?, offset));
+                return Ok(VirtualPage::new(self.append(virtual_unit)?, offset));
             }
             // A fold to a fresh unit leaves the slot of a page free that was never written.
             if let Some(at) = self.free_slot(virtual_unit, offset, false)? {
@@ -287,7 +298,7 @@ impl Ftl for Anand {
         let pages = self.flash.pages_per_block();
         let virtual_unit = lpn / pages;
         self.locations.clear(lpn);
-        if !self.locations.all_clear(virtual_unit * pages, pages) {
+        if !self.locations.all_clear(virtual_unit * pages..(virtual_unit + 1) * pages) {
             return Ok(());
         }
         self.candidates.remove(virtual_unit);
@@ -309,7 +320,7 @@ impl Ftl for Anand {
         Ok(())
     }
 
-    fn locate(&self, lpn: u32) -> Option<PageAddress> {
+    fn locate(&self, lpn: u32) -> Option<VirtualPage> {
         self.locations.get(lpn)
     }
 

@@ -1,7 +1,8 @@
 //! Gathering the newest pages of a logical block in one physical block.
 
-use crate::{Flash, FtlError, Locations};
-use nand::{PageAddress, Role};
+use crate::{Flash, FtlError, Locations, VirtualPage};
+use nand::Role;
+use std::ops::Range;
 
 /// A page that the host writes while its block is merged: it goes straight to its home offset.
 #[derive(Clone, Copy)]
@@ -10,28 +11,27 @@ pub(crate) struct Incoming<'a> {
     pub(crate) data: Option<&'a [u8]>,
 }
 
-/// Copies the newest copy of each page `first..first + count` to its offset in `target`, in
-/// ascending order from offset `from_offset`; pages already in `target` stay. The incoming page is
+/// Copies the newest copy of each of the pages to its offset in the block of `target`, in ascending
+/// order from the offset of `target` on; pages already in that block stay. The incoming page is
 /// programmed in its turn and its old copies are not read.
 pub(crate) fn gather(
     flash: &mut Flash,
     locations: &mut Locations,
-    first: u32,
-    count: u32,
-    target: u32,
-    from_offset: u32,
+    pages: Range<u32>,
+    target: VirtualPage,
     incoming: Option<Incoming>,
 ) -> Result<(), FtlError> {
-    for offset in from_offset..count {
-        let lpn = first + offset;
-        let to = PageAddress::new(target, offset);
+    for lpn in pages.start + target.page..pages.end {
+        let to = VirtualPage::new(target.block, lpn - pages.start);
         // In its turn, because ascending parts take no page below one that is programmed.
         match incoming {
             Some(page) if page.lpn == lpn => flash.program(to, lpn, Role::Data, page.data)?,
             _ => match locations.get(lpn) {
                 // A page that is in the target is passed over: its slot is used, and it may be the
                 // newest copy.
-                Some(from) if from.block != target => flash.copy(from, to, lpn, Role::Data)?,
+                Some(from) if from.block != target.block => {
+                    flash.copy(from, to, lpn, Role::Data)?;
+                }
                 _ => continue,
             },
         }
@@ -43,8 +43,8 @@ pub(crate) fn gather(
     Ok(())
 }
 
-/// Copies the newest copy of each page `first..first + count`, or the incoming page, to its offset
-/// in a fresh block; returns that block.
+/// Copies the newest copy of each of the pages, or the incoming page, to its offset in a fresh block;
+/// returns that block.
 ///
 /// Only the last page is programmed as [`Role::Data`], those before it as `unfinished`: after a
 /// power cut [`crate::recovery::drop_unfinished`] finds the blocks whose last page is missing.
@@ -53,8 +53,7 @@ pub(crate) fn gather(
 pub(crate) fn rewrite(
     flash: &mut Flash,
     locations: &mut Locations,
-    first: u32,
-    count: u32,
+    pages: Range<u32>,
     unfinished: Role,
     incoming: Option<Incoming>,
 ) -> Result<u32, FtlError> {
@@ -62,9 +61,9 @@ pub(crate) fn rewrite(
     let is_incoming = |lpn| incoming.is_some_and(|page| page.lpn == lpn);
     let is_valid = |locations: &Locations, lpn| is_incoming(lpn) || locations.get(lpn).is_some();
     // The last page to be copied carries the mark of completeness, whichever offset it has.
-    let last = (first..first + count).rev().find(|lpn| is_valid(locations, *lpn));
-    for lpn in (first..first + count).filter(|lpn| is_valid(locations, *lpn)) {
-        let to = PageAddress::new(target, lpn - first);
+    let last = pages.clone().rev().find(|lpn| is_valid(locations, *lpn));
+    for lpn in pages.clone().filter(|lpn| is_valid(locations, *lpn)) {
+        let to = VirtualPage::new(target, lpn - pages.start);
         let role = if Some(lpn) == last { Role::Data } else { unfinished };
         let outcome = match (incoming, locations.get(lpn)) {
             (Some(page), _) if page.lpn == lpn => flash.program(to, lpn, role, page.data),
@@ -78,14 +77,14 @@ pub(crate) fn rewrite(
         }
     }
     // The map changes at once, after the last page: a target without it does not exist.
-    for lpn in first..first + count {
+    for lpn in pages.clone() {
         if is_valid(locations, lpn) {
             debug_assert_eq!(
-                flash.peek(PageAddress::new(target, lpn - first)).lpn(),
+                flash.peek(VirtualPage::new(target, lpn - pages.start)).lpn(),
                 lpn,
                 "the target holds every valid page"
             );
-            locations.set(lpn, PageAddress::new(target, lpn - first));
+            locations.set(lpn, VirtualPage::new(target, lpn - pages.start));
         }
     }
     Ok(target)

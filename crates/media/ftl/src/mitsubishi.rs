@@ -24,8 +24,8 @@ use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::merge::{Incoming, rewrite};
 use crate::recovery::{discard, drop_unfinished, sort_blocks};
 use crate::settings::{Kind, Parameter};
-use crate::{Flash, FtlError, Locations, SettingError, Settings};
-use nand::{Chip, PageAddress, Role};
+use crate::{Flash, FtlError, Locations, SettingError, Settings, VirtualPage};
+use nand::{Chip, Role};
 
 pub(crate) const ENTRY: FtlEntry = FtlEntry {
     name: "mitsubishi",
@@ -125,7 +125,7 @@ impl Mitsubishi {
         }
     }
 
-    fn program(&mut self, at: PageAddress, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
+    fn program(&mut self, at: VirtualPage, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
         self.flash.program(at, lpn, Role::Data, data)?;
         self.locations.set(lpn, at);
         Ok(())
@@ -140,7 +140,7 @@ impl Mitsubishi {
         Ok(block)
     }
 
-    fn probe(&mut self, at: PageAddress) -> Result<(), FtlError> {
+    fn probe(&mut self, at: VirtualPage) -> Result<(), FtlError> {
         if self.probes { self.flash.probe(at) } else { Ok(()) }
     }
 
@@ -148,7 +148,7 @@ impl Mitsubishi {
     fn probe_space(
         &mut self,
         block: u32,
-        is_last: impl Fn(&Flash, PageAddress) -> bool,
+        is_last: impl Fn(&Flash, VirtualPage) -> bool,
     ) -> Result<(), FtlError> {
         if !self.probes {
             return Ok(());
@@ -160,7 +160,7 @@ impl Mitsubishi {
             } else {
                 self.data_pages + step
             };
-            let at = PageAddress::new(block, page);
+            let at = VirtualPage::new(block, page);
             self.flash.probe(at)?;
             if self.order != Order::All && is_last(&self.flash, at) {
                 break;
@@ -177,7 +177,7 @@ impl Mitsubishi {
     }
 
     /// Looks for the newest copy of a page, which lies at `newest`.
-    fn probe_for_copy(&mut self, newest: PageAddress) -> Result<(), FtlError> {
+    fn probe_for_copy(&mut self, newest: VirtualPage) -> Result<(), FtlError> {
         let backward = self.order == Order::Backward;
         self.probe_space(newest.block, |flash, at| {
             if backward { at == newest } else { !flash.is_programmed(at) }
@@ -196,10 +196,10 @@ impl Mitsubishi {
         }
         // Forward and `all` have read these pages in the search for room.
         if self.order == Order::Backward {
-            let used = |page: &u32| self.flash.is_programmed(PageAddress::new(block, *page));
+            let used = |page: &u32| self.flash.is_programmed(VirtualPage::new(block, *page));
             let last = (self.data_pages..self.flash.pages_per_block()).rfind(used);
             for page in self.data_pages..last.unwrap_or(0) {
-                self.flash.probe(PageAddress::new(block, page))?;
+                self.flash.probe(VirtualPage::new(block, page))?;
             }
         }
         let first = logical_block * self.data_pages;
@@ -209,7 +209,7 @@ impl Mitsubishi {
             // it is empty.
             if lpn != incoming && self.locations.contains(lpn) && self.locations.get(lpn).is_none()
             {
-                self.flash.probe(PageAddress::new(block, offset))?;
+                self.flash.probe(VirtualPage::new(block, offset))?;
             }
         }
         Ok(())
@@ -235,7 +235,7 @@ impl Ftl for Mitsubishi {
         self.locations.check(lpn)?;
         let (logical_block, offset) = (lpn / self.data_pages, lpn % self.data_pages);
         let block = self.home_block(logical_block)?;
-        let in_place = PageAddress::new(block, offset);
+        let in_place = VirtualPage::new(block, offset);
         self.probe(in_place)?;
         if self.flash.is_programmable(in_place) {
             return self.program(in_place, lpn, data);
@@ -244,13 +244,12 @@ impl Ftl for Mitsubishi {
         // At least the first space page: homes that are still free do not count as space.
         let next = self.flash.next_page(block).max(self.data_pages);
         if next < self.flash.pages_per_block() {
-            return self.program(PageAddress::new(block, next), lpn, data);
+            return self.program(VirtualPage::new(block, next), lpn, data);
         }
         self.probe_for_merge(logical_block, block, lpn)?;
-        let (first, count) = (logical_block * self.data_pages, self.data_pages);
-        let incoming = Some(Incoming { lpn, data });
-        let target =
-            rewrite(&mut self.flash, &mut self.locations, first, count, UNFINISHED, incoming)?;
+        let first = logical_block * self.data_pages;
+        let (home, incoming) = (first..first + self.data_pages, Some(Incoming { lpn, data }));
+        let target = rewrite(&mut self.flash, &mut self.locations, home, UNFINISHED, incoming)?;
         self.flash.merges.full += 1;
         self.data[logical_block as usize] = Some(target);
         // The old block goes after the merge is whole; its last page's role says so.
@@ -260,8 +259,9 @@ impl Ftl for Mitsubishi {
     fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
         self.locations.check(lpn)?;
         let logical_block = lpn / self.data_pages;
+        let first = logical_block * self.data_pages;
         self.locations.clear(lpn);
-        if !self.locations.all_clear(logical_block * self.data_pages, self.data_pages) {
+        if !self.locations.all_clear(first..first + self.data_pages) {
             return Ok(());
         }
         self.data[logical_block as usize].take().map_or(Ok(()), |block| self.flash.release(block))
@@ -286,7 +286,7 @@ impl Ftl for Mitsubishi {
         Ok(())
     }
 
-    fn locate(&self, lpn: u32) -> Option<PageAddress> {
+    fn locate(&self, lpn: u32) -> Option<VirtualPage> {
         self.locations.get(lpn)
     }
 

@@ -15,8 +15,8 @@ use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::page_log::{PageLog, newest_pages};
 use crate::predicted_waf::Occupancy;
 use crate::settings::{Kind, Parameter};
-use crate::{CleanStep, Flash, FtlError, Settings};
-use nand::{Chip, PageAddress, Role};
+use crate::{CleanStep, Flash, FtlError, Settings, VirtualPage};
+use nand::{Chip, Role};
 
 pub(crate) const ENTRY: FtlEntry = FtlEntry {
     name: "page",
@@ -114,7 +114,7 @@ struct PageMap {
     /// Logical page and map entry of every page of the block being cleaned.
     victim_entries: Vec<(u32, u32)>,
     /// Block that cleaning between requests has begun to empty, and its next page to look at.
-    half_cleaned: Option<PageAddress>,
+    half_cleaned: Option<VirtualPage>,
 }
 
 impl PageMap {
@@ -147,13 +147,13 @@ impl PageMap {
     }
 
     #[inline]
-    fn pack(&self, at: PageAddress) -> u32 {
+    fn pack(&self, at: VirtualPage) -> u32 {
         (at.block << self.page_bits) | at.page
     }
 
     #[inline]
-    fn unpack(&self, packed: u32) -> PageAddress {
-        PageAddress::new(packed >> self.page_bits, packed & ((1 << self.page_bits) - 1))
+    fn unpack(&self, packed: u32) -> VirtualPage {
+        VirtualPage::new(packed >> self.page_bits, packed & ((1 << self.page_bits) - 1))
     }
 
     fn check(&self, lpn: u32) -> Result<(), FtlError> {
@@ -187,7 +187,7 @@ impl PageMap {
 
     /// The newest copy of a logical page is at `at` now; the old copy becomes stale.
     #[inline]
-    fn map_page(&mut self, lpn: u32, at: PageAddress, stream: usize) {
+    fn map_page(&mut self, lpn: u32, at: VirtualPage, stream: usize) {
         let packed = self.pack(at);
         debug_assert_eq!(self.log.flash.peek(at).lpn(), lpn, "{at:?} holds the page");
         let old = std::mem::replace(&mut self.map[lpn as usize], packed);
@@ -224,12 +224,12 @@ impl PageMap {
     }
 
     /// The next valid page of a block from `from` on.
-    fn next_valid(&self, from: PageAddress) -> Option<PageAddress> {
+    fn next_valid(&self, from: VirtualPage) -> Option<VirtualPage> {
         let lpns = self.log.flash.peek_lpns(from.block);
-        let is_valid = |at: &PageAddress| {
+        let is_valid = |at: &VirtualPage| {
             self.map.get(lpns[at.page as usize] as usize) == Some(&self.pack(*at))
         };
-        (from.page..lpns.len() as u32).map(|page| PageAddress::new(from.block, page)).find(is_valid)
+        (from.page..lpns.len() as u32).map(|page| VirtualPage::new(from.block, page)).find(is_valid)
     }
 
     /// Moves the valid pages of a block and erases it.
@@ -237,7 +237,7 @@ impl PageMap {
         let stream = self.copy_stream();
         self.look_up_victim(victim);
         for page in 0..self.log.flash.pages_per_block() {
-            let from = PageAddress::new(victim, page);
+            let from = VirtualPage::new(victim, page);
             let (lpn, packed) = self.victim_entries[page as usize];
             // Compared with the entry of before the first move: moving a page changes no other
             // entry of the victim.
@@ -301,7 +301,7 @@ impl Ftl for PageMap {
                 return Ok(CleanStep::Idle);
             }
             None => match self.log.take_worthwhile_victim() {
-                Some(victim) => PageAddress::new(victim, 0),
+                Some(victim) => VirtualPage::new(victim, 0),
                 None => return Ok(CleanStep::Idle),
             },
         };
@@ -319,7 +319,7 @@ impl Ftl for PageMap {
             return Ok(CleanStep::Freed);
         }
         // Set before the copy: if that fails the power is gone, and the rebuild forgets it.
-        self.half_cleaned = Some(PageAddress::new(from.block, from.page + 1));
+        self.half_cleaned = Some(VirtualPage::new(from.block, from.page + 1));
         let lpn = self.log.flash.peek_lpns(from.block)[from.page as usize];
         let to = self.log.next_or_open(stream)?;
         self.log.flash.copy(from, to, lpn, Role::Data)?;
@@ -351,7 +351,7 @@ impl Ftl for PageMap {
         }
     }
 
-    fn locate(&self, lpn: u32) -> Option<PageAddress> {
+    fn locate(&self, lpn: u32) -> Option<VirtualPage> {
         let packed = *self.map.get(lpn as usize)?;
         (packed != UNMAPPED).then(|| self.unpack(packed))
     }
@@ -394,8 +394,8 @@ impl Ftl for PageMap {
 mod tests {
     use super::{ENTRY, HOST, PageMap};
     use crate::tests::panics_with;
-    use crate::{Flash, Ftl, Settings};
-    use nand::{Chip, FaultSettings, PageAddress, Storage};
+    use crate::{Flash, Ftl, Settings, VirtualPage};
+    use nand::{Chip, FaultSettings, Storage};
     use std::collections::BTreeMap;
 
     /// What breaks a rule.
@@ -418,16 +418,16 @@ mod tests {
     fn every_broken_entry_of_the_map_is_seen() {
         let broken: [(&str, Break); 5] = [
             ("which is erased", |layer| {
-                layer.map[20] = layer.pack(PageAddress::new(3, 0));
+                layer.map[20] = layer.pack(VirtualPage::new(3, 0));
                 layer.audit();
             }),
             ("leads back to another logical page", |layer| {
                 layer.map.swap(0, 1);
                 layer.audit();
             }),
-            ("holds the page", |layer| layer.map_page(5, PageAddress::new(0, 0), HOST)),
+            ("holds the page", |layer| layer.map_page(5, VirtualPage::new(0, 0), HOST)),
             ("a stream is written in order", |layer| {
-                let at = PageAddress::new(0, 0);
+                let at = VirtualPage::new(0, 0);
                 layer.map_page(0, at, HOST);
             }),
             ("as many pages are valid as the map has", |layer| layer.log.audit(11)),
@@ -449,12 +449,12 @@ mod tests {
             }),
             ("open block 1 is closed", |layer| layer.log.valid.close(1)),
             ("open block 6 is free", |layer| {
-                layer.log.break_open(HOST, PageAddress::new(6, 0));
+                layer.log.break_open(HOST, VirtualPage::new(6, 0));
             }),
-            ("is written", |layer| layer.log.break_open(HOST, PageAddress::new(1, 2))),
+            ("is written", |layer| layer.log.break_open(HOST, VirtualPage::new(1, 2))),
             ("the list of ages holds closed blocks alone", |layer| layer.log.valid.take(0)),
             ("every closed block has an age", |layer| {
-                layer.log.break_open(HOST, PageAddress::new(2, 0));
+                layer.log.break_open(HOST, VirtualPage::new(2, 0));
                 layer.log.valid.close(1);
                 layer.log.flash.allocate().map(|_| ()).expect("free");
                 layer.log.flash.allocate().map(|_| ()).expect("free");

@@ -4,8 +4,8 @@
 use crate::cleaning::{Policy, View};
 use crate::recovery::{BlockScan, PageScan, Scan};
 use crate::valid::{AgeList, ValidIndex};
-use crate::{Flash, FtlError, Locations};
-use nand::{PageAddress, Role, Tag};
+use crate::{Flash, FtlError, Locations, VirtualPage};
+use nand::{Role, Tag};
 use std::collections::BTreeMap;
 
 /// Open blocks, closed blocks and the choice of the next one to clean.
@@ -16,7 +16,7 @@ pub(crate) struct PageLog {
     policy: Box<dyn Policy>,
     /// Open block and its next page, by stream.
     // Three streams at most: host data, second stream or translation pages, copies.
-    open: [Option<PageAddress>; 3],
+    open: [Option<VirtualPage>; 3],
     low_water_blocks: usize,
 }
 
@@ -53,29 +53,29 @@ impl PageLog {
 
     /// The next page of the stream's open block, if it has one.
     #[inline]
-    pub(crate) fn next(&self, stream: usize) -> Option<PageAddress> {
+    pub(crate) fn next(&self, stream: usize) -> Option<VirtualPage> {
         self.open[stream]
     }
 
     /// The next page of the stream, in a fresh block if need be.
     #[inline]
-    pub(crate) fn next_or_open(&mut self, stream: usize) -> Result<PageAddress, FtlError> {
+    pub(crate) fn next_or_open(&mut self, stream: usize) -> Result<VirtualPage, FtlError> {
         if let Some(at) = self.open[stream] {
             return Ok(at);
         }
-        let at = PageAddress::new(self.flash.allocate()?, 0);
+        let at = VirtualPage::new(self.flash.allocate()?, 0);
         self.open[stream] = Some(at);
         Ok(at)
     }
 
     /// The stream's next page was programmed and holds a newest copy.
     #[inline]
-    pub(crate) fn wrote(&mut self, stream: usize, at: PageAddress) {
+    pub(crate) fn wrote(&mut self, stream: usize, at: VirtualPage) {
         debug_assert_eq!(self.open[stream], Some(at), "a stream is written in order");
         // Valid from the program on; the old copy is made stale by the caller.
         self.valid.add(at.block);
         if at.page + 1 < self.flash.pages_per_block() {
-            self.open[stream] = Some(PageAddress::new(at.block, at.page + 1));
+            self.open[stream] = Some(VirtualPage::new(at.block, at.page + 1));
         } else {
             self.open[stream] = None;
             self.close(at.block);
@@ -152,7 +152,7 @@ impl PageLog {
         &mut self,
         scan: &Scan,
         copy_stream: usize,
-        is_newest: impl Fn(Tag, PageAddress) -> bool,
+        is_newest: impl Fn(Tag, VirtualPage) -> bool,
     ) -> Result<Option<u32>, FtlError> {
         let blocks = self.flash.geometry().blocks;
         let indexed = self.valid.is_indexed();
@@ -163,7 +163,7 @@ impl PageLog {
         for (found, block) in scan.blocks.iter().zip(0..) {
             let newest = found
                 .tags()
-                .filter(|(page, tag)| is_newest(*tag, PageAddress::new(block, *page)))
+                .filter(|(page, tag)| is_newest(*tag, VirtualPage::new(block, *page)))
                 .count();
             if newest > 0 {
                 (0..newest).for_each(|_| self.valid.add(block));
@@ -200,7 +200,7 @@ impl PageLog {
         let next = self.flash.next_page(block);
         let page = if next + 1 + pages_needed <= pages { next + 1 } else { next };
         if page < pages {
-            self.open[stream] = Some(PageAddress::new(block, page));
+            self.open[stream] = Some(VirtualPage::new(block, page));
         } else {
             self.close(block);
         }
@@ -208,7 +208,7 @@ impl PageLog {
 
     /// Moves the next page of a stream behind the log's back.
     #[cfg(test)]
-    pub(crate) fn break_open(&mut self, stream: usize, at: PageAddress) {
+    pub(crate) fn break_open(&mut self, stream: usize, at: VirtualPage) {
         self.open[stream] = Some(at);
     }
 
@@ -228,7 +228,7 @@ impl PageLog {
             "no page of a free block is valid"
         );
         for block in blocks.clone() {
-            let page = |page| PageAddress::new(block, page);
+            let page = |page| VirtualPage::new(block, page);
             let written = (0..self.flash.pages_per_block())
                 .filter(|number| self.flash.is_programmed(page(*number)))
                 .count();

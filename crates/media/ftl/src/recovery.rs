@@ -4,7 +4,7 @@
 //! the same pages twice are left over from an interrupted exchange (see [`crate::flash`]): tags
 //! are copied unchanged there, so an equal sequence number proves it.
 
-use crate::{Flash, FtlError, Locations};
+use crate::{Flash, FtlError, Locations, VirtualPage};
 use nand::{Chip, NandError, PageAddress, Role, Tag};
 use std::collections::BTreeMap;
 
@@ -171,7 +171,7 @@ pub(crate) fn discard(
 ) -> Result<(), FtlError> {
     for (page, tag) in scan.blocks[block as usize].tags() {
         // A trimmed page has no newer copy, so its old one would come back as the newest.
-        if locations.is_newest(tag.lpn(), PageAddress::new(block, page)) {
+        if locations.is_newest(tag.lpn(), VirtualPage::new(block, page)) {
             locations.clear(tag.lpn());
         }
     }
@@ -192,7 +192,7 @@ pub(crate) fn sort_blocks(
         let newest = found
             .tags()
             // One newest page decides: a block of these layers belongs to one logical block.
-            .find(|(page, tag)| locations.is_newest(tag.lpn(), PageAddress::new(block, *page)));
+            .find(|(page, tag)| locations.is_newest(tag.lpn(), VirtualPage::new(block, *page)));
         match newest {
             Some((_, tag)) => {
                 sorted.entry(tag.lpn() / pages_per_logical_block).or_default().push(block);

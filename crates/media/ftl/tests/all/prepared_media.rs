@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use ftl::{Ftl, FtlError, Settings, Value, find_ftl};
+use ftl::{Ftl, FtlError, Settings, Value, VirtualPage, find_ftl};
 use libtest_mimic::{Failed, Trial};
 use nand::{Chip, CutPoint, FaultSettings, NandError, PageAddress, Role, Storage, Tag};
 use std::collections::BTreeMap;
@@ -207,7 +207,7 @@ fn tag_beside_a_log(layer: &str) -> Result<(), String> {
     let beside = role(ftl.as_ref(), 1).ok_or("page 1 is nowhere")?;
     let other = role(ftl.as_ref(), PAGES).ok_or("its page is nowhere")?;
     let log_role = if layer == "fast" { Role::SequentialLog } else { Role::Log };
-    let expected = (PageAddress::new(home.0.block, 1), log_role);
+    let expected = (VirtualPage::new(home.0.block, 1), log_role);
     if home.1 == Role::Data && beside == expected && other.1 == Role::Data {
         return Ok(());
     }

@@ -110,7 +110,7 @@ fn simulate(
     let chip = Chip::new(part, Storage::Tags, &FaultSettings::default());
     let mut ftl = ftl::build(entry, chip, logical_pages, settings).expect("a large enough chip");
     let mut stream = Stream::new(u64::from(seed), "uniform writes");
-    ftl.write_pages(0, logical_pages).expect("a healthy chip");
+    ftl.write_pages(0..logical_pages).expect("a healthy chip");
     for _ in 0..6 * logical_pages {
         ftl.write(stream.below(logical_pages), None).expect("a healthy chip");
     }
