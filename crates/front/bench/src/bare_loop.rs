@@ -44,7 +44,7 @@ impl BareLoop {
         }
     }
 
-    /// Writes one page.
+    /// Writes one logical page, and cleans before it if that is due.
     #[inline]
     pub(crate) fn write(&mut self, lpn: u32) {
         if self.page == self.pages_per_block {

@@ -45,8 +45,10 @@ const SPARE_FACTOR: f64 = 0.125;
 const ROUNDS: usize = 5;
 const WRITES: u64 = 4_000_000;
 
+/// Measures everything, then prints it. It is long because it prints one figure after the other.
 fn main() -> Result<(), Box<dyn Error>> {
     let out = std::env::args().skip_while(|argument| argument != "--out").nth(1).map(PathBuf::from);
+    // First, as its bare loop is what the replay is compared with.
     let page = page_mapping();
     let replay = replay(page.bare_writes_per_s)?;
     let layers = layers();

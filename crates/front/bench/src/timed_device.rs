@@ -25,7 +25,7 @@ const WRITES: u64 = 1_000_000;
 /// is under way a little longer.
 const GROWTH_BYTES_MAX: usize = 64 << 10;
 
-/// What is measured.
+/// Speeds and latencies of devices with one die and with many.
 pub(crate) struct TimedDevice {
     pub(crate) bare_writes_per_s: f64,
     pub(crate) one_die_writes_per_s: f64,

@@ -106,7 +106,7 @@ fn best(measure: impl Fn() -> f64) -> f64 {
     (0..ROUNDS).map(|_| measure()).fold(f64::MAX, f64::min)
 }
 
-/// Measures.
+/// Measures the mount and the write, the best of several rounds each.
 pub(crate) fn measure() -> UbifsSpeed {
     let (filled, _) = write(FILE_BYTES, FILLED_BYTES);
     let attach_and_mount_s = best(|| attach_and_mount(&filled));

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) struct Setup {
     /// The file system of `mount -`, in the kernel's words.
     pub(crate) file_system: String,
-    /// The disk.
+    /// Path of the disk to mount.
     pub(crate) device: String,
     /// Existing directory to mount on.
     pub(crate) mount_point: PathBuf,
@@ -50,6 +50,7 @@ impl Setup {
                 Ok(())
             }
             Step::Harness(Harness::MountGiven { .. }) => {
+                // Without access times: a read would write, and bios of it would stand in the trace.
                 let options = ["-t", &self.file_system, "-o", "noatime", &self.device];
                 let mut arguments: Vec<String> = options.map(str::to_owned).into();
                 arguments.push(mount_point);

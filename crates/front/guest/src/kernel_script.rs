@@ -22,7 +22,7 @@ use ubi::Ubi;
 /// How long the chip is left alone before it is looked at again.
 const LOOK: Duration = Duration::from_millis(20);
 /// Times the idle time that is waited for, after which a chip that never rests is given up.
-const SETTLE_FACTOR: u64 = 100;
+const REST_FACTOR: u64 = 100;
 const PROGRESS_LINES: usize = 50;
 
 /// What a script runs on.
@@ -59,6 +59,7 @@ pub(crate) fn carry_out(plan: &Plan, setup: Setup) -> Result<(), LineError> {
     if let Some(image) = &setup.image {
         chip.load(image).map_err(around)?;
     }
+    // A script without phases is one phase, so that its operations are counted, too.
     let has_phases = plan
         .commands
         .iter()
@@ -85,7 +86,7 @@ pub(crate) fn carry_out(plan: &Plan, setup: Setup) -> Result<(), LineError> {
     session.finish().map_err(around)
 }
 
-/// What is mounted.
+/// The mount under way, as its line names it.
 #[derive(Clone, Debug)]
 struct Mount {
     file_system: String,
@@ -181,6 +182,7 @@ impl Session {
         }
     }
 
+    /// Ends the phase under way, and begins the next one if there is any.
     fn phase(&mut self, next: Option<String>) -> io::Result<()> {
         let now = self.chip.counts()?;
         if let Some((name, then)) = self.open.take() {
@@ -192,6 +194,7 @@ impl Session {
     }
 
     fn mount(&mut self, mut mount: Mount) -> io::Result<()> {
+        // A line `attach` may have come before; only what the mount attached is detached with it.
         let source = if in_kernel::is_over_ubi(&mount.file_system) {
             mount.attaches = !self.ubi.is_attached();
             if mount.attaches {
@@ -208,6 +211,7 @@ impl Session {
         }
         arguments.extend([source, self.mount_point()]);
         run("mount", &arguments)?;
+        // The first file system decides how the dump of the chip is read, whatever is mounted later.
         let first = self.setup.output.join("file-system");
         if !first.exists() {
             std::fs::write(first, &mount.file_system)?;
@@ -230,6 +234,7 @@ impl Session {
     }
 
     fn remove_chip(&mut self) -> io::Result<()> {
+        // The last lines of the log belong to the chip that goes.
         self.chip.look()?;
         self.has_chip = false;
         Chip::remove()
@@ -240,13 +245,14 @@ impl Session {
         let looks = Duration::from_millis(milliseconds).as_millis().div_ceil(LOOK.as_millis());
         let looks = u64::try_from(looks).map_err(io::Error::other)?;
         let mut quiet = 0;
-        for _ in 0..looks.saturating_mul(SETTLE_FACTOR) {
+        for _ in 0..looks.saturating_mul(REST_FACTOR) {
             sleep(LOOK);
             quiet = if self.chip.look()? { 0 } else { quiet + 1 };
             if quiet >= looks {
                 return Ok(());
             }
         }
+        // No time to wait is over at once, and makes no look.
         if looks == 0 {
             return Ok(());
         }
@@ -270,6 +276,7 @@ impl Session {
         if self.setup.dumps {
             self.chip.dump(&output.join("end.oob"))?;
         }
+        // After the dump: a mount changes the chip.
         if self.mounted.is_none() {
             let Some(mount) = self.last_mounted.take() else { return Ok(()) };
             if in_kernel::is_over_ubi(&mount.file_system) && !self.ubi.is_attached() {

@@ -23,13 +23,13 @@ const CHECKS: [&str; 5] = ["general", "index", "orphans", "lprops", "fs"];
 /// What all cases of a run share.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    /// `jffs2` or `ubifs`.
+    /// File system to mount: `jffs2` or `ubifs`.
     pub(crate) file_system: String,
     /// Blocks of the partition that is mounted.
     pub(crate) blocks: u32,
     /// Where UBI's volume identifier headers stand.
     pub(crate) header_offset: u32,
-    /// The module.
+    /// File of the kernel module that tears the chip.
     pub(crate) module: PathBuf,
     /// Existing directory to mount on.
     pub(crate) mount_point: PathBuf,
@@ -124,7 +124,7 @@ impl Setup {
         crate::in_kernel::is_over_ubi(&self.file_system)
     }
 
-    /// An erased chip.
+    /// Loads nandsim with an erased chip.
     fn add_chip(&self) -> io::Result<()> {
         Self::command(&format!(
             "modprobe nandsim id_bytes=0x20,0xa2,0x00,0x15 parts={}",
@@ -184,6 +184,7 @@ impl Setup {
         let text = std::fs::read_to_string(script)?;
         let commands = script::parse(&text).map_err(io::Error::other)?;
         self.add_chip()?;
+        // The checks read the medium, and would be counted as operations.
         self.check_itself(false)?;
         self.make(is_formatted)?;
         // Only now, so that operations are counted from the script's first line on.
@@ -192,6 +193,7 @@ impl Setup {
             self.module.display()
         ))?;
         let (last_line, failures) = self.play(&commands)?;
+        // Read before the next line sets it: a script may have ended before the operation to tear.
         let died = is_dead()?;
         std::fs::write(parameter("dead"), "1")?;
         let mut result = format!("last_line={last_line}\nis_cut={died}\n");
@@ -207,6 +209,7 @@ impl Setup {
             "nanddump -q --oob --noecc --bb=dumpbad /dev/mtd0 -f {}",
             dump.display()
         ))?;
+        // Writes of the unmount meet the dead chip, and change nothing of what was dumped.
         self.unmount()?;
         self.detach()?;
         Self::command("rmmod tear")?;

@@ -39,7 +39,7 @@ pub(crate) struct Outcome {
     pub(crate) filled_files: u64,
     /// Completed copies, without those of the fill.
     pub(crate) copies: u64,
-    /// Completed deletes.
+    /// Files that were deleted after the fill.
     pub(crate) deletes: u64,
     /// Bytes that copies wrote, without those of the fill.
     pub(crate) copied_bytes: u64,
@@ -101,6 +101,7 @@ impl Context<'_> {
     fn fill(&self) -> io::Result<()> {
         let mut shared = self.lock();
         for file in fill_order(self.plan.seed, shared.table.files()) {
+            // The first file that does not fit ends the fill: later, smaller ones would bias the sizes.
             if !shared.table.fits(file) {
                 break;
             }
@@ -119,6 +120,7 @@ impl Context<'_> {
     fn work(&self, process: u64) {
         let mut random = process_random(self.plan.seed, process);
         if let Err(failure) = self.operations(process, &mut random) {
+            // The first failure is the cause; those of other processes may follow from it.
             self.lock().failure.get_or_insert(failure);
         }
         self.completed.notify_all();
@@ -140,6 +142,7 @@ impl Context<'_> {
                 }
                 Kind::Delete => shared.outcome.deletes += 1,
             }
+            // Released before the others wake, or they would wake only to wait for it.
             drop(shared);
             self.completed.notify_all();
         }

@@ -7,7 +7,7 @@ use crate::random::Random;
 pub enum Kind {
     /// Create the file, write all of it, make it durable.
     Copy,
-    /// Remove the file.
+    /// Remove the file, without a sync.
     Delete,
 }
 

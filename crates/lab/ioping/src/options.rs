@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("ioping {option}: {reason}")]
 pub struct OptionError {
-    /// The option.
+    /// The option, or the word of the command line.
     pub option: String,
     /// What is wrong, and what would be right.
     pub reason: String,
@@ -21,7 +21,7 @@ pub enum Target {
     Directory,
     /// A file that is there.
     File,
-    /// A block device.
+    /// A block device as a whole.
     Device,
 }
 
@@ -29,12 +29,12 @@ pub enum Target {
 const TARGETS: [(&str, Target); 3] =
     [("directory", Target::Directory), ("file", Target::File), ("device", Target::Device)];
 
-/// What requests do.
+/// Whether requests read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// All read.
+    /// All of them read.
     Read,
-    /// All write (`-W`).
+    /// All of them write (`-W`).
     Write,
     /// Odd requests write, even ones read (`-G`).
     Alternate,
@@ -59,7 +59,7 @@ pub struct Options {
     pub profile: &'static Profile,
     /// What it works on.
     pub target: Target,
-    /// What requests do.
+    /// Whether requests read or write.
     pub access: Access,
     /// The target is opened with `O_DIRECT` (`-D`).
     pub is_direct: bool,
@@ -274,6 +274,8 @@ impl Reader {
     }
 
     /// Takes an option; `attached` is what stands behind its letter in the same word.
+    ///
+    /// It is long because it has one arm for each option.
     fn take<'a>(
         &mut self,
         (letter, _, takes_value, since): &OptionRow,
@@ -317,6 +319,7 @@ impl Reader {
                 options.access = Access::Alternate;
                 self.writes += 1;
             }
+            // `-G` writes in turns even if `-W` stands beside it, before it or behind it.
             'W' => {
                 if options.access == Access::Read {
                     options.access = Access::Write;
@@ -329,6 +332,7 @@ impl Reader {
                     self.default_size_bytes = LINEAR_SIZE_BYTES;
                     self.size_bytes = self.size_bytes.filter(|_| keeps_given);
                 }
+                // One version only: 0.6 moved the large working set from `-L` to `-R`.
                 if version == Version::V0_5 {
                     self.default_set_bytes = LARGE_WORKING_SET_BYTES;
                 }
@@ -394,6 +398,7 @@ impl Reader {
         let options = &mut self.options;
         options.target = target;
         options.size_bytes = self.size_bytes.unwrap_or(self.default_size_bytes);
+        // `O_DIRECT` takes whole sectors, and the kernel's EINVAL would come only with the first request.
         if !options.size_bytes.is_multiple_of(512) && options.is_direct {
             return Err(wrong("-s", "must be a multiple of 512 bytes with -D"));
         }
@@ -402,11 +407,9 @@ impl Reader {
             let bytes = self.default_set_bytes.max(options.size_bytes);
             options.working_set_bytes.get_or_insert(bytes);
         } else if options.access != Access::Read && self.writes < 3 {
-            return Err(wrong(
-                "-W",
-                "overwrites a file or device: the tool wants it three times, -WWW",
-            ));
+            return Err(wrong("-W", "overwrites a file or device: give it three times, -WWW"));
         }
+        // A direct write is followed by no flush here, so `O_SYNC` would be ignored without a word.
         if options.is_direct && options.is_synchronous {
             return Err(wrong("-Y", "is not modelled together with -D"));
         }
@@ -415,6 +418,7 @@ impl Reader {
         if has_limit && !self.has_interval && options.profile.version >= Version::V1_2 {
             options.interval_ns = 0;
         }
+        // In 128 bits: a large request times a second of nanoseconds is more than 64 hold.
         let by_speed = self.speed_limit.map_or(0, |bytes| {
             let interval_ns =
                 u128::from(options.size_bytes) * u128::from(SECOND_NS) / u128::from(bytes);

@@ -76,6 +76,7 @@ impl Tool {
     }
 
     async fn run(self, addresses: Addresses) -> Report {
+        // A process that fails has a report, too: its error ends the run with a message.
         let mut report = Report::new(self.process.pid, self.access, self.options.size_bytes);
         if self.options.target == Target::Directory
             && let Err(error) = self.prepare().await
@@ -117,6 +118,7 @@ impl Tool {
         let start_ns = self.clock_ns();
         report.start_ns = start_ns;
         report.end_ns = start_ns;
+        // The first slot is now, so the second request begins one interval after the first has begun.
         let (mut slot_ns, mut in_burst) = (start_ns, 0);
         for number in 1.. {
             let offset_bytes = addresses.next_offset();

@@ -48,7 +48,7 @@ pub enum Printing {
 /// What a version does that others do not.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Its tag.
+    /// Its tag in the repository of the tool.
     pub name: &'static str,
     /// What it is called in comparisons.
     pub version: Version,

@@ -17,7 +17,7 @@ pub struct Report {
     pub access: Access,
     /// Bytes of a request.
     pub size_bytes: u64,
-    /// All requests.
+    /// All requests that were made, the warm-up among them.
     pub requests: u64,
     /// Requests that were quicker than `-t`, behind the warm-up.
     pub too_fast: u64,
@@ -73,6 +73,7 @@ impl Report {
     pub(crate) fn add_request(&mut self, options: &Options, number: u64, latency_ns: u64) {
         debug_assert_eq!(self.requests + 1, number, "requests are counted one by one");
         self.requests = number;
+        // The warm-up is left out before the bounds are looked at: a slow first request is not too slow.
         if number <= options.warm_up {
             return;
         }
@@ -179,6 +180,7 @@ impl Report {
         if version < Version::V0_6 {
             return path.to_owned();
         }
+        // 0.4 and 0.5 show the path alone; they return above.
         // The size stands behind the name since 0.8, and in all cases since 1.2.
         if version >= Version::V1_2 || (version >= Version::V0_8 && bytes > 0) {
             let size = print_bytes(bytes, false, options.profile.printing);
@@ -195,6 +197,7 @@ impl Report {
             self.elapsed_ns() as f64 / 1e6
         );
         let speed_mib = self.speed_bytes_per_s() / f64::from(1 << 20);
+        // 0.5 has no comma before the speed.
         let comma = if options.profile.version == Version::V0_5 { "" } else { "," };
         match options.profile.version {
             Version::V0_4 => done,

@@ -115,13 +115,14 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     parse(text, SIZES)
 }
 
-/// A count.
+/// A count, in thousands and so on.
 pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     parse(text, COUNTS)
 }
 
 /// Prints a value in the largest unit that is no larger than the value.
 fn print(value: u64, units: &[Unit], printing: Printing) -> String {
+    // Zero is less than every unit, and is shown in the smallest.
     let (name, size) =
         units.iter().find(|(_, size)| *size <= value).or(units.last()).expect("units");
     let decimals = match printing {

@@ -162,7 +162,7 @@ fn pages_are_dropped_before_each_request_unless_it_is_cached() {
     let kept = run("v1.3", "-C -a 0 -i 0 -S 4k -c 3 file");
     assert_eq!(kept.only().valid.max_ns(), SERVICE_NS);
     assert_eq!((kept.only().valid.min_ns(), kept.only().sum_ns), (0, SERVICE_NS));
-    // In order, and told that it is random: no block is read ahead. Cached, the kernel reads ahead.
+    // In order, and announced as random: no block is read ahead. Cached, the kernel reads ahead.
     let linear = run("v1.3", "-L -s 4k -i 0 -c 4 file");
     assert_eq!(linear.read_sectors(), [8; 4]);
     let places: Vec<u64> = linear.bios.iter().map(|(_, sector, _)| *sector).collect();

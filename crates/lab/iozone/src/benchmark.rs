@@ -20,25 +20,25 @@ const PID: u32 = 1000;
 /// Name of the stream that the order of random I/O comes from.
 const ORDER: &str = "iozone random order";
 
-/// Why IOzone stopped.
+/// Why IOzone stopped before its last test.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BenchmarkError {
-    /// A call failed.
+    /// A system call of a test failed.
     #[error("iozone {test}: {call}: {errno}")]
     Call {
-        /// Test.
+        /// Column of the test that made the call.
         test: &'static str,
-        /// Call.
+        /// Name of the system call, or of `mount`.
         call: &'static str,
-        /// Why.
+        /// The error number that it returned.
         errno: Errno,
     },
     /// Bytes came back that were not written.
     #[error("iozone {test}: record {record} holds other bytes than were written")]
     Mismatch {
-        /// Test.
+        /// Column of the test that read the record.
         test: &'static str,
-        /// Number of the record.
+        /// Number of the record, from 0.
         record: u64,
     },
     /// The file system could not be mounted again.
@@ -51,13 +51,13 @@ pub enum BenchmarkError {
 pub struct Measurement {
     /// Column of IOzone's table.
     pub test: &'static str,
-    /// Records transferred.
+    /// Records that were read or written.
     pub records: u64,
-    /// Bytes transferred.
+    /// Bytes of those records.
     pub bytes: u64,
     /// Time as IOzone takes it.
     pub elapsed_ns: u64,
-    /// Longest record.
+    /// Time of the record that took longest.
     pub record_max_ns: u64,
     /// Processor time of all processes and threads meanwhile.
     pub processor_ns: u64,
@@ -72,13 +72,13 @@ pub struct Measurement {
 /// What a block device did: all of it passed the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceWork {
-    /// Read requests.
+    /// Read requests of the device, after merging.
     pub reads: u64,
-    /// Write requests.
+    /// Write requests of the device, after merging.
     pub writes: u64,
-    /// Sectors of reads.
+    /// Sectors that the read requests cover.
     pub read_sectors: u64,
-    /// Sectors of writes.
+    /// Sectors that the write requests cover.
     pub written_sectors: u64,
     /// Flushes of its cache.
     pub flushes: u64,
@@ -98,7 +98,7 @@ pub struct Benchmark {
     mounted: Mounted,
     seed: u64,
     /// Read and write requests up to the end of the last test's time.
-    requests_told: Cell<(u64, u64)>,
+    requests_counted: Cell<(u64, u64)>,
 }
 
 /// What a test does with the file, record by record.
@@ -131,8 +131,8 @@ impl Benchmark {
         mounted: Mounted,
         seed: u64,
     ) -> Self {
-        let requests_told = Cell::default();
-        Self { machine: machine.clone(), kind, request, mounted, seed, requests_told }
+        let requests_counted = Cell::default();
+        Self { machine: machine.clone(), kind, request, mounted, seed, requests_counted }
     }
 
     /// The mount, when the work is done.
@@ -159,6 +159,7 @@ impl Benchmark {
                 done.push(self.test(options, column).await?);
             }
         }
+        // One test reads what another has written, so the file goes after the last one.
         if !options.keeps_file {
             let unlinked = self.vfs().unlink(&self.caller(), FILE).await;
             unlinked.map_err(failed("cleanup", "unlink"))?;
@@ -177,6 +178,7 @@ impl Benchmark {
         self.machine.root(PID)
     }
 
+    /// Carries one test out. It is one function so that what the clock includes is seen in one place.
     async fn test(
         &self,
         options: &Options,
@@ -190,6 +192,7 @@ impl Benchmark {
             // None of these file systems has a `direct_IO` address space operation.
             return Err(at("open with O_DIRECT (-I)")(Errno::Einval));
         }
+        // Only a test that makes the file begins with an empty one: a rewrite finds the pages that are there.
         let open = OpenOptions {
             create: makes_file.then_some(PERMISSIONS),
             truncate: makes_file,
@@ -197,6 +200,7 @@ impl Benchmark {
             ..OpenOptions::default()
         };
         let file = self.vfs().open(&self.caller(), FILE, open).await.map_err(at("open"))?;
+        // What an earlier test left dirty is written now, and is no part of this test's time.
         self.vfs().fsync(&self.caller(), &file).await.map_err(at("fsync"))?;
         let mut buffer = Buffer::new(options.contents, options.record_bytes, self.seed);
         if matches!(column, "read" | "reread") {
@@ -213,25 +217,15 @@ impl Benchmark {
         if options.includes_flush {
             self.vfs().fsync(&self.caller(), &file).await.map_err(at("fsync"))?;
         }
+        // With `-c` the close is within the time; without it the file is closed after the clock was read.
         let mut left = Some(file);
         if options.includes_close {
             let file = left.take().expect("set above");
             self.vfs().close(&self.caller(), file).await.map_err(at("close"))?;
         }
         let elapsed_ns = self.machine.sim.now() - start_ns;
-        let device = self.device_work().zip(before).map(|(after, before)| DeviceWork {
-            reads: after.reads - before.reads,
-            writes: after.writes - before.writes,
-            read_sectors: after.read_sectors - before.read_sectors,
-            written_sectors: after.written_sectors - before.written_sectors,
-            flushes: after.flushes - before.flushes,
-            dirty_bytes: after.dirty_bytes,
-            reads_before: before.reads - self.requests_told.get().0,
-            writes_before: before.writes - self.requests_told.get().1,
-        });
-        if let Some(DeviceWork { reads, writes, .. }) = self.device_work() {
-            self.requests_told.set((reads, writes));
-        }
+        debug_assert!(record_max_ns <= elapsed_ns, "a record lies within the time of its test");
+        let device = self.device_work_since(before);
         let measurement = Measurement {
             test: column,
             records: places.len() as u64,
@@ -243,11 +237,33 @@ impl Benchmark {
             memory_bytes: self.mounted.file_system.memory().total_bytes(),
             device,
         };
+        // As after the open: the next test begins with no dirty page of this one.
         if let Some(file) = left {
             self.vfs().fsync(&self.caller(), &file).await.map_err(at("fsync"))?;
             self.vfs().close(&self.caller(), file).await.map_err(at("close"))?;
         }
         Ok(measurement)
+    }
+
+    /// What the block device did since `before`, the state of its counters when the time began.
+    fn device_work_since(&self, before: Option<DeviceWork>) -> Option<DeviceWork> {
+        let (before, after) = (before?, self.device_work()?);
+        let (reads_counted, writes_counted) =
+            self.requests_counted.replace((after.reads, after.writes));
+        debug_assert!(reads_counted <= before.reads && writes_counted <= before.writes);
+        // The counters run on over all tests. What came between two tests (unmount, mount, open) is kept
+        // apart, as it is in no test's time.
+        Some(DeviceWork {
+            reads: after.reads - before.reads,
+            writes: after.writes - before.writes,
+            read_sectors: after.read_sectors - before.read_sectors,
+            written_sectors: after.written_sectors - before.written_sectors,
+            flushes: after.flushes - before.flushes,
+            // Dirty bytes are a state and no counter: those at the end are the ones that are written later.
+            dirty_bytes: after.dirty_bytes,
+            reads_before: before.reads - reads_counted,
+            writes_before: before.writes - writes_counted,
+        })
     }
 
     /// All that the block device did since it was opened.
@@ -279,6 +295,11 @@ impl Benchmark {
         let mut record_max_ns = 0;
         for record in places {
             let offset = record * options.record_bytes;
+            debug_assert!(
+                offset + options.record_bytes <= options.file_bytes,
+                "a record of the file"
+            );
+            // New contents are made while the clock runs (`fill_buffer`); a byte costs what its copy costs.
             if direction == Direction::Write {
                 let made = buffer.bytes_made() as u64;
                 let cost_ns = made * self.machine.board.costs.copy_ps_per_byte / 1000;
@@ -319,6 +340,7 @@ fn places(column: &str, options: &Options, seed: u64) -> Vec<u64> {
         "bkwd-read" => (0..records).rev().collect(),
         // The same record again and again: a hot spot in the file.
         "record-rewrite" => vec![0; records as usize],
+        // Strides over the whole file, each pass a record further, until every record was read.
         "stride-read" => {
             let stride = options.stride_records;
             (0..stride).flat_map(|first| (first..records).step_by(stride as usize)).collect()

@@ -36,6 +36,7 @@ impl Buffer {
         let mut numbers = Stream::new(seed, STREAM);
         match contents {
             Contents::Pattern => {
+                // A last page that is shorter than the pattern stays zero.
                 for page in bytes.chunks_mut(PAGE_BYTES).filter(|page| page.len() >= 8) {
                     page[..8].copy_from_slice(&(PATTERN << 32 | PATTERN).to_le_bytes());
                 }
@@ -55,8 +56,9 @@ impl Buffer {
         }
     }
 
-    /// The next record.
+    /// The bytes of the next record to write.
     pub(crate) fn next_record(&mut self) -> &[u8] {
+        // What all records share stands at the front; only what is behind it is drawn again.
         let made = self.bytes_made();
         let start = self.bytes.len() - made;
         fill(&mut self.bytes[start..], &mut self.numbers);

@@ -3,11 +3,11 @@
 /// A test: what `-i N` stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Test {
-    /// Number after `-i`.
+    /// Number that follows `-i`.
     pub number: u32,
     /// Columns of IOzone's table that it fills, words joined by hyphens.
     pub columns: &'static [&'static str],
-    /// It makes the file.
+    /// It makes the file that the other tests work on.
     pub makes_file: bool,
 }
 

@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("iozone {option}: {reason}")]
 pub struct OptionError {
-    /// The option.
+    /// The option as the command line has it.
     pub option: String,
     /// What is wrong, and what would be right.
     pub reason: String,
@@ -39,7 +39,7 @@ pub struct Options {
     pub remounts: bool,
     /// The file stays after the last test (`-w`).
     pub keeps_file: bool,
-    /// What is written.
+    /// Bytes that records are made of.
     pub contents: Contents,
     /// Records between the beginnings of two strided reads (`-j`).
     pub stride_records: u64,
@@ -128,6 +128,7 @@ impl Options {
         };
         if !self.tests.contains(&test) {
             self.tests.push(test);
+            // IOzone runs tests by number, in whatever order the command line names them.
             self.tests.sort_by_key(|test| test.number);
         }
         Ok(())
@@ -189,6 +190,7 @@ fn number(option: &str, text: &str, least: u64, most: u64) -> Result<u64, Option
 /// A size: kilobytes, or a number with k, m or g.
 fn kilobytes(option: &str, text: &str) -> Result<u64, OptionError> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    // Without a letter IOzone counts in kilobytes, of 1024 bytes.
     let shift = match &text[digits.len()..] {
         "" | "k" | "K" => 10,
         "m" | "M" => 20,

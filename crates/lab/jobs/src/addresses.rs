@@ -7,7 +7,7 @@ use random::Stream;
 pub struct Region {
     /// First byte of the region.
     pub offset_bytes: u64,
-    /// Length in bytes.
+    /// Length of the region in bytes.
     pub bytes: u64,
 }
 
@@ -69,6 +69,7 @@ impl Addresses {
     }
 
     fn new(region: Region, block_bytes: u64, kind: Kind, stream: Stream) -> Self {
+        debug_assert!(region.bytes >= block_bytes, "the job was checked: its region holds a block");
         Self { region, block_bytes, blocks: region.bytes / block_bytes, kind, stream }
     }
 
@@ -87,6 +88,7 @@ impl Addresses {
                 rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % self.blocks
             }
         };
+        debug_assert!(block < self.blocks, "a block of the region");
         self.region.offset_bytes + block * self.block_bytes
     }
 

@@ -40,8 +40,9 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one latency.
+    /// Counts a latency in nanoseconds, in its bucket and exactly.
     pub fn record(&mut self, latency_ns: u64) {
+        debug_assert!(self.count == 0 || self.min_ns <= self.max_ns);
         // The histogram begins at 1; a latency of zero counts there.
         self.histogram.saturating_record(latency_ns.max(1));
         self.count += 1;
@@ -78,7 +79,7 @@ impl Latencies {
         self.min_ns = self.min_ns.min(other.min_ns);
     }
 
-    /// Number of latencies.
+    /// Number of latencies that were recorded.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -88,7 +89,7 @@ impl Latencies {
         if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
     }
 
-    /// The longest latency.
+    /// The longest latency, in nanoseconds; 0 if there is none.
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }

@@ -100,6 +100,7 @@ impl<'de> Visitor<'de> for GivenVisitor {
         let (mut range, mut tables) = (RangeKeys::default(), Vec::new());
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
+                // Keys of a range and names of axes share one table: the first key decides which it is.
                 "from" => range.from = Some(map.next_value()?),
                 "to" => range.to = Some(map.next_value()?),
                 "step" => range.step = Some(map.next_value()?),

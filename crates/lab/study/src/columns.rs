@@ -36,6 +36,7 @@ impl Study {
             values.fold(None, |kind, value| Some(wider(kind, value))).unwrap_or(AxisKind::Word)
         };
         let of_axes = self.ordered_axes().iter().map(|(name, _)| kind(name)).collect::<Vec<_>>();
+        debug_assert_eq!(of_axes.len() + self.columns_of_kind().len(), self.columns().len());
         // Cells that a kind of workload adds are words: the names of its tests or phases.
         let of_kind = self.columns_of_kind().iter().map(|_| AxisKind::Word);
         of_axes.into_iter().chain(of_kind).collect()

@@ -66,6 +66,7 @@ struct ChipClock {
 impl ChipClock {
     fn of(chip: &Chip) -> Self {
         let (timing, geometry) = (chip.timing(), chip.geometry());
+        // A counter of one: the time of each operation, without the part's formula in the hot loop.
         let one = |counters: Counters| timing.busy_ns(geometry, &counters).iter().sum();
         let none = Counters::default();
         Self {
@@ -81,6 +82,7 @@ impl ChipClock {
     #[inline]
     fn now_ns(&self, chip: &Chip) -> u64 {
         let counters = chip.counters();
+        // Parts whose pages of a word line differ in time keep a counter for each position.
         let programs_ns = if self.has_one_program_time {
             counters.page_programs * self.page_program_ns[0]
         } else {
@@ -108,11 +110,13 @@ impl Counts {
 
     #[inline]
     fn record(&mut self, took_ns: u64) {
+        // Most requests take one of few times: a slot that a hash names holds them without a search.
         let slot = &mut self.slots[(took_ns.wrapping_mul(SPREAD) >> (64 - SLOT_BITS)) as usize];
         if slot.0 == took_ns {
             slot.1 += 1;
             return;
         }
+        // Two times of one slot take turns; the one that leaves is counted in the map.
         let (evicted_ns, count) = std::mem::replace(slot, (took_ns, 1));
         if count > 0 {
             *self.others.entry(evicted_ns).or_default() += count;

@@ -30,37 +30,11 @@ const KINDS: [&str; 12] = [
 pub fn listing(kind: &str) -> Result<Value, StudyError> {
     Ok(match kind {
         "ftls" => FTLS.iter().map(|entry| ftl(entry)).collect(),
+        // Rows that are plain data already have the shape of their file.
         "devices" => serde_json::to_value(device::devices()).expect("plain data"),
         "boards" => serde_json::to_value(board::catalogue()).expect("plain data"),
-        "file-systems" => file_systems::KINDS
-            .iter()
-            .filter(|kind| kind.is_shown)
-            .map(|kind| {
-                json!({
-                    "name": kind.name,
-                    "summary": kind.summary,
-                    "profiles": kind.profiles,
-                    "is_on_block_device": kind.is_on_block_device,
-                    "usual_block_device":
-                        kind.is_on_block_device.then_some(kind.usual_block_device),
-                })
-            })
-            .collect(),
-        "guarantees" => crash::guarantees()
-            .map(|entry| {
-                json!({
-                    "name": entry.kind,
-                    "summary": format!("safe: {}", entry.safe),
-                    "in_short": entry.durable.in_short(),
-                    "new_file": entry.new_file,
-                    "beyond": entry.beyond,
-                    "beyond_torn_page": entry.beyond_torn_page,
-                    "hazards": entry.hazards.iter().map(|hazard| {
-                        json!({"name": hazard.name, "summary": hazard.summary})
-                    }).collect::<Vec<Value>>(),
-                })
-            })
-            .collect(),
+        "file-systems" => file_systems(),
+        "guarantees" => guarantees(),
         "oob-layouts" => mtd::LAYOUTS
             .iter()
             .map(|layout| {
@@ -72,20 +46,10 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
                 })
             })
             .collect(),
-        "schedulers" => SCHEDULERS
-            .iter()
-            .map(|entry| {
-                json!({
-                    "name": entry.name,
-                    "aliases": entry.aliases,
-                    "summary": entry.summary,
-                    "source": entry.source,
-                    "parameters": entry.parameters.iter().map(parameter).collect::<Vec<Value>>(),
-                })
-            })
-            .collect(),
+        "schedulers" => schedulers(),
         "parts" => {
             let mut parts = serde_json::to_value(nand::catalogue()).expect("plain data");
+            // The default is a constant of `nand`, no key of a part file.
             for part in parts.as_array_mut().expect("a list") {
                 part["is_default"] = json!(part["name"] == nand::DEFAULT_PART);
             }
@@ -118,6 +82,59 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
             .collect(),
         _ => return Err(StudyError::unknown("kind of list", kind, KINDS.into_iter())),
     })
+}
+
+/// The file systems that are shown: the toy of the tests is not.
+fn file_systems() -> Value {
+    file_systems::KINDS
+        .iter()
+        .filter(|kind| kind.is_shown)
+        .map(|kind| {
+            json!({
+                "name": kind.name,
+                "summary": kind.summary,
+                "profiles": kind.profiles,
+                "is_on_block_device": kind.is_on_block_device,
+                "usual_block_device":
+                    kind.is_on_block_device.then_some(kind.usual_block_device),
+            })
+        })
+        .collect()
+}
+
+/// What each file system guarantees across a power cut, and the losses that are known.
+fn guarantees() -> Value {
+    crash::guarantees()
+        .map(|entry| {
+            json!({
+                "name": entry.kind,
+                "summary": format!("safe: {}", entry.safe),
+                "in_short": entry.durable.in_short(),
+                "new_file": entry.new_file,
+                "beyond": entry.beyond,
+                "beyond_torn_page": entry.beyond_torn_page,
+                "hazards": entry.hazards.iter().map(|hazard| {
+                    json!({"name": hazard.name, "summary": hazard.summary})
+                }).collect::<Vec<Value>>(),
+            })
+        })
+        .collect()
+}
+
+/// The schedulers with their tunables.
+fn schedulers() -> Value {
+    SCHEDULERS
+        .iter()
+        .map(|entry| {
+            json!({
+                "name": entry.name,
+                "aliases": entry.aliases,
+                "summary": entry.summary,
+                "source": entry.source,
+                "parameters": entry.parameters.iter().map(parameter).collect::<Vec<Value>>(),
+            })
+        })
+        .collect()
 }
 
 /// The entry of a translation layer.

@@ -114,6 +114,7 @@ impl Study {
             };
             combinations = combinations.iter().flat_map(longer).collect();
         }
+        debug_assert!(combinations.iter().all(|cells| cells.len() == axes.len()));
         let mut runs = Vec::new();
         for mut cells in combinations {
             let plan: Arc<dyn Plan> = {

@@ -20,6 +20,7 @@ pub(crate) fn apply_override(table: &mut toml::Table, given: &str) -> Result<(),
     if keys.iter().any(|key| key.is_empty()) {
         return Err(wrong("the key, or a level of it, is empty"));
     }
+    // The last level is set; those before it are tables, which are made where they are missing.
     let last = keys.pop().unwrap_or_default();
     let is_of_axes = keys.contains(&AXES);
     let mut place = table;

@@ -59,6 +59,7 @@ impl RawHost {
             return wrong("host", "name a board in [host], or make `board` an axis");
         };
         let mut board = study.board_beside(board)?;
+        // What the study says goes before what the board says.
         if let Some(host) = host {
             board.hz = host.hz.unwrap_or(board.hz);
             board.kernel = host.kernel.clone().unwrap_or(board.kernel);

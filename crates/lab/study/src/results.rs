@@ -34,6 +34,7 @@ impl Table {
         let mut text = self.columns.join(",");
         text.push('\n');
         for row in &self.rows {
+            debug_assert_eq!(row.len(), self.columns.len(), "a row has a cell for each column");
             text.push_str(&row.join(","));
             text.push('\n');
         }
@@ -82,6 +83,7 @@ impl StudyResults {
     pub fn digest(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.to_csv().as_bytes());
+        // Tables hold what the rows do not: distributions and time lines.
         for table in &self.tables {
             hasher.update(table.to_csv().as_bytes());
         }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use trace::Options;
@@ -89,29 +89,41 @@ pub fn run_study(
                 }
             });
         });
-        let (mut done, mut label) = (0, String::new());
-        loop {
-            match receiver.recv_timeout(PROGRESS_INTERVAL) {
-                Ok((index, outcome)) => {
-                    let group: &Vec<usize> = &groups[index];
-                    label = runs[group[0]].label();
-                    done += group.len();
-                    debug_assert!(outcomes[index].is_none(), "a group is carried out once");
-                    // What has begun goes on to its end; nothing else would be of use.
-                    stop.fetch_or(outcome.is_err(), Ordering::Relaxed);
-                    outcomes[index] = Some(outcome);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            if !progress(done, runs.len(), &label) {
-                stop.store(true, Ordering::Relaxed);
-            }
-        }
+        receive(&work, &receiver, &mut outcomes, progress);
     });
     match unmountable.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
         None => collect(&work, outcomes),
+    }
+}
+
+/// Takes the outcomes as they come, and reports progress, until the last sender is gone.
+fn receive(
+    work: &Work<'_>,
+    receiver: &Receiver<(usize, Outcome)>,
+    outcomes: &mut [Option<Outcome>],
+    progress: &mut dyn FnMut(usize, usize, &str) -> bool,
+) {
+    let (mut done, mut label) = (0, String::new());
+    loop {
+        match receiver.recv_timeout(PROGRESS_INTERVAL) {
+            Ok((index, outcome)) => {
+                let group: &Vec<usize> = &work.groups[index];
+                label = work.runs[group[0]].label();
+                done += group.len();
+                debug_assert!(outcomes[index].is_none(), "a group is carried out once");
+                // What has begun goes on to its end; nothing else would be of use.
+                work.stop.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                outcomes[index] = Some(outcome);
+            }
+            // Progress is reported even if no run ends: it is how the caller stops a study.
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        debug_assert!(done <= work.runs.len(), "no run is done twice");
+        if !progress(done, work.runs.len(), &label) {
+            work.stop.store(true, Ordering::Relaxed);
+        }
     }
 }
 

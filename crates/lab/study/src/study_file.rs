@@ -44,7 +44,7 @@ pub struct Study {
     /// True if it needs a virtual machine, which quick runs leave out.
     #[serde(default)]
     pub needs_vm: bool,
-    /// What runs do.
+    /// The kind of workload that runs carry out, and its keys.
     pub workload: Workload,
     /// Axes and the values on each.
     #[serde(deserialize_with = "read_axes")]

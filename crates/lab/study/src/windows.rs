@@ -89,6 +89,7 @@ impl Windows {
         }
         debug_assert!(self.started_at <= events, "events are numbered upwards");
         debug_assert!(self.write_pages_before <= host_write_pages, "pages are counted upwards");
+        // Counters run on; a window is what was added since the last one was closed.
         let spent = counters - self.counters_before;
         let written = host_write_pages - self.write_pages_before;
         record(&mut self.honest, spent.reads(), spent.programs(), spent.erases);
@@ -140,6 +141,7 @@ impl Moments {
 
     /// Sample standard deviation, by the exact integer n Σx² − (Σx)².
     fn stddev(&self, count: u64) -> f64 {
+        // One window has no spread: the divisor of the sample deviation would be 0.
         if count < 2 {
             return 0.0;
         }

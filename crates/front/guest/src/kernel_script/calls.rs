@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// `O_NONBLOCK` of Linux on x86: a FIFO that nobody reads answers ENXIO, where an open for writing would
+/// `O_NONBLOCK` of Linux on x86: a FIFO without a reader answers ENXIO, where an open for writing would
 /// wait for ever.
 const NONBLOCKING: i32 = 0o4000;
 
@@ -22,14 +22,17 @@ fn opening() -> OpenOptions {
 
 /// Makes the calls of a step below `root`; the umask must be 0. A step for the harness makes none.
 ///
+/// It is long because it has one arm for each kind of step, and each arm is one call.
+///
 /// # Errors
-/// The first call that fails.
+/// The error of the first call that fails.
 pub(crate) fn make(root: &Path, step: &Step) -> io::Result<()> {
     let at = |path: &[u8]| -> PathBuf { root.join(relative(path)) };
     match step {
         Step::Put { path, permissions, call } => put(&at(path), *permissions, call),
         Step::PutMany { prefix, numbers, permissions, call } => {
             numbers.clone().try_for_each(|number| {
+                // Each file has a seed of its own, or all would hold the same bytes.
                 let call = WriteCall { seed: call.seed.wrapping_add(number), ..*call };
                 put(&at(&numbered(prefix, number)), *permissions, &call)
             })
@@ -143,6 +146,7 @@ fn write(
     for offset in offsets {
         let count = left.min(call.chunk) as usize;
         data.fill(&mut bytes[..count]);
+        // `O_APPEND` decides the place itself; `pwrite` on such a file ignores its offset on Linux.
         if appends {
             file.write_all(&bytes[..count])?;
         } else {

@@ -61,18 +61,21 @@ struct KernelLog {
 impl KernelLog {
     fn open() -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).custom_flags(NONBLOCKING).open("/dev/kmsg")?;
+        // Older records are of the boot, or of another script.
         file.seek(SeekFrom::End(0))?;
         Ok(Self { file })
     }
 
-    /// What nandsim has told since the last call.
+    /// Operations that nandsim has logged since the last call.
     fn counts(&mut self) -> io::Result<LogCounts> {
         let mut counts = LogCounts::default();
         let mut record = [0; RECORD_BYTES_MAX];
         loop {
             match self.file.read(&mut record) {
+                // A read of `/dev/kmsg` returns one record, never a part of one.
                 Ok(length) => counts.add_line(&String::from_utf8_lossy(&record[..length])),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(counts),
+                // EPIPE: the ring has dropped records that were not read yet (`devkmsg_read`).
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                     return Err(io::Error::other(
                         "the kernel's log ran over, and operations of the chip were lost",

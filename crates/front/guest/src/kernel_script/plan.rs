@@ -41,6 +41,7 @@ pub(crate) fn plan(text: &str, file_system: Option<&str>) -> Result<Plan, LineEr
             wait_milliseconds += wait;
             order.step(step)
         });
+        // The line is named before a machine is booted: a boot takes seconds, and minutes without KVM.
         checked.map_err(|reason| (*line, reason))?;
     }
     let blocks_wanted = blocks_wanted(&commands);

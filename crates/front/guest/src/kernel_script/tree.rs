@@ -14,13 +14,14 @@ use vfs::{Manifest, ManifestRow, escape_path, hexadecimal};
 /// Reads all below `root`, contents included, in the order of the bytes of the paths.
 ///
 /// # Errors
-/// The first call that fails.
+/// The error of the first call that fails.
 pub(crate) fn manifest(root: &Path) -> io::Result<Manifest> {
     let mut paths = vec![Vec::new()];
     let mut next = 0;
     while let Some(path) = paths.get(next).cloned() {
         next += 1;
         let directory = root.join(OsStr::from_bytes(&path));
+        // Not followed: a link to a directory is a link in the manifest.
         if !std::fs::symlink_metadata(&directory)?.is_dir() {
             continue;
         }
@@ -34,6 +35,7 @@ pub(crate) fn manifest(root: &Path) -> io::Result<Manifest> {
             paths.push(below);
         }
     }
+    // By bytes, whatever order the kernel lists them in.
     paths.sort();
     let rows = paths.iter().map(|path| row(root, path)).collect::<io::Result<_>>()?;
     Ok(Manifest { rows })
@@ -52,6 +54,7 @@ fn row(root: &Path, path: &[u8]) -> io::Result<ManifestRow> {
         links: u32::try_from(found.nlink()).map_err(io::Error::other)?,
         uid: found.uid(),
         gid: found.gid(),
+        // The size of a directory has no common meaning: file systems and kernels differ in it.
         size_bytes: if kind == FileType::Directory { 0 } else { found.size() },
         modified: found.mtime(),
         device: kind.is_device().then_some(device),
@@ -78,6 +81,7 @@ fn hash(path: &Path) -> io::Result<String> {
 fn extended_attributes(path: &Path) -> io::Result<Vec<(String, String)>> {
     let mut names = vec![0; 1 << 16];
     let length = match rustix::fs::llistxattr(path, &mut names[..]) {
+        // JFFS2 and UBIFS of a kernel without extended attributes.
         Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
         found => found?,
     };

@@ -42,6 +42,7 @@ impl Ubi {
 
     pub(crate) fn attach(&mut self, header_offset: Option<u32>) -> io::Result<()> {
         let header_offset = header_offset.or(self.default_offset);
+        // Loaded here and not at boot: a script on JFFS2 needs no UBI.
         run("modprobe", &["ubi".to_owned()])?;
         let fixed = ["/dev/ubi_ctrl", "-m", "0", "-d", "0"];
         run("ubiattach", &words(&fixed, header_offset))?;
@@ -73,6 +74,7 @@ impl Ubi {
                 names.push(std::fs::read_to_string(entry.path().join("name"))?.trim().to_owned());
             }
         }
+        // The kernel lists them in no order that holds, and the message names them all.
         names.sort();
         match &names[..] {
             [] => Self::make_volume(VOLUME).map(|()| VOLUME.to_owned()),

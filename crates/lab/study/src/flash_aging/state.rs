@@ -84,6 +84,7 @@ impl FlashState {
     /// # Errors
     /// A sentence on a share that is out of range, or keys that exclude each other.
     pub(crate) fn check(&self) -> Result<(), String> {
+        // What a file system keeps for itself comes on top: above that, aging would end in ENOSPC.
         if self.fill_percent > 90 {
             return Err(format!("fill_percent is {}, but must be 0 to 90", self.fill_percent));
         }
@@ -97,6 +98,7 @@ impl FlashState {
             let percent = self.rewritten_percent;
             return Err(format!("rewritten_percent is {percent}, but must be 0 to 1000"));
         }
+        // A page of the host at least, and no file that a small partition cannot hold.
         if !(4..=65_536).contains(&self.file_kib_max) {
             return Err(format!("file_kib_max is {}, but must be 4 to 65536", self.file_kib_max));
         }

@@ -75,6 +75,7 @@ fn axes(study: &Study) -> KnownAxes {
 /// Keys that mean nothing to a real kernel, axes that are missing.
 fn check(study: &Study) -> Result<(), StudyError> {
     refuse(study, &["limits"])?;
+    // `make reproduce` leaves out studies with this key, as not every machine has QEMU.
     if !study.needs_vm {
         return wrong("needs_vm", "workload kind `kernel` needs `needs_vm = true`");
     }

@@ -41,6 +41,7 @@ impl JobsOutcome {
             requests.extend(own.map(|sample| (sample.start_ns, report.pid, *sample)));
         }
         // Processes report each for itself; a time line goes by time.
+        // By number of the process where times are equal, so that the table is the same on every machine.
         requests.sort_unstable_by_key(|(start_ns, pid, _)| (*start_ns, *pid));
         let latencies = pooled.map(|latencies| latencies.pack());
         Self {
@@ -92,6 +93,7 @@ impl JobsOutcome {
 }
 
 fn phase_metrics(direction: &str, phases: &Phases) -> Vec<Metric> {
+    // A mean of nothing is no number, and a row of zero would be read as a latency.
     if phases.bios == 0 {
         return Vec::new();
     }

@@ -35,7 +35,7 @@ pub struct Host {
     /// Limit of requests (`nr_requests`).
     #[serde(default = "default_nr_requests")]
     pub nr_requests: u32,
-    /// Largest request (`max_sectors_kb`).
+    /// Largest request that merging may form, in KiB (`max_sectors_kb`).
     #[serde(default = "default_max_sectors_kb")]
     pub max_sectors_kb: u32,
 }

@@ -150,6 +150,8 @@ fn serve_all<'a>(
 
 impl TracePlan {
     /// Serves the measured requests and takes their costs by windows and along a curve.
+    ///
+    /// It is one function because all of it is read from one replay, request by request: windows, curve, times.
     fn measure(
         &self,
         replay: &mut Replay,

@@ -95,6 +95,7 @@ impl Boot {
         run: &RawNandRun,
         seed: u64,
     ) -> Result<Self, MountError> {
+        // One request for both, so that attach and mount have the same profile and options.
         let request = run.request(seed);
         let mut attach = None;
         // Attached before the mount, so that each has its own time.
@@ -110,6 +111,7 @@ impl Boot {
 
     /// An orderly end of the mount, and of UBI.
     pub(super) async fn end(self, machine: &Machine) -> Result<(), Errno> {
+        // UBI is left after the file system on it, which writes until its unmount has returned.
         self.mounted.unmount().await?;
         machine.detach_ubi();
         Ok(())

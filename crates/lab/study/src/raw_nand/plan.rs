@@ -91,6 +91,7 @@ fn axes(study: &Study) -> KnownAxes {
 /// # Errors
 /// Keys that are missing or mean nothing to such a study.
 fn check(study: &Study) -> Result<(), StudyError> {
+    // No default: a study that forgot one of them would time something else than it says.
     for axis in ["file_system", "test"] {
         if !study.axes.contains_key(axis) {
             return wrong("axes", format!("an axis `{axis}` with at least one value is missing"));
@@ -118,14 +119,7 @@ fn plan(study: &Study, values: &Combination<'_>) -> Result<RawNandRun, StudyErro
     check_axes(test, values)?;
     let mut host = RawHost::of(study, values)?;
     let limits_name = value(LIMITS_AXIS).unwrap_or(WHOLE);
-    let limits = match study.limits.get(limits_name) {
-        Some(limits) => limits.clone(),
-        None if limits_name == WHOLE => Limits::default(),
-        None => {
-            let known = study.limits.keys().map(String::as_str).chain([WHOLE]);
-            return Err(StudyError::unknown("limits", limits_name, known));
-        }
-    };
+    let limits = limits_of(study, limits_name)?;
     let place = format!("limits.{limits_name}");
     // Before the flash is planned: aging fills the partition, not the chip.
     let RawHost { part, board, .. } = &mut host;
@@ -140,6 +134,7 @@ fn plan(study: &Study, values: &Combination<'_>) -> Result<RawNandRun, StudyErro
     };
     let block = block_of(study, values, host.kind)?;
     check_aging(&block, flash.aging.is_some())?;
+    // Such a test reads the counters of the chip, and a card's chips are none of the machine's.
     if !test.has_block_device && block.device != mount::BlockDeviceChoice::MtdBlock {
         let needs = format!("test `{}` needs the chip itself", test.name);
         let name = host.kind.name;
@@ -192,6 +187,22 @@ impl Plan for RawNandRun {
     fn stack(&self) -> Option<StackPlan<'_>> {
         let Self { host, flash, block, mount_options, .. } = self;
         Some(StackPlan { host, flash, block, mount_options })
+    }
+}
+
+/// The limits of a name on their axis.
+///
+/// # Errors
+/// [`StudyError::Unknown`] for a name that does not exist, with a suggestion.
+fn limits_of(study: &Study, name: &str) -> Result<Limits, StudyError> {
+    match study.limits.get(name) {
+        Some(limits) => Ok(limits.clone()),
+        // A study need not have a table for what changes nothing.
+        None if name == WHOLE => Ok(Limits::default()),
+        None => {
+            let known = study.limits.keys().map(String::as_str).chain([WHOLE]);
+            Err(StudyError::unknown("limits", name, known))
+        }
     }
 }
 

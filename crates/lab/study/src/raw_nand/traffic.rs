@@ -28,6 +28,8 @@ impl Sub for Counts {
     type Output = Self;
 
     fn sub(self, before: Self) -> Self {
+        debug_assert!(before.read_requests <= self.read_requests, "requests are counted upwards");
+        debug_assert!(before.write_requests <= self.write_requests, "requests are counted upwards");
         Self {
             read_requests: self.read_requests - before.read_requests,
             read_sectors: self.read_sectors - before.read_sectors,
@@ -44,6 +46,7 @@ impl Counts {
     /// metadata, and what fills the last cluster of a file.
     pub(super) fn metrics(&self, copied_bytes: u64) -> Vec<Metric> {
         let written_bytes = self.written_sectors * SECTOR_BYTES;
+        // A phase without writes has no share; a divisor of 1 makes it 1, not a NaN.
         let share = 1.0 - copied_bytes as f64 / written_bytes.max(1) as f64;
         let mut metrics = vec![
             Metric::count("read_requests", self.read_requests, "requests"),

@@ -86,6 +86,22 @@ fn wrong<T>(place: &str, reason: impl Into<String>) -> Result<T, StudyError> {
 }
 
 impl ScheduleOptions {
+    /// Commands outstanding at a device that admits so many.
+    fn queue_depth_on(&self, admitted: u32) -> Result<u32, StudyError> {
+        match (self.queue_depth, &self.device) {
+            (Some(0), _) => wrong("--queue-depth", "must be at least 1"),
+            // A table of a card with more commands than it takes would look right and be none of that card.
+            (Some(depth), Some(name)) if depth > admitted => wrong(
+                "--queue-depth",
+                format!("{name} admits {admitted} commands at a time, not {depth}"),
+            ),
+            (Some(depth), _) => Ok(depth),
+            (None, Some(_)) => Ok(admitted),
+            // A service time alone serves one request at a time.
+            (None, None) => Ok(1),
+        }
+    }
+
     fn resolve(&self) -> Result<Resolved, StudyError> {
         let entry = find_scheduler(&self.scheduler)
             .ok_or_else(|| StudyError::unknown("scheduler", &self.scheduler, scheduler_names()))?;
@@ -107,20 +123,7 @@ impl ScheduleOptions {
                 u32::MAX,
             )),
         };
-        let admitted = device.queue_depth();
-        let queue_depth = match (self.queue_depth, &self.device) {
-            (Some(0), _) => return wrong("--queue-depth", "must be at least 1"),
-            (Some(depth), Some(name)) if depth > admitted => {
-                return wrong(
-                    "--queue-depth",
-                    format!("{name} admits {admitted} commands at a time, not {depth}"),
-                );
-            }
-            (Some(depth), _) => depth,
-            (None, Some(_)) => admitted,
-            // A service time alone serves one request at a time.
-            (None, None) => 1,
-        };
+        let queue_depth = self.queue_depth_on(device.queue_depth())?;
         let order = match self.harness.as_str() {
             "kernel" => Order::ArrivalsFirst,
             "scenario" => Order::BatchedLast,

@@ -100,6 +100,7 @@ impl<'a> Table<'a> {
         let lines = self.text.lines().zip(1..).skip(1);
         lines.filter(|(line, _)| !line.trim().is_empty()).map(|(line, number)| {
             let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+            // A cell too few would shift all that follow it into another column.
             if cells.len() != self.columns.len() {
                 let (found, columns) = (cells.len(), self.columns.len());
                 let reason = format!("line {number}: {found} cells instead of {columns}");

@@ -137,11 +137,11 @@ fn a_device_under_a_file_system_on_raw_nand_is_refused() {
         let folder = Folder::new(&format!("copy-delete-{name}"));
         study(&folder, overrides).expect_err("refused").to_string()
     };
-    let told = refused("raw", &["host.block_device=emmc-4.5-64gb"]);
-    assert!(told.contains("jffs2 works on raw NAND itself"), "{told}");
-    assert!(told.contains("choose a file system that stands on one"), "{told}");
-    let told = refused("slip", &["host.block_device=emmc-4.5-64g"]);
-    assert!(told.contains("did you mean `emmc-4.5-64gb`"), "{told}");
+    let message = refused("raw", &["host.block_device=emmc-4.5-64gb"]);
+    assert!(message.contains("jffs2 works on raw NAND itself"), "{message}");
+    assert!(message.contains("choose a file system that stands on one"), "{message}");
+    let message = refused("slip", &["host.block_device=emmc-4.5-64g"]);
+    assert!(message.contains("did you mean `emmc-4.5-64gb`"), "{message}");
     let mount = [
         "axes.test=mount",
         "axes.file_set=-",
@@ -149,8 +149,8 @@ fn a_device_under_a_file_system_on_raw_nand_is_refused() {
         "axes.file_system=fat",
         "host.block_device=emmc-4.5-64gb",
     ];
-    let told = refused("chip", &mount);
-    assert!(told.contains("test `mount` needs the chip itself"), "{told}");
-    let told = refused("set", &["axes.file_set=wav"]);
-    assert!(told.contains("unknown file set wav: use jpg or mp3"), "{told}");
+    let message = refused("chip", &mount);
+    assert!(message.contains("test `mount` needs the chip itself"), "{message}");
+    let message = refused("set", &["axes.file_set=wav"]);
+    assert!(message.contains("unknown file set wav: use jpg or mp3"), "{message}");
 }

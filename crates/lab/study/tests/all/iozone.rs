@@ -245,7 +245,7 @@ fn passes_are_summed_and_the_kernel_names_the_profile() {
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn what_is_wrong_is_refused_by_name() {
     let said = |overrides: &[&str]| match study("wrong", STUDY, overrides) {
         Ok(_) => panic!("{overrides:?} was taken"),
         Err(error) => error.to_string(),

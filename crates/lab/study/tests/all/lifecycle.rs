@@ -161,7 +161,7 @@ fn iozone_is_measured_too_and_a_full_flash_is_a_result() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_before_anything_runs() {
+fn what_cannot_be_done_is_refused_before_anything_runs() {
     let axes = "file_system = [\"jffs2\"]\ntest = [\"lifecycle\"]";
     for (name, workload, axes, parts) in [
         ("neither", "", axes, vec!["lifecycle", "`script`", "`options`"]),

@@ -209,7 +209,7 @@ fn the_digest_is_the_same_with_any_number_of_workers() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_a_suggestion() {
+fn what_is_wrong_is_refused_with_a_suggestion() {
     let said = |overrides: &[&str]| {
         let error = study("wrong", overrides).expect_err("refused").to_string();
         error.split_once("small.toml: ").expect("the file is named").1.to_owned()
