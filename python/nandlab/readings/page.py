@@ -84,24 +84,27 @@ def chapter(folder: Path) -> tuple[ShownTable, tuple[str, ...]] | None:
 
 
 def _readings(answer: Answer) -> ShownTable:
-    rows = [(str(number), one) for number, one in enumerate(answer["readings"], 1)]
+    """A column for each reading: what it scores, and what it chooses where readings differ."""
     is_one = len(answer["shipped"]) == 1
-    rows += [("shipped" if is_one else f"shipped: {study}", one)
-             for study, one in answer["shipped"].items()]  # fmt: skip
-    first = answer["readings"][0]["choices"]
-    named = [name for name in first if len({one["choices"][name] for _, one in rows}) > 1]
-    cells = tuple(
-        (name, percent(one["error"]), percent(one["shape_error"]), _tau(one["tau"]),
-         percent(one["from_best"]), f"{one['alike']:,}", *(one["choices"][c] for c in named))
-        for name, one in rows
+    found = {str(number): one for number, one in enumerate(answer["readings"], 1)}
+    found |= {"shipped" if is_one else f"{name} ships": one
+              for name, one in answer["shipped"].items()}  # fmt: skip
+    scores: tuple[tuple[str, str, Form], ...] = (
+        ("error", "error", percent), ("shape", "shape_error", percent), ("tau", "tau", _tau),
+        ("from the first", "from_best", percent), ("readings alike", "alike", "{:,}".format),
     )  # fmt: skip
-    same = [f"{name} {first[name]}" for name in first if name not in named]
+    rows = [(name, *(form(one[key]) for one in found.values())) for name, key, form in scores]
+    same = []
+    for name, option in answer["readings"][0]["choices"].items():
+        own = [one["choices"][name] for one in found.values()]
+        rows.append((name, *own))
+        if len(set(own)) == 1:
+            same.append(f"{name} {option}")
+            rows.pop()
     note = summary(answer) + (f" In all of these: {', '.join(same)}." if same else "")
-    note += " Readings within 5 % of each other count as one: `alike` counts them."
-    columns = ("reading", "error", "shape", "tau", "from best", "alike", *named)
-    return ShownTable(
-        "readings", "The nearest joint readings", columns, cells, 1 + len(named), note
-    )
+    note += " Readings within 5 % of each other count as one."
+    title = "The nearest joint readings"
+    return ShownTable("readings", title, ("reading", *found), tuple(rows), 1, note)
 
 
 def _plain(answer: Answer, name: str) -> ShownTable:

@@ -208,7 +208,7 @@ def search(
 
 def text_of(answer: Mapping[str, Any]) -> str:
     """An answer as text; without infinity, which JSON does not have."""
-    return json.dumps(answer, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    return json.dumps(answer, indent=1, allow_nan=False) + "\n"
 
 
 def _ratio(logarithm: float) -> float:
