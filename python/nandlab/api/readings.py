@@ -50,8 +50,8 @@ def search_readings(
             are scored jointly: choices of the same name are one.
         by: Choose the score that ranks: level, shape (one common scale a study allowed) or order.
         most: Set the largest number of joint readings. A larger product is drawn from, evenly.
-        jobs: Carry out this many runs at the same time. Without it: one for each processor.
-        cache: Keep finished runs in this folder. Without it: out/readings.
+        jobs: Run this many combinations at the same time. Without it: one for each processor.
+        cache: Use this folder for finished runs. Without it: out/readings.
         out: Write the answer to this file: JSON, or the page if the name ends in .md.
 
     """
