@@ -150,72 +150,46 @@ def _number(value: float) -> str:
     return f"{value:.4g}"
 
 
+# fmt: off
 _PLAIN: Mapping[str, tuple[str, str, int, tuple[tuple[str, str, Form], ...]]] = {
     "effects": (
         "What each choice moves",
         "Shares of the variance of the score: by the choice alone (first-order effect), and with "
-        "what it does together with others (total effect).",
-        4,
-        (
-            ("choice", "choice", str),
-            ("what is unsaid", "unsaid", str),
-            ("shipped", "shipped", lambda own: ", ".join(dict.fromkeys(own.values()))),
-            ("least error with each option", "least_error", _options),
-            ("alone", "share", percent),
-            ("with others", "total_share", percent),
-        ),
+        "what it does together with others (total effect).", 4,
+        (("choice", "choice", str), ("what is unsaid", "unsaid", str),
+         ("shipped", "shipped", lambda own: ", ".join(dict.fromkeys(own.values()))),
+         ("least error with each option", "least_error", _options),
+         ("alone", "share", percent), ("with others", "total_share", percent)),
     ),
     "cells": (
         "Errors by group of cells",
-        "Mean absolute difference from the published numbers, as a part of them.",
-        2,
-        (
-            ("study", "study", str),
-            ("cells", "group", str),
-            ("n", "cells", str),
-            ("shipped", "shipped", percent),
-            ("best reading", "best", percent),
-            ("least of any reading", "least", percent),
-        ),
+        "Mean absolute difference from the published numbers, as a part of them.", 2,
+        (("study", "study", str), ("cells", "group", str), ("n", "cells", str),
+         ("shipped", "shipped", percent), ("best reading", "best", percent),
+         ("least of any reading", "least", percent)),
     ),
     "orders": (
         "Published orders",
-        "Kendall's tau: 1 is the published order, -1 its reverse. Ties count as 0.",
-        2,
-        (
-            ("order", "order", str),
-            ("published", "published", " < ".join),
-            ("shipped", "shipped", _tau),
-            ("best reading", "best", _tau),
-            ("most", "most", _tau),
-            ("readings that have it", "share", percent),
-        ),
+        "Kendall's tau: 1 is the published order, -1 its reverse. Ties count as 0.", 2,
+        (("order", "order", str), ("published", "published", " < ".join),
+         ("shipped", "shipped", _tau), ("best reading", "best", _tau), ("most", "most", _tau),
+         ("readings that have it", "share", percent)),
     ),
     "against_every_reading": (
         "Cells against every reading",
-        "No reading comes nearer than 10 %, or than 15 or 20 % to a cell that is not printed.",
-        4,
-        (
-            ("study", "study", str),
-            ("cells", "group", str),
-            ("cell", "cell", str),
-            ("certainty", "certainty", str),
-            ("published", "published", _number),
-            ("nearest", "nearest", _number),
-        ),
+        "No reading comes nearer than 10 %, or than 15 or 20 % to a cell that is not printed.", 4,
+        (("study", "study", str), ("cells", "group", str), ("cell", "cell", str),
+         ("certainty", "certainty", str), ("published", "published", _number),
+         ("nearest", "nearest", _number)),
     ),
     "measurements": (
         "Measurements that decide",
-        "The first has the largest mean log ratio of the readings above a minute of board time.",
-        3,
-        (
-            ("study", "study", str),
-            ("measurement", "measurement", str),
-            ("by reading", "values", lambda values: ", ".join(f"{one:.3g}" for one in values)),
-            ("minutes", "minutes", "{:.1f}".format),
-            ("factor apart", "separation", _factor),
-            ("a minute", "per_minute", "{:.2g}".format),
-        ),
+        "The first has the largest mean log ratio of the readings above a minute of board time.", 3,
+        (("study", "study", str), ("measurement", "measurement", str),
+         ("by reading", "values", lambda values: ", ".join(f"{one:.3g}" for one in values)),
+         ("minutes", "minutes", "{:.1f}".format), ("factor apart", "separation", _factor),
+         ("a minute", "per_minute", "{:.2g}".format)),
     ),
 }
+# fmt: on
 """Tables of rows: title, note, first column of numbers; heading, key and form of each column."""
