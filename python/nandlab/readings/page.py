@@ -45,7 +45,7 @@ def summary(answer: Answer) -> str:
     )
 
 
-def chapter(folder: Path) -> tuple[ShownTable, tuple[str, ...]] | None:
+def chapter(folder: Path, study: str) -> tuple[ShownTable, tuple[str, ...]] | None:
     """The chapter of a study's report: what is unsaid, what each choice moves, what decides.
 
     None of a study without an answer on record. A joint answer shows the choices of the study.
@@ -54,7 +54,7 @@ def chapter(folder: Path) -> tuple[ShownTable, tuple[str, ...]] | None:
     if not path.is_file():
         return None
     answer = json.loads(path.read_text(encoding="utf-8"))
-    study, best = folder.name, answer["readings"][0]
+    best = answer["readings"][0]
     rows = tuple(
         (one["unsaid"], one["shipped"][study], best["choices"][one["choice"]],
          _options(one["least_error"]), percent(one["share"]), percent(one["total_share"]))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from nandlab.errors import NandlabError
 from nandlab.readings.prediction import Design, Predictor, design, needed
 from nandlab.readings.scoring import NOISE, Scores, effects
 from nandlab.readings.simulation import simulate
@@ -38,8 +39,13 @@ class Search:
     """Runs that were carried out now; all others were on disk."""
 
     def answer(self, by: str = "level") -> Row:
-        """Everything that is shown; `by` is the score that ranks: level, shape or order."""
+        """Everything that is shown; `by` is the score that ranks: level, shape or order.
+
+        Raises `NandlabError` where the cells have no order to rank by.
+        """
         scores = self.scores
+        if by == "order" and not scores.orders:
+            raise NandlabError("--by order: the cells are in no order; rank by level or shape")
         ranking = {"level": scores.level, "shape": scores.shape, "order": -scores.tau}[by]
         leading = scores.leading(numpy.lexsort((scores.level, ranking)), LEADING)
         best = leading[0]
