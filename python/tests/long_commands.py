@@ -47,6 +47,7 @@ LONG = {
         ("compare",),
         ("--fs", "jffs2,yaffs2", "--workload", f"{_COMPARE}/update.toml", "--crash"),
     ),
+    "readings": Long(("readings",), ("sfq-emmc", "--jobs", "2", "--out", "OUT"), ending=".json"),
     "replay": Long(
         ("replay",),
         (_SMALL, "--ftl", "fast", "--passes", "4000000000", "--out", "OUT"),

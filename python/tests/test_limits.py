@@ -97,6 +97,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], lis
         ("schedule",): ["schedule", str(table), "--scheduler", "noop"],
         ("script",): ["script", str(script), "--fs", "jffs2"],
         ("crash",): ["crash", str(script), "--fs", "jffs2", "--jobs", "1"],
+        ("readings",): ["readings", "write-amplification"],
         ("validate",): [],
         ("list",): [],
         ("explain",): ["explain", "bast", "--ops", "W1"],

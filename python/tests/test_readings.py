@@ -139,6 +139,18 @@ def test_the_reading_of_the_reference_is_the_best(study: Path) -> None:
     assert measured["separation"] > 0
 
 
+def test_other_scores_rank_too(study: Path) -> None:
+    """Whatever the level: passes scale all copies alike, so their shape is the same."""
+    shapes = [one["shape_error"] for one in search(study, by="shape").answer["readings"]]
+    assert shapes == sorted(shapes)
+    taus = [one["tau"] for one in search(study, by="order").answer["readings"]]
+    assert taus == sorted(taus, reverse=True)
+    file = study / "readings.toml"
+    file.write_text(file.read_text().replace('order = "cleaning"\n', ""))
+    with pytest.raises(NandlabError, match="rank by level or shape"):
+        search(study, by="order")
+
+
 def test_nothing_is_run_twice_and_workers_change_nothing(study: Path) -> None:
     first = search(study)
     again = search(study)
@@ -387,11 +399,11 @@ def test_a_bound_that_is_kept_counts_as_met(study: Path) -> None:
 
 
 def test_the_chapter_of_a_report_shows_what_is_on_record(study: Path) -> None:
-    assert chapter(study) is None
+    assert chapter(study, "made-up") is None
     nl.search_readings(
         str(study), cache=study.parent / "cache", jobs=1, out=study / "readings.json"
     )
-    found = chapter(study)
+    found = chapter(study, "made-up")
     assert found is not None
     table, sentences = found
     assert len(table.rows) == 3

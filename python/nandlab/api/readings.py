@@ -48,10 +48,10 @@ def search_readings(
     Args:
         study: Names of shipped studies (see `nandlab list studies`), or study folders. Several
             are scored jointly: choices of the same name are one.
-        by: Rank by this score: level, shape (one common scale a study allowed) or order.
-        most: Score at most this many joint readings. A larger product is drawn from, evenly.
-        jobs: Carry out this many runs at the same time. Without it: one for each processor.
-        cache: Keep finished runs in this folder. Without it: out/readings.
+        by: Choose the score that ranks: level, shape (one common scale a study allowed) or order.
+        most: Set the largest number of joint readings. A larger product is drawn from, evenly.
+        jobs: Run this many combinations at the same time. Without it: one for each processor.
+        cache: Use this folder for finished runs. Without it: out/readings.
         out: Write the answer to this file: JSON, or the page if the name ends in .md.
 
     """

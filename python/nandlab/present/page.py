@@ -129,7 +129,7 @@ class Presented:
         """What a search of readings found, from the record in the folder of the study."""
         from nandlab.readings.page import chapter
 
-        return chapter(self.run.folder) if self.run.folder is not None else None
+        return chapter(self.run.folder, self.run.name) if self.run.folder is not None else None
 
     def details(self) -> list[tuple[str, str, str]]:
         """Claim by claim: text and where; tolerance and note; reason of the status."""

@@ -45,7 +45,7 @@ def summary(answer: Answer) -> str:
     )
 
 
-def chapter(folder: Path) -> tuple[ShownTable, tuple[str, ...]] | None:
+def chapter(folder: Path, study: str) -> tuple[ShownTable, tuple[str, ...]] | None:
     """The chapter of a study's report: what is unsaid, what each choice moves, what decides.
 
     None of a study without an answer on record. A joint answer shows the choices of the study.
@@ -54,7 +54,7 @@ def chapter(folder: Path) -> tuple[ShownTable, tuple[str, ...]] | None:
     if not path.is_file():
         return None
     answer = json.loads(path.read_text(encoding="utf-8"))
-    study, best = folder.name, answer["readings"][0]
+    best = answer["readings"][0]
     rows = tuple(
         (one["unsaid"], one["shipped"][study], best["choices"][one["choice"]],
          _options(one["least_error"]), percent(one["share"]), percent(one["total_share"]))
@@ -84,24 +84,27 @@ def chapter(folder: Path) -> tuple[ShownTable, tuple[str, ...]] | None:
 
 
 def _readings(answer: Answer) -> ShownTable:
-    rows = [(str(number), one) for number, one in enumerate(answer["readings"], 1)]
+    """A column for each reading: what it scores, and what it chooses where readings differ."""
     is_one = len(answer["shipped"]) == 1
-    rows += [("shipped" if is_one else f"shipped: {study}", one)
-             for study, one in answer["shipped"].items()]  # fmt: skip
-    first = answer["readings"][0]["choices"]
-    named = [name for name in first if len({one["choices"][name] for _, one in rows}) > 1]
-    cells = tuple(
-        (name, percent(one["error"]), percent(one["shape_error"]), _tau(one["tau"]),
-         percent(one["from_best"]), f"{one['alike']:,}", *(one["choices"][c] for c in named))
-        for name, one in rows
+    found = {str(number): one for number, one in enumerate(answer["readings"], 1)}
+    found |= {"shipped" if is_one else f"{name} ships": one
+              for name, one in answer["shipped"].items()}  # fmt: skip
+    scores: tuple[tuple[str, str, Form], ...] = (
+        ("error", "error", percent), ("shape", "shape_error", percent), ("tau", "tau", _tau),
+        ("from the first", "from_best", percent), ("readings alike", "alike", "{:,}".format),
     )  # fmt: skip
-    same = [f"{name} {first[name]}" for name in first if name not in named]
+    rows = [(name, *(form(one[key]) for one in found.values())) for name, key, form in scores]
+    same = []
+    for name, option in answer["readings"][0]["choices"].items():
+        own = [one["choices"][name] for one in found.values()]
+        rows.append((name, *own))
+        if len(set(own)) == 1:
+            same.append(f"{name} {option}")
+            rows.pop()
     note = summary(answer) + (f" In all of these: {', '.join(same)}." if same else "")
-    note += " Readings within 5 % of each other count as one: `alike` counts them."
-    columns = ("reading", "error", "shape", "tau", "from best", "alike", *named)
-    return ShownTable(
-        "readings", "The nearest joint readings", columns, cells, 1 + len(named), note
-    )
+    note += " Readings within 5 % of each other count as one."
+    title = "The nearest joint readings"
+    return ShownTable("readings", title, ("reading", *found), tuple(rows), 1, note)
 
 
 def _plain(answer: Answer, name: str) -> ShownTable:
@@ -147,72 +150,46 @@ def _number(value: float) -> str:
     return f"{value:.4g}"
 
 
+# fmt: off
 _PLAIN: Mapping[str, tuple[str, str, int, tuple[tuple[str, str, Form], ...]]] = {
     "effects": (
         "What each choice moves",
         "Shares of the variance of the score: by the choice alone (first-order effect), and with "
-        "what it does together with others (total effect).",
-        4,
-        (
-            ("choice", "choice", str),
-            ("what is unsaid", "unsaid", str),
-            ("shipped", "shipped", lambda own: ", ".join(dict.fromkeys(own.values()))),
-            ("least error with each option", "least_error", _options),
-            ("alone", "share", percent),
-            ("with others", "total_share", percent),
-        ),
+        "what it does together with others (total effect).", 4,
+        (("choice", "choice", str), ("what is unsaid", "unsaid", str),
+         ("shipped", "shipped", lambda own: ", ".join(dict.fromkeys(own.values()))),
+         ("least error with each option", "least_error", _options),
+         ("alone", "share", percent), ("with others", "total_share", percent)),
     ),
     "cells": (
         "Errors by group of cells",
-        "Mean absolute difference from the published numbers, as a part of them.",
-        2,
-        (
-            ("study", "study", str),
-            ("cells", "group", str),
-            ("n", "cells", str),
-            ("shipped", "shipped", percent),
-            ("best reading", "best", percent),
-            ("least of any reading", "least", percent),
-        ),
+        "Mean absolute difference from the published numbers, as a part of them.", 2,
+        (("study", "study", str), ("cells", "group", str), ("n", "cells", str),
+         ("shipped", "shipped", percent), ("best reading", "best", percent),
+         ("least of any reading", "least", percent)),
     ),
     "orders": (
         "Published orders",
-        "Kendall's tau: 1 is the published order, -1 its reverse. Ties count as 0.",
-        2,
-        (
-            ("order", "order", str),
-            ("published", "published", " < ".join),
-            ("shipped", "shipped", _tau),
-            ("best reading", "best", _tau),
-            ("most", "most", _tau),
-            ("readings that have it", "share", percent),
-        ),
+        "Kendall's tau: 1 is the published order, -1 its reverse. Ties count as 0.", 2,
+        (("order", "order", str), ("published", "published", " < ".join),
+         ("shipped", "shipped", _tau), ("best reading", "best", _tau), ("most", "most", _tau),
+         ("readings that have it", "share", percent)),
     ),
     "against_every_reading": (
         "Cells against every reading",
-        "No reading comes nearer than 10 %, or than 15 or 20 % to a cell that is not printed.",
-        4,
-        (
-            ("study", "study", str),
-            ("cells", "group", str),
-            ("cell", "cell", str),
-            ("certainty", "certainty", str),
-            ("published", "published", _number),
-            ("nearest", "nearest", _number),
-        ),
+        "No reading comes nearer than 10 %, or than 15 or 20 % to a cell that is not printed.", 4,
+        (("study", "study", str), ("cells", "group", str), ("cell", "cell", str),
+         ("certainty", "certainty", str), ("published", "published", _number),
+         ("nearest", "nearest", _number)),
     ),
     "measurements": (
         "Measurements that decide",
-        "The first has the largest mean log ratio of the readings above a minute of board time.",
-        3,
-        (
-            ("study", "study", str),
-            ("measurement", "measurement", str),
-            ("by reading", "values", lambda values: ", ".join(f"{one:.3g}" for one in values)),
-            ("minutes", "minutes", "{:.1f}".format),
-            ("factor apart", "separation", _factor),
-            ("a minute", "per_minute", "{:.2g}".format),
-        ),
+        "The first has the largest mean log ratio of the readings above a minute of board time.", 3,
+        (("study", "study", str), ("measurement", "measurement", str),
+         ("by reading", "values", lambda values: ", ".join(f"{one:.3g}" for one in values)),
+         ("minutes", "minutes", "{:.1f}".format), ("factor apart", "separation", _factor),
+         ("a minute", "per_minute", "{:.2g}".format)),
     ),
 }
+# fmt: on
 """Tables of rows: title, note, first column of numbers; heading, key and form of each column."""

@@ -169,13 +169,14 @@ class Scores:
         """Least errors against shuffled references, and the least against the true one.
 
         Cells of a stratum exchange their published numbers. None if fewer than 20 references can
-        be made so. Where there are many readings, both are searched among an even part of them.
+        be made so. Where there are many readings, both are searched among a draw of them.
         """
         strata = self.groups("study", "stratum")
         if math.prod(float(math.factorial(len(one))) for one in strata.values()) < 20:
             return None
-        step = -(-len(self.predicted) // _ROWS_MAX)
-        own, draw = self.logarithms[::step], numpy.random.default_rng(_SEED)
+        draw = numpy.random.default_rng(_SEED)
+        # Drawn: every nth row of a product would hold some options fixed.
+        own = self.logarithms[draw.permutation(len(self.predicted))[:_ROWS_MAX]]
         least = []
         for number in range(draws + 1):
             other = self.published.copy()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from nandlab.errors import NandlabError
 from nandlab.readings.prediction import Design, Predictor, design, needed
 from nandlab.readings.scoring import NOISE, Scores, effects
 from nandlab.readings.simulation import simulate
@@ -38,8 +39,13 @@ class Search:
     """Runs that were carried out now; all others were on disk."""
 
     def answer(self, by: str = "level") -> Row:
-        """Everything that is shown; `by` is the score that ranks: level, shape or order."""
+        """Everything that is shown; `by` is the score that ranks: level, shape or order.
+
+        Raises `NandlabError` where the cells have no order to rank by.
+        """
         scores = self.scores
+        if by == "order" and not scores.orders:
+            raise NandlabError("--by order: the cells are in no order; rank by level or shape")
         ranking = {"level": scores.level, "shape": scores.shape, "order": -scores.tau}[by]
         leading = scores.leading(numpy.lexsort((scores.level, ranking)), LEADING)
         best = leading[0]
@@ -208,7 +214,7 @@ def search(
 
 def text_of(answer: Mapping[str, Any]) -> str:
     """An answer as text; without infinity, which JSON does not have."""
-    return json.dumps(answer, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    return json.dumps(answer, indent=1, allow_nan=False) + "\n"
 
 
 def _ratio(logarithm: float) -> float:

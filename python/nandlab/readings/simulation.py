@@ -4,15 +4,16 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from nandlab import __version__, engine
 from nandlab.api.runs import setting_text
 from nandlab.data import folder as data_folder
+from nandlab.engine import Progress
 from nandlab.errors import NandlabError
 from nandlab.outputs import write_whole
 from nandlab.readings.spec import Readings, Runs
@@ -110,76 +111,66 @@ def edited(text: str, edits: Mapping[str, Any], path: Path) -> str:
 
 
 def simulate(
-    jobs: Iterable[Job], folder: Path, workers: int, progress: Callable[[int, int, str], None]
+    jobs: Iterable[Job], folder: Path, workers: int, progress: Progress
 ) -> tuple[dict[Job, Rows], int, bool]:
     """The rows of each job, how many were carried out now, and whether all of them are there.
 
     Finished jobs are kept in `folder`, so the same call goes on where an interrupted one ended.
     """
-    wanted = {job: job.key for job in jobs}
-    missing: dict[str, Job] = {}
-    for job, key in wanted.items():
-        if not (folder / f"{key}.json").is_file():
-            missing.setdefault(key, job)
-    batches: dict[str, list[tuple[str, Job]]] = {}
-    for key, job in missing.items():
-        has_board = job.board_text is not None
-        alike = (str(job.readings.path), json.dumps(job.settings, sort_keys=True))
-        batches.setdefault(repr(alike) if has_board else key, []).append((key, job))
-    done, total = 0, len(missing)
-    is_whole = True
+    keys = {job: job.key for job in jobs}
+    batches: dict[str, dict[str, Job]] = {}
+    for job, key in keys.items():
+        if not _place(folder, key).is_file():
+            has_board = job.board_text is not None
+            alike = f"{job.readings.path} {sorted(job.settings.items())}" if has_board else key
+            batches.setdefault(alike, {})[key] = job
+    done, total = 0, sum(map(len, batches.values()))
     for batch in batches.values():
-        for first in range(0, len(batch), _BOARDS_AT_ONCE):
-            part = batch[first : first + _BOARDS_AT_ONCE]
-            job = part[0][1]
-            progress(done, total, f"{job.readings.study} {job.runs.identifier}")
-
-            def heed(_done: int, _total: int, label: str, at: int = done) -> None:
-                progress(at, total, label)
-
-            if not _carry_out(part, folder, workers, heed):
-                is_whole = False
-                break
+        pairs = list(batch.items())
+        for first in range(0, len(pairs), _BOARDS_AT_ONCE):
+            part = dict(pairs[first : first + _BOARDS_AT_ONCE])
+            if not _carry_out(part, folder, workers, partial(_at, progress, done, total)):
+                return {}, done, False
             done += len(part)
-        if not is_whole:
-            break
     progress(done, total, "")
-    found = {}
-    if is_whole:
-        rows = {key: _read(folder / f"{key}.json") for key in dict.fromkeys(wanted.values())}
-        found = {job: rows[key] for job, key in wanted.items()}
-    return found, done, is_whole
+    rows = {key: json.loads(_place(folder, key).read_bytes())["rows"] for key in {*keys.values()}}
+    return {job: rows[key] for job, key in keys.items()}, done, True
 
 
-def _carry_out(
-    batch: Sequence[tuple[str, Job]], folder: Path, workers: int,
-    progress: Callable[[int, int, str], None],
-) -> bool:  # fmt: skip
+def _at(progress: Progress, done: int, total: int, _done: int, _total: int, label: str) -> None:
+    """Progress in runs of the search, not in those of a call of the engine."""
+    progress(done, total, label)
+
+
+def _place(folder: Path, key: str) -> Path:
+    return folder / f"{key}.json"
+
+
+def _carry_out(batch: Mapping[str, Job], folder: Path, workers: int, progress: Progress) -> bool:
     """Runs jobs that differ in the board alone, and keeps each; false if interrupted."""
     folder.mkdir(parents=True, exist_ok=True)
-    job = batch[0][1]
-    settings, boards = dict(job.settings), {}
-    for key, one in batch:
+    job = next(iter(batch.values()))
+    progress(0, 0, f"{job.readings.study} {job.runs.identifier}")
+    boards = {}
+    for key, one in batch.items():
         if (text := one.board_text) is not None:
-            path = (
-                folder / f"board-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}.toml"
-            )
-            write_whole(path, text.encode())
-            boards[str(path)] = key
-    if boards:
-        settings[f"axes.{BOARD}"] = list(boards)
+            boards[str(folder / f"board-{key}.toml")] = key
+            write_whole(folder / f"board-{key}.toml", text.encode())
+    settings = {**job.settings, **({f"axes.{BOARD}": list(boards)} if boards else {})}
     sets = [f"{key}={setting_text(value)}" for key, value in settings.items()]
-    answer = engine.run_study(
-        job.readings.path, sets, None, quick=job.quick, jobs=workers, progress=progress
-    )
+    path, quick = job.readings.path, job.quick
+    answer = engine.run_study(path, sets, None, quick=quick, jobs=workers, progress=progress)
     if answer["interrupted"]:
         return False
-    rows = _means(answer)
-    for key, one in batch:
-        own = [row for row in rows if not boards or boards[row[0][BOARD]] == key]
-        kept = [({k: v for k, v in at.items() if k != BOARD}, found) for at, found in own]
-        text = json.dumps({"runs": one.runs.identifier, "rows": kept}, sort_keys=True)
-        write_whole(folder / f"{key}.json", text.encode())
+    found: dict[str, list[Any]] = {key: [] for key in batch}
+    for at, metrics in _means(answer):
+        key = boards[at.pop(BOARD)] if boards else next(iter(batch))
+        found[key].append((at, metrics))
+    for key, rows in found.items():
+        kept = {"runs": batch[key].runs.identifier, "rows": rows}
+        write_whole(_place(folder, key), json.dumps(kept).encode())
+    for board in boards:
+        Path(board).unlink()
     return True
 
 
@@ -197,7 +188,3 @@ def _means(answer: Mapping[str, Any]) -> list[tuple[dict[str, Any], dict[str, fl
     for *at, metric, value in means.iter_rows():
         found.setdefault(tuple(at), {})[metric] = value
     return [(dict(zip(axes, at, strict=True)), metrics) for at, metrics in found.items()]
-
-
-def _read(path: Path) -> Rows:
-    return [(at, metrics) for at, metrics in json.loads(path.read_bytes())["rows"]]
