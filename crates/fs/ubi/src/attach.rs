@@ -1,6 +1,7 @@
 //! Attaching a device: scan, volume table, reserves.
 //!
 //! Source: `drivers/mtd/ubi/build.c`, `attach.c` and `vtbl.c` of Linux 2.6.32 and 6.1.
+//! Above the device: uses the scan, and makes the states that it begins with.
 
 use crate::device::{SetAside, Ubi};
 use crate::error::{AttachError, UbiError};
@@ -170,7 +171,7 @@ async fn read_copies(
         if status.corrected_bits > 0 || !status.is_readable() {
             let volume = scan.volumes.get_mut(&LAYOUT).expect("it was found");
             // Also where the ECC gave up: the CRC of each record decides whether the copy is good,
-            // and if it is, the block had better be left.
+            // and a good one moves to another block soon.
             volume.lebs.get_mut(&copy).expect("it was found").needs_scrub = true;
         }
         copies.push(decode(&table, io.layout.leb_bytes).map(|records| (table, records)));
@@ -234,7 +235,7 @@ async fn early_block(io: &Io, scan: &mut Scan) -> Result<ScannedBlock, AttachErr
     }
     let mut failed = Vec::new();
     let mut found = None;
-    // From the front, where the scan has put what it does not trust: as in the kernel, a block that
+    // From the front, where the scan has put blocks with flipped bits: as in the kernel, a block that
     // fails is kept and the next one tried.
     while let Some(block) = scan.erase.pop_front() {
         let counter = block.erase_counter.unwrap_or(scan.erase_counter_mean) + 1;

@@ -22,7 +22,8 @@ impl Ubi {
         for (id, volume) in &volumes.by_id {
             for (peb, leb) in volume.map.iter().zip((0..).map(LebNumber::new)) {
                 let (Some(peb), address) = (peb, LebAddress { volume: *id, leb }) else { continue };
-                if !wear.is_in_use(*peb) {
+                // A move that failed leaves its source in no set, and the device read-only.
+                if !wear.is_in_use(*peb) && !self.is_read_only() {
                     broken.push(format!("LEB {address}: its block {peb} is not in use"));
                 }
                 if let Some(other) = mapped.insert(*peb, address) {

@@ -173,7 +173,7 @@ impl Ubi {
                 );
                 Ok(None)
             }
-            // A header that was there at the attach is gone. That is no wear of cells, so nothing is
+            // The attach has read a header here. Its loss is no wear of cells, so nothing is
             // written any more.
             HeaderRead::Blank { .. } => {
                 let reason = "its volume identifier header is blank".to_owned();

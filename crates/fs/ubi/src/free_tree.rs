@@ -1,6 +1,6 @@
 //! The free blocks, ordered by erase counter and number, in a red-black tree.
 //!
-//! A sorted set would do, if the kernel did not take the block that happens to stand at the root:
+//! A sorted set would do, if the kernel did not take the block at the root:
 //! which one that is depends on the shape of the tree, so the tree keeps the shape that insertions and
 //! removals give it. Source: T. H. Cormen et al., *Introduction to Algorithms*, chapter 13; Linux's
 //! `lib/rbtree.c` rebalances likewise. Uses numbers only.

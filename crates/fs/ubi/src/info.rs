@@ -1,4 +1,4 @@
-//! What an attached device reports to tools.
+//! What an attached device reports to tools. Uses the device and its states.
 
 use crate::device::{SetAside, Ubi};
 use crate::headers::VolumeKind;

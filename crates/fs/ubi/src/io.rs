@@ -322,7 +322,7 @@ impl Io {
     }
 }
 
-/// A header is believed if its CRC is right, whatever the ECC says of the bytes around it.
+/// A header with a right CRC is sound, even where the ECC gave up the bytes around it.
 fn judge<T>(decoded: Decoded<T>, status: ReadStatus) -> HeaderRead<T> {
     let is_lost = !status.is_readable();
     let had_errors = is_lost || status.corrected_bits > 0;

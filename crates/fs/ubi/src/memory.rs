@@ -1,6 +1,7 @@
 //! Kernel memory that an attached device takes.
 //!
 //! Sizes are those of the structures of Linux 2.6.32 on 32-bit ARM, without debugging options.
+//! Uses the device and its states.
 
 use crate::device::Ubi;
 use fs_api::Memory;

@@ -45,13 +45,13 @@ impl Ubi {
         let _moving = self.move_lock.lock().await;
         let begun = self.wear.borrow_mut().begin_move();
         let Some(begun) = begun else {
-            // Nothing to be moved after all: what called for it is gone since the work was
+            // Nothing to be moved after all: the reason for it went away since the work was
             // scheduled.
             self.wear.borrow_mut().end_move();
             return Ok(());
         };
         let from = begun.from;
-        match self.copy_block(from, begun.to).await {
+        match self.copy_block(begun).await {
             Ok(Moved::Done) => self.end_done(begun).await,
             Ok(moved) => self.end_not_done(begun, moved).await,
             Err(error) => {
@@ -142,7 +142,8 @@ impl Ubi {
         self.erase_block(to, moved == Moved::TargetFailed).await
     }
 
-    async fn copy_block(&self, from: PebNumber, to: PebNumber) -> Result<Moved, UbiError> {
+    async fn copy_block(&self, begun: Move) -> Result<Moved, UbiError> {
+        let from = begun.from;
         let header = match self.io.read_header(from).await? {
             HeaderRead::Sound { header, .. } => header,
             // A block that was just taken: its header comes with the first write, and this move
@@ -162,17 +163,13 @@ impl Ubi {
         if self.mapping(address) != Some(from) {
             return Ok(Moved::Race);
         }
-        self.copy_data(from, to, header).await
+        self.copy_data(begun, header).await
     }
 
     /// Copies a logical block that is locked (`ubi_eba_copy_leb`).
     // One function: what a power cut finds depends on the order of its writes.
-    async fn copy_data(
-        &self,
-        from: PebNumber,
-        to: PebNumber,
-        header: VolumeHeader,
-    ) -> Result<Moved, UbiError> {
+    async fn copy_data(&self, begun: Move, header: VolumeHeader) -> Result<Moved, UbiError> {
+        let Move { from, to, .. } = begun;
         let layout = &self.io.layout;
         let is_static = header.volume_kind() == Some(VolumeKind::Static);
         let bytes = if is_static {

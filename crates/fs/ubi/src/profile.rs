@@ -1,4 +1,4 @@
-//! Which kernel is modelled, and what an attach may choose.
+//! Which kernel is modelled, and what an attach may choose. Uses nothing of the crate.
 
 /// What differs between kernels: one row a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -136,7 +136,7 @@ impl Scan {
         let block = ScannedBlock { peb, erase_counter, leb: None };
         match io.read_header(peb).await? {
             HeaderRead::Sound { header, had_errors } => {
-                // A sound CRC over senseless fields is no damage by the medium, so the attach is
+                // A right CRC over impossible fields is no damage by the medium, so the attach is
                 // refused instead of the block erased.
                 header.check(io.layout.leb_bytes).map_err(|reason| medium(peb, &reason))?;
                 if counter.is_err() {
@@ -337,7 +337,7 @@ impl Scan {
         }
         // Nothing but blank blocks is an empty device, which gets a volume table.
         if self.blank + self.maybe_bad == peb_count {
-            // A few blocks may have gone bad; more of them are another's data.
+            // A few blocks may have gone bad; more of them are data of another system.
             if self.maybe_bad > 2 {
                 return Err(AttachError::NotUbi);
             }

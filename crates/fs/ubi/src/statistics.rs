@@ -1,4 +1,4 @@
-//! What a device did.
+//! What a device did. Uses nothing of the crate.
 
 /// Counts since the attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The configuration of `ubinize`: an ini file, one section a volume.
 //!
-//! Source: `ubinize(8)` of mtd-utils 2.1.5.
+//! Source: `ubinize(8)` of mtd-utils 2.1.5. Uses formats only.
 
 use crate::headers::VolumeKind;
 use thiserror::Error;

@@ -146,7 +146,7 @@ impl Ubi {
             return Err(UbiError::Exists(options.name.clone()));
         }
         let record = self.new_record(options)?;
-        // Blocks of an earlier volume of this number must not come to life again.
+        // Blocks of an earlier volume of this number must not be found by a later attach.
         self.flush_works(id, None).await?;
         let pebs = record.reserved_pebs;
         {

@@ -56,7 +56,7 @@ impl Ubi {
                 continue;
             }
             self.io.count(|counts| counts.foreground_works += 1);
-            // The caller pays: it does a work of the thread's, any work, until one yields a block
+            // The caller does a work of the thread's, any work, until one yields a block
             // (`produce_free_peb`).
             self.do_work().await?;
         }
@@ -228,7 +228,7 @@ impl Ubi {
             return Err(UbiError::Corrupt { peb, reason });
         }
         // Right after the erase: a cut between the two costs the counter, and the next attach
-        // guesses it.
+        // takes the mean.
         debug_assert!(erase_counter > before, "an erase wears block {peb}");
         self.io.write_counter(peb, erase_counter).await?;
         self.wear.borrow_mut().set_counter(peb, erase_counter);

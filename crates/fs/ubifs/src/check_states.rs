@@ -8,6 +8,7 @@ use crate::budget::Budget;
 use crate::engine::Engine;
 use crate::finding::Code;
 use crate::keys::Key;
+use crate::layout::HEADS;
 use crate::lprops::{Category, Lebs, SpaceSums};
 use crate::lpt_shape::LPT_FANOUT;
 use crate::mount::Ubifs;
@@ -200,20 +201,20 @@ impl Engine {
                 format!("LEB {leb}: is of the journal, but not taken: {entry:?}")
             });
         }
-        for (number, head) in self.heads.iter().enumerate() {
+        for (head, number) in self.heads.iter().zip(HEADS) {
             let buffer = head.buffer.borrow();
             let Some(leb) = buffer.leb else { continue };
             let bud = journal.buds.get(&leb);
             must(broken, bud.is_none_or(|bud| bud.head == number), || {
-                format!("LEB {leb}: head {number} writes to the journal of another head")
+                format!("LEB {leb}: head {number:?} writes to the journal of another head")
             });
             must(broken, buffer.used() <= buffer.size, || {
-                format!("head {number}: {} bytes in a buffer of {}", buffer.used(), buffer.size)
+                format!("head {number:?}: {} bytes in a buffer of {}", buffer.used(), buffer.size)
             });
             // The properties of an eraseblock count what its buffer holds.
             let free = lpt.lebs.get(self.layout.main_index(leb)).properties.free;
             must(broken, bud.is_none() || free == self.layout.leb_bytes - buffer.end(), || {
-                format!("head {number}: ends at {} of LEB {leb} with {free} free", buffer.end())
+                format!("head {number:?}: ends at {} of LEB {leb} with {free} free", buffer.end())
             });
         }
     }
@@ -254,6 +255,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::{Category, Engine, MainIndex, State, Ubifs};
+    use crate::layout::{BASE_HEAD, GC_HEAD};
     use crate::memory_volume::MemoryVolume;
     use crate::profile::{MountOptions, find_profile};
     use crate::volume::Volume;
@@ -353,7 +355,7 @@ mod tests {
             ("the journal of another head", |engine| {
                 let mut journal = engine.journal.borrow_mut();
                 let bud = journal.buds.values_mut().next_back().expect("a bud");
-                bud.head = (bud.head + 1) % 3;
+                bud.head = if bud.head == BASE_HEAD { GC_HEAD } else { BASE_HEAD };
             }),
             ("budget: ", |engine| engine.space.borrow_mut().promised.dirty += 160),
             ("an orphan with", |engine| {

@@ -4,6 +4,7 @@
 
 use crate::commit_state::CommitState;
 use crate::engine::Engine;
+use crate::layout::HEADS;
 use crate::master::flag;
 use fs_api::Errno;
 use std::rc::Rc;
@@ -135,7 +136,7 @@ impl Engine {
         }
         // Recovery needs what is void to be so on the medium.
         self.sync_heads().await?;
-        // Inodes compare this number (`deleted_in`) under the commit's lock, to learn whether the
+        // Inodes compare this number (`deleted_in`) under the commit's lock, to find whether the
         // journal still holds their deletion.
         self.commit_number.set(self.commit_number.get() + 1);
         self.start_collected().await?;
@@ -244,9 +245,9 @@ impl Engine {
             // The kernel has one timer per buffer. This loop stands for all of them and is late by at most
             // half an interval.
             self.sim.sleep(interval_ns / 2).await;
-            for head in 0..self.heads.len() {
+            for head in HEADS {
                 let is_old = {
-                    let buffer = self.heads[head].buffer.borrow();
+                    let buffer = self.head(head).buffer.borrow();
                     !buffer.bytes.is_empty() && self.sim.now() >= buffer.since_ns + interval_ns
                 };
                 if is_old && !self.is_ending.get() && !self.is_broken.get() {

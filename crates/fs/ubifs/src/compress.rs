@@ -1,7 +1,7 @@
 //! Compressors of data nodes.
 //!
 //! Source: `fs/ubifs/compress.c`. What zlib and zstd put out differs from the kernel's bit for bit, not in
-//! format; LZO is the kernel's.
+//! format; LZO is the kernel's. A format: uses nothing of the crate.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -46,7 +46,7 @@ impl Compressor {
         self as u16
     }
 
-    /// What to store of data, and how it was made: as it is where compression does not pay.
+    /// What to store of data, and how it was made: as it is where compression saves too little.
     pub(crate) fn compress(self, data: &[u8]) -> (Self, Vec<u8>) {
         let as_it_is = || (Self::None, data.to_vec());
         if data.len() < MIN_BYTES {

@@ -9,7 +9,7 @@ use crate::compress::Compressor;
 use crate::finding::Code;
 use crate::inode::{Inode, SizeSeen};
 use crate::journal::Journal;
-use crate::layout::{HEADS, Layout};
+use crate::layout::{HEADS, HeadNumber, Layout};
 use crate::lpt::Lpt;
 use crate::master::Master;
 use crate::nodes::{Group, Header, Place, padded, seal};
@@ -51,7 +51,7 @@ pub(crate) struct Engine {
     pub(crate) commit_state: Cell<CommitState>,
     pub(crate) commit_waiters: WaitQueue,
     pub(crate) thread_waiters: WaitQueue,
-    pub(crate) heads: [Head; HEADS],
+    pub(crate) heads: [Head; HEADS.len()],
     pub(crate) log_lock: Lock<()>,
     pub(crate) journal: RefCell<Journal>,
     pub(crate) tnc_lock: Lock<()>,
@@ -86,6 +86,10 @@ impl Engine {
         if findings.len() < 1000 {
             findings.push(code.at(place, text));
         }
+    }
+
+    pub(crate) fn head(&self, number: HeadNumber) -> &Head {
+        &self.heads[number.get() as usize]
     }
 
     pub(crate) fn count(&self, change: impl FnOnce(&mut Statistics)) {

@@ -1,4 +1,4 @@
-//! The calls of a file system.
+//! The calls of a file system. Above the engine: uses it with all its parts.
 
 use crate::inode::{Inode, ROOT};
 use crate::mount::Ubifs;

@@ -1,6 +1,6 @@
 //! Pages of files and attributes of inodes.
 //!
-//! Source: `fs/ubifs/file.c`.
+//! Source: `fs/ubifs/file.c`. A part of the engine: uses the engine, states and formats.
 
 use crate::budget::{Budget, Request};
 use crate::engine::Engine;
@@ -313,7 +313,7 @@ impl Engine {
         }
         inode.data.borrow_mut().node.modified = self.stamp(caller.now);
         self.apply(caller, inode, to);
-        let logged = self.log_cut(inode, old_size, size).await;
+        let logged = self.log_cut(inode, old_size).await;
         drop(held);
         self.release(budget);
         if logged.is_ok() {

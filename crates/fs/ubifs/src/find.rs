@@ -78,7 +78,7 @@ impl Engine {
         let mut excludes_index = picking == Picking::Reserve;
         let mut picks_free = picking != Picking::Dirty;
         let index_lebs = self.lpt.borrow().lebs.sums.index_lebs;
-        // The index uses no more than its reserve. Collecting it would only make commits dearer
+        // The index uses no more than its reserve. Collecting it would only make commits longer
         // (`ubifs_find_dirty_leb`).
         if self.space.borrow().min_index_lebs >= index_lebs {
             excludes_index = true;

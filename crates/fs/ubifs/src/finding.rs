@@ -1,4 +1,4 @@
-//! Codes of what UBIFS finds wrong with its medium.
+//! Codes of what UBIFS finds wrong with its medium. Uses nothing of the crate.
 
 fs_api::finding_codes! {
     /// What UBIFS finds wrong with its medium.

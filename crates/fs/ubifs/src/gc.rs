@@ -56,7 +56,7 @@ impl Engine {
         }
         // Commit lock before head lock. A caller that holds the lock of another head must drop it
         // first (`reserve_space`).
-        let _held = self.heads[GC_HEAD].lock.lock().await;
+        let _held = self.head(GC_HEAD).lock.lock().await;
         self.must_be_writable()?;
         self.count(|statistics| statistics.collections += 1);
         let mut found = self.collect_until_freed(anyway).await;
@@ -132,7 +132,7 @@ impl Engine {
 
     /// Room that the collector's head has.
     fn gc_room(&self) -> Option<u32> {
-        let buffer = self.heads[GC_HEAD].buffer.borrow();
+        let buffer = self.head(GC_HEAD).buffer.borrow();
         buffer.leb.map(|_| self.layout.leb_bytes - buffer.end())
     }
 
@@ -143,7 +143,7 @@ impl Engine {
     }
 
     async fn sync_other_heads(&self) -> Result<(), Errno> {
-        for head in (0..HEADS).filter(|head| *head != GC_HEAD) {
+        for head in HEADS.into_iter().filter(|head| *head != GC_HEAD) {
             self.sync_head(head).await?;
         }
         Ok(())
@@ -352,7 +352,7 @@ impl Engine {
     /// Unmaps the eraseblocks of the index that this commit freed and gives them back for use
     /// (`ubifs_gc_end_commit`).
     pub(crate) async fn end_collected(&self) -> Result<(), Errno> {
-        let _held = self.heads[GC_HEAD].lock.lock().await;
+        let _held = self.head(GC_HEAD).lock.lock().await;
         let ended: Vec<_> = {
             let mut lpt = self.lpt.borrow_mut();
             let (ended, rest) =

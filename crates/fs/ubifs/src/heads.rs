@@ -3,6 +3,7 @@
 //! Source: `fs/ubifs/io.c`. A part of the engine: uses the engine, states and formats.
 
 use crate::engine::Engine;
+use crate::layout::{BASE_HEAD, DATA_HEAD, HEADS, HeadNumber};
 use crate::lprops::Change;
 use crate::nodes::{aligned, pad};
 use crate::position::Position;
@@ -10,8 +11,8 @@ use fs_api::Errno;
 
 impl Engine {
     /// Lets a head go on at a place (`ubifs_wbuf_seek_nolock`). The buffer is empty then.
-    pub(crate) fn seek(&self, head: usize, to: Position) {
-        let mut buffer = self.heads[head].buffer.borrow_mut();
+    pub(crate) fn seek(&self, head: HeadNumber, to: Position) {
+        let mut buffer = self.head(head).buffer.borrow_mut();
         debug_assert!(buffer.bytes.is_empty(), "what the buffer holds is written before");
         debug_assert!(to.offset.is_multiple_of(self.layout.min_io), "{to} is a unit of writing");
         buffer.leb = Some(to.leb);
@@ -20,9 +21,9 @@ impl Engine {
     }
 
     /// Writes what the buffer holds, padded (`ubifs_wbuf_sync_nolock`). The caller has the head's lock.
-    pub(crate) async fn sync_head_locked(&self, head: usize) -> Result<(), Errno> {
+    pub(crate) async fn sync_head_locked(&self, head: HeadNumber) -> Result<(), Errno> {
         let (to, bytes, padding) = {
-            let buffer = self.heads[head].buffer.borrow();
+            let buffer = self.head(head).buffer.borrow();
             let (Some(leb), true) = (buffer.leb, !buffer.bytes.is_empty()) else { return Ok(()) };
             self.must_be_writable()?;
             let mut bytes = buffer.bytes.clone();
@@ -36,20 +37,20 @@ impl Engine {
         self.write(to, &bytes).await?;
         self.count(|statistics| statistics.padding_bytes += u64::from(padding));
         let free = {
-            let mut buffer = self.heads[head].buffer.borrow_mut();
+            let mut buffer = self.head(head).buffer.borrow_mut();
             buffer.advance(bytes.len() as u32, &self.layout);
             self.layout.leb_bytes - buffer.offset
         };
         self.update_properties(to.leb, Some(free), padding, Change::default()).await
     }
 
-    pub(crate) async fn sync_head(&self, head: usize) -> Result<(), Errno> {
-        let _held = self.heads[head].lock.lock().await;
+    pub(crate) async fn sync_head(&self, head: HeadNumber) -> Result<(), Errno> {
+        let _held = self.head(head).lock.lock().await;
         self.sync_head_locked(head).await
     }
 
     pub(crate) async fn sync_heads(&self) -> Result<(), Errno> {
-        for head in 0..self.heads.len() {
+        for head in HEADS {
             self.sync_head(head).await?;
         }
         Ok(())
@@ -60,12 +61,12 @@ impl Engine {
     pub(crate) async fn sync_heads_of(&self, inode: u64) -> Result<(), Errno> {
         // The collector's nodes are copies. The originals stay until its head is written, so
         // nothing is lost (`ubifs_sync_wbufs_by_inode`).
-        for head in 1..self.heads.len() {
-            let has = || self.heads[head].buffer.borrow().inodes.contains(&inode);
+        for head in [BASE_HEAD, DATA_HEAD] {
+            let has = || self.head(head).buffer.borrow().inodes.contains(&inode);
             if !has() {
                 continue;
             }
-            let _held = self.heads[head].lock.lock().await;
+            let _held = self.head(head).lock.lock().await;
             if has() {
                 self.sync_head_locked(head).await?;
             }
@@ -75,12 +76,12 @@ impl Engine {
 
     /// Appends nodes to a head that has room; returns where they begin (`ubifs_wbuf_write_nolock`). The
     /// caller has the head's lock.
-    pub(crate) async fn append(&self, head: usize, nodes: &[u8]) -> Result<Position, Errno> {
+    pub(crate) async fn append(&self, head: HeadNumber, nodes: &[u8]) -> Result<Position, Errno> {
         let mut rest = nodes.to_vec();
         let length = aligned(nodes.len());
         rest.resize(length, 0);
         pad(&mut rest[nodes.len()..]);
-        let start = self.heads[head].buffer.borrow().position().ok_or(Errno::Eio)?;
+        let start = self.head(head).buffer.borrow().position().ok_or(Errno::Eio)?;
         debug_assert!(
             start.offset as usize + length <= self.layout.leb_bytes as usize,
             "room was reserved for {length} bytes at {start}"
@@ -88,7 +89,7 @@ impl Engine {
         let max_write = self.layout.max_write as usize;
         while !rest.is_empty() {
             let (offset, full) = {
-                let mut buffer = self.heads[head].buffer.borrow_mut();
+                let mut buffer = self.head(head).buffer.borrow_mut();
                 if buffer.bytes.is_empty() {
                     buffer.since_ns = self.sim.now();
                 }
@@ -106,10 +107,10 @@ impl Engine {
                 (buffer.offset, full)
             };
             self.write(Position::new(start.leb, offset), &full).await?;
-            let mut buffer = self.heads[head].buffer.borrow_mut();
+            let mut buffer = self.head(head).buffer.borrow_mut();
             buffer.advance(full.len() as u32, &self.layout);
         }
-        let free = self.layout.leb_bytes - self.heads[head].buffer.borrow().end();
+        let free = self.layout.leb_bytes - self.head(head).buffer.borrow().end();
         self.update_properties(start.leb, Some(free), 0, Change::default()).await?;
         Ok(start)
     }

@@ -1,4 +1,4 @@
-//! What tools show of a file system.
+//! What tools show of a file system. Above the engine: uses it and its states, and formats.
 
 use crate::compress::Compressor;
 use crate::mount::Ubifs;

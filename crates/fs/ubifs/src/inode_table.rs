@@ -1,4 +1,4 @@
-//! Inodes of a mount: found, remembered, written back and evicted.
+//! Inodes of a mount: found, kept, written back and evicted.
 //!
 //! Source: `fs/ubifs/super.c` (`ubifs_iget`, `ubifs_write_inode`, `ubifs_evict_inode`), `dir.c`. A part of
 //! the engine: uses the engine, states and formats.
@@ -119,7 +119,7 @@ impl Engine {
         node.to_bytes()
     }
 
-    /// The last user is gone (`ubifs_evict_inode`).
+    /// The last user has closed the inode (`ubifs_evict_inode`).
     pub(crate) async fn evict(&self, number: u64) -> Result<(), Errno> {
         let Some(inode) = self.inodes.borrow().get(&number).cloned() else { return Ok(()) };
         if inode.data.borrow().node.links > 0 {

@@ -2,7 +2,7 @@
 //!
 //! Source: `fs/ubifs/ubifs.h` (`struct ubifs_bud`, `struct ubifs_info`). A state: uses formats only.
 
-use crate::layout::Layout;
+use crate::layout::{HeadNumber, Layout};
 use crate::position::{LebNumber, Position};
 use fs_api::Errno;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bud {
     pub(crate) start: u32,
-    pub(crate) head: usize,
+    pub(crate) head: HeadNumber,
 }
 
 /// The log, and what it names.

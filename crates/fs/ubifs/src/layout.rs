@@ -17,10 +17,27 @@ pub(crate) const SUPERBLOCK_LEB: LebNumber = LebNumber::new(0);
 pub(crate) const MASTER_LEB: LebNumber = LebNumber::new(1);
 pub(crate) const LOG_LEB: LebNumber = LebNumber::new(3);
 /// Heads of the journal (`GCHD`, `BASEHD`, `DATAHD`).
-pub(crate) const GC_HEAD: usize = 0;
-pub(crate) const BASE_HEAD: usize = 1;
-pub(crate) const DATA_HEAD: usize = 2;
-pub(crate) const HEADS: usize = 3;
+pub(crate) const GC_HEAD: HeadNumber = HeadNumber(0);
+pub(crate) const BASE_HEAD: HeadNumber = HeadNumber(1);
+pub(crate) const DATA_HEAD: HeadNumber = HeadNumber(2);
+pub(crate) const HEADS: [HeadNumber; 3] = [GC_HEAD, BASE_HEAD, DATA_HEAD];
+
+/// Number of a head of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct HeadNumber(u32);
+
+impl HeadNumber {
+    /// The number as the log has it.
+    pub(crate) const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// A number of the log; none if there is no such head.
+    pub(crate) fn of(number: u32) -> Option<Self> {
+        HEADS.into_iter().find(|head| head.0 == number)
+    }
+}
 /// Smallest node that may be written (`MIN_WRITE_SZ`), and space that holds any (`MAX_...`).
 const MIN_WRITE_BYTES: u32 = 56;
 
@@ -65,7 +82,7 @@ impl Layout {
         let main_first = orphan_first + superblock.orphan_lebs;
         let main_lebs = superblock.leb_count - main_first.get();
         // Each head, and one more, can always have an eraseblock before a commit is due.
-        let least_bytes = u64::from(leb_bytes) * (HEADS as u64 + 1) + 1;
+        let least_bytes = u64::from(leb_bytes) * (HEADS.len() as u64 + 1) + 1;
         let max_bud_bytes = superblock.max_bud_bytes.max(least_bytes + u64::from(leb_bytes));
         let background_bud_bytes = ((superblock.max_bud_bytes * 13) >> 4).max(least_bytes);
         let max_index_node = aligned(IndexNode::bytes_of(superblock.fanout as usize)) as u32;

@@ -5,7 +5,7 @@
 use crate::commit_state::CommitState;
 use crate::engine::Engine;
 use crate::journal::{Bud, Journal, Obstacle};
-use crate::layout::{HEADS, LOG_LEB};
+use crate::layout::{HEADS, HeadNumber, LOG_LEB};
 use crate::lprops::Change;
 use crate::nodes::{Group, REFERENCE_BYTES, ReferenceNode, commit_start, kind, pad, seal};
 use crate::position::{LebNumber, Position};
@@ -14,7 +14,7 @@ use fs_api::Errno;
 
 impl Engine {
     /// Names an eraseblock in the log before anything is written to it (`ubifs_add_bud_to_log`).
-    pub(crate) async fn add_bud(&self, head: usize, at: Position) -> Result<(), Obstacle> {
+    pub(crate) async fn add_bud(&self, head: HeadNumber, at: Position) -> Result<(), Obstacle> {
         let _held = self.log_lock.lock().await;
         self.must_be_writable()?;
         let stride = self.layout.reference_stride;
@@ -53,7 +53,7 @@ impl Engine {
             // The log must not name an eraseblock whose old contents may come back.
             self.map(at.leb).await?;
         }
-        let node = ReferenceNode { at, head: head as u32 }.to_bytes();
+        let node = ReferenceNode { at, head: head.get() }.to_bytes();
         self.write_node(node, kind::REFERENCE, Group::None, to).await?;
         let mut journal = self.journal.borrow_mut();
         journal.log_head = to.plus(stride);
@@ -73,7 +73,7 @@ impl Engine {
         let mut node = commit_start(self.commit_number.get());
         seal(&mut node, kind::COMMIT_START, self.next_sequence(), Group::None);
         let mut bytes = node;
-        for (number, head) in self.heads.iter().enumerate() {
+        for (head, number) in self.heads.iter().zip(HEADS) {
             let (leb, offset) = {
                 let buffer = head.buffer.borrow();
                 (buffer.leb, buffer.offset)
@@ -81,7 +81,7 @@ impl Engine {
             // A full head gets a new eraseblock before its next write, which names itself.
             let Some(leb) = leb.filter(|_| offset != self.layout.leb_bytes) else { continue };
             let at = Position::new(leb, offset);
-            let mut node = ReferenceNode { at, head: number as u32 }.to_bytes();
+            let mut node = ReferenceNode { at, head: number.get() }.to_bytes();
             debug_assert!(node.len() == REFERENCE_BYTES, "nodes follow each other without gaps");
             seal(&mut node, kind::REFERENCE, self.next_sequence(), Group::None);
             bytes.extend_from_slice(&node);
@@ -113,7 +113,7 @@ impl Engine {
     fn close_buds(&self, journal: &mut Journal) {
         let buds = std::mem::take(&mut journal.buds);
         for (leb, mut bud) in buds {
-            let buffer = self.heads[bud.head].buffer.borrow();
+            let buffer = self.head(bud.head).buffer.borrow();
             if buffer.leb == Some(leb) {
                 // The head stays in the journal from its present offset on. What lies before it
                 // belongs to this commit.
@@ -146,7 +146,7 @@ impl Engine {
 
     /// Heads begin nowhere, the log at its first eraseblock.
     pub(crate) fn new_journal(&self, log_leb: LebNumber) {
-        debug_assert!(HEADS == self.heads.len() && log_leb >= LOG_LEB, "one buffer a head");
+        debug_assert!(log_leb >= LOG_LEB, "the log begins behind the master nodes");
         let mut journal = self.journal.borrow_mut();
         journal.log_head = Position::start_of(log_leb);
         journal.log_tail = log_leb;

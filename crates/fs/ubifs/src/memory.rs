@@ -1,6 +1,7 @@
 //! Kernel memory that a mount takes.
 //!
 //! Sizes are those of the structures of Linux 2.6.32 on 32-bit ARM, without debugging options.
+//! A part of the engine: uses the engine and its states.
 
 use crate::engine::Engine;
 use fs_api::Memory;

@@ -1,4 +1,4 @@
-//! Which kernel is modelled, and what a mount may choose.
+//! Which kernel is modelled, and what a mount may choose. Uses compressors only.
 
 use crate::compress::Compressor;
 

@@ -216,7 +216,7 @@ impl Engine {
             && inode.data.borrow().node.attribute_count > 0;
         let mut nodes =
             if kills_attributes { self.packed_attributes(inode).await? } else { Vec::new() };
-        // The host is the last of the group: no replay may see it gone and its attributes left.
+        // The host is the last of the group: a replay must not delete it and keep its attributes.
         nodes.push((kind::INODE, Self::pack(inode)));
         let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
         let bytes = Self::group_bytes(&lengths);
@@ -364,13 +364,10 @@ impl Engine {
         })
     }
 
-    /// A file was cut (`ubifs_jnl_truncate`).
-    pub(crate) async fn log_cut(
-        &self,
-        inode: &Rc<Inode>,
-        old_size: u64,
-        new_size: u64,
-    ) -> Result<(), Errno> {
+    /// A file was cut to the size that its inode has now (`ubifs_jnl_truncate`).
+    pub(crate) async fn log_cut(&self, inode: &Rc<Inode>, old_size: u64) -> Result<(), Errno> {
+        let new_size = inode.data.borrow().node.size;
+        debug_assert!(new_size < old_size, "a file that grows is not cut");
         let cut = TruncationNode { inode: inode.number as u32, old_size, new_size };
         let mut nodes = vec![(kind::INODE, Self::pack(inode)), (kind::TRUNCATION, cut.to_bytes())];
         let last = self.cut_block(inode, new_size).await?;

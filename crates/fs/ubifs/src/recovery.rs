@@ -8,7 +8,7 @@ use crate::find::Picking;
 use crate::finding::Code;
 use crate::journal::Obstacle;
 use crate::keys::Key;
-use crate::layout::{GC_HEAD, MASTER_LEB};
+use crate::layout::{GC_HEAD, HeadNumber, MASTER_LEB};
 use crate::lprops::Change;
 use crate::master::{Master, flag};
 use crate::nodes::{
@@ -80,7 +80,7 @@ impl Engine {
     pub(crate) async fn recover_leb(
         &self,
         from: Position,
-        head: Option<usize>,
+        head: Option<HeadNumber>,
     ) -> Result<(Vec<u8>, Scan), Errno> {
         let Position { leb, offset: start } = from;
         let mut bytes = self.read_leb(from).await?;
@@ -333,7 +333,7 @@ impl Engine {
     pub(crate) async fn recover_reserve(&self) -> Result<(), Errno> {
         self.space.borrow_mut().gc_leb = None;
         let head = {
-            let buffer = self.heads[GC_HEAD].buffer.borrow();
+            let buffer = self.head(GC_HEAD).buffer.borrow();
             buffer.leb.map(|_| buffer.offset).filter(|offset| *offset < self.layout.leb_bytes)
         };
         let found = match head {
@@ -354,7 +354,7 @@ impl Engine {
             self.space.borrow_mut().gc_leb = Some(leb);
             return self.unmap(leb).await;
         }
-        let _held = self.heads[GC_HEAD].lock.lock().await;
+        let _held = self.head(GC_HEAD).lock.lock().await;
         match self.collect_leb(leb).await {
             Ok(_) => {}
             Err(Obstacle::Failed(error)) => return Err(error),

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::finding::Code;
 use crate::journal::Bud;
 use crate::keys::{Key, LAST_BLOCK, kind as key_kind};
-use crate::layout::HEADS;
+use crate::layout::HeadNumber;
 use crate::lprops::Change;
 use crate::lpt_format::Properties;
 use crate::nodes::{
@@ -165,16 +165,15 @@ impl Engine {
         named_at: Position,
         buds: &mut Vec<ReplayBud>,
     ) -> Result<(), Errno> {
-        let (Position { leb, offset: start }, head) = (node.at, node.head as usize);
-        let is_possible = head < HEADS
-            && self.layout.is_main(leb)
+        let Position { leb, offset: start } = node.at;
+        let is_possible = self.layout.is_main(leb)
             // The head of the index is no part of the journal.
             && leb != self.space.borrow().index_head.leb
             && start <= self.layout.leb_bytes
             && start.is_multiple_of(self.layout.min_io);
-        if !is_possible {
+        let Some(head) = HeadNumber::of(node.head).filter(|_| is_possible) else {
             return Err(self.damaged(named_at, "the log names what cannot be"));
-        }
+        };
         if let Some(known) = buds.iter().find(|bud| bud.leb == leb) {
             // A commit names the open heads once more.
             if known.bud.head == head && known.bud.start <= start {
@@ -397,11 +396,12 @@ impl ReplayBud {
 #[cfg(test)]
 mod tests {
     use super::{Bud, LebNumber, Properties, ReplayBud};
+    use crate::layout::GC_HEAD;
 
     #[test]
     fn dirty_space_of_a_bud_is_bounded_by_what_is_not_free() {
         let sum = |known_dirty, found_dirty| {
-            let bud = Bud { start: 0, head: 0 };
+            let bud = Bud { start: 0, head: GC_HEAD };
             let replay = ReplayBud { leb: LebNumber::new(9), bud, free: 400, dirty: found_dirty };
             replay.dirty_with(Properties { dirty: known_dirty, ..Properties::default() }, 1000)
         };

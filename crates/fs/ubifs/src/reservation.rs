@@ -6,7 +6,7 @@
 use crate::engine::Engine;
 use crate::finding::Code;
 use crate::journal::Obstacle;
-use crate::layout::{BASE_HEAD, DATA_HEAD};
+use crate::layout::{BASE_HEAD, DATA_HEAD, HeadNumber};
 use crate::lprops::Change;
 use crate::nodes::{Group, aligned, seal};
 use crate::position::Position;
@@ -28,11 +28,11 @@ const MAX_RETRIES: u32 = 128;
 
 impl Engine {
     /// Finds room in a head; gives it with the head locked (`reserve_space`).
-    async fn reserve(&self, head: usize, bytes: u32) -> Result<LockGuard<'_, ()>, Obstacle> {
+    async fn reserve(&self, head: HeadNumber, bytes: u32) -> Result<LockGuard<'_, ()>, Obstacle> {
         let squeezes = head == BASE_HEAD;
         let mut retries = 0;
         loop {
-            let guard = self.heads[head].lock.lock().await;
+            let guard = self.head(head).lock.lock().await;
             self.must_be_writable()?;
             if self.has_room(head, bytes) {
                 return Ok(guard);
@@ -52,7 +52,7 @@ impl Engine {
                         }
                         Err(obstacle) => return Err(obstacle),
                     };
-                    let again = self.heads[head].lock.lock().await;
+                    let again = self.head(head).lock.lock().await;
                     if self.has_room(head, bytes) {
                         self.change_properties(leb, Change::RETURN).await?;
                         return Ok(again);
@@ -72,15 +72,15 @@ impl Engine {
         }
     }
 
-    fn has_room(&self, head: usize, bytes: u32) -> bool {
-        let buffer = self.heads[head].buffer.borrow();
+    fn has_room(&self, head: HeadNumber, bytes: u32) -> bool {
+        let buffer = self.head(head).buffer.borrow();
         buffer.leb.is_some() && self.layout.leb_bytes - buffer.end() >= bytes
     }
 
     /// Room for nodes in a head; commits if the journal is full (`make_reservation`).
     pub(crate) async fn reservation(
         &self,
-        head: usize,
+        head: HeadNumber,
         bytes: usize,
     ) -> Result<Reservation<'_>, Errno> {
         let bytes = aligned(bytes) as u32;
@@ -121,7 +121,7 @@ impl Engine {
     /// belong to none (`write_node` of `fs/ubifs/journal.c`).
     pub(crate) async fn write_group(
         &self,
-        head: usize,
+        head: HeadNumber,
         nodes: Vec<(u8, Vec<u8>)>,
         reservation: &mut Reservation<'_>,
         inodes: &[u64],
@@ -149,7 +149,7 @@ impl Engine {
         if syncs {
             self.sync_head_locked(head).await?;
         } else {
-            let mut buffer = self.heads[head].buffer.borrow_mut();
+            let mut buffer = self.head(head).buffer.borrow_mut();
             // Written buffers need no note: `fsync` looks for inodes whose nodes are still in
             // memory (`wbuf_add_ino_nolock`).
             if !buffer.bytes.is_empty() {

@@ -1,6 +1,6 @@
 //! Reading an eraseblock node by node.
 //!
-//! Source: `fs/ubifs/scan.c`.
+//! Source: `fs/ubifs/scan.c`. A format: uses formats only.
 
 use crate::nodes::{
     HEADER_BYTES, Header, MAGIC, NodeError, PADDING_BYTE, PADDING_BYTES, kind, u32_at,

@@ -1,4 +1,4 @@
-//! What a mount has done.
+//! What a mount has done. Uses nothing of the crate.
 
 /// Counts since the mount began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

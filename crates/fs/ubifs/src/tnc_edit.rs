@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::finding::Code;
 use crate::keys::{Key, kind as key_kind};
+use crate::layout::Layout;
 use crate::nodes::Place;
 use crate::position::Position;
 use crate::tnc::{Branch, Spot, Tnc, Znode, ZnodeId};
@@ -86,7 +87,8 @@ impl Tnc {
 
     /// Puts a branch into a node, dividing it and those above it if they are full (`tnc_insert`).
     // One function: each division gives the loop the branch that goes into the parent.
-    fn insert_branch(&mut self, id: ZnodeId, branch: Branch, at: usize, fanout: usize) {
+    fn insert_branch(&mut self, id: ZnodeId, branch: Branch, at: usize, layout: &Layout) {
+        let fanout = layout.fanout;
         let (mut id, mut branch, mut at) = (id, branch, at);
         let (key, mut appends) = (branch.key, false);
         loop {
@@ -160,7 +162,7 @@ impl Engine {
     fn put_in(&self, spot: Spot, key: Key, place: Place) {
         let at = spot.at.map_or(0, |at| at + 1);
         let branch = Branch { key, place, ..Branch::default() };
-        self.tnc.borrow_mut().insert_branch(spot.znode, branch, at, self.layout.fanout);
+        self.tnc.borrow_mut().insert_branch(spot.znode, branch, at, &self.layout);
     }
 
     async fn replace_at(&self, spot: Spot, place: Place) -> Result<(), Errno> {

@@ -95,9 +95,9 @@ impl Engine {
         }
     }
 
-    /// As [`Self::find_name`] while the journal is replayed: entries may be gone, because a commit that
+    /// As [`Self::find_name`] while the journal is replayed: entries may be missing, because a commit that
     /// was cut has unmapped what the journal makes void. If a name that is to be removed is not found,
-    /// one that is gone is taken for it (`fallible_resolve_collision`).
+    /// one that is missing is taken for it (`fallible_resolve_collision`).
     pub(crate) async fn find_name_in_replay(
         &self,
         spot: Spot,

@@ -1,4 +1,6 @@
 //! What UBIFS stands on: logical eraseblocks that are written in order and unmapped as a whole.
+//!
+//! Uses `ubi`, the volume of memory and positions.
 
 use crate::memory_volume::MemoryVolume;
 use crate::position::{LebNumber, Position};

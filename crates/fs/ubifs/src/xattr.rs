@@ -1,6 +1,7 @@
 //! Extended attributes: each is an inode of its own, named like an entry.
 //!
 //! Source: `fs/ubifs/xattr.c`.
+//! A part of the engine: uses the engine, states and formats, and the names of `names.rs`.
 
 use crate::budget::Request;
 use crate::engine::Engine;
