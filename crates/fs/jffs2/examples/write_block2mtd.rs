@@ -4,7 +4,7 @@
 //!
 //! Erase blocks have 64 KiB. The calls come a tenth of a second apart, so that flusher and collector run. The
 //! kernel keeps summaries, or marks obsolete nodes where they stand. The file system is unmounted at the end.
-//! What was done is told as `NAME VALUE`, a line each.
+//! The results are printed as `NAME VALUE`, a line each.
 
 use block_medium::MemoryMedium;
 use block2mtd::{Block2Mtd, Options};
@@ -25,7 +25,7 @@ const BLOCK_BYTES: u32 = 64 << 10;
 const EPOCH_S: i64 = 1_600_000_000;
 const BETWEEN_CALLS_NS: u64 = 100_000_000;
 
-/// What was done.
+/// Calls that were made, and those that failed.
 #[derive(Default)]
 struct Counts {
     is_finished: Cell<bool>,

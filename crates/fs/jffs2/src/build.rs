@@ -1,14 +1,14 @@
 //! From scanned nodes to a tree: names counted, what has none dropped.
 //!
 //! Source: `fs/jffs2/build.c`.
+//!
+//! May use: `engine`, `finding`, `nodes`, `state`.
 
 use crate::engine::Engine;
 use crate::finding::Code;
+use crate::nodes::DT_DIR;
 use crate::state::State;
 use fs_api::Place;
-
-/// Kind of directories in entries (`DT_DIR`).
-pub(crate) const DT_DIR: u8 = 4;
 
 impl Engine {
     /// Counts the names of every inode and drops inodes without one (`jffs2_build_filesystem`).

@@ -1,4 +1,6 @@
 //! The kernel's clock as the collector reads it: ticks (`jiffies`), whose low bits choose victims.
+//!
+//! May use no other file of the crate.
 
 use random::Stream;
 use sim::Sim;

@@ -3,6 +3,8 @@
 //! Source: `fs/jffs2/compr.c` (mode "priority": the first that fits the data into the room), `compr_zlib.c`,
 //! `compr_rtime.c`, `compr_lzo.c`. Rubin is not offered: it was off by default in every kernel. What
 //! zlib puts out differs from the kernel's bit for bit, not in format; LZO is the kernel's.
+//!
+//! May use no other file of the crate.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 

@@ -1,4 +1,6 @@
 //! The parts of a mount and what all of them use: locks, reads through the write-buffer, costs.
+//!
+//! May use: `compress`, `finding`, `flash`, `inode`, `nodes`, `profile`, `state`, `statistics`.
 
 use crate::compress::Compressor;
 use crate::finding::Code;
@@ -122,7 +124,7 @@ impl Engine {
 
     /// Ends a change of the state: what it made obsolete is marked so on the medium, where that can be,
     /// and the thread is woken if the change asked for it.
-    pub(crate) async fn settle(&self) {
+    pub(crate) async fn finish_change(&self) {
         self.write_marks().await;
         if std::mem::take(&mut self.state.borrow_mut().is_triggered) {
             self.wake_thread();

@@ -1,6 +1,8 @@
 //! Erasing blocks, looking whether they are blank, and marking them clean.
 //!
 //! Source: `fs/jffs2/erase.c`, `wbuf.c` (cleanmarkers).
+//!
+//! May use: `engine`, `finding`, `nodes`, `state`.
 
 use crate::engine::Engine;
 use crate::finding::Code;

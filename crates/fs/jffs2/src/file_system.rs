@@ -1,10 +1,11 @@
 //! The calls of a file system.
 //!
 //! Source: `fs/jffs2/dir.c`, `file.c`, `fs.c`, `super.c`.
+//!
+//! May use: `mount`, `nodes`, `operations`, `write`.
 
-use crate::build::DT_DIR;
 use crate::mount::Jffs2;
-use crate::nodes::{NAME_BYTES_MAX, PAGE_BYTES};
+use crate::nodes::{DT_DIR, NAME_BYTES_MAX, PAGE_BYTES};
 use crate::operations::seconds;
 use crate::write::Allocation;
 use fs_api::{
@@ -47,7 +48,7 @@ impl FileSystem for Jffs2 {
         let kind = FileType::from_mode(data.mode).ok_or(Errno::Eio)?;
         let links = if kind == FileType::Directory {
             // The root directory has one more than others.
-            2 + crate::engine::Engine::subdirectories(&inode) + u32::from(inode.number == 1)
+            2 + inode.subdirectories() + u32::from(inode.number == 1)
         } else {
             let state = self.engine.state.borrow();
             state.inodes.get(&inode.number).map_or(0, |cache| cache.parent_or_links)
@@ -159,7 +160,7 @@ impl FileSystem for Jffs2 {
             self.drop_name(&victim);
             victim.data.borrow_mut().changed = caller.now.seconds;
         }
-        self.engine.settle().await;
+        self.engine.finish_change().await;
         Ok(())
     }
 

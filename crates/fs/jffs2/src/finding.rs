@@ -1,4 +1,6 @@
 //! Codes of what JFFS2 finds wrong with its medium.
+//!
+//! May use no other file of the crate.
 
 fs_api::finding_codes! {
     /// What JFFS2 finds wrong with its medium.

@@ -4,6 +4,8 @@
 //! in a write-buffer of a page, and a block says in its spare area that it was erased. A device of the kind
 //! `MTD_RAM` has neither pages nor spare areas: nodes go to it as they are, and the mark of a clean block is
 //! a node.
+//!
+//! May use: `nodes`.
 
 use crate::nodes::{CLEANMARKER, HEADER_BYTES, Header};
 use fs_api::Errno;
@@ -76,7 +78,7 @@ impl Flash {
         }
     }
 
-    /// Reads bytes; tells whether they are sound as far as the device knows.
+    /// Reads bytes; false if the device reports that they cannot be corrected.
     pub(crate) async fn read(&self, offset: u32, into: &mut [u8]) -> Result<bool, Errno> {
         match self {
             Self::Nand(mtd) => {
@@ -93,7 +95,7 @@ impl Flash {
     /// Writes bytes: whole pages of NAND.
     ///
     /// # Errors
-    /// What the device says.
+    /// The sentence of the device: a program that failed, a page that is not erased, a bad block.
     pub(crate) async fn write(&self, offset: u32, bytes: &[u8]) -> Result<(), String> {
         match self {
             Self::Nand(mtd) => {

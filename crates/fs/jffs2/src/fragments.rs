@@ -1,6 +1,8 @@
 //! Which node holds which bytes of a file.
 //!
 //! Source: `fs/jffs2/nodelist.c` (`jffs2_add_full_dnode_to_inode`, `jffs2_truncate_fragtree`).
+//!
+//! May use: `nodes`, `state`.
 
 use crate::nodes::PAGE_BYTES;
 use crate::state::{NodeId, State};

@@ -1,6 +1,9 @@
 //! The collector: one pass moves one node of the victim, checks one inode, or erases one block.
 //!
 //! Source: `fs/jffs2/gc.c`.
+//!
+//! May use: `compress`, `engine`, `finding`, `fragments`, `inode`, `nodes`, `space`, `state`, `summary`,
+//! `write`.
 
 use crate::compress::ZERO;
 use crate::engine::Engine;
@@ -21,6 +24,7 @@ impl Engine {
     /// Makes one pass: checks an inode, erases a block, or moves one node of the victim
     /// (`jffs2_garbage_collect_pass`).
     pub(crate) async fn collect_pass(&self) -> Result<(), Collecting> {
+        // One function: the order of its four kinds of work is the policy of the collector.
         self.count(|statistics| statistics.collector_passes += 1);
         let held = self.allocation.lock().await;
         // No block is collected before all inodes are checked: a node that fails its CRC may make
@@ -77,7 +81,7 @@ impl Engine {
                 }
             }
         }
-        self.settle().await;
+        self.finish_change().await;
         drop(held);
         Ok(moved?)
     }
@@ -276,8 +280,10 @@ impl Engine {
     }
 
     /// Copies a node as it is; false if it does not fit, or is damaged
-    /// (`jffs2_garbage_collect_pristine`). Whoever knows the node finds it at its new place.
+    /// (`jffs2_garbage_collect_pristine`). References to the node lead to its new place then.
     async fn collect_verbatim(&self, id: NodeId) -> Result<bool, Errno> {
+        // One function: between the read and the last change no other task may come to the node,
+        // and the reader should see that none does.
         let node = self.state.borrow().node(id);
         let least = (INODE_BYTES as u32 + DATA_BYTES_MIN).min(node.length);
         // As in the kernel, the length of the node stands in for that of its entry in the summary.

@@ -1,6 +1,8 @@
 //! Collecting extended attributes.
 //!
 //! Source: `fs/jffs2/xattr.c`.
+//!
+//! May use: `engine`, `nodes`, `state`, `summary`, `write`.
 
 use crate::engine::Engine;
 use crate::nodes::{XATTR, XREF, XREF_BYTES, XattrNode};

@@ -1,6 +1,8 @@
 //! What must hold of a whole mount between two calls: the state, the inodes in use, the write-buffer.
 //!
-//! Uses the engine, inodes, fragments and the state; the tests alone use it.
+//! The tests alone use it.
+//!
+//! May use: `engine`, `finding`, `inode`, `mount`, `state`.
 
 use crate::engine::Engine;
 use crate::finding::Code;

@@ -4,6 +4,8 @@
 //! is done on a medium whose bits can be written over again, unless summaries are kept, which would not
 //! agree with the marks (`jffs2_can_mark_obsolete`). Here marks wait until the change that they belong to is
 //! done; a block that is erased meanwhile takes its marks with it.
+//!
+//! May use: `engine`, `finding`, `nodes`, `state`.
 
 use crate::engine::Engine;
 use crate::finding::Code;

@@ -1,56 +1,24 @@
 //! Mounting, and what a mount offers beside the calls of a file system.
+//!
+//! May use: `clock`, `compress`, `engine`, `flash`, `mount_error`, `profile`, `state`, `statistics`.
 
 use crate::clock::Clock;
 use crate::compress::COMPRESSORS;
 use crate::engine::Engine;
 use crate::flash::Flash;
+use crate::mount_error::MountError;
 use crate::profile::{CleanMarkers, MountOptions};
 use crate::state::{State, Sums};
 use crate::statistics::Statistics;
-use fs_api::{Errno, Finding};
-use mtd::MtdError;
+use fs_api::Finding;
 use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use thiserror::Error;
 
 /// Where nodes are marked obsolete on the medium, as many more blocks may be very dirty before the
 /// collector begins (`jffs2_calc_trigger_levels`).
 const VERY_DIRTY_FACTOR: u32 = 10;
-
-/// Why a medium could not be mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum MountError {
-    /// Something is on the medium, but not one node: the kernel refuses to erase it.
-    #[error("no valid node, but the medium is not blank: this is no JFFS2, or the layout is wrong")]
-    NoNodes,
-    /// A node that must be understood is of an unknown type.
-    #[error("the node at {offset:#x} has type {node_type:#x}, which no kernel here knows")]
-    Incompatible {
-        /// Node type with its compatibility bits.
-        node_type: u16,
-        /// Offset on the medium.
-        offset: u32,
-    },
-    /// A node of unknown type allows reading only.
-    #[error("the node at {offset:#x} of type {node_type:#x} allows a read-only mount only")]
-    ReadOnlyCompatible {
-        /// Node type with its compatibility bits.
-        node_type: u16,
-        /// Offset on the medium.
-        offset: u32,
-    },
-    /// The device does not fit the file system.
-    #[error("{0}")]
-    Device(&'static str),
-    /// The device could not be read.
-    #[error("{0}")]
-    Medium(MtdError),
-    /// Reading the root directory or the first nodes failed.
-    #[error("{0}")]
-    Call(#[from] Errno),
-}
 
 /// Space by what it holds, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,13 +53,15 @@ impl Jffs2 {
     /// (`jffs2_do_fill_super`).
     ///
     /// # Errors
-    /// [`MountError`].
+    /// [`MountError::NoNodes`] and the two of unknown node types for what is on the medium,
+    /// [`MountError::Device`] for its size, [`MountError::Medium`] and [`MountError::Call`] for reads.
     pub async fn mount(
         sim: &Sim,
         cpus: Rc<Cpus>,
         flash: impl Into<Flash>,
         options: MountOptions,
     ) -> Result<Self, MountError> {
+        // One function: the steps of `jffs2_do_fill_super`, each of which relies on the one before.
         let flash = flash.into();
         let block_bytes = flash.block_bytes();
         let blocks = flash.size_bytes() / u64::from(block_bytes);

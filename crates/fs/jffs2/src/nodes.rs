@@ -2,6 +2,8 @@
 //!
 //! Layouts follow `include/uapi/linux/jffs2.h`, little-endian. Every node begins with a common header
 //! and stands on a multiple of four bytes within one erase block.
+//!
+//! May use no other file of the crate.
 
 /// Magic number of every node.
 pub const MAGIC: u16 = 0x1985;
@@ -36,6 +38,10 @@ pub const XATTR_BYTES: usize = 32;
 pub const XREF_BYTES: usize = 28;
 /// Longest name of a directory entry.
 pub const NAME_BYTES_MAX: usize = 254;
+/// Longest target of a symbolic link (`jffs2_symlink` in `fs/jffs2/dir.c`): as long as a name.
+pub(crate) const TARGET_BYTES_MAX: usize = NAME_BYTES_MAX;
+/// Kind of directories in directory entries (`DT_DIR`).
+pub(crate) const DT_DIR: u8 = 4;
 /// Fewest bytes of data that are worth a node of their own at the end of a block.
 pub const DATA_BYTES_MIN: u32 = 128;
 /// Bytes of a page of file data: a node never crosses its end.

@@ -1,20 +1,19 @@
 //! What the calls of a file system are made of: inodes made, changed and cleared, names removed.
 //!
 //! Source: `fs/jffs2/fs.c`, `write.c`, `readinode.c`.
+//!
+//! May use: `compress`, `fragments`, `inode`, `mount`, `nodes`, `state`, `summary`, `write`.
 
 use crate::compress::ZERO;
 use crate::fragments::DataNode;
 use crate::inode::{Inode, InodeData};
 use crate::mount::Jffs2;
-use crate::nodes::{INODE, INODE_BYTES, InodeNode, NAME_BYTES_MAX};
+use crate::nodes::{INODE, INODE_BYTES, InodeNode, PAGE_BYTES, TARGET_BYTES_MAX};
 use crate::state::{InodeState, name_hash};
 use crate::summary::entry_bytes;
 use crate::write::Allocation;
 use fs_api::{Caller, Changes, Errno, FileType, InodeNumber, NewInode, Time};
 use std::rc::Rc;
-
-/// Longest target of a symbolic link (`jffs2_symlink` in `fs/jffs2/dir.c`): as long as a name.
-pub(crate) const TARGET_BYTES_MAX: usize = NAME_BYTES_MAX;
 
 pub(crate) fn seconds(time: Time) -> u32 {
     time.seconds as u32
@@ -86,6 +85,8 @@ impl Jffs2 {
         inode: &Inode,
         to: &Changes,
     ) -> Result<(), Errno> {
+        // One function: the node that is written and what becomes of it in memory are one change
+        // under one lock, and differ by field alone.
         let engine = &self.engine;
         let (mode, old_metadata) = {
             let data = inode.data.borrow();
@@ -163,7 +164,7 @@ impl Jffs2 {
         }
         drop(held);
         drop(room);
-        engine.settle().await;
+        engine.finish_change().await;
         Ok(())
     }
 
@@ -173,6 +174,8 @@ impl Jffs2 {
         caller: &Caller,
         new: &NewInode<'_>,
     ) -> Result<Rc<Inode>, Errno> {
+        // One function: room is held from the reservation to the node, and the number given back if
+        // that fails.
         let engine = &self.engine;
         let (mode, bytes, device) = match new {
             NewInode::Regular(mode) => {
@@ -235,7 +238,7 @@ impl Jffs2 {
         let other = engine.inodes.borrow_mut().insert(number, inode.clone());
         debug_assert!(other.is_none(), "number {number} was given once");
         drop(room);
-        engine.settle().await;
+        engine.finish_change().await;
         Ok(inode)
     }
 
@@ -275,11 +278,30 @@ impl Jffs2 {
                 state.inodes.remove(&number);
             }
         }
-        engine.settle().await;
+        engine.finish_change().await;
     }
 
     pub(crate) fn template(caller: &Caller, inode: &Inode) -> InodeNode {
         let now = seconds(caller.now);
         InodeNode { accessed: now, modified: now, changed: now, ..inode.template() }
+    }
+
+    /// Tells of the bytes between the end of a file and the position of a write behind it by a node of
+    /// their own, before the page is read (`jffs2_write_begin` in `fs/jffs2/file.c`). Older kernels
+    /// end the hole where the page begins.
+    pub(crate) async fn write_gap(
+        &self,
+        caller: &Caller,
+        inode: &Inode,
+        position: u32,
+    ) -> Result<(), Errno> {
+        let profile = self.engine.options.profile;
+        let page_start = position - position % PAGE_BYTES;
+        let end = if profile.hole_reaches_position { position } else { page_start };
+        if end <= inode.data.borrow().bytes {
+            return Ok(());
+        }
+        let template = Self::template(caller, inode);
+        self.engine.write_hole(inode, template, end).await
     }
 }

@@ -1,6 +1,8 @@
 //! Reading file data: from fragments to bytes.
 //!
 //! Source: `fs/jffs2/read.c`.
+//!
+//! May use: `compress`, `engine`, `finding`, `fragments`, `inode`, `nodes`.
 
 use crate::compress::{NONE, ZERO, find_compressor};
 use crate::engine::Engine;

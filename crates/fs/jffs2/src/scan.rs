@@ -1,11 +1,13 @@
 //! Reading the medium at mount: what every block holds.
 //!
 //! Source: `fs/jffs2/scan.c`. Data is not compared with its CRC here.
+//!
+//! May use: `engine`, `finding`, `flash`, `mount_error`, `nodes`, `state`, `summary`.
 
-use crate::MountError;
 use crate::engine::Engine;
 use crate::finding::Code;
 use crate::flash::Flash;
+use crate::mount_error::MountError;
 use crate::nodes::{
     ACCURATE, CLEANMARKER, COMPATIBILITY_MASK, DIRENT, DIRENT_BYTES, DirentNode, HEADER_BYTES,
     Header, INODE, INODE_BYTES, InodeNode, MAGIC, PADDING, SUMMARY, XATTR, XATTR_BYTES, XREF,
@@ -236,6 +238,7 @@ impl Engine {
         mut window: Window,
         collected: &mut Collected,
     ) -> Result<(), MountError> {
+        // One function: the window, the place in it and the complaints change with every node.
         let end = (block + 1) * self.block_bytes;
         let mut at = window.start;
         let mut complaints = 10_u32;
@@ -421,15 +424,10 @@ impl Engine {
 }
 
 fn link_dirent(state: &mut State, at: u32, length: u32, entry: DirentNode) {
-    let node_state = entry_state(entry.inode);
+    let node_state = NodeState::of_entry(entry.inode);
     if let Some(node) = state.link(at, length, node_state, Owner::Inode(entry.parent)) {
         let DirentNode { parent, version, inode, kind, name, .. } = entry;
         let name_hash = name_hash(&name);
         state.add_scanned(parent, Entry { node, version, inode, kind, name_hash, name });
     }
-}
-
-/// A removal has to be looked at before it is copied, other entries need not (`dirent_node_state`).
-pub(crate) fn entry_state(inode: u32) -> NodeState {
-    if inode == 0 { NodeState::Normal } else { NodeState::Pristine }
 }

@@ -1,6 +1,8 @@
 //! Room for nodes: reserving it, the next block, thresholds.
 //!
 //! Source: `fs/jffs2/nodemgmt.c`.
+//!
+//! May use: `engine`, `nodes`, `state`, `write`.
 
 use crate::engine::Engine;
 use crate::nodes::padded;
@@ -21,7 +23,7 @@ impl Engine {
     /// (`jffs2_reserve_space`). `entry_bytes` is what the summary needs for it.
     ///
     /// # Errors
-    /// `ENOSPC` if collecting cannot make room, `EROFS`, `EIO`.
+    /// `ENOSPC` if collecting cannot make room, `EROFS` on a mount for reading, `EIO` if a flush failed.
     pub(crate) async fn reserve(
         &self,
         bytes_min: u32,

@@ -1,16 +1,18 @@
-//! What a mount knows in memory: blocks, lists, references to nodes, inode caches, and the accounts
+//! The state of a mount in memory: blocks, lists, references to nodes, inode caches, and the accounts
 //! of space.
 //!
 //! Source: `fs/jffs2/nodelist.h`, `nodelist.c` (linking), `nodemgmt.c` (marking obsolete, refiling).
 //! No change here waits for anything; all of it happens between two awaits.
 //! What must hold after each change is in `state/invariants.rs`.
+//!
+//! May use: `attributes`, `clock`, `nodes`, `structures`, `summary`.
 
 mod invariants;
 
+use crate::attributes::Attributes;
 use crate::clock::Clock;
 use crate::nodes::{DATA_BYTES_MIN, INODE_BYTES};
 use crate::summary::Collected;
-use crate::xattr::Attributes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) use crate::structures::{

@@ -1,4 +1,6 @@
 //! What a mount did.
+//!
+//! May use no other file of the crate.
 
 /// Counts since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

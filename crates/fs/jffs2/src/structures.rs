@@ -1,7 +1,10 @@
 //! What the state of a mount is made of: references to nodes, blocks, inode caches, entries.
 //!
 //! Source: `fs/jffs2/nodelist.h`, `jffs2_fs_sb.h`.
+//!
+//! May use: `nodes`.
 
+use crate::nodes::{InodeNode, PAGE_BYTES};
 use std::collections::BTreeSet;
 
 /// Number of a reference to a node.
@@ -18,6 +21,23 @@ pub(crate) enum NodeState {
     Pristine,
     /// Shares its page with others.
     Normal,
+}
+
+impl NodeState {
+    /// State of a directory entry: a removal, which names no inode, has to be looked at before it is
+    /// copied, other entries need not (`dirent_node_state`).
+    pub(crate) fn of_entry(inode: u32) -> Self {
+        if inode == 0 { Self::Normal } else { Self::Pristine }
+    }
+
+    /// State of a data node: whether the collector can copy it as it is.
+    pub(crate) fn of_data(node: &InodeNode) -> Self {
+        let is_to_the_end = node.offset.is_multiple_of(PAGE_BYTES)
+            && node.offset.checked_add(node.data_bytes) == Some(node.file_bytes);
+        // A whole page, or the end of the file: merging it with neighbours gains nothing
+        // (`jffs2_write_dnode`).
+        if node.data_bytes >= PAGE_BYTES || is_to_the_end { Self::Pristine } else { Self::Normal }
+    }
 }
 
 /// Whose a node is.

@@ -1,6 +1,8 @@
 //! The collector's thread, and the periodic write-back.
 //!
 //! Source: `fs/jffs2/background.c`, `nodemgmt.c` (`jffs2_thread_should_wake`), `super.c`.
+//!
+//! May use: `engine`, `finding`, `space`, `state`.
 
 use crate::engine::Engine;
 use crate::finding::Code;

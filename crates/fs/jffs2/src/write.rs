@@ -1,19 +1,19 @@
 //! Writing nodes: data, directory entries.
 //!
 //! Source: `fs/jffs2/write.c`, `compr.c`.
+//!
+//! May use: `compress`, `engine`, `fragments`, `inode`, `nodes`, `state`, `summary`.
 
 use crate::compress::{NONE, ZERO};
 use crate::engine::Engine;
 use crate::fragments::DataNode;
 use crate::inode::{Inode, InodeData};
-use crate::mount::Jffs2;
 use crate::nodes::{
     DATA_BYTES_MIN, DIRENT, DirentNode, INODE, INODE_BYTES, InodeNode, PAGE_BYTES, padded,
 };
-use crate::scan::entry_state;
 use crate::state::{Entry, NodeId, NodeState, Owner, name_hash};
 use crate::summary::entry_bytes;
-use fs_api::{Caller, Errno};
+use fs_api::Errno;
 use std::rc::Rc;
 
 /// On whose behalf room is taken (`ALLOC_*`).
@@ -33,19 +33,6 @@ pub(crate) struct NodeToWrite {
     pub(crate) state: NodeState,
     pub(crate) owner: Owner,
     pub(crate) allocation: Allocation,
-}
-
-/// Whether a data node can be copied by the collector as it is.
-pub(crate) fn data_state(node: &InodeNode) -> NodeState {
-    let is_to_the_end = node.offset.is_multiple_of(PAGE_BYTES)
-        && node.offset.checked_add(node.data_bytes) == Some(node.file_bytes);
-    // A whole page, or the end of the file: merging it with neighbours gains nothing
-    // (`jffs2_write_dnode`).
-    if node.data_bytes >= PAGE_BYTES || is_to_the_end {
-        NodeState::Pristine
-    } else {
-        NodeState::Normal
-    }
 }
 
 impl Engine {
@@ -103,7 +90,7 @@ impl Engine {
         allocation: Allocation,
     ) -> Result<Rc<DataNode>, Errno> {
         self.charge_crc(INODE_BYTES + data.len()).await;
-        let state = data_state(&node);
+        let state = NodeState::of_data(&node);
         let bytes = node.to_bytes(data);
         let owner = Owner::Inode(node.inode);
         let id = self.write_node(NodeToWrite { bytes, state, owner, allocation }).await?;
@@ -118,7 +105,7 @@ impl Engine {
     ) -> Result<Entry, Errno> {
         let bytes = node.to_bytes();
         self.charge_crc(bytes.len()).await;
-        let (state, owner) = (entry_state(node.inode), Owner::Inode(node.parent));
+        let (state, owner) = (NodeState::of_entry(node.inode), Owner::Inode(node.parent));
         let id = self.write_node(NodeToWrite { bytes, state, owner, allocation }).await?;
         let DirentNode { version, inode, kind, name, .. } = node;
         Ok(Entry { node: id, version, inode, kind, name_hash: name_hash(&name), name })
@@ -182,7 +169,7 @@ impl Engine {
             }
             drop(held);
             drop(room);
-            self.settle().await;
+            self.finish_change().await;
             offset += taken as u32;
             data = &data[taken..];
         }
@@ -248,28 +235,7 @@ impl Engine {
         }
         drop(held);
         drop(room);
-        self.settle().await;
+        self.finish_change().await;
         Ok(())
-    }
-}
-
-impl Jffs2 {
-    /// Tells of the bytes between the end of a file and the position of a write behind it by a node of
-    /// their own, before the page is read (`jffs2_write_begin` in `fs/jffs2/file.c`). Older kernels
-    /// end the hole where the page begins.
-    pub(crate) async fn write_gap(
-        &self,
-        caller: &Caller,
-        inode: &Inode,
-        position: u32,
-    ) -> Result<(), Errno> {
-        let profile = self.engine.options.profile;
-        let page_start = position - position % PAGE_BYTES;
-        let end = if profile.hole_reaches_position { position } else { page_start };
-        if end <= inode.data.borrow().bytes {
-            return Ok(());
-        }
-        let template = Self::template(caller, inode);
-        self.engine.write_hole(inode, template, end).await
     }
 }

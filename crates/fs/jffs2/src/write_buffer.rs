@@ -1,6 +1,8 @@
 //! The write-buffer: nodes are gathered to pages, and a page that failed is written elsewhere.
 //!
 //! Source: `fs/jffs2/wbuf.c`. All of this runs with the allocation lock held.
+//!
+//! May use: `engine`, `finding`, `nodes`, `state`.
 
 use crate::engine::Engine;
 use crate::finding::Code;
@@ -145,6 +147,8 @@ impl Engine {
     /// After a failed program: the block is given up, and the nodes that were to stand in the page
     /// are written to another block (`jffs2_wbuf_recover`).
     async fn recover(&self, failed: u32) -> Result<(), Errno> {
+        // One function, as `jffs2_wbuf_recover` is: the nodes found in its first step are those
+        // that its last step marks.
         let (nodes, start, end, buffered) = {
             let state = &mut *self.state.borrow_mut();
             let buffered = std::mem::take(&mut state.write_buffer.bytes);

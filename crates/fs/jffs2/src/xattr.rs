@@ -4,7 +4,10 @@
 //! of its old reference written down, where the kernel remembers it in memory alone and may show the
 //! old value again after the new one is removed. And values are compared with their CRC when they
 //! are first wanted, not by the thread.
+//!
+//! May use: `attributes`, `engine`, `finding`, `nodes`, `state`, `summary`, `write`.
 
+use crate::attributes::Reference;
 use crate::engine::Engine;
 use crate::finding::Code;
 use crate::nodes::{XATTR, XREF, XREF_BYTES, XattrNode, XrefNode, padded};
@@ -12,7 +15,6 @@ use crate::state::{NodeId, NodeState, Owner, State};
 use crate::summary::entry_bytes;
 use crate::write::{Allocation, NodeToWrite};
 use fs_api::{Errno, Place};
-use std::collections::BTreeMap;
 
 /// Prefixes of names, with their numbers on the medium.
 const PREFIXES: [(u8, &[u8]); 5] = [
@@ -22,78 +24,6 @@ const PREFIXES: [(u8, &[u8]); 5] = [
     (4, b"system.posix_acl_default"),
     (5, b"trusted."),
 ];
-
-/// A value with its name (`jffs2_xattr_datum`).
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Datum {
-    pub(crate) version: u32,
-    /// Oldest first; at most the last is live.
-    pub(crate) nodes: Vec<NodeId>,
-    pub(crate) references: u32,
-    /// Prefix, name and value, once read.
-    pub(crate) loaded: Option<(u8, Vec<u8>, Vec<u8>)>,
-}
-
-/// A reference of an inode to a value (`jffs2_xattr_ref`).
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Reference {
-    pub(crate) inode: u32,
-    pub(crate) id: u32,
-    pub(crate) sequence: u32,
-    /// Oldest first; at most the last is live.
-    pub(crate) nodes: Vec<NodeId>,
-    pub(crate) is_dead: bool,
-}
-
-/// All values and references in memory.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Attributes {
-    pub(crate) data: BTreeMap<u32, Datum>,
-    pub(crate) references: BTreeMap<u32, Reference>,
-    pub(crate) highest_id: u32,
-    pub(crate) highest_sequence: u32,
-    pub(crate) next_reference: u32,
-}
-
-impl Attributes {
-    pub(crate) fn link(&mut self, owner: Owner, node: NodeId) {
-        match owner {
-            Owner::Datum(id) => self.data.entry(id).or_default().nodes.push(node),
-            Owner::Reference(number) => {
-                if let Some(reference) = self.references.get_mut(&number) {
-                    reference.nodes.push(node);
-                }
-            }
-            Owner::None | Owner::Inode(_) => {}
-        }
-    }
-
-    pub(crate) fn unlink(&mut self, owner: Owner, node: NodeId) {
-        let nodes = match owner {
-            Owner::Datum(id) => self.data.get_mut(&id).map(|datum| &mut datum.nodes),
-            Owner::Reference(number) => {
-                self.references.get_mut(&number).map(|reference| &mut reference.nodes)
-            }
-            Owner::None | Owner::Inode(_) => None,
-        };
-        if let Some(nodes) = nodes {
-            nodes.retain(|other| *other != node);
-        }
-    }
-
-    /// Forgets what is neither used nor on the medium.
-    pub(crate) fn drop_dead(&mut self) {
-        self.data.retain(|_, datum| datum.references > 0 || !datum.nodes.is_empty());
-        self.references.retain(|_, reference| !reference.is_dead || !reference.nodes.is_empty());
-    }
-
-    /// Values and references in memory, and bytes of names and values.
-    pub(crate) fn memory(&self) -> (u64, u64, u64) {
-        let loaded = self.data.values().filter_map(|datum| datum.loaded.as_ref());
-        let bytes = loaded.map(|(_, name, value)| (name.len() + value.len() + 1) as u64).sum();
-        (self.data.len() as u64, self.references.len() as u64, bytes)
-    }
-}
 
 impl State {
     /// Links a value that the scan found; an older version of it is obsolete.
@@ -223,15 +153,6 @@ impl State {
             }
         }
         self.attributes.drop_dead();
-    }
-}
-
-impl Attributes {
-    fn new_reference(&mut self, inode: u32, id: u32) -> u32 {
-        let number = self.next_reference;
-        self.next_reference += 1;
-        self.references.insert(number, Reference { inode, id, ..Reference::default() });
-        number
     }
 }
 

@@ -1,7 +1,9 @@
 //! What must hold of blocks, lists and references to nodes between two awaits.
 //!
 //! None of it depends on what the medium says: damage is counted as dirt or becomes a finding before it
-//! gets here. A failed assertion is therefore a defect of this crate. Uses the state alone.
+//! gets here. A failed assertion is therefore a defect of this crate.
+//!
+//! May use: `state`.
 
 use super::{InodeState, List, NodeState, Owner, State, Sums};
 use std::collections::BTreeSet;
@@ -290,6 +292,7 @@ mod tests {
     #[should_panic(expected = "is to be erased while it is on list ErasePending")]
     fn a_block_is_not_given_up_for_erasing_twice() {
         let mut state = state();
+        state.file(3, List::Nowhere);
         state.file_erase_pending(3);
         state.file_erase_pending(3);
     }

@@ -314,7 +314,7 @@ fn any_part_of_the_pages_written_back_can_be_mounted_and_written() {
             let names = promised.borrow().clone();
             let missing = Rc::new(RefCell::new(0));
             let count = missing.clone();
-            let told = label.clone();
+            let reported = label.clone();
             assert!(
                 run(&left, 0, move |bench| async move {
                     let Stack { fs, .. } = bench.mount(quiet(marks, cut + 100)).await;
@@ -325,7 +325,7 @@ fn any_part_of_the_pages_written_back_can_be_mounted_and_written() {
                         write(&fs, &CALLER, inode, 0, &[9; 9000]).await.expect("written");
                         while fs.collect().await {}
                         let back = read_file(&fs, inode, 9000).await.expect("it reads");
-                        assert_eq!(back, [9; 9000], "{told}");
+                        assert_eq!(back, [9; 9000], "{reported}");
                     }
                     fs.unmount().await.expect("it unmounts");
                     fs.check_invariants();

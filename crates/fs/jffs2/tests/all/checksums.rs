@@ -94,13 +94,13 @@ fn data_that_changes_while_it_is_mounted_is_an_error() {
         let mut damaged = image.clone();
         change(&mut damaged, data + 40);
         let outcome = Rc::new(RefCell::new(None));
-        let told = outcome.clone();
+        let reported = outcome.clone();
         run(chip(&image), false, move |bench| async move {
             let fs = bench.mount(quiet(1)).await;
             let file = fs.lookup(1, b"some-name").await.expect("it is there");
             assert_eq!(read_file(&fs, file, FILE_BYTES as u64).await, Ok(content));
             bench.mtd.with_chip(|there| *there = chip(&damaged));
-            *told.borrow_mut() = Some(read_file(&fs, file, FILE_BYTES as u64).await);
+            *reported.borrow_mut() = Some(read_file(&fs, file, FILE_BYTES as u64).await);
         });
         assert_eq!(outcome.take(), Some(Err(Errno::Eio)), "stored as it is: {is_plain}");
     }

@@ -23,7 +23,7 @@ const WRITES: [(u64, u64, u64); 4] = [
 /// Reads of each write on a file of 100 bytes, and the length in the end.
 fn reads(profile: &'static Profile) -> Vec<u64> {
     let (done, found) = (Rc::new(Cell::new(false)), Rc::new(Cell::new([0; WRITES.len()])));
-    let (is_done, told) = (done.clone(), found.clone());
+    let (is_done, reported) = (done.clone(), found.clone());
     run(blank(16), false, move |bench| async move {
         let options = MountOptions { profile, ..quiet(1) };
         let fs = Rc::new(bench.mount(options).await);
@@ -57,7 +57,7 @@ fn reads(profile: &'static Profile) -> Vec<u64> {
             assert_eq!(*byte, expected, "byte {at}");
         }
         vfs.close(&CALLER, file).await.expect("it closes");
-        told.set(counts);
+        reported.set(counts);
         is_done.set(true);
     });
     assert!(done.get());
