@@ -56,6 +56,9 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
+    /// Part of the text that is expected, and the change that breaks a rule.
+    type Fault = (&'static str, fn(&Ubi));
+
     /// What is reported of a device with three mapped blocks after a fault was planted in its memory.
     fn reported(plant: fn(&Ubi)) -> Vec<String> {
         let mut simulation = Simulation::new(1);
@@ -110,7 +113,7 @@ mod tests {
 
     #[test]
     fn faults_that_are_planted_are_reported() {
-        let faults: [(&str, fn(&Ubi)); 6] = [
+        let faults: [Fault; 6] = [
             ("is not in use", |ubi| {
                 ubi.wear.borrow_mut().release(first(ubi));
             }),

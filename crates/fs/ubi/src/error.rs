@@ -67,7 +67,7 @@ pub enum AttachError {
         "erase block {peb} has its volume identifier header at {found} and data at {found_data}, not at {wanted} and {wanted_data}; attach with header offset {found}"
     )]
     OtherOffset {
-        /// The first block that says so.
+        /// The first block with such a header.
         peb: PebNumber,
         /// Offset in the image.
         found: u32,
@@ -78,7 +78,7 @@ pub enum AttachError {
         /// Offset of data that goes with it.
         wanted_data: u32,
     },
-    /// The device holds something else.
+    /// The device holds no image of UBI.
     #[error("the device holds no UBI image; format it first")]
     NotUbi,
     /// What is on the medium cannot be attached.

@@ -25,7 +25,7 @@ const OUT: Node =
 /// Free blocks by (erase counter, number).
 #[derive(Clone, Debug)]
 pub(crate) struct FreeTree {
-    /// By number of the block.
+    /// One node a block, by its number.
     nodes: Vec<Node>,
     root: u32,
     count: u32,

@@ -144,7 +144,7 @@ impl VolumeKind {
         }
     }
 
-    /// The word for it.
+    /// Word of the kind in configurations and tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dynamic => "dynamic",
@@ -156,7 +156,7 @@ impl VolumeKind {
 /// What an implementation that does not know an internal volume shall do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compatibility {
-    /// A volume of users: no question.
+    /// It is no internal volume, but one of users.
     User,
     /// Erase its blocks and go on.
     Delete,

@@ -12,7 +12,7 @@ use crate::numbers::PebNumber;
 use crate::wear_state::Move;
 use fs_api::Place;
 
-/// What became of a move.
+/// Result of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moved {
     /// The data is in the target.

@@ -72,7 +72,7 @@ pub(crate) struct Scan {
     pub(crate) erase_counter_mean: u64,
     pub(crate) sequence_number_max: u64,
     pub(crate) image_sequence: u32,
-    /// Not one block has a header.
+    /// No block has a header.
     pub(crate) is_empty: bool,
     pub(crate) has_fastmap: bool,
 }

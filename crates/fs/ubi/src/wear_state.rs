@@ -22,7 +22,7 @@ pub enum DataType {
     Unknown,
 }
 
-/// Something for the background thread.
+/// A work of the background thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Erase a block, which held this logical block of a volume.

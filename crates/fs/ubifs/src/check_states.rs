@@ -272,6 +272,9 @@ mod tests {
         max_write_bytes: 2048,
     };
 
+    /// Part of the text that is expected, and the change that breaks a rule.
+    type Fault = (&'static str, fn(&Engine));
+
     /// What is reported of a mount with some files after a fault was planted in its memory.
     fn reported(plant: fn(&Engine)) -> Vec<String> {
         let mut simulation = Simulation::new(1);
@@ -314,7 +317,7 @@ mod tests {
 
     #[test]
     fn faults_that_are_planted_are_reported() {
-        let faults: [(&str, fn(&Engine)); 14] = [
+        let faults: [Fault; 14] = [
             ("dirty and", |engine| engine.tnc.borrow_mut().dirty += 1),
             ("are not in order", |engine| {
                 let mut tnc = engine.tnc.borrow_mut();

@@ -20,7 +20,7 @@ impl Engine {
         self.commit_state.set(state);
     }
 
-    /// The thread shall commit (`ubifs_request_bg_commit`).
+    /// Lets the background thread make a commit (`ubifs_request_bg_commit`).
     pub(crate) fn request_background_commit(&self) {
         if self.commit_state.get() == CommitState::Resting {
             self.commit_state.set(CommitState::Background);

@@ -7,9 +7,9 @@
 pub(crate) enum CommitState {
     #[default]
     Resting,
-    /// The thread shall make one.
+    /// The background thread makes a commit next.
     Background,
-    /// Writers wait until one is made.
+    /// Writers wait until a commit is made.
     Required,
     RunningInBackground,
     RunningRequired,

@@ -12,7 +12,7 @@ pub enum MountError {
     /// A superblock that cannot be used here.
     #[error("the superblock cannot be used: {0}")]
     BadSuperblock(String),
-    /// Too small for a file system.
+    /// The volume is too small for a file system.
     #[error(
         "{lebs} LEBs of {leb_bytes} bytes are too few for a file system; make the volume larger"
     )]

@@ -17,7 +17,7 @@ use fs_api::Errno;
 pub(crate) enum Picking {
     /// Eraseblocks with dirty space only, for a collection on behalf of the budget.
     Dirty,
-    /// Free ones as well.
+    /// Eraseblocks with free space as well.
     FreeToo,
     /// Free ones as well, but none of the index: the collector's reserve is sought.
     Reserve,

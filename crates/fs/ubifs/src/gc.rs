@@ -22,7 +22,7 @@ use fs_api::Errno;
 const SOFT_LIMIT: u32 = 4;
 const HARD_LIMIT: u32 = 32;
 
-/// What became of an eraseblock.
+/// Result of collecting an eraseblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collected {
     Freed,

@@ -22,6 +22,7 @@ impl Engine {
 
     /// Writes what the buffer holds, padded (`ubifs_wbuf_sync_nolock`). The caller has the head's lock.
     pub(crate) async fn sync_head_locked(&self, head: HeadNumber) -> Result<(), Errno> {
+        debug_assert!(self.head(head).lock.is_locked(), "{head:?} is written under its lock");
         let (to, bytes, padding) = {
             let buffer = self.head(head).buffer.borrow();
             let (Some(leb), true) = (buffer.leb, !buffer.bytes.is_empty()) else { return Ok(()) };
@@ -81,6 +82,7 @@ impl Engine {
         let length = aligned(nodes.len());
         rest.resize(length, 0);
         pad(&mut rest[nodes.len()..]);
+        debug_assert!(self.head(head).lock.is_locked(), "{head:?} grows under its lock");
         let start = self.head(head).buffer.borrow().position().ok_or(Errno::Eio)?;
         debug_assert!(
             start.offset as usize + length <= self.layout.leb_bytes as usize,

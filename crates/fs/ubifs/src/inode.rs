@@ -60,7 +60,7 @@ pub(crate) struct SizeSeen {
     pub(crate) exists: bool,
 }
 
-/// What is known of an inode.
+/// State of an inode in memory.
 #[derive(Debug, Default)]
 pub(crate) struct InodeData {
     pub(crate) node: InodeNode,
@@ -68,7 +68,7 @@ pub(crate) struct InodeData {
     pub(crate) synced_size: u64,
     /// Attributes changed in memory only; space for the node is set aside.
     pub(crate) is_dirty: bool,
-    /// When they did, nanoseconds.
+    /// When the inode became dirty, nanoseconds of virtual time.
     pub(crate) dirty_since_ns: u64,
     /// Pages that are dirty in the layer above, and what was set aside for them.
     pub(crate) pages: BTreeMap<u64, Budget>,

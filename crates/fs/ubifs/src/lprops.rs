@@ -10,7 +10,7 @@ use crate::position::MainIndex;
 /// Entries of a heap (`LPT_HEAP_SZ`).
 const HEAP_ENTRIES: usize = 256;
 
-/// What an eraseblock is good for.
+/// Category of an eraseblock: what it can be used for next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Category {
     #[default]

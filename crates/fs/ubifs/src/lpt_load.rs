@@ -107,6 +107,7 @@ impl Engine {
         number: MainIndex,
         change: Change,
     ) -> Result<(), Errno> {
+        debug_assert!(self.lpt_lock.is_locked(), "LEB properties change under their lock");
         let pnode = number.get() / LPT_FANOUT;
         self.load_pnode(pnode).await?;
         let mut lpt = self.lpt.borrow_mut();

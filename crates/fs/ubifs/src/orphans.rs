@@ -5,7 +5,7 @@
 use crate::position::Position;
 use std::collections::BTreeMap;
 
-/// What is known of an orphan.
+/// State of an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Not in the area of orphans; the journal holds its deletion until the next commit.

@@ -16,7 +16,7 @@ use crate::position::Position;
 use fs_api::{Errno, FileType, Place as FoundAt};
 use std::rc::Rc;
 
-/// A name that comes or goes.
+/// A name that is made or removed.
 #[derive(Clone, Copy)]
 pub(crate) struct Naming<'a> {
     pub(crate) name: &'a [u8],
@@ -256,7 +256,7 @@ impl Engine {
     }
 
     // One function: the nodes of the group and the places that they get must stay in one order.
-    /// A name moves; another one may go for it (`ubifs_jnl_rename`).
+    /// A name becomes another one, which may replace an inode (`ubifs_jnl_rename`).
     pub(crate) async fn log_rename(
         &self,
         inode: &Rc<Inode>,
@@ -342,7 +342,7 @@ impl Engine {
         Ok(Some(DataNode { key, bytes: keep as u32, compressor, stored }))
     }
 
-    /// The data of a node.
+    /// The data of a node, decompressed.
     pub(crate) async fn restore(&self, node: &DataNode) -> Result<Vec<u8>, Errno> {
         let bytes = node.bytes as usize;
         let compressor = Compressor::from_number(node.compressor);
@@ -394,7 +394,7 @@ impl Engine {
         Ok(())
     }
 
-    /// An extended attribute goes (`ubifs_jnl_delete_xattr`).
+    /// An extended attribute is removed (`ubifs_jnl_delete_xattr`).
     pub(crate) async fn log_attribute_removal(
         &self,
         host: &Rc<Inode>,

@@ -35,7 +35,7 @@ impl Engine {
         // Deletions bypass budgets, so a full file system can always delete. Kernels since 6.3 keep
         // an eraseblock for the collector's head as well (`subtract_lebs` of
         // `ubifs_calc_available`).
-        let kept = i64::from(min_index_lebs) + 1 + (HEADS.len() as i64 - 1) + 1;
+        let kept = i64::from(min_index_lebs) + 1 + (i64::from(HEADS.len() as u32) - 1) + 1;
         available -= kept * leb_bytes + (sums.dead + sums.dark).cast_signed();
         // The sums of dark space leave the index out. Index eraseblocks beyond the reserve will
         // become data eraseblocks, each with its dark space.
@@ -243,9 +243,12 @@ impl Engine {
         let reserve = layout.reported_space(self.superblock.reserved_bytes) / block;
         // `ubifs_statfs`: one eraseblock for the collector, one for deletions, those of the index
         // and of the heads; the last one is the head that data goes to.
-        let main =
-            i64::from(layout.main_lebs) - 1 - 1 - i64::from(MIN_INDEX_LEBS) - HEADS.len() as i64
-                + 1;
+        let main = i64::from(layout.main_lebs)
+            - 1
+            - 1
+            - i64::from(MIN_INDEX_LEBS)
+            - i64::from(HEADS.len() as u32)
+            + 1;
         let total = main.max(0) as u64 * u64::from(layout.leb_bytes - layout.leb_overhead);
         SpaceUse {
             block_bytes: BLOCK_BYTES as u32,

@@ -11,15 +11,15 @@ pub struct Statistics {
     pub gap_lebs: u64,
     /// Times the collector was called.
     pub collections: u64,
-    /// Eraseblocks that it worked on.
+    /// Eraseblocks that the collector worked on.
     pub collected_lebs: u64,
-    /// Bytes of nodes that it moved.
+    /// Bytes of nodes that the collector moved.
     pub moved_bytes: u64,
     /// Bytes of padding that synchronous writes cost.
     pub padding_bytes: u64,
-    /// Data nodes written, and the bytes of files in them.
+    /// Data nodes that were written.
     pub data_nodes: u64,
-    /// Bytes of files in those.
+    /// Bytes of files in the data nodes that were written.
     pub data_bytes: u64,
     /// Nodes of the journal that the mount replayed.
     pub replayed_nodes: u64,

@@ -26,7 +26,7 @@ pub(crate) struct Branch {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Znode {
     pub(crate) parent: Option<ZnodeId>,
-    /// Its branch within the parent.
+    /// Number of its branch within the parent.
     pub(crate) position: usize,
     pub(crate) level: u16,
     pub(crate) branches: Vec<Branch>,

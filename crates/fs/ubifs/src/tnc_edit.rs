@@ -21,7 +21,7 @@ impl Tnc {
         }
     }
 
-    /// Children know their place again.
+    /// Sets parent and position of the children from a branch on.
     fn number_children(&mut self, id: ZnodeId, from: usize) {
         let znode = self.get(id);
         let level = znode.level;

@@ -70,6 +70,7 @@ impl Engine {
 
     /// The root, read if need be.
     pub(crate) async fn root_znode(&self) -> Result<ZnodeId, Errno> {
+        debug_assert!(self.tnc_lock.is_locked(), "a walk begins under the lock of the index");
         let (place, child) = {
             let tnc = self.tnc.borrow();
             (tnc.root.place, tnc.root.child)
@@ -106,6 +107,7 @@ impl Engine {
     /// A node will be written by the next commit; what it is on the medium falls out of use
     /// (`dirty_cow_znode`).
     pub(crate) async fn make_znode_dirty(&self, id: ZnodeId) -> Result<(), Errno> {
+        debug_assert!(self.tnc_lock.is_locked(), "the index changes under its lock");
         let place = {
             let mut tnc = self.tnc.borrow_mut();
             // The kernel also copies a node that a commit is writing. Here the commit has turned it

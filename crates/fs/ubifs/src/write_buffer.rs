@@ -16,7 +16,7 @@ pub(crate) struct Head {
 /// The end of a head of the journal.
 #[derive(Default)]
 pub(crate) struct WriteBuffer {
-    /// None: the head is nowhere.
+    /// Eraseblock of the head; none before it has one.
     pub(crate) leb: Option<LebNumber>,
     /// Where the buffer begins in the eraseblock.
     pub(crate) offset: u32,
@@ -57,7 +57,7 @@ impl WriteBuffer {
         (to - from) as usize
     }
 
-    /// Moves on behind what was written.
+    /// Begins a new buffer behind bytes that were written.
     pub(crate) fn advance(&mut self, bytes: u32, layout: &Layout) {
         let (leb_bytes, max_write) = (layout.leb_bytes, layout.max_write);
         debug_assert!(self.offset + bytes <= leb_bytes, "the head stays in its eraseblock");

@@ -59,6 +59,7 @@ impl Model {
     }
 
     /// One random call; its effect is in `self` as soon as the call has returned.
+    // One function: what is pending while a call runs stands beside the call.
     pub(crate) async fn step(
         place: &std::cell::RefCell<Self>,
         volume: &Volume,
