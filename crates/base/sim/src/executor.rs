@@ -2,6 +2,7 @@
 
 use crate::task::{JoinHandle, Name, TaskId, Tasks, make_task};
 use crate::timer::{Sleep, Timers};
+use process::Process;
 use random::Stream;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -16,6 +17,8 @@ pub(crate) struct Core {
     current: Cell<TaskId>,
     is_stopped: Cell<bool>,
     polls: Cell<u64>,
+    /// Threads of the kernel that were numbered.
+    kernel_threads: Cell<u32>,
     tasks: RefCell<Tasks>,
     pub(crate) timers: RefCell<Timers>,
 }
@@ -28,9 +31,11 @@ impl Core {
         while !self.is_stopped.get() {
             cancellation::check();
             let ready = self.tasks.borrow_mut().pop_ready();
-            let Some((id, task)) = ready else { return };
+            let Some((id, task, process)) = ready else { return };
             self.polls.set(self.polls.get() + 1);
             self.current.set(id);
+            // Until the end of the turn, since what the task drops may spawn tasks, too.
+            let _running = process::enter(process);
             if let Poll::Ready(waiter) = task.poll(&mut context) {
                 let mut tasks = self.tasks.borrow_mut();
                 tasks.wake(waiter);
@@ -97,6 +102,7 @@ impl Simulation {
             current: Cell::new(TaskId::NONE),
             is_stopped: Cell::new(false),
             polls: Cell::new(0),
+            kernel_threads: Cell::new(0),
             tasks: RefCell::default(),
             timers: RefCell::default(),
         };
@@ -187,11 +193,12 @@ impl Sim {
         self.0.now_ns.get()
     }
 
-    /// Starts a task; it runs after all tasks that are ready now. After a power cut the future is
+    /// Starts a task, which runs as the process that starts it; it runs after all tasks that are ready now.
+    /// After a power cut the future is
     /// dropped and the handle never completes.
     #[track_caller]
     pub fn spawn<F: Future + 'static>(&self, future: F) -> JoinHandle<F::Output> {
-        self.start(Name::Place(Location::caller()), future)
+        self.start(Name::Place(Location::caller()), process::current(), future)
     }
 
     /// [`spawn`](Self::spawn) with a name for [`Simulation::blocked_tasks`].
@@ -200,16 +207,39 @@ impl Sim {
         name: impl Into<Cow<'static, str>>,
         future: F,
     ) -> JoinHandle<F::Output> {
-        self.start(Name::Given(name.into()), future)
+        self.start(Name::Given(name.into()), process::current(), future)
     }
 
-    fn start<F: Future + 'static>(&self, name: Name, future: F) -> JoinHandle<F::Output> {
+    /// [`spawn_named`](Self::spawn_named) of a task that runs as a process of its own: an application's, or
+    /// a thread of the kernel.
+    pub fn spawn_as<F: Future + 'static>(
+        &self,
+        process: Process,
+        name: impl Into<Cow<'static, str>>,
+        future: F,
+    ) -> JoinHandle<F::Output> {
+        self.start(Name::Given(name.into()), process, future)
+    }
+
+    /// A new thread of the simulated kernel, with a number that no other process of the simulation has.
+    pub fn kernel_thread(&self) -> Process {
+        let number = self.0.kernel_threads.get();
+        self.0.kernel_threads.set(number + 1);
+        Process::new(process::FIRST_KERNEL_PID + number)
+    }
+
+    fn start<F: Future + 'static>(
+        &self,
+        name: Name,
+        process: Process,
+        future: F,
+    ) -> JoinHandle<F::Output> {
         let (task, handle) = make_task(self.clone(), future);
         // After a power cut nothing runs any more, not even what a drop spawns.
         if self.is_stopped() {
             task.abandon();
         } else {
-            self.0.tasks.borrow_mut().insert(task, name);
+            self.0.tasks.borrow_mut().insert(task, name, process);
         }
         handle
     }

@@ -1,6 +1,7 @@
 //! Tasks: their numbers, their slots, the queue of the ready ones, and handles to their results.
 
 use crate::executor::Sim;
+use process::Process;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -150,6 +151,8 @@ struct Slot {
 pub(crate) struct Live {
     task: Rc<dyn Task>,
     name: Name,
+    /// The process that runs while the task is polled.
+    process: Process,
     /// Position in the order of spawning.
     number: u64,
 }
@@ -169,8 +172,8 @@ impl Tasks {
         self.live
     }
 
-    pub(crate) fn insert(&mut self, task: Rc<dyn Task>, name: Name) {
-        let live = Live { task, name, number: self.spawned };
+    pub(crate) fn insert(&mut self, task: Rc<dyn Task>, name: Name, process: Process) {
+        let live = Live { task, name, process, number: self.spawned };
         self.spawned += 1;
         self.live += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -196,9 +199,9 @@ impl Tasks {
         }
     }
 
-    /// Takes the next ready task out of the queue.
+    /// Takes the next ready task out of the queue, with the process that it runs as.
     #[inline]
-    pub(crate) fn pop_ready(&mut self) -> Option<(TaskId, Rc<dyn Task>)> {
+    pub(crate) fn pop_ready(&mut self) -> Option<(TaskId, Rc<dyn Task>, Process)> {
         loop {
             let id = self.ready.pop_front()?;
             let slot = &mut self.slots[id.slot as usize];
@@ -207,7 +210,7 @@ impl Tasks {
                 && let Some(live) = &slot.live
             {
                 slot.is_queued = false;
-                return Some((id, live.task.clone()));
+                return Some((id, live.task.clone(), live.process));
             }
         }
     }

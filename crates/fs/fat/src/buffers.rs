@@ -6,7 +6,7 @@
 
 use crate::boot::SECTOR_BYTES;
 use crate::join::join_all;
-use block_medium::{BlockMedium, MediumError, Submitter, WriteFlags};
+use block_medium::{BlockMedium, MediumError, WriteFlags};
 use fs_api::InodeNumber;
 use sim::{Sim, WaitQueue};
 use std::cell::{Cell, Ref, RefCell};
@@ -94,7 +94,7 @@ impl Buffers {
         }
         // One bio for all of them, as read-ahead makes one of neighbours. Sectors behind the first
         // that are in memory are read again, and the copy is dropped.
-        let bytes = self.medium.read(first, sectors, Submitter::Caller).await?;
+        let bytes = self.medium.read(first, sectors).await?;
         debug_assert_eq!(bytes.len(), sectors as usize * SECTOR_BYTES, "whole sectors are read");
         let mut known = self.known.borrow_mut();
         for (sector, bytes) in (first..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
@@ -152,21 +152,17 @@ impl Buffers {
         for buffer in &buffers {
             buffer.owner.set(Owner::Nobody);
         }
-        self.write(&buffers, true, Submitter::Caller).await
+        self.write(&buffers, true).await
     }
 
     /// Writes all that is dirty, in the order of sectors.
-    pub(crate) async fn write_all(
-        &self,
-        is_sync: bool,
-        submitter: Submitter,
-    ) -> Result<(), MediumError> {
+    pub(crate) async fn write_all(&self, is_sync: bool) -> Result<(), MediumError> {
         // Before the writes, so that a sector that changes while they are under way starts a new
         // age.
         self.dirty_since_ns.set(None);
         let is_wanted = |buffer: &&Rc<Buffer>| buffer.is_dirty.get() || buffer.is_written.get();
         let dirty: Vec<_> = self.known.borrow().values().filter(is_wanted).cloned().collect();
-        self.write(&dirty, is_sync, submitter).await
+        self.write(&dirty, is_sync).await
     }
 
     /// Writes those of the buffers that are dirty, and waits for all.
@@ -174,7 +170,6 @@ impl Buffers {
         &self,
         buffers: &[Rc<Buffer>],
         is_sync: bool,
-        submitter: Submitter,
     ) -> Result<(), MediumError> {
         let mut under_way = Vec::new();
         let mut result = Ok(());
@@ -189,7 +184,7 @@ impl Buffers {
             buffer.is_written.set(true);
             let bytes = buffer.bytes().to_vec();
             let flags = WriteFlags { is_sync, ..WriteFlags::default() };
-            match self.medium.write(buffer.sector, bytes, flags, submitter).await {
+            match self.medium.write(buffer.sector, bytes, flags).await {
                 Ok(done) => under_way.push(async move {
                     let done = done.await;
                     buffer.is_written.set(false);

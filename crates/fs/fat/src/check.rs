@@ -3,7 +3,7 @@
 use crate::boot::{FIRST_CLUSTER, FatType, MountError, SECTOR_BYTES, Volume, decode_info};
 use crate::inode::is_directory;
 use crate::names::{DOT, DOT_DOT, Entry, Parser, SLOT_BYTES, Seen};
-use block_medium::{BlockMedium, Submitter};
+use block_medium::BlockMedium;
 
 /// What is wrong with a volume, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ struct Checker {
 /// # Errors
 /// As a mount.
 pub async fn check(medium: &dyn BlockMedium) -> Result<Check, MountError> {
-    let boot = medium.read(0, 1, Submitter::Caller).await?;
+    let boot = medium.read(0, 1).await?;
     let volume = Volume::decode(&boot)?;
     if u64::from(volume.sectors) * SECTOR_BYTES as u64 > medium.size_bytes() {
         return Err(MountError::NotFat("the volume is larger than its medium".into()));
@@ -64,7 +64,7 @@ pub async fn check(medium: &dyn BlockMedium) -> Result<Check, MountError> {
     let mut at = 0;
     while at < volume.sectors {
         let count = (volume.sectors - at).min(medium.bio_blocks_max());
-        bytes.extend(medium.read(at.into(), count, Submitter::Caller).await?);
+        bytes.extend(medium.read(at.into(), count).await?);
         at += count;
     }
     let mut checker = Checker {

@@ -13,7 +13,7 @@ use crate::join::join_all;
 use crate::names::ATTRIBUTE_ARCHIVE;
 use crate::table::Link;
 use crate::times;
-use block_medium::{Submitter, WriteFlags};
+use block_medium::WriteFlags;
 use fs_api::{Errno, PAGE_BYTES, Place, Time};
 use std::ops::Range;
 
@@ -257,7 +257,7 @@ impl Engine {
             return Ok(());
         }
         for run in self.runs(inode, start..end).await? {
-            let read = self.medium.read(run.sector, run.sectors, Submitter::Caller).await;
+            let read = self.medium.read(run.sector, run.sectors).await;
             let bytes = read.map_err(|error| self.failed(error))?;
             let at = (run.at - start) as usize;
             let count = bytes.len().min((end - run.at) as usize);
@@ -281,14 +281,13 @@ impl Engine {
         // Before the write, which brings these bytes anyway.
         inode.zeros.borrow_mut().remove(&(start..end));
         let flags = WriteFlags { is_sync, ..WriteFlags::default() };
-        let submitter = if is_sync { Submitter::Caller } else { Submitter::Writer };
         let mut under_way = Vec::new();
         for run in runs {
             let at = (run.at - start) as usize;
             let length = run.sectors as usize * SECTOR_BYTES;
             let mut data = bytes[at..bytes.len().min(at + length)].to_vec();
             data.resize(length, 0);
-            let taken = self.medium.write(run.sector, data, flags, submitter).await;
+            let taken = self.medium.write(run.sector, data, flags).await;
             under_way.push(taken.map_err(|error| self.failed(error))?);
         }
         for done in join_all(under_way).await {

@@ -6,11 +6,11 @@ use crate::finding::Code;
 use crate::inode::Inode;
 use crate::profile::MountOptions;
 use block_medium::{BlockMedium, MediumError};
-use fs_api::{Errno, Finding, InodeNumber, Place};
+use fs_api::{CachedPages, Errno, Finding, InodeNumber, Place};
 use sim::{Cpus, Lock, Sim, Timer};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// Number of the inode of the root directory (`MSDOS_ROOT_INO`).
 pub(crate) const ROOT: InodeNumber = 1;
@@ -44,6 +44,8 @@ pub(crate) struct Engine {
     pub(crate) is_read_only: Cell<bool>,
     pub(crate) is_ended: Cell<bool>,
     pub(crate) findings: RefCell<Vec<Finding>>,
+    /// Page cache of the layer above, once `use_cached_pages` has registered it.
+    pub(crate) cached_pages: RefCell<Option<Weak<dyn CachedPages>>>,
 }
 
 impl Engine {

@@ -6,12 +6,12 @@ use crate::mount;
 use crate::profile::MountOptions;
 use block_medium::BlockMedium;
 use fs_api::{
-    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, Finding, InodeNumber, Memory,
-    NewInode, PAGE_BYTES, PageRun, SpaceUse,
+    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, Finding,
+    InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
 };
 use sim::{Cpus, Sim};
 use std::ops::Range;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// Pages that are written back together: several bios are under way at a time.
 const PAGES_AT_ONCE: u64 = 1024;
@@ -283,6 +283,10 @@ impl FileSystem for Fat {
     }
 
     /// Free clusters as counted; before that, as FSInfo says, and none where it does not.
+    fn use_cached_pages(&self, pages: Weak<dyn CachedPages>) {
+        *self.engine.cached_pages.borrow_mut() = Some(pages);
+    }
+
     fn space(&self) -> SpaceUse {
         let free = u64::from(self.engine.free_clusters.get().unwrap_or(0));
         SpaceUse {

@@ -5,7 +5,7 @@
 
 use crate::boot::{FatType, SECTOR_BYTES};
 use crate::names::{Record, SLOT_BYTES};
-use block_medium::{BlockMedium, MediumError, Submitter, WriteFlags};
+use block_medium::{BlockMedium, MediumError, WriteFlags};
 use fs_api::Time;
 use thiserror::Error;
 
@@ -209,9 +209,9 @@ pub async fn format(medium: &dyn BlockMedium, options: &FormatOptions) -> Result
         } else {
             zeros.clone()
         };
-        medium.write(sector, bytes, WriteFlags::default(), Submitter::Caller).await?.await?;
+        medium.write(sector, bytes, WriteFlags::default()).await?.await?;
     }
-    medium.flush(Submitter::Caller).await?;
+    medium.flush().await?;
     Ok(())
 }
 

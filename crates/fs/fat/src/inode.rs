@@ -8,7 +8,6 @@ use crate::engine::{Engine, ROOT};
 use crate::finding::Code;
 use crate::names::{ATTRIBUTE_DIRECTORY, ATTRIBUTE_READ_ONLY, Record, SLOT_BYTES};
 use crate::zeros::Zeros;
-use block_medium::Submitter;
 use fs_api::{Attributes, Errno, FileType, InodeNumber, Place, Time};
 use sim::{Lock, Sim};
 use std::cell::{Cell, RefCell};
@@ -255,7 +254,7 @@ impl Engine {
             slot[13] = tenths;
         });
         if waits {
-            let written = self.buffers.write(&[buffer], true, Submitter::Caller).await;
+            let written = self.buffers.write(&[buffer], true).await;
             return written.map_err(|error| self.failed(error));
         }
         self.arm_flusher();

@@ -61,6 +61,7 @@ pub(crate) async fn mount(
         is_read_only: Cell::new(options.is_read_only),
         is_ended: Cell::new(false),
         findings: RefCell::default(),
+        cached_pages: RefCell::default(),
     });
     let damaged = |error: Errno| {
         let findings = engine.findings.borrow();

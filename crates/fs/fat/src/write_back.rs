@@ -9,9 +9,9 @@ use crate::buffers::Owner;
 use crate::engine::Engine;
 use crate::inode::Inode;
 use crate::profile::FsyncScope;
-use block_medium::Submitter;
 use fs_api::Errno;
-use std::rc::Rc;
+use process::{Process, run_as};
+use std::rc::{Rc, Weak};
 
 impl Engine {
     /// Starts the flusher; it sleeps while nothing is dirty.
@@ -20,7 +20,8 @@ impl Engine {
             return;
         }
         let engine = self.clone();
-        self.sim.spawn_named("FAT flusher", async move {
+        let own = self.sim.kernel_thread();
+        self.sim.spawn_as(own, "FAT flusher", async move {
             loop {
                 engine.timer.fired().await;
                 engine.is_timer_armed.set(false);
@@ -28,7 +29,9 @@ impl Engine {
                     return;
                 }
                 // Whoever waits for a file learns of its errors; others see findings.
-                let _ = engine.write_old().await;
+                // Files and the sectors of the device have one thread (`bdi_writeback_task` of
+                // `fs/fs-writeback.c`): where a page cache holds the files, its flusher writes both.
+                let _ = run_as(engine.flusher().unwrap_or(own), engine.write_old()).await;
                 let has_dirty =
                     !engine.dirty_inodes().is_empty() || engine.buffers.dirty_since_ns().is_some();
                 if has_dirty {
@@ -36,6 +39,12 @@ impl Engine {
                 }
             }
         });
+    }
+
+    /// The thread that writes the pages of files back, if there is one.
+    fn flusher(&self) -> Option<Process> {
+        let pages = self.cached_pages.borrow().as_ref().and_then(Weak::upgrade);
+        pages.map(|pages| pages.flusher())
     }
 
     /// Something is dirty: the flusher looks in time.
@@ -65,13 +74,13 @@ impl Engine {
         // FSInfo after the inodes, so that the counters include what they allocated.
         result = result.and(self.write_info().await);
         if self.buffers.dirty_since_ns().is_some_and(is_old) {
-            result = result.and(self.write_buffers(false, Submitter::Writer).await);
+            result = result.and(self.write_buffers(false).await);
         }
         result
     }
 
-    async fn write_buffers(&self, is_sync: bool, submitter: Submitter) -> Result<(), Errno> {
-        let written = self.buffers.write_all(is_sync, submitter).await;
+    async fn write_buffers(&self, is_sync: bool) -> Result<(), Errno> {
+        let written = self.buffers.write_all(is_sync).await;
         written.map_err(|error| self.failed(error))
     }
 
@@ -101,7 +110,7 @@ impl Engine {
             FsyncScope::Device => {
                 self.write_inode(inode, false).await?;
                 self.write_info().await?;
-                self.write_buffers(true, Submitter::Caller).await?;
+                self.write_buffers(true).await?;
             }
             FsyncScope::File => {
                 // The order of `__generic_file_fsync` and `fat_file_fsync`: buffers of the file,
@@ -116,7 +125,7 @@ impl Engine {
         }
         // The last step, for a cache that lost one of the writes before would make it worthless.
         if profile.fsync_flushes {
-            let flushed = self.medium.flush(Submitter::Caller).await;
+            let flushed = self.medium.flush().await;
             flushed.map_err(|error| self.failed(error))?;
         }
         Ok(())
@@ -134,7 +143,7 @@ impl Engine {
             }
             self.write_info().await?;
         }
-        self.write_buffers(true, Submitter::Caller).await
+        self.write_buffers(true).await
     }
 
     /// On a mount with `sync`, a call returns when what it changed is written.
@@ -153,7 +162,7 @@ impl Engine {
         let boot = self.buffer(0).await?;
         let set = |bytes: &mut [u8]| self.volume.set_dirty(bytes, is_mounted);
         self.buffers.change(&boot, Owner::Nobody, set);
-        let written = self.buffers.write(&[boot], true, Submitter::Caller).await;
+        let written = self.buffers.write(&[boot], true).await;
         written.map_err(|error| self.failed(error))
     }
 }

@@ -37,11 +37,17 @@ impl Engine {
         }
         if self.options.has_thread {
             let engine = self.clone();
-            self.sim.spawn_named("jffs2 collector", async move { engine.run_collector().await });
+            // A process of its own (`jffs2_start_garbage_collect_thread`), which a scheduler under
+            // `block2mtd` sees.
+            self.sim.spawn_as(self.sim.kernel_thread(), "jffs2 collector", async move {
+                engine.run_collector().await;
+            });
         }
         if self.options.has_write_back {
             let engine = self.clone();
-            self.sim.spawn_named("jffs2 write-back", async move { engine.run_write_back().await });
+            self.sim.spawn_as(self.sim.kernel_thread(), "jffs2 write-back", async move {
+                engine.run_write_back().await;
+            });
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::file::File;
-use block_medium::{MediumError, Submitter};
+use block_medium::MediumError;
 use fs_api::Errno;
 use sim::{Completion, Sim};
 use std::cell::RefCell;
@@ -45,7 +45,7 @@ impl Reading {
 impl Engine {
     /// Submits a read of one block.
     async fn submit_reading(&self, block: u64, reading: &Rc<Reading>) {
-        let submitted = self.medium.submit_read(block, 1, Submitter::Caller).await;
+        let submitted = self.medium.submit_read(block, 1).await;
         let place = reading.clone();
         self.sim.spawn(async move {
             let bytes = match submitted {

@@ -12,7 +12,6 @@ use crate::records::{DAT_INODE, NO_END};
 use crate::recovery::{FoundLog, LogReader};
 use crate::segment_writer::Mode;
 use crate::summary::{BlockInfo, FileInfo, LogHeader};
-use block_medium::Submitter;
 use fs_api::{Errno, Place};
 use std::rc::Rc;
 
@@ -334,7 +333,7 @@ impl Engine {
         // The segments become clean with the checkpoint that holds the copies, never before: a cut
         // leaves either both or none.
         self.constructor.freed_segments.borrow_mut().clone_from(&sorted.segments);
-        self.construct(Mode::Checkpoint, Submitter::Cleaner).await?;
+        self.construct(Mode::Checkpoint).await?;
         debug_assert!(
             self.constructor.freed_segments.borrow().is_empty()
                 && self.cleaned_files.borrow().is_empty(),
@@ -358,7 +357,7 @@ impl Engine {
         let of_files = || live.iter().filter(|resident| resident.file.inode != DAT_INODE);
         let mut reads = Vec::new();
         for resident in of_files() {
-            let read = self.medium.submit_read(resident.block, 1, Submitter::Cleaner).await;
+            let read = self.medium.submit_read(resident.block, 1).await;
             reads.push(read.map_err(failed)?);
         }
         let mut files: Vec<Rc<File>> = Vec::new();

@@ -116,7 +116,10 @@ impl Nilfs2 {
     /// Starts the daemon, which runs until the file system is unmounted.
     pub fn start_cleaner(&self, settings: CleanerSettings) {
         let fs = self.clone();
-        self.engine.sim.spawn_named("nilfs_cleanerd", async move {
+        let sim = &self.engine.sim;
+        // A process of its own, whose reads and logs the scheduler sees apart. It is one of user space, but
+        // its number must not be that of a process of the workload.
+        sim.spawn_as(sim.kernel_thread(), "nilfs_cleanerd", async move {
             // A daemon that meets an error ends; the file system lives on.
             let _ = fs.run_cleaner(settings).await;
         });

@@ -7,7 +7,6 @@ use crate::engine::Engine;
 use crate::file::File;
 use crate::segment_writer::Mode;
 use crate::superblock::Superblock;
-use block_medium::Submitter;
 use fs_api::Errno;
 use sim::{Sim, Timer, WaitQueue};
 use std::cell::{Cell, RefCell};
@@ -102,7 +101,11 @@ impl Engine {
             }
         });
         let engine = self.clone();
-        self.sim.spawn(async move { engine.constructor_thread().await });
+        // A thread of its own: the scheduler sees logs as its, and not as those of the processes that
+        // wrote (`nilfs_segctor_start_thread`).
+        self.sim.spawn_as(self.sim.kernel_thread(), "segctord", async move {
+            engine.constructor_thread().await;
+        });
     }
 
     async fn constructor_thread(&self) {
@@ -117,7 +120,7 @@ impl Engine {
             {
                 let _alone = self.transactions.write().await;
                 // Whoever waits for a checkpoint learns the result; others see a read-only mount.
-                let _ = self.construct(mode, Submitter::Writer).await;
+                let _ = self.construct(mode).await;
                 // A logical segment is open: a checkpoint has to close it soon, or a cut would lose
                 // the logs in it.
                 if state.is_unclosed.get() {
@@ -164,7 +167,7 @@ impl Engine {
 
     /// Makes logs, and the superblock if it is due. The caller holds the transaction lock for
     /// writing.
-    pub(crate) async fn construct(&self, mode: Mode, submitter: Submitter) -> Result<(), Errno> {
+    pub(crate) async fn construct(&self, mode: Mode) -> Result<(), Errno> {
         let state = &self.constructor;
         // Requests up to here are served by this run. A later one needs a run of its own, since its
         // changes may come after the collection.
@@ -179,13 +182,13 @@ impl Engine {
         let is_checkpoint = mode == Mode::Checkpoint;
         let mut result = self.may_write();
         if result.is_ok() && !self.is_clean() {
-            result = self.build_logs(mode, submitter).await;
+            result = self.build_logs(mode).await;
             if result.is_ok() {
                 state.dirty_blocks.set(0);
                 // The superblock follows the logs, with a flush in between: it must never name a
                 // log that is not there.
                 if state.made_checkpoint.get() && state.needs_superblock.get() {
-                    result = self.write_log_pointer(submitter).await;
+                    result = self.write_log_pointer().await;
                 }
             } else {
                 // What is half done in memory must not reach the medium.
@@ -242,7 +245,7 @@ impl Engine {
                 }
                 // By the caller, not the thread: `nilfs_construct_dsync_segment` holds the
                 // transaction lock itself.
-                let result = self.build_logs(Mode::DataSync(file.number), Submitter::Caller).await;
+                let result = self.build_logs(Mode::DataSync(file.number)).await;
                 state.is_device_flushed.set(false);
                 return result;
             }
@@ -271,21 +274,21 @@ impl Engine {
     }
 
     /// Makes what was written durable (`nilfs_flush_device`).
-    pub(crate) async fn flush_device(&self, submitter: Submitter) -> Result<(), Errno> {
+    pub(crate) async fn flush_device(&self) -> Result<(), Errno> {
         let flushes = self.options.profile.flushes && self.options.has_barrier;
         // Set before the flush is sent, as `nilfs_flush_device` does: writes that follow clear it
         // again.
         if !flushes || self.constructor.is_device_flushed.replace(true) {
             return Ok(());
         }
-        self.medium.flush(submitter).await.map_err(|error| self.failed(error))
+        self.medium.flush().await.map_err(|error| self.failed(error))
     }
 
     /// Ends the thread after a last checkpoint.
     pub(crate) async fn stop_constructor(&self) -> Result<(), Errno> {
         let result = {
             let _alone = self.transactions.write().await;
-            self.construct(Mode::Checkpoint, Submitter::Caller).await
+            self.construct(Mode::Checkpoint).await
         };
         self.constructor.is_ended.set(true);
         self.constructor.thread.wake_all();

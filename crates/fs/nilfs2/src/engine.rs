@@ -8,7 +8,7 @@ use crate::mount::RolledBack;
 use crate::profile::MountOptions;
 use crate::records::SuperRoot;
 use crate::superblock::Superblock;
-use block_medium::{BlockMedium, MediumError, Submitter};
+use block_medium::{BlockMedium, MediumError};
 use fs_api::{Errno, Finding, Place};
 use sim::{Cpus, Lock, RwLock, Sim};
 use std::cell::{Cell, RefCell};
@@ -191,7 +191,7 @@ impl Engine {
     /// Reads one block of the device.
     pub(crate) async fn read_block(&self, block: u64) -> Result<Vec<u8>, Errno> {
         self.check_place(block)?;
-        let read = self.medium.read(block, 1, Submitter::Caller).await;
+        let read = self.medium.read(block, 1).await;
         read.map_err(|error| self.failed(error))
     }
 

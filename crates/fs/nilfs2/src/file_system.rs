@@ -9,7 +9,7 @@ use crate::profile::MountOptions;
 use crate::records::{Checkpoint, ROOT_INODE, SEGMENT_ACTIVE, SegmentUsage};
 use crate::recovery::LogReader;
 use crate::summary::{FileInfo, LogHeader};
-use block_medium::{BlockMedium, Submitter};
+use block_medium::BlockMedium;
 use fs_api::{
     Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, Finding, InodeNumber,
     Memory, NewInode, PAGE_BYTES, Place, SpaceUse,
@@ -138,7 +138,7 @@ impl Nilfs2 {
         if file.is_queued.get() {
             self.engine.sync_data(&file).await?;
         }
-        self.engine.flush_device(Submitter::Caller).await
+        self.engine.flush_device().await
     }
 
     /// What was found wrong or odd since the mount.
@@ -347,7 +347,7 @@ impl FileSystem for Nilfs2 {
         if file.is_queued.get() {
             self.engine.make_checkpoint().await?;
         }
-        self.engine.flush_device(Submitter::Caller).await
+        self.engine.flush_device().await
     }
 
     async fn sync(&self) -> Result<(), Errno> {

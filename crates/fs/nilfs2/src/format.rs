@@ -13,7 +13,7 @@ use crate::summary::{
     BlockInfo, FileInfo, LOG_BEGIN, LOG_END, LOG_SUPER_ROOT, LogHeader, encode_summary, seal,
 };
 use crate::superblock::{STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
-use block_medium::{BlockMedium, MediumError, Submitter, WriteFlags};
+use block_medium::{BlockMedium, MediumError, WriteFlags};
 use fs_api::Time;
 use thiserror::Error;
 
@@ -319,8 +319,8 @@ pub async fn format(medium: &dyn BlockMedium, options: &FormatOptions) -> Result
     // its usual place.
     for (block, bytes) in [(FIRST_BLOCK, log), (second / BLOCK_BYTES, last), (0, first)] {
         let flags = WriteFlags { is_sync: true, ..WriteFlags::default() };
-        medium.write(block, bytes, flags, Submitter::Caller).await?.await?;
+        medium.write(block, bytes, flags).await?.await?;
     }
-    medium.flush(Submitter::Caller).await?;
+    medium.flush().await?;
     Ok(())
 }

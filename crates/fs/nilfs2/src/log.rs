@@ -9,7 +9,7 @@ use crate::summary::{
     self, Cursor, FILE_INFO_BYTES, FileInfo, HEADER_BYTES, LOG_SUPER_ROOT, LogHeader,
     block_info_bytes, encode_summary,
 };
-use block_medium::{Pending, Submitter, WriteFlags};
+use block_medium::{Pending, WriteFlags};
 use fs_api::Errno;
 use std::rc::Rc;
 
@@ -237,7 +237,6 @@ impl Log {
         &self,
         engine: &Engine,
         bytes: Vec<u8>,
-        submitter: Submitter,
     ) -> Result<Vec<Pending<'static, ()>>, Errno> {
         let block_bytes = engine.geometry.block_bytes;
         let bio_bytes = (u64::from(engine.medium.bio_blocks_max()) * block_bytes) as usize;
@@ -248,7 +247,7 @@ impl Log {
             // `nilfs_segbuf_write` marks only its last bio as synchronous, which makes the
             // scheduler send the rest along.
             let flags = WriteFlags { is_sync: bios.peek().is_none(), ..WriteFlags::default() };
-            let taken = engine.medium.write(block, bio.to_vec(), flags, submitter).await;
+            let taken = engine.medium.write(block, bio.to_vec(), flags).await;
             pending.push(taken.map_err(|error| engine.failed(error))?);
             block += bio.len() as u64 / block_bytes;
         }

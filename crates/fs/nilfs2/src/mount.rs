@@ -18,7 +18,7 @@ use crate::summary::LogHeader;
 use crate::superblock::{
     STATE_ERROR, STATE_VALID, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock,
 };
-use block_medium::{BlockMedium, MediumError, Submitter};
+use block_medium::{BlockMedium, MediumError};
 use fs_api::{Errno, Finding, Place};
 use sim::{Cpus, Lock, RwLock, Sim};
 use std::cell::{Cell, RefCell};
@@ -70,7 +70,7 @@ async fn read_superblocks(medium: &dyn BlockMedium) -> Result<Superblocks, Mount
             continue;
         }
         // One place is enough, also where the device cannot read the other.
-        let block = match medium.read_buffers(offset / BLOCK_BYTES, 1, Submitter::Caller).await {
+        let block = match medium.read_buffers(offset / BLOCK_BYTES, 1).await {
             Ok(block) => block,
             Err(error) => {
                 why = error.to_string();
@@ -282,11 +282,11 @@ async fn begin_search(
 
 /// A page of raw NAND in a log is blank, as an erase leaves it.
 async fn has_blank_page(medium: &Rc<dyn BlockMedium>, start: u64) -> Result<bool, MediumError> {
-    let first = medium.read_buffers(start, 1, Submitter::Caller).await?;
+    let first = medium.read_buffers(start, 1).await?;
     let blocks = LogHeader::decode(&first).map_or(1, |header| u64::from(header.blocks));
     let end = (start + blocks).min(medium.size_bytes() / BLOCK_BYTES);
     for block in start..end {
-        let bytes = medium.read_buffers(block, 1, Submitter::Caller).await?;
+        let bytes = medium.read_buffers(block, 1).await?;
         let mut pages = bytes.chunks(NAND_PAGE_BYTES);
         if pages.any(|page| page.iter().all(|byte| *byte == 0xff)) {
             return Ok(true);
@@ -365,7 +365,7 @@ async fn recover(engine: &Rc<Engine>, reader: &LogReader, found: &Found) -> Resu
     // The new checkpoint lies in a segment that no log leads to, so the superblock must name it.
     engine.constructor.needs_superblock.set(true);
     let _alone = engine.transactions.write().await;
-    engine.construct(crate::segment_writer::Mode::Checkpoint, Submitter::Caller).await
+    engine.construct(crate::segment_writer::Mode::Checkpoint).await
 }
 
 /// What a mount that writes does first.

@@ -6,7 +6,6 @@
 use crate::engine::Engine;
 use crate::file::File;
 use crate::finding::Code;
-use block_medium::Submitter;
 use fs_api::{Errno, PAGE_BYTES, Place};
 use std::ops::Range;
 
@@ -68,7 +67,7 @@ impl Engine {
             }
             // All bios are submitted before the first is waited for, as `mpage_readahead` does
             // under one plug.
-            let taken = self.medium.submit_read(block, count as u32, Submitter::Caller).await;
+            let taken = self.medium.submit_read(block, count as u32).await;
             under_way.push((start, count, taken.map_err(|error| self.failed(error))?));
             rest = &rest[count..];
         }

@@ -8,7 +8,7 @@ use crate::records::{IFILE_INODE, SuperRoot};
 use crate::summary::{
     FileInfo, LOG_BEGIN, LOG_DATA_SYNC, LOG_END, LOG_SUPER_ROOT, LogHeader, decode_files,
 };
-use block_medium::{BlockMedium, MediumError, Submitter};
+use block_medium::{BlockMedium, MediumError};
 use fs_api::{Errno, Place};
 use std::cell::Cell;
 use std::ops::Range;
@@ -22,7 +22,8 @@ const READ_AROUND_BLOCKS: u64 = 32;
 pub(crate) struct LogReader {
     medium: Rc<dyn BlockMedium>,
     geometry: Geometry,
-    submitter: Submitter,
+    /// Reads are those of a mapping of the device, as of the cleaner.
+    reads_around: bool,
     /// The segment, or the piece of it, that was read ahead of last.
     ahead: Cell<Option<u64>>,
 }
@@ -49,19 +50,19 @@ pub(crate) struct Found {
 
 impl LogReader {
     pub(crate) fn new(medium: Rc<dyn BlockMedium>, geometry: Geometry) -> Self {
-        Self { medium, geometry, submitter: Submitter::Caller, ahead: Cell::new(None) }
+        Self { medium, geometry, reads_around: false, ahead: Cell::new(None) }
     }
 
     /// A reader as the cleaner has it.
     pub(crate) fn of_cleaner(medium: Rc<dyn BlockMedium>, geometry: Geometry) -> Self {
-        Self { medium, geometry, submitter: Submitter::Cleaner, ahead: Cell::new(None) }
+        Self { medium, geometry, reads_around: true, ahead: Cell::new(None) }
     }
 
     /// Bytes of blocks inside a segment. What is read ahead of is not waited for, only the blocks
     /// themselves are.
     pub(crate) async fn read(&self, block: u64, blocks: u64) -> Result<Vec<u8>, MediumError> {
         let (first, end) = self.geometry.segment_range(self.geometry.segment_of(block));
-        let ahead = if self.submitter == Submitter::Cleaner {
+        let ahead = if self.reads_around {
             let around = block / READ_AROUND_BLOCKS * READ_AROUND_BLOCKS;
             around.max(first)..(around + READ_AROUND_BLOCKS).min(end + 1)
         } else {
@@ -74,7 +75,7 @@ impl LogReader {
         let mut at = block;
         while at < block + blocks {
             let count = (block + blocks - at).min(self.medium.bio_blocks_max().into()) as u32;
-            bytes.extend(self.medium.read_buffers(at, count, self.submitter).await?);
+            bytes.extend(self.medium.read_buffers(at, count).await?);
             at += u64::from(count);
         }
         Ok(bytes)
@@ -84,7 +85,7 @@ impl LogReader {
         let mut at = blocks.start;
         while at < blocks.end {
             let count = (blocks.end - at).min(self.medium.bio_blocks_max().into()) as u32;
-            self.medium.read_ahead(at, count, self.submitter);
+            self.medium.read_ahead(at, count);
             at += u64::from(count);
         }
     }

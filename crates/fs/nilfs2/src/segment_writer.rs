@@ -9,7 +9,7 @@ use crate::finding::Code;
 use crate::log::Log;
 use crate::records::{CHECKPOINT_MINOR, Checkpoint, INODE_BYTES, SuperRoot};
 use crate::summary::{LOG_BEGIN, LOG_CLEANER, LOG_DATA_SYNC, LOG_END};
-use block_medium::{Pending, Submitter};
+use block_medium::Pending;
 use fs_api::{Errno, Place};
 use std::rc::Rc;
 
@@ -82,7 +82,7 @@ pub(crate) struct Construction<'e> {
 impl Engine {
     /// Writes what a mode says; nothing if nothing is dirty. The caller holds the transaction lock
     /// for writing.
-    pub(crate) async fn build_logs(&self, mode: Mode, submitter: Submitter) -> Result<(), Errno> {
+    pub(crate) async fn build_logs(&self, mode: Mode) -> Result<(), Errno> {
         let files = match mode {
             Mode::DataSync(number) => {
                 let dirty = self.dirty_files.borrow();
@@ -114,7 +114,7 @@ impl Engine {
                 self.touch_inode_block(&file).await?;
             }
         }
-        run.build(submitter).await
+        run.build().await
     }
 
     /// True if there is nothing to write a checkpoint for (`nilfs_segctor_confirm`).
@@ -140,7 +140,7 @@ impl Engine {
 }
 
 impl Construction<'_> {
-    async fn build(&mut self, submitter: Submitter) -> Result<(), Errno> {
+    async fn build(&mut self) -> Result<(), Errno> {
         let mut pending: Vec<Pending<'static, ()>> = Vec::new();
         let mut done: Vec<Log> = Vec::new();
         loop {
@@ -153,7 +153,7 @@ impl Construction<'_> {
                 return self.abandon(done.last()).await;
             }
             let logs = std::mem::take(&mut self.logs);
-            let written = self.write(logs, submitter, &mut pending).await?;
+            let written = self.write(logs, &mut pending).await?;
             done.extend(written);
             if self.progress.stage == Stage::Done {
                 break;
@@ -459,7 +459,6 @@ impl Construction<'_> {
     async fn write(
         &mut self,
         mut logs: Vec<Log>,
-        submitter: Submitter,
         pending: &mut Vec<Pending<'static, ()>>,
     ) -> Result<Vec<Log>, Errno> {
         let engine = self.engine;
@@ -493,7 +492,7 @@ impl Construction<'_> {
             engine.compute(log.blocks() * engine.options.costs.log_block_ns).await;
             let bytes = log.encode(engine);
             engine.compute_bytes(bytes.len() as u64, engine.options.costs.crc_ps_per_byte).await;
-            pending.extend(log.submit(engine, bytes, submitter).await?);
+            pending.extend(log.submit(engine, bytes).await?);
         }
         Ok(logs)
     }

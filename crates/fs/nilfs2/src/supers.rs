@@ -5,7 +5,7 @@
 
 use crate::engine::{Engine, Superblocks};
 use crate::superblock::{STATE_VALID, SUPERBLOCK_BYTES, Superblock};
-use block_medium::{Submitter, WriteFlags};
+use block_medium::WriteFlags;
 use fs_api::Errno;
 
 /// A superblock is brought up to date at most this often, seconds.
@@ -26,7 +26,7 @@ impl Engine {
     }
 
     /// The superblock points to the newest checkpoint (`nilfs_set_log_cursor`).
-    pub(crate) async fn write_log_pointer(&self, submitter: Submitter) -> Result<(), Errno> {
+    pub(crate) async fn write_log_pointer(&self) -> Result<(), Errno> {
         let _lock = self.superblock_lock.lock().await;
         self.take_turns();
         self.set_log_pointer();
@@ -38,15 +38,15 @@ impl Engine {
         if both {
             self.copy_to_second();
         }
-        self.write_superblocks(both, submitter).await
+        self.write_superblocks(both).await
     }
 
     /// Brings a superblock that is out of date up to date, and makes all durable (`nilfs_sync_fs`).
     pub(crate) async fn sync_superblock(&self) -> Result<(), Errno> {
         if self.constructor.is_superblock_dirty.get() {
-            self.write_log_pointer(Submitter::Caller).await?;
+            self.write_log_pointer().await?;
         }
-        self.flush_device(Submitter::Caller).await
+        self.flush_device().await
     }
 
     /// A mount that writes begins (`nilfs_setup_super`).
@@ -62,7 +62,7 @@ impl Engine {
             first.state &= !STATE_VALID;
         }
         self.copy_to_second();
-        self.write_superblocks(true, Submitter::Caller).await
+        self.write_superblocks(true).await
     }
 
     /// The mount ends: the superblocks are valid again (`nilfs_cleanup_super`).
@@ -83,7 +83,7 @@ impl Engine {
             }
             both
         };
-        self.write_superblocks(both, Submitter::Caller).await
+        self.write_superblocks(both).await
     }
 
     /// Newer kernels write the two places in turn (`nilfs_sb_will_flip`).
@@ -113,7 +113,7 @@ impl Engine {
         }
     }
 
-    async fn write_superblocks(&self, both: bool, submitter: Submitter) -> Result<(), Errno> {
+    async fn write_superblocks(&self, both: bool) -> Result<(), Errno> {
         let now = self.now_s();
         let writes: Vec<(u64, Superblock)> = {
             let mut all = self.superblocks.borrow_mut();
@@ -129,7 +129,7 @@ impl Engine {
             // names.
             let flushes = index == 0 && self.options.profile.flushes && self.options.has_barrier;
             let flags = WriteFlags { is_sync: true, flushes_before: flushes, is_durable: flushes };
-            self.write_superblock(*offset, superblock, flags, submitter).await?;
+            self.write_superblock(*offset, superblock, flags).await?;
             if index == 0 {
                 self.constructor.is_device_flushed.set(true);
             }
@@ -149,7 +149,6 @@ impl Engine {
         offset: u64,
         superblock: &Superblock,
         flags: WriteFlags,
-        submitter: Submitter,
     ) -> Result<(), Errno> {
         let block_bytes = self.geometry.block_bytes;
         let (block, at) = (offset / block_bytes, (offset % block_bytes) as usize);
@@ -162,12 +161,12 @@ impl Engine {
             bytes
         } else {
             // It could not be read by the mount.
-            let read = self.medium.read(block, 1, submitter).await;
+            let read = self.medium.read(block, 1).await;
             read.map_err(|error| self.failed(error))?
         };
         bytes[at..at + SUPERBLOCK_BYTES].copy_from_slice(&superblock.encode());
         self.superblocks.borrow_mut().buffers.insert(block, bytes.clone());
-        let taken = self.medium.write(block, bytes, flags, submitter).await;
+        let taken = self.medium.write(block, bytes, flags).await;
         let pending = taken.map_err(|error| self.failed(error))?;
         pending.await.map_err(|error| self.failed(error))
     }

@@ -15,18 +15,15 @@
 
 mod pages;
 
-use block_medium::{BlockMedium, Submitter};
+use block_medium::BlockMedium;
 use mtd::{RamError, RamMtd, RamPending};
-use page_cache::{FileError, Mapping, PAGE_BYTES, PageCache, Process, ReadAhead};
+use page_cache::{FileError, Mapping, PAGE_BYTES, PageCache, ReadAhead};
 use pages::DevicePages;
 use sim::{Lock, Sim};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use thiserror::Error;
-
-/// Process number under which all callers of the MTD read and write.
-const CALLER: u32 = Submitter::Caller as u32 + 1;
 
 /// Why a block device cannot be an MTD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -114,7 +111,7 @@ impl Block2Mtd {
             return Err(AttachError::TooSmall { size_bytes, block_bytes });
         }
         let options = Options { size_bytes: blocks * u64::from(block_bytes), ..options };
-        let pages = DevicePages::new(sim, medium, options.size_bytes / PAGE_BYTES, CALLER);
+        let pages = DevicePages::new(sim, medium, options.size_bytes / PAGE_BYTES);
         let device = cache.add_device();
         let mapping = cache.clone().add_mapping(device, Rc::new(pages));
         let statistics = Cell::default();
@@ -155,9 +152,8 @@ impl Block2Mtd {
         change: impl FnOnce(&mut [u8]) -> bool,
     ) -> Result<bool, RamError> {
         let is_held = self.options.holds_writers;
-        // The kernel's driver runs in the context of its caller; one process stands for all of them
-        // here.
-        let process = Process::new(CALLER);
+        // The driver runs in the context of its caller: a process, or a thread of the file system.
+        let process = process::current();
         let changed = self.mapping.change_page(process, page, touched_bytes, is_held, change).await;
         changed.map_err(|_: FileError| RamError { offset: page * PAGE_BYTES })
     }
@@ -181,7 +177,7 @@ impl RamMtd for Block2Mtd {
             let range = self.range(offset, into.len())?;
             // A fresh state each time: `page_read` asks for one page and keeps no history.
             let read_ahead = Cell::new(ReadAhead::default());
-            let process = Process::new(CALLER);
+            let process = process::current();
             let read = self.mapping.read(process, &read_ahead, range, Some(into), 0).await;
             read.map_err(|_: FileError| RamError { offset })
         })
@@ -242,7 +238,7 @@ impl RamMtd for Block2Mtd {
     /// `sync_blockdev`; the kernel's driver keeps its error to itself.
     fn sync(&self) -> RamPending<'_> {
         Box::pin(async move {
-            self.mapping.write_and_wait(Process::new(CALLER), 0..u64::MAX).await;
+            self.mapping.write_and_wait(process::current(), 0..u64::MAX).await;
             self.mapping.take_write_error().map_err(|_| RamError { offset: 0 })
         })
     }

@@ -1,6 +1,6 @@
 //! The pages of the block device under the page cache.
 
-use block_medium::{BlockMedium, MediumError, Submitter, WriteFlags};
+use block_medium::{BlockMedium, MediumError, WriteFlags};
 use fs_api::Errno;
 use page_cache::{Backing, FileError, Mapping, PAGE_BYTES, Pending, Process, Purpose, Task};
 use sim::Sim;
@@ -13,17 +13,11 @@ pub(crate) struct DevicePages {
     sim: Sim,
     medium: Rc<dyn BlockMedium>,
     pages: u64,
-    /// Process number of callers; whoever else writes is the flusher.
-    caller: u32,
 }
 
 impl DevicePages {
-    pub(crate) fn new(sim: &Sim, medium: Rc<dyn BlockMedium>, pages: u64, caller: u32) -> Self {
-        Self { sim: sim.clone(), medium, pages, caller }
-    }
-
-    fn submitter(&self, process: Process) -> Submitter {
-        if process.pid == self.caller { Submitter::Caller } else { Submitter::Writer }
+    pub(crate) fn new(sim: &Sim, medium: Rc<dyn BlockMedium>, pages: u64) -> Self {
+        Self { sim: sim.clone(), medium, pages }
     }
 }
 
@@ -45,11 +39,11 @@ impl Backing for DevicePages {
         &'a self,
         mapping: &'a Mapping,
         pages: Range<u64>,
-        task: &'a Task,
+        _: &'a Task,
     ) -> Pending<'a, ()> {
         Box::pin(async move {
             let count = (pages.end - pages.start) as u32;
-            let read = self.medium.read(pages.start, count, self.submitter(task.process)).await;
+            let read = self.medium.read(pages.start, count).await;
             let ended = read.map(|bytes| {
                 for (page, bytes) in pages.clone().zip(bytes.chunks_exact(PAGE_BYTES as usize)) {
                     let _ = mapping.with_bytes(page, |stored| stored.copy_from_slice(bytes));
@@ -64,14 +58,13 @@ impl Backing for DevicePages {
         mapping: &'a Mapping,
         pages: Range<u64>,
         purpose: Purpose,
-        task: &'a Task,
+        _: &'a Task,
     ) -> Pending<'a, ()> {
         Box::pin(async move {
             // A bio holds no more than a request of the queue.
             let most = u64::from(self.medium.bio_blocks_max()).max(1);
             let is_sync = purpose == Purpose::Integrity;
             let flags = WriteFlags { is_sync, ..WriteFlags::default() };
-            let submitter = self.submitter(task.process);
             let mut at = pages.start;
             while at < pages.end {
                 let part = at..(at + most).min(pages.end);
@@ -81,7 +74,7 @@ impl Backing for DevicePages {
                 for page in part.clone() {
                     let _ = mapping.with_bytes(page, |stored| bytes.extend_from_slice(stored));
                 }
-                match self.medium.write(part.start, bytes, flags, submitter).await {
+                match self.medium.write(part.start, bytes, flags).await {
                     Ok(pending) => {
                         let mapping = mapping.clone();
                         // Write-back of the pages ends with their bio, while the submitter goes on.
@@ -95,7 +88,7 @@ impl Backing for DevicePages {
         })
     }
 
-    fn flush(&self, process: Process) -> Pending<'_, Result<(), FileError>> {
-        Box::pin(async move { self.medium.flush(self.submitter(process)).await.map_err(failed) })
+    fn flush(&self, _: Process) -> Pending<'_, Result<(), FileError>> {
+        Box::pin(async move { self.medium.flush().await.map_err(failed) })
     }
 }

@@ -12,17 +12,6 @@ pub struct MediumError {
     pub block: u64,
 }
 
-/// Who makes a request; the layer below knows a task for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Submitter {
-    /// The process that called.
-    Caller,
-    /// The thread that writes for the file system: a constructor of segments, a flusher.
-    Writer,
-    /// A cleaner outside the file system.
-    Cleaner,
-}
-
 /// How a write is to be carried out (`REQ_SYNC`, `REQ_PREFLUSH`, `REQ_FUA`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteFlags {
@@ -38,6 +27,9 @@ pub struct WriteFlags {
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, MediumError>> + 'a>>;
 
 /// A device of blocks. Each call is one bio: the blocks in it stand together.
+///
+/// A bio belongs to the process that runs when it is submitted ([`process::current`]), as in a kernel: a thread
+/// of a file system submits as itself ([`process::run_as`]), a call of a process as that process.
 pub trait BlockMedium {
     /// Bytes of a block, as the file system chose them (`sb_set_blocksize`): a multiple of 512.
     fn block_bytes(&self) -> usize;
@@ -52,19 +44,14 @@ pub trait BlockMedium {
     }
 
     /// Reads blocks that follow each other.
-    fn read(&self, first_block: u64, blocks: u32, submitter: Submitter) -> Pending<'_, Vec<u8>>;
+    fn read(&self, first_block: u64, blocks: u32) -> Pending<'_, Vec<u8>>;
 
     /// Submits a read. The outer future waits until the queue takes the bio in, the inner one for the
     /// bytes, so that several bios can be under way.
-    fn submit_read(
-        &self,
-        first_block: u64,
-        blocks: u32,
-        submitter: Submitter,
-    ) -> Pending<'_, Pending<'static, Vec<u8>>> {
+    fn submit_read(&self, first_block: u64, blocks: u32) -> Pending<'_, Pending<'static, Vec<u8>>> {
         Box::pin(async move {
             // A device without time is done at once; the inner future only hands the bytes over.
-            let bytes = self.read(first_block, blocks, submitter).await?;
+            let bytes = self.read(first_block, blocks).await?;
             Ok(Box::pin(ready(Ok(bytes))) as Pending<'static, Vec<u8>>)
         })
     }
@@ -72,19 +59,14 @@ pub trait BlockMedium {
     /// Reads through the device's own buffers (`sb_bread`): blocks that were read ahead of are waited for,
     /// not read again. Pages of files and of metadata files have buffers of their own, and are read past
     /// these.
-    fn read_buffers(
-        &self,
-        first_block: u64,
-        blocks: u32,
-        submitter: Submitter,
-    ) -> Pending<'_, Vec<u8>> {
-        self.read(first_block, blocks, submitter)
+    fn read_buffers(&self, first_block: u64, blocks: u32) -> Pending<'_, Vec<u8>> {
+        self.read(first_block, blocks)
     }
 
     /// Submits reads into the device's own buffers, for which no task waits (`sb_breadahead`).
-    fn read_ahead(&self, first_block: u64, blocks: u32, submitter: Submitter) {
+    fn read_ahead(&self, first_block: u64, blocks: u32) {
         // Nothing is kept: a later read asks the device itself.
-        let _ = (first_block, blocks, submitter);
+        let _ = (first_block, blocks);
     }
 
     /// Submits a write of whole blocks. The outer future waits until the queue takes the bio in, the
@@ -94,11 +76,10 @@ pub trait BlockMedium {
         first_block: u64,
         bytes: Vec<u8>,
         flags: WriteFlags,
-        submitter: Submitter,
     ) -> Pending<'_, Pending<'static, ()>>;
 
     /// Waits until what was written is durable (`blkdev_issue_flush`).
-    fn flush(&self, submitter: Submitter) -> Pending<'_, ()>;
+    fn flush(&self) -> Pending<'_, ()>;
 
     /// Tells that blocks are not needed any more.
     fn discard(&self, first_block: u64, blocks: u64) {

@@ -8,6 +8,6 @@ mod contract;
 mod memory;
 mod sectors;
 
-pub use contract::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
+pub use contract::{BlockMedium, MediumError, Pending, WriteFlags};
 pub use memory::{Bio, MemoryMedium};
 pub use sectors::SectorStore;

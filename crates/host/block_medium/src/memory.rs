@@ -1,6 +1,7 @@
 //! A block device of plain bytes, without time: for tools, and for tests that cut its power.
 
-use crate::contract::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
+use crate::contract::{BlockMedium, MediumError, Pending, WriteFlags};
+use process::Process;
 use random::Stream;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,8 +20,8 @@ pub struct Bio {
     pub blocks: u32,
     /// Flags it was submitted with.
     pub flags: WriteFlags,
-    /// Which task submitted it.
-    pub submitter: Submitter,
+    /// The process that submitted it.
+    pub process: Process,
 }
 
 /// Blocks in memory; those never written are zero and take no room. Clones share them.
@@ -220,7 +221,7 @@ impl BlockMedium for MemoryMedium {
         self.size_bytes
     }
 
-    fn read(&self, first_block: u64, blocks: u32, _submitter: Submitter) -> Pending<'_, Vec<u8>> {
+    fn read(&self, first_block: u64, blocks: u32) -> Pending<'_, Vec<u8>> {
         if self.is_cut.get() {
             return Box::pin(pending());
         }
@@ -233,7 +234,7 @@ impl BlockMedium for MemoryMedium {
         })))
     }
 
-    fn read_ahead(&self, first_block: u64, blocks: u32, _submitter: Submitter) {
+    fn read_ahead(&self, first_block: u64, blocks: u32) {
         self.reads.borrow_mut().push((first_block, blocks));
     }
 
@@ -242,7 +243,6 @@ impl BlockMedium for MemoryMedium {
         first_block: u64,
         bytes: Vec<u8>,
         flags: WriteFlags,
-        submitter: Submitter,
     ) -> Pending<'_, Pending<'static, ()>> {
         if self.is_cut.get() {
             return Box::pin(pending());
@@ -260,7 +260,7 @@ impl BlockMedium for MemoryMedium {
             block: first_block,
             blocks: blocks as u32,
             flags,
-            submitter,
+            process: process::current(),
         });
         for (index, block) in bytes.chunks_exact(self.block_bytes).enumerate() {
             // The power failed within: the call never returns.
@@ -277,12 +277,13 @@ impl BlockMedium for MemoryMedium {
         Box::pin(ready(Ok(Box::pin(ready(Ok(()))) as Pending<'static, ()>)))
     }
 
-    fn flush(&self, submitter: Submitter) -> Pending<'_, ()> {
+    fn flush(&self) -> Pending<'_, ()> {
         if self.is_cut.get() {
             return Box::pin(pending());
         }
         let flags = WriteFlags { flushes_before: true, ..WriteFlags::default() };
-        self.bios.borrow_mut().push(Bio { block: 0, blocks: 0, flags, submitter });
+        let process = process::current();
+        self.bios.borrow_mut().push(Bio { block: 0, blocks: 0, flags, process });
         self.volatile.borrow_mut().clear();
         Box::pin(ready(Ok(())))
     }

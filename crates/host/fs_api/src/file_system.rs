@@ -1,6 +1,7 @@
 //! The calls.
 
 use crate::{Attributes, Changes, Errno, FileType, SpaceUse, Time};
+use process::Process;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Weak;
@@ -65,6 +66,11 @@ pub trait CachedPages {
 
     /// Keeps a page that was read from the medium; nothing happens if the page is there.
     fn put(&self, inode: InodeNumber, page: u64, bytes: &[u8; crate::PAGE_BYTES]);
+
+    /// The thread that writes these pages back. It writes the metadata of a file system, too, that lies in
+    /// the page cache of the block device: one thread serves a device (`bdi_writeback_task` of
+    /// `fs/fs-writeback.c`, Linux 2.6.32).
+    fn flusher(&self) -> Process;
 
     /// Writes back about so many dirty pages, the oldest first, by [`FileSystem::write_page`]: a file
     /// system that is short of space makes its promises come true (`writeback_inodes_sb_nr`). The

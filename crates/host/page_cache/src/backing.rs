@@ -1,9 +1,10 @@
 //! What a file system supplies so that its files can live in the page cache.
 
 use crate::direct::BIO_PAGES_MAX;
-use crate::process::BioKind;
+use crate::transfer::BioKind;
 use crate::{FileError, Mapping, Process};
 use block::Plug;
+use process::run_as;
 use std::ops::Range;
 use std::pin::Pin;
 
@@ -32,6 +33,12 @@ impl Task {
     pub fn new(process: Process) -> Self {
         Self { process, plug: Plug::new() }
     }
+
+    /// Carries out what a backing does for the task, as the task's process: a file system under the
+    /// backing finds it in [`process::current`].
+    pub(crate) async fn carry_out<T>(&self, work: Pending<'_, T>) -> T {
+        run_as(self.process, work).await
+    }
 }
 
 impl Purpose {
@@ -49,7 +56,8 @@ impl Purpose {
 ///
 /// Pages are handed over by range. The cache has locked those to read and put those to write under
 /// write-back; the backing says with [`Mapping::end_read`] and [`Mapping::end_write`] when it is
-/// done with a page, before it returns or later from a task of its own.
+/// done with a page, before it returns or later from a task of its own. While an operation is carried out,
+/// the process that it is for is the one that runs ([`process::current`]).
 pub trait Backing {
     /// Pages of the file, the last one counted whole: read-ahead ends there.
     fn pages(&self) -> u64;

@@ -5,8 +5,8 @@
 use crate::backing::{Backing, Pending, Purpose, Task};
 use crate::direct::{BIO_PAGES_MAX, DirectPath, sectors_of_pages};
 use crate::mapping::pages_of;
-use crate::process::BioKind;
 use crate::read_ahead::ReadAhead;
+use crate::transfer::BioKind;
 use crate::{FileError, Mapping, Mode, PAGE_BYTES, PageCache, Process, Transfer};
 use block::{Life, RequestQueue};
 use board::Board;
@@ -217,7 +217,7 @@ impl DevicePages {
             // The last page of the device may lie in part behind its end.
             let end = sectors_of_pages(part.end).min(self.sectors);
             self.cpus.run(self.board.costs.bio_submit_ns).await;
-            let bio = task.process.bio(kind, sector, (end - sector) as u32);
+            let bio = kind.bio(task.process, sector, (end - sector) as u32);
             let handle = self.queue.submit(bio, Some(&task.plug)).await;
             let (mapping, cpus) = (mapping.clone(), self.cpus.clone());
             let complete_ns = self.board.costs.bio_complete_ns;
@@ -235,7 +235,7 @@ impl DevicePages {
     }
 
     fn is_congested(&self, kind: BioKind) -> bool {
-        self.queue.is_congested(&Process::new(0).bio(kind, 0, 1))
+        self.queue.is_congested(&kind.bio(Process::INIT, 0, 1))
     }
 }
 

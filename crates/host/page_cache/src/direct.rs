@@ -3,7 +3,7 @@
 //! Source: `fs/direct-io.c` and `bio_get_nr_vecs` of `fs/bio.c`, Linux 3.4: bios as large as the
 //! queue and 256 pages allow, submitted under the task's plug, then all waited for.
 
-use crate::process::BioKind;
+use crate::transfer::BioKind;
 use crate::{FileError, Process};
 use block::{Handle, Life, Plug, Plugging, RequestQueue};
 use device::SECTOR_BYTES;
@@ -54,7 +54,7 @@ impl DirectPath<'_> {
             unpaid_ns = 0;
             for _ in 0..paid {
                 let length = most.min(sectors.end - at) as u32;
-                let bio = process.bio(kind, at, length);
+                let bio = kind.bio(process, at, length);
                 handles.push(self.queue.submit(bio, Some(&plug)).await);
                 at += u64::from(length);
             }

@@ -42,7 +42,7 @@ pub(crate) fn start(cache: &Rc<PageCache>, device: Rc<CacheDevice>) {
     let name = format!("flusher {}", device.number);
     // The task must not keep the cache alive: whoever uses files does.
     let cache = Rc::downgrade(cache);
-    device.sim.clone().spawn_named(name, async move {
+    device.sim.clone().spawn_as(device.process, name, async move {
         let mut last_old_ns: Option<u64> = None;
         loop {
             device.timer.fired().await;
@@ -208,7 +208,7 @@ async fn write_round(
         // given (`writeback_single_inode`).
         let end = mapping.clean(task, chunk, work.waits()).await;
         round.pages += end.pages;
-        mapping.write_attributes().await;
+        mapping.write_attributes(task).await;
         // A file that had more than its chunk goes on in the next round, one that was written
         // through goes to the end of the dirty list.
         let is_clean = put_back(cache, number, file, end.pages >= chunk || end.is_congested);
@@ -292,7 +292,7 @@ pub(crate) async fn write_all(cache: &Rc<PageCache>, device: &CacheDevice, task:
         }
         let mapping = Mapping { cache: cache.clone(), number: file };
         mapping.write_and_wait(task.process, 0..u64::MAX).await;
-        mapping.write_attributes().await;
+        mapping.write_attributes(task).await;
         // Whatever became dirty meanwhile puts the file on a list again.
         put_back(cache, device.number as usize, file, false);
     }
@@ -353,7 +353,7 @@ impl Mapping {
     }
 
     /// Writes the attributes, if they are dirty, after the pages (`writeback_single_inode`).
-    async fn write_attributes(&self) {
+    async fn write_attributes(&self, task: &Task) {
         let is_dirty = {
             let state = &mut *self.cache.state.borrow_mut();
             let entry = &mut state.mappings[self.number as usize];
@@ -361,7 +361,11 @@ impl Mapping {
             // again.
             std::mem::take(&mut entry.has_dirty_attributes)
         };
-        if is_dirty && let Err(error) = self.backing().write_attributes().await {
+        if !is_dirty {
+            return;
+        }
+        let backing = self.backing();
+        if let Err(error) = task.carry_out(backing.write_attributes()).await {
             let state = &mut *self.cache.state.borrow_mut();
             state.mappings[self.number as usize].write_error = Some(error);
         }

@@ -21,19 +21,20 @@ mod limits;
 mod mapping;
 mod page_cache;
 mod page_tree;
-mod process;
 mod read_ahead;
 mod throttle;
+mod transfer;
 mod write;
 
+pub use ::process::Process;
 pub use backing::{Backing, Pending, Purpose, Task};
 pub use block_file::BlockFile;
 pub use block_layer::{check_kernel, queue_options};
 pub use error::FileError;
 pub use mapping::Mapping;
 pub use page_cache::{CacheOptions, CacheStatistics, PageCache};
-pub use process::{Mode, Process, Transfer};
 pub use read_ahead::{ReadAhead, Window};
+pub use transfer::{Mode, Transfer};
 pub use write::WriteHooks;
 
 /// Bytes of a page.

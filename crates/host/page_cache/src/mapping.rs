@@ -8,6 +8,7 @@ use crate::frames::{DIRTY, LOCKED, MARKER, UPTODATE, WRITE_BACK};
 use crate::page_tree::Tag;
 use crate::read_ahead::{ReadAhead, Request};
 use crate::{FileError, PAGE_BYTES, PageCache, Process};
+use process::run_as;
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -169,7 +170,7 @@ impl Mapping {
     pub(crate) async fn read_locked(&self, process: Process, page: u64) {
         let task = Task::new(process);
         let backing = self.backing();
-        backing.read_pages(self, page..page + 1, &task).await;
+        task.carry_out(backing.read_pages(self, page..page + 1, &task)).await;
         backing.unplug(&task);
     }
 
@@ -227,7 +228,7 @@ impl Mapping {
         self.cache.cpus.run(self.cache.pages_ns(count)).await;
         let task = Task::new(process);
         for run in runs {
-            backing.read_pages(self, run, &task).await;
+            task.carry_out(backing.read_pages(self, run, &task)).await;
         }
         // All runs under one plug, so that neighbours become one request.
         backing.unplug(&task);
@@ -271,7 +272,7 @@ impl Mapping {
         // Before the flush: after a failed write-back there is nothing worth a flush
         // (`filemap_write_and_wait_range` returns the error).
         self.take_write_error()?;
-        self.backing().flush(process).await
+        run_as(process, self.backing().flush(process)).await
     }
 
     /// The error of a write-back that no call has returned yet.
@@ -387,7 +388,7 @@ impl Mapping {
         // again (`clear_page_dirty_for_io`).
         self.cache.begin_write(self.number, pages.clone());
         self.cache.cpus.run(self.cache.pages_ns(pages.end - pages.start)).await;
-        self.backing().write_pages(self, pages, purpose, task).await;
+        task.carry_out(self.backing().write_pages(self, pages, purpose, task)).await;
     }
 
     /// Drops pages that are clean and that no task reads, writes or holds, as a direct write does

@@ -10,6 +10,7 @@ use crate::page_tree::{PageTree, Tag};
 use crate::throttle::TaskState;
 use crate::{FileError, PAGE_BYTES, Process};
 use board::Board;
+use process::run_as;
 use rustc_hash::FxHashMap;
 use sim::{Cpus, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
@@ -25,19 +26,11 @@ const WAIT_QUEUES: usize = 64;
 /// Pages looked at to find one to give up (`SWAP_CLUSTER_MAX` of `include/linux/swap.h`).
 const SCAN_PAGES: u32 = 32;
 
-/// What a page cache keeps, and under whose name it writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a page cache keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// Process number of the first device's flusher; the next devices' count on from it.
-    pub flusher_pid: u32,
     /// True to keep the bytes of pages, for file systems that need them.
     pub stores_bytes: bool,
-}
-
-impl Default for CacheOptions {
-    fn default() -> Self {
-        Self { flusher_pid: 2, stores_bytes: false }
-    }
 }
 
 /// How many pages there are, and what has been done with them.
@@ -151,9 +144,8 @@ impl PageCache {
     /// A device that files live on, with a flusher of its own; returns its number.
     pub fn add_device(self: &Rc<Self>) -> u32 {
         let number = self.devices.borrow().len() as u32;
-        // A number of its own for each flusher: schedulers tell processes apart by it.
-        let process = Process::new(self.options.flusher_pid + number);
-        let device = Rc::new(CacheDevice::new(&self.sim, number, process));
+        // A thread of its own for each device (`bdi_start_fn` of `mm/backing-dev.c`, Linux 2.6.32).
+        let device = Rc::new(CacheDevice::new(&self.sim, number, self.sim.kernel_thread()));
         self.state.borrow_mut().devices.push(DeviceState::default());
         self.devices.borrow_mut().push(device.clone());
         flusher::start(self, device);
@@ -214,6 +206,11 @@ impl PageCache {
         (self.limits.background, self.limits.dirty)
     }
 
+    /// The thread that writes back the dirty pages of a device.
+    pub fn flusher(&self, device: u32) -> Process {
+        self.devices.borrow()[device as usize].process
+    }
+
     /// Writes everything that is dirty, waits for it and flushes every file's device, as `sync(2)`
     /// and the end of a run do. Failed write-back stays for each file's `fsync` to tell.
     ///
@@ -232,7 +229,8 @@ impl PageCache {
             // waits.
             mapping.write_and_wait(device.process, 0..u64::MAX).await;
             // The first error counts, but every device is flushed.
-            outcome = outcome.and(mapping.backing().flush(device.process).await);
+            let flushed = run_as(device.process, mapping.backing().flush(device.process)).await;
+            outcome = outcome.and(flushed);
         }
         outcome
     }

@@ -1,5 +1,6 @@
 //! Requests as schedulers see them.
 
+pub use process::Class;
 use std::ops::{Index, IndexMut};
 
 /// Whether data comes from or goes to the device.
@@ -9,18 +10,6 @@ pub enum Direction {
     Read,
     /// Data goes to the device.
     Write,
-}
-
-/// I/O priority class (`ioprio_set(2)`), most urgent first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// `IOPRIO_CLASS_RT`, served before the others.
-    RealTime,
-    /// `IOPRIO_CLASS_BE`; a process that never set a priority is here, at level 4.
-    #[default]
-    BestEffort,
-    /// `IOPRIO_CLASS_IDLE`, served when the others are quiet.
-    Idle,
 }
 
 /// What a process hands to the block layer.

@@ -7,7 +7,7 @@ use crate::file_pages::FilePages;
 use crate::names::{Meaning, Names};
 use board::Board;
 use fs_api::{CachedPages, Caller, Errno, FileSystem, InodeNumber, PAGE_BYTES};
-use page_cache::{FileError, Mapping, PageCache};
+use page_cache::{FileError, Mapping, PageCache, Process};
 use rustc_hash::FxHashMap;
 use sim::Cpus;
 use std::cell::{Cell, RefCell};
@@ -179,17 +179,21 @@ impl<F: FileSystem + 'static> CachedPages for Caches<F> {
         }
     }
 
+    fn flusher(&self) -> Process {
+        self.pages.flusher(self.device)
+    }
+
     fn write_back(&self, pages: u64) -> Pin<Box<dyn Future<Output = ()> + '_>> {
         Box::pin(self.pages.relieve(self.device, pages))
     }
 
     fn write_page(
         &self,
-        caller: &Caller,
+        _: &Caller,
         inode: InodeNumber,
         page: u64,
     ) -> Pin<Box<dyn Future<Output = ()> + '_>> {
-        let (file, process) = (self.known_file(inode), page_cache::Process::new(caller.pid));
+        let (file, process) = (self.known_file(inode), process::current());
         Box::pin(async move {
             if let Some(file) = file {
                 file.mapping.write_and_wait(process, page..page + 1).await;

@@ -36,7 +36,7 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
         &'a self,
         mapping: &'a Mapping,
         pages: Range<u64>,
-        _task: &'a Task,
+        _: &'a Task,
     ) -> Pending<'a, ()> {
         Box::pin(async move {
             let at_once = self.file_system.pages_at_once();

@@ -7,7 +7,7 @@ use board::Board;
 use fs_api::{
     Attributes, Caller, Changes, Errno, FileSystem, FileType, InodeNumber, PAGE_BYTES, Time,
 };
-use page_cache::{CacheOptions, PageCache, Process, ReadAhead};
+use page_cache::{CacheOptions, PageCache, ReadAhead};
 use rustc_hash::FxHashMap;
 use sim::{Cpus, Lock, Sim};
 use std::cell::{Cell, RefCell};
@@ -33,7 +33,6 @@ pub struct OpenOptions {
 #[derive(Debug)]
 pub struct OpenFile {
     pub(crate) inode: InodeNumber,
-    pub(crate) process: Process,
     appends: bool,
     syncs: bool,
     is_written: Cell<bool>,
@@ -210,7 +209,6 @@ impl<F: FileSystem + 'static> Vfs<F> {
         *self.users.borrow_mut().entry(inode).or_default() += 1;
         let file = OpenFile {
             inode,
-            process: Process::new(caller.pid),
             appends: options.append,
             syncs: options.sync || self.file_system.is_synchronous(),
             is_written: Cell::new(false),
@@ -352,7 +350,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
         };
         let range = at..at + bytes.len() as u64;
         let call_ns = self.call_ns();
-        let written = pages.mapping.write_through(file.process, range, bytes, call_ns, write).await;
+        let written =
+            pages.mapping.write_through(process::current(), range, bytes, call_ns, write).await;
         written.map_err(errno_of)
     }
 
@@ -412,7 +411,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
         timed.moves(wanted as usize);
         let (range, into) = (offset..offset + wanted, Some(&mut into[..wanted as usize]));
         let call_ns = self.call_ns();
-        let read = pages.mapping.read(file.process, &file.read_ahead, range, into, call_ns).await;
+        let read =
+            pages.mapping.read(process::current(), &file.read_ahead, range, into, call_ns).await;
         read.map(|()| wanted as usize).map_err(errno_of)
     }
 

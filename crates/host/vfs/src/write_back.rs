@@ -66,7 +66,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         let writer = Writer { file_system: &**self.file_system(), caller, inode, file: pages };
         let call_ns = self.call_ns();
         let written =
-            pages.mapping.write_hooked(file.process, range, bytes, call_ns, &writer).await;
+            pages.mapping.write_hooked(process::current(), range, bytes, call_ns, &writer).await;
         written.map_err(errno_of)
     }
 
@@ -92,7 +92,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         if let Some(known) = self.caches().and_then(|caches| caches.known_file(file.inode)) {
             // Pages first, then the lock, as `vfs_fsync_range` takes it: write-back must not need
             // it.
-            known.mapping.write_and_wait(file.process, pages).await;
+            known.mapping.write_and_wait(process::current(), pages).await;
             // The error of a write-back in the background belongs to this call, once.
             known.mapping.take_write_error().map_err(errno_of)?;
         }
@@ -142,8 +142,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
                 && *size < file.size_bytes.get()
                 && !self.file_system().writes_page_of_cut()
             {
-                let process = page_cache::Process::new(caller.pid);
-                file.mapping.write_and_wait(process, last..last + 1).await;
+                file.mapping.write_and_wait(process::current(), last..last + 1).await;
             }
             // Held until the file system has cut them, or write-back could put them behind the new
             // end.

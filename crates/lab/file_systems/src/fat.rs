@@ -1,6 +1,6 @@
 //! FAT on a block device in the table of file systems.
 
-use block_medium::{BlockMedium, Submitter};
+use block_medium::BlockMedium;
 use fat::{CpuCosts, Fat, FindingCode as Code, FormatOptions, MountOptions, find_profile, format};
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory, Place};
 use mount::{
@@ -227,7 +227,7 @@ fn medium<E: std::error::Error>(error: E) -> MountError {
 
 /// True of a device that was erased, or filled with zeros, at its beginning.
 async fn is_blank(path: &BlockPath) -> Result<bool, MountError> {
-    let sectors = path.read(0, BLANK_SECTORS, Submitter::Caller).await.map_err(medium)?;
+    let sectors = path.read(0, BLANK_SECTORS).await.map_err(medium)?;
     // Erased flash is all ones, a new device all zeros.
     Ok([0, 0xff].iter().any(|byte| sectors.iter().all(|there| there == byte)))
 }

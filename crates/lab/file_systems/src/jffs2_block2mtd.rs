@@ -2,7 +2,7 @@
 
 use crate::jffs2::{Jffs2Mount, PROFILES, failed, parse};
 use crate::over_block::OverBlock;
-use block_medium::{BlockMedium, Submitter, WriteFlags};
+use block_medium::{BlockMedium, WriteFlags};
 use block2mtd::{Block2Mtd, Options};
 use jffs2::{Flash, Jffs2, clean_block};
 use mount::{
@@ -77,7 +77,7 @@ fn medium<E: std::error::Error>(error: E) -> MountError {
 
 /// True of a device that is delivered as zeros. One of ones is blank flash to JFFS2 already.
 async fn is_blank(path: &BlockPath) -> Result<bool, MountError> {
-    let page = path.read(0, 1, Submitter::Caller).await.map_err(medium)?;
+    let page = path.read(0, 1).await.map_err(medium)?;
     Ok(page.iter().all(|byte| *byte == 0))
 }
 
@@ -90,7 +90,7 @@ async fn format(path: &BlockPath, block_bytes: u32, size_bytes: u64) -> Result<(
     for block in 0..size_bytes / u64::from(block_bytes) {
         let mut page = block * u64::from(block_bytes) / PAGE_BYTES;
         for bytes in clean.chunks(bio_bytes) {
-            let written = path.write(page, bytes.to_vec(), flags, Submitter::Caller).await;
+            let written = path.write(page, bytes.to_vec(), flags).await;
             written.map_err(medium)?.await.map_err(medium)?;
             page += bytes.len() as u64 / PAGE_BYTES;
         }

@@ -1,6 +1,6 @@
 //! NILFS2 over `mtdblock` in the table of file systems.
 
-use block_medium::{BlockMedium, Submitter};
+use block_medium::BlockMedium;
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory};
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
@@ -175,7 +175,7 @@ fn medium<E: std::error::Error>(error: E) -> MountError {
 
 /// True of a device that was erased, or filled with zeros, where the superblock would be.
 async fn is_blank(path: &BlockPath) -> Result<bool, MountError> {
-    let block = path.read(0, 1, Submitter::Caller).await.map_err(medium)?;
+    let block = path.read(0, 1).await.map_err(medium)?;
     let superblock = &block[SUPERBLOCK_OFFSET as usize..];
     Ok([0, 0xff].iter().any(|byte| superblock.iter().all(|there| there == byte)))
 }

@@ -3,14 +3,13 @@
 
 use crate::{BlockDeviceChoice, Machine, MountError};
 use block::{Bytes, Handle, RequestQueue};
-use block_medium::{BlockMedium, MediumError, Pending, SectorStore, Submitter, WriteFlags};
+use block_medium::{BlockMedium, MediumError, Pending, SectorStore, WriteFlags};
 use board::Board;
 use device::DeviceError;
 use mtdblock::MtdBlock;
 use page_cache::queue_options;
-use sched::{
-    Bio, Class, Direction, Elevator, ElevatorOptions, SchedulerEntry, Settings, find_scheduler,
-};
+use process::Process;
+use sched::{Bio, Direction, Elevator, ElevatorOptions, SchedulerEntry, Settings, find_scheduler};
 use sim::{Completion, Cpus, Sim};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -174,25 +173,19 @@ impl BlockPath {
         flushed.map_err(|error| MountError::Medium { kind, reason: error.to_string() })
     }
 
-    fn bio(
-        &self,
-        direction: Direction,
-        sync: bool,
-        block: u64,
-        blocks: u64,
-        who: Submitter,
-    ) -> Bio {
+    fn bio(&self, direction: Direction, sync: bool, block: u64, blocks: u64) -> Bio {
         let sectors = self.block_bytes / SECTOR_BYTES;
+        // Who submits it, as `get_io_context` finds it (`block/blk-ioc.c`): a call of a file system
+        // carries no process.
+        let Process { pid, class, level } = process::current();
         Bio {
-            // Three process numbers for all tasks: above a file system a scheduler cannot
-            // distinguish an application's processes here, as a kernel's can.
-            pid: who as u32 + 1,
+            pid,
             direction,
             sync,
             // `WRITE_SYNC` says that nothing will follow.
             noidle: sync && direction == Direction::Write,
-            class: Class::default(),
-            level: 4,
+            class,
+            level,
             sector: block * sectors,
             sectors: (blocks * sectors) as u32,
         }
@@ -248,20 +241,15 @@ impl BlockMedium for BlockPath {
         sectors / (self.block_bytes / SECTOR_BYTES) as u32
     }
 
-    fn read(&self, first_block: u64, blocks: u32, submitter: Submitter) -> Pending<'_, Vec<u8>> {
-        Box::pin(async move { self.submit_read(first_block, blocks, submitter).await?.await })
+    fn read(&self, first_block: u64, blocks: u32) -> Pending<'_, Vec<u8>> {
+        Box::pin(async move { self.submit_read(first_block, blocks).await?.await })
     }
 
-    fn submit_read(
-        &self,
-        first_block: u64,
-        blocks: u32,
-        submitter: Submitter,
-    ) -> Pending<'_, Pending<'static, Vec<u8>>> {
+    fn submit_read(&self, first_block: u64, blocks: u32) -> Pending<'_, Pending<'static, Vec<u8>>> {
         Box::pin(async move {
             let path = self.clone();
             let bytes = Bytes::default();
-            let bio = self.bio(Direction::Read, true, first_block, blocks.into(), submitter);
+            let bio = self.bio(Direction::Read, true, first_block, blocks.into());
             let handle = self.submit(bio, bytes.clone()).await;
             Ok(Box::pin(async move {
                 path.done(&handle, first_block).await?;
@@ -270,15 +258,10 @@ impl BlockMedium for BlockPath {
         })
     }
 
-    fn read_buffers(
-        &self,
-        first_block: u64,
-        blocks: u32,
-        submitter: Submitter,
-    ) -> Pending<'_, Vec<u8>> {
+    fn read_buffers(&self, first_block: u64, blocks: u32) -> Pending<'_, Vec<u8>> {
         Box::pin(async move {
             let Some(there) = self.read_before(first_block, blocks) else {
-                return self.read(first_block, blocks, submitter).await;
+                return self.read(first_block, blocks).await;
             };
             let mut all = Vec::new();
             for (block, ahead) in (first_block..).zip(there) {
@@ -294,7 +277,7 @@ impl BlockMedium for BlockPath {
 
     /// One bio a block that is not there or on its way, as `sb_breadahead` submits them; the queue joins
     /// them.
-    fn read_ahead(&self, first_block: u64, blocks: u32, submitter: Submitter) {
+    fn read_ahead(&self, first_block: u64, blocks: u32) {
         let mut asked = Vec::new();
         for block in first_block..first_block + u64::from(blocks) {
             // There, or on its way: `sb_breadahead` submits no second read.
@@ -312,7 +295,7 @@ impl BlockMedium for BlockPath {
         let path = self.clone();
         self.sim.spawn_named("read-ahead", async move {
             for (block, ahead) in asked {
-                let bio = path.bio(Direction::Read, true, block, 1, submitter);
+                let bio = path.bio(Direction::Read, true, block, 1);
                 let handle = path.submit(bio, ahead.bytes.clone()).await;
                 assert!(ahead.handle.set(handle).is_ok(), "a block is submitted once");
                 ahead.taken.complete();
@@ -325,19 +308,18 @@ impl BlockMedium for BlockPath {
         first_block: u64,
         bytes: Vec<u8>,
         flags: WriteFlags,
-        submitter: Submitter,
     ) -> Pending<'_, Pending<'static, ()>> {
         Box::pin(async move {
             // `REQ_PREFLUSH`: the device's cache is empty before the write begins.
             if flags.flushes_before {
-                self.flush(submitter).await?;
+                self.flush().await?;
             }
             let blocks = bytes.len() as u64 / self.block_bytes;
             for block in first_block..first_block + blocks {
                 // A block that was read ahead of is stale once it is written.
                 self.ahead.borrow_mut().remove(&block);
             }
-            let bio = self.bio(Direction::Write, flags.is_sync, first_block, blocks, submitter);
+            let bio = self.bio(Direction::Write, flags.is_sync, first_block, blocks);
             let handle = self.submit(bio, Rc::new(RefCell::new(bytes))).await;
             let path = self.clone();
             Ok(Box::pin(async move {
@@ -345,16 +327,16 @@ impl BlockMedium for BlockPath {
                 // `REQ_FUA` as a flush after the write, as the block layer does it for devices
                 // without the flag.
                 if flags.is_durable {
-                    path.flush(submitter).await?;
+                    path.flush().await?;
                 }
                 Ok(())
             }) as Pending<'static, ()>)
         })
     }
 
-    fn flush(&self, submitter: Submitter) -> Pending<'_, ()> {
+    fn flush(&self) -> Pending<'_, ()> {
         Box::pin(async move {
-            let flushed = self.queue.flush(submitter as u32 + 1).await;
+            let flushed = self.queue.flush(process::current().pid).await;
             flushed.map(drop).map_err(|_| MediumError { block: 0 })
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use block_medium::{BlockMedium, MediumError, MemoryMedium, Pending, Submitter, WriteFlags};
+use block_medium::{BlockMedium, MediumError, MemoryMedium, Pending, WriteFlags};
 use fat::{Fat, FormatOptions, MountOptions};
 use fs_api::{FileSystem, NewInode};
 use random::Stream;
@@ -38,10 +38,10 @@ impl BlockMedium for Slow {
         self.inner.size_bytes()
     }
 
-    fn read(&self, first: u64, blocks: u32, submitter: Submitter) -> Pending<'_, Vec<u8>> {
+    fn read(&self, first: u64, blocks: u32) -> Pending<'_, Vec<u8>> {
         Box::pin(async move {
             self.sim.sleep(70_000).await;
-            self.inner.read(first, blocks, submitter).await
+            self.inner.read(first, blocks).await
         })
     }
 
@@ -50,20 +50,19 @@ impl BlockMedium for Slow {
         first: u64,
         bytes: Vec<u8>,
         flags: WriteFlags,
-        submitter: Submitter,
     ) -> Pending<'_, Pending<'static, ()>> {
         Box::pin(async move {
             // A full queue makes the submitter wait now and then.
             self.sim.sleep(first % 3 * 1000).await;
-            let done = self.inner.write(first, bytes, flags, submitter).await?.await;
+            let done = self.inner.write(first, bytes, flags).await?.await;
             Ok(self.late(done, 300_000 + first % 7 * 10_000))
         })
     }
 
-    fn flush(&self, submitter: Submitter) -> Pending<'_, ()> {
+    fn flush(&self) -> Pending<'_, ()> {
         Box::pin(async move {
             self.sim.sleep(1_000_000).await;
-            self.inner.flush(submitter).await
+            self.inner.flush().await
         })
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::support;
 
-use block_medium::{Bio, MemoryMedium, Submitter};
+use block_medium::{Bio, MemoryMedium};
 use fs_api::{FileSystem, InodeNumber, NewInode, PAGE_BYTES};
 use nilfs2::{FormatOptions, MountOptions, Nilfs2, find_profile, format};
 use std::collections::BTreeSet;
@@ -39,11 +39,7 @@ fn show(bios: &[Bio]) -> Vec<String> {
             LAST => "last".to_owned(),
             _ => format!("log of {}", bio.blocks),
         };
-        let who = match bio.submitter {
-            Submitter::Writer => "thread",
-            Submitter::Caller => "caller",
-            Submitter::Cleaner => "cleaner",
-        };
+        let who = if bio.process.is_kernel_thread() { "thread" } else { "caller" };
         format!("{letters} {place} {who}")
     };
     bios.iter().map(show).collect()

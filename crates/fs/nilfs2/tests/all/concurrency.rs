@@ -3,7 +3,7 @@
 
 use crate::support;
 
-use block_medium::{BlockMedium, MemoryMedium, Pending, Submitter, WriteFlags};
+use block_medium::{BlockMedium, MemoryMedium, Pending, WriteFlags};
 use fs_api::{Changes, FileSystem, InodeNumber, NewInode, PAGE_BYTES};
 use nilfs2::{CleanerSettings, FormatOptions, MountOptions, Nilfs2, format};
 use random::Stream;
@@ -32,10 +32,10 @@ impl BlockMedium for SlowMedium {
         self.memory.size_bytes()
     }
 
-    fn read(&self, first_block: u64, blocks: u32, submitter: Submitter) -> Pending<'_, Vec<u8>> {
+    fn read(&self, first_block: u64, blocks: u32) -> Pending<'_, Vec<u8>> {
         Box::pin(async move {
             self.sim.sleep(READ_NS * u64::from(blocks)).await;
-            self.memory.read(first_block, blocks, submitter).await
+            self.memory.read(first_block, blocks).await
         })
     }
 
@@ -44,13 +44,12 @@ impl BlockMedium for SlowMedium {
         first_block: u64,
         bytes: Vec<u8>,
         flags: WriteFlags,
-        submitter: Submitter,
     ) -> Pending<'_, Pending<'static, ()>> {
         Box::pin(async move {
             let sim = self.sim.clone();
             let time_ns = (bytes.len() / PAGE_BYTES) as u64 * WRITE_NS_PER_BLOCK;
             sim.sleep(1000).await;
-            let done = self.memory.write(first_block, bytes, flags, submitter).await?;
+            let done = self.memory.write(first_block, bytes, flags).await?;
             Ok(Box::pin(async move {
                 sim.sleep(time_ns).await;
                 done.await
@@ -58,10 +57,10 @@ impl BlockMedium for SlowMedium {
         })
     }
 
-    fn flush(&self, submitter: Submitter) -> Pending<'_, ()> {
+    fn flush(&self) -> Pending<'_, ()> {
         Box::pin(async move {
             self.sim.sleep(READ_NS).await;
-            self.memory.flush(submitter).await
+            self.memory.flush().await
         })
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::support;
 
-use block_medium::{BlockMedium, MemoryMedium, Pending, Submitter, WriteFlags};
+use block_medium::{BlockMedium, MemoryMedium, Pending, WriteFlags};
 use fs_api::{FileSystem, NewInode, PAGE_BYTES};
 use nilfs2::summary::{LOG_END, LogHeader};
 use nilfs2::{
@@ -49,8 +49,8 @@ impl BlockMedium for History {
         self.medium.size_bytes()
     }
 
-    fn read(&self, first: u64, blocks: u32, submitter: Submitter) -> Pending<'_, Vec<u8>> {
-        self.medium.read(first, blocks, submitter)
+    fn read(&self, first: u64, blocks: u32) -> Pending<'_, Vec<u8>> {
+        self.medium.read(first, blocks)
     }
 
     fn write(
@@ -58,16 +58,15 @@ impl BlockMedium for History {
         block: u64,
         bytes: Vec<u8>,
         flags: WriteFlags,
-        submitter: Submitter,
     ) -> Pending<'_, Pending<'static, ()>> {
         self.entries.borrow_mut().push(Entry { block, bytes: bytes.clone(), flags });
-        self.medium.write(block, bytes, flags, submitter)
+        self.medium.write(block, bytes, flags)
     }
 
-    fn flush(&self, submitter: Submitter) -> Pending<'_, ()> {
+    fn flush(&self) -> Pending<'_, ()> {
         let flags = WriteFlags { flushes_before: true, ..WriteFlags::default() };
         self.entries.borrow_mut().push(Entry { block: 0, bytes: Vec::new(), flags });
-        self.medium.flush(submitter)
+        self.medium.flush()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bytes, pages and bios of the driver, over a block device in memory.
 
-use block_medium::{MemoryMedium, Submitter};
+use block_medium::MemoryMedium;
 use block2mtd::{AttachError, Block2Mtd, Options, Statistics};
 use board::Board;
 use mtd::{RamError, RamMtd};
@@ -89,7 +89,7 @@ fn a_write_reads_the_page_and_dirties_it_only_if_it_differs() {
         let is_callers = |flags: &block_medium::Bio| {
             flags.flags.is_sync
                 && !flags.flags.flushes_before
-                && flags.submitter == Submitter::Caller
+                && flags.process == process::Process::INIT
         };
         assert!(bios.iter().all(is_callers), "{bios:?}");
         assert_eq!(medium.block(0)[PAGE - 1], 7);

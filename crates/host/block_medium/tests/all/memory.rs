@@ -1,6 +1,6 @@
 //! What a device with a write cache may hold after a power cut.
 
-use block_medium::{BlockMedium, MemoryMedium, Submitter, WriteFlags};
+use block_medium::{BlockMedium, MemoryMedium, WriteFlags};
 use random::Stream;
 use std::future::Future;
 use std::pin::pin;
@@ -18,7 +18,7 @@ fn answer<T>(call: impl Future<Output = T>) -> Option<T> {
 
 fn write(medium: &MemoryMedium, block: u64, byte: u8, flags: WriteFlags) {
     let bytes = vec![byte; BLOCK_BYTES];
-    let done = answer(medium.write(block, bytes, flags, Submitter::Caller));
+    let done = answer(medium.write(block, bytes, flags));
     assert_eq!(done.is_none(), medium.is_cut());
 }
 
@@ -26,7 +26,7 @@ fn write(medium: &MemoryMedium, block: u64, byte: u8, flags: WriteFlags) {
 fn device() -> MemoryMedium {
     let medium = MemoryMedium::new(BLOCK_BYTES, 4 * BLOCK_BYTES as u64);
     write(&medium, 0, 9, WriteFlags::default());
-    answer(medium.flush(Submitter::Caller)).expect("at once").expect("no error");
+    answer(medium.flush()).expect("at once").expect("no error");
     medium
 }
 

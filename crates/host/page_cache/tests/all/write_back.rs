@@ -161,7 +161,7 @@ fn the_flusher_writes_when_the_first_page_is_thirty_seconds_old() {
         for life in &lives.0 {
             let late_ns = life.queue_ns - due_ns;
             assert!(late_ns < 1_000_000, "{kernel}: at {} ns", life.queue_ns);
-            assert_eq!((life.bio.pid, life.bio.sync), (2, false));
+            assert_eq!((life.bio.pid, life.bio.sync), (process::FIRST_KERNEL_PID, false));
         }
     }
 }

@@ -4,5 +4,6 @@ mod block_devices;
 mod findings;
 mod kernels;
 mod nilfs2_block_path;
+mod process_identity;
 mod round_trip;
 mod tables;

@@ -1,6 +1,6 @@
 //! A block device in memory that writes down all bios in order, as blktrace does when they are queued.
 
-use block_medium::{BlockMedium, MemoryMedium, Pending, Submitter, WriteFlags};
+use block_medium::{BlockMedium, MemoryMedium, Pending, WriteFlags};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
@@ -48,11 +48,11 @@ impl Recorder {
         self.buffers.borrow_mut().clear();
     }
 
-    fn note(&self, rwbs: &str, block: u64, blocks: u64, submitter: Submitter) {
+    fn note(&self, rwbs: &str, block: u64, blocks: u64) {
         let sectors = self.block_bytes() as u64 / SECTOR_BYTES;
         self.events.borrow_mut().push(Event {
             line: self.line.get(),
-            is_thread: submitter == Submitter::Writer,
+            is_thread: process::current().is_kernel_thread(),
             rwbs: rwbs.to_owned(),
             sector: block * sectors,
             sectors: blocks * sectors,
@@ -75,29 +75,24 @@ impl BlockMedium for Recorder {
         u32::MAX
     }
 
-    fn read(&self, first_block: u64, blocks: u32, submitter: Submitter) -> Pending<'_, Vec<u8>> {
-        self.note("R", first_block, blocks.into(), submitter);
-        self.medium.read(first_block, blocks, submitter)
+    fn read(&self, first_block: u64, blocks: u32) -> Pending<'_, Vec<u8>> {
+        self.note("R", first_block, blocks.into());
+        self.medium.read(first_block, blocks)
     }
 
-    fn read_buffers(
-        &self,
-        first_block: u64,
-        blocks: u32,
-        submitter: Submitter,
-    ) -> Pending<'_, Vec<u8>> {
+    fn read_buffers(&self, first_block: u64, blocks: u32) -> Pending<'_, Vec<u8>> {
         for block in first_block..first_block + u64::from(blocks) {
             if self.buffers.borrow_mut().insert(block) {
-                self.note("R", block, 1, submitter);
+                self.note("R", block, 1);
             }
         }
-        self.medium.read(first_block, blocks, submitter)
+        self.medium.read(first_block, blocks)
     }
 
-    fn read_ahead(&self, first_block: u64, blocks: u32, submitter: Submitter) {
+    fn read_ahead(&self, first_block: u64, blocks: u32) {
         for block in first_block..first_block + u64::from(blocks) {
             if self.buffers.borrow_mut().insert(block) {
-                self.note("RA", block, 1, submitter);
+                self.note("RA", block, 1);
             }
         }
     }
@@ -107,7 +102,6 @@ impl BlockMedium for Recorder {
         first_block: u64,
         bytes: Vec<u8>,
         flags: WriteFlags,
-        submitter: Submitter,
     ) -> Pending<'_, Pending<'static, ()>> {
         let letters = [
             ("F", flags.flushes_before),
@@ -117,13 +111,13 @@ impl BlockMedium for Recorder {
         ];
         let rwbs: String =
             letters.iter().filter(|(_, is)| *is).map(|(letter, _)| *letter).collect();
-        self.note(&rwbs, first_block, (bytes.len() / self.block_bytes()) as u64, submitter);
-        self.medium.write(first_block, bytes, flags, submitter)
+        self.note(&rwbs, first_block, (bytes.len() / self.block_bytes()) as u64);
+        self.medium.write(first_block, bytes, flags)
     }
 
-    fn flush(&self, submitter: Submitter) -> Pending<'_, ()> {
+    fn flush(&self) -> Pending<'_, ()> {
         // `submit_bio_wait` marks it as waited for.
-        self.note("FWS", 0, 0, submitter);
-        self.medium.flush(submitter)
+        self.note("FWS", 0, 0);
+        self.medium.flush()
     }
 }

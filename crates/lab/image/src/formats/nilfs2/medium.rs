@@ -1,7 +1,7 @@
 //! The bytes of an image as a block device that nothing is written to.
 
 use crate::content::Content;
-use block_medium::{BlockMedium, MediumError, Pending, Submitter, WriteFlags};
+use block_medium::{BlockMedium, MediumError, Pending, WriteFlags};
 use nilfs2::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
 use std::future::ready;
 use std::rc::Rc;
@@ -70,7 +70,7 @@ impl BlockMedium for DeviceMedium {
         1
     }
 
-    fn read(&self, first_block: u64, blocks: u32, _: Submitter) -> Pending<'_, Vec<u8>> {
+    fn read(&self, first_block: u64, blocks: u32) -> Pending<'_, Vec<u8>> {
         // The device takes no time, so that a scan of it is one poll.
         cancellation::check();
         let mut bytes = vec![0; blocks as usize * BLOCK_BYTES];
@@ -85,12 +85,11 @@ impl BlockMedium for DeviceMedium {
         first_block: u64,
         _: Vec<u8>,
         _: WriteFlags,
-        _: Submitter,
     ) -> Pending<'_, Pending<'static, ()>> {
         Box::pin(ready(Err(MediumError { block: first_block })))
     }
 
-    fn flush(&self, _: Submitter) -> Pending<'_, ()> {
+    fn flush(&self) -> Pending<'_, ()> {
         Box::pin(ready(Ok(())))
     }
 }
