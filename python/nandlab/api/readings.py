@@ -35,7 +35,7 @@ def search_readings(
     study: Sequence[str] | str,
     *,
     by: Literal["level", "shape", "order"] = "level",
-    most: int = 100_000,
+    most: int = 200_000,
     jobs: int | None = None,
     cache: Path | str | None = None,
     out: Path | str | None = None,

@@ -1,6 +1,7 @@
 """An answer as tables: for the terminal, for documents, and as a chapter of a report."""
 
 import json
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from nandlab.present.units import percent
 
 RECORDED = "readings.json"
 """The answer on record in the folder of a study, which the chapter of its report shows."""
+
+_WIDTH = 110
+"""Characters of a line of a document."""
 
 Answer = Mapping[str, Any]
 Form = Callable[[Any], str]
@@ -21,7 +25,8 @@ def page_of(answer: Answer) -> str:
     for table in tables_of(answer):
         ends = ["---" + ":" * (place >= table.first_number) for place in range(len(table.columns))]
         rows = [f"| {' | '.join(row)} |" for row in (table.columns, ends, *table.rows)]
-        parts.append("\n".join([f"### {table.title}\n", f"{table.caption}\n", *rows, ""]))
+        caption = [f"{textwrap.fill(table.caption, _WIDTH)}\n"] if table.caption else []
+        parts.append("\n".join([f"### {table.title}\n", *caption, *rows, ""]))
     return "\n".join(parts)
 
 

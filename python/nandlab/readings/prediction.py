@@ -42,10 +42,20 @@ class Design:
         """What the readings choose for some choices, and which of these each reading chooses."""
         wanted = set(names)
         columns = [number for number, one in enumerate(self.choices) if one.name in wanted]
-        rows, inverse = numpy.unique(self.table[:, columns], axis=0, return_inverse=True)
+        _, first, inverse = numpy.unique(
+            codes(self.table, columns), return_index=True, return_inverse=True
+        )
         taken = [self.choices[column] for column in columns]
-        pairs = (zip(taken, row, strict=True) for row in rows)
-        return [{one.name: one.names[n] for one, n in pair} for pair in pairs], inverse.reshape(-1)
+        pairs = (zip(taken, self.table[row, columns], strict=True) for row in first)
+        return [{one.name: one.names[n] for one, n in pair} for pair in pairs], inverse
+
+
+def codes(table: Any, columns: Sequence[int]) -> Any:
+    """A number a row, the same for rows that agree in the columns."""
+    found = numpy.zeros(len(table), dtype=numpy.int64)
+    for column in columns:
+        found = found * (int(table[:, column].max()) + 1) + table[:, column]
+    return found
 
 
 def design(studies: Sequence[Readings], most: int) -> Design:
@@ -98,6 +108,7 @@ class Predictor:
     ) -> None:
         self._studies = {one.study: one for one in studies}
         self._design = design
+        self._distinct: dict[frozenset[str], tuple[list[Options], Any]] = {}
         self._rows = {(j.readings.study, j.runs.identifier, j.options): r for j, r in rows.items()}
 
     def column(self, study: str, formula: Formula) -> Any:
@@ -105,7 +116,9 @@ class Predictor:
         own = self._studies[study]
         names = {name for at in formula.sides for one in own.runs_at(at) for name in one.choices}
         names |= {one.name for one in own.choices if one.words & formula.words}
-        distinct, inverse = self._design.distinct(names)
+        if (key := frozenset(names)) not in self._distinct:
+            self._distinct[key] = self._design.distinct(names)
+        distinct, inverse = self._distinct[key]
         return numpy.array([self._value(own, formula, one) for one in distinct])[inverse]
 
     def cell(self, cell: Cell) -> Any:

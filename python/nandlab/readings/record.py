@@ -15,7 +15,10 @@ from nandlab.readings.search import text_of
 from nandlab.study_files import shipped_studies
 
 SEARCHES = (("scheduler-filesystem", "android"), ("ftl-windows",), ("sfq-emmc",))
-"""Studies that are searched together."""
+"""Studies that are searched together, for their records and the page."""
+
+ALONE = (("scheduler-filesystem",), ("android",))
+"""Searches that only the page has: what a study says without the other."""
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "readings.md"
 MARK = "<!-- Made by `python -m nandlab.readings.record`: do not edit below. -->\n"
@@ -25,11 +28,11 @@ def main() -> int:
     """Searches, and writes the records."""
     pages = []
     try:
-        for names in SEARCHES:
+        for names in (*SEARCHES, *ALONE):
             answer = search_readings(names).answer
             # How much was on disk before is no part of a result.
             answer["design"].pop("carried_out")
-            for name in names:
+            for name in names if names in SEARCHES else ():
                 write_whole(shipped_studies()[name].parent / RECORDED, text_of(answer).encode())
             command = f"nandlab readings {' '.join(names)}"
             pages.append(f"## `{command}`\n\n{page_of(answer)}")

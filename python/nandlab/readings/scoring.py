@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from nandlab.claims.statistics import CERTAINTY, DIFFERENCE_LEAST
+from nandlab.readings.prediction import codes
 from nandlab.readings.spec import Cell
 
 NOISE = 0.05
@@ -222,10 +223,10 @@ def effects(table: Matrix, score: Matrix) -> list[tuple[float, float]]:
     whole = float(score.var()) or 1.0
     found = []
     for number, column in enumerate(table.T):
-        others = numpy.delete(table, number, axis=1)
-        _, rest = numpy.unique(others, axis=0, return_inverse=True)
+        others = [other for other in range(table.shape[1]) if other != number]
+        _, rest = numpy.unique(codes(table, others), return_inverse=True)
         first = _variance_of_means(column, score)
-        found.append((first / whole, 1 - _variance_of_means(rest.reshape(-1), score) / whole))
+        found.append((first / whole, 1 - _variance_of_means(rest, score) / whole))
     return found
 
 
