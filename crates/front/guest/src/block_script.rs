@@ -2,7 +2,7 @@
 //! bios are being traced.
 
 use crate::kernel_script::{calls, run};
-use script::{Command, Harness, Step, with_mounts};
+use script::{Command, ControlLine, Step, with_mounts};
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -49,16 +49,18 @@ impl Setup {
                 sleep(Duration::from_millis(*milliseconds));
                 Ok(())
             }
-            Step::Harness(Harness::MountGiven { .. }) => {
+            Step::Control(ControlLine::MountGiven { .. }) => {
                 // Without access times: a read would write, and bios of it would stand in the trace.
                 let options = ["-t", &self.file_system, "-o", "noatime", &self.device];
                 let mut arguments: Vec<String> = options.map(str::to_owned).into();
                 arguments.push(mount_point);
                 run("mount", &arguments)
             }
-            Step::Harness(Harness::Unmount) => run("umount", &[mount_point]),
-            Step::Harness(Harness::DropCaches) => std::fs::write("/proc/sys/vm/drop_caches", "3"),
-            Step::Harness(line) => {
+            Step::Control(ControlLine::Unmount) => run("umount", &[mount_point]),
+            Step::Control(ControlLine::DropCaches) => {
+                std::fs::write("/proc/sys/vm/drop_caches", "3")
+            }
+            Step::Control(line) => {
                 Err(io::Error::other(format!("{line:?} is nothing for a disk that is traced")))
             }
             step => match (calls::make(&self.mount_point, step), &self.failures) {

@@ -1,7 +1,7 @@
 //! Scripts of system calls, carried out by the kernel of the machine on JFFS2 or UBIFS over nandsim.
 
 use crate::in_kernel;
-use script::{Command, Harness, Step};
+use script::{Command, ControlLine, Step};
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ pub(crate) fn carry_out(plan: &Plan, setup: Setup) -> Result<(), LineError> {
     let has_phases = plan
         .commands
         .iter()
-        .any(|command| matches!(command.step, Step::Harness(Harness::Phase(_))));
+        .any(|command| matches!(command.step, Step::Control(ControlLine::Phase(_))));
     let ubi = Ubi::new(setup.header_offset);
     let mut session = Session {
         setup,
@@ -117,7 +117,7 @@ impl Session {
         // The kernel's log is a ring: it is emptied before it can run over.
         self.chip.look().map_err(at)?;
         match &command.step {
-            Step::Harness(line) => self.harness(line).map_err(at),
+            Step::Control(line) => self.harness(line).map_err(at),
             Step::Sleep { milliseconds } => {
                 sleep(Duration::from_millis(*milliseconds));
                 Ok(())
@@ -136,41 +136,41 @@ impl Session {
         }
     }
 
-    fn harness(&mut self, line: &Harness) -> io::Result<()> {
+    fn harness(&mut self, line: &ControlLine) -> io::Result<()> {
         match line {
-            Harness::Log(is_counting) => self.chip.count(*is_counting),
-            Harness::Phase(name) => self.phase(name.clone()),
-            Harness::End => self.phase(None),
-            Harness::Mount { file_system, source, options } => self.mount(Mount {
+            ControlLine::Log(is_counting) => self.chip.count(*is_counting),
+            ControlLine::Phase(name) => self.phase(name.clone()),
+            ControlLine::End => self.phase(None),
+            ControlLine::Mount { file_system, source, options } => self.mount(Mount {
                 file_system: file_system.clone(),
                 volume: source.strip_prefix("ubi0:").map(str::to_owned),
                 options: options.clone(),
                 attaches: false,
             }),
-            Harness::MountGiven { .. } => {
+            ControlLine::MountGiven { .. } => {
                 let file_system = self.setup.file_system.clone().unwrap_or_default();
                 let (volume, options) = (None, Vec::new());
                 self.mount(Mount { file_system, volume, options, attaches: false })
             }
-            Harness::Format { sequence, header_offset } => {
+            ControlLine::Format { sequence, header_offset } => {
                 self.ubi.format(*sequence, *header_offset)
             }
-            Harness::Attach(attach) => self.ubi.attach(attach.header_offset),
-            Harness::MakeVolume(volume) => Ubi::make_volume(&volume.name),
-            Harness::Detach => self.ubi.detach(),
-            Harness::Unmount => self.unmount(),
-            Harness::DropCaches => std::fs::write("/proc/sys/vm/drop_caches", "3"),
-            Harness::Settle { milliseconds } => self.settle(*milliseconds),
-            Harness::RemoveChip => self.remove_chip(),
-            Harness::AddChip => {
+            ControlLine::Attach(attach) => self.ubi.attach(attach.header_offset),
+            ControlLine::MakeVolume(volume) => Ubi::make_volume(&volume.name),
+            ControlLine::Detach => self.ubi.detach(),
+            ControlLine::Unmount => self.unmount(),
+            ControlLine::DropCaches => std::fs::write("/proc/sys/vm/drop_caches", "3"),
+            ControlLine::Settle { milliseconds } => self.settle(*milliseconds),
+            ControlLine::RemoveChip => self.remove_chip(),
+            ControlLine::AddChip => {
                 self.has_chip = true;
                 self.chip.erased()
             }
-            Harness::Snap(name) | Harness::Save(name) => {
+            ControlLine::Snap(name) | ControlLine::Save(name) => {
                 let path = self.kept(name)?;
                 self.chip.dump(&path)
             }
-            Harness::Load(name) => {
+            ControlLine::Load(name) => {
                 self.remove_chip()?;
                 self.has_chip = true;
                 self.chip.erased()?;

@@ -54,11 +54,14 @@ impl Engine {
         let mut under_way = Vec::new();
         let mut rest = &missing[..];
         while let Some(&(start, block)) = rest.first() {
-            let follows = |(at, pair): (usize, &(usize, u64))| {
-                *pair == (start + at, block + at as u64) && at < bio_max
+            // A damaged map may name any number: none of these sums may overflow.
+            let follows = |(at, (index, physical)): (usize, &(usize, u64))| {
+                let is_next = block.checked_add(at as u64) == Some(*physical);
+                *index == start + at && is_next && at < bio_max
             };
             let count = rest.iter().enumerate().take_while(|pair| follows(*pair)).count();
-            if block == 0 || block + count as u64 > self.geometry.blocks() {
+            let end = block.checked_add(count as u64);
+            if block == 0 || end.is_none_or(|end| end > self.geometry.blocks()) {
                 return Err(self.damaged(
                     Code::BadMap,
                     Place::Block(block),

@@ -135,6 +135,13 @@ impl Toyfs {
     }
 }
 
+/// A name has at most 255 bytes (`NAME_MAX`, `include/uapi/linux/limits.h`).
+const NAME_BYTES_MAX: usize = 255;
+
+fn check_name(name: &[u8]) -> Result<(), Errno> {
+    if name.len() > NAME_BYTES_MAX { Err(Errno::Enametoolong) } else { Ok(()) }
+}
+
 impl FileSystem for Toyfs {
     fn root(&self) -> InodeNumber {
         ROOT
@@ -174,6 +181,7 @@ impl FileSystem for Toyfs {
         name: &[u8],
         new: NewInode<'_>,
     ) -> Result<InodeNumber, Errno> {
+        check_name(name)?;
         let target_bytes = if let NewInode::Symlink(target) = new { target.len() } else { 0 };
         let bytes = tree::NODE_BYTES + name.len() + target_bytes;
         self.change_tree(bytes, |tree| tree.make(caller, directory, name, new))
@@ -186,6 +194,7 @@ impl FileSystem for Toyfs {
         directory: InodeNumber,
         name: &[u8],
     ) -> Result<(), Errno> {
+        check_name(name)?;
         self.change_tree(tree::NAME_BYTES + name.len(), |tree| {
             tree.node_mut(inode)?.attributes.links += 1;
             tree.node_mut(inode)?.attributes.changed = caller.now;
@@ -208,6 +217,7 @@ impl FileSystem for Toyfs {
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
     ) -> Result<(), Errno> {
+        check_name(to.1)?;
         self.change_tree(to.1.len(), |tree| tree.rename(caller, from, to))
     }
 

@@ -1,10 +1,11 @@
 //! All cut points of a script, side by side.
 
+use crate::error::CrashError;
 use crate::guarantee::{TORN_MODELS, TornModel};
 use crate::history::History;
-use crate::judge::Judgement;
+use crate::judgement::Judgement;
 use crate::recover::{Fault, Recovered, ViolationKind, recover};
-use crate::reference::{CrashError, Reference, Sabotage, Setup, reference};
+use crate::reference::{Reference, Sabotage, Setup, reference};
 use cancellation::Interrupted;
 use nand::{Chip, CutPoint, RawOperation};
 use rayon::ThreadPoolBuilder;
@@ -101,6 +102,7 @@ impl TornOutcome {
             }
             Err(violation) => self.violations.push(*violation),
         }
+        debug_assert_eq!(self.recovered + self.violations.len() as u64, self.cuts);
     }
 }
 
@@ -155,7 +157,8 @@ impl Crash {
     /// Runs a script without a cut.
     ///
     /// # Errors
-    /// [`CrashError`].
+    /// [`CrashError::NoGuarantee`] of the file system, [`CrashError::Line`] of a line that fails,
+    /// [`CrashError::Mount`], [`CrashError::NoOperation`] if nothing is written.
     pub fn new(chip: &Chip, setup: &Setup, commands: &[Command]) -> Result<Self, CrashError> {
         let Reference { before, request, mut journal, history, refused_lines } =
             reference(chip, setup, commands)?;
@@ -201,22 +204,24 @@ impl Crash {
     /// `progress` gets the number of cuts done, and of all; the run ends early if it returns false.
     ///
     /// # Errors
-    /// [`CrashError::NoCutPoint`].
+    /// [`CrashError::NoCutPoint`] if the only one that is asked for does not exist;
+    /// [`CrashError::Workers`] if no threads can be started.
     pub fn run(
         &self,
         cuts: &Cuts,
         mut progress: impl FnMut(u64, u64) -> bool,
     ) -> Result<Outcome, CrashError> {
+        assert!(cuts.every > 0, "every operation, or every second one, and so on");
         let operations = self.operations();
         if let Some(asked) = cuts.only.filter(|asked| *asked >= operations) {
             return Err(CrashError::NoCutPoint { asked, operations });
         }
-        let is_wanted = |at: usize| match cuts.only {
+        let is_cut = |at: usize| match cuts.only {
             Some(only) => at as u64 == only,
             None => (at as u64).is_multiple_of(cuts.every),
         };
-        let wanted = (0..self.journal.len()).filter(|at| is_wanted(*at)).count();
-        let total = (wanted * cuts.torn.len()) as u64;
+        let points = (0..self.journal.len()).filter(|at| is_cut(*at)).count();
+        let total = (points * cuts.torn.len()) as u64;
         let mut outcomes: Vec<TornOutcome> =
             cuts.torn.iter().map(|model| TornOutcome::new(model.name)).collect();
         let pool = ThreadPoolBuilder::new().num_threads(cuts.workers.unwrap_or(0)).build();
@@ -224,7 +229,7 @@ impl Crash {
         let stretches = self.stretches();
         let mut done = 0;
         for batch in stretches.chunks(BATCH) {
-            let cut = |stretch| self.cut_stretch(stretch, &cuts.torn, &is_wanted);
+            let cut = |stretch| self.cut_stretch(stretch, &cuts.torn, &is_cut);
             // Results come in the order of the stretches, whichever worker is done first.
             let batch = || pool.install(|| batch.par_iter().map(cut).collect());
             let results: Vec<Vec<Result<Recovered, Box<Violation>>>> =
@@ -268,12 +273,12 @@ impl Crash {
         &self,
         stretch: &Stretch,
         torn: &[&'static TornModel],
-        is_wanted: &(impl Fn(usize) -> bool + Sync),
+        is_cut: &(impl Fn(usize) -> bool + Sync),
     ) -> Vec<Result<Recovered, Box<Violation>>> {
         let mut chip = stretch.chip.clone();
         let mut results = Vec::new();
         for at in stretch.operations.clone() {
-            if is_wanted(at) {
+            if is_cut(at) {
                 // All models of a cut point work on the same chip, each on a copy.
                 results.extend(torn.iter().map(|model| self.cut(&chip, at, model)));
             }

@@ -181,6 +181,9 @@ impl History {
         let last = self.marks.last().expect("a history begins with a mark");
         // A state that was safe once stays safe, whatever a later mark says of another file.
         let state = state.max(last.state);
+        // `window` searches the marks by halves.
+        debug_assert!(last.returned_at <= returned_at, "marks are made in the order of time");
+        assert!(state < self.states.len(), "a state is noted before it is safe");
         let is_as_before = *last.dirty == self.dirty;
         // Shared where nothing changed: a mark for each call would copy the map each time.
         let dirty = if is_as_before { last.dirty.clone() } else { Arc::new(self.dirty.clone()) };
@@ -195,6 +198,7 @@ impl History {
         let begun = self.states.iter().rposition(|state| state.begun_at <= operation);
         let mark = &self.marks[returned - 1];
         let last = begun.expect("the first state begins at zero");
+        assert!(mark.state <= last, "what is safe began before the operation");
         Window { states: mark.state..=last, dirty: mark.dirty.clone() }
     }
 }

@@ -2,36 +2,13 @@
 
 use crate::history::{Dirty, History, State, Window};
 use crate::judge_names::names_in_order;
+use crate::judgement::{Judgement, Mismatch};
 use crate::tree::{Facts, Row, Tree};
 use fs_api::{FileType, InodeNumber};
-use mount::guarantee::{Hazard, LOST_GROWTH, OLD_TAIL, Order};
+use mount::guarantee::{LOST_GROWTH, OLD_TAIL, Order};
 use nand::Torn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// How a tree that is allowed was allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgement {
-    /// A state of the history.
-    State,
-    /// A state of the history but for a file that was being written.
-    PartOfWrite,
-    /// What the real code is known to lose.
-    Hazard(&'static Hazard),
-}
-
-/// Why a tree is not allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
-    /// It was safe, and not touched since.
-    pub was_safe: bool,
-    /// Path from the root.
-    pub path: Vec<u8>,
-    /// What the guarantee allows there, as [`Row::describe`] says it.
-    pub expected: String,
-    /// What stands there instead.
-    pub found: String,
-}
 
 /// Judges a tree by what may be found after a cut.
 ///
@@ -45,6 +22,7 @@ pub fn judge(
     torn: Torn,
     found: &Tree,
 ) -> Result<Judgement, Mismatch> {
+    assert!(*window.states.end() < history.states().len(), "the window is of this history");
     let judged = judge_as_found(history, window, torn, found);
     // Only a file system that has this hazard is judged a second time.
     if judged.is_ok() || !history.guarantee().hazards.contains(&LOST_GROWTH) {

@@ -2,7 +2,7 @@
 //! through another, or through none yet.
 
 use crate::history::{History, Window};
-use crate::judge::{Judgement, Mismatch};
+use crate::judgement::{Judgement, Mismatch};
 use crate::tree::{Row, Tree};
 use fs_api::InodeNumber;
 use std::collections::BTreeMap;

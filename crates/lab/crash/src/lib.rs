@@ -10,10 +10,12 @@
 //! does, so cut points are programs and erases.
 
 mod cuts;
+mod error;
 mod guarantee;
 mod history;
 mod judge;
 mod judge_names;
+mod judgement;
 mod mount_lines;
 mod recorder;
 mod recover;
@@ -22,14 +24,16 @@ mod shadow_model;
 mod tree;
 
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
+pub use error::CrashError;
 pub use guarantee::{
     TORN_MODELS, TornModel, find_guarantee, find_torn_model, guarantees, guarantees_in_markdown,
 };
 pub use history::{Dirty, History, State, Window};
-pub use judge::{Judgement, Mismatch, judge};
+pub use judge::judge;
+pub use judgement::{Judgement, Mismatch};
 pub use mount::guarantee::{Durable, ExpectedFinding, Guarantee, Hazard, LOST_GROWTH, Order};
 pub use recorder::Recorder;
 pub use recover::ViolationKind;
-pub use reference::{CrashError, Sabotage, Setup};
-pub use shadow_model::Book;
+pub use reference::{Sabotage, Setup};
+pub use shadow_model::ShadowModel;
 pub use tree::{Facts, Row, Tree};

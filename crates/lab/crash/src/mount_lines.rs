@@ -1,9 +1,9 @@
 //! How a script mounts: options of its mount lines are honoured at every mount, those after a cut
 //! included, or the script is refused before anything runs.
 
-use crate::reference::CrashError;
+use crate::error::CrashError;
 use mount::{Kind, MountError, MountRequest};
-use script::{Command, Given, Harness, Order, Step};
+use script::{Command, ControlLine, Given, Order, Step};
 
 /// The one way in which a script mounts.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ impl MountWay {
     ) -> Result<Self, CrashError> {
         let mut way = Self { request: base.clone(), line: None };
         let mut order = Order::new(Some(Given { name: kind.name, is_over_ubi: kind.is_over_ubi }));
-        let given = Step::Harness(Harness::MountGiven { blocks: None });
+        let given = Step::Control(ControlLine::MountGiven { blocks: None });
         if !begins_unmounted(commands) {
             // Such a script finds a mounted file system.
             // The order of a script's lines asks for a mount first, which was made before the first
@@ -54,10 +54,10 @@ impl MountWay {
         base: &MountRequest,
         blocks: u32,
     ) -> Result<(), String> {
-        let Step::Harness(line) = &command.step else { return Ok(()) };
+        let Step::Control(line) = &command.step else { return Ok(()) };
         let mut request = base.clone();
         match line {
-            Harness::Mount { file_system, .. } if file_system != kind.name => {
+            ControlLine::Mount { file_system, .. } if file_system != kind.name => {
                 return Err(format!(
                     // The table of guarantees is chosen by `--fs`, so another file system cannot be
                     // judged.
@@ -66,26 +66,26 @@ impl MountWay {
                     kind.name
                 ));
             }
-            Harness::Mount { source, options, .. } => {
+            ControlLine::Mount { source, options, .. } => {
                 kind.check_source(source)?;
                 check_options(options)?;
                 request.options.extend_from_slice(options);
                 request.ubi.volume = source.strip_prefix("ubi0:").map(str::to_owned);
             }
-            Harness::MountGiven { blocks: Some(wanted) } if *wanted != blocks => {
+            ControlLine::MountGiven { blocks: Some(asked) } if *asked != blocks => {
                 return Err(format!(
-                    "the script wants {wanted} blocks, but the chip has {blocks}: give --blocks {wanted}"
+                    "the script wants {asked} blocks, but the chip has {blocks}: give --blocks {asked}"
                 ));
             }
-            Harness::MountGiven { .. } => {}
-            Harness::Log(_)
-            | Harness::Workload(_)
-            | Harness::Phase(_)
-            | Harness::End
-            | Harness::DropCaches
-            | Harness::Settle { .. }
+            ControlLine::MountGiven { .. } => {}
+            ControlLine::Log(_)
+            | ControlLine::Workload(_)
+            | ControlLine::Phase(_)
+            | ControlLine::End
+            | ControlLine::DropCaches
+            | ControlLine::Settle { .. }
             // Such lines would exchange the chip whose operations are in the journal.
-            | Harness::Unmount => return Ok(()),
+            | ControlLine::Unmount => return Ok(()),
             _ => {
                 return Err(
                     "a script whose power is cut at every operation keeps its chip, which is attached \
@@ -97,7 +97,7 @@ impl MountWay {
         self.mounts_so(command.line, request)
     }
 
-    /// A mount line: the first one tells the way, and the others must keep to it.
+    /// A mount line: the first one sets volume and options, and the others must have the same.
     fn mounts_so(&mut self, line: usize, request: MountRequest) -> Result<(), String> {
         let Some(first) = self.line else {
             *self = Self { request, line: Some(line) };
@@ -124,14 +124,17 @@ impl MountWay {
 }
 
 fn is_mount(command: &Command) -> bool {
-    matches!(command.step, Step::Harness(Harness::Mount { .. } | Harness::MountGiven { .. }))
+    matches!(
+        command.step,
+        Step::Control(ControlLine::Mount { .. } | ControlLine::MountGiven { .. })
+    )
 }
 
 /// True if a mount line comes before all calls and before `umount`.
 fn begins_unmounted(commands: &[Command]) -> bool {
     let mut needing_or_mounting = commands.iter().filter(|command| match &command.step {
-        Step::Harness(Harness::Unmount) => true,
-        Step::Harness(_) => is_mount(command),
+        Step::Control(ControlLine::Unmount) => true,
+        Step::Control(_) => is_mount(command),
         _ => true,
     });
     needing_or_mounting.next().is_some_and(is_mount)

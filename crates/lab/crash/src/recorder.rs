@@ -1,7 +1,7 @@
 //! A file system that is watched: every call that changes something is done on a model too, and the
 //! states that a cut may leave are noted.
 
-use crate::shadow_model::Book;
+use crate::shadow_model::ShadowModel;
 use crate::tree::{Row, Tree};
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct Recorder<F> {
     real: Rc<F>,
     now: Box<dyn Fn() -> u64>,
-    book: Rc<Book>,
+    shadow: Rc<ShadowModel>,
     profile: &'static str,
     forgets_syncs: bool,
     /// Pages that the layer above has changed and not handed over yet.
@@ -29,18 +29,18 @@ pub struct Recorder<F> {
 }
 
 impl<F: FileSystem> Recorder<F> {
-    /// Watches a file system whose tree is that of the book.
+    /// Watches a file system whose tree is that of the shadow model.
     ///
     /// `now` tells how many operations have changed the medium; `profile` names the kernel or library
     /// whose habits the file system has.
     pub fn new(
         real: Rc<F>,
         now: impl Fn() -> u64 + 'static,
-        book: Rc<Book>,
+        shadow: Rc<ShadowModel>,
         profile: &'static str,
     ) -> Self {
         let (now, unwritten) = (Box::new(now), RefCell::default());
-        Self { real, now, book, profile, forgets_syncs: false, unwritten }
+        Self { real, now, shadow, profile, forgets_syncs: false, unwritten }
     }
 
     /// A test of the checker: `fsync` and `sync` are noted, but not carried out.
@@ -53,12 +53,12 @@ impl<F: FileSystem> Recorder<F> {
     }
 
     fn returned(&self) {
-        self.book.history.borrow_mut().returned(self.now());
+        self.shadow.history.borrow_mut().returned(self.now());
     }
 
     /// A call returned that changed names of these inodes of the model.
     fn named(&self, inodes: &[InodeNumber]) {
-        self.book.history.borrow_mut().names_changed(inodes);
+        self.shadow.history.borrow_mut().names_changed(inodes);
         // After the names, since `returned` may make the newest state safe.
         self.returned();
     }
@@ -73,13 +73,13 @@ impl<F: FileSystem> Recorder<F> {
     }
 
     fn is_each_by_itself(&self) -> bool {
-        self.book.history.borrow().guarantee().durable == Durable::EachAtSync
+        self.shadow.history.borrow().guarantee().durable == Durable::EachAtSync
     }
 
     /// A name of a directory in the newest state.
     fn path_of(&self, directory: InodeNumber, name: &[u8]) -> Vec<u8> {
-        let directory = self.book.number(directory);
-        let history = self.book.history.borrow();
+        let directory = self.shadow.number(directory);
+        let history = self.shadow.history.borrow();
         let rows = &history.newest().tree.rows;
         let parent = rows.iter().find(|(_, row)| row.inode == directory);
         let mut path = parent.map(|(path, _)| path.clone()).unwrap_or_default();
@@ -92,7 +92,7 @@ impl<F: FileSystem> Recorder<F> {
 
     /// YAFFS2: what a file with other names shows while its first name is removed.
     fn note_doubled_name(&self, begun_at: u64, left: Tree, removed: Option<&Row>) {
-        let mut history = self.book.history.borrow_mut();
+        let mut history = self.shadow.history.borrow_mut();
         if history.guarantee().hazards.contains(&DOUBLED_NAME)
             // Only with other names left: the last name's removal deletes the object.
             && removed.is_some_and(|row| row.facts.links > 1)
@@ -103,7 +103,7 @@ impl<F: FileSystem> Recorder<F> {
 
     /// What a file shows whose last name is being taken away, where it is made empty first.
     fn note_emptied(&self, begun_at: u64, path: &[u8], row: &Row) {
-        let mut history = self.book.history.borrow_mut();
+        let mut history = self.shadow.history.borrow_mut();
         let empties = history.guarantee().empties_before_unlink.contains(&self.profile);
         // `yaffs_del_file` resizes to nothing before it deletes; see the table of guarantees.
         if empties && row.facts.links == 1 && row.facts.kind == FileType::Regular {
@@ -126,15 +126,16 @@ impl<F: FileSystem> Recorder<F> {
         bytes: &[u8; PAGE_BYTES],
         part: Range<usize>,
     ) -> Result<(), Errno> {
-        let number = self.book.number(inode);
-        self.book.history.borrow_mut().file_dirtied(number);
+        debug_assert!(part.start < part.end && part.end <= PAGE_BYTES, "{part:?} of a page");
+        let number = self.shadow.number(inode);
+        self.shadow.history.borrow_mut().file_dirtied(number);
         // Before the state is noted: the file's bytes of before are what is safe.
         let start = page * PAGE_BYTES as u64 + part.start as u64;
         // A gap is a state of its own, because a cut can leave the zeros without the bytes.
         self.note_gap(caller, begun_at, number, start).await?;
-        self.book.model.write_page(caller, number, page, bytes, part).await?;
-        self.book.note(begun_at, Some(number)).await?;
-        self.book.history.borrow_mut().file_changed(number);
+        self.shadow.model.write_page(caller, number, page, bytes, part).await?;
+        self.shadow.note(begun_at, Some(number)).await?;
+        self.shadow.history.borrow_mut().file_changed(number);
         Ok(())
     }
 
@@ -146,17 +147,17 @@ impl<F: FileSystem> Recorder<F> {
         number: InodeNumber,
         start: u64,
     ) -> Result<(), Errno> {
-        if self.book.model.attributes(number).await?.size_bytes < start {
+        if self.shadow.model.attributes(number).await?.size_bytes < start {
             let changes = Changes { size_bytes: Some(start), ..Changes::default() };
-            self.book.model.change(caller, number, &changes).await?;
-            self.book.note(begun_at, Some(number)).await?;
+            self.shadow.model.change(caller, number, &changes).await?;
+            self.shadow.note(begun_at, Some(number)).await?;
         }
         Ok(())
     }
 
     /// What a rename shows between its steps.
     fn note_half_a_rename(&self, begun_at: u64, from: &[u8], to: &[u8]) {
-        let old = self.book.newest();
+        let old = self.shadow.newest();
         let Some(moved) = old.rows.get(from).cloned() else { return };
         let replaced = old.rows.get(to).cloned();
         let moved_rows: Vec<(Vec<u8>, Arc<Row>)> = below(&old, from)
@@ -164,14 +165,14 @@ impl<F: FileSystem> Recorder<F> {
             .collect();
         // Both names at once, with one link more, as `jffs2_rename` leaves it between its two
         // steps.
-        if self.book.history.borrow().guarantee().renames_in_two_steps {
+        if self.shadow.history.borrow().guarantee().renames_in_two_steps {
             let mut both = old.clone();
             remove(&mut both, to, replaced.as_deref());
             both.rows.extend(moved_rows);
             if moved.facts.kind != FileType::Directory {
                 set_links(&mut both, moved.inode, moved.facts.links + 1);
             }
-            self.book.history.borrow_mut().push(begun_at, both, None);
+            self.shadow.history.borrow_mut().push(begun_at, both, None);
             return;
         }
         // The name is moved by one header; only what it replaces has a second step.
@@ -181,7 +182,7 @@ impl<F: FileSystem> Recorder<F> {
         if let Some(replaced) = replaced.filter(|row| row.facts.links > 1) {
             self.note_doubled_name(begun_at, gone.clone(), Some(&*replaced));
             gone.rows.retain(|_, row| row.inode != replaced.inode);
-            let mut history = self.book.history.borrow_mut();
+            let mut history = self.shadow.history.borrow_mut();
             history.push_hazard(begun_at, gone, &RENAME_OVER_LINKED);
         }
     }
@@ -239,21 +240,21 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
             let end = size_bytes.div_ceil(PAGE_BYTES as u64);
             self.unwritten.borrow_mut().retain(|(of, page)| *of != inode || *page < end);
         }
-        let number = self.book.number(inode);
-        let old_bytes = self.book.model.attributes(number).await?.size_bytes;
+        let number = self.shadow.number(inode);
+        let old_bytes = self.shadow.model.attributes(number).await?.size_bytes;
         let grows = to.size_bytes.is_some_and(|bytes| bytes > old_bytes);
         if grows || self.is_each_by_itself() {
             // Zeros are written as bytes are.
-            self.book.history.borrow_mut().file_dirtied(number);
+            self.shadow.history.borrow_mut().file_dirtied(number);
         }
-        self.book.model.change(caller, number, to).await?;
-        self.book.note(begun_at, to.size_bytes.map(|_| number)).await?;
+        self.shadow.model.change(caller, number, to).await?;
+        self.shadow.note(begun_at, to.size_bytes.map(|_| number)).await?;
         // After the state is noted, because the record belongs to it.
-        self.book.history.borrow_mut().file_changed(number);
+        self.shadow.history.borrow_mut().file_changed(number);
         // A shorter file is written out with its new header; a longer one changes in memory alone
         // (`yaffs_resize_file`).
         if to.size_bytes.is_some_and(|bytes| bytes < old_bytes) {
-            self.book.history.borrow_mut().flushed(self.now(), number);
+            self.shadow.history.borrow_mut().flushed(self.now(), number);
         } else {
             self.returned();
         }
@@ -269,13 +270,13 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     ) -> Result<InodeNumber, Errno> {
         let begun_at = self.now();
         let made = self.real.make(caller, directory, name, new).await?;
-        let parent = self.book.number(directory);
-        let number = self.book.model.make(caller, parent, name, new).await?;
+        let parent = self.shadow.number(directory);
+        let number = self.shadow.model.make(caller, parent, name, new).await?;
         // Numbers of the two differ, so each inode is remembered by both.
-        self.book.numbers.borrow_mut().insert(made, number);
+        self.shadow.numbers.borrow_mut().insert(made, number);
         // The inode's own record comes before its name: it changed before the name was there.
-        self.book.history.borrow_mut().file_changed(number);
-        self.book.note(begun_at, None).await?;
+        self.shadow.history.borrow_mut().file_changed(number);
+        self.shadow.note(begun_at, None).await?;
         self.named(&[number, parent]);
         Ok(made)
     }
@@ -289,9 +290,9 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     ) -> Result<(), Errno> {
         let begun_at = self.now();
         self.real.link(caller, inode, directory, name).await?;
-        let (number, parent) = (self.book.number(inode), self.book.number(directory));
-        self.book.model.link(caller, number, parent, name).await?;
-        self.book.note(begun_at, None).await?;
+        let (number, parent) = (self.shadow.number(inode), self.shadow.number(directory));
+        self.shadow.model.link(caller, number, parent, name).await?;
+        self.shadow.note(begun_at, None).await?;
         self.named(&[number, parent]);
         Ok(())
     }
@@ -306,16 +307,16 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         let begun_at = self.now();
         self.real.unlink(caller, directory, name).await?;
         let path = self.path_of(directory, name);
-        let mut left = self.book.newest();
+        let mut left = self.shadow.newest();
         let removed = left.rows.remove(&path);
         // States in the order in which the medium shows them: emptied, doubled, gone.
         if let Some(row) = &removed {
             self.note_emptied(begun_at, &path, row);
         }
         self.note_doubled_name(begun_at, left, removed.as_deref());
-        let parent = self.book.number(directory);
-        self.book.model.unlink(caller, parent, name).await?;
-        self.book.note(begun_at, None).await?;
+        let parent = self.shadow.number(directory);
+        self.shadow.model.unlink(caller, parent, name).await?;
+        self.shadow.note(begun_at, None).await?;
         let removed = removed.map_or(parent, |row| row.inode);
         self.named(&[removed, parent]);
         Ok(())
@@ -333,10 +334,10 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         let paths = [from, to].map(|(directory, name)| self.path_of(directory, name));
         self.note_half_a_rename(begun_at, &paths[0], &paths[1]);
         let [model_from, model_to] =
-            [from, to].map(|(directory, name)| (self.book.number(directory), name));
-        self.book.model.rename(caller, model_from, model_to).await?;
-        self.book.note(begun_at, None).await?;
-        let moved = self.book.newest().rows.get(&paths[1]).map_or(model_to.0, |row| row.inode);
+            [from, to].map(|(directory, name)| (self.shadow.number(directory), name));
+        self.shadow.model.rename(caller, model_from, model_to).await?;
+        self.shadow.note(begun_at, None).await?;
+        let moved = self.shadow.newest().rows.get(&paths[1]).map_or(model_to.0, |row| row.inode);
         self.named(&[moved, model_from.0, model_to.0]);
         Ok(())
     }
@@ -385,6 +386,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         run: PageRun<'_>,
     ) -> Result<(), Errno> {
         let begun_at = self.now();
+        debug_assert!(run.bytes <= run.pages.len() * PAGE_BYTES, "{} bytes", run.bytes);
         let pages = run.first..run.first + run.pages.len() as u64;
         self.unwritten.borrow_mut().retain(|(of, page)| *of != inode || !pages.contains(page));
         self.real.write_pages(caller, inode, run).await?;
@@ -405,10 +407,10 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     ) -> Result<(), Errno> {
         let begun_at = self.now();
         self.real.begin_behind_end(caller, inode, offset).await?;
-        let number = self.book.number(inode);
-        self.book.history.borrow_mut().file_dirtied(number);
+        let number = self.shadow.number(inode);
+        self.shadow.history.borrow_mut().file_dirtied(number);
         self.note_gap(caller, begun_at, number, offset).await?;
-        self.book.history.borrow_mut().file_changed(number);
+        self.shadow.history.borrow_mut().file_changed(number);
         Ok(())
     }
 
@@ -472,13 +474,13 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         // The layer above owes the page from here until it hands it over.
         self.unwritten.borrow_mut().insert((inode, page));
         // The size may be written before the bytes are: until then there are zeros.
-        let number = self.book.number(inode);
+        let number = self.shadow.number(inode);
         let end = page * PAGE_BYTES as u64 + part.end as u64;
-        self.book.history.borrow_mut().file_dirtied(number);
-        if self.book.model.attributes(number).await?.size_bytes < end {
+        self.shadow.history.borrow_mut().file_dirtied(number);
+        if self.shadow.model.attributes(number).await?.size_bytes < end {
             let changes = Changes { size_bytes: Some(end), ..Changes::default() };
-            self.book.model.change(caller, number, &changes).await?;
-            self.book.note(begun_at, Some(number)).await?;
+            self.shadow.model.change(caller, number, &changes).await?;
+            self.shadow.note(begun_at, Some(number)).await?;
         }
         Ok(())
     }
@@ -508,14 +510,14 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     ) -> Result<(), Errno> {
         let begun_at = self.now();
         self.real.set_extended_attribute(caller, inode, name, value).await?;
-        let number = self.book.number(inode);
-        let was_there = self.book.model.extended_attribute(number, name).await.is_ok();
-        self.book.model.set_extended_attribute(caller, number, name, value).await?;
-        self.book.note(begun_at, None).await?;
+        let number = self.shadow.number(inode);
+        let was_there = self.shadow.model.extended_attribute(number, name).await.is_ok();
+        self.shadow.model.set_extended_attribute(caller, number, name, value).await?;
+        self.shadow.note(begun_at, None).await?;
         self.named(&[number]);
         // Only a new attribute writes the buffer; changing one does not.
         if !was_there && value.is_some() {
-            self.book.history.borrow_mut().attribute_made(self.now());
+            self.shadow.history.borrow_mut().attribute_made(self.now());
         }
         Ok(())
     }
@@ -523,14 +525,14 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     async fn forget(&self, inode: InodeNumber) -> Result<(), Errno> {
         self.unwritten.borrow_mut().retain(|(of, _)| *of != inode);
         self.real.forget(inode).await?;
-        self.book.model.forget(self.book.number(inode)).await
+        self.shadow.model.forget(self.shadow.number(inode)).await
     }
 
     // Only where a call is durable when it returns does a flush make bytes safe
     // (`History::flushed`).
     async fn flush(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
         self.real.flush(caller, inode).await?;
-        self.book.history.borrow_mut().flushed(self.now(), self.book.number(inode));
+        self.shadow.history.borrow_mut().flushed(self.now(), self.shadow.number(inode));
         Ok(())
     }
 
@@ -540,7 +542,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         if !self.forgets_syncs {
             self.real.fsync(caller, inode).await?;
         }
-        self.book.history.borrow_mut().fsynced(self.now(), self.book.number(inode));
+        self.shadow.history.borrow_mut().fsynced(self.now(), self.shadow.number(inode));
         Ok(())
     }
 
@@ -549,7 +551,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         if !self.forgets_syncs {
             self.real.sync().await?;
         }
-        self.book.history.borrow_mut().synced(self.now());
+        self.shadow.history.borrow_mut().synced(self.now());
         Ok(())
     }
 
@@ -560,7 +562,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     async fn unmount(&self) -> Result<(), Errno> {
         self.must_be_handed_over(|_| true)?;
         self.real.unmount().await?;
-        self.book.history.borrow_mut().synced(self.now());
+        self.shadow.history.borrow_mut().synced(self.now());
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! After a cut: mount, look, write once, unmount, mount again.
 
 use crate::history::{History, Window};
-use crate::judge::{Judgement, judge};
+use crate::judge::judge;
+use crate::judgement::Judgement;
 use crate::reference::Setup;
 use crate::tree::Tree;
 use file_systems::find_kind;
@@ -268,9 +269,9 @@ mod tests {
         let (short, mut wrong) = (&bytes[..4096], bytes.clone());
         wrong[5999] ^= 1;
         for (found, size) in [(short, 4096), (&wrong, 6000)] {
-            let told = compared(&before, &before, Some(found), false);
+            let explained = compared(&before, &before, Some(found), false);
             let end = format!("all that was written; f 0644 0:0 links 1, {size} bytes");
-            assert!(told.ends_with(&end), "{told}");
+            assert!(explained.ends_with(&end), "{explained}");
             assert_eq!(compared(&before, &before, Some(found), true), "the same", "no space");
         }
         assert_eq!(compared(&before, &before, None, true), "the same");
@@ -283,20 +284,20 @@ mod tests {
     #[test]
     fn a_second_mount_that_shows_something_else_is_told_with_its_path() {
         let (before, bytes) = (tree(&[("a", b"a"), ("f", b"bytes")]), witness_bytes());
-        let told = |after: &Tree, is_full| compared(&before, after, Some(&bytes), is_full);
+        let explained = |after: &Tree, is_full| compared(&before, after, Some(&bytes), is_full);
         let five = "f: f 0644 0:0 links 1, 5 bytes;";
         for is_full in [false, true] {
             let other = tree(&[("a", b"a"), ("f", b"bites")]);
             let with_others = format!("{five} f 0644 0:0 links 1, 5 bytes, with other bytes");
-            assert_eq!(told(&other, is_full), with_others);
+            assert_eq!(explained(&other, is_full), with_others);
             let shorter = tree(&[("a", b"a"), ("f", b"byte")]);
-            assert_eq!(told(&shorter, is_full), format!("{five} f 0644 0:0 links 1, 4 bytes"));
-            assert_eq!(told(&tree(&[("a", b"a")]), is_full), format!("{five} nothing"));
+            assert_eq!(explained(&shorter, is_full), format!("{five} f 0644 0:0 links 1, 4 bytes"));
+            assert_eq!(explained(&tree(&[("a", b"a")]), is_full), format!("{five} nothing"));
             let more = tree(&[("a", b"a"), ("b", b""), ("f", b"bytes")]);
-            assert_eq!(told(&more, is_full), "b: nothing; f 0644 0:0 links 1, 0 bytes");
+            assert_eq!(explained(&more, is_full), "b: nothing; f 0644 0:0 links 1, 0 bytes");
             let mut dangling = before.clone();
             dangling.dangling.push(b"x".to_vec());
-            assert_eq!(told(&dangling, is_full), "x: no such name; a name of nothing");
+            assert_eq!(explained(&dangling, is_full), "x: no such name; a name of nothing");
         }
     }
 

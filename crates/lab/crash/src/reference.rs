@@ -1,19 +1,19 @@
 //! The run without a cut: what is written to the medium, and the states it stands for.
 
+use crate::error::CrashError;
 use crate::guarantee::find_guarantee;
 use crate::history::History;
 use crate::mount_lines::MountWay;
 use crate::recorder::Recorder;
-use crate::shadow_model::Book;
+use crate::shadow_model::ShadowModel;
 use crate::tree::Tree;
 use fs_api::Errno;
 use mount::guarantee::Guarantee;
 use mount::{Driver, Kind, Machine, MountError, MountRequest, SharedMount, run};
 use mtd::OobLayout;
 use nand::{Chip, RawOperation};
-use script::{Command, Harness, Runner, Step};
+use script::{Command, ControlLine, Runner, Step};
 use std::rc::Rc;
-use thiserror::Error;
 use vfs::{Vfs, escape_path};
 
 /// What is mounted, on which machine.
@@ -34,63 +34,13 @@ pub struct Setup {
 /// How a test of the checker damages what is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sabotage {
-    /// Nothing is damaged.
+    /// The run is checked as it is: no damage.
     #[default]
     None,
     /// `fsync` and `sync` do nothing.
     ForgetSyncs,
     /// A program of a page is not carried out: the n-th of the journal.
     LoseProgram(usize),
-}
-
-/// Why a script cannot be tested.
-#[derive(Debug, Error)]
-pub enum CrashError {
-    /// A mount was refused.
-    #[error("{0}")]
-    Mount(#[from] MountError),
-    /// Nothing holds for the file system.
-    #[error(
-        "{kind} stands on mtdblock, which erases a block before it writes it back: a cut there loses what \
-         was synced long ago, whatever the file system does, so there is nothing to hold it to"
-    )]
-    NoGuarantee {
-        /// Name of the file system.
-        kind: &'static str,
-    },
-    /// A line failed in the run without a cut.
-    #[error("line {line}: {reason}")]
-    Line {
-        /// Number of the line.
-        line: usize,
-        /// Why, in words.
-        reason: String,
-    },
-    /// The medium that the script begins with cannot be read.
-    #[error("{path}: {error}")]
-    Read {
-        /// Path that was read.
-        path: String,
-        /// Answer of the file system.
-        error: Errno,
-    },
-    /// A cut point that there is none of.
-    #[error("there is no cut point {asked}: the script changes the medium {operations} times, so 0 to {} are", operations.saturating_sub(1))]
-    NoCutPoint {
-        /// Cut point that was asked for.
-        asked: u64,
-        /// How many there are.
-        operations: u64,
-    },
-    /// No threads can be started.
-    #[error("workers cannot be started: {reason}")]
-    Workers {
-        /// Why, in words.
-        reason: String,
-    },
-    /// The script changes nothing.
-    #[error("the script changes nothing on the medium: there is nothing to cut")]
-    NoOperation,
 }
 
 /// A run without a cut.
@@ -117,7 +67,7 @@ struct Session {
     way: MountWay,
     forgets_syncs: bool,
     epoch_seconds: i64,
-    book: Option<Rc<Book>>,
+    shadow: Option<Rc<ShadowModel>>,
     mounted: Option<Watched>,
     refused_lines: u64,
 }
@@ -127,22 +77,22 @@ impl Session {
         let request = &self.way.request;
         let mounted = self.machine.mount(self.kind, request).await;
         let mounted = mounted.map_err(|error| self.way.refused(error))?;
-        let book = if let Some(book) = &self.book {
-            book.clone()
+        let shadow = if let Some(shadow) = &self.shadow {
+            shadow.clone()
         } else {
             let read = |(path, error): (Vec<u8>, Errno)| {
                 let path = escape_path(&path);
                 CrashError::Read { path, error }
             };
             let tree = Tree::read(&*mounted.file_system).await.map_err(read)?;
-            let book = Book::new(guarantee, &tree).await;
-            Rc::new(book.map_err(|error| read((Vec::new(), error)))?)
+            let shadow = ShadowModel::new(guarantee, &tree).await;
+            Rc::new(shadow.map_err(|error| read((Vec::new(), error)))?)
         };
-        self.book = Some(book.clone());
+        self.shadow = Some(shadow.clone());
         let profile = self.kind.profile(request.profile.as_deref())?;
         let mtd = self.machine.mtd.clone();
         let now = move || mtd.with_chip(|chip| chip.journaled());
-        let recorder = Recorder::new(mounted.file_system.clone(), now, book, profile)
+        let recorder = Recorder::new(mounted.file_system.clone(), now, shadow, profile)
             .forgetting_syncs(self.forgets_syncs);
         let (Machine { sim, cpus, board, .. }, recorder) = (&self.machine, Rc::new(recorder));
         let vfs = if mounted.file_system.has_page_cache() {
@@ -159,10 +109,10 @@ impl Session {
     async fn step(&mut self, command: &Command) -> Result<(), CrashError> {
         let line = command.line;
         let failed = |reason: String| CrashError::Line { line, reason };
-        if let Some(book) = &self.book {
-            book.history.borrow_mut().line = line;
+        if let Some(shadow) = &self.shadow {
+            shadow.history.borrow_mut().line = line;
         }
-        let Step::Harness(harness) = &command.step else {
+        let Step::Control(control) = &command.step else {
             let Some((_, runner)) = &self.mounted else {
                 return Err(failed("nothing is mounted: put `mount -` before this line".into()));
             };
@@ -175,22 +125,24 @@ impl Session {
                 Err(error) => Err(failed(error.to_string())),
             };
         };
-        match harness {
-            Harness::Log(_)
-            | Harness::Workload(_)
-            | Harness::Phase(_)
-            | Harness::End
-            | Harness::DropCaches
-            | Harness::Settle { .. } => Ok(()),
-            Harness::Mount { .. } | Harness::MountGiven { .. } if self.mounted.is_some() => {
+        match control {
+            ControlLine::Log(_)
+            | ControlLine::Workload(_)
+            | ControlLine::Phase(_)
+            | ControlLine::End
+            | ControlLine::DropCaches
+            | ControlLine::Settle { .. } => Ok(()),
+            ControlLine::Mount { .. } | ControlLine::MountGiven { .. }
+                if self.mounted.is_some() =>
+            {
                 // The first mount of a script is the one that was made before its first line, in its way.
                 Ok(())
             }
-            Harness::Mount { .. } | Harness::MountGiven { .. } => {
+            ControlLine::Mount { .. } | ControlLine::MountGiven { .. } => {
                 let guarantee = find_guarantee(self.kind.name).expect("checked before the run");
                 self.mount(guarantee).await
             }
-            Harness::Unmount => {
+            ControlLine::Unmount => {
                 let Some((vfs, _)) = self.mounted.take() else {
                     return Err(failed("nothing is mounted".into()));
                 };
@@ -258,7 +210,7 @@ pub(crate) fn reference(
             way,
             forgets_syncs: sabotage == Sabotage::ForgetSyncs,
             epoch_seconds,
-            book: None,
+            shadow: None,
             mounted: None,
             refused_lines: 0,
         };
@@ -266,8 +218,8 @@ pub(crate) fn reference(
         for command in &commands {
             session.step(command).await?;
         }
-        let book = session.book.expect("mounted before the first line");
-        let history = book.history.borrow().clone();
+        let shadow = session.shadow.expect("mounted before the first line");
+        let history = shadow.history.borrow().clone();
         Ok::<_, CrashError>((history, session.refused_lines))
     });
     let (history, refused_lines) = outcome.value.expect("the power of this run is not cut")?;

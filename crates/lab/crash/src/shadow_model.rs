@@ -1,4 +1,5 @@
-//! The model that a watched file system is compared with, and the history that its states make.
+//! The shadow of a watched file system: a model to which every call is applied too, and the history that its
+//! states make.
 
 use crate::history::History;
 use crate::tree::{Row, Tree};
@@ -11,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::MemoryFileSystem;
 
-/// The model of a file system, its numbers of inodes, and the history.
-pub struct Book {
+/// A model in memory that follows a file system call by call, with the history of its states.
+pub struct ShadowModel {
     pub(crate) model: MemoryFileSystem,
     /// Inodes of the model by those of the file system.
     pub(crate) numbers: RefCell<BTreeMap<InodeNumber, InodeNumber>>,
@@ -23,15 +24,16 @@ pub struct Book {
 
 /// Who makes the model; times are not compared.
 // Names of who made what are compared, so the model is made by the same caller throughout.
-const NOBODY: Caller = Caller { pid: 0, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
+const MODEL_CALLER: Caller =
+    Caller { pid: 0, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
 
-impl Book {
-    /// A book that begins with what a file system shows.
+impl ShadowModel {
+    /// A shadow model that begins with what a file system shows.
     ///
     /// # Errors
     /// Those of the model: none for a tree that a file system shows.
     pub async fn new(guarantee: &'static Guarantee, tree: &Tree) -> Result<Self, Errno> {
-        let model = MemoryFileSystem::new(&NOBODY);
+        let model = MemoryFileSystem::new(&MODEL_CALLER);
         let mut numbers = BTreeMap::new();
         // In the order of paths, so a directory is adopted before what it holds.
         for (path, row) in &tree.rows {
@@ -65,6 +67,7 @@ impl Book {
         let read = Tree::read_known(&self.model, &mut contents).await;
         self.contents.replace(contents);
         let mut tree = read.map_err(|(_, error)| error)?;
+        debug_assert!(tree.dangling.is_empty() && tree.unreadable.is_empty(), "memory is whole");
         // Rows that did not change are shared with the state before: a history of thousands of
         // states fits into memory.
         tree.share(&self.history.borrow().newest().tree);
@@ -108,7 +111,7 @@ async fn adopt(
         let directory = numbers[&tree.rows[parent].inode];
         // A second name of an inode that is there is a link, not a file.
         if let Some(number) = numbers.get(&row.inode) {
-            model.link(&NOBODY, *number, directory, name).await?;
+            model.link(&MODEL_CALLER, *number, directory, name).await?;
             return Ok(*number);
         }
         let new = match facts.kind {
@@ -117,18 +120,20 @@ async fn adopt(
             FileType::Symlink => NewInode::Symlink(&facts.target),
             kind => NewInode::Special(kind.mode_bits() | facts.permissions, facts.device),
         };
-        model.make(&NOBODY, directory, name, new).await?
+        model.make(&MODEL_CALLER, directory, name, new).await?
     };
     let (uid, gid) = (Some(facts.owner.0), Some(facts.owner.1));
     let permissions = Some(facts.permissions);
-    model.change(&NOBODY, number, &Changes { uid, gid, permissions, ..Changes::default() }).await?;
+    model
+        .change(&MODEL_CALLER, number, &Changes { uid, gid, permissions, ..Changes::default() })
+        .await?;
     for (page, bytes) in row.content.chunks(PAGE_BYTES).enumerate() {
         let mut whole = [0; PAGE_BYTES];
         whole[..bytes.len()].copy_from_slice(bytes);
-        model.write_page(&NOBODY, number, page as u64, &whole, 0..bytes.len()).await?;
+        model.write_page(&MODEL_CALLER, number, page as u64, &whole, 0..bytes.len()).await?;
     }
     for (name, value) in &facts.extended {
-        model.set_extended_attribute(&NOBODY, number, name, Some(value)).await?;
+        model.set_extended_attribute(&MODEL_CALLER, number, name, Some(value)).await?;
     }
     Ok(number)
 }

@@ -78,7 +78,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads everything.
+    /// Reads all names, attributes and bytes below the root.
     ///
     /// # Errors
     /// The first of the file system, with the path; but names without a readable inode are only noted.

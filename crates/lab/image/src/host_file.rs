@@ -1,7 +1,7 @@
 //! A file of the host, as the pages of it that hold anything.
 //!
 //! What is zero is a hole of the image, however the host stores it: the same contents make the same image
-//! on every host. `mkfs.ubifs` does so, too. Where the host knows of holes (`SEEK_DATA`), they are not
+//! on every host. `mkfs.ubifs` does so, too. Where the host records holes (`SEEK_DATA`), they are not
 //! even read, so that time and memory follow the data and not the length.
 
 use crate::error::ImageError;
@@ -86,24 +86,24 @@ impl HostFile {
             // In whole pages, so that pieces begin at pages.
             Ok(data) => (data / PAGE * PAGE).clamp(self.at, self.bytes),
             Err(rustix::io::Errno::NXIO) => self.bytes,
-            // A host that does not know reads all of it.
+            // A host without holes: all of it is read.
             Err(_) => self.at,
         }
     }
 
     fn fill(&mut self) -> io::Result<()> {
-        let wanted = (self.bytes - self.at).min(BUFFER_BYTES as u64) as usize;
-        self.buffer.resize(wanted, 0);
+        let needed = (self.bytes - self.at).min(BUFFER_BYTES as u64) as usize;
+        self.buffer.resize(needed, 0);
         self.buffer_at = self.at;
         let mut filled = 0;
-        while filled < wanted {
+        while filled < needed {
             match self.file.read_at(&mut self.buffer[filled..], self.at + filled as u64)? {
                 // The file was cut meanwhile: what is there now is all of it.
                 0 => break,
                 count => filled += count,
             }
         }
-        if filled < wanted {
+        if filled < needed {
             self.buffer.truncate(filled);
             self.bytes = self.at + filled as u64;
         }

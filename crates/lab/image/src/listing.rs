@@ -40,7 +40,7 @@ impl Listing {
         self
     }
 
-    /// An object for each name; `sha256` is there only where hashes were wanted.
+    /// An object for each name; `sha256` is there only where hashes were asked for.
     pub fn to_json(&self, has_hashes: bool) -> Value {
         self.manifest.rows.iter().map(|row| row_json(row, has_hashes)).collect()
     }

@@ -61,7 +61,7 @@ impl AnyImage {
         self.0.has_ecc()
     }
 
-    /// Lists everything, with the hashes of the files if they are wanted.
+    /// Lists everything, with the hashes of the files if they are asked for.
     ///
     /// # Errors
     /// [`ImageError`] if it does not mount.

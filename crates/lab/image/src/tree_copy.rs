@@ -112,7 +112,7 @@ async fn copy_file<F: FileSystem + 'static>(
     }
     let bytes = reader.bytes();
     if end < bytes {
-        // The end of a file that ends in a hole is written: a scan of YAFFS2 knows no other.
+        // The end of a file that ends in a hole is written: a scan of YAFFS2 finds no other.
         let last = (bytes - 1) / PAGE_BYTES as u64 * PAGE_BYTES as u64;
         let zeros = vec![0; (bytes - last) as usize];
         vfs.write(&caller, &file, last, &zeros).await.map_err(refused)?;

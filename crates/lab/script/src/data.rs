@@ -101,6 +101,7 @@ impl Data {
             if self.taken == self.made.len() {
                 self.make();
             }
+            debug_assert!(self.taken < self.made.len(), "bytes were made");
             let count = (into.len() - done).min(self.made.len() - self.taken);
             into[done..done + count].copy_from_slice(&self.made[self.taken..self.taken + count]);
             self.taken += count;
@@ -116,6 +117,7 @@ impl Data {
     }
 
     fn make(&mut self) {
+        debug_assert_eq!(self.taken, self.made.len(), "no byte of the stream is left out");
         self.taken = 0;
         let number = self.numbers.next_number();
         match self.kind {

@@ -1,6 +1,6 @@
 //! Which lines make sense after which: what can be said of a script before it runs.
 
-use crate::{Command, Harness, Step};
+use crate::{Command, ControlLine, Step};
 use std::collections::BTreeSet;
 
 /// What the place of a file system begins with that lies on a volume of UBI.
@@ -14,14 +14,14 @@ pub fn with_mounts(mut commands: Vec<Command>) -> Vec<Command> {
     let mounts = |command: &Command| {
         matches!(
             command.step,
-            Step::Harness(
-                Harness::Mount { .. }
-                    | Harness::MountGiven { .. }
-                    | Harness::Unmount
-                    | Harness::Format { .. }
-                    | Harness::Attach(_)
-                    | Harness::MakeVolume(_)
-                    | Harness::Detach
+            Step::Control(
+                ControlLine::Mount { .. }
+                    | ControlLine::MountGiven { .. }
+                    | ControlLine::Unmount
+                    | ControlLine::Format { .. }
+                    | ControlLine::Attach(_)
+                    | ControlLine::MakeVolume(_)
+                    | ControlLine::Detach
             )
         )
     };
@@ -32,11 +32,11 @@ pub fn with_mounts(mut commands: Vec<Command>) -> Vec<Command> {
     let last = commands.last().map_or(1, |command| command.line);
     // A power cut at the end leaves nothing to unmount.
     let ends_cut =
-        commands.last().is_some_and(|last| last.step == Step::Harness(Harness::PowerCut));
-    let mount = Step::Harness(Harness::MountGiven { blocks: None });
+        commands.last().is_some_and(|last| last.step == Step::Control(ControlLine::PowerCut));
+    let mount = Step::Control(ControlLine::MountGiven { blocks: None });
     commands.insert(0, Command { line: first, step: mount });
     if !ends_cut {
-        commands.push(Command { line: last, step: Step::Harness(Harness::Unmount) });
+        commands.push(Command { line: last, step: Step::Control(ControlLine::Unmount) });
     }
     commands
 }
@@ -44,7 +44,7 @@ pub fn with_mounts(mut commands: Vec<Command>) -> Vec<Command> {
 /// Blocks that a script says its chip has (`mount blocks=N`), the first time it does.
 pub fn blocks_wanted(commands: &[Command]) -> Option<u32> {
     commands.iter().find_map(|command| match command.step {
-        Step::Harness(Harness::MountGiven { blocks }) => blocks,
+        Step::Control(ControlLine::MountGiven { blocks }) => blocks,
         _ => None,
     })
 }
@@ -52,7 +52,7 @@ pub fn blocks_wanted(commands: &[Command]) -> Option<u32> {
 /// The file system of `mount -`.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
-    /// Its name.
+    /// Name of the file system, as in the table of file systems.
     pub name: &'a str,
     /// It lies on a volume of UBI.
     pub is_over_ubi: bool,
@@ -85,16 +85,17 @@ impl<'a> Order<'a> {
     /// Why the line makes no sense here.
     pub fn step(&mut self, step: &Step) -> Result<(), String> {
         match step {
-            Step::Harness(line) => self.harness(line),
+            Step::Control(line) => self.control(line),
             Step::Sleep { .. } => Ok(()),
             _ if self.is_mounted => Ok(()),
             _ => Err("nothing is mounted: a mount line must come first".into()),
         }
     }
 
-    fn harness(&mut self, line: &Harness) -> Result<(), String> {
+    // Longer than a screen: one arm a kind of control line, each with the message of its own refusal.
+    fn control(&mut self, line: &ControlLine) -> Result<(), String> {
         match line {
-            Harness::Mount { file_system, source, .. } => {
+            ControlLine::Mount { file_system, source, .. } => {
                 if let Some(Given { name: asked, .. }) = self.given
                     && asked != file_system
                 {
@@ -111,66 +112,66 @@ impl<'a> Order<'a> {
                 }
                 self.mount(file_system, is_over_ubi)
             }
-            Harness::MountGiven { .. } => {
+            ControlLine::MountGiven { .. } => {
                 let given = self.given.ok_or("which file system is mounted? give --fs")?;
                 self.mount(given.name, given.is_over_ubi)
             }
-            Harness::Unmount if self.is_mounted => {
+            ControlLine::Unmount if self.is_mounted => {
                 self.is_mounted = false;
                 Ok(())
             }
-            Harness::Unmount => Err("nothing is mounted".into()),
-            Harness::Attach(_) => {
+            ControlLine::Unmount => Err("nothing is mounted".into()),
+            ControlLine::Attach(_) => {
                 self.needs_idle_chip()?;
                 self.is_attached = true;
                 Ok(())
             }
-            Harness::MakeVolume(_) if self.is_attached => Ok(()),
-            Harness::Detach if self.is_mounted => {
+            ControlLine::MakeVolume(_) if self.is_attached => Ok(()),
+            ControlLine::Detach if self.is_mounted => {
                 Err("a volume is mounted: an umount line must come first".into())
             }
-            Harness::Detach if self.is_attached => {
+            ControlLine::Detach if self.is_attached => {
                 self.is_attached = false;
                 Ok(())
             }
-            Harness::MakeVolume(_) | Harness::Detach => Err(NOT_ATTACHED.into()),
-            Harness::RemoveChip => {
+            ControlLine::MakeVolume(_) | ControlLine::Detach => Err(NOT_ATTACHED.into()),
+            ControlLine::RemoveChip => {
                 self.needs_idle_chip()?;
                 self.has_chip = false;
                 Ok(())
             }
-            Harness::AddChip if self.has_chip => {
+            ControlLine::AddChip if self.has_chip => {
                 Err("the chip is there already: `cmd rmmod nandsim` takes it away".into())
             }
-            Harness::AddChip => {
+            ControlLine::AddChip => {
                 // nandsim keeps its pages in memory, so the chip comes back erased.
                 self.has_chip = true;
                 Ok(())
             }
-            Harness::Snap(name) | Harness::Save(name) => {
+            ControlLine::Snap(name) | ControlLine::Save(name) => {
                 // Also of a mounted chip: what is kept is what a power cut at this moment would
                 // leave.
                 self.needs_chip()?;
                 self.kept.insert(name.clone());
                 Ok(())
             }
-            Harness::Load(name) if !self.kept.contains(name) => {
+            ControlLine::Load(name) if !self.kept.contains(name) => {
                 Err(format!("no chip was kept as `{name}`: snap or save it first"))
             }
             // Contents that change below a mount contradict what it holds in memory.
-            Harness::Load(_) | Harness::Format { .. } => self.needs_idle_chip(),
-            Harness::PowerCut => {
+            ControlLine::Load(_) | ControlLine::Format { .. } => self.needs_idle_chip(),
+            ControlLine::PowerCut => {
                 // Nothing is unmounted or detached: memory is lost, and the chip keeps its
                 // contents.
                 (self.is_mounted, self.is_attached) = (false, false);
                 Ok(())
             }
-            Harness::Settle { .. }
-            | Harness::Log(_)
-            | Harness::Workload(_)
-            | Harness::Phase(_)
-            | Harness::End
-            | Harness::DropCaches => Ok(()),
+            ControlLine::Settle { .. }
+            | ControlLine::Log(_)
+            | ControlLine::Workload(_)
+            | ControlLine::Phase(_)
+            | ControlLine::End
+            | ControlLine::DropCaches => Ok(()),
         }
     }
 
@@ -179,7 +180,7 @@ impl<'a> Order<'a> {
         // Both would write to the chip, each past the other.
         if self.is_attached && !is_over_ubi {
             return Err(format!(
-                "the chip is attached to UBI, which {file_system} knows nothing of: `cmd ubidetach -d \
+                "the chip is attached to UBI, which {file_system} does not use: `cmd ubidetach -d \
                  0` must come first"
             ));
         }

@@ -20,7 +20,7 @@ pub struct ScriptError {
 /// When a writer makes its bytes durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
-    /// Left to write-back.
+    /// No call of its own: write-back brings the bytes to the medium.
     #[default]
     Never,
     /// Before the file is closed.
@@ -81,7 +81,7 @@ pub struct Command {
     pub step: Step,
 }
 
-/// A system call, a group of them, or something for the harness. Paths are bytes.
+/// A system call, a group of them, or a control line. Paths are bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -133,7 +133,7 @@ pub enum Step {
     /// `sleep`: nothing happens for so many milliseconds.
     Sleep { milliseconds: u64 },
     /// Anything that is no system call.
-    Harness(Harness),
+    Control(ControlLine),
 }
 
 /// How `ubiattach` attaches the chip.
@@ -150,9 +150,10 @@ pub struct Volume {
     pub name: String,
 }
 
-/// Lines for whoever runs the script.
+/// Lines that control the run itself: mounts, phases, chips that are kept and exchanged. The process of the
+/// script makes no call for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Harness {
+pub enum ControlLine {
     /// `log on`, `log off`: chip operations are counted, or not.
     Log(bool),
     /// `workload NAME`: the workload begins.
@@ -215,7 +216,7 @@ pub enum Harness {
 ///
 /// # Errors
 /// The first line that is none, with its number. Nothing is ever passed to a shell: a `cmd` that is
-/// not one of those that the language knows is refused.
+/// not one of those of the language is refused.
 pub fn parse(text: &str) -> Result<Vec<Command>, ScriptError> {
     let mut commands = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -328,7 +329,7 @@ impl<'a> Words<'a> {
                 Step::SetAttribute { path: self.path()?, name: self.path()?, value: self.bytes()? }
             }
             "sleep" => Step::Sleep { milliseconds: self.number("milliseconds")? },
-            _ => Step::Harness(self.harness(call)?),
+            _ => Step::Control(self.control(call)?),
         };
         // A word that was passed over could be an option that was meant.
         match self.words.next() {
@@ -371,33 +372,33 @@ impl<'a> Words<'a> {
         Ok(Step::MakeNode { path, permissions, kind, device })
     }
 
-    fn harness(&mut self, call: &str) -> Result<Harness, String> {
+    fn control(&mut self, call: &str) -> Result<ControlLine, String> {
         Ok(match call {
             "log" => match self.word("`on` or `off`")? {
-                "on" => Harness::Log(true),
-                "off" => Harness::Log(false),
+                "on" => ControlLine::Log(true),
+                "off" => ControlLine::Log(false),
                 other => return Err(format!("log is `{other}`, but must be on or off")),
             },
-            "workload" => Harness::Workload(self.word("a name")?.to_owned()),
+            "workload" => ControlLine::Workload(self.word("a name")?.to_owned()),
             "phase" => match self.word("a name")? {
-                "-" => Harness::Phase(None),
-                name => Harness::Phase(Some(name.to_owned())),
+                "-" => ControlLine::Phase(None),
+                name => ControlLine::Phase(Some(name.to_owned())),
             },
-            "end" => Harness::End,
+            "end" => ControlLine::End,
             "mount" => self.mount()?,
-            "umount" => Harness::Unmount,
-            "drop" => Harness::DropCaches,
-            "settle" => Harness::Settle { milliseconds: self.number("milliseconds")? },
+            "umount" => ControlLine::Unmount,
+            "drop" => ControlLine::DropCaches,
+            "settle" => ControlLine::Settle { milliseconds: self.number("milliseconds")? },
             "cmd" => self.program()?,
-            "snap" => Harness::Snap(self.word("a name")?.to_owned()),
+            "snap" => ControlLine::Snap(self.word("a name")?.to_owned()),
             "save" => {
                 let name = self.word("a name")?.to_owned();
-                // How many copies the harness kept: they are alike here.
+                // How many copies the recording program kept: they are alike here.
                 let _: u32 = self.number("the number of copies")?;
-                Harness::Save(name)
+                ControlLine::Save(name)
             }
-            "load" => Harness::Load(self.word("a name")?.to_owned()),
-            "powercut" => Harness::PowerCut,
+            "load" => ControlLine::Load(self.word("a name")?.to_owned()),
+            "powercut" => ControlLine::PowerCut,
             other => {
                 return Err(match nearest(other, CALLS) {
                     Some(known) => format!("`{other}` is no call; did you mean `{known}`?"),
@@ -407,15 +408,15 @@ impl<'a> Words<'a> {
         })
     }
 
-    fn mount(&mut self) -> Result<Harness, String> {
+    fn mount(&mut self) -> Result<ControlLine, String> {
         let first = self.word("a file system, `-` or blocks=N")?;
         if first == "-" {
-            return Ok(Harness::MountGiven { blocks: None });
+            return Ok(ControlLine::MountGiven { blocks: None });
         }
         if let Some(blocks) = first.strip_prefix("blocks=") {
             let blocks =
                 blocks.parse().map_err(|_| format!("`blocks={blocks}` needs a whole number"))?;
-            return Ok(Harness::MountGiven { blocks: Some(blocks) });
+            return Ok(ControlLine::MountGiven { blocks: Some(blocks) });
         }
         let source = self.word("what is mounted")?;
         // Which file system lies where is said by the table of file systems, which whoever carries the line
@@ -431,11 +432,11 @@ impl<'a> Words<'a> {
             "-" => Vec::new(),
             options => options.split(',').map(str::to_owned).collect(),
         };
-        Ok(Harness::Mount { file_system: first.to_owned(), source: source.to_owned(), options })
+        Ok(ControlLine::Mount { file_system: first.to_owned(), source: source.to_owned(), options })
     }
 
-    /// The few programs that the language knows, in the forms it knows.
-    fn program(&mut self) -> Result<Harness, String> {
+    /// The few programs of the language, each in the forms that are carried out.
+    fn program(&mut self) -> Result<ControlLine, String> {
         let mut words: Vec<&str> = self.words.by_ref().collect();
         // Programs print nothing here, so there is nothing to silence.
         if words.last() == Some(&">/dev/null") {
@@ -444,28 +445,26 @@ impl<'a> Words<'a> {
         let number = |word: &str| word.parse::<u32>().ok();
         // `-Q` must be given: without it ubiformat draws the image sequence number.
         let parsed = match words.as_slice() {
-            ["ubiformat", "/dev/mtd0", "-q", "-y", "-Q", sequence] => {
-                number(sequence).map(|sequence| Harness::Format { sequence, header_offset: None })
-            }
+            ["ubiformat", "/dev/mtd0", "-q", "-y", "-Q", sequence] => number(sequence)
+                .map(|sequence| ControlLine::Format { sequence, header_offset: None }),
             ["ubiformat", "/dev/mtd0", "-q", "-y", "-Q", sequence, "-O", offset] => {
-                number(sequence).zip(number(offset)).map(|(sequence, offset)| Harness::Format {
+                number(sequence).zip(number(offset)).map(|(sequence, offset)| ControlLine::Format {
                     sequence,
                     header_offset: Some(offset),
                 })
             }
             ["ubiattach", "-m", "0", "-d", "0", "/dev/ubi_ctrl"] => {
-                Some(Harness::Attach(Attach::default()))
+                Some(ControlLine::Attach(Attach::default()))
             }
-            ["ubiattach", "-m", "0", "-d", "0", "-O", offset, "/dev/ubi_ctrl"] => {
-                number(offset).map(|offset| Harness::Attach(Attach { header_offset: Some(offset) }))
-            }
+            ["ubiattach", "-m", "0", "-d", "0", "-O", offset, "/dev/ubi_ctrl"] => number(offset)
+                .map(|offset| ControlLine::Attach(Attach { header_offset: Some(offset) })),
             // `-m` gives the volume all space that there is.
             ["ubimkvol", "/dev/ubi0", "-N", name, "-m"] => {
-                Some(Harness::MakeVolume(Volume { name: (*name).to_owned() }))
+                Some(ControlLine::MakeVolume(Volume { name: (*name).to_owned() }))
             }
-            ["ubidetach", "-d", "0"] => Some(Harness::Detach),
-            ["rmmod", "nandsim"] => Some(Harness::RemoveChip),
-            ["modprobe", "nandsim", ..] => Some(Harness::AddChip),
+            ["ubidetach", "-d", "0"] => Some(ControlLine::Detach),
+            ["rmmod", "nandsim"] => Some(ControlLine::RemoveChip),
+            ["modprobe", "nandsim", ..] => Some(ControlLine::AddChip),
             _ => None,
         };
         parsed.ok_or_else(|| {
@@ -593,7 +592,7 @@ fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Harness, Step, Sync, parse};
+    use super::{ControlLine, Step, Sync, parse};
 
     fn refused(text: &str) -> String {
         parse(text).expect_err("refused").to_string()
@@ -607,7 +606,7 @@ mod tests {
         let Step::Put { path, permissions, call } = &commands[0].step else { panic!("a put") };
         assert_eq!((path.as_slice(), *permissions), (b"a b".as_slice(), 0o644));
         assert_eq!((call.length, call.sync), (1024, Sync::AtEnd));
-        assert_eq!(commands[1].step, Step::Harness(Harness::Phase(None)));
+        assert_eq!(commands[1].step, Step::Control(ControlLine::Phase(None)));
     }
 
     #[test]

@@ -62,7 +62,8 @@ impl<F: FileSystem + 'static> Runner<F> {
         Caller { pid: self.pid, uid: 0, gid: 0, now }
     }
 
-    /// Carries a step out; false if it is for the harness, and nothing was done.
+    // Longer than a screen: one arm a call of the language.
+    /// Carries a step out; false if it is a control line, which is for the caller, and nothing was done.
     ///
     /// # Errors
     /// The call of the step that failed.
@@ -147,7 +148,7 @@ impl<F: FileSystem + 'static> Runner<F> {
                 self.sim.sleep(milliseconds.saturating_mul(1_000_000)).await;
                 ("sleep", Ok(()))
             }
-            Step::Harness(_) => return Ok(false),
+            Step::Control(_) => return Ok(false),
         };
         done.map(|()| true).map_err(|error| RunError { call, error })
     }

@@ -1,9 +1,9 @@
 //! Whole scripts carried out over the file systems on raw NAND: their system calls, and the lines that
-//! mount, unmount, count, settle, keep and exchange the chip, and cut its power.
+//! mount, unmount, count, wait until the chip is idle, keep and exchange the chip, and cut its power.
 //!
 //! [`prepare`] checks a parsed script before anything runs; [`run`] carries it out and gives back a
 //! [`Record`]: operations of the chip by phase, chips kept under names, the chip at the end.
-//! [`counts_csv`] and [`sequence`] write a record down. Nothing here knows one file system from
+//! [`counts_csv`] and [`sequence`] write a record down. Nothing here tells one file system from
 //! another: they come from the table of `mount`.
 
 mod prepare;

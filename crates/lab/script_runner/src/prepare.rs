@@ -3,7 +3,7 @@
 use crate::{RunnerError, Setup};
 use file_systems::{KINDS, find_kind};
 use mount::BlockDeviceChoice;
-use script::{Command, Given, Harness, Order, Step};
+use script::{Command, ControlLine, Given, Order, Step};
 
 /// Longest `sleep` or `settle`: a year.
 const MILLISECONDS_MAX: u64 = 366 * 24 * 3600 * 1000;
@@ -35,7 +35,7 @@ fn check(step: &Step, setup: &Setup) -> Result<(), String> {
     };
     let found = |name: &str| find_kind(name).map_err(|error| error.to_string());
     match step {
-        Step::Harness(Harness::Mount { file_system, source, options }) => {
+        Step::Control(ControlLine::Mount { file_system, source, options }) => {
             // `a,,b` would reach the file system as an option without a name.
             if options.iter().any(String::is_empty) {
                 return Err("an option is empty: divide options by one comma, or write `-`".into());
@@ -44,7 +44,7 @@ fn check(step: &Step, setup: &Setup) -> Result<(), String> {
             kind.check_source(source)?;
             profiled(kind)
         }
-        Step::Harness(Harness::MountGiven { blocks }) => {
+        Step::Control(ControlLine::MountGiven { blocks }) => {
             let asked = || {
                 let shown = KINDS.iter().filter(|kind| kind.is_shown).map(|kind| kind.name);
                 let known = shown.collect::<Vec<_>>().join(", ");
@@ -52,31 +52,31 @@ fn check(step: &Step, setup: &Setup) -> Result<(), String> {
             };
             profiled(setup.kind.ok_or_else(asked)?)?;
             let found = setup.part.geometry.blocks;
-            match blocks.filter(|wanted| *wanted != found) {
-                Some(wanted) => {
-                    Err(format!("the script wants {wanted} blocks, but the chip has {found}"))
+            match blocks.filter(|asked| *asked != found) {
+                Some(asked) => {
+                    Err(format!("the script wants {asked} blocks, but the chip has {found}"))
                 }
                 None => Ok(()),
             }
         }
-        Step::Harness(
-            Harness::PowerCut
-            | Harness::Snap(_)
-            | Harness::Save(_)
-            | Harness::Load(_)
-            | Harness::RemoveChip
-            | Harness::AddChip,
+        Step::Control(
+            ControlLine::PowerCut
+            | ControlLine::Snap(_)
+            | ControlLine::Save(_)
+            | ControlLine::Load(_)
+            | ControlLine::RemoveChip
+            | ControlLine::AddChip,
         ) if setup.request.block.device != BlockDeviceChoice::MtdBlock => {
             let device = setup.request.block.device.name();
             Err(format!(
                 "the line is about the raw chip, and files are on `{device}`: leave it out"
             ))
         }
-        Step::Harness(Harness::Attach(_)) => {
+        Step::Control(ControlLine::Attach(_)) => {
             // The device is attached as the file systems over UBI would attach it.
             KINDS.iter().filter(|kind| kind.is_over_ubi).try_for_each(profiled)
         }
-        Step::Harness(Harness::Settle { milliseconds }) | Step::Sleep { milliseconds }
+        Step::Control(ControlLine::Settle { milliseconds }) | Step::Sleep { milliseconds }
             if *milliseconds > MILLISECONDS_MAX =>
         {
             Err(format!("{milliseconds} ms is more than a year"))

@@ -64,9 +64,9 @@ pub struct SoFar {
     pub unfinished: Option<PhaseCounts>,
     /// Number of that line, from 1; 0 before the first.
     pub line: usize,
-    /// As [`Record::file_system`].
+    /// Name of the file system of the run, as [`Record::file_system`] has it.
     pub file_system: Option<&'static str>,
-    /// As [`Record::profile`].
+    /// Name of the profile of the run, as [`Record::profile`] has it.
     pub profile: Option<&'static str>,
 }
 

@@ -7,7 +7,7 @@ use mount::{Driver, Finding, Kind, Machine, MountError, MountRequest, Mounted};
 use mtd::Mtd;
 use nand::{Chip, FaultSettings, Part, Storage};
 use random::Stream;
-use script::{Command, Harness, RunError, Runner, Step};
+use script::{Command, ControlLine, RunError, Runner, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
 use thiserror::Error;
@@ -90,7 +90,7 @@ pub fn run_observed(
     // `phase -` ends a phase and begins none: a script with nothing else still is one phase.
     let has_phases = commands
         .iter()
-        .any(|command| matches!(command.step, Step::Harness(Harness::Phase(Some(_)))));
+        .any(|command| matches!(command.step, Step::Control(ControlLine::Phase(Some(_)))));
     let count = commands.len();
     let mut session = Session {
         commands: commands.into(),
@@ -155,6 +155,7 @@ impl Session {
         }
         let mut mount = None;
         let commands = self.commands.clone();
+        debug_assert!(commands.is_sorted_by_key(|command| command.line), "as the script has them");
         while let Some(command) = commands.get(self.next) {
             if !(self.watch)(self.next, commands.len()) {
                 self.error = Some(RunnerError::Stopped);
@@ -162,7 +163,7 @@ impl Session {
             }
             // Counted before it is carried out: after a cut the next machine goes on behind it.
             self.next += 1;
-            if command.step == Step::Harness(Harness::PowerCut) {
+            if command.step == Step::Control(ControlLine::PowerCut) {
                 self.cut_power(&machine);
                 return self;
             }
@@ -191,6 +192,7 @@ impl Session {
         self.meter.suspend(&machine.mtd, &mut self.record);
         self.meter.change_machine(machine.sim.now());
         let now = machine.now();
+        debug_assert!(now.seconds >= self.setup.driver.epoch_seconds, "the clock never goes back");
         self.setup.driver.epoch_seconds = now.seconds + 1;
         self.setup.driver.epoch_nanoseconds = now.nanoseconds;
     }
@@ -202,7 +204,7 @@ impl Session {
         mount: &mut Option<Mount>,
     ) -> Result<(), String> {
         let error = match &command.step {
-            Step::Harness(line) => return self.harness(command.line, line, machine, mount).await,
+            Step::Control(line) => return self.control(command.line, line, machine, mount).await,
             Step::Sleep { milliseconds } => {
                 // Here and not in the runner: scripts may sleep with nothing mounted.
                 machine.sim.sleep(milliseconds * 1_000_000).await;
@@ -225,34 +227,35 @@ impl Session {
         Ok(())
     }
 
-    async fn harness(
+    // Longer than a screen: one arm a kind of control line.
+    async fn control(
         &mut self,
         number: usize,
-        line: &Harness,
+        line: &ControlLine,
         machine: &Machine,
         mount: &mut Option<Mount>,
     ) -> Result<(), String> {
         let mtd = &machine.mtd;
         match line {
-            Harness::Log(true) => self.meter.resume(mtd),
-            Harness::Log(false) => self.meter.suspend(mtd, &mut self.record),
-            Harness::Phase(name) => {
+            ControlLine::Log(true) => self.meter.resume(mtd),
+            ControlLine::Log(false) => self.meter.suspend(mtd, &mut self.record),
+            ControlLine::Phase(name) => {
                 self.meter.phase(name.as_deref(), mtd, machine.sim.now(), &mut self.record);
             }
-            Harness::End => self.meter.phase(None, mtd, machine.sim.now(), &mut self.record),
-            Harness::Mount { file_system, source, options } => {
+            ControlLine::End => self.meter.phase(None, mtd, machine.sim.now(), &mut self.record),
+            ControlLine::Mount { file_system, source, options } => {
                 let kind = find_kind(file_system).map_err(|error| error.to_string())?;
                 let mut request = self.setup.request.clone();
                 request.options.extend_from_slice(options);
                 request.ubi.volume = source.strip_prefix("ubi0:").map(str::to_owned);
                 *mount = Some(self.mount(machine, kind, &request).await?);
             }
-            Harness::MountGiven { .. } => {
+            ControlLine::MountGiven { .. } => {
                 let kind = self.setup.kind.expect("prepared scripts name the file system");
                 let request = self.setup.request.clone();
                 *mount = Some(self.mount(machine, kind, &request).await?);
             }
-            Harness::Unmount => {
+            ControlLine::Unmount => {
                 // Gone even if unmounting fails: nothing can be done with it any more.
                 let Mount { mounted, .. } = mount.take().expect("prepared scripts mount first");
                 let done = mounted.unmount().await;
@@ -261,7 +264,7 @@ impl Session {
                     return self.failed(number, RunError { call: "umount", error });
                 }
             }
-            Harness::DropCaches => {
+            ControlLine::DropCaches => {
                 if let Some(Mount { mounted, .. }) = mount {
                     let dropped = mounted.vfs.drop_caches().await;
                     if let Err(error) = dropped {
@@ -269,27 +272,27 @@ impl Session {
                     }
                 }
             }
-            Harness::Settle { milliseconds } => settle(machine, *milliseconds).await?,
-            Harness::AddChip => {
+            ControlLine::Settle { milliseconds } => wait_until_idle(machine, *milliseconds).await?,
+            ControlLine::AddChip => {
                 let part = &self.setup.part;
                 // A new chip of the part, without the faults that were asked of the first.
                 mtd.replace_chip(Chip::new(part, Storage::Bytes, &FaultSettings::default()));
             }
-            Harness::Snap(name) | Harness::Save(name) => {
+            ControlLine::Snap(name) | ControlLine::Save(name) => {
                 self.record.kept.insert(name.clone(), copy(mtd));
             }
-            Harness::Load(name) => {
+            ControlLine::Load(name) => {
                 let kept = self.record.kept.get(name).expect("prepared scripts keep first");
                 // A copy, so that the kept chip can be loaded again.
                 mtd.replace_chip(kept.clone());
             }
             // The chip goes when the next one comes; `Order` refuses what would need it until then.
-            Harness::RemoveChip | Harness::Workload(_) => {}
-            Harness::PowerCut => unreachable!("carried out by the caller"),
-            Harness::Format { .. }
-            | Harness::Attach(_)
-            | Harness::MakeVolume(_)
-            | Harness::Detach => {
+            ControlLine::RemoveChip | ControlLine::Workload(_) => {}
+            ControlLine::PowerCut => unreachable!("carried out by the caller"),
+            ControlLine::Format { .. }
+            | ControlLine::Attach(_)
+            | ControlLine::MakeVolume(_)
+            | ControlLine::Detach => {
                 self.ubi(line, machine).await.map_err(|error| error.to_string())?;
             }
         }
@@ -297,20 +300,20 @@ impl Session {
     }
 
     /// What `ubiformat` and the programs beside it do.
-    async fn ubi(&mut self, line: &Harness, machine: &Machine) -> Result<(), MountError> {
+    async fn ubi(&mut self, line: &ControlLine, machine: &Machine) -> Result<(), MountError> {
         let mut request = self.setup.request.clone();
         let default = request.ubi.header_offset;
         match line {
-            Harness::Format { sequence, header_offset } => {
+            ControlLine::Format { sequence, header_offset } => {
                 request.ubi.header_offset = header_offset.or(default);
                 machine.format_ubi(*sequence, &request.ubi).await
             }
-            Harness::Attach(attach) => {
+            ControlLine::Attach(attach) => {
                 request.ubi.header_offset = attach.header_offset.or(default);
                 machine.attach_ubi(&request).await.map(drop)
             }
-            Harness::MakeVolume(volume) => machine.make_ubi_volume(&volume.name).await,
-            Harness::Detach => {
+            ControlLine::MakeVolume(volume) => machine.make_ubi_volume(&volume.name).await,
+            ControlLine::Detach => {
                 let ubi = machine.attached_ubi().expect("prepared scripts attach first");
                 self.note(ubi.findings());
                 machine.detach_ubi();
@@ -357,7 +360,7 @@ fn copy(mtd: &Mtd) -> Chip {
 const SETTLE_FACTOR: u64 = 1000;
 
 /// Waits until the chip has been idle for so long, from now on.
-async fn settle(machine: &Machine, milliseconds: u64) -> Result<(), String> {
+async fn wait_until_idle(machine: &Machine, milliseconds: u64) -> Result<(), String> {
     let idle_ns = milliseconds * 1_000_000;
     let begin_ns = machine.sim.now();
     loop {

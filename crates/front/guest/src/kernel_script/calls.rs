@@ -88,7 +88,7 @@ pub(crate) fn make(root: &Path, step: &Step) -> io::Result<()> {
             let name = OsStr::from_bytes(name);
             Ok(rustix::fs::setxattr(at(path), name, value, XattrFlags::empty())?)
         }
-        Step::Sleep { .. } | Step::Harness(_) => Ok(()),
+        Step::Sleep { .. } | Step::Control(_) => Ok(()),
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn name(step: &Step) -> &'static str {
         Step::MakeNode { .. } => "mknod",
         Step::SetAttribute { .. } => "setxattr",
         Step::Sleep { .. } => "sleep",
-        Step::Harness(_) => "harness",
+        Step::Control(_) => "harness",
     }
 }
 

@@ -1,7 +1,7 @@
 //! What can be said of a script before a machine is booted for it.
 
 use crate::in_kernel;
-use script::{Command, Given, Harness, Order, Step, blocks_wanted, with_mounts};
+use script::{Command, ControlLine, Given, Order, Step, blocks_wanted, with_mounts};
 
 /// Blocks of the whole chip that nandsim makes, `nandsim-64MiB`.
 pub(crate) const CHIP_BLOCKS: u32 = 512;
@@ -51,26 +51,26 @@ pub(crate) fn plan(text: &str, file_system: Option<&str>) -> Result<Plan, LineEr
 /// What a line does in the kernel and its machine; how long it waits.
 fn check(step: &Step, given: Option<&str>) -> Result<u64, String> {
     match step {
-        Step::Harness(Harness::Mount { file_system, source, .. }) => {
+        Step::Control(ControlLine::Mount { file_system, source, .. }) => {
             in_kernel::check(file_system)?;
             in_kernel::check_source(file_system, source)?;
         }
-        Step::Harness(Harness::MountGiven { .. }) => {
+        Step::Control(ControlLine::MountGiven { .. }) => {
             in_kernel::check(
                 given.ok_or("which file system is mounted? give --fs: jffs2, ubifs")?,
             )?;
         }
-        Step::Harness(Harness::Snap(name) | Harness::Save(name)) => {
+        Step::Control(ControlLine::Snap(name) | ControlLine::Save(name)) => {
             file_name(name)?;
         }
-        Step::Harness(Harness::PowerCut) => {
+        Step::Control(ControlLine::PowerCut) => {
             return Err(
                 "the power of a chip within a kernel cannot be cut: `powercut` is carried out \
                         by the simulation only, without --in kernel"
                     .into(),
             );
         }
-        Step::Harness(Harness::Settle { milliseconds }) | Step::Sleep { milliseconds } => {
+        Step::Control(ControlLine::Settle { milliseconds }) | Step::Sleep { milliseconds } => {
             if *milliseconds > MILLISECONDS_MAX {
                 return Err(format!("{milliseconds} ms is more than half an hour of a real clock"));
             }

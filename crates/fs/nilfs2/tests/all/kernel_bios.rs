@@ -17,7 +17,7 @@ use nilfs2::{
     FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock, format,
 };
 use recorder::{Event, Recorder};
-use script::{Command, Harness, Runner, Step, parse};
+use script::{Command, ControlLine, Runner, Step, parse};
 use sim::{Cpus, Sim, Simulation};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -84,7 +84,7 @@ impl Session {
     async fn command(&mut self, command: &Command) {
         self.recorder.line.set(command.line);
         match &command.step {
-            Step::Harness(Harness::MountGiven { .. }) => {
+            Step::Control(ControlLine::MountGiven { .. }) => {
                 let options = MountOptions { epoch_s: EPOCH_S, ..MountOptions::new(profile()) };
                 let fs =
                     Nilfs2::mount(&self.sim, self.cpus.clone(), self.recorder.clone(), options);
@@ -93,14 +93,14 @@ impl Session {
                 let vfs = Vfs::cached(&self.sim, &self.cpus, &Rc::new(board), Rc::new(fs.clone()));
                 self.mounted = Some((fs, Rc::new(vfs)));
             }
-            Step::Harness(Harness::Unmount) => {
+            Step::Control(ControlLine::Unmount) => {
                 let (fs, _) = self.mounted.take().expect("it is mounted");
                 fs.unmount().await.expect("it unmounts");
                 self.recorder.forget_buffers();
             }
             step => {
                 let (_, vfs) = self.mounted.as_ref().expect("it is mounted");
-                if matches!(step, Step::Harness(Harness::DropCaches)) {
+                if matches!(step, Step::Control(ControlLine::DropCaches)) {
                     vfs.drop_caches().await.expect("they are dropped");
                     return;
                 }

@@ -9,7 +9,6 @@ mod format;
 mod golden_images;
 mod kernel_bios;
 mod power_cuts;
-mod random_work;
 #[path = "support/recorder.rs"]
 mod recorder;
 mod script;

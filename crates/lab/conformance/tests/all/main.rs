@@ -1,6 +1,11 @@
 //! What holds for every file system, in one program.
 
 mod calls;
+mod cuts;
+mod damage;
 mod every_kind;
+mod full;
+mod planted;
 mod play;
+mod processes;
 mod toy;

@@ -5,6 +5,8 @@ use fs_api::{Caller, Errno, FileSystem, Time};
 use mount::Kind;
 use script::{Runner, parse};
 use sim::Sim;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use vfs::{Manifest, ManifestRow, MemoryFileSystem, Vfs};
 
@@ -19,6 +21,8 @@ pub(crate) struct Model {
     tree: Rc<MemoryFileSystem>,
     /// Paths of what a file system keeps for itself since it was made (`lost+found`, `.nilfs`).
     own: Rc<Vec<String>>,
+    /// Calls that failed, by the name of the error.
+    errors: Rc<RefCell<BTreeMap<String, u32>>>,
 }
 
 impl Model {
@@ -26,8 +30,56 @@ impl Model {
     pub(crate) async fn new(made: &impl FileSystem) -> Self {
         let manifest = Manifest::of(made).await.expect("a new file system can be listed");
         let own = manifest.rows.into_iter().map(|row| row.path).collect();
-        Self { tree: Rc::new(MemoryFileSystem::new(&CALLER)), own: Rc::new(own) }
+        let tree = Rc::new(MemoryFileSystem::new(&CALLER));
+        Self { tree, own: Rc::new(own), errors: Rc::default() }
     }
+
+    fn count(&self, done: Result<(), Errno>) {
+        if let Err(errno) = done {
+            *self.errors.borrow_mut().entry(format!("{errno:?}")).or_default() += 1;
+        }
+    }
+
+    /// Calls that failed, by the name of the error.
+    pub(crate) fn errors(&self) -> BTreeMap<String, u32> {
+        self.errors.borrow().clone()
+    }
+
+    /// Carries lines out as one process; how each ended.
+    pub(crate) async fn play_lines(
+        &self,
+        sim: &Sim,
+        lines: &[String],
+    ) -> Result<Vec<Result<(), Errno>>, String> {
+        play_lines(sim, &Rc::new(Vfs::new(sim, self.tree.clone())), 1, lines).await
+    }
+
+    /// Those of the lines that succeed, one after the other, on the empty model.
+    pub(crate) async fn succeeding(sim: &Sim, lines: Vec<String>) -> Result<Vec<String>, String> {
+        let tree = Rc::new(MemoryFileSystem::new(&CALLER));
+        let done = play_lines(sim, &Rc::new(Vfs::new(sim, tree)), 1, &lines).await?;
+        let both = lines.into_iter().zip(done);
+        Ok(both.filter_map(|(line, done)| done.is_ok().then_some(line)).collect())
+    }
+}
+
+/// Carries lines out as one process; how each ended.
+///
+/// # Errors
+/// A line that is not of the language.
+pub(crate) async fn play_lines<F: FileSystem + 'static>(
+    sim: &Sim,
+    vfs: &Rc<Vfs<F>>,
+    pid: u32,
+    lines: &[String],
+) -> Result<Vec<Result<(), Errno>>, String> {
+    let runner = Runner::new(sim, vfs.clone(), 0, pid);
+    let mut ends = Vec::new();
+    for line in lines {
+        let step = &parse(line).map_err(|error| format!("{line}: {error}"))?[0].step;
+        ends.push(runner.step(step).await.map(drop).map_err(|error| error.error));
+    }
+    Ok(ends)
 }
 
 /// Carries calls out up to the next remount; the number of the first call that is left.
@@ -56,15 +108,28 @@ pub(crate) async fn play<F: FileSystem + 'static>(
             Call::Line(line) => {
                 let step = &parse(line).map_err(|error| wrong(error.to_string()))?[0].step;
                 let done = runner.step(step).await.map(drop).map_err(|error| error.error);
+                model.count(done);
                 // What a file system does not offer is refused, and leaves nothing behind.
                 if done != Err(Errno::Eopnotsupp) {
                     let known = model_runner.step(step).await.map(drop);
                     same(done, known.map_err(|error| error.error)).map_err(wrong)?;
                 }
             }
+            Call::DropCaches => {
+                vfs.drop_caches().await.map_err(|error| wrong(error.to_string()))?;
+            }
+            Call::Refused(line, errno) => {
+                let step = &parse(line).map_err(|error| wrong(error.to_string()))?[0].step;
+                let done = runner.step(step).await.map(drop).map_err(|error| error.error);
+                model.count(done);
+                if done != Err(*errno) {
+                    return Err(wrong(format!("{done:?}, where {errno} is meant")));
+                }
+            }
             Call::RemoveAttribute(path) => {
                 let (path, name) = (path.as_bytes(), &b"user.a"[..]);
                 let done = vfs.set_extended_attribute(&CALLER, path, name, None).await;
+                model.count(done);
                 if done != Err(Errno::Eopnotsupp) {
                     let known = model_vfs.set_extended_attribute(&CALLER, path, name, None).await;
                     same(done, known).map_err(wrong)?;
@@ -87,7 +152,10 @@ fn same(done: Result<(), Errno>, known: Result<(), Errno>) -> Result<(), String>
 }
 
 /// All that is there is the same.
-async fn compare<F: FileSystem + 'static>(
+///
+/// # Errors
+/// What differs.
+pub(crate) async fn compare<F: FileSystem + 'static>(
     kind: &Kind,
     vfs: &Rc<Vfs<F>>,
     model: &Model,

@@ -50,7 +50,7 @@ fn a_sync_makes_safe_what_came_before_it() {
     history.synced(20);
     history.push(22, tree(5), None);
     history.fsynced(30, F);
-    // Of an inode that nobody changed, fsync makes nothing safe.
+    // Of an inode that no call changed, fsync makes nothing safe.
     history.fsynced(31, 999);
     assert_windows(
         &history,

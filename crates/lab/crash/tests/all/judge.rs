@@ -29,7 +29,7 @@ struct Damage {
 const F: &str = "f 0644 0:0 links 1, 10000 bytes";
 const G: &str = "f 0600 7:8 links 1, 5000 bytes user.k=7631";
 
-/// What became of bytes is told by their place, or, of blocks, by words.
+/// What became of bytes is described by their place, or, of blocks, by words.
 const DAMAGES: &[Damage] = &[
     Damage {
         name: "a lost file",
@@ -306,7 +306,7 @@ fn what_was_replaced_and_synced_may_not_come_back() {
     let shorter = tree_with("x", file(20, 0o644, &[b'a'; 100]));
     let mut renamed = standard();
     renamed.rows.insert(b"y".to_vec(), file(20, 0o644, &[b'a'; 9000]));
-    // From one tree to the next, and the path that is told if the first comes back.
+    // From one tree to the next, and the path that is named if the first comes back.
     let changes = [
         ("stale contents", &old, &new, "x", true),
         ("a file as long as it was before it was cut", &old, &shorter, "x", true),

@@ -49,7 +49,7 @@ fn an_unreadable_new_file_is_allowed_after_a_torn_page_alone() {
     assert_eq!((mismatch.was_safe, &mismatch.path[..]), (false, b"x".as_slice()));
 }
 
-/// The links of a file that is being renamed may be told with one of its names or with both.
+/// The links of a file that is being renamed may be reported with one of its names or with both.
 #[test]
 fn links_are_not_compared_while_a_file_is_renamed() {
     let (old, new) = (with("x", 20, b"bytes"), with("y", 20, b"bytes"));
@@ -147,7 +147,7 @@ fn a_report_passes_over_a_name_that_was_not_made_yet() {
     assert_eq!(mismatch.path, b"x", "{}", told(&mismatch));
 }
 
-/// Where old and new differ in what a line tells, both are told; what is missing in both is passed over.
+/// Where old and new differ in what a line shows, both are shown; what is missing in both is passed over.
 #[test]
 fn a_report_tells_old_and_new() {
     let mut old = with("x", 20, b"old");

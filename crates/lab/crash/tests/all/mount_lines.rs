@@ -5,7 +5,7 @@ use file_systems::find_kind;
 use mount::{Driver, MountRequest, run};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, RawOperation, Storage, find_part};
-use script::{Command, Harness, Runner, Step, parse};
+use script::{Command, ControlLine, Runner, Step, parse};
 
 fn small_chip() -> Chip {
     let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
@@ -110,7 +110,7 @@ fn mounts_that_say_the_same_are_all_right() {
     }
 }
 
-/// What a script changes on a chip where nobody watches the file system, after `made` mounts before it.
+/// What a script changes on a chip whose file system is not watched, after `made` mounts before it.
 fn unwatched(kind: &'static str, options: &[&str], commands: &[Command]) -> Vec<RawOperation> {
     let given = setup(kind);
     let request = MountRequest {
@@ -138,7 +138,7 @@ fn unwatched(kind: &'static str, options: &[&str], commands: &[Command]) -> Vec<
         let epoch_seconds = Driver::of_tool(given.layout).epoch_seconds;
         let runner = Runner::new(&machine.sim, vfs.clone(), epoch_seconds, 1);
         for command in &commands {
-            if command.step == Step::Harness(Harness::Unmount) {
+            if command.step == Step::Control(ControlLine::Unmount) {
                 vfs.unmount().await.expect("unmounted");
                 return;
             }

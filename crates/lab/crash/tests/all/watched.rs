@@ -2,7 +2,7 @@
 //! which file was being written, and from when on it is safe.
 
 use crate::support::trees::standard;
-use crash::{Book, Facts, History, Recorder, Tree, find_guarantee};
+use crash::{Facts, History, Recorder, ShadowModel, Tree, find_guarantee};
 use fs_api::{
     Caller, Changes, Errno, FileSystem, InodeNumber, NewInode, PAGE_BYTES, PageRun, Time,
 };
@@ -18,7 +18,7 @@ const ROOT: InodeNumber = 1;
 /// returns later than it began; [`Watched::at`] sets it.
 struct Watched {
     recorder: Recorder<MemoryFileSystem>,
-    book: Rc<Book>,
+    shadow: Rc<ShadowModel>,
     clock: Rc<Cell<u64>>,
 }
 
@@ -27,14 +27,14 @@ impl Watched {
         let guarantee = find_guarantee(kind).expect("in the table");
         let real = Rc::new(MemoryFileSystem::new(&CALLER));
         let clock = Rc::new(Cell::new(0));
-        let book = done(async {
+        let shadow = done(async {
             let tree = Tree::read(&*real).await.expect("it reads");
-            Rc::new(Book::new(guarantee, &tree).await.expect("a model"))
+            Rc::new(ShadowModel::new(guarantee, &tree).await.expect("a model"))
         });
         let ticking = clock.clone();
         let now = move || ticking.replace(ticking.get() + 1);
-        let recorder = Recorder::new(real, now, book.clone(), profile);
-        Self { recorder, book, clock }
+        let recorder = Recorder::new(real, now, shadow.clone(), profile);
+        Self { recorder, shadow, clock }
     }
 
     /// The next call begins when so many operations have changed the medium.
@@ -65,24 +65,24 @@ impl Watched {
 
     /// The states that were noted since there were so many.
     fn since(&self, count: usize) -> Vec<String> {
-        let history = self.book.history();
+        let history = self.shadow.history();
         history.states()[count..].iter().map(|state| line(&state.tree)).collect()
     }
 
     fn count(&self) -> usize {
-        self.book.history().states().len()
+        self.shadow.history().states().len()
     }
 
     /// First and last state of the window of a cut, counted from the newest, which is 0, backwards.
     fn window(&self, operation: u64) -> (usize, usize) {
-        let (history, newest) = (self.book.history(), self.count() - 1);
+        let (history, newest) = (self.shadow.history(), self.count() - 1);
         let window = history.window(operation);
         (newest - window.states.start(), newest - window.states.end())
     }
 
     /// Files of which less than the window's first state is safe.
     fn dirty(&self, operation: u64) -> usize {
-        self.book.history().window(operation).dirty.len()
+        self.shadow.history().window(operation).dirty.len()
     }
 }
 
@@ -137,7 +137,7 @@ fn a_call_may_be_cut_from_its_begin_to_its_return() {
     assert_eq!(watched.window(15), (1, 1), "it has returned");
     assert_eq!(watched.window(20), (1, 0));
     assert_eq!(watched.window(21), (0, 0));
-    let history = watched.book.history();
+    let history = watched.shadow.history();
     let begun: Vec<u64> = history.states().iter().map(|state| state.begun_at).collect();
     assert_eq!(begun, [0, 10, 20]);
 }
@@ -239,7 +239,7 @@ fn a_rename_of_jffs2_shows_both_names_in_between() {
     done(watched.at(100).rename(&CALLER, (ROOT, b"f"), to)).expect("renamed");
     let both = "d/ d/g x2 3*7 d/inside dx f x2 3*7";
     assert_eq!(watched.since(count), [both, "d/ d/g 3*7 d/inside dx"]);
-    assert!(watched.book.history().states()[count..].iter().all(|state| state.begun_at == 100));
+    assert!(watched.shadow.history().states()[count..].iter().all(|state| state.begun_at == 100));
     // A directory with all that is in it, and with nothing whose name only begins like its own.
     let count = watched.count();
     done(watched.at(200).rename(&CALLER, (ROOT, b"d"), (ROOT, b"e"))).expect("renamed");
@@ -258,7 +258,7 @@ fn a_rename_of_jffs2_takes_a_link_of_what_it_replaces_at_once() {
     done(watched.at(100).rename(&CALLER, (ROOT, b"f"), (ROOT, b"old"))).expect("renamed");
     let both = "beside f x2 old x2 other";
     assert_eq!(watched.since(count), [both, "beside old other"]);
-    let history = watched.book.history();
+    let history = watched.shadow.history();
     let inode = |path: &str| history.states()[count].tree.rows[path.as_bytes()].inode;
     assert_eq!(inode("f"), inode("old"));
     assert_ne!(inode("old"), inode("other"));
@@ -276,11 +276,11 @@ fn a_rename_of_yaffs2_over_one_of_several_names_is_a_hazard() {
         watched.file(d, "f");
         let count = watched.count();
         done(watched.at(100).rename(&CALLER, (ROOT, b"d"), (ROOT, b"dir"))).expect("renamed");
-        let plain = hazards(&watched.book.history(), count);
+        let plain = hazards(&watched.shadow.history(), count);
         assert_eq!(plain, [""], "it replaces nothing");
         let count = watched.count();
         done(watched.at(200).rename(&CALLER, (d, b"f"), (ROOT, b"old"))).expect("renamed");
-        (watched.since(count), hazards(&watched.book.history(), count))
+        (watched.since(count), hazards(&watched.shadow.history(), count))
     };
     assert_eq!(renamed(1), (vec!["dir/ old".to_owned()], vec![""]));
     let states = ["dir/ old other1 x2", "dir/ old", "dir/ old other1"].map(str::to_owned);
@@ -307,7 +307,7 @@ fn a_last_name_that_is_taken_away_shows_an_empty_file_first_with_the_library_alo
         let count = watched.count();
         done(watched.at(100).unlink(&CALLER, d, b"f")).expect("unlinked");
         assert_eq!(watched.window(100).1, 0, "all began with the call");
-        (watched.since(count).join(" | "), hazards(&watched.book.history(), count).join("|"))
+        (watched.since(count).join(" | "), hazards(&watched.shadow.history(), count).join("|"))
     };
     let told = |states: &str, hazards: &str| (states.to_owned(), hazards.to_owned());
     assert_eq!(unlinked("yaffs-direct", &[], false), told("d/ d/f | d/", "|"));
@@ -327,14 +327,14 @@ fn jffs2_takes_one_of_several_names_away_in_one_step() {
     let count = watched.count();
     done(watched.recorder.unlink(&CALLER, ROOT, b"f")).expect("unlinked");
     assert_eq!(
-        (watched.since(count), hazards(&watched.book.history(), count)),
+        (watched.since(count), hazards(&watched.shadow.history(), count)),
         (vec!["g".into()], vec![""])
     );
 }
 
 /// Which file the states were a write to, as the model numbers it.
 fn written(watched: &Watched, count: usize) -> Vec<bool> {
-    watched.book.history().states()[count..].iter().map(|state| state.written.is_some()).collect()
+    watched.shadow.history().states()[count..].iter().map(|state| state.written.is_some()).collect()
 }
 
 #[test]
@@ -445,7 +445,7 @@ fn what_a_change_makes_safe_depends_on_the_size() {
         done(watched.recorder.sync()).expect("synced");
         let count = watched.count();
         done(watched.at(100).change(&CALLER, f, &changes)).expect("changed");
-        // Nothing is told of a file that is in memory only before something is safe beside it.
+        // Nothing is noted of a file that is in memory only before something is safe beside it.
         watched.file(ROOT, "g");
         if kind == "ubifs" {
             done(watched.recorder.fsync(&CALLER, ROOT)).expect("synced");
@@ -504,8 +504,8 @@ fn fsync_of_a_file_of_jffs2_makes_its_own_records_safe() {
 fn a_history_begins_with_the_tree_that_the_medium_holds() {
     let guarantee = find_guarantee("jffs2").expect("in the table");
     let tree = standard();
-    let book = done(Book::new(guarantee, &tree)).expect("a model");
-    let history = book.history();
+    let shadow = done(ShadowModel::new(guarantee, &tree)).expect("a model");
+    let history = shadow.history();
     let begun = &history.states()[0].tree;
     assert_eq!(history.states().len(), 1);
     let told = |tree: &Tree| -> Vec<String> {

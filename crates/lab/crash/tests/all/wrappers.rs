@@ -2,7 +2,7 @@
 //! taken from the contract's source, so that one that is added there is missed here.
 
 use crate::support::probe::{Probe, exercise};
-use crash::{Book, Recorder, Tree, find_guarantee};
+use crash::{Recorder, ShadowModel, Tree, find_guarantee};
 use file_systems::KINDS;
 use fs_api::{DynFileSystem, FileSystem};
 use mount::{Driver, MTDBLOCK, MountRequest, run};
@@ -65,8 +65,8 @@ fn the_watcher_of_a_file_system_answers_as_the_file_system() {
         assert_transparent(kind, |probe| {
             done(async {
                 let tree = Tree::read(probe.quietly()).await.expect("it reads");
-                let book = Book::new(guarantee, &tree).await.expect("a model");
-                let recorder = Recorder::new(probe.clone(), || 0, Rc::new(book), "any");
+                let shadow = ShadowModel::new(guarantee, &tree).await.expect("a model");
+                let recorder = Recorder::new(probe.clone(), || 0, Rc::new(shadow), "any");
                 Box::pin(exercise(&recorder)).await
             })
         });
@@ -78,7 +78,7 @@ fn a_boxed_file_system_answers_as_the_file_system() {
     assert_transparent("DynFileSystem", |probe| done(exercise(DynFileSystem::from_ref(&*probe))));
 }
 
-/// [`mount::SharedMount`] adds to some methods what its mount knows; all others it forwards.
+/// [`mount::SharedMount`] answers some methods for its mount; all others it forwards.
 #[test]
 fn a_file_system_of_any_kind_forwards_every_method() {
     let own = ["memory", "shrink", "unmount"];

@@ -78,7 +78,7 @@ fn overtaking(writes: &[Life]) -> usize {
     writes.iter().filter(|life| life.bio.sync).filter(overtakes).count()
 }
 
-/// First sectors in the order in which they went to the device, and whether somebody waits for them.
+/// First sectors in the order in which they went to the device, and whether a caller waits for them.
 fn issued(writes: &[Life]) -> Vec<(u64, bool)> {
     let mut writes = writes.to_vec();
     writes.sort_by_key(|life| (life.issue_ns, life.bio.sector));

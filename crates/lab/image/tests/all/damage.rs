@@ -73,7 +73,7 @@ fn flip_all_of(bytes: &[u8], page: usize, name: &str) {
     let report = report.expect("it mounts");
     assert_eq!((report.findings, report.corrected_bits), (Vec::new(), 0), "{name}");
     let block = page * PAGE_BYTES / stride * stride..(page * PAGE_BYTES / stride + 1) * stride;
-    // A block whose first header is damaged is told to be UBI's by another.
+    // A block whose first header is damaged is recognised as UBI's by another.
     let other = if file_system == "ubifs" { &bytes[..stride] } else { &[] };
     let layout = OpenOptions { oob_layout: Some("linux-large".into()), ..options.clone() };
     let alone = |bytes: &[u8]| {

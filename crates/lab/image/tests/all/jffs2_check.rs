@@ -1,4 +1,4 @@
-//! Checks of JFFS2: what kernels leave is consistent, and what is missing or changed is told.
+//! Checks of JFFS2: what kernels leave is consistent, and what is missing or changed is reported.
 
 use crate::samples;
 use crate::support;
@@ -353,13 +353,13 @@ fn a_lost_block_of_a_growing_file_system_is_told() {
     }
 }
 
-/// Lost blocks of images of mkfs.jffs2 are all told. Of a chip that a kernel wrote on, and on which its
+/// Lost blocks of images of mkfs.jffs2 are all reported. Of a chip that a kernel wrote on, and on which its
 /// collector worked, most are: what newer nodes replaced is gone from it as well.
 #[test]
 fn lost_blocks_of_golden_images_are_told() {
     const GOLDEN_BLOCK_BYTES: usize = 131_072;
     let data = jffs2_data();
-    // Image, whether it has spare areas, blocks whose loss may stay untold.
+    // Image, whether it has spare areas, blocks whose loss may stay unreported.
     let images = [("mkfs-zlib", false, 0), ("mkfs-rtime", false, 0), ("gc", true, 3)];
     for (name, has_spare, untold_max) in images {
         let bytes = support::bytes(&data, name);

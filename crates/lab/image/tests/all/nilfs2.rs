@@ -1,5 +1,5 @@
 //! NILFS2: images that mkfs.nilfs2 and the kernel wrote list and extract as the kernel shows them, each
-//! of their checkpoints too; what is made lists as the tree it was made of; bad input is told.
+//! of their checkpoints too; what is made lists as the tree it was made of; bad input is refused with its reason.
 
 use crate::support;
 
@@ -391,7 +391,7 @@ fn one_superblock_is_enough_and_the_other_is_missed() {
     }
 }
 
-/// Of an image that was cut short is read what is there, and what is not is told.
+/// Of an image that was cut short is read what is there, and what is not is reported.
 #[test]
 fn images_that_were_cut_short_are_read_as_far_as_they_go() {
     let whole = data("clean.img.zst");

@@ -256,7 +256,7 @@ fn senseless_numbers_with_sound_checksums_never_panic() {
 }
 
 /// Every byte of both superblocks, of the summary of the newest log, and of its super root: each is under a
-/// checksum, so that a change is told, or what is shown is what was shown before.
+/// checksum, so that a change is reported, or what is shown is what was shown before.
 #[test]
 fn every_byte_under_a_checksum_that_changes_is_told() {
     let sound = sample(true);

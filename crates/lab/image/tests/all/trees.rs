@@ -310,7 +310,7 @@ fn other_readers_understand_it() {
         nodes.contains("Dirent") && !nodes.contains("Wrong") && !nodes.contains("Invalid"),
         "{nodes}"
     );
-    // jffs2reader shows the size in the first node of an inode, and knows no LZO: names are compared.
+    // jffs2reader shows the size in the first node of an inode, and reads no LZO: names are compared.
     let names = shown("jffs2reader", &["-d", "/", image]);
     for name in ["/another name", "/empty", "/link  -> sub/text", "/sub/"] {
         assert!(names.contains(name), "{names}");

@@ -16,7 +16,7 @@ use vfs::{Manifest, OpenOptions as FileOptions, ReadLimits};
 const CALLER: Caller = Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_600_000_000) };
 const PAGE_BYTES: usize = 2048;
 const STRIDE: usize = PAGE_BYTES + 64;
-/// UBIFS wants eraseblocks of 15 KiB or more.
+/// UBIFS needs eraseblocks of 15 KiB or more.
 const PAGES_PER_BLOCK: usize = 16;
 /// Where UBI puts its second header and the data, with sub-pages of 512 bytes.
 const VID_OFFSET: usize = 512;
@@ -343,7 +343,7 @@ fn a_wrong_bit_of_a_node_in_use_is_never_believed() {
         let mut in_use = 0;
         let mut silent = Vec::new();
         for place in nodes(&sound, number) {
-            // What is out of use is read by nobody: a whole node that is gone tells.
+            // What is out of use is never read: a whole node that is gone is evidence.
             let mut gone = sound.clone();
             put(&mut gone, place.block, place.offset, &vec![0; place.bytes.len()]);
             if see(&load(&gone)).complaints.is_empty() {

@@ -10,7 +10,7 @@ use vfs::OpenOptions;
 
 /// Blocks of eight pages make images that mount in no time.
 pub(crate) const BLOCK_BYTES: u32 = 8 * 2048;
-/// UBIFS wants eraseblocks of 15 KiB or more.
+/// UBIFS needs eraseblocks of 15 KiB or more.
 pub(crate) fn block_bytes(file_system: &str) -> u32 {
     if file_system == "ubifs" { 2 * BLOCK_BYTES } else { BLOCK_BYTES }
 }

@@ -95,7 +95,7 @@ fn shown(workload: &str, seed: u64) -> Vec<(String, Counts)> {
     })
 }
 
-/// Figures of a workload that `is_near` refuses, told with those that were recorded.
+/// Figures of a workload that `is_near` refuses, beside those that were recorded.
 fn wrong(
     workload: &str,
     seed: u64,

@@ -1,4 +1,4 @@
-//! What lines of the harness do: mounts, chips that come and go, power cuts, and what is refused.
+//! What control lines do: mounts, chips that come and go, power cuts, and what is refused.
 
 use file_systems::find_kind;
 use mount::{BlockDeviceChoice, Driver, MountRequest};

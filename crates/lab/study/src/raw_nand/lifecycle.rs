@@ -20,7 +20,7 @@ use fs_api::{Errno, PAGE_BYTES};
 use iozone::{Benchmark, BenchmarkError};
 use mount::{BlockDeviceChoice, Machine, Mounted, SharedMount, run};
 use nand::Chip;
-use script::{Command, Harness, Runner, Step};
+use script::{Command, ControlLine, Runner, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
 use vfs::Vfs;
@@ -205,9 +205,9 @@ async fn play(
     let runner = runner_of(machine, vfs);
     for command in script {
         match &command.step {
-            Step::Harness(Harness::DropCaches) => vfs.drop_caches().await?,
+            Step::Control(ControlLine::DropCaches) => vfs.drop_caches().await?,
             // Phases and logs belong to the harness and mean nothing here.
-            Step::Harness(_) => {}
+            Step::Control(_) => {}
             step => match runner.step(step).await {
                 Ok(_) => {}
                 Err(error) if error.error == Errno::Enospc => return Err(Stop::Full),

@@ -1,7 +1,7 @@
 //! The script of system calls that a workload names.
 
 use crate::StudyError;
-use script::{Command, DataKind, Harness, Step, parse};
+use script::{Command, ControlLine, DataKind, Step, parse};
 use std::path::Path;
 
 /// Reads a script that a test carries out on a mount of its own.
@@ -58,9 +58,9 @@ fn has_equal_bytes(step: &Step) -> bool {
 
 /// System calls, and lines that mean something, or nothing, on one mount.
 fn is_work(step: &Step) -> bool {
-    use Harness::{DropCaches, End, Log, Phase, Workload};
+    use ControlLine::{DropCaches, End, Log, Phase, Workload};
     match step {
-        Step::Harness(line) => matches!(line, DropCaches | End | Log(_) | Phase(_) | Workload(_)),
+        Step::Control(line) => matches!(line, DropCaches | End | Log(_) | Phase(_) | Workload(_)),
         _ => true,
     }
 }

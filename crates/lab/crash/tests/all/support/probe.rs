@@ -23,7 +23,7 @@ impl Probe {
         Self { inner: MemoryFileSystem::new(&CALLER), calls: RefCell::default() }
     }
 
-    /// The file system, where nobody notes what is asked.
+    /// The file system, whose calls are not noted.
     pub(crate) fn quietly(&self) -> &MemoryFileSystem {
         &self.inner
     }

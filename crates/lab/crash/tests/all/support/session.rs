@@ -158,7 +158,7 @@ impl Session {
         self.count(|met| met.remounts += 1);
         for number in 0..3 {
             let Some((real, model)) = self.open.borrow_mut()[number].take() else { continue };
-            // Where the power fails nobody closes anything.
+            // No file is closed where the power fails.
             if is_clean {
                 told("close", self.mounted.vfs.close(&CALLER, real).await)?;
             }

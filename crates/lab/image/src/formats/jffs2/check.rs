@@ -305,14 +305,14 @@ impl Walk<'_> {
             return;
         };
         self.counts.summaries += 1;
-        let told: Vec<(u32, u32)> = entries.iter().map(jffs2::SummaryEntry::place).collect();
+        let listed: Vec<(u32, u32)> = entries.iter().map(jffs2::SummaryEntry::place).collect();
         // The erase of a block begins at its first page, and may end before it comes to the summary.
         let is_torn = read.is_half_erased();
-        for (node, _) in told.iter().filter(|node| !found.contains(node)) {
+        for (node, _) in listed.iter().filter(|node| !found.contains(node)) {
             let what = "the summary of the block names a node that is not there";
             self.report.add(is_torn, self.medium.place(first + node), remark(is_torn, what));
         }
-        for (node, _) in found.iter().filter(|node| node.0 < at && !told.contains(node)) {
+        for (node, _) in found.iter().filter(|node| node.0 < at && !listed.contains(node)) {
             let place = self.medium.place(first + node);
             self.report.add_finding(place, "the summary of the block leaves out this node");
         }

@@ -76,9 +76,9 @@ fn format_options(source: &Source, options: &MakeOptions) -> Result<FormatOption
     let newest = source.nodes.values().map(|node| node.modified).max().unwrap_or(0);
     // Superblocks and logs have no times before 1970.
     let now_s = options.latest_time.unwrap_or(newest).max(0).cast_unsigned();
-    let wanted = &options.nilfs2;
+    let asked = &options.nilfs2;
     let defaults = FormatOptions::default();
-    let reserved_percent = wanted.reserved_percent.unwrap_or(defaults.reserved_percent);
+    let reserved_percent = asked.reserved_percent.unwrap_or(defaults.reserved_percent);
     if !(1..=99).contains(&reserved_percent) {
         let reason = format!("{reserved_percent} is no share of segments: 1 to 99 percent");
         return Err(ImageError::Option { option: "--reserved-percent", reason });
@@ -90,11 +90,11 @@ fn format_options(source: &Source, options: &MakeOptions) -> Result<FormatOption
     uuid[8] = uuid[8] & 0x3f | 0x80;
     let seed = [digest[16], digest[17], digest[18], digest[19]];
     Ok(FormatOptions {
-        blocks_per_segment: wanted.blocks_per_segment.unwrap_or(defaults.blocks_per_segment),
+        blocks_per_segment: asked.blocks_per_segment.unwrap_or(defaults.blocks_per_segment),
         reserved_percent,
         checksum_seed: u32::from_le_bytes(seed),
         uuid,
-        label: wanted.label.clone().unwrap_or_default().into_bytes(),
+        label: asked.label.clone().unwrap_or_default().into_bytes(),
         now_s,
     })
 }

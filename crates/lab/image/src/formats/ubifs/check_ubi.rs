@@ -330,12 +330,12 @@ impl Walk<'_> {
         for (number, record) in (0_u32..).zip(&records) {
             let Some(record) = record else { continue };
             let place = format!("volume {number} ({})", String::from_utf8_lossy(&record.name));
-            let (found, wanted) = lebs.get(&number).copied().unwrap_or((0, 0));
+            let (found, expected) = lebs.get(&number).copied().unwrap_or((0, 0));
             if record.update_marker {
                 self.report
                     .add_note(place, "an update was begun and not ended: its data is incomplete");
-            } else if record.kind == ubi::VolumeKind::Static && found < wanted {
-                let what = format!("{found} of its {wanted} blocks are there");
+            } else if record.kind == ubi::VolumeKind::Static && found < expected {
+                let what = format!("{found} of its {expected} blocks are there");
                 self.report.add_finding(place, what);
             }
         }

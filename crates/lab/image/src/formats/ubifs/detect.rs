@@ -81,10 +81,10 @@ static WITHOUT_CODE: [OobLayout; 24] = {
 /// at an offset.
 pub(super) fn without_code(page_bytes: u32, header_offset: u32) -> Option<&'static OobLayout> {
     let mut fitting = WITHOUT_CODE.iter().filter(|layout| layout.page_bytes == page_bytes);
-    let wanted = |layout: &&OobLayout| {
+    let fits = |layout: &&OobLayout| {
         header_offset.is_multiple_of(layout.page_bytes / layout.sub_pages) && header_offset > 0
     };
-    fitting.clone().find(wanted).or_else(|| fitting.next())
+    fitting.clone().find(fits).or_else(|| fitting.next())
 }
 
 /// How blocks are tried: data and spare bytes of a page (a plain image has no pages), pages of a block.

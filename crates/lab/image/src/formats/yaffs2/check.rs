@@ -305,12 +305,12 @@ impl<'a> Walk<'a> {
             return self.report.add_finding(place, "the summary of the block is damaged");
         }
         for (entry, page) in entries.iter().zip(0_u32..) {
-            let told = &words[4 + 3 * page as usize..][..3];
+            let listed = &words[4 + 3 * page as usize..][..3];
             // A page that was given up has neither tags nor an entry. A block that was open at a mount
             // from a checkpoint has no entries for what was written before: `yaffs_summary_init`
             // begins with an empty table, and a scan reads the tags where object 0 stands.
-            let is_unknown = told[0] == 0;
-            if told != entry && *entry != [u32::MAX; 3] && !is_unknown {
+            let is_unknown = listed[0] == 0;
+            if listed != entry && *entry != [u32::MAX; 3] && !is_unknown {
                 let what = "the summary of the block says otherwise than the tags";
                 self.report.add_finding(self.place(block, page), what);
             }

@@ -39,7 +39,7 @@ struct Tree {
     damage: Vec<Damage>,
     findings: Vec<Finding>,
     checkpoint: Checkpoint,
-    /// All blocks as the mount knows them, and which of their pages are in use.
+    /// All blocks as the mount has them, and which of their pages are in use.
     blocks: Vec<(BlockInfo, Vec<bool>)>,
 }
 
