@@ -1,6 +1,8 @@
 //! The boot sector: where everything is on a volume.
 //!
 //! Source: `fat_read_bpb` and `fat_fill_super` of `fs/fat/inode.c`, Linux 6.12.
+//!
+//! May use no other file of the crate.
 
 use thiserror::Error;
 
@@ -110,6 +112,8 @@ impl Volume {
     /// # Errors
     /// [`MountError::NotFat`] with what is wrong, [`MountError::Unsupported`].
     pub fn decode(sector: &[u8]) -> Result<Self, MountError> {
+        // One function: each check relies on the fields that the checks before it have accepted, in
+        // the order of `fat_fill_super` and `fat_read_bpb`.
         let not_fat = |why: &str| Err(MountError::NotFat(why.into()));
         let u16_at = |at: usize| u32::from(u16::from_le_bytes([sector[at], sector[at + 1]]));
         let u32_at = |at: usize| u16_at(at) | u16_at(at + 2) << 16;
@@ -232,8 +236,8 @@ impl Volume {
 /// the one allocated last as it stands there. None if it is no FSInfo.
 pub(crate) fn decode_info(sector: &[u8]) -> Option<(Option<u32>, u32)> {
     let at = |at: usize| u32::from_le_bytes(sector[at..at + 4].try_into().expect("four bytes"));
-    let told = |value: u32| (value != u32::MAX).then_some(value);
-    (at(0) == 0x4161_5252 && at(484) == 0x6141_7272).then(|| (told(at(488)), at(492)))
+    let stored = |value: u32| (value != u32::MAX).then_some(value);
+    (at(0) == 0x4161_5252 && at(484) == 0x6141_7272).then(|| (stored(at(488)), at(492)))
 }
 
 #[cfg(test)]
@@ -284,7 +288,7 @@ mod tests {
     /// `fat_read_bpb` of `fs/fat/inode.c`: what no volume can be, field by field.
     #[test]
     fn every_field_that_cannot_be_is_told() {
-        let told = |changes: &[(usize, &[u8])]| {
+        let message_of = |changes: &[(usize, &[u8])]| {
             let mut sector = fat16(60_000);
             for (at, bytes) in changes {
                 sector[*at..at + bytes.len()].copy_from_slice(bytes);
@@ -295,28 +299,28 @@ mod tests {
                 Err(error) => error.to_string(),
             }
         };
-        assert_eq!(told(&[]), "a volume");
-        assert_eq!(told(&[(14, &[0, 0])]), "no reserved sectors");
-        assert_eq!(told(&[(16, &[0])]), "no tables");
+        assert_eq!(message_of(&[]), "a volume");
+        assert_eq!(message_of(&[(14, &[0, 0])]), "no reserved sectors");
+        assert_eq!(message_of(&[(16, &[0])]), "no tables");
         // 0xf0 and all from 0xf8 on (`fat_valid_media`).
         for (media, is_one) in [(0xf0, true), (0xf7, false), (0xf8, true), (0xff, true), (0, false)]
         {
             let expected = if is_one { "a volume" } else { "no media type" };
-            assert_eq!(told(&[(21, &[media])]), expected, "{media:#x}");
+            assert_eq!(message_of(&[(21, &[media])]), expected, "{media:#x}");
         }
         for bytes in [0_u16, 256, 768, 8192] {
             let expected = "a sector size that cannot be";
-            assert_eq!(told(&[(11, &bytes.to_le_bytes())]), expected, "{bytes}");
+            assert_eq!(message_of(&[(11, &bytes.to_le_bytes())]), expected, "{bytes}");
         }
-        assert!(told(&[(11, &4096_u16.to_le_bytes())]).contains("more than 512 bytes"));
+        assert!(message_of(&[(11, &4096_u16.to_le_bytes())]).contains("more than 512 bytes"));
         for count in [0, 3] {
-            assert_eq!(told(&[(13, &[count])]), "a cluster size that cannot be");
+            assert_eq!(message_of(&[(13, &[count])]), "a cluster size that cannot be");
         }
-        assert_eq!(told(&[(22, &[0, 0])]), "tables of no sectors");
-        assert_eq!(told(&[(17, &[8, 2])]), "a root directory that ends within a sector");
-        assert_eq!(told(&[(19, &[161, 0])]), "no room for data");
-        assert_eq!(told(&[(19, &[164, 0])]), "a number of clusters that cannot be");
-        assert_eq!(told(&[(19, &[165, 0])]), "a volume");
+        assert_eq!(message_of(&[(22, &[0, 0])]), "tables of no sectors");
+        assert_eq!(message_of(&[(17, &[8, 2])]), "a root directory that ends within a sector");
+        assert_eq!(message_of(&[(19, &[161, 0])]), "no room for data");
+        assert_eq!(message_of(&[(19, &[164, 0])]), "a number of clusters that cannot be");
+        assert_eq!(message_of(&[(19, &[165, 0])]), "a volume");
         assert!(matches!(Volume::decode(&[0; 511]), Err(MountError::NotFat(_))));
     }
 
@@ -340,7 +344,7 @@ mod tests {
         assert_eq!(Volume::decode(&sector).expect("a volume").info_sector, None);
     }
 
-    /// `MAX_FAT32` of `fs/fat/fat.h`.
+    /// The most clusters that FAT32 can number are `MAX_FAT32` of `fs/fat/fat.h`.
     #[test]
     fn the_largest_volumes_of_fat32_have_so_many_clusters() {
         let mut sector = fat16(0);

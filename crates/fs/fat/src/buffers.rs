@@ -3,6 +3,8 @@
 //! Source: `fs/buffer.c` (`sb_bread`, `mark_buffer_dirty_inode`, `sync_mapping_buffers`,
 //! `clean_bdev_aliases`), Linux 6.12. Each dirty buffer is a bio of its own, and the queue of the device
 //! merges neighbours. Clean buffers stay: a volume's metadata is small against memory.
+//!
+//! May use: `boot`, `join`.
 
 use crate::boot::SECTOR_BYTES;
 use crate::join::join_all;
@@ -22,7 +24,7 @@ pub(crate) enum Owner {
     /// A directory, whose own `fsync` writes them.
     Directory(InodeNumber),
     /// None: the sector of an entry whose file changed.
-    Nobody,
+    Unowned,
 }
 
 /// A sector in memory.
@@ -41,7 +43,7 @@ impl Buffer {
             bytes: RefCell::new(bytes),
             is_dirty: Cell::new(false),
             is_written: Cell::new(false),
-            owner: Cell::new(Owner::Nobody),
+            owner: Cell::new(Owner::Unowned),
         })
     }
 
@@ -126,7 +128,7 @@ impl Buffers {
         // The first owner keeps it until its `fsync` (`mark_buffer_dirty_inode` leaves a buffer on
         // the list that it is on). A sector that two directories share is not written by the
         // other's.
-        if owner != Owner::Nobody && buffer.owner.get() == Owner::Nobody {
+        if owner != Owner::Unowned && buffer.owner.get() == Owner::Unowned {
             buffer.owner.set(owner);
             self.owned.borrow_mut().entry(owner).or_default().push(buffer.clone());
         }
@@ -150,7 +152,7 @@ impl Buffers {
         // call's.
         let buffers = self.owned.borrow_mut().remove(&owner).unwrap_or_default();
         for buffer in &buffers {
-            buffer.owner.set(Owner::Nobody);
+            buffer.owner.set(Owner::Unowned);
         }
         self.write(&buffers, true).await
     }
@@ -241,7 +243,7 @@ impl Buffers {
             let mut sectors = BTreeSet::new();
             for buffer in buffers {
                 assert_eq!(buffer.owner.get(), *owner, "owner of sector {}", buffer.sector);
-                assert_ne!(*owner, Owner::Nobody, "a list is an owner's");
+                assert_ne!(*owner, Owner::Unowned, "a list is an owner's");
                 assert!(sectors.insert(Rc::as_ptr(buffer)), "sector {} twice", buffer.sector);
             }
         }

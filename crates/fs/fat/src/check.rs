@@ -1,7 +1,8 @@
 //! A look at everything on a volume: what fsck.vfat would find.
+//!
+//! May use: `boot`, `names`.
 
 use crate::boot::{FIRST_CLUSTER, FatType, MountError, SECTOR_BYTES, Volume, decode_info};
-use crate::inode::is_directory;
 use crate::names::{DOT, DOT_DOT, Entry, Parser, SLOT_BYTES, Seen};
 use block_medium::BlockMedium;
 
@@ -53,7 +54,8 @@ struct Checker {
 /// Looks at all of a volume; the medium is not changed.
 ///
 /// # Errors
-/// As a mount.
+/// [`MountError::NotFat`] and [`MountError::Unsupported`] for the boot sector, [`MountError::Medium`] if the
+/// medium cannot be read.
 pub async fn check(medium: &dyn BlockMedium) -> Result<Check, MountError> {
     let boot = medium.read(0, 1).await?;
     let volume = Volume::decode(&boot)?;
@@ -166,7 +168,7 @@ impl Checker {
             for entry in entries {
                 self.found.files += 1;
                 let chain = self.chain(entry.record.start);
-                if is_directory(&entry.record) {
+                if entry.record.is_directory() {
                     rest.push((self.slots_of(&chain), Some((entry.record.start, parent))));
                     continue;
                 }
@@ -215,8 +217,8 @@ impl Checker {
         }
         self.found.lost_clusters = lost;
         if let Some(sector) = self.volume.info_sector {
-            let told = decode_info(self.sectors(sector.into(), 1)).and_then(|info| info.0);
-            self.found.is_free_count_wrong = told.is_some_and(|told| told != free);
+            let stored = decode_info(self.sectors(sector.into(), 1)).and_then(|info| info.0);
+            self.found.is_free_count_wrong = stored.is_some_and(|stored| stored != free);
         }
     }
 }

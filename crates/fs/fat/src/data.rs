@@ -4,6 +4,8 @@
 //! of `fs/fat/inode.c`, `fat_free` of `fs/fat/file.c`, `fat_chain_add` of `fs/fat/misc.c`; bios by
 //! `fs/mpage.c`; Linux 6.12. Clusters are allocated when a page is first changed in memory, not when it
 //! is written back.
+//!
+//! May use: `boot`, `engine`, `finding`, `inode`, `join`, `names`, `table`, `times`.
 
 use crate::boot::SECTOR_BYTES;
 use crate::engine::Engine;

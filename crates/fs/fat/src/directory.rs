@@ -2,6 +2,8 @@
 //!
 //! Source: `fat_get_entry`, `fat_search_long`, `fat_add_entries` and `fat_alloc_new_dir` of
 //! `fs/fat/dir.c`, Linux 6.12.
+//!
+//! May use: `boot`, `buffers`, `engine`, `finding`, `inode`, `names`.
 
 use crate::boot::{FatType, SECTOR_BYTES};
 use crate::buffers::{Buffer, Owner};
@@ -259,7 +261,7 @@ impl Engine {
         };
         let (buffer, at) = self.slot(moved, entry.slots.1).await?;
         // Zero for the root, also on FAT32 where the root has a cluster of its own: the format
-        // wants it so.
+        // demands it.
         let start = parent.start_for_children();
         self.buffers.change(&buffer, Owner::Directory(moved.number), |bytes| {
             Record::set_start(&mut bytes[at..], start);

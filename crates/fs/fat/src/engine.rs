@@ -1,4 +1,6 @@
 //! The mounted volume: what all parts share (`struct msdos_sb_info`).
+//!
+//! May use: `boot`, `buffers`, `finding`, `inode`, `profile`.
 
 use crate::boot::Volume;
 use crate::buffers::{Buffer, Buffers};
@@ -11,9 +13,6 @@ use sim::{Cpus, Lock, Sim, Timer};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
-
-/// Number of the inode of the root directory (`MSDOS_ROOT_INO`).
-pub(crate) const ROOT: InodeNumber = 1;
 
 pub(crate) struct Engine {
     pub(crate) sim: Sim,

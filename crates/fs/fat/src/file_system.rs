@@ -1,7 +1,10 @@
 //! The calls of [`fs_api::FileSystem`], and what only FAT offers.
+//!
+//! May use: `boot`, `engine`, `inode`, `mount`, `profile`.
 
 use crate::boot::{MountError, Volume};
-use crate::engine::{Engine, ROOT};
+use crate::engine::Engine;
+use crate::inode::ROOT;
 use crate::mount;
 use crate::profile::MountOptions;
 use block_medium::BlockMedium;
@@ -26,7 +29,8 @@ impl Fat {
     /// Mounts a medium of blocks of 512 bytes.
     ///
     /// # Errors
-    /// What is wrong with the medium.
+    /// [`MountError::NotFat`], [`MountError::Unsupported`] and [`MountError::Damaged`] for what is on the
+    /// medium, [`MountError::Medium`] if it cannot be read.
     pub async fn mount(
         sim: &Sim,
         cpus: Rc<Cpus>,

@@ -1,4 +1,6 @@
 //! Codes of what FAT finds wrong with its medium.
+//!
+//! May use no other file of the crate.
 
 fs_api::finding_codes! {
     /// What FAT finds wrong with its medium.

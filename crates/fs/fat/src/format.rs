@@ -2,6 +2,8 @@
 //!
 //! Source: `mkfs.fat.c` of dosfstools 4.2 (`establish_params`, `setup_tables`). Left out: the layouts of
 //! floppy disks, for which mkfs.vfat has a table by size.
+//!
+//! May use: `boot`, `names`.
 
 use crate::boot::{FatType, SECTOR_BYTES};
 use crate::names::{Record, SLOT_BYTES};
@@ -88,6 +90,8 @@ fn geometry(sectors: u64) -> (u64, u64) {
 }
 
 fn layout(device_bytes: u64, options: &FormatOptions) -> Result<Layout, FormatError> {
+    // One function: every size depends on the ones before it, and mkfs.vfat computes them in this
+    // order.
     let all = device_bytes / SECTOR;
     let (track_sectors, heads) = geometry(all);
     // Whole tracks only, as the tool rounds down: the last sectors of a device may stay outside of
@@ -178,7 +182,8 @@ fn layout(device_bytes: u64, options: &FormatOptions) -> Result<Layout, FormatEr
 /// Makes an empty volume on a medium of blocks of 512 bytes. Sectors of data stay as they are.
 ///
 /// # Errors
-/// [`FormatError`].
+/// [`FormatError::NoFit`], [`FormatError::ClusterSectors`] and [`FormatError::Label`] for the options,
+/// [`FormatError::Medium`] if the device fails.
 pub async fn format(medium: &dyn BlockMedium, options: &FormatOptions) -> Result<(), FormatError> {
     let layout = layout(medium.size_bytes(), options)?;
     let label = label_of(options)?;

@@ -1,11 +1,13 @@
 //! What must hold of a whole mount between two calls.
 //!
-//! Uses the engine, inodes, buffers and the tables; the tests alone use it.
+//! The tests alone use it.
+//!
+//! May use: `boot`, `engine`, `file_system`, `inode`, `table`.
 
 use crate::boot::{FIRST_CLUSTER, FatType};
-use crate::engine::{Engine, ROOT};
+use crate::engine::Engine;
 use crate::file_system::Fat;
-use crate::inode::Inode;
+use crate::inode::{Inode, ROOT};
 use crate::table::Link;
 use fs_api::Errno;
 use std::collections::BTreeMap;

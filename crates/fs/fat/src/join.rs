@@ -1,4 +1,6 @@
 //! Waiting for several requests at once.
+//!
+//! May use no other file of the crate.
 
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -30,6 +30,9 @@
 //! free clusters as soon as a name goes; what is modelled is when which sector is written, so the format
 //! is read and written here. Left out: sectors of more than 512 bytes, code pages (short names are
 //! ASCII), `dirsync` and `flush`, preallocation.
+//!
+//! Files form no circles: the header of each says which others it may use. Methods of
+//! the engine, which several files implement, may call each other.
 
 mod boot;
 mod buffers;
@@ -41,6 +44,7 @@ mod file_system;
 mod finding;
 mod format;
 mod inode;
+mod inodes;
 mod invariants;
 mod join;
 mod memory;

@@ -2,6 +2,8 @@
 //!
 //! Sizes are those of the structures of Linux 2.6.32 on 32-bit ARM, without debugging options. Places of
 //! clusters are remembered in at most eight runs a file (`fat_cache`).
+//!
+//! May use: `boot`, `engine`.
 
 use crate::boot::SECTOR_BYTES;
 use crate::engine::Engine;

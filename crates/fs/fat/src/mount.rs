@@ -1,12 +1,14 @@
 //! Mounting and unmounting.
 //!
 //! Source: `fat_fill_super`, `fat_read_root` and `fat_put_super` of `fs/fat/inode.c`, Linux 6.12.
+//!
+//! May use: `boot`, `buffers`, `engine`, `finding`, `inode`, `names`, `profile`.
 
 use crate::boot::{FIRST_CLUSTER, FatType, MountError, SECTOR_BYTES, Volume, decode_info};
 use crate::buffers::Buffers;
-use crate::engine::{Engine, ROOT};
+use crate::engine::Engine;
 use crate::finding::Code;
-use crate::inode::Inode;
+use crate::inode::{Inode, ROOT};
 use crate::names::{ATTRIBUTE_DIRECTORY, Record};
 use crate::profile::MountOptions;
 use block_medium::BlockMedium;
@@ -22,6 +24,7 @@ pub(crate) async fn mount(
     medium: Rc<dyn BlockMedium>,
     options: MountOptions,
 ) -> Result<Rc<Engine>, MountError> {
+    // One function: the steps of `fat_fill_super`, in its order; most of it names fields.
     if medium.block_bytes() != SECTOR_BYTES {
         return Err(MountError::Unsupported("blocks of another size than 512 bytes"));
     }

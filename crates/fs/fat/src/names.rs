@@ -2,6 +2,8 @@
 //!
 //! Source: `fs/fat/namei_vfat.c` and `fs/fat/dir.c`, Linux 6.12. Short names are ASCII here: the kernel
 //! makes and shows other letters by code page 437.
+//!
+//! May use: `boot`, `times`.
 
 use crate::boot::FatType;
 use crate::times;
@@ -60,6 +62,11 @@ fn u16_at(slot: &[u8], at: usize) -> u16 {
 }
 
 impl Record {
+    /// True of the entry of a directory.
+    pub(crate) fn is_directory(&self) -> bool {
+        self.attributes & ATTRIBUTE_DIRECTORY != 0
+    }
+
     /// An empty file made at a time.
     pub(crate) fn at(now: Time) -> Self {
         let now = times::truncated(now);

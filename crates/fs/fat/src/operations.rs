@@ -1,6 +1,8 @@
 //! Calls that change names and attributes.
 //!
 //! Source: `fs/fat/namei_vfat.c` and `fat_setattr` of `fs/fat/file.c`, Linux 6.12.
+//!
+//! May use: `engine`, `inode`, `names`, `times`.
 
 use crate::engine::Engine;
 use crate::inode::Inode;
@@ -110,7 +112,7 @@ impl Engine {
         if inode.is_directory {
             parent.links.set(parent.links.get() + 1);
         }
-        self.settle().await?;
+        self.write_if_synchronous().await?;
         Ok(inode.number)
     }
 
@@ -131,7 +133,7 @@ impl Engine {
         self.touch(&parent, caller.now);
         self.detach(&inode);
         drop_links(&parent, &inode);
-        self.settle().await
+        self.write_if_synchronous().await
     }
 
     /// The inode has no entry any more (`fat_detach`).
@@ -190,7 +192,7 @@ impl Engine {
         self.remove_slots(&old_parent, &entry).await?;
         self.touch(&old_parent, caller.now);
         self.touch(&new_parent, caller.now);
-        self.settle().await
+        self.write_if_synchronous().await
     }
 
     /// Changes attributes (`fat_setattr`): owners are the mount's, of permissions only that to write
@@ -230,7 +232,7 @@ impl Engine {
             inode.modified.set(times::truncated(time));
         }
         self.mark_dirty(&inode);
-        self.settle().await
+        self.write_if_synchronous().await
     }
 
     /// Whether permissions make a file read-only; none if they cannot be kept (`fat_sanitize_mode`).
@@ -264,7 +266,7 @@ impl Engine {
         let freed = if self.is_read_only.get() { Ok(()) } else { self.cut_chain(&inode, 0).await };
         drop(held);
         self.inodes.borrow_mut().remove(&number);
-        self.settle().await?;
+        self.write_if_synchronous().await?;
         freed
     }
 }

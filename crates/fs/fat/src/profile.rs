@@ -1,4 +1,6 @@
 //! Which kernel is modelled, and what a mount may choose.
+//!
+//! May use no other file of the crate.
 
 /// What `fsync` of a file writes beside the file's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

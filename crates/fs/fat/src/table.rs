@@ -2,6 +2,8 @@
 //!
 //! Source: `fs/fat/fatent.c`, Linux 6.12. The first table is read; sectors of it that change are copied to
 //! the others (`fat_mirror_bhs`).
+//!
+//! May use: `boot`, `buffers`, `engine`, `finding`.
 
 use crate::boot::{FIRST_CLUSTER, FatType, SECTOR_BYTES, Volume};
 use crate::buffers::{Buffer, Owner};
@@ -175,7 +177,7 @@ impl Engine {
     /// taken last (`fat_alloc_clusters`).
     ///
     /// # Errors
-    /// [`Errno::Enospc`].
+    /// [`Errno::Enospc`] if no cluster is free, [`Errno::Eio`] if the tables cannot be read.
     pub(crate) async fn allocate(&self) -> Result<u32, Errno> {
         let _held = self.table_lock.lock().await;
         // FSInfo's number alone is not believed: the volume would seem full after a cut.

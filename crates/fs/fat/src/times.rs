@@ -1,6 +1,8 @@
 //! Times as directory entries keep them: two seconds fine, from 1980 to 2107.
 //!
 //! Source: `fat_time_fat2unix` and `fat_time_unix2fat` of `fs/fat/misc.c`, with `tz=UTC`.
+//!
+//! May use no other file of the crate.
 
 use fs_api::Time;
 

@@ -4,6 +4,8 @@
 //! `fs/fat/misc.c`, `fat_set_state` of `fs/fat/inode.c`. The device's page cache counts as one file: when
 //! the first of its dirty sectors is old enough, all are written. That metadata counts against the
 //! limits of dirty memory is not modelled.
+//!
+//! May use: `boot`, `buffers`, `engine`, `inode`, `profile`.
 
 use crate::buffers::Owner;
 use crate::engine::Engine;
@@ -93,7 +95,7 @@ impl Engine {
         let buffer = self.buffer(sector.into()).await?;
         let is_info = crate::boot::decode_info(&buffer.bytes()).is_some();
         if is_info {
-            self.buffers.change(&buffer, Owner::Nobody, |bytes| {
+            self.buffers.change(&buffer, Owner::Unowned, |bytes| {
                 if let Some(free) = self.free_clusters.get() {
                     bytes[488..492].copy_from_slice(&free.to_le_bytes());
                 }
@@ -147,7 +149,7 @@ impl Engine {
     }
 
     /// On a mount with `sync`, a call returns when what it changed is written.
-    pub(crate) async fn settle(&self) -> Result<(), Errno> {
+    pub(crate) async fn write_if_synchronous(&self) -> Result<(), Errno> {
         if self.options.is_synchronous { self.sync().await } else { Ok(()) }
     }
 
@@ -161,7 +163,7 @@ impl Engine {
         }
         let boot = self.buffer(0).await?;
         let set = |bytes: &mut [u8]| self.volume.set_dirty(bytes, is_mounted);
-        self.buffers.change(&boot, Owner::Nobody, set);
+        self.buffers.change(&boot, Owner::Unowned, set);
         let written = self.buffers.write(&[boot], true).await;
         written.map_err(|error| self.failed(error))
     }

@@ -3,6 +3,8 @@
 //! FAT has no holes: what lies between an old end and the place of a write behind it must be zero on the
 //! medium. The kernel keeps those pages dirty in the page cache (`cont_expand_zero`); here they are
 //! ranges, written with the inode, or by the page that is written over them.
+//!
+//! May use no other file of the crate.
 
 use std::ops::Range;
 
@@ -86,5 +88,21 @@ mod tests {
         assert_eq!(bytes, [0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
         zeros.remove(&(0..100));
         assert_eq!(zeros.first(), None);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "begins before the last of")]
+    fn a_range_before_the_last_one_is_refused() {
+        let mut zeros = Zeros::default();
+        zeros.push(40..50);
+        zeros.push(10..20);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "ranges in order and apart")]
+    fn ranges_out_of_order_are_found() {
+        Zeros(vec![40..50, 10..20]).assert_invariants();
     }
 }

@@ -18,6 +18,7 @@ use crate::state::{InodeState, List, NodeId, NodeState, Owner, is_dirty};
 use crate::summary::entry_bytes;
 use crate::write::{Allocation, NodeToWrite};
 use fs_api::{Errno, FileType, Place};
+use std::ops::Range;
 use std::rc::{Rc, Weak};
 
 impl Engine {
@@ -252,9 +253,9 @@ impl Engine {
             }
             // A node with data never crosses a page, so one that does is a hole.
             return if start / PAGE_BYTES < (end - 1) / PAGE_BYTES {
-                self.collect_hole(inode, &data, start, end).await
+                self.collect_hole(inode, &data, &(start..end)).await
             } else {
-                self.collect_data(inode, start, end).await
+                self.collect_data(inode, start..end).await
             };
         }
         let entry = {
@@ -445,12 +446,11 @@ impl Engine {
         &self,
         inode: &Inode,
         old: &Rc<DataNode>,
-        start: u32,
-        end: u32,
+        bytes: &Range<u32>,
     ) -> Result<(), Errno> {
         let mut node = inode.template();
         node.compressor = ZERO;
-        (node.offset, node.data_bytes) = (start, end - start);
+        (node.offset, node.data_bytes) = (bytes.start, bytes.end - bytes.start);
         let mut keeps_version = false;
         if old.fragments.get() > 1 {
             // Newer nodes lie in between: the copy must stay older than they are.
@@ -484,12 +484,13 @@ impl Engine {
 
     /// The range of a page that is written anew together (the growing of
     /// `jffs2_garbage_collect_dnode`).
-    fn grow(&self, inode: &Inode, mut start: u32, mut end: u32) -> (u32, u32) {
+    fn grow(&self, inode: &Inode, bytes: Range<u32>) -> Range<u32> {
+        let (mut start, mut end) = (bytes.start, bytes.end);
         let state = self.state.borrow();
         // Short of blocks: merging reads and writes more than it has to, which can run out of space
         // (`resv_blocks_gcmerge`).
         if state.available_blocks() <= state.reserve.merge {
-            return (start, end);
+            return bytes;
         }
         let data = inode.data.borrow();
         // Never beyond the page: the page cache locks one page.
@@ -517,7 +518,7 @@ impl Engine {
                 break;
             }
         }
-        (start, end)
+        start..end
     }
 
     /// A page of a file, from the cache of the layer above or else from the medium; it stays in the
@@ -543,8 +544,8 @@ impl Engine {
 
     /// Writes a part of a page anew, with its neighbours where that pays
     /// (`jffs2_garbage_collect_dnode`).
-    async fn collect_data(&self, inode: &Inode, start: u32, end: u32) -> Result<(), Errno> {
-        let (start, end) = self.grow(inode, start, end);
+    async fn collect_data(&self, inode: &Inode, bytes: Range<u32>) -> Result<(), Errno> {
+        let Range { start, end } = self.grow(inode, bytes);
         let page_start = start - start % PAGE_BYTES;
         let page = self.fetch_page(inode, page_start).await?;
         let mut offset = start;

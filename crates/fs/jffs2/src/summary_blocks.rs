@@ -11,6 +11,21 @@ use crate::state::{Entry, NodeState, Owner, name_hash};
 use crate::summary::{SummaryEntry, parse_summary};
 use fs_api::{Errno, Place};
 
+/// Nodes follow each other from `start` on without overlaps, and end before the summary at `node_at`.
+fn are_in_order(entries: &[SummaryEntry<'_>], start: u32, node_at: u32) -> bool {
+    let mut end = start;
+    for entry in entries {
+        let (at, length) = entry.place();
+        let next = at.checked_add(length).map(padded);
+        let Some(next) = next.filter(|next| *next <= node_at) else { return false };
+        if at < end || !at.is_multiple_of(4) || length == 0 {
+            return false;
+        }
+        end = next;
+    }
+    true
+}
+
 impl Engine {
     /// Takes what a block holds from its summary (`jffs2_sum_scan_sumnode`); false if it has to be
     /// scanned. Nothing is linked unless all entries make sense.
@@ -33,25 +48,15 @@ impl Engine {
         };
         let marker_bytes = u32_at(node, 16);
         let has_mark = self.is_in_band() && marker_bytes == self.marker_bytes();
-        let mut end = if has_mark { marker_bytes } else { 0 };
-        for entry in &entries {
-            let (at, length) = entry.place();
-            let next = at.checked_add(length).map(padded);
-            // Entries out of order or over each other would break the accounts. The block is
-            // scanned instead.
-            if at < end
-                || !at.is_multiple_of(4)
-                || length == 0
-                || next.is_none_or(|next| next > node_at)
-            {
-                self.find(
-                    Code::SenselessSummary,
-                    Place::Block(block.into()),
-                    format!("block {block}: the summary makes no sense"),
-                );
-                return Ok(false);
-            }
-            end = next.unwrap_or(node_at);
+        // Entries out of order or over each other would break the accounts. The block is scanned
+        // instead.
+        if !are_in_order(&entries, if has_mark { marker_bytes } else { 0 }, node_at) {
+            self.find(
+                Code::SenselessSummary,
+                Place::Block(block.into()),
+                format!("block {block}: the summary makes no sense"),
+            );
+            return Ok(false);
         }
         let first = block * self.block_bytes;
         if has_mark && marker_bytes <= node_at {

@@ -5,7 +5,8 @@
 //! The calls come a tenth of a second apart, so that the timers of the constructor and of the superblocks
 //! run. When segments become scarce, the cleaner frees some; now and then a checkpoint is pinned as a
 //! snapshot. The file system is unmounted at the end, unless the power fails before: after CUT more blocks
-//! once half of the script is done. Calls that fail are counted and passed over. What was done is told as `NAME VALUE`, a line each.
+//! once half of the script is done. Calls that fail are counted and passed over. The results are printed
+//! as `NAME VALUE`, a line each.
 
 use block_medium::{BlockMedium, MemoryMedium};
 use fs_api::FileSystem;
@@ -25,7 +26,7 @@ const BETWEEN_CALLS_NS: u64 = 100_000_000;
 /// Calls between one snapshot and the next.
 const SNAPSHOT_CALLS: usize = 1500;
 
-/// What was done.
+/// Calls that were made, and those that failed.
 #[derive(Default)]
 struct Counts {
     is_finished: Cell<bool>,

@@ -2,45 +2,19 @@
 //!
 //! Source: `nilfs_mdt_read_block` of `fs/nilfs2/mdt.c`, `__nilfs_btree_get_block` of `btree.c` and
 //! `nilfs_btnode_submit_block` of `btnode.c`, Linux 2.6.35 to 6.12.
+//!
+//! May use: `engine`, `file`, `readings`.
 
 use crate::engine::Engine;
 use crate::file::File;
-use block_medium::MediumError;
+use crate::readings::Reading;
 use fs_api::Errno;
-use sim::{Completion, Sim};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Blocks of a metadata file behind the one that is wanted (`NILFS_MDT_MAX_RA_BLOCKS`).
 const BLOCKS_AHEAD: u64 = 15;
 /// Siblings of a node behind the one that is wanted (`max_ra_blocks`).
 pub(crate) const NODES_AHEAD: usize = 7;
-
-/// A block that is on its way (a locked `struct buffer_head`).
-pub(crate) struct Reading {
-    bytes: RefCell<Option<Result<Vec<u8>, MediumError>>>,
-    done: Completion,
-}
-
-/// Blocks that were read ahead and not asked for yet, by key.
-pub(crate) type Readings = RefCell<BTreeMap<u64, Rc<Reading>>>;
-
-impl Reading {
-    fn new(sim: &Sim) -> Rc<Self> {
-        Rc::new(Self { bytes: RefCell::default(), done: Completion::new(sim) })
-    }
-
-    pub(crate) fn is_done(&self) -> bool {
-        self.done.is_done()
-    }
-
-    /// The bytes, once they are there; none if another who waited for them has taken them.
-    async fn take(&self) -> Option<Result<Vec<u8>, MediumError>> {
-        self.done.wait().await;
-        self.bytes.take()
-    }
-}
 
 impl Engine {
     /// Submits a read of one block.
@@ -130,17 +104,7 @@ impl Engine {
     }
 
     async fn finish(&self, reading: &Reading) -> Result<Vec<u8>, Errno> {
-        let bytes = reading.take().await.expect("nobody else knows of it");
+        let bytes = reading.take().await.expect("no other task holds it");
         bytes.map_err(|error| self.failed(error))
     }
-}
-
-/// Waits for a block that was read ahead and gives its bytes; none if it was not read ahead, the
-/// read failed, or another task took the bytes meanwhile.
-pub(crate) async fn arrived(ahead: &Readings, key: u64) -> Option<Vec<u8>> {
-    let reading = ahead.borrow().get(&key).cloned()?;
-    let taken = reading.take().await;
-    // Removed after the wait: until then others must find it and wait, too.
-    ahead.borrow_mut().remove(&key);
-    taken?.ok()
 }

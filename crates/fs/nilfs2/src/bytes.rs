@@ -1,4 +1,6 @@
 //! Little-endian numbers in blocks, and the checksum that covers them.
+//!
+//! May use no other file of the crate.
 
 /// The little-endian `u16` at byte `at`; panics behind the end.
 pub(crate) fn get_u16(bytes: &[u8], at: usize) -> u16 {

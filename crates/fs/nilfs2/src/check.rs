@@ -1,4 +1,6 @@
 //! Recomputes what the medium counts and says twice: the kernel has no checker.
+//!
+//! May use: `bytes`, `engine`, `file`, `file_system`, `finding`, `map`, `node`, `records`.
 
 use crate::bytes::get_u32;
 use crate::engine::Engine;

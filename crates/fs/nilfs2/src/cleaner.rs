@@ -2,8 +2,11 @@
 //!
 //! What is in use follows `nilfs_reclaim_segment` of nilfs-utils 2.2; moving follows
 //! `nilfs_clean_segments` and `nilfs_ioctl_*` of `fs/nilfs2`. When it is done is the daemon's matter.
+//!
+//! May use: `cleaner_settings`, `engine`, `file`, `file_system`, `finding`, `node`, `records`, `recovery`,
+//! `segment_writer`, `summary`.
 
-use crate::cleaner_daemon::CleanerSettings;
+use crate::cleaner_settings::CleanerSettings;
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
 use crate::file_system::Nilfs2;
@@ -72,7 +75,8 @@ impl Nilfs2 {
     /// Cleans so many segments once.
     ///
     /// # Errors
-    /// The file system's.
+    /// [`Errno::Erofs`] on a mount for reading, [`Errno::Enospc`] without a clean segment for the copies,
+    /// [`Errno::Eio`] for damaged logs or a device that fails.
     pub async fn clean(
         &self,
         settings: &CleanerSettings,

@@ -2,6 +2,8 @@
 //!
 //! Source: `nilfs_segctor_complete_write`, `nilfs_segctor_drop_written_files` in
 //! `fs/nilfs2/segment.c`.
+//!
+//! May use: `file`, `log`, `segment_writer`, `summary`.
 
 use crate::file::File;
 use crate::log::Log;
@@ -53,7 +55,7 @@ impl Construction<'_> {
             engine.position.get().offset <= engine.geometry.blocks_per_segment,
             "the next log begins in the segment or behind it"
         );
-        self.settle_files();
+        self.release_written_files();
         let is_checkpoint = self.mode == Mode::Checkpoint;
         constructor.made_checkpoint.set(is_checkpoint);
         if is_checkpoint {
@@ -62,7 +64,7 @@ impl Construction<'_> {
     }
 
     /// Files whose data is written leave the list.
-    fn settle_files(&self) {
+    fn release_written_files(&self) {
         let is_checkpoint = self.mode == Mode::Checkpoint;
         let taken = |file: &Rc<File>| self.files.iter().any(|other| Rc::ptr_eq(other, file));
         self.engine.dirty_files.borrow_mut().retain(|file| {

@@ -1,6 +1,8 @@
 //! The checkpoint file.
 //!
 //! Source: `fs/nilfs2/cpfile.c`.
+//!
+//! May use: `bytes`, `engine`, `file`, `finding`, `records`.
 
 use crate::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::engine::Engine;

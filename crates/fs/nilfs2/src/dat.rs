@@ -1,6 +1,8 @@
 //! The disk address translation file: where virtual blocks are, and in which checkpoints they live.
 //!
 //! Source: `fs/nilfs2/dat.c`.
+//!
+//! May use: `engine`, `file`, `finding`, `records`.
 
 use crate::engine::Engine;
 use crate::file::EntryBlock;

@@ -2,6 +2,8 @@
 //!
 //! A record has inode (8 bytes), its own length (2), the name's length (1), the kind (1) and the
 //! name; records are aligned to 8 bytes and do not cross blocks. Source: `fs/nilfs2/dir.c`.
+//!
+//! May use: `bytes`, `engine`, `file`, `finding`.
 
 use crate::bytes::{get_u16, get_u64, put_u16, put_u64};
 use crate::engine::Engine;

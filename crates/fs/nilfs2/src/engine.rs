@@ -1,10 +1,13 @@
 //! The mounted file system: what all parts share (`struct the_nilfs`, `struct nilfs_sc_info`).
+//!
+//! May use: `cleaner_switch`, `constructor`, `file`, `finding`, `map`, `mount_error`, `profile`, `records`,
+//! `superblock`.
 
-use crate::cleaner_daemon::CleanerSwitch;
+use crate::cleaner_switch::CleanerSwitch;
 use crate::constructor::Constructor;
 use crate::file::File;
 use crate::finding::Code;
-use crate::mount::RolledBack;
+use crate::mount_error::RolledBack;
 use crate::profile::MountOptions;
 use crate::records::SuperRoot;
 use crate::superblock::Superblock;

@@ -1,7 +1,9 @@
 //! Files in memory: blocks of data, node blocks of the map, attributes.
+//!
+//! May use: `map`, `readings`, `records`.
 
-use crate::ahead::Readings;
 use crate::map::Map;
+use crate::readings::Readings;
 use crate::records::{CPFILE_INODE, DAT_INODE, IFILE_INODE, Inode, SUFILE_INODE};
 use sim::{RwLock, Sim};
 use std::cell::{Cell, RefCell};
@@ -111,7 +113,7 @@ impl File {
     /// A file that holds blocks of an inode as a checkpoint has them, for the cleaner.
     pub(crate) fn for_cleaner(sim: &Sim, number: u64, checkpoint: u64) -> Rc<Self> {
         let file = Self::new(sim, number, Inode::default(), Map::empty(number));
-        let mut file = Rc::into_inner(file).expect("nobody else has it");
+        let mut file = Rc::into_inner(file).expect("it is not shared yet");
         file.cleaned_checkpoint = Some(checkpoint);
         Rc::new(file)
     }

@@ -1,10 +1,14 @@
 //! The calls of [`fs_api::FileSystem`], and what only NILFS2 offers.
+//!
+//! May use: `directory`, `engine`, `file`, `finding`, `mount`, `mount_error`, `profile`, `records`,
+//! `recovery`, `summary`.
 
 use crate::directory::NAME_BYTES_MAX;
 use crate::engine::Engine;
 use crate::file::Buffer;
 use crate::finding::Code;
-use crate::mount::{self, MountError};
+use crate::mount;
+use crate::mount_error::MountError;
 use crate::profile::MountOptions;
 use crate::records::{Checkpoint, ROOT_INODE, SEGMENT_ACTIVE, SegmentUsage};
 use crate::recovery::LogReader;
@@ -28,7 +32,9 @@ impl Nilfs2 {
     /// Mounts a medium.
     ///
     /// # Errors
-    /// What is wrong with the medium; [`MountError::UnknownCheckpoint`].
+    /// [`MountError::NoSuperblock`], [`MountError::Unsupported`], [`MountError::NoCheckpoint`] and
+    /// [`MountError::Damaged`] for what is on the medium, [`MountError::UnknownCheckpoint`] for the options,
+    /// [`MountError::Medium`] if the device fails.
     pub async fn mount(
         sim: &Sim,
         cpus: Rc<Cpus>,

@@ -1,4 +1,6 @@
 //! Codes of what NILFS2 finds wrong with its medium.
+//!
+//! May use no other file of the crate.
 
 fs_api::finding_codes! {
     /// What NILFS2 finds wrong with its medium.

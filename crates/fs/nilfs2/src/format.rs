@@ -1,6 +1,8 @@
 //! Making an empty file system, block by block as mkfs.nilfs2 makes it.
 //!
 //! Source: images of nilfs-utils 2.2.
+//!
+//! May use: `bytes`, `records`, `summary`, `superblock`.
 
 use crate::bytes::{put_u16, put_u32, put_u64};
 use crate::records::{
@@ -171,6 +173,7 @@ fn usage_table(segments: u64, now_s: u64) -> Vec<u8> {
 
 /// The first log: one checkpoint with an empty root directory.
 fn first_log(options: &FormatOptions, segments: u64) -> Vec<u8> {
+    // One function: it lists the blocks of the one log that mkfs.nilfs2 writes, in their order.
     let now = Time::from_seconds(options.now_s.cast_signed());
     let special = |blocks, map| Inode {
         sectors: blocks,
@@ -293,7 +296,8 @@ fn superblock(options: &FormatOptions, segments: u64, device_bytes: u64) -> Supe
 /// Makes an empty file system on a device (`mkfs.nilfs2`).
 ///
 /// # Errors
-/// [`FormatError`], before anything is written unless the device fails.
+/// [`FormatError::TooSmall`], [`FormatError::SegmentSize`] and [`FormatError::Label`] before anything is
+/// written, [`FormatError::Medium`] if the device fails.
 pub async fn format(medium: &dyn BlockMedium, options: &FormatOptions) -> Result<(), FormatError> {
     let per_segment = options.blocks_per_segment;
     if !per_segment.is_power_of_two() || per_segment < 16 {

@@ -1,6 +1,8 @@
 //! Inodes: found in the file of inodes, made, changed and deleted there.
 //!
 //! Source: `fs/nilfs2/inode.c`, `ifile.c`.
+//!
+//! May use: `bytes`, `engine`, `file`, `finding`, `map`, `records`.
 
 use crate::engine::Engine;
 use crate::file::{Buffer, EntryBlock, File};

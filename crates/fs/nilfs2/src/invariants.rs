@@ -1,7 +1,9 @@
 //! What must hold of a whole mount between two calls, whatever the medium says.
 //!
 //! What the medium counts and says twice is compared by [`Nilfs2::check`], which finds damage as well.
-//! Uses the engine and files; the tests alone use it.
+//! The tests alone use it.
+//!
+//! May use: `engine`, `file`, `file_system`.
 
 use crate::engine::Engine;
 use crate::file::File;

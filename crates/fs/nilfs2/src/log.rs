@@ -1,6 +1,8 @@
 //! A log (partial segment) that is being made: what is in it, and how it goes to the medium.
 //!
 //! Source: `fs/nilfs2/segbuf.c`, and the summary's part of `segment.c`.
+//!
+//! May use: `engine`, `file`, `records`, `summary`.
 
 use crate::engine::{Engine, Geometry};
 use crate::file::{Buffer, File};

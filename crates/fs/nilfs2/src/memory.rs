@@ -1,6 +1,8 @@
 //! Kernel memory that a mount takes.
 //!
 //! Sizes are those of the structures of Linux 2.6.32 on 32-bit ARM, without debugging options.
+//!
+//! May use: `engine`.
 
 use crate::engine::Engine;
 use fs_api::Memory;

@@ -1,13 +1,17 @@
 //! Mounting.
 //!
 //! Source: `init_nilfs`, `load_nilfs` in `fs/nilfs2/the_nilfs.c`; `nilfs_attach_checkpoint`.
+//!
+//! May use: `cleaner_switch`, `constructor`, `engine`, `file`, `finding`, `map`, `mount_error`, `profile`,
+//! `records`, `recovery`, `segment_writer`, `summary`, `superblock`.
 
-use crate::cleaner_daemon::CleanerSwitch;
+use crate::cleaner_switch::CleanerSwitch;
 use crate::constructor::Constructor;
 use crate::engine::{Engine, Geometry, LogPosition, Root, Superblocks};
 use crate::file::File;
 use crate::finding::Code;
 use crate::map::Map;
+use crate::mount_error::{MountError, RolledBack};
 use crate::profile::MountOptions;
 use crate::records::{
     CHECKPOINT_BYTES, Checkpoint, DAT_ENTRY_BYTES, IFILE_INODE, INODE_BYTES, Inode, ROOT_INODE,
@@ -24,7 +28,6 @@ use sim::{Cpus, Lock, RwLock, Sim};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use thiserror::Error;
 
 const BLOCK_BYTES: u64 = 4096;
 /// Bytes of a page of raw NAND under the device, as most chips have them.
@@ -34,29 +37,6 @@ const NAND_PAGE_BYTES: usize = 2048;
 const RESERVED_SEGMENTS_MIN: u64 = 8;
 /// Bit of the compatible-for-reading features that is known: checkpoints count their blocks.
 const FEATURE_BLOCK_COUNT: u64 = 1;
-
-/// Why a medium is not mounted.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum MountError {
-    /// Neither superblock can be used.
-    #[error("no NILFS2 here: {0}")]
-    NoSuperblock(String),
-    /// The format is one that this engine does not read.
-    #[error("this NILFS2 is not supported: {0}")]
-    Unsupported(String),
-    /// There is no log with a checkpoint where the superblock points.
-    #[error("no usable checkpoint: {0}")]
-    NoCheckpoint(String),
-    /// The checkpoint that was asked for does not exist.
-    #[error("there is no checkpoint {0}")]
-    UnknownCheckpoint(u64),
-    /// The device could not be read or written.
-    #[error(transparent)]
-    Medium(#[from] MediumError),
-    /// What the checkpoint leads to is damaged.
-    #[error("the checkpoint is damaged: {0}")]
-    Damaged(String),
-}
 
 /// Both superblocks, the newer first, and whether the device's last one can be used.
 async fn read_superblocks(medium: &dyn BlockMedium) -> Result<Superblocks, MountError> {
@@ -197,16 +177,6 @@ impl Parts {
     }
 }
 
-/// Why a mount began at the older superblock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RolledBack {
-    /// What is wrong where the newer superblock points.
-    pub why: String,
-    /// A cut explains it. After an orderly unmount nothing is written to the log any more, so that only a
-    /// cut of raw NAND under the device, which leaves blank pages, takes parts of it away.
-    pub is_cut: bool,
-}
-
 /// Where a mount goes on from.
 struct Begun {
     /// The superblock that led to the checkpoint.
@@ -305,11 +275,11 @@ pub(crate) async fn mount(
     let mut superblocks = read_superblocks(&*medium).await?;
     let begun = begin_search(&medium, &mut superblocks, options.profile.rolls_back).await?;
     let Begun { superblock, geometry, reader, found, is_valid, rolled_back } = begun;
-    let knows_features = superblock.features[1] & !FEATURE_BLOCK_COUNT == 0;
+    let supports_features = superblock.features[1] & !FEATURE_BLOCK_COUNT == 0;
     let wanted = options.checkpoint;
     let newest = found.position.last_checkpoint;
     let is_old = wanted.is_some_and(|wanted| wanted != newest);
-    let is_read_only = options.is_read_only || is_old || !knows_features;
+    let is_read_only = options.is_read_only || is_old || !supports_features;
     let parts = Parts { sim: sim.clone(), cpus, medium, options };
     let mut engine = parts.engine(geometry, superblocks, &found, is_read_only);
     let damaged = |engine: &Engine, error: Errno| {

@@ -2,6 +2,8 @@
 //!
 //! The root has room for three and stands in the inode, other nodes fill a block.
 //! Source: `struct nilfs_btree_node`, `fs/nilfs2/btree.c`.
+//!
+//! May use: `bytes`, `records`.
 
 use crate::bytes::{get_u16, get_u64, put_u16, put_u64};
 use crate::records::MAP_BYTES;
@@ -183,4 +185,28 @@ pub(crate) fn fault(bytes: &[u8]) -> Option<String> {
     }
     let is_sorted = (1..count).all(|index| key(bytes, index - 1) < key(bytes, index));
     (!is_sorted).then(|| format!("a node of level {level} whose keys are out of order"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{belongs, fill, insert, search};
+    use crate::records::MAP_BYTES;
+
+    #[test]
+    fn a_search_gives_the_place_of_a_key() {
+        let mut root = [0; MAP_BYTES];
+        fill(&mut root, 1, &[(10, 100), (30, 300)]);
+        let (index, found) = search(&root, 20);
+        assert!(!found && belongs(&root, index, 20));
+        assert!(!belongs(&root, 0, 20) && !belongs(&root, 2, 20));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "a node of 3 has room for one more")]
+    fn a_full_node_takes_no_entry() {
+        let mut root = [0; MAP_BYTES];
+        fill(&mut root, 1, &[(10, 100), (20, 200), (30, 300)]);
+        insert(&mut root, 3, 40, 400);
+    }
 }

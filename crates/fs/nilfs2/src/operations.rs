@@ -1,6 +1,8 @@
 //! Names and attributes as calls change them, each a transaction.
 //!
 //! Source: `fs/nilfs2/namei.c`, `inode.c`.
+//!
+//! May use: `directory`, `engine`, `file`, `inode`.
 
 use crate::directory::NAME_BYTES_MAX;
 use crate::engine::Engine;

@@ -2,6 +2,8 @@
 //! of inodes.
 //!
 //! Source: `fs/nilfs2/alloc.c`.
+//!
+//! May use: `bytes`, `engine`, `file`, `finding`, `records`.
 
 use crate::bytes::{get_u32, put_u32};
 use crate::engine::{Engine, Geometry};

@@ -1,4 +1,6 @@
 //! Which kernel is modelled, and what a mount may choose.
+//!
+//! May use no other file of the crate.
 
 /// What differs between kernels: one row a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

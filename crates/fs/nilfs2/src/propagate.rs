@@ -2,6 +2,8 @@
 //! to the root, and then their places.
 //!
 //! Source: `nilfs_bmap_propagate` and `nilfs_bmap_assign` in `fs/nilfs2/btree.c` and `direct.c`.
+//!
+//! May use: `engine`, `file`, `finding`, `map`, `node`, `summary`, `tree`.
 
 use crate::engine::Engine;
 use crate::file::{Buffer, File};

@@ -2,6 +2,8 @@
 //!
 //! Pages that are in memory are copied; for the others neighbours on the device share a bio
 //! (`mpage_readahead`, `nilfs_get_block`).
+//!
+//! May use: `engine`, `file`, `finding`.
 
 use crate::engine::Engine;
 use crate::file::File;

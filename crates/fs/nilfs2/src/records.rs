@@ -1,6 +1,8 @@
 //! Records in the metadata files: inodes, DAT entries, checkpoints, segment usages, the super root.
 //!
 //! Source: `include/uapi/linux/nilfs2_ondisk.h`.
+//!
+//! May use: `bytes`.
 
 use crate::bytes::{Checksum, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use fs_api::Time;

@@ -1,6 +1,8 @@
 //! Finding the newest checkpoint, and rolling forward what was made durable after it.
 //!
 //! Source: `fs/nilfs2/recovery.c`.
+//!
+//! May use: `engine`, `finding`, `records`, `summary`.
 
 use crate::engine::{Engine, Geometry, LogPosition};
 use crate::finding::Code;
@@ -134,6 +136,8 @@ pub(crate) async fn find_checkpoint(
     from: LogPosition,
     is_valid: bool,
 ) -> Result<Result<Found, String>, MediumError> {
+    // One function, as `nilfs_search_super_root` is: place, sequence number and misses go on
+    // together from log to log, and no part of the loop has a meaning alone.
     let geometry = &reader.geometry;
     let (mut start, mut sequence) = (from.last_log, from.last_sequence);
     let mut checkpoint = from.last_checkpoint;

@@ -2,6 +2,8 @@
 //!
 //! Stages and their order, and what happens when a segment fills, are those of
 //! `nilfs_segctor_do_construct` and `nilfs_segctor_collect_blocks` in `fs/nilfs2/segment.c`.
+//!
+//! May use: `engine`, `file`, `finding`, `log`, `node`, `records`, `summary`.
 
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
@@ -299,6 +301,7 @@ impl Construction<'_> {
     }
 
     async fn collect_blocks(&mut self) -> Result<(), Stop> {
+        // One function: the stages of `nilfs_segctor_collect_blocks`, whose order is what matters.
         let engine = self.engine;
         let constructor = &engine.constructor;
         if self.progress.stage == Stage::Start {

@@ -1,6 +1,8 @@
 //! The segment usage file.
 //!
 //! Source: `fs/nilfs2/sufile.c`.
+//!
+//! May use: `bytes`, `engine`, `file`, `finding`, `records`.
 
 use crate::bytes::{get_u64, put_u64};
 use crate::engine::Engine;

@@ -2,6 +2,8 @@
 //!
 //! Source: `struct nilfs_segment_summary`, `nilfs_finfo`, `nilfs_binfo_*` of
 //! `include/uapi/linux/nilfs2_ondisk.h`; `fs/nilfs2/segbuf.c` and `segment.c` for the order.
+//!
+//! May use: `bytes`, `records`.
 
 use crate::bytes::{Checksum, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::records::DAT_INODE;

@@ -1,6 +1,8 @@
 //! The superblock: 280 bytes that say where the newest log with a super root is, kept twice.
 //!
 //! Source: `struct nilfs_super_block` of `include/uapi/linux/nilfs2_ondisk.h`.
+//!
+//! May use: `bytes`.
 
 use crate::bytes::{Checksum, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 
@@ -44,7 +46,7 @@ pub struct Superblock {
     pub reserved_percent: u32,
     /// Checkpoint of the log that is pointed to.
     pub last_checkpoint: u64,
-    /// First block of the newest log with a super root that this superblock knows.
+    /// First block of the newest log with a super root that this superblock names.
     pub last_log: u64,
     /// Sequence number of its segment.
     pub last_sequence: u64,

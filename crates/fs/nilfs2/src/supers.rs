@@ -2,6 +2,8 @@
 //!
 //! Source: `nilfs_prepare_super`, `nilfs_commit_super`, `nilfs_sync_super` and `nilfs_cleanup_super`
 //! in `fs/nilfs2/super.c`.
+//!
+//! May use: `engine`, `superblock`.
 
 use crate::engine::{Engine, Superblocks};
 use crate::superblock::{STATE_VALID, SUPERBLOCK_BYTES, Superblock};

@@ -1,6 +1,8 @@
 //! The B-tree of a block map: searching, and the operations that change one level of it.
 //!
 //! Source: `fs/nilfs2/btree.c`.
+//!
+//! May use: `ahead`, `engine`, `file`, `finding`, `node`.
 
 use crate::ahead::NODES_AHEAD;
 use crate::engine::Engine;

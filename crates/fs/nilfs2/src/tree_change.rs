@@ -3,6 +3,8 @@
 //! As in the kernel, all that has to be read or allocated is prepared from the leaf up to the level
 //! that needs no further change; then the levels are changed in the same order.
 //! Source: `fs/nilfs2/btree.c` (`nilfs_btree_prepare_insert`, `nilfs_btree_prepare_delete`).
+//!
+//! May use: `engine`, `file`, `finding`, `map`, `node`, `records`, `tree`.
 
 use crate::engine::Engine;
 use crate::file::{Buffer, File};

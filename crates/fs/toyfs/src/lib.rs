@@ -34,7 +34,7 @@ fs_api::finding_codes! {
     }
 }
 
-/// A mounted toy.
+/// A mounted toy: the tree in memory, and the sequence number of the snapshot that holds it.
 pub struct Toyfs {
     mtd: Rc<Mtd>,
     tree: RefCell<Tree>,
@@ -65,6 +65,7 @@ impl Toyfs {
                 },
             }
         }
+        // Sequence numbers begin with 1, so that a device without a snapshot counts as older than any.
         let (sequence, tree) = newest.unwrap_or_else(|| (0, Tree::new(caller)));
         Self {
             mtd,
@@ -113,6 +114,8 @@ impl Toyfs {
             return Ok(());
         }
         let payload = self.tree.borrow().to_bytes();
+        // What the next mount cannot read would be lost with the snapshot before it.
+        debug_assert!(Tree::parse(&payload).is_some(), "a mount reads what is written");
         let sequence = self.sequence.get() + 1;
         loop {
             match snapshot::write(&self.mtd, sequence, &payload).await {
@@ -124,11 +127,13 @@ impl Toyfs {
                     self.findings.borrow_mut().push(finding);
                 }
                 Err(None) => {
+                    // The changes are still in memory alone: a later sync, with more room, writes them.
                     self.is_dirty.set(true);
                     return Err(Errno::Enospc);
                 }
             }
         }
+        // Counted only now: after a failed attempt the same half is written again, never the other one.
         self.sequence.set(sequence);
         self.snapshots_written.set(self.snapshots_written.get() + 1);
         Ok(())
@@ -183,6 +188,7 @@ impl FileSystem for Toyfs {
     ) -> Result<InodeNumber, Errno> {
         check_name(name)?;
         let target_bytes = if let NewInode::Symlink(target) = new { target.len() } else { 0 };
+        // The fixed bytes of a node hold those of one name.
         let bytes = tree::NODE_BYTES + name.len() + target_bytes;
         self.change_tree(bytes, |tree| tree.make(caller, directory, name, new))
     }
@@ -235,6 +241,7 @@ impl FileSystem for Toyfs {
         let data = &tree.node(inode)?.data;
         let start = (page as usize * PAGE_BYTES).min(data.len());
         let end = (start + PAGE_BYTES).min(data.len());
+        // A page that ends behind the file is zero there, as the page cache above may be mapped.
         into.fill(0);
         into[..end - start].copy_from_slice(&data[start..end]);
         Ok(())
@@ -248,6 +255,7 @@ impl FileSystem for Toyfs {
         bytes: &[u8; PAGE_BYTES],
         part: Range<usize>,
     ) -> Result<(), Errno> {
+        // The file may be shorter than the page before this one: the gap is zeros, and counts as growth.
         let start = page as usize * PAGE_BYTES;
         let old = self.tree.borrow().node(inode)?.data.len();
         self.change_tree((start + part.end).saturating_sub(old), |tree| {

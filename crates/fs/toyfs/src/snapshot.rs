@@ -9,7 +9,7 @@ const HEADER_BYTES: usize = 16;
 
 /// What a half of the device holds.
 pub enum Snapshot {
-    /// No header.
+    /// It does not begin with a header: nothing was ever written there, or the block was erased.
     None,
     /// A header whose checksum is not that of what follows.
     Torn,
@@ -40,6 +40,7 @@ impl Snapshot {
 }
 
 fn crc_of(sequence: u32, payload: &[u8]) -> u32 {
+    // The length is covered as well: a shorter payload that ends by chance with the right sum is refused.
     let mut crc = crc32fast::Hasher::new();
     crc.update(&sequence.to_le_bytes());
     crc.update(&(payload.len() as u32).to_le_bytes());
@@ -56,6 +57,7 @@ fn half_blocks(mtd: &Mtd, half: u32) -> impl Iterator<Item = u32> {
 /// Bytes of a tree that fit into either half, with one block in sixteen left for bad ones.
 pub(crate) fn payload_bytes_max(mtd: &Mtd) -> usize {
     let blocks = mtd.geometry().blocks / 2;
+    // A block that goes bad shortens its half for ever; a full tree must still fit then.
     ((blocks - blocks.div_ceil(16)) * mtd.block_bytes()) as usize - HEADER_BYTES
 }
 
@@ -70,6 +72,7 @@ pub(crate) async fn read(mtd: &Mtd, half: u32) -> Snapshot {
         let mut read = vec![0; block_bytes];
         // What cannot be read is seen by the checksum.
         let _ = mtd.read(u64::from(block) * block_bytes as u64, &mut read).await;
+        // The first good block says how many are needed; reading all would make every mount slow.
         if bytes.is_empty() {
             if read[..4] != MAGIC.to_le_bytes() {
                 return Snapshot::None;
@@ -84,13 +87,14 @@ pub(crate) async fn read(mtd: &Mtd, half: u32) -> Snapshot {
 /// Writes a snapshot into the half of its number.
 ///
 /// # Errors
-/// The block that failed and was marked bad; none if the half is too small.
+/// The number of the block that failed and was marked bad; none if the good blocks of the half are too few.
 pub(crate) async fn write(mtd: &Mtd, sequence: u32, payload: &[u8]) -> Result<(), Option<u32>> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
     for number in [MAGIC, sequence, payload.len() as u32, crc_of(sequence, payload)] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     bytes.extend_from_slice(payload);
+    // Pages are programmed whole; behind the payload they stay as an erase leaves them.
     bytes.resize(bytes.len().next_multiple_of(mtd.geometry().page_data_bytes as usize), 0xff);
     let mut chunks = bytes.chunks(mtd.block_bytes() as usize);
     let mut next = chunks.next();
@@ -99,6 +103,8 @@ pub(crate) async fn write(mtd: &Mtd, sequence: u32, payload: &[u8]) -> Result<()
         if mtd.is_bad(block).await != Ok(false) {
             continue;
         }
+        // Erased here and not after the last sync: until now the half held the snapshot before the newest,
+        // which a mount needs if the newest is torn.
         let mut done = mtd.erase(block).await;
         if done.is_ok() {
             done = mtd.write(u64::from(block) * u64::from(mtd.block_bytes()), chunk).await;

@@ -124,6 +124,7 @@ impl Tree {
         };
         let inode = self.next;
         self.next += 1;
+        // A number is never given twice, so that an open file without a name keeps its own.
         self.nodes.insert(inode, made);
         self.add_name(caller, directory, name, inode)?;
         Ok(inode)
@@ -188,6 +189,7 @@ impl Tree {
         if from == to {
             return Ok(());
         }
+        // The name that is replaced goes in the same change of memory: no snapshot lacks both files.
         if self.node(to.0)?.names.contains_key(to.1) {
             self.take_name(caller, to.0, to.1)?;
         }
@@ -205,7 +207,8 @@ impl Tree {
 
     /// The payload of a snapshot. Inodes without names, which are open still, would never go.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut to = Vec::with_capacity(self.bytes());
+        let bytes_max = self.bytes();
+        let mut to = Vec::with_capacity(bytes_max);
         let named = || self.nodes.iter().filter(|(_, node)| node.attributes.links > 0);
         put(&mut to, &[self.next, named().count() as u64]);
         for (inode, node) in named() {
@@ -231,6 +234,8 @@ impl Tree {
                 put_bytes(&mut to, value);
             }
         }
+        // Calls are refused by that number: a snapshot that is longer may not fit its half.
+        debug_assert!(to.len() <= bytes_max, "{} bytes, at most {bytes_max} counted", to.len());
         to
     }
 
@@ -272,6 +277,7 @@ impl Tree {
             }
             nodes.insert(inode, Node { attributes, data, names, extended });
         }
+        // The checksum was right, so a payload without a root is not one of this format.
         nodes.contains_key(&ROOT).then_some(Self { nodes, next })
     }
 }

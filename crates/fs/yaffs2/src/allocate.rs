@@ -1,6 +1,8 @@
 //! Where the next chunk goes, and what becomes of chunks and blocks that are done with.
 //!
 //! Source: `yaffs_guts.c` (`yaffs_write_new_chunk`, `yaffs_chunk_del`, `yaffs_block_became_dirty`).
+//!
+//! May use: `blocks`, `device`, `format`, `statistics`, `tags`.
 
 use crate::blocks::BlockState;
 use crate::device::{Device, WriteFailure};
@@ -131,18 +133,20 @@ impl Device {
     /// back where the profile says so.
     ///
     /// # Errors
-    /// [`Errno::Enospc`].
+    /// [`Errno::Enospc`] without a free chunk, or after too many failed programs; [`Errno::Erofs`].
     pub(crate) async fn write_new_chunk(
         &mut self,
         data: &[u8],
         mut tags: Tags,
         may_use_reserve: bool,
     ) -> Result<u32, Errno> {
+        // One function: an attempt has three ways to fail, and each decides what the next attempt
+        // finds.
         if self.is_read_only {
             return Err(Errno::Erofs);
         }
         // Before the first change reaches the medium. The other order would let a mount after a
-        // power cut trust a checkpoint that knows nothing of the new chunk.
+        // power cut trust a checkpoint without the new chunk.
         self.invalidate_checkpoint().await;
         for attempt in 0..=WRITE_ATTEMPTS {
             let Some(chunk) = self.allocate_chunk(may_use_reserve) else {

@@ -1,4 +1,6 @@
 //! What `stat` and `statfs` report of objects and of the device.
+//!
+//! May use: `device`, `format`, `objects`.
 
 use crate::device::Device;
 use crate::format::{NAME_BYTES_MAX, ObjectKind};

@@ -1,9 +1,11 @@
 //! The background task: it writes the headers of directories, and collects in small steps.
 //!
 //! Source: `yaffs_vfs_multi.c` (`yaffs_bg_thread_fn`, `yaffs_bg_gc_urgency`).
+//!
+//! May use: `device`, `file_system`.
 
-use crate::Yaffs2;
 use crate::device::Device;
+use crate::file_system::Yaffs2;
 
 const MILLISECOND_NS: u64 = 1_000_000;
 /// Between two looks at the directories.

@@ -2,6 +2,8 @@
 //!
 //! Blocks are numbered from 1: chunk number 0 means "none", so block 0 of the device is block 1 here
 //! (`block_offset` in `yaffs_guts_ll_init`).
+//!
+//! May use no other file of the crate.
 
 /// State of a block; the order is that of the numbers in checkpoints (`enum yaffs_block_state`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,10 @@
 //! The cache of chunks that were written in part ("short op cache").
 //!
 //! Source: `yaffs_cache.c`; the older rule of eviction is that of a 2.6.32 tree.
+//!
+//! May use: `format`.
+
+use crate::format::FileChunk;
 
 /// A chunk in the cache.
 #[derive(Clone, Debug)]
@@ -53,8 +57,10 @@ impl ChunkCache {
         &mut self.entries[slot]
     }
 
-    pub(crate) fn find(&self, object: u32, chunk: u32) -> Option<usize> {
-        self.entries.iter().position(|entry| entry.object == Some(object) && entry.chunk == chunk)
+    pub(crate) fn find(&self, at: FileChunk) -> Option<usize> {
+        let holds =
+            |entry: &CacheEntry| (entry.object, entry.chunk) == (Some(at.object), at.number);
+        self.entries.iter().position(holds)
     }
 
     /// Notes a use, for the order of eviction.
@@ -101,8 +107,8 @@ impl ChunkCache {
     }
 
     /// Drops a chunk, if it is there.
-    pub(crate) fn drop_chunk(&mut self, object: u32, chunk: u32) {
-        if let Some(slot) = self.find(object, chunk) {
+    pub(crate) fn drop_chunk(&mut self, at: FileChunk) {
+        if let Some(slot) = self.find(at) {
             self.clear(slot);
         }
     }
@@ -123,7 +129,8 @@ impl ChunkCache {
             assert!(entry.bytes <= chunk_bytes, "{} bytes in slot {slot}", entry.bytes);
             let Some(object) = entry.object else { continue };
             assert!(entry.chunk > 0, "chunk 0 of object {object} is its header");
-            assert_eq!(self.find(object, entry.chunk), Some(slot), "one slot has a chunk");
+            let at = FileChunk { object, number: entry.chunk };
+            assert_eq!(self.find(at), Some(slot), "one slot has a chunk");
         }
     }
 

@@ -2,21 +2,13 @@
 //!
 //! Source: `yaffs_checkptrw.c` (the stream), `yaffs_yaffs2.c` (what is in it); layout of version 3 by
 //! a 2.6.32 tree, of version 8 by images.
+//!
+//! May use: `blocks`, `device`, `format`, `tags`.
 
 use crate::blocks::{BlockState, Blocks};
 use crate::device::Device;
 use crate::format::SEQUENCE_CHECKPOINT;
 use crate::tags::{EccResult, Tags};
-
-/// What the device knows of the checkpoint on its medium.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CheckpointState {
-    /// What is in memory is on the medium.
-    pub(crate) is_current: bool,
-    pub(crate) blocks_in: u32,
-    /// Blocks that the next one needs, if that is known.
-    pub(crate) blocks_required: Option<u32>,
-}
 
 /// Head of every chunk since version 8: version, number, sum, xor.
 const CHUNK_HEAD_BYTES: usize = 16;
@@ -397,7 +389,7 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::{Blocks, CHUNK_HEAD_BYTES, Device};
-    use crate::device::MountOptions;
+    use crate::options::MountOptions;
     use crate::profile::find_profile;
     use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, find_layout};
     use nand::{Chip, FaultSettings, Storage, find_part};

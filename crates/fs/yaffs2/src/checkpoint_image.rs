@@ -1,6 +1,8 @@
 //! What is in a checkpoint: the device, all blocks, all objects with their trees.
 //!
 //! Source: `yaffs_yaffs2.c` (`yaffs2_wr_checkpt_data` and around it).
+//!
+//! May use: `blocks`, `checkpoint`, `device`, `format`, `objects`, `statistics`, `tnodes`.
 
 use crate::blocks::{BlockInfo, BlockState};
 use crate::checkpoint::Stream;
@@ -68,7 +70,7 @@ impl Device {
             device_bytes as u32,
             self.erased_blocks as u32,
             // The open block goes on being written after the mount: unlike a scan, a checkpoint
-            // knows that nothing behind the last page was touched.
+            // records that nothing behind the last page was touched.
             self.alloc_block.unwrap_or(NONE),
             self.alloc_page,
             self.free_chunks as u32,

@@ -2,8 +2,11 @@
 //!
 //! Source: `yaffs_guts.c` (`yaffs_file_rd`, `yaffs_do_file_wr`, `yaffs_resize_file`),
 //! `yaffs_yaffs2.c` (`yaffs2_handle_hole`).
+//!
+//! May use: `device`, `format`, `objects`, `tags`, `tnodes`, `update`.
 
 use crate::device::Device;
+use crate::format::FileChunk;
 use crate::objects::Object;
 use crate::tags::Tags;
 use crate::tnodes::CHUNK_MAX;
@@ -20,14 +23,14 @@ impl Device {
         u64::from(CHUNK_MAX) * u64::from(self.chunk_bytes)
     }
 
-    fn chunk_place(&self, object: u32, chunk: u32) -> u32 {
-        let file = self.objects.get(object).and_then(Object::file);
-        file.map_or(0, |file| file.tree.get(chunk))
+    fn chunk_place(&self, at: FileChunk) -> u32 {
+        let file = self.objects.get(at.object).and_then(Object::file);
+        file.map_or(0, |file| file.tree.get(at.number))
     }
 
     /// Reads a chunk of a file; zeros where there is none.
-    async fn read_file_chunk(&mut self, object: u32, chunk: u32, data: &mut [u8]) {
-        match self.chunk_place(object, chunk) {
+    async fn read_file_chunk(&mut self, at: FileChunk, data: &mut [u8]) {
+        match self.chunk_place(at) {
             0 => data.fill(0),
             place => {
                 self.read_chunk(place, data).await;
@@ -40,17 +43,18 @@ impl Device {
         let chunk_bytes = u64::from(self.chunk_bytes);
         let (mut at, mut rest) = (offset, into);
         while !rest.is_empty() {
-            let (chunk, start) = ((at / chunk_bytes) as u32 + 1, (at % chunk_bytes) as usize);
+            let (number, start) = ((at / chunk_bytes) as u32 + 1, (at % chunk_bytes) as usize);
+            let chunk = FileChunk { object, number };
             let count = rest.len().min(chunk_bytes as usize - start);
             let (part, later) = rest.split_at_mut(count);
-            let cached = self.cache.find(object, chunk);
+            let cached = self.cache.find(chunk);
             // Whole chunks go past the cache into the caller's buffer, unless the cache holds a
             // newer version.
             if cached.is_none() && count == chunk_bytes as usize {
-                self.read_file_chunk(object, chunk, part).await;
+                self.read_file_chunk(chunk, part).await;
             } else if self.cache.is_off() {
                 let mut data = vec![0; chunk_bytes as usize];
-                self.read_file_chunk(object, chunk, &mut data).await;
+                self.read_file_chunk(chunk, &mut data).await;
                 part.copy_from_slice(&data[start..start + count]);
             } else {
                 let slot = match cached {
@@ -58,7 +62,7 @@ impl Device {
                         self.statistics.cache_hits += 1;
                         slot
                     }
-                    None => self.load_cache(object, chunk).await,
+                    None => self.load_cache(chunk).await,
                 };
                 self.cache.touch(slot, false);
                 part.copy_from_slice(&self.cache.entry(slot).data[start..start + count]);
@@ -107,15 +111,15 @@ impl Device {
     }
 
     /// Brings a chunk into a slot of the cache.
-    async fn load_cache(&mut self, object: u32, chunk: u32) -> usize {
+    async fn load_cache(&mut self, at: FileChunk) -> usize {
         let slot = self.grab_slot().await;
         let mut data = std::mem::take(&mut self.cache.entry_mut(slot).data);
-        self.read_file_chunk(object, chunk, &mut data).await;
-        debug_assert_eq!(self.cache.find(object, chunk), None, "one slot has a chunk");
+        self.read_file_chunk(at, &mut data).await;
+        debug_assert_eq!(self.cache.find(at), None, "one slot has a chunk");
         let entry = self.cache.entry_mut(slot);
         entry.data = data;
-        entry.object = Some(object);
-        entry.chunk = chunk;
+        entry.object = Some(at.object);
+        entry.chunk = at.number;
         entry.is_dirty = false;
         entry.bytes = 0;
         slot
@@ -141,9 +145,10 @@ impl Device {
         let entry = self.cache.entry_mut(slot);
         let Some(object) = entry.object else { return };
         if entry.is_dirty {
-            let (chunk, bytes, data) = (entry.chunk, entry.bytes, std::mem::take(&mut entry.data));
+            let at = FileChunk { object, number: entry.chunk };
+            let (bytes, data) = (entry.bytes, std::mem::take(&mut entry.data));
             // What cannot be written is lost, as in the real one: space was promised before.
-            let _ = self.write_file_chunk(object, chunk, &data, bytes, true).await;
+            let _ = self.write_file_chunk(at, &data, bytes, true).await;
             let entry = self.cache.entry_mut(slot);
             entry.data = data;
             entry.is_dirty = false;
@@ -168,19 +173,19 @@ impl Device {
     /// Writes a chunk of a file to a new place.
     async fn write_file_chunk(
         &mut self,
-        object: u32,
-        chunk: u32,
+        at: FileChunk,
         data: &[u8],
         bytes: u32,
         may_use_reserve: bool,
     ) -> Result<(), Errno> {
+        let FileChunk { object, number: chunk } = at;
         debug_assert!(
             chunk > 0 && bytes <= self.chunk_bytes,
             "{bytes} bytes of chunk {chunk} of object {object}"
         );
         // Before the room is asked for, so that what collecting frees counts for this very write.
         self.check_collect(false).await;
-        if self.chunk_place(object, chunk) == 0 {
+        if self.chunk_place(at) == 0 {
             self.with_tree(object, |tree| tree.prepare(chunk));
         }
         let end = u64::from(chunk - 1) * u64::from(self.chunk_bytes) + u64::from(bytes);
@@ -222,17 +227,18 @@ impl Device {
         let (mut at, mut rest) = (offset, data);
         let mut result = Ok(());
         while !rest.is_empty() {
-            let (chunk, start) = ((at / chunk_bytes) as u32 + 1, (at % chunk_bytes) as usize);
+            let (number, start) = ((at / chunk_bytes) as u32 + 1, (at % chunk_bytes) as usize);
+            let chunk = FileChunk { object, number };
             let count = rest.len().min(chunk_bytes as usize - start);
             let (part, later) = rest.split_at(count);
             let bypasses = self.cache.is_off() || !self.profile.caches_whole_chunks;
             result = if count == chunk_bytes as usize && bypasses {
-                let written = self.write_file_chunk(object, chunk, part, count as u32, false).await;
+                let written = self.write_file_chunk(chunk, part, count as u32, false).await;
                 // After the write: what the cache held is older than the whole chunk.
-                self.cache.drop_chunk(object, chunk);
+                self.cache.drop_chunk(chunk);
                 written
             } else {
-                self.write_part(object, chunk, start, part).await
+                self.write_part(chunk, start, part).await
             };
             if result.is_err() {
                 break;
@@ -250,33 +256,27 @@ impl Device {
     }
 
     /// Writes a part of a chunk, by way of the cache.
-    async fn write_part(
-        &mut self,
-        object: u32,
-        chunk: u32,
-        start: usize,
-        part: &[u8],
-    ) -> Result<(), Errno> {
-        let size = self.file_size(object);
-        let chunk_start = u64::from(chunk - 1) * u64::from(self.chunk_bytes);
+    async fn write_part(&mut self, at: FileChunk, start: usize, part: &[u8]) -> Result<(), Errno> {
+        let size = self.file_size(at.object);
+        let chunk_start = u64::from(at.number - 1) * u64::from(self.chunk_bytes);
         let old_bytes = size.saturating_sub(chunk_start).min(self.chunk_bytes.into()) as u32;
         let bytes = old_bytes.max((start + part.len()) as u32);
         self.charge_copy(part.len());
         if self.cache.is_off() {
             let mut data = vec![0; self.chunk_bytes as usize];
-            self.read_file_chunk(object, chunk, &mut data).await;
+            self.read_file_chunk(at, &mut data).await;
             data[start..start + part.len()].copy_from_slice(part);
-            return self.write_file_chunk(object, chunk, &data, bytes, false).await;
+            return self.write_file_chunk(at, &data, bytes, false).await;
         }
         // The space is promised when the bytes enter the cache. A slot that is dirty was promised
         // before, so writing to it again always works.
         let has_room = self.has_room(1);
-        let slot = match self.cache.find(object, chunk) {
+        let slot = match self.cache.find(at) {
             Some(slot) if self.cache.entry(slot).is_dirty || has_room => {
                 self.statistics.cache_hits += 1;
                 slot
             }
-            None if has_room => self.load_cache(object, chunk).await,
+            None if has_room => self.load_cache(at).await,
             _ => return Err(Errno::Enospc),
         };
         self.cache.touch(slot, true);
@@ -344,14 +344,14 @@ impl Device {
         }
         let partial = (new_size % chunk_bytes) as usize;
         if partial != 0 {
-            let chunk = (new_size / chunk_bytes) as u32 + 1;
+            let chunk = FileChunk { object, number: (new_size / chunk_bytes) as u32 + 1 };
             let mut data = vec![0; chunk_bytes as usize];
-            self.read_file_chunk(object, chunk, &mut data).await;
+            self.read_file_chunk(chunk, &mut data).await;
             // The bytes behind the end are zeroed on the medium: a file that grows again would show
             // them.
             data[partial..].fill(0);
             // The reserve is for this; if even that is used up the chunk keeps its old bytes.
-            let _ = self.write_file_chunk(object, chunk, &data, partial as u32, true).await;
+            let _ = self.write_file_chunk(chunk, &data, partial as u32, true).await;
         }
         if let Some(file) = self.objects.get_mut(object).and_then(Object::file_mut) {
             file.size_bytes = new_size;
@@ -415,7 +415,7 @@ impl Device {
     /// Writes what the cache holds of a file, and its header if it changed (`yaffs_flush_file`).
     ///
     /// # Errors
-    /// [`Errno::Enospc`].
+    /// [`Errno::Enospc`], if the header cannot be written; the cache is written all the same.
     pub(crate) async fn flush_file(&mut self, object: u32) -> Result<(), Errno> {
         if !self.objects.get(object).is_some_and(|object| object.is_dirty) {
             return Ok(());

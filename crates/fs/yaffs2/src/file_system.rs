@@ -1,12 +1,15 @@
 //! The file system as the layer above sees it: one lock around everything, as the real one has it.
 //!
 //! Source: `yaffs_vfs_multi.c` (what each call does to the objects), `yaffsfs.c` for the library.
+//!
+//! May use: `attributes`, `device`, `format`, `names`, `objects`, `options`, `profile`, `update`, `xattr`.
 
 use crate::attributes::{attributes_of, check_name, encode_device, kind_of, number_of, space_of};
-use crate::device::{Device, MountOptions};
+use crate::device::Device;
 use crate::format::{ALIAS_BYTES_MAX, OBJECT_ROOT, ObjectKind};
 use crate::names::NewObject;
 use crate::objects::{Body, Object};
+use crate::options::MountOptions;
 use crate::profile::Profile;
 use crate::update::Update;
 use crate::xattr;

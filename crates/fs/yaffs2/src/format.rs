@@ -1,6 +1,8 @@
 //! Numbers of the format that stand on media.
 //!
 //! Source: `yaffs_guts.h` of YAFFS2, checked against images.
+//!
+//! May use no other file of the crate.
 
 /// Object number of the root directory.
 pub(crate) const OBJECT_ROOT: u32 = 1;
@@ -38,6 +40,15 @@ pub(crate) const LOST_AND_FOUND_NAME: &[u8] = b"lost+found";
 pub(crate) const LOST_PREFIX: &str = "obj";
 /// Magic number in the markers of a checkpoint.
 pub(crate) const MAGIC: u32 = 0x5941_ff53;
+
+/// A chunk of a file, as opposed to the place of a chunk on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileChunk {
+    /// Number of the file's object.
+    pub(crate) object: u32,
+    /// Number of the chunk in the file, from 1 on.
+    pub(crate) number: u32,
+}
 
 /// Kinds of objects, with their numbers on media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

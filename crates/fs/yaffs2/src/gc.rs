@@ -1,6 +1,8 @@
 //! Collecting garbage: live chunks of a block are written again, then the block is erased.
 //!
 //! Source: `yaffs_guts.c` (`yaffs_check_gc`, `yaffs_find_gc_block`, `yaffs_gc_block`).
+//!
+//! May use: `blocks`, `device`, `format`, `header`, `profile`, `tags`.
 
 use crate::blocks::BlockState;
 use crate::device::Device;
@@ -18,42 +20,6 @@ const OLD_PASSIVE_CHUNKS: u32 = 2;
 /// Calls of the older collector between victims.
 const OLD_SKIP: i32 = 4;
 
-/// What the collector remembers from one call to the next.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Collector {
-    /// Block being collected, and its next chunk.
-    block: Option<u32>,
-    page: u32,
-    /// Set while a block is collected, and while shadows must not be touched.
-    pub(crate) is_disabled: bool,
-    finder: u32,
-    dirtiest: Option<(u32, u32)>,
-    /// Searches in a row that found nothing.
-    not_done: u32,
-    skip: i32,
-    refresh_skip: u32,
-    pub(crate) has_prioritised: bool,
-}
-
-impl Collector {
-    /// The collector of a new mount: counters and the best candidate stay as an earlier mount of the
-    /// same device left them, the rest begins anew (`yaffs_guts_initialise`, `yaffs_guts_ll_init`).
-    pub(crate) fn start(kept: &Self) -> Self {
-        let Self { dirtiest, not_done, skip, refresh_skip, .. } = *kept;
-        Self { has_prioritised: true, dirtiest, not_done, skip, refresh_skip, ..Self::default() }
-    }
-
-    /// The block is erased: it is no victim any more.
-    pub(crate) fn forget(&mut self, block: u32) {
-        if self.block == Some(block) {
-            self.block = None;
-        }
-        if self.dirtiest.is_some_and(|(dirtiest, _)| dirtiest == block) {
-            self.dirtiest = None;
-        }
-    }
-}
-
 impl Device {
     /// Collects if there is need; called before every write (`yaffs_check_gc`).
     pub(crate) async fn check_collect(&mut self, is_background: bool) {
@@ -64,7 +30,7 @@ impl Device {
         // Two rounds at most (`max_tries`), or a write on a full device would never come to its
         // turn.
         for _ in 0..2 {
-            let Some(is_aggressive) = self.wants_collect(is_background) else { break };
+            let Some(is_aggressive) = self.needs_collect(is_background) else { break };
             if self.collector.block.is_none() {
                 // Refreshing is for idle space only: short of erased blocks, a full old block is
                 // the worst victim there is.
@@ -85,7 +51,7 @@ impl Device {
     }
 
     /// Whether to collect now, and then whether space is short.
-    fn wants_collect(&mut self, is_background: bool) -> Option<bool> {
+    fn needs_collect(&mut self, is_background: bool) -> Option<bool> {
         let needed = self.checkpoint_blocks_needed() as i32;
         let reserved = self.options.reserved_blocks as i32;
         if self.profile.collector == CollectorKind::Foreground {
@@ -347,8 +313,8 @@ impl Device {
         if tags.chunk == 0 {
             // The move makes the header younger than chunks which it never concerned; a shrink or
             // shadow flag carried along would void them (`yaffs_gc_process_chunk`).
-            Header::settle(&mut data, stored, self.header_form());
-            new_tags = settled_tags(tags, stored);
+            Header::clear_flags(&mut data, stored, self.header_form());
+            new_tags = cleared_tags(tags, stored);
         }
         // Copy first, then the pointer, then the old chunk: a cut leaves two copies, and the scan
         // keeps the one in the younger block. The reserve exists for this write.
@@ -380,7 +346,7 @@ impl Device {
 }
 
 /// Tags of a header that neither shrinks nor shadows any more.
-fn settled_tags(mut tags: Tags, stored: Option<u64>) -> Tags {
+fn cleared_tags(mut tags: Tags, stored: Option<u64>) -> Tags {
     if let Some(extra) = &mut tags.extra {
         extra.is_shrink = false;
         extra.shadows = false;

@@ -4,6 +4,8 @@
 //!
 //! Source: `yaffs_guts.h` (`struct yaffs_obj_hdr`) for the fields; places and fillings are those of
 //! images written by mkyaffs2image, the direct library and the Linux module.
+//!
+//! May use: `format`.
 
 use crate::format::{ALIAS_BYTES_MAX, NAME_BYTES_MAX, ObjectKind};
 
@@ -162,7 +164,7 @@ impl Header {
 
     /// Changes a stored header as collecting does: its shrinking and shadowing are done with, the
     /// size of a file is brought up to date.
-    pub fn settle(chunk: &mut [u8], size: Option<u64>, form: HeaderForm) {
+    pub fn clear_flags(chunk: &mut [u8], size: Option<u64>, form: HeaderForm) {
         put(chunk, SHRINK, 0);
         put(chunk, SHADOWS, 0);
         put(chunk, INBAND_SHADOWS, 0);

@@ -2,7 +2,9 @@
 //!
 //! Two kinds: what this code alone decides, which holds on every medium; and the accounts of chunks and
 //! blocks, which a mount takes from the medium. The latter are asserted if they agreed when the mount
-//! ended. Uses the device and all that it holds.
+//! ended.
+//!
+//! May use: `blocks`, `device`, `file_system`, `objects`.
 
 use crate::blocks::BlockState;
 use crate::device::Device;
@@ -153,5 +155,80 @@ impl Device {
             }
         }
         None
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::{BlockState, Device};
+    use crate::options::MountOptions;
+    use crate::profile::find_profile;
+    use crate::tags::Tags;
+    use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, find_layout};
+    use nand::{Chip, FaultSettings, Storage, find_part};
+    use sim::{Cpus, Simulation};
+    use std::rc::Rc;
+
+    /// Mounts a blank device, writes a stray chunk that no object names, and changes the memory.
+    fn after(change: impl FnOnce(&mut Device) + 'static) {
+        let mut part = find_part("nandsim-64MiB").expect("in the catalogue");
+        part.geometry.blocks = 32;
+        part.geometry.pages_per_block = 16;
+        let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+        let mut simulation = Simulation::new(1);
+        let sim = simulation.handle();
+        let cpus = Rc::new(Cpus::new(&sim, 1, 10_000_000));
+        let options = MtdOptions {
+            layout: find_layout("linux-large").expect("in the table"),
+            costs: DriverCosts::default(),
+            bad_blocks: BadBlocks::Table,
+            reads_sub_pages: false,
+            takes_time: false,
+        };
+        let mtd = Mtd::new(&sim, cpus.clone(), chip, options);
+        sim.spawn(async move {
+            let options = MountOptions::new(find_profile("linux-6.1").expect("in the table"));
+            let mut device = Device::new(mtd, cpus, options, 0);
+            device.mount().await.expect("mounted");
+            assert!(device.has_sound_accounts, "a blank device has sound accounts");
+            device.assert_invariants();
+            let page = vec![0; device.chunk_bytes as usize];
+            let chunk = device.write_new_chunk(&page, Tags::data(300, 1, 1), false).await;
+            device.delete_chunk(chunk.expect("written")).await;
+            device.assert_invariants();
+            change(&mut device);
+            device.assert_invariants();
+        });
+        simulation.run();
+    }
+
+    #[test]
+    fn a_device_that_is_left_alone_agrees_with_itself() {
+        after(|_| {});
+    }
+
+    #[test]
+    #[should_panic(expected = "the accounts agreed when the mount ended")]
+    fn a_free_chunk_too_many_is_found() {
+        after(|device| device.free_chunks += 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "the accounts agreed when the mount ended")]
+    fn a_chunk_in_use_that_is_not_counted_is_found() {
+        after(|device| {
+            let block = device.alloc_block.expect("one is being written");
+            let chunk = device.chunk(block, 3);
+            device.blocks.set_used(chunk);
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "is being written")]
+    fn a_closed_block_is_not_written_to() {
+        after(|device| {
+            let block = device.alloc_block.expect("one is being written");
+            device.blocks.get_mut(block).state = BlockState::Full;
+        });
     }
 }

@@ -10,6 +10,9 @@
 //!
 //! Left out: YAFFS1, big-endian media, Unicode names, soft deletion (the generations with checkpoints
 //! cut files off before they delete them).
+//!
+//! Files form no circles: the header of each says which others it may use. Methods of
+//! the device, which several files implement, may call each other.
 
 #![expect(
     clippy::cast_possible_wrap,
@@ -23,17 +26,20 @@ mod blocks;
 mod cache;
 mod checkpoint;
 mod checkpoint_image;
+mod collector;
 mod device;
 mod file;
 mod file_system;
 mod format;
 mod gc;
 mod header;
+mod inspect;
 mod invariants;
 mod memory;
 mod mount;
 mod names;
 mod objects;
+mod options;
 mod profile;
 mod scan;
 mod statistics;
@@ -44,10 +50,10 @@ mod update;
 mod xattr;
 
 pub use blocks::{BlockInfo, BlockState};
-pub use device::{CpuCosts, KeptState, MountOptions, TagsPlace};
 pub use file_system::Yaffs2;
 pub use format::ObjectKind;
 pub use header::{HEADER_BYTES, Header, HeaderForm};
+pub use options::{CpuCosts, KeptState, MountOptions, TagsPlace};
 pub use profile::{CollectorKind, PROFILES, ParentUpdate, Profile, find_profile};
 pub use statistics::{Finding, FindingCode, Statistics};
 pub use tags::{EccResult, ExtraInfo, TAGS_BYTES, TAGS_ECC_BYTES, Tags};

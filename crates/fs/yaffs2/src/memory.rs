@@ -1,6 +1,8 @@
 //! Kernel memory of a mount, by the sizes of the kernel's structures.
 //!
 //! Sources: sizes of a 2.6.32 tree on 32-bit ARM; of the 64-bit builds they are estimates.
+//!
+//! May use: `device`, `tags`.
 
 use crate::device::Device;
 use crate::tags::TAGS_BYTES;

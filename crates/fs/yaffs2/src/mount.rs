@@ -1,10 +1,12 @@
 //! Mounting, cleaning up after it, syncing, unmounting.
 //!
 //! Source: `yaffs_guts.c` (`yaffs_guts_initialise`), `yaffs_vfs_multi.c` (`yaffs_flush_super`).
+//!
+//! May use: `collector`, `device`, `format`, `objects`, `statistics`.
 
+use crate::collector::Collector;
 use crate::device::Device;
 use crate::format::{OBJECT_DELETED, OBJECT_LOST_AND_FOUND, OBJECT_ROOT, OBJECT_UNLINKED};
-use crate::gc::Collector;
 use crate::objects::Object;
 use crate::statistics::{Finding, Statistics};
 use fs_api::Errno;

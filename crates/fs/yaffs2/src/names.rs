@@ -2,6 +2,8 @@
 //!
 //! Source: `yaffs_guts.c` (`yaffs_find_by_name`, `yaffs_create_obj`, `yaffs_unlink_worker`,
 //! `yaffs_rename_obj`).
+//!
+//! May use: `device`, `format`, `header`, `objects`, `update`.
 
 use crate::device::Device;
 use crate::format::{
@@ -80,7 +82,7 @@ impl Device {
     /// Makes an object and its header.
     ///
     /// # Errors
-    /// [`Errno::Eexist`], [`Errno::Enospc`].
+    /// [`Errno::Eexist`] if the name is taken, [`Errno::Enospc`] without a number or a chunk for it.
     pub(crate) async fn create(
         &mut self,
         directory: u32,
@@ -224,7 +226,8 @@ impl Device {
     /// Removes a name. An inode that is in use is kept without one.
     ///
     /// # Errors
-    /// [`Errno::Enotempty`], [`Errno::Enospc`].
+    /// [`Errno::Enoent`] without such an object, [`Errno::Eperm`] for a fixed directory,
+    /// [`Errno::Enotempty`] for one with names, [`Errno::Enospc`] without a chunk for the header.
     pub(crate) async fn unlink_object(&mut self, number: u32, is_used: bool) -> Result<(), Errno> {
         let Some(object) = self.objects.get(number) else { return Err(Errno::Enoent) };
         if !object.may_unlink {
@@ -272,7 +275,8 @@ impl Device {
     /// a power cut. `is_target_used`: the inode that goes is in use.
     ///
     /// # Errors
-    /// [`Errno::Enoent`], [`Errno::Enotempty`], [`Errno::Enospc`].
+    /// [`Errno::Enoent`] without the old name, [`Errno::Eperm`] for a fixed directory,
+    /// [`Errno::Enotempty`] over a directory with names, [`Errno::Enospc`] without chunks for headers.
     pub(crate) async fn rename(
         &mut self,
         from: (u32, &[u8]),

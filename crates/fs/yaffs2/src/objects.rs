@@ -1,11 +1,13 @@
 //! Objects in memory: files, directories, links; found by number, and by name in their directory.
+//!
+//! May use: `format`, `header`, `options`, `tnodes`.
 
-use crate::device::KeptState;
 use crate::format::{
     BUCKETS, OBJECT_DELETED, OBJECT_LOST_AND_FOUND, OBJECT_ROOT, OBJECT_UNLINKED, ObjectKind,
     SHORT_NAME_BYTES,
 };
 use crate::header::name_sum;
+use crate::options::KeptState;
 use crate::tnodes::ChunkTree;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

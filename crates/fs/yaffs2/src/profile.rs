@@ -1,4 +1,6 @@
 //! Generations of the code: one table of what differs between them.
+//!
+//! May use no other file of the crate.
 
 /// When a directory's header is written after a name in it came or went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

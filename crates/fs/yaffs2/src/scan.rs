@@ -2,6 +2,8 @@
 //! is met first is the newest, and stays.
 //!
 //! Source: `yaffs_yaffs2.c` (`yaffs2_scan_backwards`, `yaffs2_scan_chunk`).
+//!
+//! May use: `blocks`, `device`, `format`, `header`, `objects`, `statistics`, `tags`.
 
 use crate::blocks::BlockState;
 use crate::device::Device;
@@ -14,7 +16,7 @@ use crate::objects::{Body, Object, new_body};
 use crate::statistics::Finding;
 use crate::tags::{EccResult, Tags, kind_of};
 
-/// What a header says that a scan wants, from the tags or from the page.
+/// What a scan takes from a header: from its tags, or from the page.
 struct Seen {
     kind: u32,
     parent: u32,
@@ -172,7 +174,7 @@ impl Device {
             if tags.chunk > 0 {
                 self.scan_data(chunk, &tags).await;
             } else {
-                self.scan_header(block, chunk, &tags, links).await;
+                self.scan_header(chunk, &tags, links).await;
             }
         }
     }
@@ -234,7 +236,7 @@ impl Device {
         }
     }
 
-    async fn scan_header(&mut self, block: u32, chunk: u32, tags: &Tags, links: &mut Vec<u32>) {
+    async fn scan_header(&mut self, chunk: u32, tags: &Tags, links: &mut Vec<u32>) {
         let number = tags.object;
         let kind = tags.extra.and_then(|extra| kind_of(extra.kind));
         if let Some(kind) = kind {
@@ -261,7 +263,7 @@ impl Device {
         };
         self.find_or_create(number, kind);
         if is_valid {
-            self.scan_old_header(block, chunk, number, kind, &seen).await;
+            self.scan_old_header(chunk, tags, kind, &seen).await;
         } else if is_directory_of_ours {
             // Their place in the tree is fixed.
             if let Some(header) = &seen.header {
@@ -273,20 +275,14 @@ impl Device {
             }
         } else {
             self.retype(number, kind).await;
-            self.scan_new_header(block, chunk, number, &seen, links);
+            self.scan_new_header(chunk, tags, &seen, links);
         }
     }
 
     /// A header that a newer one replaced: what it says of cutting the file off still holds.
-    async fn scan_old_header(
-        &mut self,
-        block: u32,
-        chunk: u32,
-        number: u32,
-        kind: ObjectKind,
-        seen: &Seen,
-    ) {
-        let object = self.objects.get_mut(number);
+    async fn scan_old_header(&mut self, chunk: u32, tags: &Tags, kind: ObjectKind, seen: &Seen) {
+        let block = self.block_of(chunk);
+        let object = self.objects.get_mut(tags.object);
         if let Some(file) = object.and_then(Object::file_mut)
             && kind == ObjectKind::File
         {
@@ -322,14 +318,8 @@ impl Device {
         self.count_object(number);
     }
 
-    fn scan_new_header(
-        &mut self,
-        block: u32,
-        chunk: u32,
-        number: u32,
-        seen: &Seen,
-        links: &mut Vec<u32>,
-    ) {
+    fn scan_new_header(&mut self, chunk: u32, tags: &Tags, seen: &Seen, links: &mut Vec<u32>) {
+        let number = tags.object;
         if let Some(header) = &seen.header {
             self.apply_header(number, header);
         }
@@ -339,6 +329,7 @@ impl Device {
         let parent = self.scan_parent(number, seen.parent);
         self.objects.move_to(number, parent);
         if seen.is_shrink {
+            let block = self.block_of(chunk);
             self.blocks.get_mut(block).has_shrink_header = true;
         }
         let Some(object) = self.objects.get_mut(number) else { return };

@@ -1,7 +1,7 @@
 //! Counts of what was done, and what was found amiss.
+//!
+//! May use no other file of the crate.
 
-use crate::Yaffs2;
-use crate::blocks::BlockInfo;
 use fs_api::Place;
 
 /// Counters of a mount, with the names of `struct yaffs_dev` where it has them.
@@ -54,27 +54,27 @@ pub struct Statistics {
 fs_api::finding_codes! {
     /// What YAFFS2 finds wrong with its medium, without the place.
     pub enum FindingCode {
-        /// [`Finding::Unreadable`].
+        /// A chunk has more wrong bits than its code corrects: [`Finding::Unreadable`].
         Unreadable = "yaffs2-unreadable", Damage;
-        /// [`Finding::BadTags`].
+        /// Tags that make no sense: [`Finding::BadTags`].
         BadTags = "yaffs2-bad-tags", Damage;
-        /// [`Finding::PartlyWritten`].
+        /// A block that was given up half written: [`Finding::PartlyWritten`].
         PartlyWritten = "yaffs2-partly-written", Note;
-        /// [`Finding::BadSequence`].
+        /// A sequence number that no block has: [`Finding::BadSequence`].
         BadSequence = "yaffs2-bad-sequence", Damage;
-        /// [`Finding::KindMismatch`].
+        /// Headers and data of two kinds: [`Finding::KindMismatch`].
         KindMismatch = "yaffs2-kind-mismatch", Damage;
-        /// [`Finding::BadParent`].
+        /// A parent that is no directory: [`Finding::BadParent`].
         BadParent = "yaffs2-bad-parent", Damage;
-        /// [`Finding::DanglingLink`].
+        /// A hard link to nothing: [`Finding::DanglingLink`].
         DanglingLink = "yaffs2-dangling-link", Damage;
-        /// [`Finding::Lost`].
+        /// An object without a way to the root: [`Finding::Lost`].
         Lost = "yaffs2-lost", Damage;
-        /// [`Finding::BadCheckpoint`].
+        /// A checkpoint that cannot be used: [`Finding::BadCheckpoint`].
         BadCheckpoint = "yaffs2-bad-checkpoint", Damage;
-        /// [`Finding::Retired`].
+        /// A block that was taken out of use: [`Finding::Retired`].
         Retired = "yaffs2-retired", Failure;
-        /// [`Finding::NotErased`].
+        /// A page that should be erased and is not: [`Finding::NotErased`].
         NotErased = "yaffs2-not-erased", Damage;
     }
 }
@@ -171,28 +171,4 @@ pub enum Finding {
         /// Number of the chunk, counted from block 1.
         chunk: u32,
     },
-}
-
-impl Yaffs2 {
-    /// Counters since the mount.
-    pub async fn statistics(&self) -> Statistics {
-        self.device.lock().await.statistics
-    }
-
-    /// What is known of every block of the device, in order, and which of its chunks are in use.
-    pub async fn block_map(&self) -> Vec<(BlockInfo, Vec<bool>)> {
-        let device = self.device.lock().await;
-        let mut map = Vec::new();
-        for (block, info) in device.blocks.iter() {
-            let pages = 0..device.pages_per_block;
-            let used = pages.map(|page| device.blocks.is_used(device.chunk(block, page)));
-            map.push((*info, used.collect()));
-        }
-        map
-    }
-
-    /// What was found amiss since the mount began; at most a thousand.
-    pub async fn findings(&self) -> Vec<Finding> {
-        self.device.lock().await.findings.clone()
-    }
 }

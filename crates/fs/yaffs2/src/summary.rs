@@ -2,13 +2,12 @@
 //! one read for a full block.
 //!
 //! Source: `yaffs_summary.c`: twelve bytes a chunk, and a head of sixteen before each chunk's share.
+//!
+//! May use: `device`, `format`, `tags`.
 
 use crate::device::Device;
 use crate::format::OBJECT_SUMMARY;
 use crate::tags::{EccResult, Tags};
-
-/// Tags of a chunk as a summary holds them: object, chunk, bytes.
-pub(crate) type SummaryEntry = [u32; 3];
 
 const ENTRY_BYTES: usize = 12;
 /// Version, block, sequence number, sum.

@@ -1,15 +1,20 @@
 //! Tags: what the spare area says of a chunk ("packed tags 2"), and the code that protects it.
 //!
 //! Sixteen bytes, little endian: sequence number of the block, object, chunk, bytes. A header has no
-//! use for the last two, and keeps there what a scan wants to know without reading the page ("extra
+//! use for the last two, and keeps there what a scan would else read from the page ("extra
 //! info"). Twelve bytes of error-correcting code may follow.
 //!
 //! Source: `yaffs_packedtags2.c` and `yaffs_ecc.c` of YAFFS2 for what the fields mean; vectors in
 //! the tests were written by mkyaffs2image and by the direct library.
+//!
+//! May use: `format`.
 
 use crate::format::{
     FIRST_SEQUENCE, LAST_SEQUENCE, OBJECT_MAX, OBJECT_SUMMARY, ObjectKind, SEQUENCE_CHECKPOINT,
 };
+
+/// Tags of a chunk as a summary holds them: object, chunk, bytes.
+pub(crate) type SummaryEntry = [u32; 3];
 
 /// Bytes of the tags alone.
 pub const TAGS_BYTES: usize = 16;

@@ -4,6 +4,8 @@
 //! is counted by nodes.
 //!
 //! Source: `yaffs_guts.c` (`yaffs_add_find_tnode_0`, `yaffs_prune_tree`).
+//!
+//! May use no other file of the crate.
 
 const LEAF_BITS: u32 = 4;
 const NODE_BITS: u32 = 3;
@@ -283,5 +285,24 @@ mod tests {
             let bytes = pack_leaf(&leaf, width, 64);
             assert_eq!(unpack_leaf(&bytes, width), leaf);
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "leaves and inner nodes")]
+    fn a_leaf_that_is_not_counted_is_found() {
+        let mut tree = ChunkTree::new();
+        tree.set(1000, 55);
+        tree.assert_invariants();
+        tree.leaves -= 1;
+        tree.assert_invariants();
+    }
+
+    #[test]
+    #[should_panic(expected = "a leaf lies at the depth of the tree")]
+    fn a_tree_of_the_wrong_depth_is_found() {
+        let mut tree = ChunkTree::new();
+        tree.set(16, 44);
+        tree.levels += 1;
+        tree.assert_invariants();
     }
 }

@@ -1,6 +1,8 @@
 //! Writing headers, and loading from them what a scan left out.
 //!
 //! Source: `yaffs_guts.c` (`yaffs_update_oh`, `yaffs_check_obj_details_loaded`).
+//!
+//! May use: `device`, `format`, `header`, `objects`, `profile`, `statistics`, `tags`, `xattr`.
 
 use crate::device::Device;
 use crate::format::{
@@ -92,7 +94,8 @@ impl Device {
     /// Writes a new header of an object.
     ///
     /// # Errors
-    /// [`Errno::Enospc`]; those of a change of extended attributes.
+    /// [`Errno::Enoent`] without such an object, [`Errno::Enospc`] without a chunk, or without room for an
+    /// extended attribute, [`Errno::Enodata`] if the one to be removed is not there.
     pub(crate) async fn update_header(
         &mut self,
         number: u32,
@@ -136,7 +139,7 @@ impl Device {
         // The reserve may be used only where an old header is freed in return; a new object must
         // fit into what users have.
         let chunk = self.write_new_chunk(&page, tags, previous != 0).await?;
-        self.settle_header(number, chunk, update.is_shrink).await;
+        self.replace_header(number, chunk, update.is_shrink).await;
         changed
     }
 
@@ -207,7 +210,7 @@ impl Device {
     }
 
     /// The new header is on the medium: the old one is freed.
-    async fn settle_header(&mut self, number: u32, chunk: u32, is_shrink: bool) {
+    async fn replace_header(&mut self, number: u32, chunk: u32, is_shrink: bool) {
         let is_cached = self.cache.is_object_dirty(number);
         let Some(object) = self.objects.get_mut(number) else { return };
         let previous = std::mem::replace(&mut object.header_chunk, chunk);

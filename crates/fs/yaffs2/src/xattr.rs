@@ -4,6 +4,8 @@
 //! is not positive, or reaches past the area, ends the list.
 //!
 //! Source: `yaffs_nameval.c`.
+//!
+//! May use no other file of the crate.
 
 use fs_api::Errno;
 
@@ -54,7 +56,7 @@ pub(crate) fn has_any(area: &[u8]) -> bool {
 /// Removes a name; the rest moves up and the end is filled with zeros.
 ///
 /// # Errors
-/// [`Errno::Enodata`].
+/// [`Errno::Enodata`] if there is no attribute of the name.
 pub(crate) fn remove(area: &mut [u8], name: &[u8]) -> Result<(), Errno> {
     let found = records(area).find(|record| record.name == name);
     let (start, end) = found.map(|record| (record.start, record.end)).ok_or(Errno::Enodata)?;

@@ -80,7 +80,7 @@ fn metadata_is_written_when_it_is_thirty_seconds_old() {
         let found = kinds(&bench.medium.take_bios(), fs.volume());
         let has = |kind: &str| found.iter().any(|found| found.starts_with(kind));
         assert!(has("table") && has("copy") && has("root") && has("data"), "{found:?}");
-        assert!(!has("flush"), "nobody asked");
+        assert!(!has("flush"), "no flush was asked for");
         // Then all is quiet.
         bench.sim.sleep(1000 * SECOND_NS).await;
         assert_eq!(bench.medium.take_bios(), []);
@@ -106,7 +106,7 @@ fn the_boot_sector_tells_of_a_mount_since_linux_3_10() {
             fs.unmount().await.expect("it unmounts");
         });
         assert!(is_done);
-        // One that was not unmounted stays marked until somebody checks it.
+        // One that was not unmounted stays marked until it is checked.
         assert_eq!(is_dirty(&unmounted), tells, "{profile}");
     }
 }

@@ -55,7 +55,7 @@ fn replay() -> (BTreeMap<u64, Sums>, std::rc::Rc<MemoryMedium>) {
     let format = FormatOptions { label: Some("NANDLAB".into()), ..FormatOptions::default() };
     let medium = formatted(204_800 * 512, format);
     let found = std::rc::Rc::new(std::cell::RefCell::new(BTreeMap::new()));
-    let told = found.clone();
+    let reported = found.clone();
     let (medium, is_done) = run(medium, move |bench| async move {
         let vfs = bench.kernel(options()).await;
         bench.medium.take_bios();
@@ -64,7 +64,7 @@ fn replay() -> (BTreeMap<u64, Sums>, std::rc::Rc<MemoryMedium>) {
         vfs.sync().await.expect("it syncs");
         let note = |operation: u64| {
             let sums = sums(&bench.medium.take_bios(), &volume);
-            let mut all = told.borrow_mut();
+            let mut all = reported.borrow_mut();
             let of: &mut Sums = all.entry(operation).or_default();
             of.iter_mut().zip(sums).for_each(|(of, more)| *of += more);
         };

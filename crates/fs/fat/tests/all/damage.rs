@@ -105,16 +105,16 @@ fn damage_is_an_error_or_a_finding() {
                 medium.set_block(sector, &bytes);
             }
             let result = Rc::new(Cell::new((false, false)));
-            let told = result.clone();
+            let reported = result.clone();
             let (_, is_done) = run(medium, move |bench| async move {
                 let checked = check(&*bench.medium).await;
                 let Ok(fs) = bench.try_mount(options()).await else {
-                    told.set((false, true));
+                    reported.set((false, true));
                     return;
                 };
                 let is_wrong = checked.is_ok_and(|found| !found.is_clean());
                 let failed = look_at_all(&fs).await;
-                told.set((is_wrong || failed > 0 || !fs.findings().is_empty(), false));
+                reported.set((is_wrong || failed > 0 || !fs.findings().is_empty(), false));
                 change_all(&fs).await;
             });
             assert!(is_done, "{kind:?}, seed {seed}");

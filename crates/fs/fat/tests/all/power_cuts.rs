@@ -25,7 +25,7 @@ struct Left {
 /// Works until the power fails so many sectors after there is something to lose.
 fn work(medium: &MemoryMedium, options: MountOptions, seed: u64, cut_after: u64) -> Left {
     let kept: Rc<RefCell<(u64, Rc<RefCell<Promised>>)>> = Rc::default();
-    let told = kept.clone();
+    let reported = kept.clone();
     let (medium, is_done) = run(medium.after_cut(None), move |bench| async move {
         let mut stream = Stream::new(seed, "cut");
         let pair = Pair::new(&bench.sim, bench.kernel(options).await);
@@ -33,7 +33,7 @@ fn work(medium: &MemoryMedium, options: MountOptions, seed: u64, cut_after: u64)
             pair.step(&mut stream, 12_000).await;
         }
         pair.sync().await;
-        // What is in the cache of a device cannot be promised before somebody flushes it.
+        // What is in the cache of a device cannot be promised before it is flushed.
         pair.promised.borrow_mut().flushed.clear();
         *kept.borrow_mut() = (bench.medium.written_blocks(), pair.promised.clone());
         bench.medium.cut_power_after(cut_after);
@@ -47,7 +47,7 @@ fn work(medium: &MemoryMedium, options: MountOptions, seed: u64, cut_after: u64)
         }
         pair.ours.unmount().await.expect("it unmounts");
     });
-    let (before, promised) = told.take();
+    let (before, promised) = reported.take();
     let promised = promised.borrow().clone();
     let written = medium.written_blocks() - before;
     Left { medium, promised, written, is_done }
@@ -56,10 +56,10 @@ fn work(medium: &MemoryMedium, options: MountOptions, seed: u64, cut_after: u64)
 /// Mounts what a cut left and looks for what was promised; gives what else is found.
 fn recover(medium: MemoryMedium, promised: BTreeMap<String, Found>, label: String) -> Check {
     let found = Rc::new(RefCell::new(Check::default()));
-    let told = found.clone();
+    let reported = found.clone();
     let name = label.clone();
     let (_, is_done) = run(medium, move |bench| async move {
-        *told.borrow_mut() = check(&*bench.medium).await.expect("a volume");
+        *reported.borrow_mut() = check(&*bench.medium).await.expect("a volume");
         let read_only = MountOptions { is_read_only: true, ..options() };
         let vfs = Vfs::new(&bench.sim, Rc::new(bench.mount(read_only).await));
         for (path, expected) in promised {

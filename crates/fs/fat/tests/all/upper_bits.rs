@@ -1,4 +1,4 @@
-//! The four upper bits of an entry of FAT32's table belong to nobody: they are passed over when an entry
+//! The four upper bits of an entry of FAT32's table have no meaning: they are passed over when an entry
 //! is read, and stay when it is written (`fat32_ent_put` of `fs/fat/fatent.c`).
 
 use crate::support;

@@ -1,4 +1,4 @@
-//! Space and memory as they are told.
+//! Space and memory as they are reported.
 
 use crate::support;
 

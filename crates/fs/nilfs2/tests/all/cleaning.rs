@@ -82,7 +82,7 @@ fn cleaning_makes_room_without_end_and_keeps_snapshots() {
 #[test]
 fn the_daemon_keeps_a_file_system_writable() {
     let is_sound = Rc::new(Cell::new(false));
-    let told = is_sound.clone();
+    let reported = is_sound.clone();
     run(MemoryMedium::new(4096, 16 << 20), |bench| async move {
         let fs = fresh(&bench, MountOptions::new(profile())).await;
         let settings = CleanerSettings {
@@ -104,7 +104,7 @@ fn the_daemon_keeps_a_file_system_writable() {
         model.compare(&fs, "the end").await;
         assert_sound(&fs, "the end").await;
         fs.unmount().await.expect("it unmounts");
-        told.set(true);
+        reported.set(true);
     });
     assert!(is_sound.get());
 }
@@ -178,7 +178,7 @@ fn checkpoints_of_a_kernels_image_are_changed() {
 #[test]
 fn the_first_daemons_cleaned_all_the_time() {
     let cleaned = Rc::new(Cell::new((0, 0)));
-    let told = cleaned.clone();
+    let reported = cleaned.clone();
     run(MemoryMedium::new(4096, 32 << 20), |bench| async move {
         let old = find_profile("linux-2.6.29").expect("in the table");
         let fs = fresh(&bench, MountOptions::new(old)).await;
@@ -201,7 +201,7 @@ fn the_first_daemons_cleaned_all_the_time() {
             model.step(&fs, &mut stream).await.expect("there is room");
             fs.sync().await.expect("it syncs");
         }
-        told.set((before, clean(fs.segments().await.expect("listed"))));
+        reported.set((before, clean(fs.segments().await.expect("listed"))));
         assert_sound(&fs, "cleaned").await;
         fs.unmount().await.expect("it unmounts");
     });

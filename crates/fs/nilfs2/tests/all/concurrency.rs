@@ -65,7 +65,7 @@ impl BlockMedium for SlowMedium {
     }
 }
 
-/// What a process knows of one of its files: the byte each page is full of, 0 in holes.
+/// What a process has written to one of its files: the byte each page is full of, 0 in holes.
 #[derive(Default)]
 struct Known {
     inode: InodeNumber,

@@ -84,15 +84,15 @@ fn damage_is_an_error_or_a_finding() {
             medium.set_block(block, &bytes);
         }
         let result = Rc::new(Cell::new((false, false)));
-        let told = result.clone();
+        let reported = result.clone();
         let (_, is_done) = run(medium, move |bench| async move {
             let Ok(fs) = bench.try_mount(quiet()).await else {
-                told.set((true, false));
+                reported.set((true, false));
                 return;
             };
             let failed = look_at_all(&fs).await;
             let is_noticed = failed > 0 || !fs.findings().is_empty();
-            told.set((is_noticed, fs.rolled_back().is_some()));
+            reported.set((is_noticed, fs.rolled_back().is_some()));
             change_all(&fs).await;
         });
         assert!(is_done, "seed {seed}");

@@ -200,7 +200,7 @@ fn begins_chain(entry: &Entry) -> bool {
 /// medium was mounted.
 fn shows(medium: &MemoryMedium, least: Versions, most: Versions, label: &str) -> bool {
     let is_mounted = Rc::new(Cell::new(false));
-    let (told, name) = (is_mounted.clone(), label.to_owned());
+    let (reported, name) = (is_mounted.clone(), label.to_owned());
     let (_, is_done) = run(medium.after_cut(None), |bench| async move {
         for round in 0..3 {
             let options = MountOptions { is_read_only: round == 0, ..quiet() };
@@ -209,7 +209,7 @@ fn shows(medium: &MemoryMedium, least: Versions, most: Versions, label: &str) ->
                 Err(MountError::NoCheckpoint(_)) if round == 0 => return,
                 Err(error) => panic!("{name}: {error}"),
             };
-            told.set(true);
+            reported.set(true);
             assert_versions(&fs, least, most, &name).await;
             if round > 0 {
                 assert_eq!(fs.check().await.expect("it is read"), [], "{name}");
@@ -298,10 +298,10 @@ fn every_prefix_and_every_gap_keeps_what_was_synced() {
 /// The checkpoint that a mount comes to, and what is wrong with it.
 fn newest_of(medium: &MemoryMedium) -> Result<u64, MountError> {
     let found = Rc::new(RefCell::new(None));
-    let told = found.clone();
+    let reported = found.clone();
     let (_, is_done) = run(medium.after_cut(None), |bench| async move {
         let mounted = bench.try_mount(MountOptions { is_read_only: true, ..quiet() }).await;
-        told.replace(Some(mounted.map(|fs| fs.newest_checkpoint())));
+        reported.replace(Some(mounted.map(|fs| fs.newest_checkpoint())));
     });
     assert!(is_done);
     found.take().expect("it was mounted or refused")

@@ -18,7 +18,7 @@ struct Case {
     manifest: &'static str,
     profile: &'static str,
     from_checkpoint: bool,
-    /// Files that were only made longer: a scan knows nothing of that.
+    /// Files that were only made longer: no scan finds that.
     extended: usize,
     ignored: &'static [usize],
 }

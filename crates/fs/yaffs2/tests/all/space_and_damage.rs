@@ -4,7 +4,7 @@ use crate::common;
 
 use common::ops::Shell;
 use common::{Bench, chip_of, data, manifest, part};
-use fs_api::{Errno, FileSystem};
+use fs_api::{Changes, Errno, FileSystem, NewInode, PAGE_BYTES};
 use nand::{Chip, FaultSettings, ImageLayout, PageAddress, Storage};
 use script::Xorshift;
 use std::cell::RefCell;
@@ -243,4 +243,33 @@ fn the_smallest_device_has_four_blocks_more_than_its_reserve() {
         let expected = if is_mounted { None } else { Some(Errno::Einval) };
         assert_eq!(result.take(), Some(expected), "{blocks} blocks");
     }
+}
+
+/// Tags number 1,048,575 chunks of a file: a kernel refuses what lies behind (`s_maxbytes`).
+#[test]
+fn a_file_ends_with_the_last_chunk_that_tags_can_number() {
+    const BYTES_MAX: u64 = 0xf_ffff * 2048;
+    let options = MountOptions::new(find_profile("linux-6.1").expect("in the table"));
+    let job = |mut shell: Shell| async move {
+        shell.mount().await;
+        let fs = shell.fs.clone().expect("mounted");
+        let new = NewInode::Regular(0o644);
+        let file = fs.make(&common::ROOT, fs.root(), b"file", new).await.expect("made");
+        let resized = |bytes| Changes { size_bytes: Some(bytes), ..Changes::default() };
+        let grown = fs.change(&common::ROOT, file, &resized(BYTES_MAX + 1)).await;
+        assert_eq!(grown, Err(Errno::Efbig));
+        fs.change(&common::ROOT, file, &resized(BYTES_MAX)).await.expect("the longest file");
+        let (last, page) = (BYTES_MAX / PAGE_BYTES as u64, [7; PAGE_BYTES]);
+        let written = fs.write_page(&common::ROOT, file, last, &page, 0..PAGE_BYTES).await;
+        assert_eq!(written, Err(Errno::Efbig));
+        fs.write_page(&common::ROOT, file, last, &page, 0..2048).await.expect("its last chunk");
+        assert!(fs.check_invariants().await);
+        shell.unmount().await;
+        shell.mount().await;
+        let fs = shell.fs.clone().expect("mounted");
+        let mut back = [0; PAGE_BYTES];
+        fs.read_page(file, last, &mut back).await.expect("read");
+        assert_eq!((back[0], back[2047], back[2048]), (7, 7, 0));
+    };
+    with_shell(small_chip(), options, false, job);
 }

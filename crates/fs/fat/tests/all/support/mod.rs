@@ -73,7 +73,7 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(
     (medium, task.is_finished())
 }
 
-/// An empty volume.
+/// A medium with an empty volume, as `mkfs.vfat` makes it.
 pub(crate) fn formatted(size_bytes: u64, options: FormatOptions) -> MemoryMedium {
     let medium = MemoryMedium::new(512, size_bytes);
     let (medium, is_done) = run(medium, move |bench| async move {

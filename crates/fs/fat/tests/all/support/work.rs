@@ -86,7 +86,7 @@ impl Pair {
         Self { ours, ..self }
     }
 
-    /// Writes all.
+    /// Syncs both; what is there now is promised from here on.
     pub(crate) async fn sync(&self) {
         self.ours.sync().await.expect("it syncs");
         let tree = tree(&**self.model.file_system()).await;

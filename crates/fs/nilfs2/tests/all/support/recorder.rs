@@ -16,9 +16,9 @@ pub(crate) struct Event {
     pub(crate) is_thread: bool,
     /// Letters as blkparse writes them.
     pub(crate) rwbs: String,
-    /// First sector.
+    /// First sector of the bio.
     pub(crate) sector: u64,
-    /// Sectors.
+    /// How many sectors it has.
     pub(crate) sectors: u64,
 }
 

@@ -150,7 +150,7 @@ impl Random {
         self.below(limit) + 1
     }
 
-    /// The next operation.
+    /// Draws the next operation, and plays it on the model.
     pub(crate) fn next(&mut self) -> String {
         loop {
             if let Some(line) = self.attempt() {

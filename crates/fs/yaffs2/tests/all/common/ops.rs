@@ -46,7 +46,7 @@ pub(crate) struct Shell {
     pub(crate) has_caches: bool,
     pub(crate) has_background: bool,
     pub(crate) fs: Option<Rc<Yaffs2>>,
-    /// Errors of calls, with their line, are told.
+    /// A call that fails ends the test, with its line.
     pub(crate) is_strict: bool,
     pub(crate) phases: Vec<(String, Counters)>,
     /// Seconds added to the clock with every line.
@@ -284,7 +284,7 @@ impl Shell {
         }
     }
 
-    /// Runs a script.
+    /// Runs every line of a script; phases are counted.
     pub(crate) async fn run(&mut self, script: &str) {
         for line in script.lines() {
             let line = line.trim();
@@ -297,7 +297,7 @@ impl Shell {
         self.end_phase("-");
     }
 
-    /// Runs a line.
+    /// Makes the calls of a line, then compares the mount's memory with itself.
     pub(crate) async fn line(&mut self, line: &str) -> Result<(), Errno> {
         let done = self.call(line).await;
         if let Some(fs) = &self.fs {
