@@ -304,7 +304,8 @@ impl RequestQueue {
             if plug.len() >= PLUG_REQUESTS_MAX {
                 self.unplug(plug);
             }
-            let plugged = Plugged { bio: *bio, members: vec![member], sim: self.0.sim.clone() };
+            let members = self.0.state.borrow_mut().members_of_one(member);
+            let plugged = Plugged { bio: *bio, members, sim: self.0.sim.clone() };
             plug.list.borrow_mut().push(plugged);
             return;
         }

@@ -26,6 +26,7 @@ impl Listing {
 
     /// The same below a directory.
     pub(crate) fn below(mut self, directory: &str) -> Self {
+        // A volume may be called anything but NUL; paths in a manifest are escaped.
         let directory = escape_path(directory.as_bytes());
         let place = |path: &str| match path {
             "." => directory.clone(),
@@ -63,6 +64,7 @@ fn row_json(row: &ManifestRow, has_hashes: bool) -> Value {
         "target": row.target,
         "xattrs": extended,
     });
+    // Absent, and not null: null is the hash of what is no regular file.
     if !has_hashes && let Some(fields) = object.as_object_mut() {
         fields.shift_remove("sha256");
     }

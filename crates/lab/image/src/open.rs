@@ -125,6 +125,7 @@ fn open(candidate: Candidate<'_>) -> Result<Box<dyn OpenImage>, ImageError> {
             (signature.refuse_absent)(&candidate)?;
             continue;
         };
+        // Half a signature fits a rearranged dump too; the user's word decides it.
         if is_doubtful && asked.is_none() {
             refuse_rearranged(&candidate)?;
         }
@@ -161,6 +162,7 @@ fn find_dump(candidate: &Candidate<'_>) -> Result<Dump, ImageError> {
             ImageError::content(path, reason)
         });
     }
+    // Before the weak form is named: a rearranged dump explains some of every form.
     refuse_rearranged(candidate)?;
     if let Some(dump) = uncertain {
         return Err(ImageError::uncertain(path, weak(&dump)));

@@ -81,6 +81,7 @@ pub(crate) fn find_rearrangement(image: &[u8], known: &Known) -> Option<String> 
     if let Some((file_system, advice)) = found {
         return Some(format!("not certain: this looks like {file_system}, but {advice}"));
     }
+    // Last, for four bytes are weak evidence beside a whole sample that fits.
     let skipped = header_before_ubi(image)?;
     Some(format!(
         "not certain: this looks like UBI behind {skipped} other bytes: cut them off with `dd bs={skipped} skip=1`"
@@ -126,6 +127,7 @@ fn interleaved(image: &[u8], pages: usize) -> Vec<u8> {
 fn interleaved_from_halves(image: &[u8]) -> Vec<u8> {
     let pages = image.len() / PAGE_BYTES;
     let (data, spare) = image.split_at(pages * DATA_BYTES);
+    // Where the halves meet depends on the whole image; only what is put back is a sample.
     let pages = pages.min(SAMPLE_BYTES / PAGE_BYTES);
     let mut restored = Vec::with_capacity(pages * PAGE_BYTES);
     interleave(&data[..pages * DATA_BYTES], &spare[..pages * SPARE_BYTES], &mut restored);

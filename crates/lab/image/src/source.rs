@@ -71,6 +71,7 @@ impl Source {
         for name in names {
             let host = from.join(&name);
             let failed = ImageError::io(&host);
+            // Not `metadata`: a link of the tree is a link in the image, wherever it leads.
             let metadata = host.symlink_metadata().map_err(&failed)?;
             let below = if path.is_empty() {
                 name.as_bytes().to_vec()
@@ -83,6 +84,8 @@ impl Source {
             let device = (rustix::fs::major(device), rustix::fs::minor(device));
             let content = if kind.is_dir() {
                 Content::Directory
+            // A directory is never a hard link; of other files the first name in the order of
+            // bytes is the file, so that the same tree gives the same image on every host.
             } else if metadata.nlink() > 1
                 && let Some(first) = first_names.get(&key)
             {
@@ -122,6 +125,7 @@ impl Source {
     /// Takes away what lets others write, set-uid and set-gid, as mkfs.jffs2 does.
     pub(crate) fn squash_permissions(&mut self) {
         for node in self.nodes.values_mut() {
+            // `squash_perms` of mkfs.jffs2: set-uid, set-gid, and what group and others write.
             node.permissions &= !0o6022;
         }
     }
@@ -129,6 +133,7 @@ impl Source {
     /// Sets times that are later to this one.
     pub(crate) fn limit_times(&mut self, latest: i64) {
         for node in self.nodes.values_mut() {
+            // Earlier times stay: that is what SOURCE_DATE_EPOCH asks of reproducible builds.
             node.modified = node.modified.min(latest);
         }
     }

@@ -105,7 +105,8 @@ pub(super) struct State {
     pub(super) observers: Vec<Rc<RefCell<dyn Observer>>>,
     pub(super) finished: Vec<Rc<BioState>>,
     // Vectors of finished requests are used again: a request is made for each bio that is not
-    // merged.
+    // merged. Every new request takes one, that of a plug too, so that there are never more than
+    // requests were once under way.
     spare: Vec<Vec<Member>>,
 }
 
@@ -204,9 +205,16 @@ impl State {
     }
 
     pub(super) fn insert(&mut self, now_ns: u64, bio: &Bio, member: Member) {
-        let mut members = self.spare.pop().unwrap_or_default();
-        members.push(member);
+        let members = self.members_of_one(member);
         self.insert_request(now_ns, bio, members);
+    }
+
+    /// The members of a new request, in memory that a finished one left if there is any.
+    pub(super) fn members_of_one(&mut self, member: Member) -> Vec<Member> {
+        let mut members = self.spare.pop().unwrap_or_default();
+        debug_assert!(members.is_empty(), "a spare vector holds no bio");
+        members.push(member);
+        members
     }
 
     fn insert_request(&mut self, now_ns: u64, bio: &Bio, members: Vec<Member>) {
@@ -243,6 +251,7 @@ impl State {
             self.enter(now_ns, &member.0);
         }
         self.members[id.index()].append(&mut members);
+        self.spare.push(members);
         // Two requests became one: the plug's was allocated when its bio came.
         self.free_request(self.pool.side(&bio));
     }
@@ -399,7 +408,10 @@ impl State {
         for bio in members.drain(..).map(|member| member.0).chain(flushed) {
             self.finish(now_ns, bio, &issued);
         }
-        self.spare.push(members);
+        // A flush alone has no request, and leaves no vector to use again.
+        if issued.request.is_some() {
+            self.spare.push(members);
+        }
         // The queue is run before the tasks wake, as the interrupt does: a request that waits goes
         // before one that is yet to come.
         self.run(now_ns);

@@ -52,6 +52,7 @@ impl Dump {
         let form = Form { file_system, has_oob, layout: find_layout(plain)?, share: 0.0 };
         let layout_with_ecc = find_layout(with_ecc)?;
         let same_page = |layout: &OobLayout| (layout.page_bytes, layout.oob_bytes);
+        // `with_code` exchanges the two, and the stride of the image must not change by that.
         assert_eq!(same_page(form.layout), same_page(layout_with_ecc), "both are of one chip");
         Some(Self { form, layout_with_ecc, is_rare: false, settling_share: None, on_chip })
     }

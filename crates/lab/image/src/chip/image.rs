@@ -143,6 +143,7 @@ impl ChipImage {
 
     /// How the format lies on the chip, if it is of this type.
     pub fn details<T: 'static>(&self) -> Option<&T> {
+        // A tool that asks for the details of another format gets none, and says so itself.
         self.on_chip.as_any().downcast_ref()
     }
 

@@ -94,11 +94,13 @@ pub(crate) fn free_json(space: SpaceUse) -> Value {
 fn count_blocks(medium: &Medium<'_>) -> BlockCounts {
     let mut counts = BlockCounts::default();
     for block in 0..medium.blocks {
+        // A block that was never programmed takes no memory, so there is nothing to read.
         let Some(read) = medium.block(block) else {
             *(if medium.is_bad(block) { &mut counts.bad } else { &mut counts.erased }) += 1;
             continue;
         };
         let blank = read.pages.iter().filter(|page| **page == PageState::Blank).count();
+        // The mark first: what else a bad block holds is of no use.
         let count = if medium.is_bad(block) {
             &mut counts.bad
         } else if blank == 0 {

@@ -49,6 +49,7 @@ pub(crate) fn check_mounted(
     report: &mut Report,
 ) -> Result<(), ImageError> {
     let damage = image.run(move |_, mounted| async move {
+        // Every byte is read, for a wrong checksum shows only then; the content is not kept.
         Manifest::fingerprinted(&*mounted.file_system, &limits).await.1
     })?;
     for damage in damage {

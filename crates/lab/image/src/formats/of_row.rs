@@ -61,6 +61,7 @@ impl DumpForm for RowForm {
     }
 
     fn prepare(&self, _: &mut [u8], form: &Form, _: u32) -> Prepared {
+        // The bytes stay as they are: only the formats of this crate have flashers that change them.
         Prepared { layout: form.layout, blocks_wanted: 0, on_chip: Rc::new(*self) }
     }
 }

@@ -15,6 +15,7 @@ pub(super) fn ubi_json(form: UbiForm, counts: &UbiCounts) -> Value {
     let counters = &counts.erase_counters;
     let blocks: u64 = counters.values().map(|count| u64::from(*count)).sum();
     let sum: f64 = counters.iter().map(|(value, count)| *value as f64 * f64::from(*count)).sum();
+    // Three decimals: the sum is of integers, so the same image gives the same digits everywhere.
     let mean = if blocks == 0 { 0.0 } else { (sum / blocks as f64 * 1000.0).round() / 1000.0 };
     let histogram: Map<String, Value> =
         counters.iter().map(|(value, count)| (value.to_string(), json!(count))).collect();
@@ -96,6 +97,7 @@ pub(super) fn ubifs_json(image: &ChipImage, volume: Option<&VolumeInfo>) -> Valu
             "free_bytes": space.free_blocks * u64::from(space.block_bytes),
         })
     });
+    // One volume that does not mount must not hide the others.
     shown.unwrap_or_else(|error| json!({"not_mounted": error.to_string()}))
 }
 

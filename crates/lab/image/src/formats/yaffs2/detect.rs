@@ -23,6 +23,7 @@ pub enum TagsForm {
 pub(crate) fn tags_share(image: &[u8], form: &Form, place: TagsForm) -> f64 {
     let (mut written, mut tagged) = (0_u32, 0_u32);
     for (data, oob) in pages(image, form) {
+        // An erased page has no tags in any form, and would count against the right one.
         if is_blank(data) {
             continue;
         }
@@ -34,6 +35,7 @@ pub(crate) fn tags_share(image: &[u8], form: &Form, place: TagsForm) -> f64 {
         }
         let tags = if place == TagsForm::SpareWithEcc {
             let (tags, result) = Tags::from_bytes_with_ecc(&stored);
+            // A corrected bit is still evidence: chips flip bits, and chance seldom makes a code.
             (result != EccResult::Unfixed).then_some(tags)
         } else {
             let mut bytes = [0; TAGS_BYTES];
