@@ -7,7 +7,7 @@
 use thiserror::Error;
 
 /// Bytes of the sectors that are supported.
-pub const SECTOR_BYTES: usize = 512;
+pub const SECTOR_BYTES: usize = units::SECTOR_BYTES;
 /// Number of the first cluster of data.
 pub(crate) const FIRST_CLUSTER: u32 = 2;
 /// Most clusters that a volume has whose entries take 12 bits (`MAX_FAT12`).

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Bytes of a sector.
-const SECTOR_BYTES: usize = 512;
+const SECTOR_BYTES: usize = units::SECTOR_BYTES;
 
 /// What sectors hold; those never written are zero. The timed device beside it says how long they take.
 #[derive(Debug, Default)]

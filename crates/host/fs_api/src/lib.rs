@@ -18,4 +18,4 @@ pub use file_system::{
 pub use finding::{Finding, Place, Severity};
 
 /// Bytes of a page of the host's memory: the unit in which file data is read and written.
-pub const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = units::PAGE_BYTES;

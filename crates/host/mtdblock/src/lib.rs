@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// Bytes of a sector (`blksize` of the translation layer).
-pub const SECTOR_BYTES: usize = 512;
+pub const SECTOR_BYTES: usize = units::SECTOR_BYTES;
 
 /// State of the cached block (`cache_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

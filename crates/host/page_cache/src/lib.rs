@@ -38,4 +38,4 @@ pub use transfer::{Mode, Transfer};
 pub use write::WriteHooks;
 
 /// Bytes of a page.
-pub const PAGE_BYTES: u64 = 4096;
+pub const PAGE_BYTES: u64 = units::PAGE_BYTES_U64;

@@ -5,7 +5,7 @@ use random::Stream;
 /// IOzone's pattern, unless `-V` names another.
 const PATTERN: u64 = 0xa5;
 /// The host's pages, at whose beginnings the pattern stands.
-const PAGE_BYTES: usize = 4096;
+const PAGE_BYTES: usize = units::PAGE_BYTES;
 /// Name of the stream that random contents come from.
 const STREAM: &str = "iozone contents";
 

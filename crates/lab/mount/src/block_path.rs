@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Bytes of a sector.
-const SECTOR_BYTES: u64 = 512;
+const SECTOR_BYTES: u64 = units::SECTOR_BYTES_U64;
 /// Sectors of a page of the host's memory.
 const PAGE_SECTORS: u32 = (fs_api::PAGE_BYTES as u64 / SECTOR_BYTES) as u32;
 /// Most sectors of a request where the driver sets no limit (`SAFE_MAX_SECTORS`, as for `mtdblock`).

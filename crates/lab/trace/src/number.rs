@@ -3,7 +3,7 @@
 use crate::error::Fault;
 
 /// Bytes in a sector, the unit of address in most formats.
-pub(crate) const SECTOR_BYTES: u64 = 512;
+pub(crate) const SECTOR_BYTES: u64 = units::SECTOR_BYTES_U64;
 
 /// Decimal digits between a second and a nanosecond.
 pub(crate) const SECOND_DIGITS: usize = 9;

@@ -5,7 +5,7 @@ use nand::Counters;
 use thiserror::Error;
 
 /// Bytes of a sector, the unit of all addresses.
-pub const SECTOR_BYTES: u64 = 512;
+pub const SECTOR_BYTES: u64 = units::SECTOR_BYTES_U64;
 
 /// Kind of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

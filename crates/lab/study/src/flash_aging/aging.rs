@@ -13,7 +13,7 @@ const PID: u32 = 500;
 /// Bytes of a write.
 const WRITE_BYTES: usize = 32 << 10;
 /// Unit in which the share of random bytes counts: what file systems compress at a time.
-const PAGE_BYTES: usize = 4096;
+const PAGE_BYTES: usize = units::PAGE_BYTES;
 /// Where files lie whose number the root directory may not hold.
 const FOLDER: &str = "old/";
 /// Bytes that are written before a rest, on a file system that writes back later.

@@ -18,7 +18,7 @@ use ::jobs::{Distribution, Job, Pace, Pattern, Region};
 const JOBS_AXES: [&str; 3] = ["scheduler", "device", "mechanism"];
 
 /// Private parts of a region begin and end at pages of the host.
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: u64 = units::PAGE_BYTES_U64;
 
 /// The row of the table.
 pub(crate) const KIND: WorkloadKind = WorkloadKind {

@@ -10,7 +10,7 @@ use std::ops::Sub;
 use std::rc::Rc;
 
 /// Bytes of a sector.
-const SECTOR_BYTES: u64 = 512;
+const SECTOR_BYTES: u64 = units::SECTOR_BYTES_U64;
 
 /// Requests and sectors, after merging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

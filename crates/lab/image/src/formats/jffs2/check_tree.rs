@@ -25,7 +25,7 @@ const DT_DIR: u8 = 4;
 const FORMAT_BITS: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 /// A page of file data: older kernels leave a hole inside one of which no node tells.
-const PAGE_BYTES: u32 = 4096;
+const PAGE_BYTES: u32 = units::PAGE_BYTES as u32;
 /// Lost parts of one file that are reported one by one.
 const PARTS_MAX: usize = 8;
 
