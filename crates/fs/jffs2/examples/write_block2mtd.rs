@@ -41,7 +41,7 @@ async fn write(
     counts: Rc<Counts>,
 ) {
     let (board, cpus) = (Rc::new(Board::without_costs()), Rc::new(Cpus::new(&sim, 1, 10_000_000)));
-    let cache_options = CacheOptions { stores_bytes: true, ..CacheOptions::default() };
+    let cache_options = CacheOptions { stores_bytes: true };
     let cache = PageCache::new(&sim, &cpus, &board, cache_options);
     let driver = Options {
         block_bytes: BLOCK_BYTES,

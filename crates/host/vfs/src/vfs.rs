@@ -72,7 +72,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
 
     /// Calls of a kernel, which remembers names, inodes and pages, and takes processor time.
     pub fn cached(sim: &Sim, cpus: &Rc<Cpus>, board: &Rc<Board>, file_system: Rc<F>) -> Self {
-        let options = CacheOptions { stores_bytes: true, ..CacheOptions::default() };
+        let options = CacheOptions { stores_bytes: true };
         let pages = PageCache::new(sim, cpus, board, options);
         Self::cached_in(sim, cpus, board, pages, file_system)
     }

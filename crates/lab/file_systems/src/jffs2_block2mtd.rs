@@ -103,7 +103,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<SharedMount,
     let options = parse(&request, machine)?;
     let path = machine.block_path(&request.block, PAGE_BYTES)?;
     let board = machine.writing_back(request.has_write_back);
-    let cache_options = CacheOptions { stores_bytes: true, ..CacheOptions::default() };
+    let cache_options = CacheOptions { stores_bytes: true };
     // The device's page cache, whose memory the files of JFFS2 share.
     let cache = PageCache::new(&machine.sim, &machine.cpus, &board, cache_options);
     let driver = Options {

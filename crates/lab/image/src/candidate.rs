@@ -65,13 +65,14 @@ impl<'a> Candidate<'a> {
         self.known()?;
         let bytes = match &*self.content {
             Content::Memory(bytes) => bytes,
-            Content::File(file, length) => match self.read.get() {
-                Some(read) => read,
-                None => {
+            Content::File(file, length) => {
+                if let Some(read) = self.read.get() {
+                    read
+                } else {
                     let read = read_whole(file, *length, self.path)?;
                     self.read.get_or_init(|| read)
                 }
-            },
+            }
         };
         if bytes.is_empty() {
             return Err(ImageError::content(self.path, "the file is empty"));

@@ -5,6 +5,7 @@ use crate::profile::{Printing, Version};
 use crate::suffix::{print_bytes, print_count, print_time};
 use jobs::Latencies;
 use page_cache::FileError;
+use std::fmt::Write as _;
 
 const SECOND_NS: f64 = 1e9;
 
@@ -146,11 +147,11 @@ impl Report {
             return vec![self.batch_line(options)];
         }
         let printing = options.profile.printing;
-        let mut lines = vec![format!("--- {} ioping statistics ---", self.head(options, place))];
+        let mut lines = vec![format!("--- {} ioping statistics ---", Self::head(options, place))];
         match printing {
             Printing::Milliseconds => lines.push(self.line_in_milliseconds(options)),
             _ if options.profile.version < Version::V1_0 => {
-                lines.push(self.line_of_wall_time(options))
+                lines.push(self.line_of_wall_time(options));
             }
             _ => lines.extend(self.lines_of_valid_and_all(options)),
         }
@@ -174,7 +175,7 @@ impl Report {
     }
 
     /// Path, and what is known of the device, as the version shows it.
-    fn head(&self, options: &Options, place: &Place<'_>) -> String {
+    fn head(options: &Options, place: &Place<'_>) -> String {
         let Place { path, file_system, device, bytes } = *place;
         let version = options.profile.version;
         if version < Version::V0_6 {
@@ -241,17 +242,18 @@ impl Report {
         let mut all = String::new();
         for (left_out, why) in [(self.too_fast, "too fast"), (self.too_slow, "too slow")] {
             if left_out > 0 {
-                all.push_str(&format!("{} {why}, ", count(left_out)));
+                let _ = write!(all, "{} {why}, ", count(left_out));
             }
         }
-        all.push_str(&format!(
+        let _ = write!(
+            all,
             "generated {} requests in {}, {}, {} iops, {}/s",
             count(self.requests),
             time(self.elapsed_ns()),
             bytes(self.requests * self.size_bytes),
             count(self.load_iops() as u64),
             bytes(self.load_bytes_per_s() as u64),
-        ));
+        );
         [valid, all]
     }
 

@@ -262,7 +262,7 @@ impl Runner {
     }
 
     /// True from the end of the ramp on. What completes by then counts, even if it began within the ramp:
-    /// `io_completed` of fio's io_u.c checks `ramp_time_over`.
+    /// `io_completed` of fio's `io_u.c` checks `ramp_time_over`.
     fn is_counted(&self) -> bool {
         self.sim.now() >= self.counted_from_ns
     }

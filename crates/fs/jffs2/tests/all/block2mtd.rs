@@ -40,7 +40,7 @@ impl Bench {
         let mut board = Board::without_costs();
         board.writeback.dirty_writeback_centisecs = self.write_back_centisecs;
         let cpus = Rc::new(Cpus::new(&self.sim, 1, 10_000_000));
-        let cache_options = CacheOptions { stores_bytes: true, ..CacheOptions::default() };
+        let cache_options = CacheOptions { stores_bytes: true };
         let cache = PageCache::new(&self.sim, &cpus, &Rc::new(board), cache_options);
         let driver = Options {
             block_bytes: BLOCK_BYTES,

@@ -190,7 +190,7 @@ fn set_in_master(contents: &mut Contents, at: usize, value: u64) {
 fn word_of_master(contents: &Contents, at: usize) -> u64 {
     let bytes = contents[1].as_ref().expect("it is mapped");
     let is_master = |node: &&[u8]| node[..4] == 0x0610_1831_u32.to_le_bytes() && node[20] == 7;
-    let newest = bytes.chunks_exact(2048).filter(is_master).next_back().expect("a master node");
+    let newest = bytes.chunks_exact(2048).rfind(is_master).expect("a master node");
     u32::from_le_bytes(newest[at..at + 4].try_into().expect("four bytes")).into()
 }
 

@@ -31,7 +31,7 @@ fn attach(
 ) -> Result<Rc<Block2Mtd>, AttachError> {
     let board = Rc::new(Board { available_bytes, ..Board::without_costs() });
     let cpus = Rc::new(Cpus::new(sim, 1, 10_000_000));
-    let cache_options = CacheOptions { stores_bytes: true, ..CacheOptions::default() };
+    let cache_options = CacheOptions { stores_bytes: true };
     let cache = PageCache::new(sim, &cpus, &board, cache_options);
     Block2Mtd::attach(sim, &cache, medium.clone(), options)
 }

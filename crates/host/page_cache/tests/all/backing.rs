@@ -79,7 +79,7 @@ fn what_is_read_is_what_was_written_and_the_medium_has_it_in_the_end() {
         board.memory_bytes = 1 << 20;
         let board = Rc::new(board);
         let cpus = Rc::new(Cpus::new(&sim, 2, 6_000_000));
-        let options = CacheOptions { stores_bytes: true, ..CacheOptions::default() };
+        let options = CacheOptions { stores_bytes: true };
         let cache = PageCache::new(&sim, &cpus, &board, options);
         let medium = Rc::new(RefCell::new(BTreeMap::new()));
         let memory =

@@ -58,7 +58,7 @@ impl DeviceImage {
                 }
             }
             Err(errno) => {
-                report.add_finding("NILFS2", format!("it cannot be checked whole: {errno}"))
+                report.add_finding("NILFS2", format!("it cannot be checked whole: {errno}"));
             }
         }
         // The tree that is shown was read above.

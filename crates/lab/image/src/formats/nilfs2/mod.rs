@@ -32,6 +32,8 @@ pub(crate) const FORMAT: Format = Format {
     make: |_, from, to, options| make::make_nilfs2(directory_of(from)?, to, options),
 };
 
+// The contract lets a format refuse an image; a superblock that is absent is no reason to.
+#[allow(clippy::unnecessary_wraps)]
 fn recognise(candidate: &Candidate<'_>) -> Result<Option<Recognised>, ImageError> {
     // Not read whole yet: chips are known by their bytes, devices by their superblocks.
     let medium = DeviceMedium::new(candidate.content.clone());

@@ -123,7 +123,7 @@ impl Shape {
     }
 }
 
-fn shapes<'k>(known: &'k Known) -> impl Iterator<Item = Shape> + 'k {
+fn shapes(known: &Known) -> impl Iterator<Item = Shape> + '_ {
     // Without spare areas the pages of a block lie in a row, as one.
     let plain = BLOCK_BITS.map(|bits| Shape { page_bytes: 1 << bits, oob_bytes: 0, pages: 1 });
     let paged = [(2048, 64), (512, 16)].into_iter().flat_map(|(page_bytes, oob_bytes)| {
