@@ -122,7 +122,7 @@ def test_options_have_one_name_and_one_meaning(words: tuple[str, ...]) -> None:
 
 def test_commands_that_run_side_by_side_take_jobs() -> None:
     with_jobs = {words for words, options in commands().items() if "--jobs" in map(_name, options)}
-    assert with_jobs == {("run",), ("compare",), ("crash",)}
+    assert with_jobs == {("run",), ("compare",), ("crash",), ("readings",)}
 
 
 def _name(option: object) -> str:
