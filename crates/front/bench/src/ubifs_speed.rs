@@ -56,7 +56,7 @@ fn write(file_bytes: usize, all_bytes: usize) -> (Chip, f64) {
     let outcome = run(blank(), &driver(), 1, async move |machine| {
         let kind = find_kind("ubifs").expect("in the table");
         let mounted = machine.mount(kind, &request()).await.expect("a blank chip");
-        let (vfs, root, data) = (mounted.vfs.clone(), machine.root(1), data());
+        let (vfs, root, data) = (mounted.vfs.clone(), machine.root(), data());
         let start = Instant::now();
         for number in 0..all_bytes / file_bytes {
             let options = OpenOptions { create: Some(0o644), ..OpenOptions::default() };

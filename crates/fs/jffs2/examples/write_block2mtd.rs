@@ -55,7 +55,7 @@ async fn write(
     let flash = Flash::Ram(device.clone());
     let fs = Rc::new(Jffs2::mount(&sim, cpus, flash, options).await.expect("it mounts"));
     let vfs = Rc::new(Vfs::new(&sim, fs.clone()));
-    let runner = Runner::new(&sim, vfs, EPOCH_S, 1);
+    let runner = Runner::new(&sim, vfs, EPOCH_S);
     for command in &commands {
         runner.step(&command.step).await.expect("scripts of this sort succeed");
         sim.sleep(BETWEEN_CALLS_NS).await;

@@ -58,7 +58,7 @@ impl History {
         let medium: Rc<dyn BlockMedium> = self.medium.clone();
         let fs = Nilfs2::mount(&self.sim, cpus, medium, options).await.expect("it mounts");
         let vfs = Rc::new(Vfs::new(&self.sim, Rc::new(fs.clone())));
-        let runner = Runner::new(&self.sim, vfs, EPOCH_S.cast_signed(), 1);
+        let runner = Runner::new(&self.sim, vfs, EPOCH_S.cast_signed());
         for (number, command) in self.commands.iter().enumerate() {
             if let (true, Some(blocks)) = (number == self.commands.len() / 2, self.cut_after_blocks)
             {

@@ -292,7 +292,7 @@ mod tests {
             };
             let fs = Ubifs::mount(&handle, cpus, volume, options).await.expect("it mounts");
             let now = Time::from_seconds(1_700_000_000);
-            let caller = Caller { pid: 1, uid: 0, gid: 0, now };
+            let caller = Caller { uid: 0, gid: 0, now };
             // More than a node of the index holds.
             for number in 0..40 {
                 let name = format!("file {number}");

@@ -9,11 +9,10 @@ use std::rc::Weak;
 /// Number of an inode, as the file system counts them.
 pub type InodeNumber = u64;
 
-/// Who calls, and when.
+/// Owner of what a call makes, and when the call is made. The process that makes it is
+/// [`process::current`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Process, for the requests that the call causes.
-    pub pid: u32,
     /// Owner of what is made.
     pub uid: u32,
     /// Group of what is made.

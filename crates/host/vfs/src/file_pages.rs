@@ -61,12 +61,12 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
         mapping: &'a Mapping,
         pages: Range<u64>,
         purpose: Purpose,
-        task: &'a Task,
+        _: &'a Task,
     ) -> Pending<'a, ()> {
         Box::pin(async move {
             // The times of the file are those of the writes, which have long been taken over.
             let now = Time::default();
-            let caller = Caller { pid: task.process.pid, uid: 0, gid: 0, now };
+            let caller = Caller { uid: 0, gid: 0, now };
             let mut bytes = vec![[0; PAGE_BYTES]; (pages.end - pages.start) as usize];
             // Copied before anything waits: the page is under write-back and does not change, but
             // the cache cannot be borrowed across a wait.

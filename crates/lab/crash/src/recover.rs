@@ -179,7 +179,7 @@ fn witness_bytes() -> Vec<u8> {
 }
 
 async fn write_once(machine: &Machine, mounted: &Mounted) -> Result<(), Errno> {
-    let (vfs, caller) = (&mounted.vfs, machine.root(1));
+    let (vfs, caller) = (&mounted.vfs, machine.root());
     let options = OpenOptions { create: Some(0o600), ..OpenOptions::default() };
     let file = vfs.open(&caller, WITNESS, options).await?;
     let written = vfs.write(&caller, &file, 0, &witness_bytes()).await;

@@ -101,7 +101,7 @@ impl Session {
             Vfs::new(sim, recorder)
         };
         let vfs = Rc::new(vfs);
-        let runner = Runner::new(sim, vfs.clone(), self.epoch_seconds, 1);
+        let runner = Runner::new(sim, vfs.clone(), self.epoch_seconds);
         self.mounted = Some((vfs, runner));
         Ok(())
     }

@@ -24,8 +24,7 @@ pub struct ShadowModel {
 
 /// Who makes the model; times are not compared.
 // Names of who made what are compared, so the model is made by the same caller throughout.
-const MODEL_CALLER: Caller =
-    Caller { pid: 0, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
+const MODEL_CALLER: Caller = Caller { uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
 
 impl ShadowModel {
     /// A shadow model that begins with what a file system shows.

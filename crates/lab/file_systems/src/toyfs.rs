@@ -122,7 +122,7 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<SharedMount,
             _ => return Err(KIND.unknown_option(option)),
         }
     }
-    let mounted = Toyfs::mount(machine.mtd.clone(), &machine.root(0), is_read_only).await;
+    let mounted = Toyfs::mount(machine.mtd.clone(), &machine.root(), is_read_only).await;
     Ok(SharedMount::new(ToyMount(mounted)))
 }
 

@@ -59,7 +59,7 @@ pub(crate) async fn copy<F: FileSystem + 'static>(
 
 fn caller(node: &SourceNode) -> Caller {
     // The clock stands at the time of the file, so that the image depends on the tree alone.
-    Caller { pid: 1, uid: node.uid, gid: node.gid, now: Time::from_seconds(node.modified) }
+    Caller { uid: node.uid, gid: node.gid, now: Time::from_seconds(node.modified) }
 }
 
 pub(crate) fn failed(path: &[u8], errno: Errno) -> ImageError {

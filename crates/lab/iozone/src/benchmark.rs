@@ -15,8 +15,6 @@ use vfs::{OpenFile, OpenOptions, Vfs};
 const FILE: &[u8] = b"iozone.tmp";
 /// Permission bits of the file.
 const PERMISSIONS: u32 = 0o640;
-/// Number of IOzone's process.
-const PID: u32 = 1000;
 /// Name of the stream that the order of random I/O comes from.
 const ORDER: &str = "iozone random order";
 
@@ -175,7 +173,7 @@ impl Benchmark {
     }
 
     fn caller(&self) -> Caller {
-        self.machine.root(PID)
+        self.machine.root()
     }
 
     /// Carries one test out. It is one function so that what the clock includes is seen in one place.

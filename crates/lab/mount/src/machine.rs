@@ -97,9 +97,9 @@ impl Machine {
         Time { seconds, nanoseconds: (now_ns % 1_000_000_000) as u32 }
     }
 
-    /// A process of root's that makes a call now.
-    pub fn root(&self, pid: u32) -> Caller {
-        Caller { pid, uid: 0, gid: 0, now: self.now() }
+    /// A call that root makes now.
+    pub fn root(&self) -> Caller {
+        Caller { uid: 0, gid: 0, now: self.now() }
     }
 
     /// What a library in the application's place remembers over an unmount: one of each type, which is empty

@@ -40,13 +40,12 @@ pub struct Runner<F> {
     /// The host's clock when the simulation began, seconds since 1970.
     epoch_seconds: i64,
     epoch_nanoseconds: u32,
-    pid: u32,
 }
 
 impl<F: FileSystem + 'static> Runner<F> {
-    /// A process that works on `vfs`, owned by root.
-    pub fn new(sim: &Sim, vfs: Rc<Vfs<F>>, epoch_seconds: i64, pid: u32) -> Self {
-        Self { sim: sim.clone(), vfs, epoch_seconds, epoch_nanoseconds: 0, pid }
+    /// Calls of root on `vfs`, made by the process that awaits each step.
+    pub fn new(sim: &Sim, vfs: Rc<Vfs<F>>, epoch_seconds: i64) -> Self {
+        Self { sim: sim.clone(), vfs, epoch_seconds, epoch_nanoseconds: 0 }
     }
 
     /// The same with a clock that stood between two seconds when the simulation began.
@@ -59,7 +58,7 @@ impl<F: FileSystem + 'static> Runner<F> {
         let now_ns = u64::from(self.epoch_nanoseconds) + self.sim.now();
         let seconds = self.epoch_seconds + (now_ns / 1_000_000_000).cast_signed();
         let now = Time { seconds, nanoseconds: (now_ns % 1_000_000_000) as u32 };
-        Caller { pid: self.pid, uid: 0, gid: 0, now }
+        Caller { uid: 0, gid: 0, now }
     }
 
     // Longer than a screen: one arm a call of the language.

@@ -22,9 +22,9 @@ fn run(text: &str) -> String {
     let commands = parse(text).expect("a golden script");
     let mut simulation = Simulation::new(1);
     let sim = simulation.handle();
-    let root = Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_795_181_000) };
+    let root = Caller { uid: 0, gid: 0, now: Time::from_seconds(1_795_181_000) };
     let vfs = Rc::new(Vfs::new(&sim, Rc::new(MemoryFileSystem::new(&root))));
-    let runner = Runner::new(&sim, vfs.clone(), 1_795_181_000, 1);
+    let runner = Runner::new(&sim, vfs.clone(), 1_795_181_000);
     let done = sim.spawn(async move {
         for command in commands {
             let step = runner.step(&command.step).await;

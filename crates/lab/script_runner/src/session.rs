@@ -345,7 +345,7 @@ impl Session {
         }
         let Driver { epoch_seconds, epoch_nanoseconds, .. } = self.setup.driver;
         // One process makes all calls of a script.
-        let runner = Runner::new(&machine.sim, mounted.vfs.clone(), epoch_seconds, 1)
+        let runner = Runner::new(&machine.sim, mounted.vfs.clone(), epoch_seconds)
             .with_epoch_nanoseconds(epoch_nanoseconds);
         Ok(Mount { mounted, runner })
     }

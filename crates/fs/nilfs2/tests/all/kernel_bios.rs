@@ -104,7 +104,7 @@ impl Session {
                     vfs.drop_caches().await.expect("they are dropped");
                     return;
                 }
-                let runner = Runner::new(&self.sim, vfs.clone(), EPOCH_S.cast_signed(), 1);
+                let runner = Runner::new(&self.sim, vfs.clone(), EPOCH_S.cast_signed());
                 let done = runner.step(step).await;
                 done.unwrap_or_else(|error| panic!("line {}: {error}", command.line));
             }

@@ -46,7 +46,7 @@ fn replay(options: MountOptions) -> (MemoryMedium, Vec<Bio>) {
         bench.medium.take_bios();
         let fs = bench.mount(options).await;
         let vfs = Rc::new(Vfs::new(&bench.sim, Rc::new(fs.clone())));
-        let runner = Runner::new(&bench.sim, vfs, 1_700_000_000, 1);
+        let runner = Runner::new(&bench.sim, vfs, 1_700_000_000);
         for command in &script {
             runner.step(&command.step).await.expect("it succeeds");
         }

@@ -14,9 +14,7 @@ const SHAPE: VolumeShape =
     VolumeShape { leb_bytes: 126_976, leb_count: 60, min_io_bytes: 2048, max_write_bytes: 2048 };
 const SECOND_NS: u64 = 1_000_000_000;
 
-fn caller(pid: u32) -> Caller {
-    Caller { pid, uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) }
-}
+const CALLER: Caller = Caller { uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
 
 fn options() -> MountOptions {
     MountOptions { compressor: Some(Compressor::None), has_thread: true, ..quiet() }
@@ -34,37 +32,36 @@ fn mount_under(bench: &Bench, fs: Ubifs, pages: u64) -> Rc<Vfs<Ubifs>> {
 /// Writes, cuts, syncs and deletes files of its own; what they must hold.
 async fn write(bench: Bench, vfs: Rc<Vfs<Ubifs>>, pid: u32) -> Vec<(String, Vec<u8>)> {
     let mut stream = Stream::new(u64::from(pid), "writer");
-    let caller = caller(pid);
     let mut models = vec![Vec::new(); 4];
     let name = |which: usize| format!("{pid}-{which}");
     for step in 0..300_u32 {
         let which = stream.below(4) as usize;
         let (path, model) = (name(which), &mut models[which]);
         let options = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
-        let file = vfs.open(&caller, path.as_bytes(), options).await.expect("it opens");
+        let file = vfs.open(&CALLER, path.as_bytes(), options).await.expect("it opens");
         let at = stream.below(300_000) as usize;
         match stream.below(12) {
             0 | 1 => {
-                vfs.truncate(&caller, path.as_bytes(), at as u64).await.expect("cut");
+                vfs.truncate(&CALLER, path.as_bytes(), at as u64).await.expect("cut");
                 model.resize(at, 0);
             }
-            2 => vfs.fsync(&caller, &file).await.expect("synced"),
+            2 => vfs.fsync(&CALLER, &file).await.expect("synced"),
             3 => bench.sim.sleep(u64::from(stream.below(10)) * SECOND_NS).await,
             4 => {
-                vfs.unlink(&caller, path.as_bytes()).await.expect("unlinked");
+                vfs.unlink(&CALLER, path.as_bytes()).await.expect("unlinked");
                 model.clear();
             }
             _ => {
                 for page in 0..=stream.below(30) as usize {
                     let (at, bytes) = (at + page * 4096, vec![step as u8; 4096]);
-                    match vfs.write(&caller, &file, at as u64, &bytes).await {
+                    match vfs.write(&CALLER, &file, at as u64, &bytes).await {
                         Ok(()) => {
                             model.resize(model.len().max(at + 4096), 0);
                             model[at..at + 4096].copy_from_slice(&bytes);
                         }
                         // A page may be written in part before there is no space for the next.
                         Err(Errno::Enospc) => {
-                            vfs.truncate(&caller, path.as_bytes(), 0).await.expect("emptied");
+                            vfs.truncate(&CALLER, path.as_bytes(), 0).await.expect("emptied");
                             model.clear();
                             break;
                         }
@@ -73,7 +70,7 @@ async fn write(bench: Bench, vfs: Rc<Vfs<Ubifs>>, pid: u32) -> Vec<(String, Vec<
                 }
             }
         }
-        vfs.close(&caller, file).await.expect("closed");
+        vfs.close(&CALLER, file).await.expect("closed");
     }
     // A file that was deleted last is not there: an empty model says nothing of it.
     (0..4).map(|which| (name(which), std::mem::take(&mut models[which]))).collect()
@@ -81,12 +78,12 @@ async fn write(bench: Bench, vfs: Rc<Vfs<Ubifs>>, pid: u32) -> Vec<(String, Vec<
 
 async fn compare(vfs: &Vfs<Ubifs>, models: &[(String, Vec<u8>)], label: &str) {
     for (path, model) in models.iter().filter(|(_, model)| !model.is_empty()) {
-        let file = vfs.open(&caller(1), path.as_bytes(), OpenOptions::default()).await;
+        let file = vfs.open(&CALLER, path.as_bytes(), OpenOptions::default()).await;
         let file = file.expect("it is there");
         let mut bytes = vec![0xee; model.len() + 1];
         let count = vfs.read(&file, 0, &mut bytes).await.expect("it reads");
         assert!(bytes[..count] == model[..], "{label}: {path}");
-        vfs.close(&caller(1), file).await.expect("closed");
+        vfs.close(&CALLER, file).await.expect("closed");
     }
 }
 
@@ -131,9 +128,9 @@ fn what_is_old_survives_without_a_sync_and_what_is_young_does_not() {
         let vfs = mount_under(&bench, fs, 10_000);
         let creating = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
         for (path, bytes) in [(b"old", 1), (b"new", 2)] {
-            let file = vfs.open(&caller(1), path, creating).await.expect("it opens");
-            vfs.write(&caller(1), &file, 0, &[bytes; 12_000]).await.expect("written");
-            vfs.close(&caller(1), file).await.expect("closed");
+            let file = vfs.open(&CALLER, path, creating).await.expect("it opens");
+            vfs.write(&CALLER, &file, 0, &[bytes; 12_000]).await.expect("written");
+            vfs.close(&CALLER, file).await.expect("closed");
             bench.sim.sleep(if bytes == 1 { 45 * SECOND_NS } else { 10 * SECOND_NS }).await;
         }
         // The power goes: what the volume holds now is mounted elsewhere.

@@ -9,7 +9,7 @@ use ubifs::{MemoryVolume, MountOptions, Ubifs, Volume, VolumeShape};
 
 const SHAPE: VolumeShape =
     VolumeShape { leb_bytes: 126_976, leb_count: 40, min_io_bytes: 2048, max_write_bytes: 2048 };
-const CALLER: Caller = Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
+const CALLER: Caller = Caller { uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
 
 /// A tree: `from/file`, `from/empty/` and `to/file`.
 struct Tree {

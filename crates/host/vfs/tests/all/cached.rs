@@ -7,7 +7,7 @@ use sim::{Cpus, RunEnd, Sim, Simulation};
 use std::rc::Rc;
 use vfs::{MemoryFileSystem, OpenOptions, Vfs};
 
-const ROOT: Caller = Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
+const ROOT: Caller = Caller { uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
 
 /// Runs a job on an empty file system under a cache of `pages` pages.
 fn run<F: Future<Output = ()> + 'static>(

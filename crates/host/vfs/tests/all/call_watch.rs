@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use vfs::{Call, CallKind, MemoryFileSystem, OpenOptions, Vfs};
 
-const ROOT: Caller = Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
+const ROOT: Caller = Caller { uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
 
 #[test]
 fn every_call_is_told_with_its_bytes_until_nobody_watches() {

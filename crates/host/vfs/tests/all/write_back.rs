@@ -11,7 +11,7 @@ use std::rc::Rc;
 use support::{Event, WritesBack};
 use vfs::{OpenFile, OpenOptions, Vfs};
 
-const ROOT: Caller = Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
+const ROOT: Caller = Caller { uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A mount, and where its events are seen.
@@ -264,7 +264,7 @@ async fn random_calls(bench: &Bench, seed: u64, steps: u32) -> Vec<(Vec<u8>, Vec
     let mut stream = Stream::new(seed, "calls");
     let names: Vec<Vec<u8>> = (0..3).map(|file| format!("{seed}-{file}").into_bytes()).collect();
     let mut models = vec![Vec::new(); names.len()];
-    let caller = Caller { pid: 100 + seed as u32, ..ROOT };
+    let caller = ROOT;
     let mut files = Vec::new();
     for name in &names {
         files.push(Some(bench.open(name).await));

@@ -90,7 +90,7 @@ fn cut_without_a_guarantee(kind: &'static Kind, operation: u64, point: CutPoint)
     let outcome = run(blank, &driver(), 1, async move |machine| {
         let asked = request(kind, kind.profiles[0]);
         let mounted = machine.mount(kind, &asked).await.expect("a blank chip");
-        play_lines(&machine.sim, &mounted.vfs, 1, &lines).await.expect("played");
+        play_lines(&machine.sim, &mounted.vfs, &lines).await.expect("played");
         mounted.unmount().await.expect("it unmounts");
     });
     let is_cut = outcome.value.is_none();

@@ -36,7 +36,7 @@ fn worked(kind: &'static Kind) -> Vec<u8> {
         let mounted = machine.mount(kind, &asked).await.expect("it mounts");
         let lines = Area::whole(kind.has_owners_and_links).random_lines(3, LINES);
         let lines = Model::succeeding(&machine.sim, lines).await.expect("lines of the language");
-        let ends = play_lines(&machine.sim, &mounted.vfs, 1, &lines).await.expect("played");
+        let ends = play_lines(&machine.sim, &mounted.vfs, &lines).await.expect("played");
         let is_done = |end: &Result<(), Errno>| matches!(end, Ok(()) | Err(Errno::Eopnotsupp));
         assert!(ends.iter().all(is_done), "{}: {ends:?}", kind.name);
         mounted.unmount().await.expect("it unmounts");

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use vfs::{Manifest, ManifestRow, MemoryFileSystem, Vfs};
 
 pub(crate) const CALLER: Caller =
-    Caller { pid: 1, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
+    Caller { uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
 /// Calls between two comparisons of all that is there.
 const COMPARED_EVERY: usize = 60;
 
@@ -51,13 +51,13 @@ impl Model {
         sim: &Sim,
         lines: &[String],
     ) -> Result<Vec<Result<(), Errno>>, String> {
-        play_lines(sim, &Rc::new(Vfs::new(sim, self.tree.clone())), 1, lines).await
+        play_lines(sim, &Rc::new(Vfs::new(sim, self.tree.clone())), lines).await
     }
 
     /// Those of the lines that succeed, one after the other, on the empty model.
     pub(crate) async fn succeeding(sim: &Sim, lines: Vec<String>) -> Result<Vec<String>, String> {
         let tree = Rc::new(MemoryFileSystem::new(&CALLER));
-        let done = play_lines(sim, &Rc::new(Vfs::new(sim, tree)), 1, &lines).await?;
+        let done = play_lines(sim, &Rc::new(Vfs::new(sim, tree)), &lines).await?;
         let both = lines.into_iter().zip(done);
         Ok(both.filter_map(|(line, done)| done.is_ok().then_some(line)).collect())
     }
@@ -70,10 +70,9 @@ impl Model {
 pub(crate) async fn play_lines<F: FileSystem + 'static>(
     sim: &Sim,
     vfs: &Rc<Vfs<F>>,
-    pid: u32,
     lines: &[String],
 ) -> Result<Vec<Result<(), Errno>>, String> {
-    let runner = Runner::new(sim, vfs.clone(), 0, pid);
+    let runner = Runner::new(sim, vfs.clone(), 0);
     let mut ends = Vec::new();
     for line in lines {
         let step = &parse(line).map_err(|error| format!("{line}: {error}"))?[0].step;
@@ -95,8 +94,8 @@ pub(crate) async fn play<F: FileSystem + 'static>(
     first: usize,
 ) -> Result<usize, String> {
     let model_vfs = Rc::new(Vfs::new(sim, model.tree.clone()));
-    let runner = Runner::new(sim, vfs.clone(), 0, 1);
-    let model_runner = Runner::new(sim, model_vfs.clone(), 0, 1);
+    let runner = Runner::new(sim, vfs.clone(), 0);
+    let model_runner = Runner::new(sim, model_vfs.clone(), 0);
     compare(kind, vfs, model).await.map_err(|wrong| format!("call {first}, mounted: {wrong}"))?;
     for (number, call) in calls.iter().enumerate().skip(first) {
         let wrong = |wrong: String| format!("call {number}, {call:?}: {wrong}");

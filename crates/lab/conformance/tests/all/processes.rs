@@ -7,6 +7,7 @@ use crate::play::{CALLER, Model, compare, play_lines};
 use file_systems::KINDS;
 use fs_api::{Errno, NewInode};
 use mount::{Driver, Kind, run};
+use process::Process;
 
 const PROCESSES: u64 = 4;
 const LINES: usize = 60;
@@ -39,11 +40,15 @@ fn work_side_by_side(kind: &'static Kind, seed: u64) -> Result<(Ends, Ends, u64)
         let tasks: Vec<_> = (0..PROCESSES)
             .map(|process| {
                 let (vfs, sim, lines) = (mounted.vfs.clone(), sim.clone(), lines(process));
-                machine.sim.spawn(async move {
-                    let begun_at = sim.now();
-                    let ends = play_lines(&sim, &vfs, process as u32 + 1, &lines).await;
-                    (ends, begun_at, sim.now())
-                })
+                machine.sim.spawn_as(
+                    Process::new(process as u32 + 1),
+                    format!("process {process}"),
+                    async move {
+                        let begun_at = sim.now();
+                        let ends = play_lines(&sim, &vfs, &lines).await;
+                        (ends, begun_at, sim.now())
+                    },
+                )
             })
             .collect();
         let (mut found, mut known, mut spans) = (Vec::new(), Vec::new(), Vec::new());

@@ -71,7 +71,7 @@ fn an_image_is_recognised_listed_and_checked() {
     let written = run(chip(32), &driver(), 1, async |machine| {
         let kind = find_kind(TOY).expect("its row");
         let mounted = machine.mount(kind, &MountRequest::default()).await.expect("mounted");
-        let runner = Runner::new(&machine.sim, mounted.vfs.clone(), 0, 1);
+        let runner = Runner::new(&machine.sim, mounted.vfs.clone(), 0);
         for command in parse(SCRIPT).expect("a script") {
             runner.step(&command.step).await.expect("carried out");
         }

@@ -136,7 +136,7 @@ fn unwatched(kind: &'static str, options: &[&str], commands: &[Command]) -> Vec<
     let outcome = run(chip, &driver, given.seed, async move |machine| {
         let vfs = machine.mount(kind, &request).await.expect("mounted").vfs;
         let epoch_seconds = Driver::of_tool(given.layout).epoch_seconds;
-        let runner = Runner::new(&machine.sim, vfs.clone(), epoch_seconds, 1);
+        let runner = Runner::new(&machine.sim, vfs.clone(), epoch_seconds);
         for command in &commands {
             if command.step == Step::Control(ControlLine::Unmount) {
                 vfs.unmount().await.expect("unmounted");

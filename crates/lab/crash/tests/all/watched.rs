@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use vfs::MemoryFileSystem;
 
-const CALLER: Caller = Caller { pid: 1, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
+const CALLER: Caller = Caller { uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
 const ROOT: InodeNumber = 1;
 
 /// A file system in memory that is watched. The clock goes by one whenever it is read, so that a call

@@ -46,7 +46,7 @@ async fn call<F: FileSystem + 'static>(
     vfs: &Vfs<F>,
     mut stream: Stream,
 ) -> Result<(), Errno> {
-    let caller = machine.root(1);
+    let caller = machine.root();
     let (path, other) = (path(&mut stream), path(&mut stream));
     let (path, other) = (path.as_bytes(), other.as_bytes());
     match stream.below(12) {
@@ -83,7 +83,7 @@ async fn shown<F: FileSystem>(fs: &F) -> Vec<(String, char, u64, Option<String>)
 fn agree(kind: &'static str, device: &'static str, seed: u64) -> Chip {
     let outcome = run(chip(), &driver(), seed, async move |machine| {
         let kind = find_kind(kind).expect("in the table");
-        let model = Vfs::new(&machine.sim, Rc::new(MemoryFileSystem::new(&machine.root(1))));
+        let model = Vfs::new(&machine.sim, Rc::new(MemoryFileSystem::new(&machine.root())));
         let mut numbers = Stream::new(seed, "calls");
         let mut done = 0;
         for round in 0..5 {
@@ -159,7 +159,7 @@ fn jffs2_over_block2mtd_meets_the_queue_in_reads_write_back_and_the_unmount_alon
             let statistics = path.queue().statistics().expect("a timed device");
             (statistics.reads, statistics.written_sectors)
         };
-        let caller = machine.root(1);
+        let caller = machine.root();
         let open = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
         let file = mounted.vfs.open(&caller, b"f", open).await.expect("opened");
         let bytes: Vec<u8> = (0..32_768_u32).map(|byte| (byte * 7 / 3) as u8 ^ 0x5a).collect();

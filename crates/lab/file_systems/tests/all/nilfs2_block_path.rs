@@ -49,7 +49,7 @@ fn log_writes(scheduler: &str) -> Vec<Life> {
         let mounted = machine.mount(kind, &request).await.expect("a blank device mounts");
         let seen = Rc::new(RefCell::new(Writes::default()));
         mounted.file_system.block_path().expect("a block device").queue().observe(seen.clone());
-        let (vfs, root) = (&mounted.vfs, machine.root(1));
+        let (vfs, root) = (&mounted.vfs, machine.root());
         let options = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
         let file = vfs.open(&root, b"f", options).await.expect("opened");
         vfs.write(&root, &file, 0, &vec![7; 4 << 20]).await.expect("written");
@@ -147,7 +147,7 @@ fn overwritten(option: &str, times: usize) -> Result<(), Errno> {
     let outcome = run(blank(512), &driver, 1, async move |machine| {
         let kind = find_kind("nilfs2").expect("in the table");
         let mounted = machine.mount(kind, &request).await.expect("a blank device mounts");
-        let (vfs, root) = (&mounted.vfs, machine.root(1));
+        let (vfs, root) = (&mounted.vfs, machine.root());
         let options = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
         let file = vfs.open(&root, b"f", options).await?;
         for round in 0..times {

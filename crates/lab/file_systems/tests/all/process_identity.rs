@@ -79,7 +79,7 @@ enum Work {
 }
 
 async fn work(machine: Machine, mounted: Rc<Mounted>, pid: u32, work: Work) {
-    let (vfs, root) = (&mounted.vfs, machine.root(pid));
+    let (vfs, root) = (&mounted.vfs, machine.root());
     let options = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
     let file = vfs.open(&root, &name(pid), options).await.expect("opened");
     match work {
@@ -180,7 +180,7 @@ fn nilfs2_reads_as_the_caller_and_writes_logs_as_its_thread() {
 
 /// A process of the priority test: reads a file page by page, in an order that no read-ahead serves.
 async fn read_scattered(machine: Machine, mounted: Rc<Mounted>, name: Vec<u8>) {
-    let root = machine.root(1);
+    let root = machine.root();
     let file = mounted.vfs.open(&root, &name, OpenOptions::default()).await.expect("opened");
     let mut bytes = vec![0; 512];
     let pages = (FILE_BYTES / units::PAGE_BYTES) as u64;

@@ -19,7 +19,7 @@ fn driver() -> Driver {
 
 async fn fill(machine: &Machine, kind: &'static mount::Kind, request: &MountRequest) -> Manifest {
     let mounted = machine.mount(kind, request).await.expect("a blank device mounts");
-    let (vfs, root) = (&mounted.vfs, machine.root(1));
+    let (vfs, root) = (&mounted.vfs, machine.root());
     vfs.make(&root, b"d", NewInode::Directory(0o755)).await.expect("made");
     let options = OpenOptions { create: Some(0o640), ..OpenOptions::default() };
     let file = vfs.open(&root, b"d/f", options).await.expect("opened");
@@ -108,7 +108,7 @@ fn bytes_after_a_cut(options: &[&str]) -> u64 {
     let request = MountRequest { options, ..MountRequest::default() };
     let written = run(blank(), &driver(), 1, async move |machine| {
         let mounted = machine.mount(kind, &request).await.expect("a blank device mounts");
-        let root = machine.root(1);
+        let root = machine.root();
         let open = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
         let file = mounted.vfs.open(&root, b"f", open).await.expect("opened");
         mounted.vfs.write(&root, &file, 0, &[7; 9000]).await.expect("written");

@@ -12,7 +12,7 @@ use samples::{BLOCK_BYTES, sample};
 use std::path::Path;
 use vfs::{Manifest, OpenOptions as FileOptions, ReadLimits};
 
-const CALLER: Caller = Caller { pid: 1, uid: 3, gid: 4, now: Time::from_seconds(1_600_000_000) };
+const CALLER: Caller = Caller { uid: 3, gid: 4, now: Time::from_seconds(1_600_000_000) };
 const PAGE_BYTES: usize = 2112;
 const STRIDE: usize = BLOCK_BYTES as usize / 2048 * PAGE_BYTES;
 

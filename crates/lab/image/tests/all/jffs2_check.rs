@@ -18,7 +18,7 @@ use std::path::Path;
 use support::{jffs2_data, scratch};
 use vfs::{Manifest, OpenOptions as Opening};
 
-const CALLER: Caller = Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_600_000_000) };
+const CALLER: Caller = Caller { uid: 0, gid: 0, now: Time::from_seconds(1_600_000_000) };
 pub(crate) const PAGE: usize = 2048;
 const PAGE_WITH_SPARE: usize = 2112;
 pub(crate) const PAGES_PER_BLOCK: usize = BLOCK_BYTES as usize / PAGE;

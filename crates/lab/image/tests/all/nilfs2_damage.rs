@@ -22,7 +22,7 @@ use vfs::{OpenOptions as Opening, Vfs};
 
 const BLOCK: usize = 4096;
 const DEVICE_BYTES: u64 = 3 << 20;
-const CALLER: Caller = Caller { pid: 1, uid: 3, gid: 4, now: Time::from_seconds(1_600_000_000) };
+const CALLER: Caller = Caller { uid: 3, gid: 4, now: Time::from_seconds(1_600_000_000) };
 /// No damage makes a file longer than this be read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const FLIPS: u64 = 100_000;

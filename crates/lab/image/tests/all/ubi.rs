@@ -366,7 +366,7 @@ fn what_is_made_grows_and_takes_writes() {
         let request = MountRequest { has_background: false, ..MountRequest::default() };
         let kind = find_kind("ubifs").expect("in the table");
         let mounted = machine.mount(kind, &request).await.expect("it mounts");
-        let (vfs, root) = (&mounted.vfs, machine.root(1));
+        let (vfs, root) = (&mounted.vfs, machine.root());
         let create = vfs::OpenOptions { create: Some(0o644), ..vfs::OpenOptions::default() };
         for number in 0..150 {
             let path = format!("sub/{number}").into_bytes();

@@ -13,7 +13,7 @@ use random::Stream;
 use ubi::headers::crc32;
 use vfs::{Manifest, OpenOptions as FileOptions, ReadLimits};
 
-const CALLER: Caller = Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_600_000_000) };
+const CALLER: Caller = Caller { uid: 0, gid: 0, now: Time::from_seconds(1_600_000_000) };
 const PAGE_BYTES: usize = 2048;
 const STRIDE: usize = PAGE_BYTES + 64;
 /// UBIFS needs eraseblocks of 15 KiB or more.

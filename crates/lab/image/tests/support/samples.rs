@@ -15,7 +15,7 @@ pub(crate) fn block_bytes(file_system: &str) -> u32 {
     if file_system == "ubifs" { 2 * BLOCK_BYTES } else { BLOCK_BYTES }
 }
 
-const CALLER: Caller = Caller { pid: 1, uid: 3, gid: 4, now: Time::from_seconds(1_600_000_000) };
+const CALLER: Caller = Caller { uid: 3, gid: 4, now: Time::from_seconds(1_600_000_000) };
 
 async fn write(mounted: &Mounted, path: &str, bytes: &[u8]) {
     let options = OpenOptions { create: Some(0o640), truncate: true, ..OpenOptions::default() };

@@ -8,8 +8,6 @@ use vfs::{OpenFile, OpenOptions};
 
 /// Name of the stream that aging is drawn from. Another name would draw other files.
 const AGING: &str = "flash history";
-/// Process that ages the flash.
-const PID: u32 = 500;
 /// Bytes of a write.
 const WRITE_BYTES: usize = 32 << 10;
 /// Unit in which the share of random bytes counts: what file systems compress at a time.
@@ -77,7 +75,7 @@ impl<'a> Aging<'a> {
         let capacity = bytes_of(all, |space| state.percent_of.blocks(space));
         if let Some(folder) = self.folder.strip_suffix('/') {
             let new = NewInode::Directory(0o755);
-            self.mounted.vfs.make(&self.machine.root(PID), folder.as_bytes(), new).await?;
+            self.mounted.vfs.make(&self.machine.root(), folder.as_bytes(), new).await?;
         }
         if let Some(free_mib) = state.free_mib {
             self.leave(u64::from(free_mib) << 20).await?;
@@ -98,7 +96,7 @@ impl<'a> Aging<'a> {
                 self.overwrite(which).await?
             } else {
                 let (number, bytes) = self.files.swap_remove(which);
-                self.mounted.vfs.unlink(&self.machine.root(PID), &self.name(number)).await?;
+                self.mounted.vfs.unlink(&self.machine.root(), &self.name(number)).await?;
                 self.make_file(bytes).await?
             };
         }
@@ -183,15 +181,15 @@ impl<'a> Aging<'a> {
         bytes: u64,
     ) -> Result<(), Errno> {
         let name = self.name(number);
-        let mut opened = self.mounted.vfs.open(&self.machine.root(PID), &name, open).await;
+        let mut opened = self.mounted.vfs.open(&self.machine.root(), &name, open).await;
         if let Err(errno) = &opened
             && self.waits_for_cleaner(*errno).await
         {
-            opened = self.mounted.vfs.open(&self.machine.root(PID), &name, open).await;
+            opened = self.mounted.vfs.open(&self.machine.root(), &name, open).await;
         }
         let file = opened?;
         let done = self.write_all(&file, offset, bytes).await;
-        self.mounted.vfs.close(&self.machine.root(PID), file).await?;
+        self.mounted.vfs.close(&self.machine.root(), file).await?;
         self.rest(bytes).await;
         done
     }
@@ -228,7 +226,7 @@ impl<'a> Aging<'a> {
 
     /// Changes a time of the root directory, durably.
     async fn touch(&self) -> Result<(), Errno> {
-        let (fs, caller) = (&self.mounted.file_system, self.machine.root(PID));
+        let (fs, caller) = (&self.mounted.file_system, self.machine.root());
         let to = Changes { modified: Some(caller.now), ..Changes::default() };
         fs.change(&caller, fs.root(), &to).await?;
         self.mounted.vfs.sync().await
@@ -258,7 +256,7 @@ impl<'a> Aging<'a> {
     }
 
     async fn write_chunk(&self, file: &OpenFile, offset: u64, count: usize) -> Result<(), Errno> {
-        let caller = self.machine.root(PID);
+        let caller = self.machine.root();
         self.mounted.vfs.write(&caller, file, offset, &self.bytes[..count]).await
     }
 }

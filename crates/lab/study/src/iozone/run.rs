@@ -17,8 +17,6 @@ use vfs::OpenOptions;
 /// which page of a block the file system stands then.
 const PHASE: &str = "timer phase";
 const POSITION: &str = "allocation position";
-/// Process that moves the allocation position.
-const PID: u32 = 900;
 
 /// A run of IOzone on a file system.
 #[derive(Clone, Debug)]
@@ -91,7 +89,7 @@ async fn prepare(
     seed: u64,
 ) -> Result<(), Errno> {
     let tick_ns = 1_000_000_000 / u64::from(machine.board.hz);
-    let (caller, vfs) = (machine.root(PID), benchmark.vfs());
+    let (caller, vfs) = (machine.root(), benchmark.vfs());
     // Fewer pages than a block has: the next file begins at any page of one.
     let pages = Stream::new(seed, POSITION).below(machine.mtd.geometry().pages_per_block);
     let page_bytes = machine.mtd.geometry().page_data_bytes as usize;

@@ -19,8 +19,6 @@ use vfs::{OpenOptions, Vfs};
 /// Names of the streams: when within a tick IOzone begins, and at which page the file system stands.
 const PHASE: &str = "timer phase";
 const POSITION: &str = "allocation position";
-/// Process that moves the allocation position.
-const PID: u32 = 900;
 /// Interval at which memory is looked at.
 const LOOK_NS: u64 = 10_000_000;
 /// Number of IOzone's test of reads, before which the cache is emptied.
@@ -118,7 +116,7 @@ pub(super) async fn prepare(
     seed: u64,
 ) -> Result<(), Errno> {
     let tick_ns = 1_000_000_000 / u64::from(machine.board.hz);
-    let caller = machine.root(PID);
+    let caller = machine.root();
     let mut numbers = Stream::new(seed, POSITION);
     let pages = numbers.below(machine.mtd.geometry().pages_per_block);
     let mut bytes = vec![0; (pages * machine.mtd.geometry().page_data_bytes) as usize];

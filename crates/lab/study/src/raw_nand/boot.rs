@@ -11,8 +11,6 @@ use random::Stream;
 use std::rc::Rc;
 use vfs::{OpenFile, OpenOptions};
 
-/// Process of the application.
-const PID: u32 = 1000;
 /// Bytes of a write of an application.
 const WRITE_BYTES: usize = 32 << 10;
 
@@ -139,7 +137,7 @@ pub(super) struct Application<'a> {
 
 impl Application<'_> {
     pub(super) fn caller(&self) -> Caller {
-        self.machine.root(PID)
+        self.machine.root()
     }
 
     /// Opens a file, which is made if it is not there.

@@ -15,8 +15,6 @@ use fs_api::{Caller, Errno, FileSystem, NewInode};
 use mount::{BlockDeviceChoice, Machine, Mounted, run};
 use vfs::OpenOptions;
 
-/// Process of the application.
-const PID: u32 = 1000;
 /// Directory of the files.
 const DIRECTORY: &str = "FILES";
 /// Room that a capture leaves.
@@ -87,7 +85,7 @@ impl<'a> Work<'a> {
         let meter = Meter::start(machine);
         let made = async {
             let directory = NewInode::Directory(0o755);
-            mounted.vfs.make(&machine.root(PID), DIRECTORY.as_bytes(), directory).await?;
+            mounted.vfs.make(&machine.root(), DIRECTORY.as_bytes(), directory).await?;
             mounted.vfs.sync().await
         };
         made.await.map_err(|errno| format!("{DIRECTORY}: {errno}"))?;
@@ -102,7 +100,7 @@ impl<'a> Work<'a> {
     }
 
     fn caller(&self) -> Caller {
-        self.machine.root(PID)
+        self.machine.root()
     }
 
     fn path(&self, file: usize) -> String {

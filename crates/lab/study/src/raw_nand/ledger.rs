@@ -17,8 +17,6 @@ const FILES_PER_SYNC: u64 = 8;
 /// Files of a directory.
 const FILES_PER_DIRECTORY: u64 = 1000;
 const LOG: &[u8] = b"log";
-/// Process of the application.
-const PID: u32 = 1000;
 /// Stream of what is written.
 const CONTENTS: &str = "contents of bursts";
 
@@ -89,7 +87,7 @@ impl Ledger {
     /// Looks for everything that was promised.
     pub(super) async fn look(&self, machine: &Machine, mounted: &Mounted) -> Found {
         let mut found = Found::default();
-        let caller = machine.root(PID);
+        let caller = machine.root();
         let there = content(&mounted.vfs, &caller, LOG, u64::MAX).await;
         found.add(self.log_bytes, self.log_synced_bytes, &there);
         for (number, is_synced) in (0..).zip(&self.files) {
@@ -193,7 +191,7 @@ impl Writer {
     }
 
     fn caller(&self) -> Caller {
-        self.machine.root(PID)
+        self.machine.root()
     }
 
     /// Writes until the machine is gone.

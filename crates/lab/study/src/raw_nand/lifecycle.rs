@@ -25,9 +25,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use vfs::Vfs;
 
-/// Process that carries the script out.
-const PID: u32 = 1000;
-
 /// Nanoseconds of a second.
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -192,7 +189,7 @@ fn runner_of(machine: &Machine, vfs: &Rc<Vfs<SharedMount>>) -> Runner<SharedMoun
     let now_ns = now.seconds * SECOND_NS + i64::from(now.nanoseconds);
     // The runner adds the time since the machine was started: it takes the clock as it stood then.
     let started_ns = now_ns - machine.sim.now().cast_signed();
-    Runner::new(&machine.sim, vfs.clone(), started_ns.div_euclid(SECOND_NS), PID)
+    Runner::new(&machine.sim, vfs.clone(), started_ns.div_euclid(SECOND_NS))
         .with_epoch_nanoseconds(started_ns.rem_euclid(SECOND_NS) as u32)
 }
 

@@ -15,8 +15,7 @@ use std::process::{Command, Output};
 use std::rc::Rc;
 use vfs::Vfs;
 
-pub(crate) const CALLER: Caller =
-    Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
+pub(crate) const CALLER: Caller = Caller { uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
 
 pub(crate) fn profile() -> &'static Profile {
     find_profile("linux-6.12").expect("in the table")

@@ -49,8 +49,7 @@ pub(crate) fn profile() -> &'static Profile {
     find_profile("linux-6.12").expect("in the table")
 }
 
-pub(crate) const CALLER: Caller =
-    Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
+pub(crate) const CALLER: Caller = Caller { uid: 0, gid: 0, now: Time::from_seconds(1_700_000_000) };
 
 /// What a test has at hand inside the simulation.
 #[derive(Clone)]

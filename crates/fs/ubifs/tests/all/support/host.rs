@@ -28,7 +28,7 @@ impl Host {
     }
 
     pub(crate) fn caller(&self) -> Caller {
-        Caller { pid: 1, uid: 0, gid: 0, now: Time::from_seconds(self.now.get()) }
+        Caller { uid: 0, gid: 0, now: Time::from_seconds(self.now.get()) }
     }
 
     pub(crate) async fn find(&self, path: &str) -> Result<InodeNumber, Errno> {

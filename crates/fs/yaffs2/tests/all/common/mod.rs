@@ -18,7 +18,7 @@ use vfs::{escape_path, hexadecimal};
 use yaffs2::{MountOptions, Yaffs2};
 
 pub(crate) const ROOT: Caller =
-    Caller { pid: 1, uid: 0, gid: 0, now: Time { seconds: 1_300_000_000, nanoseconds: 0 } };
+    Caller { uid: 0, gid: 0, now: Time { seconds: 1_300_000_000, nanoseconds: 0 } };
 
 /// The part that the golden images were made on, with a number of blocks.
 pub(crate) fn part(blocks: u32) -> Part {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::rc::Weak;
 use vfs::MemoryFileSystem;
 
-const CALLER: Caller = Caller { pid: 9, uid: 1, gid: 2, now: Time { seconds: 3, nanoseconds: 4 } };
+const CALLER: Caller = Caller { uid: 1, gid: 2, now: Time { seconds: 3, nanoseconds: 4 } };
 
 /// One in memory, watched.
 pub(crate) struct Probe {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use vfs::{MemoryFileSystem, OpenFile, OpenOptions, Vfs};
 
 pub(super) const CALLER: Caller =
-    Caller { pid: 1, uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
+    Caller { uid: 0, gid: 0, now: Time { seconds: 0, nanoseconds: 0 } };
 /// Calls between two comparisons of all that is there.
 const COMPARED_EVERY: usize = 150;
 /// What JFFS2 finds where a program failed and no block was left for the nodes of its page.
@@ -114,8 +114,8 @@ impl Session {
     ) -> Self {
         let model_vfs = Rc::new(Vfs::new(&machine.sim, model.clone()));
         Self {
-            runner: Runner::new(&machine.sim, mounted.vfs.clone(), 0, 1),
-            model_runner: Runner::new(&machine.sim, model_vfs.clone(), 0, 1),
+            runner: Runner::new(&machine.sim, mounted.vfs.clone(), 0),
+            model_runner: Runner::new(&machine.sim, model_vfs.clone(), 0),
             mounted,
             model,
             model_vfs,

@@ -61,7 +61,7 @@ pub(super) fn make_nilfs2(
         let vfs = Vfs::new(&sim, Rc::new(mounted));
         // The tree brings this file itself: that of mkfs.nilfs2 gives way.
         if source.nodes.contains_key(OWN_FILE) {
-            let caller = Caller { pid: 1, uid: 0, gid: 0, now: Time::default() };
+            let caller = Caller { uid: 0, gid: 0, now: Time::default() };
             let removed = vfs.unlink(&caller, OWN_FILE).await;
             removed.map_err(|errno| failed(OWN_FILE, errno))?;
         }
