@@ -88,7 +88,7 @@ pub trait Backing {
     /// operations).
     ///
     /// # Errors
-    /// The medium's.
+    /// [`FileError::Device`] or [`FileError::FileSystem`], if the medium failed or has no space.
     fn write_attributes(&self) -> Pending<'_, Result<(), FileError>> {
         Box::pin(async { Ok(()) })
     }
@@ -96,7 +96,7 @@ pub trait Backing {
     /// Makes what was written durable.
     ///
     /// # Errors
-    /// The medium's.
+    /// [`FileError::Device`] or [`FileError::FileSystem`], if the medium failed.
     fn flush(&self, process: Process) -> Pending<'_, Result<(), FileError>>;
 
     /// Whether the cache may read pages that no call has asked for yet.

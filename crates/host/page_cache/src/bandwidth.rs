@@ -38,6 +38,15 @@ pub(crate) struct Sample {
     pub(crate) device_dirty: u64,
 }
 
+/// Dirty pages and pages being written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unwritten {
+    /// Of all devices together.
+    pub(crate) all: u64,
+    /// Of the device whose writers are held.
+    pub(crate) of_device: u64,
+}
+
 /// Estimates of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bandwidth {
@@ -98,7 +107,11 @@ impl Bandwidth {
                 // Before `measure`, as in `__bdi_update_bandwidth`: the writers' rate is steered by
                 // the bandwidth of the interval before.
                 let dirty_rate = (sample.dirtied - self.dirtied_stamp) * limits.hz / elapsed;
-                self.steer(limits, dirty, sample.device_dirty, dirty_rate);
+                self.steer(
+                    limits,
+                    Unwritten { all: dirty, of_device: sample.device_dirty },
+                    dirty_rate,
+                );
             }
             self.measure(limits.hz, elapsed, sample.written - self.written_stamp);
         }
@@ -131,8 +144,8 @@ impl Bandwidth {
     }
 
     /// Moves the writers' rate towards the one at which the device keeps up.
-    fn steer(&mut self, limits: &Limits, dirty: u64, device_dirty: u64, dirty_rate: u64) {
-        let ratio = self.position_ratio(limits, dirty, device_dirty);
+    fn steer(&mut self, limits: &Limits, unwritten: Unwritten, dirty_rate: u64) {
+        let ratio = self.position_ratio(limits, unwritten);
         // One more page a second: a rate of zero would stay at zero (`bdi_update_dirty_ratelimit`).
         let task_rate = ((self.writer_rate * ratio) >> RATIO_BITS) + 1;
         // Never above what the device writes, and `| 1` keeps an idle interval from dividing by
@@ -141,7 +154,7 @@ impl Bandwidth {
         let before = self.writer_rate;
         // Below the set point only a rise is wanted, above it only a fall: the most careful of
         // three estimates decides.
-        let step = if dirty < u64::midpoint(limits.free_run(), limits.dirty) {
+        let step = if unwritten.all < u64::midpoint(limits.free_run(), limits.dirty) {
             self.balanced_rate.min(balanced).min(task_rate).saturating_sub(before)
         } else {
             before.saturating_sub(self.balanced_rate.max(balanced).max(task_rate))
@@ -158,7 +171,8 @@ impl Bandwidth {
 
     /// Share of the base rate that fits the number of dirty pages: above one below the point
     /// half-way between the free run and the limit, nothing at the limit.
-    fn position_ratio(&self, limits: &Limits, dirty: u64, device_dirty: u64) -> u64 {
+    fn position_ratio(&self, limits: &Limits, unwritten: Unwritten) -> u64 {
+        let Unwritten { all: dirty, of_device: device_dirty } = unwritten;
         let limit = limits.dirty.cast_signed();
         let dirty = dirty.cast_signed();
         if dirty >= limit {
@@ -190,14 +204,13 @@ impl Bandwidth {
     }
 
     /// How a writer has to go on.
-    pub(crate) fn pace(&self, limits: &Limits, dirty: u64, device_dirty: u64) -> Pace {
+    pub(crate) fn pace(&self, limits: &Limits, unwritten: Unwritten) -> Pace {
         let hz = limits.hz;
-        let rate =
-            (self.writer_rate * self.position_ratio(limits, dirty, device_dirty)) >> RATIO_BITS;
+        let rate = (self.writer_rate * self.position_ratio(limits, unwritten)) >> RATIO_BITS;
         let quantum = self.smooth_rate / (1 + hz / 8).next_power_of_two();
         // An eighth of the time in which the device could write what is dirty; with longer pauses
         // it would run dry.
-        let longest = (device_dirty / (1 + quantum) + 1).min((hz / 5).max(1));
+        let longest = (unwritten.of_device / (1 + quantum) + 1).min((hz / 5).max(1));
         let fast = u64::from(self.smooth_rate.max(1).ilog2());
         let slow = u64::from(self.writer_rate.max(1).ilog2());
         // 10 ms for one writer, 10 ms more for each doubling of their number, of which the quotient
@@ -228,7 +241,7 @@ impl Bandwidth {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bandwidth, Limits, Pace, Sample};
+    use super::{Bandwidth, Limits, Pace, Sample, Unwritten};
     use crate::limits::Era;
 
     /// 1000 pages in the background, 2000 at most: writers go free up to 1500, and 1750 are aimed
@@ -316,13 +329,15 @@ mod tests {
     #[test]
     fn writers_go_slower_the_nearer_the_limit_is() {
         let bandwidth = Bandwidth::default();
-        let ratio = |dirty, of_device| bandwidth.position_ratio(&limits(1000), dirty, of_device);
+        let ratio =
+            |all, of_device| bandwidth.position_ratio(&limits(1000), Unwritten { all, of_device });
         let all = [1500, 1600, 1750, 1900, 1999, 2000].map(|dirty| ratio(dirty, dirty));
         assert_eq!(all, [2035, 1241, 1023, 805, 25, 0]);
         let few = [500, 126, 125, 100].map(|of_device| ratio(1900, of_device));
         assert_eq!(few, [1620, 6444, 6496, 6496], "eightfold below an eighth of the half");
         let slow = Bandwidth { smooth_rate: 10, ..bandwidth };
-        let ratio = |dirty, of_device| slow.position_ratio(&limits(1000), dirty, of_device);
+        let ratio =
+            |all, of_device| slow.position_ratio(&limits(1000), Unwritten { all, of_device });
         assert_eq!([ratio(1750, 1750), ratio(1900, 1900)], [1011, 201]);
         assert_eq!([ratio(1750, 1809), ratio(1750, 1810)], [265, 256], "never below a quarter");
     }
@@ -334,7 +349,7 @@ mod tests {
         let pace = |writer_rate, smooth_rate, dirty| {
             let bandwidth = Bandwidth { smooth_rate, writer_rate, ..Bandwidth::default() };
             let Pace { rate, longest, shortest, pages } =
-                bandwidth.pace(&limits(1000), dirty, dirty);
+                bandwidth.pace(&limits(1000), Unwritten { all: dirty, of_device: dirty });
             (rate, longest, shortest, pages)
         };
         assert_eq!(pace(25_600, 25_600, 1900), (20_125, 10, 4, 150));
@@ -362,7 +377,8 @@ mod tests {
                 bandwidth.update(&limits, &sample);
             }
             assert!((9900..=10_100).contains(&bandwidth.smooth_rate), "{}", bandwidth.smooth_rate);
-            let share = bandwidth.position_ratio(&limits, dirty, dirty) as f64 / 1024.0 * 5000.0;
+            let unwritten = Unwritten { all: dirty, of_device: dirty };
+            let share = bandwidth.position_ratio(&limits, unwritten) as f64 / 1024.0 * 5000.0;
             let found = bandwidth.writer_rate as f64 / share;
             assert!(nearest.contains(&found), "{dirty}: {found} of {share} pages a second");
         }

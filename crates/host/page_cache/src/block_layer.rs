@@ -3,14 +3,14 @@
 use block::{Plugging, PoolRules, QueueOptions};
 use board::Board;
 
-/// The oldest kernel whose page cache and request queues are known here: the steps of `Limits` begin after it.
+/// The oldest kernel whose page cache and request queues are modelled here: the steps of `Limits` begin after it.
 const OLDEST: (u32, u32) = (2, 6);
 /// Its third number, which distinguished kernels until 3.0.
 const OLDEST_PATCH: u32 = 29;
 /// The newest kernel that this crate was compared with.
 const NEWEST: (u32, u32) = (6, 12);
 
-/// Refuses a kernel of which nothing is known here: it would be simulated as another.
+/// Refuses a kernel that is not modelled here: it would be simulated as another.
 ///
 /// # Errors
 /// A sentence that names the range and the nearest kernel.

@@ -174,6 +174,7 @@ fn queue_files(cache: &PageCache, device: usize, work: Work, since_ns: u64) {
         }
         lists.io.extend(lists.dirty.pop_front());
     }
+    state.changed();
 }
 
 /// Writes a chunk of each file, until there is none left or a tenth of a second has passed.
@@ -200,7 +201,9 @@ async fn write_round(
                 continue;
             }
             entry.is_syncing = true;
-            (file, chunk_pages(cache, of.bandwidth.pages_per_second(), left - round.pages))
+            let chunk = chunk_pages(cache, of.bandwidth.pages_per_second(), left - round.pages);
+            state.changed();
+            (file, chunk)
         };
         let mapping = Mapping { cache: cache.clone(), number: file };
         let backing = mapping.backing();
@@ -237,18 +240,18 @@ fn put_back(cache: &PageCache, device: usize, file: u32, goes_on: bool) -> bool 
     // Waiters look at the flag when they run, which is after this function.
     cache.synced.wake_all();
     let lists = &mut state.devices[device].lists;
-    if !entry.is_dirty() {
+    let is_clean = !entry.is_dirty();
+    if is_clean {
         entry.dirtied_ns = None;
-        return true;
-    }
-    if goes_on {
+    } else if goes_on {
         lists.more.push_back(file);
     } else {
         // Pages that could not be written now are not to keep the flusher busy.
         entry.dirtied_ns = Some(now_ns);
         lists.dirty.push_back(file);
     }
-    false
+    state.changed();
+    is_clean
 }
 
 /// Pages of a file to write at a time (`writeback_chunk_size`): half a second's, from Linux 3.2 on.
@@ -265,7 +268,7 @@ fn chunk_pages(cache: &PageCache, pages_per_second: u64, left: u64) -> u64 {
 }
 
 /// Writes what is dirty of a device now, the file dirty for longest first, and waits for all that is
-/// being written (`sync_filesystem`). Failed write-back stays for each file's `fsync` to tell.
+/// being written (`sync_filesystem`). Each file's `fsync` returns the error of a failed write-back.
 pub(crate) async fn write_all(cache: &Rc<PageCache>, device: &CacheDevice, task: &Task) {
     write_back(cache, device, task, Work::All).await;
     let count = cache.state.borrow().mappings.len() as u32;
@@ -289,6 +292,7 @@ pub(crate) async fn write_all(cache: &Rc<PageCache>, device: &CacheDevice, task:
             // Off its list, as a file that is being written is on none.
             state.devices[device.number as usize].lists.remove(file);
             state.mappings[file as usize].is_syncing = true;
+            state.changed();
         }
         let mapping = Mapping { cache: cache.clone(), number: file };
         mapping.write_and_wait(task.process, 0..u64::MAX).await;

@@ -99,6 +99,31 @@ impl Frames {
         None
     }
 
+    /// All pages in memory, the one used last first.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
+        let next = |frame: u32| (frame != NIL).then_some(frame);
+        std::iter::successors(next(self.newest), move |frame| next(self.get(*frame).older))
+    }
+
+    /// Checks that each slot is either in the list of last use, linked both ways, or free.
+    ///
+    /// # Panics
+    /// A rule is broken.
+    pub(crate) fn audit(&self) {
+        let mut before = NIL;
+        // A list that is a ring would not end: no more steps than slots.
+        for frame in self.numbers().take(self.slots.len() + 1) {
+            assert_eq!(self.get(frame).newer, before, "the list of last use is linked both ways");
+            before = frame;
+        }
+        assert_eq!(self.oldest, before, "the list of last use ends at its end");
+        let listed = self.numbers().take(self.slots.len() + 1).count();
+        let (free, slots) = (self.free.len(), self.slots.len());
+        assert_eq!(listed + free, slots, "free frames and used frames are all frames");
+        let is_empty = |frame: &u32| self.get(*frame).bytes.is_none();
+        assert!(self.free.iter().all(is_empty), "a free frame holds no bytes");
+    }
+
     fn link(&mut self, frame: u32) {
         let before = std::mem::replace(&mut self.newest, frame);
         self.slots[frame as usize].newer = NIL;
@@ -140,5 +165,41 @@ mod tests {
         frames.remove(numbers[0]);
         assert_eq!(frames.victim(8), None);
         assert_eq!(frames.len(), 1);
+    }
+
+    /// Three frames in use and a free one, with a fault.
+    fn audited(fault: impl FnOnce(&mut Frames)) {
+        let mut frames = Frames::new();
+        for index in 0..4 {
+            frames.insert(0, index, 0);
+        }
+        frames.remove(1);
+        frames.audit();
+        fault(&mut frames);
+        frames.audit();
+    }
+
+    #[test]
+    #[should_panic(expected = "the list of last use is linked both ways")]
+    fn a_link_back_that_is_wrong_is_found() {
+        audited(|frames| frames.slots[0].newer = 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "the list of last use ends at its end")]
+    fn a_wrong_end_is_found() {
+        audited(|frames| frames.oldest = 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "free frames and used frames are all frames")]
+    fn a_frame_that_is_neither_free_nor_used_is_found() {
+        audited(|frames| frames.free.clear());
+    }
+
+    #[test]
+    #[should_panic(expected = "a free frame holds no bytes")]
+    fn a_free_frame_with_bytes_is_found() {
+        audited(|frames| frames.slots[1].bytes = Some(Box::new([0])));
     }
 }

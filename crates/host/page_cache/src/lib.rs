@@ -8,6 +8,7 @@
 //! Processor time of a call is paid at the latest before something else can notice, so that a call
 //! on cached pages costs the simulation one event.
 
+mod audit;
 mod backing;
 mod bandwidth;
 mod block_file;

@@ -76,7 +76,7 @@ impl Mapping {
     /// processor time of the call before the first page.
     ///
     /// # Errors
-    /// The backing's, once a second attempt on the same page has failed too.
+    /// [`FileError::Device`] or [`FileError::FileSystem`], once a second attempt on the same page has failed too.
     pub async fn read(
         &self,
         process: Process,
@@ -90,42 +90,7 @@ impl Mapping {
         // event.
         let pages = pages_of(&bytes);
         for page in pages.clone() {
-            let mut was_tried = false;
-            loop {
-                let Some(flags) = self.flags(page) else {
-                    self.pay(&mut owed_ns).await;
-                    self.read_around(process, read_ahead, page, pages.end - page, false).await;
-                    // Read-ahead may have found no memory, or a page that is beyond the file: one
-                    // page is read in any case (`no_cached_page`).
-                    if self.flags(page).is_none() {
-                        self.cache.insert(self.number, page, LOCKED);
-                        self.read_locked(process, page).await;
-                    }
-                    continue;
-                };
-                if flags & MARKER != 0 {
-                    // Cleared first, or each reader of the page would start the same window
-                    // (`ClearPageReadahead`).
-                    self.cache.change(self.number, page, 0, MARKER);
-                    // A congested queue would make a reader wait for pages that no call has asked
-                    // for yet (`page_cache_async_readahead`).
-                    if flags & WRITE_BACK == 0 && !self.backing().is_read_congested() {
-                        self.pay(&mut owed_ns).await;
-                        self.read_around(process, read_ahead, page, pages.end - page, true).await;
-                    }
-                } else if flags & UPTODATE != 0 {
-                    break;
-                } else if flags & LOCKED != 0 {
-                    // Locked and not up to date: the read of another process is on its way.
-                    self.pay(&mut owed_ns).await;
-                    self.cache.wait_clear(self.number, page, LOCKED).await;
-                } else {
-                    // Neither: the read has failed. It is tried once more by this reader
-                    // (`readpage` in `do_generic_file_read`).
-                    self.pay(&mut owed_ns).await;
-                    self.try_again(process, page, &mut was_tried).await?;
-                }
-            }
+            self.make_uptodate(process, read_ahead, page..pages.end, &mut owed_ns).await?;
             self.cache.touch(self.number, page);
             let part = part_of(&bytes, page);
             owed_ns += self.cache.pages_ns(1) + self.copy_ns(part.end - part.start);
@@ -142,6 +107,53 @@ impl Mapping {
             read_ahead.set(state);
         }
         Ok(())
+    }
+
+    /// Waits until the first of the pages that a call still wants is in memory and up to date.
+    async fn make_uptodate(
+        &self,
+        process: Process,
+        read_ahead: &Cell<ReadAhead>,
+        wanted: Range<u64>,
+        owed_ns: &mut u64,
+    ) -> Result<(), FileError> {
+        let page = wanted.start;
+        let mut was_tried = false;
+        loop {
+            let Some(flags) = self.flags(page) else {
+                self.pay(owed_ns).await;
+                self.read_around(process, read_ahead, wanted.clone(), false).await;
+                // Read-ahead may have found no memory, or a page that is beyond the file: one
+                // page is read in any case (`no_cached_page`).
+                if self.flags(page).is_none() {
+                    self.cache.insert(self.number, page, LOCKED);
+                    self.read_locked(process, page).await;
+                }
+                continue;
+            };
+            if flags & MARKER != 0 {
+                // Cleared first, or each reader of the page would start the same window
+                // (`ClearPageReadahead`).
+                self.cache.clear_flags(self.number, page, MARKER);
+                // A congested queue would make a reader wait for pages that no call has asked
+                // for yet (`page_cache_async_readahead`).
+                if flags & WRITE_BACK == 0 && !self.backing().is_read_congested() {
+                    self.pay(owed_ns).await;
+                    self.read_around(process, read_ahead, wanted.clone(), true).await;
+                }
+            } else if flags & UPTODATE != 0 {
+                return Ok(());
+            } else if flags & LOCKED != 0 {
+                // Locked and not up to date: the read of another process is on its way.
+                self.pay(owed_ns).await;
+                self.cache.wait_clear(self.number, page, LOCKED).await;
+            } else {
+                // Neither: the read has failed. It is tried once more by this reader
+                // (`readpage` in `do_generic_file_read`).
+                self.pay(owed_ns).await;
+                self.try_again(process, page, &mut was_tried).await?;
+            }
+        }
     }
 
     /// Reads a page that a first attempt left without data; an error the second time.
@@ -161,7 +173,7 @@ impl Mapping {
         {
             return Err(error);
         }
-        self.cache.change(self.number, page, LOCKED, 0);
+        self.cache.set_flags(self.number, page, LOCKED);
         self.read_locked(process, page).await;
         Ok(())
     }
@@ -174,13 +186,12 @@ impl Mapping {
         backing.unplug(&task);
     }
 
-    /// Begins to read what read-ahead finds fit for a page that is missing or marked.
+    /// Begins to read what read-ahead finds fit for pages of which the first is missing or marked.
     async fn read_around(
         &self,
         process: Process,
         read_ahead: &Cell<ReadAhead>,
-        page: u64,
-        wanted: u64,
+        wanted: Range<u64>,
         is_marked: bool,
     ) {
         let most = self.cache.board.writeback.read_ahead_bytes / PAGE_BYTES;
@@ -198,8 +209,8 @@ impl Mapping {
                 let state = self.cache.state.borrow();
                 ahead.plan(&Request {
                     pages: &state.mappings[self.number as usize].pages,
-                    index: page,
-                    wanted,
+                    index: wanted.start,
+                    wanted: wanted.end - wanted.start,
                     most,
                     is_marked,
                     looks_back: self.cache.limits.looks_back,
@@ -256,7 +267,8 @@ impl Mapping {
     /// Writes all dirty pages of the file and makes them durable.
     ///
     /// # Errors
-    /// The backing's; a write-back that failed since the last call, once.
+    /// [`FileError::Device`] or [`FileError::FileSystem`], of the flush or, once, of a write-back that failed
+    /// since the last call.
     pub async fn fsync(&self, process: Process) -> Result<(), FileError> {
         self.fsync_pages(process, 0..u64::MAX).await
     }
@@ -278,7 +290,7 @@ impl Mapping {
     /// The error of a write-back that no call has returned yet.
     ///
     /// # Errors
-    /// The recorded write-back error; this call clears it.
+    /// The [`FileError`] of the last write-back that failed; this call clears it.
     pub fn take_write_error(&self) -> Result<(), FileError> {
         let state = &mut *self.cache.state.borrow_mut();
         state.mappings[self.number as usize].write_error.take().map_or(Ok(()), Err)
@@ -407,6 +419,7 @@ impl Mapping {
                 state.drop_frame(frame);
             }
         }
+        state.changed();
     }
 
     /// Drops all pages from one on, dirty or not, each once no task reads or writes it.
@@ -426,6 +439,7 @@ impl Mapping {
                 state.devices[entry.device as usize].dirty -= 1;
             }
             state.drop_frame(frame);
+            state.changed();
         }
     }
 
@@ -445,7 +459,7 @@ impl Mapping {
         self.cache.state.borrow().mappings[self.number as usize].is_syncing
     }
 
-    /// Takes the file out of the cache if it has no pages and there is nothing to write of it; tells
+    /// Takes the file out of the cache if it has no pages and there is nothing to write of it; returns
     /// whether it is out. If it is, the mapping and its clones must not be used any more.
     pub fn remove_if_unused(&self) -> bool {
         let is_unused = {
@@ -481,7 +495,7 @@ impl Mapping {
             self.cache.wait_clear(self.number, page, LOCKED | WRITE_BACK).await;
             at = page + 1;
             if self.flags(page).is_some() {
-                self.cache.change(self.number, page, LOCKED, 0);
+                self.cache.set_flags(self.number, page, LOCKED);
                 held.push(page);
             }
         }
@@ -491,7 +505,7 @@ impl Mapping {
     /// Lets go of pages that [`Mapping::lock_pages`] holds.
     pub fn unlock_pages(&self, held: &[u64]) {
         for page in held {
-            self.cache.change(self.number, *page, 0, LOCKED);
+            self.cache.clear_flags(self.number, *page, LOCKED);
         }
     }
 

@@ -76,6 +76,23 @@ pub(crate) struct MappingState {
 }
 
 impl MappingState {
+    /// A file without pages, or with no backing a number that is free.
+    fn new(device: u32, backing: Option<Rc<dyn Backing>>) -> Self {
+        Self {
+            pages: PageTree::default(),
+            backing,
+            device,
+            dirty: 0,
+            write_back: 0,
+            has_dirty_attributes: false,
+            dirtied_ns: None,
+            is_syncing: false,
+            next_write: 0,
+            write_error: None,
+            read_errors: BTreeMap::new(),
+        }
+    }
+
     /// Something is to be written.
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirty > 0 || self.has_dirty_attributes
@@ -92,6 +109,9 @@ pub(crate) struct CacheState {
     pub(crate) statistics: CacheStatistics,
     /// Pages dirtied since a writer last looked at the limits (kernels before 3.2).
     pub(crate) dirtied_unchecked: u64,
+    pub(crate) options: CacheOptions,
+    /// Changes since the last check of the whole cache, in debug builds.
+    pub(crate) unchecked_changes: u64,
 }
 
 /// Pages of files in memory.
@@ -110,7 +130,6 @@ pub struct PageCache {
     pub(crate) synced: WaitQueue,
     waiting: Cell<u32>,
     pub(crate) devices: RefCell<Vec<Rc<CacheDevice>>>,
-    options: CacheOptions,
     capacity_pages: u64,
 }
 
@@ -125,6 +144,8 @@ impl PageCache {
             tasks: FxHashMap::default(),
             statistics: CacheStatistics::default(),
             dirtied_unchecked: 0,
+            options,
+            unchecked_changes: 0,
         };
         Rc::new(Self {
             sim: sim.clone(),
@@ -136,7 +157,6 @@ impl PageCache {
             waiters: (0..WAIT_QUEUES).map(|_| WaitQueue::new(sim)).collect(),
             waiting: Cell::new(0),
             devices: RefCell::default(),
-            options,
             capacity_pages: (board.available_bytes / PAGE_BYTES).max(1),
         })
     }
@@ -154,28 +174,18 @@ impl PageCache {
 
     /// A file on a device, without pages.
     pub fn add_mapping(self: Rc<Self>, device: u32, backing: Rc<dyn Backing>) -> Mapping {
-        let entry = MappingState {
-            pages: PageTree::default(),
-            backing: Some(backing),
-            device,
-            dirty: 0,
-            write_back: 0,
-            has_dirty_attributes: false,
-            dirtied_ns: None,
-            is_syncing: false,
-            next_write: 0,
-            write_error: None,
-            read_errors: BTreeMap::new(),
-        };
+        let entry = MappingState::new(device, Some(backing));
         let number = {
             let state = &mut *self.state.borrow_mut();
-            if let Some(number) = state.free_mappings.pop() {
+            let number = if let Some(number) = state.free_mappings.pop() {
                 state.mappings[number as usize] = entry;
                 number
             } else {
                 state.mappings.push(entry);
                 (state.mappings.len() - 1) as u32
-            }
+            };
+            state.changed();
+            number
         };
         Mapping { cache: self, number }
     }
@@ -190,9 +200,11 @@ impl PageCache {
             state.devices[entry.device as usize].lists.remove(number);
         }
         debug_assert!(entry.pages.next(Tag::Present, 0).is_none(), "a page is still in use");
-        entry.backing = None;
-        entry.read_errors.clear();
+        // Attributes that were to be written and errors that no call returned go with the file
+        // (`clear_inode` of `fs/inode.c`).
+        *entry = MappingState::new(entry.device, None);
         state.free_mappings.push(number);
+        state.changed();
     }
 
     /// Numbers of pages, and what has been done with them so far.
@@ -212,10 +224,10 @@ impl PageCache {
     }
 
     /// Writes everything that is dirty, waits for it and flushes every file's device, as `sync(2)`
-    /// and the end of a run do. Failed write-back stays for each file's `fsync` to tell.
+    /// and the end of a run do. Each file's `fsync` returns the error of a failed write-back.
     ///
     /// # Errors
-    /// The first that a flush met.
+    /// The [`FileError::Device`] or [`FileError::FileSystem`] of the first flush that failed.
     pub async fn sync(self: &Rc<Self>) -> Result<(), FileError> {
         let mut outcome = Ok(());
         let count = self.state.borrow().mappings.len() as u32;
@@ -236,7 +248,7 @@ impl PageCache {
     }
 
     /// Writes what is dirty of a device now, the file dirty for longest first, and waits for it.
-    /// Failed write-back stays for each file to tell.
+    /// Each file keeps the error of a failed write-back for its next `fsync`.
     pub async fn write_all(self: &Rc<Self>, device: u32) {
         let device = self.devices.borrow()[device as usize].clone();
         flusher::write_all(self, &device, &Task::new(device.process)).await;
@@ -299,11 +311,12 @@ impl PageCache {
             state.statistics.evicted += 1;
         }
         let frame = state.frames.insert(mapping, index, flags);
-        if self.options.stores_bytes {
+        if state.options.stores_bytes {
             let bytes = vec![0; PAGE_BYTES as usize].into_boxed_slice();
             state.frames.get_mut(frame).bytes = Some(bytes);
         }
         state.mappings[mapping as usize].pages.insert(index, frame);
+        state.changed();
     }
 
     /// Marks a page dirty; true if it was clean.
@@ -326,6 +339,7 @@ impl PageCache {
         device.dirty += 1;
         device.dirtied += 1;
         self.enlist(state, mapping);
+        state.changed();
         true
     }
 
@@ -334,6 +348,7 @@ impl PageCache {
         let state = &mut *self.state.borrow_mut();
         state.mappings[mapping as usize].has_dirty_attributes = true;
         self.enlist(state, mapping);
+        state.changed();
     }
 
     /// Puts a file that became dirty on its device's list, unless it is on one.
@@ -378,6 +393,7 @@ impl PageCache {
         device.write_back += count;
         state.statistics.dirty -= count;
         state.statistics.write_back += count;
+        state.changed();
     }
 
     /// Ends the write-back of pages.
@@ -403,7 +419,9 @@ impl PageCache {
             device.written += count;
             state.statistics.write_back -= count;
             state.statistics.written += count;
-            entry.device
+            let device = entry.device;
+            state.changed();
+            device
         };
         self.wake(mapping, pages);
         let device = self.devices.borrow()[device as usize].clone();
@@ -428,24 +446,32 @@ impl PageCache {
                 }
             }
             state.statistics.read += pages.end - pages.start;
+            state.changed();
         }
         self.wake(mapping, pages);
     }
 
-    /// Sets and clears flags of a page that is there.
-    pub(crate) fn change(&self, mapping: u32, index: u64, set: u8, clear: u8) {
-        {
-            let state = &mut *self.state.borrow_mut();
-            let frame = state.mappings[mapping as usize].pages.get(index);
-            // The page may be gone while its holder waited.
-            let Some(frame) = frame else { return };
-            let flags = &mut state.frames.get_mut(frame).flags;
-            *flags = *flags & !clear | set;
-        }
+    /// Sets flags of a page, if it is there: it may be gone while its holder waited.
+    pub(crate) fn set_flags(&self, mapping: u32, index: u64, flags: u8) {
+        self.change_flags(mapping, index, |before| before | flags);
+    }
+
+    /// Clears flags of a page, if it is there.
+    pub(crate) fn clear_flags(&self, mapping: u32, index: u64, flags: u8) {
+        let is_there = self.change_flags(mapping, index, |before| before & !flags);
         // Unlocking wakes; a page that becomes dirty wakes no task.
-        if clear & LOCKED != 0 {
+        if is_there && flags & LOCKED != 0 {
             self.wake(mapping, index..index + 1);
         }
+    }
+
+    fn change_flags(&self, mapping: u32, index: u64, change: impl FnOnce(u8) -> u8) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        let Some(frame) = state.mappings[mapping as usize].pages.get(index) else { return false };
+        let flags = &mut state.frames.get_mut(frame).flags;
+        *flags = change(*flags);
+        state.changed();
+        true
     }
 
     /// The page was used.

@@ -97,6 +97,41 @@ impl PageTree {
         })
     }
 
+    /// Whether a page has a tag.
+    pub(crate) fn has(&self, index: u64, tag: Tag) -> bool {
+        let chunk = self.chunks.get(&(index / SLOTS));
+        chunk.is_some_and(|chunk| chunk.tags[tag as usize] >> (index % SLOTS) & 1 == 1)
+    }
+
+    /// Pages that have a tag.
+    pub(crate) fn count(&self, tag: Tag) -> u64 {
+        let bits =
+            |number: &u64| self.chunks.get(number).map_or(0, |chunk| chunk.tags[tag as usize]);
+        // Chunks without the tag add nothing; `audit` checks that none is missing here.
+        self.tagged[tag as usize].iter().map(|number| u64::from(bits(number).count_ones())).sum()
+    }
+
+    /// Checks the bits of every chunk, and that each set holds exactly the chunks with its tag.
+    ///
+    /// # Panics
+    /// A rule is broken.
+    pub(crate) fn audit(&self) {
+        for (tag, chunks) in TAGS.iter().zip(&self.tagged) {
+            let of =
+                |number: &u64| self.chunks.get(number).map_or(0, |chunk| chunk.tags[*tag as usize]);
+            assert!(chunks.iter().all(|number| of(number) != 0), "a chunk in a set has the tag");
+            // The order of the map does not matter to a count.
+            let tagged =
+                self.chunks.values().filter(|chunk| chunk.tags[*tag as usize] != 0).count();
+            assert_eq!(tagged, chunks.len(), "a chunk with the tag is in the set");
+        }
+        for chunk in self.chunks.values() {
+            let [present, dirty, write_back] = chunk.tags;
+            assert_ne!(present, 0, "a chunk without pages is freed");
+            assert_eq!((dirty | write_back) & !present, 0, "a page with a tag is in memory");
+        }
+    }
+
     /// Pages in a row that are there, from `from` upwards; at most `most` are counted.
     pub(crate) fn present_from(&self, from: u64, most: u64) -> u64 {
         (0..most).take_while(|step| self.get(from + step).is_some()).count() as u64
@@ -130,5 +165,44 @@ mod tests {
         tree.remove(64);
         assert_eq!(tree.next(Tag::Dirty, 0), Some(1000));
         assert_eq!(tree.next(Tag::Present, 64), Some(65));
+    }
+
+    /// A tree with a dirty page and a clean one in chunks of their own, with a fault.
+    fn audited(fault: impl FnOnce(&mut PageTree)) {
+        let mut tree = PageTree::default();
+        tree.insert(1, 0);
+        tree.insert(100, 1);
+        tree.set(1, Tag::Dirty, true);
+        tree.audit();
+        assert_eq!((tree.count(Tag::Present), tree.count(Tag::Dirty)), (2, 1));
+        assert!(
+            tree.has(1, Tag::Dirty) && !tree.has(100, Tag::Dirty) && !tree.has(2, Tag::Present)
+        );
+        fault(&mut tree);
+        tree.audit();
+    }
+
+    #[test]
+    #[should_panic(expected = "a chunk in a set has the tag")]
+    fn a_chunk_in_a_set_without_the_tag_is_found() {
+        audited(|tree| assert!(tree.tagged[Tag::Dirty as usize].insert(1)));
+    }
+
+    #[test]
+    #[should_panic(expected = "a chunk with the tag is in the set")]
+    fn a_chunk_missing_from_a_set_is_found() {
+        audited(|tree| tree.tagged[Tag::Dirty as usize].clear());
+    }
+
+    #[test]
+    #[should_panic(expected = "a chunk without pages is freed")]
+    fn a_chunk_without_pages_is_found() {
+        audited(|tree| tree.set(100, Tag::Present, false));
+    }
+
+    #[test]
+    #[should_panic(expected = "a page with a tag is in memory")]
+    fn a_tag_without_a_page_is_found() {
+        audited(|tree| tree.set(2, Tag::Dirty, true));
     }
 }

@@ -80,7 +80,7 @@ impl ReadAhead {
             self.size = next_size(self.size, most);
             self.ahead = self.size;
         } else if request.is_marked {
-            // The state belongs to another stream; the next hole in the cache tells where this
+            // The state belongs to another stream; the next hole in the cache shows where this
             // one's window ends.
             let hole = index + 1 + request.pages.present_from(index + 1, most);
             // More pages in the cache than a window: nothing to read for a while.

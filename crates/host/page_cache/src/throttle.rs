@@ -5,10 +5,11 @@
 //! counter that processors have each for themselves is one here.
 
 use crate::backing::Task;
-use crate::bandwidth::Sample;
+use crate::bandwidth::{Pace, Sample, Unwritten};
 use crate::flusher::{self, Work};
 use crate::limits::Era;
 use crate::{Mapping, PageCache, Process};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Pages after which a new process looks at the limits: 128 KiB (`nr_dirtied_pause`, Linux 3.4).
@@ -18,7 +19,7 @@ const FIRST_PAUSE_PAGES: u64 = 32;
 /// Pages after which every writer looks once limits are exceeded: 32 KiB in 3.4, 8 pages before.
 const EXCEEDED_PAGES: u64 = 8;
 
-/// A writer as Linux 3.2 and later know it.
+/// What Linux 3.2 and later keep of a writer (fields of `struct task_struct`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TaskState {
     /// Pages dirtied since the last look (`nr_dirtied`).
@@ -163,6 +164,41 @@ async fn writer_writes(mapping: &Mapping, process: Process, chunk: u64) {
     }
 }
 
+/// Updates the estimates of a device (`bdi_update_bandwidth`), and says how fast a writer may go.
+fn estimated_pace(cache: &PageCache, device: u32, now: &Amounts, ticks: &Range<u64>) -> Pace {
+    let limits = &cache.limits;
+    let state = &mut *cache.state.borrow_mut();
+    let of = &mut state.devices[device as usize];
+    of.is_exceeded = now.with_write_back > limits.dirty;
+    let sample = Sample {
+        now_ticks: ticks.end,
+        since_ticks: ticks.start,
+        written: of.written,
+        dirtied: of.dirtied,
+        dirty: Some(now.with_write_back),
+        device_dirty: now.device_with_write_back,
+    };
+    of.bandwidth.update(limits, &sample);
+    let unwritten = Unwritten { all: now.with_write_back, of_device: now.device_with_write_back };
+    of.bandwidth.pace(limits, unwritten)
+}
+
+impl TaskState {
+    /// After a pause too short to sleep for: what is owed, or saved, is carried over to the next look.
+    fn charged(self, period: u64, now_ticks: u64, dirtied: u64) -> Self {
+        if period > 0 {
+            let paid_until = self.paid_until.map_or(now_ticks, |paid| paid + period);
+            return Self { dirtied: 0, paid_until: Some(paid_until), ..self };
+        }
+        let grown = self.look_after.max(1) + dirtied;
+        let look_after = if self.look_after <= dirtied { grown } else { self.look_after };
+        Self { look_after, ..self }
+    }
+}
+
+// Longer than a screen: the loop of `balance_dirty_pages`, whose steps share the task, the amounts and the
+// time of one look, and are read beside the kernel's.
+/// Lets a writer sleep until the device keeps up (Linux 3.2 and later).
 async fn writer_pauses(mapping: &Mapping, process: Process, dirtied: u64) {
     let cache: &Rc<PageCache> = &mapping.cache;
     let device = mapping.device();
@@ -186,21 +222,7 @@ async fn writer_pauses(mapping: &Mapping, process: Process, dirtied: u64) {
         }
         // The flusher must be at work before writers sleep for it.
         device.start();
-        let pace = {
-            let state = &mut *cache.state.borrow_mut();
-            let of = &mut state.devices[device.number as usize];
-            of.is_exceeded = now.with_write_back > limits.dirty;
-            let sample = Sample {
-                now_ticks,
-                since_ticks,
-                written: of.written,
-                dirtied: of.dirtied,
-                dirty: Some(now.with_write_back),
-                device_dirty: now.device_with_write_back,
-            };
-            of.bandwidth.update(&limits, &sample);
-            of.bandwidth.pace(&limits, now.with_write_back, now.device_with_write_back)
-        };
+        let pace = estimated_pace(cache, device.number, &now, &(since_ticks..now_ticks));
         let task = cache.state.borrow().tasks.get(&process.pid).copied().unwrap_or_default();
         let mut start_ticks = now_ticks;
         let mut pause = pace.longest.cast_signed();
@@ -213,19 +235,12 @@ async fn writer_pauses(mapping: &Mapping, process: Process, dirtied: u64) {
             }
             // Below `min_pause` sleeping costs more than it holds back.
             if pause < pace.shortest.cast_signed() {
-                // Too short to sleep for: what is owed, or saved, is carried over.
                 // More than a second to the task's credit is dropped, or it could dirty without
                 // limit after a rest.
                 set(if pause < -(limits.hz.cast_signed()) {
                     TaskState { dirtied: 0, paid_until: Some(now_ticks), ..task }
-                } else if period > 0 {
-                    let paid_until = task.paid_until.map_or(now_ticks, |paid| paid + period);
-                    TaskState { dirtied: 0, paid_until: Some(paid_until), ..task }
                 } else {
-                    let grown = task.look_after.max(1) + dirtied;
-                    let look_after =
-                        if task.look_after <= dirtied { grown } else { task.look_after };
-                    TaskState { look_after, ..task }
+                    task.charged(period, now_ticks, dirtied)
                 });
                 break now;
             }

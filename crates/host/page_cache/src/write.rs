@@ -12,11 +12,11 @@ use std::ops::Range;
 pub trait WriteHooks {
     /// A part of a page is about to be changed (`write_begin`): the place to set space aside.
     /// `is_cached`: the page is in memory and whole. Nothing of the cache is held meanwhile, and
-    /// if the page is not what it was when this returns, it is called again. Tells whether a page that is
-    /// not in memory must be read though all of it is changed.
+    /// if the page is not what it was when this returns, it is called again. Returns whether a page
+    /// that is not in memory must be read though all of it is changed.
     ///
     /// # Errors
-    /// The file system's: the page is not changed.
+    /// [`FileError::FileSystem`]: the page is not changed.
     async fn begin(
         &self,
         page: u64,
@@ -27,7 +27,7 @@ pub trait WriteHooks {
     /// The part was changed (`write_end`): the page becomes dirty.
     ///
     /// # Errors
-    /// The file system's.
+    /// [`FileError::FileSystem`]: the page does not become dirty.
     async fn end(&self, page: u64, part: Range<usize>) -> Result<(), FileError>;
 }
 
@@ -36,7 +36,7 @@ impl Mapping {
     /// too much is dirty.
     ///
     /// # Errors
-    /// The backing's, if a page that is written in part could not be read.
+    /// [`FileError::Device`] or [`FileError::FileSystem`], if a page that is written in part could not be read.
     pub async fn write(
         &self,
         process: Process,
@@ -65,7 +65,8 @@ impl Mapping {
     /// `writepage` does. Waits if too much is dirty.
     ///
     /// # Errors
-    /// Those of reading and of the hooks; pages that were written before stay so.
+    /// [`FileError::Device`] or [`FileError::FileSystem`] of reading, [`FileError::FileSystem`] of the hooks;
+    /// pages that were written before stay so.
     pub async fn write_hooked(
         &self,
         process: Process,
@@ -84,7 +85,7 @@ impl Mapping {
             if let Err(error) = ended {
                 // Unlocked and not dirty: what was copied is not written, as after a short
                 // `write_end`.
-                self.cache.change(self.number, page, 0, LOCKED);
+                self.cache.clear_flags(self.number, page, LOCKED);
                 return Err(error);
             }
             self.end_dirty(process, page).await;
@@ -101,7 +102,8 @@ impl Mapping {
     /// (Linux 2.6.32 to 6.1) and of YAFFS2's `yaffs_vfs_multi.c`, which are alike in this.
     ///
     /// # Errors
-    /// Those of reading and of `write`; the page is read again by whoever needs it next.
+    /// [`FileError::Device`] or [`FileError::FileSystem`] of reading, and those of `write`; the next reader of
+    /// the page reads it again.
     pub async fn write_through(
         &self,
         process: Process,
@@ -122,7 +124,7 @@ impl Mapping {
             // After a failed write the page shows data the medium does not have: it must be read
             // again.
             let stale = if written.is_ok() { 0 } else { UPTODATE };
-            self.cache.change(self.number, page, 0, LOCKED | stale);
+            self.cache.clear_flags(self.number, page, LOCKED | stale);
             written?;
         }
         self.pay(&mut owed_ns).await;
@@ -130,12 +132,12 @@ impl Mapping {
     }
 
     /// Changes a page as a driver does that has it from `read_mapping_page`: whole in memory, locked while
-    /// it changes, dirty afterwards, whether or not it is being written. `change` tells whether it changed
+    /// it changes, dirty afterwards, whether or not it is being written. `change` returns whether it changed
     /// anything; the processor is busy as with a copy of `touched_bytes`. With `is_held`, waits if too much
     /// is dirty.
     ///
     /// # Errors
-    /// The backing's, if the page could not be read.
+    /// [`FileError::Device`] or [`FileError::FileSystem`], if the page could not be read.
     pub async fn change_page(
         &self,
         process: Process,
@@ -150,14 +152,14 @@ impl Mapping {
         self.pay(&mut owed_ns).await;
         let is_changed = self.with_bytes(page, change).unwrap_or(false);
         if !is_changed {
-            self.cache.change(self.number, page, 0, LOCKED);
+            self.cache.clear_flags(self.number, page, LOCKED);
             return Ok(false);
         }
         if is_held {
             self.end_dirty(process, page).await;
         } else {
             self.cache.set_dirty(self.number, page);
-            self.cache.change(self.number, page, 0, LOCKED);
+            self.cache.clear_flags(self.number, page, LOCKED);
         }
         Ok(true)
     }
@@ -190,7 +192,7 @@ impl Mapping {
                     self.cache.wait_clear(self.number, page, busy).await;
                 }
                 Some(flags) if skips_read || flags & UPTODATE != 0 => {
-                    self.cache.change(self.number, page, LOCKED, 0);
+                    self.cache.set_flags(self.number, page, LOCKED);
                     self.cache.touch(self.number, page);
                     return Ok(());
                 }
@@ -222,7 +224,7 @@ impl Mapping {
             let was_cached = self.flags(page).is_some_and(is_cached);
             // Let go before space is set aside: making space writes pages back, and would wait for
             // this one.
-            self.cache.change(self.number, page, 0, LOCKED);
+            self.cache.clear_flags(self.number, page, LOCKED);
             self.pay(owed_ns).await;
             if hooks.begin(page, within_page(part, page), was_cached).await? && !was_cached {
                 skips_read = false;
@@ -232,7 +234,7 @@ impl Mapping {
             // anew.
             let is_same = |flags: &u8| flags & busy == 0 && is_cached(*flags) == was_cached;
             if self.flags(page).as_ref().is_some_and(is_same) {
-                self.cache.change(self.number, page, LOCKED, 0);
+                self.cache.set_flags(self.number, page, LOCKED);
                 return Ok(());
             }
         }
@@ -253,7 +255,7 @@ impl Mapping {
     async fn end_dirty(&self, process: Process, page: u64) {
         // Dirty before it is unlocked, or it could be given up in between.
         let was_clean = self.cache.set_dirty(self.number, page);
-        self.cache.change(self.number, page, 0, LOCKED);
+        self.cache.clear_flags(self.number, page, LOCKED);
         // After the unlock: a writer that is held must not hold a page that the flusher wants to
         // write.
         throttle::balance(self, process, was_clean).await;
