@@ -86,16 +86,35 @@ impl MtdBlock {
     /// last close).
     ///
     /// # Errors
-    /// [`DeviceError::Medium`].
+    /// [`DeviceError::Medium`] if the erase or a program failed; the block stays dirty.
     pub async fn flush(&self) -> Result<(), DeviceError> {
         let mut cache = self.cache.lock().await;
-        self.write_back(&mut cache).await
+        let done = self.write_back(&mut cache).await;
+        self.audit(&cache);
+        done
     }
 
     fn count(&self, change: impl FnOnce(&mut CacheStatistics)) {
         let mut statistics = self.statistics.get();
         change(&mut statistics);
         self.statistics.set(statistics);
+    }
+
+    /// Checks the cached block and the counts, in debug builds.
+    fn audit(&self, cache: &Cache) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        assert_eq!(cache.bytes.len(), self.mtd.block_bytes() as usize, "one erase block is cached");
+        assert!(self.block_start(cache.block) < self.mtd.size_bytes(), "the block is the device's");
+        let counted = self.statistics.get();
+        let is_dirty = u64::from(cache.state == CacheState::Dirty);
+        assert_eq!(
+            counted.fills,
+            counted.write_backs + is_dirty,
+            "a block that was read goes back"
+        );
+        assert!(counted.fills <= counted.written_sectors, "a block is read for a written sector");
     }
 
     fn block_start(&self, block: u32) -> u64 {
@@ -203,6 +222,7 @@ impl MtdBlock {
                     break;
                 }
             }
+            self.audit(&cache);
         }
         if let Some(place) = &part.bytes {
             place.replace(bytes);
@@ -234,5 +254,63 @@ impl ServedDevice for MtdBlock {
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cache, CacheState, CacheStatistics, MtdBlock};
+    use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, find_layout};
+    use nand::{Chip, FaultSettings, Storage, find_part};
+    use sim::{Cpus, Simulation};
+    use std::rc::Rc;
+
+    /// Checks a device whose cached block is dirty, with a fault.
+    fn audited(fault: fn(&mut CacheStatistics, &mut Cache)) {
+        let part = find_part("k9f2g08u0c").expect("in the catalogue");
+        let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+        let sim = Simulation::new(1).handle();
+        let cpus = Rc::new(Cpus::new(&sim, 1, 1_000_000));
+        let options = MtdOptions {
+            layout: find_layout("linux-large").expect("in the table"),
+            costs: DriverCosts::default(),
+            bad_blocks: BadBlocks::Table,
+            reads_sub_pages: false,
+            takes_time: true,
+        };
+        let device = MtdBlock::new(&sim, cpus.clone(), Mtd::new(&sim, cpus, chip, options), 0);
+        let bytes = vec![0; device.mtd.block_bytes() as usize];
+        let mut cache = Cache { state: CacheState::Dirty, block: 1, bytes };
+        let mut counted =
+            CacheStatistics { written_sectors: 9, fills: 2, write_backs: 1, ..Default::default() };
+        device.statistics.set(counted);
+        device.audit(&cache);
+        fault(&mut counted, &mut cache);
+        device.statistics.set(counted);
+        device.audit(&cache);
+    }
+
+    #[test]
+    #[should_panic(expected = "one erase block is cached")]
+    fn a_short_block_is_seen() {
+        audited(|_, cache| cache.bytes.truncate(512));
+    }
+
+    #[test]
+    #[should_panic(expected = "the block is the device's")]
+    fn a_block_behind_the_end_is_seen() {
+        audited(|_, cache| cache.block = 1 << 20);
+    }
+
+    #[test]
+    #[should_panic(expected = "a block that was read goes back")]
+    fn a_block_that_was_lost_is_seen() {
+        audited(|_, cache| cache.state = CacheState::Empty);
+    }
+
+    #[test]
+    #[should_panic(expected = "a block is read for a written sector")]
+    fn a_block_that_was_read_for_nothing_is_seen() {
+        audited(|counted, _| counted.written_sectors = 1);
     }
 }

@@ -43,6 +43,7 @@
 //!
 //! Source: Linux 2.6.32 (2.6.29 decides alike) and 3.4, `block/deadline-iosched.c`.
 
+use crate::lane_audit::audit_lane;
 use crate::{
     Bio, Clock, Direction, Links, List, MergeSide, Queue, RequestId, Scheduler, SchedulerEntry,
     SectorTree, Settings,
@@ -266,15 +267,9 @@ impl Scheduler for Deadline {
 
     fn audit(&self, queue: &Queue) {
         for lane in &self.lanes {
-            assert_eq!(
-                lane.by_sector.len(),
-                lane.by_age.len(),
-                "the same requests are sorted by sector and by age"
-            );
-            assert!(
-                lane.next.is_none_or(|next| queue.requests[next].sorted),
-                "the sweep goes on at a request that waits"
-            );
+            let is_there = |next| lane.by_sector.contains(next);
+            assert!(lane.next.is_none_or(is_there), "the sweep goes on at a request that waits");
+            audit_lane(&lane.by_sector, lane.by_age, &self.age_links, queue);
         }
         assert!(
             self.lanes.iter().filter(|lane| lane.next.is_some()).count() <= 1,
@@ -338,7 +333,7 @@ impl Scheduler for Deadline {
 mod tests {
     use super::{Deadline, ENTRY_3_4, SameSector};
     use crate::tests::{CLOCK, defaults, filled, panics_with};
-    use crate::{Queue, RequestId, Scheduler};
+    use crate::{Direction, Queue, RequestId, Scheduler};
 
     /// What breaks a count.
     type Break = fn(&mut Deadline, &mut Queue);
@@ -350,8 +345,8 @@ mod tests {
                 deadline.lanes[0].by_sector.remove(RequestId(1));
             }),
             ("the sweep goes on at a request that waits", |deadline, queue| {
-                deadline.lanes[0].next = Some(RequestId(1));
-                queue.requests[RequestId(1)].sorted = false;
+                deadline.lanes[0].next = Some(RequestId(2));
+                assert_eq!(queue.requests[RequestId(2)].bio.direction, Direction::Write);
             }),
             ("one direction has the sweep", |deadline, _| {
                 deadline.lanes[0].next = Some(RequestId(1));

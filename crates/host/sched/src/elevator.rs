@@ -7,6 +7,13 @@ use crate::{
     Bio, Clock, MergeSide, Queue, Request, RequestId, Scheduler, SchedulerEntry, Settings,
 };
 
+/// Requests up to which a queue is checked after every call.
+///
+/// A check looks at every request a few times. Scenarios of single decisions have fewer than 64 requests, so a
+/// fault is found by the call that makes it. A larger queue is checked once in as many calls as it has had
+/// requests at one time, so the cost of a call does not grow with the queue.
+const CHECKED_AT_ONCE: usize = 64;
+
 /// Properties of the queue that a scheduler serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElevatorOptions {
@@ -49,6 +56,8 @@ pub struct Elevator {
     merging: bool,
     /// Time of the last call, which no later call precedes.
     last_ns: u64,
+    /// Calls since the last check of the whole queue, in debug builds.
+    unchecked_calls: usize,
 }
 
 impl Elevator {
@@ -61,6 +70,7 @@ impl Elevator {
             max_sectors: options.max_sectors,
             merging: options.merging,
             last_ns: 0,
+            unchecked_calls: 0,
         }
     }
 
@@ -98,7 +108,7 @@ impl Elevator {
     pub fn try_merge(&mut self, now_ns: u64, bio: &Bio) -> Option<Merged> {
         self.advance(now_ns);
         let merged = self.merge(now_ns, bio);
-        self.audit();
+        self.changed();
         merged
     }
 
@@ -173,16 +183,29 @@ impl Elevator {
         self.queue.unhash(id);
         self.queue.hash(id);
         self.queue.last_merge = Some(id);
-        self.audit();
+        self.changed();
         Some(id)
     }
 
-    /// Checks that every request is at one place, in debug builds: with the scheduler, on the dispatch
-    /// list or with the driver.
-    fn audit(&self) {
-        if !cfg!(debug_assertions) {
-            return;
+    /// A call is complete: checks the whole queue if it is small, or if a check is due.
+    #[inline]
+    fn changed(&mut self) {
+        if cfg!(debug_assertions) {
+            self.unchecked_calls += 1;
+            let size = self.queue.requests.capacity();
+            if size <= CHECKED_AT_ONCE || self.unchecked_calls >= size {
+                self.unchecked_calls = 0;
+                self.audit();
+            }
         }
+    }
+
+    /// Checks that every request is at one place: with the scheduler, on the dispatch list or with the
+    /// driver.
+    ///
+    /// # Panics
+    /// A rule is broken.
+    fn audit(&self) {
         let queue = &self.queue;
         let dispatched = queue.dispatch_list().count();
         assert_eq!(
@@ -196,6 +219,7 @@ impl Elevator {
             queue.last_merge.is_none_or(|id| queue.requests[id].sorted),
             "the last merge is of a request that the scheduler has"
         );
+        queue.audit();
         self.scheduler.audit(queue);
     }
 
@@ -267,7 +291,7 @@ impl Elevator {
             self.queue.last_merge.get_or_insert(id);
         }
         self.scheduler.insert(now_ns, id, &mut self.queue);
-        self.audit();
+        self.changed();
         id
     }
 
@@ -283,7 +307,7 @@ impl Elevator {
         }
         let id = self.queue.take()?;
         self.scheduler.activate(now_ns, id, &mut self.queue);
-        self.audit();
+        self.changed();
         Some(id)
     }
 
@@ -292,7 +316,7 @@ impl Elevator {
         self.advance(now_ns);
         while self.scheduler.dispatch(now_ns, true, &mut self.queue) > 0 {}
         debug_assert_eq!(self.scheduler.queued(), 0, "a forced dispatch leaves nothing");
-        self.audit();
+        self.changed();
     }
 
     /// The device is done with a request, which exists no longer.
@@ -304,7 +328,7 @@ impl Elevator {
         self.scheduler.complete(now_ns, id, &mut self.queue);
         let request = self.queue.requests[id];
         self.queue.requests.remove(id);
-        self.audit();
+        self.changed();
         request
     }
 
@@ -321,7 +345,7 @@ impl Elevator {
         for id in &cancelled {
             self.queue.forget(*id);
         }
-        self.audit();
+        self.changed();
         cancelled
     }
 
@@ -335,7 +359,7 @@ impl Elevator {
     pub fn timer(&mut self, now_ns: u64) {
         self.advance(now_ns);
         self.scheduler.timer(now_ns, &mut self.queue);
-        self.audit();
+        self.changed();
     }
 
     /// True once after the scheduler asked for the queue to be run soon.
@@ -358,6 +382,74 @@ mod tests {
 
     /// What breaks a count.
     type Break = fn(&mut Elevator);
+
+    /// One read with the driver and one with the scheduler.
+    fn filled() -> Elevator {
+        let options = ElevatorOptions::default();
+        let mut elevator = Elevator::new(&noop::ENTRY, &defaults(&noop::ENTRY), options);
+        for sector in [0, 100] {
+            let (direction, class) = (Direction::Read, Class::BestEffort);
+            let (pid, sync, noidle, level, sectors) = (1, true, false, 4, 8);
+            elevator.insert(0, Bio { pid, direction, sync, noidle, class, level, sector, sectors });
+        }
+        assert_eq!(elevator.next(0), Some(RequestId(0)));
+        elevator
+    }
+
+    #[test]
+    fn a_small_queue_is_checked_at_each_call_and_a_large_one_in_turn() {
+        for more in [0, super::CHECKED_AT_ONCE] {
+            let mut elevator = filled();
+            for number in 0..more as u64 {
+                let bio = elevator.queue.requests[RequestId(1)].bio;
+                elevator.insert(0, Bio { sector: 1000 + 100 * number, ..bio });
+            }
+            (elevator.unchecked_calls, elevator.queue.in_flight) = (0, 2);
+            let calls = (1..).find(|_| {
+                let call = std::panic::AssertUnwindSafe(|| elevator.timer(0));
+                std::panic::catch_unwind(call).is_err()
+            });
+            assert_eq!(calls, Some(if more == 0 { 1 } else { more + 2 }));
+        }
+    }
+
+    #[test]
+    fn every_broken_place_of_a_request_is_seen() {
+        let broken: [(&str, Break); 8] = [
+            ("the driver holds the requests that are started", |elevator| {
+                elevator.queue.requests[RequestId(1)].started = true;
+            }),
+            ("a number is free once", |elevator| elevator.queue.requests.free_twice()),
+            ("no bio is merged with a dispatched request", |elevator| {
+                elevator.drain(0);
+                elevator.queue.requests[RequestId(1)].sorted = true;
+            }),
+            ("a dispatched request is not with the driver", |elevator| {
+                elevator.drain(0);
+                elevator.queue.requests[RequestId(0)].started = false;
+                elevator.queue.requests[RequestId(1)].started = true;
+            }),
+            ("the boundary is on the dispatch list", |elevator| {
+                elevator.queue.set_boundary(RequestId(0));
+            }),
+            ("a chain without requests is removed", |elevator| {
+                elevator.queue.add_empty_chain();
+            }),
+            ("a request is hashed under its end", |elevator| {
+                elevator.queue.requests[RequestId(1)].bio.sectors = 16;
+            }),
+            ("a hashed request is with the scheduler", |elevator| {
+                elevator.queue.last_merge = None;
+                elevator.queue.requests[RequestId(1)].sorted = false;
+            }),
+        ];
+        for (message, break_it) in broken {
+            let mut elevator = filled();
+            elevator.audit();
+            break_it(&mut elevator);
+            panics_with(message, || elevator.audit());
+        }
+    }
 
     #[test]
     fn every_request_that_is_nowhere_or_twice_is_seen() {
@@ -398,15 +490,7 @@ mod tests {
             }),
         ];
         for (message, break_it) in broken {
-            let options = ElevatorOptions::default();
-            let mut elevator = Elevator::new(&noop::ENTRY, &defaults(&noop::ENTRY), options);
-            for sector in [0, 100] {
-                let (direction, class) = (Direction::Read, Class::BestEffort);
-                let (pid, sync, noidle, level, sectors) = (1, true, false, 4, 8);
-                elevator
-                    .insert(0, Bio { pid, direction, sync, noidle, class, level, sector, sectors });
-            }
-            assert_eq!(elevator.next(0), Some(RequestId(0)));
+            let mut elevator = filled();
             panics_with(message, || break_it(&mut elevator));
         }
     }

@@ -286,6 +286,14 @@ impl Scheduler for Kyber {
     }
 
     fn audit(&self, queue: &Queue) {
+        for (direction, domain) in self.domains.iter().enumerate() {
+            for list in [domain.staged, domain.ready] {
+                list.audit(&self.links);
+                let is_own = |id: RequestId| queue.requests[id].bio.direction as usize == direction;
+                assert!(list.iter(&self.links).all(is_own), "a domain has one direction");
+            }
+            assert!((1..=domain.max_depth).contains(&domain.depth), "a domain has tokens");
+        }
         let in_flight: u32 = self.domains.iter().map(|domain| domain.in_flight).sum();
         let dispatched = queue.dispatch_list().count() as u32;
         assert_eq!(
@@ -399,11 +407,19 @@ mod tests {
     const MILLISECOND_NS: u64 = 1_000_000;
 
     #[test]
-    fn a_broken_count_is_seen() {
+    fn every_broken_count_is_seen() {
         use crate::tests::{defaults, filled, panics_with};
-        let (mut kyber, queue) = filled(Kyber::new(&defaults(&ENTRY), CLOCK));
-        kyber.domains[1].in_flight += 1;
-        panics_with("a token is taken for each request", || kyber.audit(&queue));
+        let broken: [(&str, fn(&mut Kyber)); 4] = [
+            ("a token is taken for each request", |kyber| kyber.domains[1].in_flight += 1),
+            ("a domain has one direction", |kyber| kyber.domains.swap(0, 1)),
+            ("a domain has tokens", |kyber| kyber.domains[0].depth = 0),
+            ("a domain has tokens", |kyber| kyber.domains[0].depth = 10_000),
+        ];
+        for (message, break_it) in broken {
+            let (mut kyber, queue) = filled(Kyber::new(&defaults(&ENTRY), CLOCK));
+            break_it(&mut kyber);
+            panics_with(message, || kyber.audit(&queue));
+        }
     }
 
     fn read_domain() -> Domain {

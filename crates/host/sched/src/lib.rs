@@ -13,6 +13,7 @@ mod contract;
 mod deadline;
 mod elevator;
 mod kyber;
+mod lane_audit;
 mod list;
 mod mq_deadline;
 mod noop;

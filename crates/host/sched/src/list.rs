@@ -152,6 +152,22 @@ impl List {
         Some(id)
     }
 
+    /// Checks that the list is linked both ways from head to tail, and as long as counted.
+    ///
+    /// # Panics
+    /// A rule is broken.
+    pub(crate) fn audit(&self, links: &Links) {
+        let mut before = None;
+        // A list that is a ring would not end: one step more than requests are counted.
+        for id in self.iter(links).take(self.len() + 1) {
+            assert_eq!(links.previous(id), before, "a list is linked both ways");
+            before = Some(id);
+        }
+        assert_eq!(self.back(), before, "a list ends at its tail");
+        let listed = self.iter(links).take(self.len() + 1).count();
+        assert_eq!(listed, self.len(), "a list is as long as counted");
+    }
+
     /// All requests, first to last.
     pub fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = RequestId> + 'a {
         std::iter::successors(self.front(), |id| links.next(*id))
@@ -196,6 +212,22 @@ mod tests {
             one.tail = 5;
             one.remove(&mut links, RequestId(2));
         });
+    }
+
+    #[test]
+    fn every_broken_list_is_seen() {
+        let audited = |fault: fn(&mut Links, &mut List)| {
+            let (mut links, mut list) = (Links::default(), List::default());
+            (0..3).for_each(|id| list.push_back(&mut links, RequestId(id)));
+            list.audit(&links);
+            fault(&mut links, &mut list);
+            list.audit(&links);
+        };
+        panics_with("a list is linked both ways", || {
+            audited(|links, _| links.0[1].previous = 2);
+        });
+        panics_with("a list ends at its tail", || audited(|_, list| list.tail = 1));
+        panics_with("a list is as long as counted", || audited(|_, list| list.len = 4));
     }
 
     #[test]

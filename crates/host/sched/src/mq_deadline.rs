@@ -28,6 +28,7 @@
 //!
 //! Source: Linux 6.1 and 6.12, `block/mq-deadline.c`; priorities in merging, `block/blk-merge.c`.
 
+use crate::lane_audit::audit_lane;
 use crate::tag_depth::TagPool;
 use crate::{
     Bio, Class, Clock, Direction, Links, List, MergeSide, Queue, RequestId, Requests, Scheduler,
@@ -329,14 +330,11 @@ impl Scheduler for MqDeadline {
 
     fn audit(&self, queue: &Queue) {
         for lane in self.classes.iter().flat_map(|class| &class.lanes) {
-            assert_eq!(
-                lane.by_sector.len(),
-                lane.by_age.len(),
-                "the same requests are sorted by sector and by age"
-            );
             if let Sweep::Request(Some(next)) = lane.sweep {
-                assert!(queue.requests[next].sorted, "the sweep goes on at a request that waits");
+                let is_there = lane.by_sector.contains(next);
+                assert!(is_there, "the sweep goes on at a request that waits");
             }
+            audit_lane(&lane.by_sector, lane.by_age, &self.links, queue);
         }
         let held: usize = self.classes.iter().map(|class| class.held).sum();
         assert_eq!(held, queue.requests.len(), "classes hold all requests until their end");
@@ -474,8 +472,8 @@ mod tests {
                 scheduler.classes[1].lanes[0].by_sector.remove(RequestId(1));
             }),
             ("the sweep goes on at a request that waits", |scheduler, queue| {
-                scheduler.classes[1].lanes[0].sweep = Sweep::Request(Some(RequestId(1)));
-                queue.requests[RequestId(1)].sorted = false;
+                scheduler.classes[1].lanes[0].sweep = Sweep::Request(Some(RequestId(2)));
+                assert_eq!(queue.requests[RequestId(2)].bio.direction, Direction::Write);
             }),
             ("classes hold all requests until their end", |scheduler, _| {
                 scheduler.classes[2].held += 1;

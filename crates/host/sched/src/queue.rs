@@ -129,6 +129,41 @@ impl Queue {
         Some(id)
     }
 
+    /// Checks the requests, the dispatch list and the hash by last sector.
+    ///
+    /// # Panics
+    /// A rule is broken.
+    pub(crate) fn audit(&self) {
+        self.requests.audit(self.in_flight);
+        for id in self.dispatch_list() {
+            let request = &self.requests[id];
+            assert!(!request.sorted, "no bio is merged with a dispatched request");
+            assert!(!request.started, "a dispatched request is not with the driver");
+        }
+        let is_dispatched = |id: RequestId| self.dispatch.contains(&id);
+        assert!(self.boundary.is_none_or(is_dispatched), "the boundary is on the dispatch list");
+        for (end, chain) in &self.by_end {
+            chain.audit(&self.end_links);
+            assert!(!chain.is_empty(), "a chain without requests is removed");
+            for id in chain.iter(&self.end_links) {
+                assert_eq!(self.requests[id].end(), *end, "a request is hashed under its end");
+                assert!(self.requests[id].sorted, "a hashed request is with the scheduler");
+            }
+        }
+    }
+
+    /// Sets the boundary of the next sort, for a test of [`Queue::audit`].
+    #[cfg(test)]
+    pub(crate) fn set_boundary(&mut self, id: RequestId) {
+        self.boundary = Some(id);
+    }
+
+    /// Leaves a chain without requests in the hash, for a test of [`Queue::audit`].
+    #[cfg(test)]
+    pub(crate) fn add_empty_chain(&mut self) {
+        self.by_end.insert(u64::MAX, List::default());
+    }
+
     /// Takes a request off the merge caches.
     fn leave_scheduler(&mut self, id: RequestId) {
         debug_assert!(!self.dispatch.contains(&id), "a request is dispatched once");

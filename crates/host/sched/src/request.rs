@@ -108,6 +108,30 @@ impl Requests {
         self.free.push(id);
     }
 
+    /// Checks the free numbers, and that as many requests are started as the driver holds.
+    ///
+    /// # Panics
+    /// A rule is broken.
+    pub(crate) fn audit(&self, in_flight: u32) {
+        let mut is_free = vec![false; self.slots.len()];
+        for id in &self.free {
+            let was_free = std::mem::replace(&mut is_free[id.index()], true);
+            assert!(!was_free, "a number is free once");
+        }
+        let exist = self.slots.iter().zip(is_free).filter(|(_, is_free)| !is_free);
+        let started = exist.filter(|(request, _)| request.started).count();
+        assert_eq!(started, in_flight as usize, "the driver holds the requests that are started");
+    }
+
+    /// Lists a free number twice, for a test of [`Requests::audit`].
+    #[cfg(test)]
+    pub(crate) fn free_twice(&mut self) {
+        let mut other = self.slots[0];
+        other.started = false;
+        self.slots.extend([other, other]);
+        self.free.extend([RequestId(2), RequestId(2)]);
+    }
+
     /// Requests that exist: queued, on the dispatch list, or with the driver.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()

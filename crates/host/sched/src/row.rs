@@ -358,7 +358,14 @@ impl Scheduler for Row {
         self.queued
     }
 
-    fn audit(&self, _queue: &Queue) {
+    fn audit(&self, queue: &Queue) {
+        for (place, own) in self.queues.iter().enumerate() {
+            own.fifo.audit(&self.links);
+            for id in own.fifo.iter(&self.links) {
+                assert_eq!(usize::from(self.homes[id.index()]), place, "a request is at home");
+                assert!(queue.requests[id].sorted, "a request that waits is with the scheduler");
+            }
+        }
         let waiting: usize = self.queues.iter().map(|queue| queue.fifo.len()).sum();
         assert_eq!(waiting, self.queued, "as many requests wait as are counted");
     }
@@ -398,13 +405,22 @@ impl Scheduler for Row {
 #[cfg(test)]
 mod tests {
     use super::{ENTRY, Row};
-    use crate::Scheduler;
     use crate::tests::{defaults, filled, panics_with};
+    use crate::{Queue, RequestId, Scheduler};
 
     #[test]
-    fn a_broken_count_is_seen() {
-        let (mut row, queue) = filled(Row::new(&defaults(&ENTRY)));
-        row.queued += 1;
-        panics_with("as many requests wait as are counted", || row.audit(&queue));
+    fn every_broken_count_is_seen() {
+        let broken: [(&str, fn(&mut Row, &mut Queue)); 3] = [
+            ("as many requests wait as are counted", |row, _| row.queued += 1),
+            ("a request is at home", |row, _| row.homes[1] = 0),
+            ("a request that waits is with the scheduler", |_, queue| {
+                queue.requests[RequestId(1)].sorted = false;
+            }),
+        ];
+        for (message, break_it) in broken {
+            let (mut row, mut queue) = filled(Row::new(&defaults(&ENTRY)));
+            break_it(&mut row, &mut queue);
+            panics_with(message, || row.audit(&queue));
+        }
     }
 }

@@ -67,6 +67,21 @@ impl SectorTree {
         self.by_sector.range((sector, 0)..).next().map(|(_, id)| *id)
     }
 
+    /// Whether a request is in the tree.
+    pub(crate) fn contains(&self, id: RequestId) -> bool {
+        self.keys.get(id.index()).is_some_and(|key| self.by_sector.get(key) == Some(&id))
+    }
+
+    /// Checks that each request stands under its first sector.
+    ///
+    /// # Panics
+    /// A request stands under another sector.
+    pub(crate) fn audit(&self, requests: &Requests) {
+        for ((sector, _), id) in &self.by_sector {
+            assert_eq!(*sector, requests[*id].sector(), "a request stands under its first sector");
+        }
+    }
+
     /// Requests in the tree.
     pub fn len(&self) -> usize {
         self.by_sector.len()
@@ -114,7 +129,12 @@ mod tests {
         let mut tree = SectorTree::default();
         tree.insert(&requests, id);
         panics_with("a request is in a tree once", || tree.clone().insert(&requests, id));
+        assert!(tree.contains(id));
+        tree.audit(&requests);
+        requests[id].bio.sector = 7;
+        panics_with("a request stands under its first sector", || tree.audit(&requests));
         tree.remove(id);
+        assert!(!tree.contains(id));
         panics_with("only what is in the tree is taken out", || tree.remove(id));
         requests.remove(id);
         panics_with("a request ends once", || requests.remove(RequestId(0)));

@@ -64,10 +64,13 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
         _: &'a Task,
     ) -> Pending<'a, ()> {
         Box::pin(async move {
+            let count = pages.end - pages.start;
+            let most = self.file_system.pages_at_once().max(1);
+            debug_assert!((1..=most).contains(&count), "as many pages as the file system takes");
             // The times of the file are those of the writes, which have long been taken over.
             let now = Time::default();
             let caller = Caller { uid: 0, gid: 0, now };
-            let mut bytes = vec![[0; PAGE_BYTES]; (pages.end - pages.start) as usize];
+            let mut bytes = vec![[0; PAGE_BYTES]; count as usize];
             // Copied before anything waits: the page is under write-back and does not change, but
             // the cache cannot be borrowed across a wait.
             for (page, bytes) in pages.clone().zip(&mut bytes) {
@@ -102,5 +105,49 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
 
     fn flush(&self, _process: Process) -> Pending<'_, Result<(), FileError>> {
         unreachable!("the file system is told of fsync itself")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Backing, FilePages, PAGE_BYTES};
+    use crate::MemoryFileSystem;
+    use board::Board;
+    use fs_api::{Caller, FileSystem, Time};
+    use page_cache::{CacheOptions, PageCache, Process, Purpose, Task};
+    use sim::{Cpus, Simulation};
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// Writes so many pages at once to a file system that takes one.
+    fn write(pages: u64) {
+        let mut simulation = Simulation::new(1);
+        let sim = simulation.handle();
+        let board = Rc::new(Board::without_costs());
+        let cpus = Rc::new(Cpus::new(&sim, 1, 10_000_000));
+        let cache = PageCache::new(&sim, &cpus, &board, CacheOptions { stores_bytes: true });
+        let caller = Caller { uid: 0, gid: 0, now: Time::default() };
+        let file_system = Rc::new(MemoryFileSystem::new(&caller));
+        assert_eq!(file_system.pages_at_once(), 1);
+        let size_bytes = Rc::new(Cell::new(8 * PAGE_BYTES as u64));
+        let backing = Rc::new(FilePages::new(file_system.clone(), file_system.root(), size_bytes));
+        let mapping = cache.clone().add_mapping(cache.add_device(), backing.clone());
+        sim.spawn(async move {
+            let task = Task::new(Process::new(1));
+            backing.write_pages(&mapping, 0..pages, Purpose::Cleaning, &task).await;
+        });
+        simulation.run();
+    }
+
+    #[test]
+    #[should_panic(expected = "as many pages as the file system takes")]
+    fn a_write_of_no_page_is_seen() {
+        write(0);
+    }
+
+    #[test]
+    #[should_panic(expected = "as many pages as the file system takes")]
+    fn a_write_of_too_many_pages_is_seen() {
+        write(2);
     }
 }

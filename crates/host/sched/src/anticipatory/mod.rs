@@ -32,6 +32,7 @@ mod process;
 #[cfg(test)]
 mod tests;
 
+use crate::lane_audit::audit_lane;
 use crate::{
     Bio, Clock, Direction, Links, List, MergeSide, Queue, Request, RequestId, Scheduler,
     SchedulerEntry, SectorTree, Settings,
@@ -608,13 +609,9 @@ impl Scheduler for Anticipatory {
         1
     }
 
-    fn audit(&self, _queue: &Queue) {
+    fn audit(&self, queue: &Queue) {
         for lane in &self.lanes {
-            assert_eq!(
-                lane.by_sector.len(),
-                lane.by_age.len(),
-                "the same requests are sorted by sector and by age"
-            );
+            audit_lane(&lane.by_sector, lane.by_age, &self.age_links, queue);
         }
     }
 

@@ -43,6 +43,7 @@ mod v2_6_29;
 mod v2_6_32;
 mod v3_4;
 
+use crate::lane_audit::audit_lane;
 use crate::{Bio, Class, Clock, Direction, Links, MergeSide, Queue, RequestId, Scheduler};
 use position_tree::{Nodes, PositionTree};
 use process::{Context, ContextId, Contexts};
@@ -455,9 +456,22 @@ impl<V: Version> Scheduler for Cfq<V> {
                 busy += 1;
                 busy_sync += u32::from(own.sync);
             }
+            audit_lane(&own.waiting, own.fifo, &self.fifo_links, queue);
+            let is_own = |request: RequestId| self.owner(request).queue == id;
+            let mut requests = own.fifo.iter(&self.fifo_links);
+            assert!(requests.all(is_own), "requests of {id:?} are its own");
+            let is_there = |next| own.waiting.contains(next);
+            assert!(own.next.is_none_or(is_there), "the next request of {id:?} waits in it");
+            let has_position = own.position_level.is_some();
+            assert!(!has_position || !own.is_empty(), "{id:?} has a position and no request");
             waiting += own.waiting.len();
             dispatched[usize::from(own.sync)] += own.dispatched;
         }
+        let allocated: u32 = self.queues.iter().map(|(_, own)| own.allocated).sum();
+        self.processes.audit(allocated + u32::from(self.active_process.is_some()));
+        self.queues.audit();
+        let is_live = |active: QueueId| self.queues[active].references > 0;
+        assert!(self.active.is_none_or(is_live), "the queue whose turn it is exists");
         let places: usize = self.trees.iter().map(ServiceTree::len).sum();
         assert_eq!(places, busy, "as many places are taken as queues are busy");
         assert_eq!((self.busy as usize, self.busy_sync), (busy, busy_sync), "busy queues");

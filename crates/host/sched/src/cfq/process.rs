@@ -162,6 +162,17 @@ impl Contexts {
         }
     }
 
+    /// Checks that processes that live, and `others` (requests and the turn), hold all references.
+    ///
+    /// # Panics
+    /// A rule is broken.
+    pub(super) fn audit(&self, others: u32) {
+        let held: u32 = self.slots.iter().map(|context| context.references).sum();
+        assert_eq!(held, self.by_pid.len() as u32 + others, "references to processes");
+        let unused = self.slots.iter().filter(|context| context.references == 0).count();
+        assert_eq!(unused, self.free.len(), "a context without references is free");
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Context>()
             + self.by_pid.capacity() * size_of::<(u32, ContextId)>()

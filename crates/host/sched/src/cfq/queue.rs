@@ -166,6 +166,15 @@ impl Queues {
         self.free.push(id);
     }
 
+    /// Checks that the queues without references are those that are free.
+    ///
+    /// # Panics
+    /// A queue is free and in use, or neither.
+    pub(super) fn audit(&self) {
+        let unused = self.slots.iter().filter(|queue| queue.references == 0).count();
+        assert_eq!(unused, self.free.len(), "a queue without references is free");
+    }
+
     pub(super) fn bytes(&self) -> usize {
         let held: usize = self.slots.iter().map(|queue| queue.waiting.bytes()).sum();
         self.slots.capacity() * size_of::<TurnQueue>() + held

@@ -72,7 +72,7 @@ fn equal_processes_get_equal_time() {
             let arrivals: Vec<Arrival> =
                 (1..=processes).flat_map(|pid| queued_reads(pid, far(pid), READS)).collect();
             let outcome = run(&mut elevator(entry), &arrivals);
-            // While everybody still has requests, the device's time is counted in requests.
+            // While all processes still have requests, the device's time is counted in requests.
             let contested = (READS * u64::from(processes) * 4 / 5) as usize;
             let mut served = BTreeMap::new();
             for request in &outcome.dispatched[..contested] {

@@ -184,8 +184,8 @@ impl<P: Policy> Scheduler for Sfq<P> {
         self.queues.len()
     }
 
-    fn audit(&self, _queue: &Queue) {
-        self.queues.audit();
+    fn audit(&self, queue: &Queue) {
+        self.queues.audit(queue);
     }
 
     fn absorb(

@@ -309,7 +309,21 @@ impl Queues {
     }
 
     /// Checks that the same requests stand in the deadline queue and in the queues of the round.
-    pub(super) fn audit(&self) {
+    pub(super) fn audit(&self, queue: &Queue) {
+        for fifo in &self.deadline.0 {
+            fifo.audit(&self.deadline_links);
+            let ids = fifo.iter(&self.deadline_links);
+            let deadlines = ids.map(|id| queue.requests[id].deadline);
+            assert!(deadlines.is_sorted(), "the deadline queue is in the order of expiry");
+        }
+        for (place, own) in self.places.iter().enumerate() {
+            for fifo in &own.fifos.0 {
+                fifo.audit(&self.links);
+                let is_home = |id: RequestId| self.homes[id.index()] as Place == place;
+                assert!(fifo.iter(&self.links).all(is_home), "a request is at home");
+            }
+        }
+        self.audit_round();
         let lengths = |fifos: &Fifos| fifos.0.iter().map(List::len).sum::<usize>();
         assert_eq!(lengths(&self.deadline), self.len, "requests in the deadline queue");
         let placed: usize = self.places.iter().map(|place| lengths(&place.fifos)).sum();
@@ -319,6 +333,22 @@ impl Queues {
             self.places[1..].iter().all(|place| place.is_in_round || place.fifos.is_empty()),
             "a process that has requests stands in the round"
         );
+    }
+
+    /// Checks that the round is a ring through all places that stand in it.
+    fn audit_round(&self) {
+        let (mut place, mut standing) = (ASYNC, 0);
+        loop {
+            let next = self.places[place].next;
+            assert_eq!(self.places[next].previous, place, "the round is linked both ways");
+            if next == ASYNC {
+                break;
+            }
+            place = next;
+            standing += 1;
+        }
+        let in_round = self.places.iter().filter(|place| place.is_in_round).count();
+        assert_eq!(standing, in_round, "the round goes through all that stand in it");
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
@@ -335,31 +365,40 @@ impl Queues {
 #[cfg(test)]
 mod tests {
     use super::super::{ENTRY, Sfq, Visits};
-    use super::{ASYNC, Queues};
-    use crate::Scheduler;
+    use super::{ASYNC, IoQueue, Queues};
     use crate::tests::{defaults, filled, panics_with};
+    use crate::{Queue, RequestId, Scheduler};
 
     /// What breaks a count.
-    type Break = fn(&mut Queues);
+    type Break = fn(&mut Queues, &mut Queue);
 
     #[test]
     fn every_broken_count_is_seen() {
-        let broken: [(&str, Break); 4] = [
-            ("requests in the deadline queue", |queues| queues.len += 1),
-            ("requests in queues of the round", |queues| {
+        let broken: [(&str, Break); 8] = [
+            ("the deadline queue is in the order of expiry", |queues, queue| {
+                queue.requests[RequestId(0)].deadline += 1;
+                assert!(queues.len > 1);
+            }),
+            ("a request is at home", |queues, _| queues.homes[0] = 7),
+            ("the round is linked both ways", |queues, _| queues.places[1].previous = 1),
+            ("the round goes through all", |queues, _| {
+                queues.places.push(IoQueue { is_in_round: true, ..IoQueue::default() });
+            }),
+            ("requests in the deadline queue", |queues, _| queues.len += 1),
+            ("requests in queues of the round", |queues, _| {
                 let taken = queues.places[1].fifos.0[0].pop_front(&mut queues.links);
                 assert!(taken.is_some());
             }),
-            ("asynchronous requests", |queues| queues.async_len += 1),
-            ("stands in the round", |queues| {
+            ("asynchronous requests", |queues, _| queues.async_len += 1),
+            ("stands in the round", |queues, _| {
                 assert_ne!(queues.first_of_round(), Some(ASYNC));
                 queues.leave_round(1);
             }),
         ];
         for (message, break_it) in broken {
             let settings = defaults(&ENTRY);
-            let (mut sfq, queue) = filled(Sfq::new(&settings, Visits::new(&settings)));
-            break_it(&mut sfq.queues);
+            let (mut sfq, mut queue) = filled(Sfq::new(&settings, Visits::new(&settings)));
+            break_it(&mut sfq.queues, &mut queue);
             panics_with(message, || sfq.audit(&queue));
         }
     }

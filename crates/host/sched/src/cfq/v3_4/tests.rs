@@ -197,7 +197,25 @@ fn every_broken_count_is_seen() {
     use crate::tests::{CLOCK, defaults, filled, panics_with};
     use crate::{Queue, RequestId, Scheduler};
     type Break = fn(&mut Cfq<V34>, &mut Queue);
-    let broken: [(&str, Break); 12] = [
+    let broken: [(&str, Break); 18] = [
+        ("are its own", |cfq, _| cfq.owners[1].queue = QueueId(1)),
+        ("waits in it", |cfq, _| cfq.queues[QueueId(0)].next = Some(RequestId(2))),
+        ("has a position and no request", |cfq, _| {
+            let id = cfq.queues.make(true);
+            cfq.queues[id].position_level = Some(4);
+        }),
+        ("references to processes", |cfq, _| {
+            let process = cfq.owners[0].process;
+            cfq.processes.hold(process);
+        }),
+        ("a queue without references is free", |cfq, _| {
+            cfq.queues.make(true);
+        }),
+        ("the queue whose turn it is exists", |cfq, _| {
+            let id = cfq.queues.make(true);
+            cfq.queues.free(id);
+            cfq.active = Some(id);
+        }),
         ("sorts by sector and by age", |cfq, _| {
             let id = QueueId(0);
             cfq.queues[id].waiting.remove(RequestId(1));
