@@ -72,7 +72,7 @@ impl<R: Rule> Gate<R> {
     #[inline]
     pub(crate) fn leave(&self, kind: R::Kind) {
         self.state.borrow_mut().rule.give_back(kind);
-        self.settle();
+        self.admit_waiters();
     }
 
     pub(crate) fn has_line(&self) -> bool {
@@ -83,8 +83,9 @@ impl<R: Rule> Gate<R> {
         look(&self.state.borrow().rule)
     }
 
+    /// Lets in those who wait, in the order of the line, as long as the rule admits them.
     #[inline]
-    fn settle(&self) {
+    fn admit_waiters(&self) {
         let state = &mut *self.state.borrow_mut();
         // In the order of the line, up to the first that cannot be admitted: one who asks for much
         // is not overtaken.
@@ -141,7 +142,7 @@ impl<R: Rule> Drop for Enter<'_, R> {
         }
         drop(state);
         // The one who gave up may have been the first in line and stood in the way of others.
-        self.gate.settle();
+        self.gate.admit_waiters();
     }
 }
 

@@ -160,7 +160,7 @@ impl Session {
             ControlLine::Detach => self.ubi.detach(),
             ControlLine::Unmount => self.unmount(),
             ControlLine::DropCaches => std::fs::write("/proc/sys/vm/drop_caches", "3"),
-            ControlLine::Settle { milliseconds } => self.settle(*milliseconds),
+            ControlLine::Settle { milliseconds } => self.wait_until_idle(*milliseconds),
             ControlLine::RemoveChip => self.remove_chip(),
             ControlLine::AddChip => {
                 self.has_chip = true;
@@ -241,7 +241,7 @@ impl Session {
     }
 
     /// Waits until the chip has been idle for so long, from now on.
-    fn settle(&mut self, milliseconds: u64) -> io::Result<()> {
+    fn wait_until_idle(&mut self, milliseconds: u64) -> io::Result<()> {
         let looks = Duration::from_millis(milliseconds).as_millis().div_ceil(LOOK.as_millis());
         let looks = u64::try_from(looks).map_err(io::Error::other)?;
         let mut quiet = 0;

@@ -2,17 +2,17 @@
 //!
 //! A [`RequestQueue`] takes bios, merges them into requests, keeps to the limit of requests, plugs,
 //! and drives an [`sched::Elevator`] over a [`device::BlockDevice`], which says at once when a command will be
-//! done, or over a [`ServedDevice`], which says so when it is. Every bio leaves a [`Life`]:
-//! the times that users of blktrace know as Q, G, I, D and C, and what the device did meanwhile.
+//! done, or over a [`ServedDevice`], which says so when it is. Every bio leaves a [`BioTimes`]:
+//! the times that blktrace names Q, G, I, D and C, and what the device did meanwhile.
 
-mod life;
+mod bio_times;
 mod occupancy;
 mod plug;
 mod pool;
 mod queue;
 mod served;
 
-pub use life::{Behind, Life, Observer};
+pub use bio_times::{BioTimes, Observer, WaitBreakdown};
 pub use plug::Plug;
 pub use pool::{Grant, PoolRules, RequestPool};
 pub use queue::{Handle, Plugging, QueueOptions, RequestQueue};

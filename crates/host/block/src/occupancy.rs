@@ -1,13 +1,17 @@
 //! What the device was doing, as totals over time.
 
-use crate::Behind;
-use device::Operation;
+use crate::WaitBreakdown;
+use device::{Completion, Operation};
 use std::collections::VecDeque;
+
+/// Number of a command, in the order of issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CommandNumber(pub(crate) u64);
 
 /// A command that is with the device.
 #[derive(Clone, Copy, Debug)]
 struct Running {
-    command: u64,
+    command: CommandNumber,
     operation: Operation,
     start_ns: u64,
     cleaning_left_ns: u64,
@@ -16,7 +20,7 @@ struct Running {
 /// Adds up what the device does, from event to event.
 #[derive(Debug, Default)]
 pub(crate) struct Occupancy {
-    totals: Behind,
+    totals: WaitBreakdown,
     since_ns: u64,
     running: VecDeque<Running>,
     /// Requests wait although the device has nothing to do.
@@ -26,6 +30,7 @@ pub(crate) struct Occupancy {
 impl Occupancy {
     /// Accounts for the time since the last event; to be called before anything changes.
     pub(crate) fn advance(&mut self, now_ns: u64) {
+        debug_assert!(now_ns >= self.since_ns, "time does not go back");
         let since_ns = std::mem::replace(&mut self.since_ns, now_ns);
         let passed_ns = now_ns - since_ns;
         // The oldest command stands for all: a device that works on several at once has no single
@@ -43,21 +48,28 @@ impl Occupancy {
         *self.totals.of(oldest.operation) += passed_ns - cleaning_ns;
     }
 
-    /// A command went to the device; it starts at `start_ns`, when all that were issued before are
-    /// done at the latest, and is held up by cleaning of its own for `cleaning_ns`.
+    /// A command went to the device. It starts when all that were issued before are done at the
+    /// latest, and is held up by cleaning of its own.
     pub(crate) fn begin(
         &mut self,
-        command: u64,
+        command: CommandNumber,
         operation: Operation,
-        start_ns: u64,
-        cleaning_ns: u64,
+        times: &Completion,
     ) {
-        let running = Running { command, operation, start_ns, cleaning_left_ns: cleaning_ns };
+        let Completion { start_ns, own_cleaning_ns, .. } = *times;
+        debug_assert!(start_ns >= self.since_ns, "a command begins after it was issued");
+        debug_assert!(
+            self.running.iter().all(|other| other.command < command),
+            "commands are numbered in the order of issue"
+        );
+        let running = Running { command, operation, start_ns, cleaning_left_ns: own_cleaning_ns };
         self.running.push_back(running);
     }
 
     /// The command is done.
-    pub(crate) fn end(&mut self, command: u64) {
+    pub(crate) fn end(&mut self, command: CommandNumber) {
+        let is_it = |running: &Running| running.command == command;
+        debug_assert!(self.running.iter().any(is_it), "a command that ends is running");
         // Commands of a device that reorders can end before older ones.
         self.running.retain(|running| running.command != command);
     }
@@ -67,7 +79,50 @@ impl Occupancy {
         self.is_held_back = is_waiting;
     }
 
-    pub(crate) fn totals(&self) -> Behind {
+    /// Commands that are with the device.
+    pub(crate) fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    pub(crate) fn totals(&self) -> WaitBreakdown {
         self.totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CommandNumber, Occupancy};
+    use crate::tests::panics_with;
+    use device::{Completion, Operation};
+
+    fn begin(occupancy: &mut Occupancy, command: u64, start_ns: u64) {
+        let times = Completion { start_ns, ..Completion::default() };
+        occupancy.begin(CommandNumber(command), Operation::Read, &times);
+    }
+
+    /// A device that reads since 5 ns.
+    fn busy() -> Occupancy {
+        let mut occupancy = Occupancy::default();
+        occupancy.advance(5);
+        begin(&mut occupancy, 3, 5);
+        occupancy
+    }
+
+    #[test]
+    fn every_broken_order_is_seen() {
+        panics_with("time does not go back", || busy().advance(4));
+        panics_with("a command begins after it was issued", || {
+            begin(&mut busy(), 4, 4);
+        });
+        panics_with("commands are numbered in the order of issue", || {
+            begin(&mut busy(), 3, 5);
+        });
+        panics_with("a command that ends is running", || busy().end(CommandNumber(4)));
+        panics_with("nothing is in front of the oldest command", || {
+            let mut occupancy = Occupancy::default();
+            begin(&mut occupancy, 0, 5);
+            occupancy.advance(4);
+            occupancy.advance(6);
+        });
     }
 }

@@ -20,6 +20,20 @@ pub(crate) struct Plugged {
     pub(crate) sim: Sim,
 }
 
+impl Plugged {
+    /// True if the bios follow each other and make up the request.
+    pub(crate) fn is_whole(&self) -> bool {
+        let mut end = self.bio.sector;
+        let mut follows = |member: &Member| {
+            let bio = member.bio();
+            let is_next = bio.sector == end;
+            end = bio.end();
+            is_next
+        };
+        self.members.iter().all(&mut follows) && end == self.bio.end()
+    }
+}
+
 /// The list of one task, between its `blk_start_plug` and `blk_finish_plug`.
 ///
 /// Hand it to [`crate::RequestQueue::submit`], and to [`crate::RequestQueue::unplug`] at the end and
@@ -48,6 +62,11 @@ impl Plug {
     /// Merges the bio into a request of the list, the latest first; gives it back if none fits.
     pub(crate) fn try_merge(&self, bio: &Bio, member: Member, max_sectors: u32) -> Option<Member> {
         let mut list = self.list.borrow_mut();
+        debug_assert!(list.len() <= PLUG_REQUESTS_MAX, "a plug goes before it holds more");
+        debug_assert!(
+            list.iter().all(Plugged::is_whole),
+            "a plugged request is as long as its bios, which follow each other"
+        );
         // The latest first, as `attempt_plug_merge` walks the list in reverse: streams touch at
         // their ends.
         for plugged in list.iter_mut().rev() {
@@ -80,5 +99,45 @@ impl Drop for Plug {
             self.list.borrow().iter().all(|plugged| plugged.sim.is_stopped()),
             "a plug was dropped with requests in it"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PLUG_REQUESTS_MAX, Plug, Plugged};
+    use crate::queue::Member;
+    use crate::tests::panics_with;
+    use sched::{Bio, Class, Direction};
+    use sim::Simulation;
+
+    fn bio(sector: u64) -> Bio {
+        let (direction, class) = (Direction::Read, Class::BestEffort);
+        let (pid, sync, noidle, level, sectors) = (1, true, false, 4, 8);
+        Bio { pid, direction, sync, noidle, class, level, sector, sectors }
+    }
+
+    /// A plug with requests of a bio each, with a fault, that takes a bio more. It is not dropped: the
+    /// bios would be missed.
+    fn broken(requests: usize, fault: fn(&mut Vec<Plugged>)) {
+        let sim = Simulation::new(1).handle();
+        let plug = std::mem::ManuallyDrop::new(Plug::new());
+        for number in 0..requests as u64 {
+            let bio = bio(100 * number);
+            let members = vec![Member::of(&sim, bio)];
+            plug.list.borrow_mut().push(Plugged { bio, members, sim: sim.clone() });
+        }
+        fault(&mut plug.list.borrow_mut());
+        let other = bio(5);
+        assert!(plug.try_merge(&other, Member::of(&sim, other), 1024).is_some());
+    }
+
+    #[test]
+    fn every_broken_request_of_a_plug_is_seen() {
+        broken(PLUG_REQUESTS_MAX, |_| {});
+        panics_with("a plug goes before it holds more", || broken(PLUG_REQUESTS_MAX + 1, |_| {}));
+        let message = "a plugged request is as long as its bios";
+        panics_with(message, || broken(2, |list| list[1].bio.sectors += 8));
+        panics_with(message, || broken(2, |list| list[1].bio.sector += 8));
+        panics_with(message, || broken(2, |list| list[1].members.clear()));
     }
 }

@@ -171,6 +171,28 @@ impl RequestPool {
         false
     }
 
+    /// Checks counts, flags and batches.
+    ///
+    /// # Panics
+    /// A rule is broken.
+    pub(crate) fn audit(&self) {
+        for side in &self.sides {
+            // Room for the request whose allocation set the flag and was then refused by the scheduler.
+            let next = side.allocated + 1;
+            let most = (3 * self.nr_requests / 2).max(1);
+            assert!(side.allocated <= most, "no more than three halves are allocated");
+            assert!(!side.is_full || next >= self.nr_requests, "a full side has its requests");
+            let (on, off) = (congestion_on(self.nr_requests), congestion_off(self.nr_requests));
+            assert!(!side.is_congested || next >= off, "a congested side has requests");
+            assert!(side.is_congested || side.allocated < on, "a side with many is congested");
+        }
+        for (place, batch) in self.batches.iter().enumerate() {
+            assert!((1..=BATCH_REQUESTS).contains(&batch.left), "a batch has requests left");
+            let is_other = |other: &Batch| other.pid != batch.pid;
+            assert!(self.batches[..place].iter().all(is_other), "a task has one batch");
+        }
+    }
+
     /// True if a writer that can wait should (`bdi_write_congested`).
     pub fn is_congested(&self, side: usize) -> bool {
         self.sides[side].is_congested
@@ -375,6 +397,29 @@ mod tests {
     fn every_broken_count_is_seen() {
         panics_with("a request is freed once", || {
             RequestPool::new(PoolRules::PerSync, 4).free(1);
+        });
+        let audited = |fault: fn(&mut RequestPool)| {
+            let mut pool = RequestPool::new(PoolRules::PerSync, 128);
+            allocate(&mut pool, 1, 130);
+            pool.audit();
+            fault(&mut pool);
+            pool.audit();
+        };
+        panics_with("no more than three halves are allocated", || {
+            audited(|pool| pool.sides[1].allocated = 193);
+        });
+        panics_with("a full side has its requests", || {
+            audited(|pool| pool.sides[1].allocated = 126);
+        });
+        panics_with("a congested side has requests", || {
+            audited(|pool| pool.sides[0].is_congested = true);
+        });
+        panics_with("a side with many is congested", || {
+            audited(|pool| pool.sides[1].is_congested = false);
+        });
+        panics_with("a batch has requests left", || audited(|pool| pool.batches[0].left = 0));
+        panics_with("a task has one batch", || {
+            audited(|pool| pool.batches.push(pool.batches[0]));
         });
         panics_with("a task has one batch", || {
             let mut pool = RequestPool::new(PoolRules::PerSync, 4);

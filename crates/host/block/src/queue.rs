@@ -8,8 +8,9 @@ mod state;
 
 pub(crate) use state::Member;
 
+use crate::occupancy::CommandNumber;
 use crate::plug::{PLUG_REQUESTS_MAX, Plugged};
-use crate::{Behind, Bytes, Grant, Life, Observer, Part, Plug, PoolRules, ServedDevice};
+use crate::{BioTimes, Bytes, Grant, Observer, Part, Plug, PoolRules, ServedDevice, WaitBreakdown};
 use device::{BlockDevice, Command, DeviceError, DeviceFlash, DeviceStatistics};
 use sched::{Bio, Direction, Elevator};
 use sim::{Sim, Timer, WaitQueue};
@@ -58,10 +59,11 @@ impl Handle {
     /// Waits until the device is done.
     ///
     /// # Errors
-    /// The device's.
-    pub async fn wait(&self) -> Result<Life, DeviceError> {
+    /// The [`DeviceError`] of the command that carried the bio; [`DeviceError::Cancelled`] if the scheduler
+    /// gave it up.
+    pub async fn wait(&self) -> Result<BioTimes, DeviceError> {
         self.0.done.wait().await;
-        self.0.error.get().map_or_else(|| Ok(self.0.life.get()), Err)
+        self.0.error.get().map_or_else(|| Ok(self.0.times.get()), Err)
     }
 
     /// True if the device is done.
@@ -205,7 +207,7 @@ impl RequestQueue {
     }
 
     /// What the device has done until now, by kind.
-    pub fn totals(&self) -> Behind {
+    pub fn totals(&self) -> WaitBreakdown {
         self.0.state.borrow().occupancy.totals()
     }
 
@@ -233,8 +235,8 @@ impl RequestQueue {
         let now_ns = self.0.sim.now();
         // Assumed merged; a request of its own clears the flag below. A bio in a plug's request has
         // no other moment to learn it.
-        let life = Life { is_merged: true, ..Life::entering(bio, now_ns) };
-        let state = BioState::new(&self.0.sim, life, bytes);
+        let times = BioTimes { is_merged: true, ..BioTimes::entering(bio, now_ns) };
+        let state = BioState::new(&self.0.sim, times, bytes);
         let handle = Handle(state.clone());
         let mut member = Member(state);
         if let Some(plug) = plug {
@@ -253,7 +255,7 @@ impl RequestQueue {
             return handle;
         };
         self.get_request(&bio, plug).await;
-        self.settle(&bio, member, plug);
+        self.enqueue(&bio, member, plug);
         handle
     }
 
@@ -291,12 +293,12 @@ impl RequestQueue {
     }
 
     /// A request was granted: it goes to the plug or to the scheduler.
-    fn settle(&self, bio: &Bio, member: Member, plug: Option<&Plug>) {
+    fn enqueue(&self, bio: &Bio, member: Member, plug: Option<&Plug>) {
         let now_ns = self.0.sim.now();
-        let mut life = member.0.life.get();
-        life.is_merged = false;
-        life.get_ns = now_ns;
-        member.0.life.set(life);
+        let mut times = member.0.times.get();
+        times.is_merged = false;
+        times.get_ns = now_ns;
+        member.0.times.set(times);
         if let Some(plug) = plug {
             self.0.state.borrow_mut().plugged += 1;
             // The list goes before the new request is added, so it takes one more request than the
@@ -380,10 +382,10 @@ impl RequestQueue {
     /// Makes what was completed before durable.
     ///
     /// # Errors
-    /// The device's.
+    /// [`DeviceError::Medium`] if the device could not write what it buffered; others as the device names them.
     // A flush has no request: it passes by the elevator and the limit, and goes to the device
     // before what is queued.
-    pub async fn flush(&self, pid: u32) -> Result<Life, DeviceError> {
+    pub async fn flush(&self, pid: u32) -> Result<BioTimes, DeviceError> {
         let now_ns = self.0.sim.now();
         let bio = Bio {
             pid,
@@ -395,7 +397,7 @@ impl RequestQueue {
             sector: 0,
             sectors: 0,
         };
-        let state = BioState::new(&self.0.sim, Life::entering(bio, now_ns), None);
+        let state = BioState::new(&self.0.sim, BioTimes::entering(bio, now_ns), None);
         {
             let mut queue = self.0.state.borrow_mut();
             queue.occupancy.advance(now_ns);
@@ -440,7 +442,7 @@ impl RequestQueue {
         matches!(&self.0.state.borrow().device, Device::Served { waiting, .. } if !waiting.is_empty())
     }
 
-    fn take_command(&self) -> Option<(u64, Command, Vec<Part>)> {
+    fn take_command(&self) -> Option<(CommandNumber, Command, Vec<Part>)> {
         match &mut self.0.state.borrow_mut().device {
             Device::Served { waiting, .. } => waiting.pop_front(),
             Device::Timed(_) => None,
@@ -448,7 +450,7 @@ impl RequestQueue {
     }
 
     /// The thread has carried a command out.
-    fn on_served(&self, number: u64, error: Option<DeviceError>) {
+    fn on_served(&self, number: CommandNumber, error: Option<DeviceError>) {
         let now_ns = self.0.sim.now();
         {
             let mut state = self.0.state.borrow_mut();

@@ -168,15 +168,15 @@ fn requests_that_wait_for_the_thread_are_merged_and_one_is_served_at_a_time() {
             let bio = bio(Direction::Write, sector, 8);
             handles.push(rig.queue.submit_bytes(bio, Some(bytes), None).await);
         }
-        let mut lives = Vec::new();
+        let mut completed = Vec::new();
         for handle in &handles {
-            lives.push(handle.wait().await.expect("written"));
+            completed.push(handle.wait().await.expect("written"));
         }
-        assert!(!lives[1].is_merged && lives[2].is_merged && lives[3].is_merged);
-        assert_eq!(lives[1].complete_ns, lives[3].complete_ns, "one request");
-        assert_eq!(lives[1].issue_ns, lives[0].complete_ns, "one after the other");
-        assert!(lives[0].complete_ns > started_ns);
-        assert_eq!(lives[1].behind.writes_ns, lives[0].complete_ns - lives[1].insert_ns);
+        assert!(!completed[1].is_merged && completed[2].is_merged && completed[3].is_merged);
+        assert_eq!(completed[1].complete_ns, completed[3].complete_ns, "one request");
+        assert_eq!(completed[1].issue_ns, completed[0].complete_ns, "one after the other");
+        assert!(completed[0].complete_ns > started_ns);
+        assert_eq!(completed[1].wait.writes_ns, completed[0].complete_ns - completed[1].insert_ns);
         assert_eq!(rig.read(512, 24).await, pattern(512, 24, 3));
     });
 }

@@ -8,7 +8,7 @@ use crate::mapping::pages_of;
 use crate::read_ahead::ReadAhead;
 use crate::transfer::BioKind;
 use crate::{FileError, Mapping, Mode, PAGE_BYTES, PageCache, Process, Transfer};
-use block::{Life, RequestQueue};
+use block::{BioTimes, RequestQueue};
 use board::Board;
 use device::SECTOR_BYTES;
 use rustc_hash::FxHashMap;
@@ -33,7 +33,7 @@ struct Opened {
     size_bytes: u64,
     read_aheads: RefCell<FxHashMap<u32, Rc<Cell<ReadAhead>>>>,
     /// The flush that a call of a process waited for last.
-    flushes: Rc<RefCell<FxHashMap<u32, Life>>>,
+    flushes: Rc<RefCell<FxHashMap<u32, BioTimes>>>,
 }
 
 impl BlockFile {
@@ -83,7 +83,7 @@ impl BlockFile {
     /// Reads `bytes` from `offset` on; fewer at the end of the device.
     ///
     /// # Errors
-    /// The device's; [`FileError::Misaligned`] of a direct read.
+    /// [`FileError::Device`]; [`FileError::Misaligned`] of a direct read.
     pub async fn read(
         &self,
         process: Process,
@@ -110,7 +110,7 @@ impl BlockFile {
     /// Writes `bytes` from `offset` on; fewer at the end of the device.
     ///
     /// # Errors
-    /// The device's; [`FileError::Misaligned`] of a direct write; [`FileError::NoSpace`].
+    /// [`FileError::Device`]; [`FileError::Misaligned`] of a direct write; [`FileError::NoSpace`].
     pub async fn write(
         &self,
         process: Process,
@@ -141,10 +141,10 @@ impl BlockFile {
         Ok(Transfer { bytes, latency_ns: this.sim.now() - start_ns, slowest })
     }
 
-    /// Makes what was written durable. The slowest bio it tells of is the flush.
+    /// Makes what was written durable. The slowest bio in what it returns is the flush.
     ///
     /// # Errors
-    /// The device's, of this call or of write-back since the last one.
+    /// [`FileError::Device`], of this call or of write-back since the last one.
     pub async fn fsync(&self, process: Process) -> Result<Transfer, FileError> {
         let this = &*self.0;
         let start_ns = this.sim.now();
@@ -201,7 +201,7 @@ struct DevicePages {
     board: Rc<Board>,
     queue: RequestQueue,
     sectors: u64,
-    flushes: Rc<RefCell<FxHashMap<u32, Life>>>,
+    flushes: Rc<RefCell<FxHashMap<u32, BioTimes>>>,
 }
 
 impl DevicePages {
@@ -265,9 +265,9 @@ impl Backing for DevicePages {
 
     fn flush(&self, process: Process) -> Pending<'_, Result<(), FileError>> {
         Box::pin(async move {
-            let life = self.queue.flush(process.pid).await;
+            let times = self.queue.flush(process.pid).await;
             self.cpus.run(self.board.costs.bio_complete_ns).await;
-            self.flushes.borrow_mut().insert(process.pid, life?);
+            self.flushes.borrow_mut().insert(process.pid, times?);
             Ok(())
         })
     }

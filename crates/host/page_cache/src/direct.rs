@@ -5,7 +5,7 @@
 
 use crate::transfer::BioKind;
 use crate::{FileError, Process};
-use block::{Handle, Life, Plug, Plugging, RequestQueue};
+use block::{BioTimes, Handle, Plug, Plugging, RequestQueue};
 use device::SECTOR_BYTES;
 use sim::Cpus;
 use std::ops::Range;
@@ -26,14 +26,14 @@ pub(crate) struct DirectPath<'a> {
 
 impl DirectPath<'_> {
     /// Transfers sectors and waits for all of them; `overhead_ns` is processor time that comes
-    /// before the first bio. Returns the life of the bio that was complete last.
+    /// before the first bio. Returns the times of the bio that was complete last.
     pub(crate) async fn transfer(
         &self,
         process: Process,
         kind: BioKind,
         sectors: Range<u64>,
         overhead_ns: u64,
-    ) -> Result<Option<Life>, FileError> {
+    ) -> Result<Option<BioTimes>, FileError> {
         let options = self.queue.options();
         // `bio_get_nr_vecs`: what the queue takes in one request.
         let most = u64::from(options.max_sectors).clamp(1, sectors_of_pages(BIO_PAGES_MAX));
@@ -69,8 +69,8 @@ impl DirectPath<'_> {
 
     /// Waits for bios and pays for their ends as they come, so that the end of one overlaps with
     /// the device's work on the next.
-    async fn complete(&self, handles: &[Handle]) -> Result<Option<Life>, FileError> {
-        let mut slowest: Option<Life> = None;
+    async fn complete(&self, handles: &[Handle]) -> Result<Option<BioTimes>, FileError> {
+        let mut slowest: Option<BioTimes> = None;
         let mut outcome = Ok(());
         let mut next = 0;
         while next < handles.len() {
@@ -79,10 +79,10 @@ impl DirectPath<'_> {
             // several bios.
             while next == first || handles.get(next).is_some_and(Handle::is_done) {
                 match handles[next].wait().await {
-                    Ok(life)
-                        if slowest.is_none_or(|other| other.complete_ns < life.complete_ns) =>
+                    Ok(times)
+                        if slowest.is_none_or(|other| other.complete_ns < times.complete_ns) =>
                     {
-                        slowest = Some(life);
+                        slowest = Some(times);
                     }
                     Ok(_) => {}
                     // The first error counts, but all bios must end before the call returns.

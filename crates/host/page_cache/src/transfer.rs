@@ -1,6 +1,6 @@
 //! What a call transfers, how, and what came of it.
 
-use block::Life;
+use block::BioTimes;
 use process::Process;
 use sched::{Bio, Direction};
 
@@ -56,5 +56,5 @@ pub struct Transfer {
     /// From the call to its return, nanoseconds.
     pub latency_ns: u64,
     /// The bio that was complete last, of those the call submitted and waited for.
-    pub slowest: Option<Life>,
+    pub slowest: Option<BioTimes>,
 }

@@ -1,7 +1,7 @@
 //! Timelines worked out by hand: a device that takes the same time for every command, and nothing else that
 //! takes any. So the latency of a read is the time of one command, and every pause is the tool's own.
 
-use block::{Life, Observer, QueueOptions, RequestQueue};
+use block::{BioTimes, Observer, QueueOptions, RequestQueue};
 use board::{Board, Costs};
 use device::ConstantDevice;
 use ioping::{Access, Options, Report, find_profile, start};
@@ -25,8 +25,8 @@ const REGION: Region = Region { offset_bytes: 8 << 20, bytes: 1 << 20 };
 struct Bios(Vec<(Direction, u64, u32)>);
 
 impl Observer for Bios {
-    fn completed(&mut self, life: &Life) {
-        self.0.push((life.bio.direction, life.bio.sector, life.bio.sectors));
+    fn completed(&mut self, times: &BioTimes) {
+        self.0.push((times.bio.direction, times.bio.sector, times.bio.sectors));
     }
 }
 

@@ -54,7 +54,7 @@ impl Replay {
         self.host.as_ref().expect("mounted")
     }
 
-    async fn settle(&self) {
+    async fn wait_until_idle(&self) {
         let (mut quiet_ms, mut before) = (0, self.counts());
         while quiet_ms < 1200 {
             self.bench.sim.sleep(100_000_000).await;
@@ -107,7 +107,7 @@ impl Replay {
                 self.host().unmount().await.expect("it unmounts");
                 self.host = None;
             }
-            ["settle", _] => self.settle().await,
+            ["settle", _] => self.wait_until_idle().await,
             ["mkdir", path, _] => {
                 self.host().make(path, NewInode::Directory(0o755)).await.expect("made");
             }

@@ -1,9 +1,9 @@
 //! Requests and commands of a queue: merged, inserted, issued and completed. Nothing here sleeps or wakes.
 
 use super::QueueOptions;
-use crate::occupancy::Occupancy;
+use crate::occupancy::{CommandNumber, Occupancy};
 use crate::plug::Plugged;
-use crate::{Behind, Bytes, Life, Observer, Part, RequestPool, ServedDevice};
+use crate::{BioTimes, Bytes, Observer, Part, RequestPool, ServedDevice, WaitBreakdown};
 use device::{BlockDevice, Command, DeviceError, Operation};
 use sched::{Bio, Direction, Elevator, MergeSide, RequestId};
 use sim::{Completion, Sim};
@@ -15,9 +15,9 @@ use std::rc::Rc;
 /// A bio on its way.
 pub(crate) struct BioState {
     pub(super) done: Completion,
-    pub(super) life: Cell<Life>,
+    pub(super) times: Cell<BioTimes>,
     /// Totals of the device at insertion.
-    pub(super) totals: Cell<Behind>,
+    pub(super) totals: Cell<WaitBreakdown>,
     /// Commands sent so far when it was inserted, plus requests queued then.
     turn: Cell<u64>,
     pub(super) error: Cell<Option<DeviceError>>,
@@ -25,10 +25,10 @@ pub(crate) struct BioState {
 }
 
 impl BioState {
-    pub(super) fn new(sim: &Sim, life: Life, bytes: Option<Bytes>) -> Rc<Self> {
+    pub(super) fn new(sim: &Sim, times: BioTimes, bytes: Option<Bytes>) -> Rc<Self> {
         Rc::new(Self {
             done: Completion::new(sim),
-            life: Cell::new(life),
+            times: Cell::new(times),
             totals: Cell::default(),
             turn: Cell::default(),
             error: Cell::new(None),
@@ -37,12 +37,12 @@ impl BioState {
     }
 
     fn bio(&self) -> Bio {
-        self.life.get().bio
+        self.times.get().bio
     }
 
     /// What a device that is served sees of the bio.
     fn part(&self) -> Part {
-        let Bio { sector, sectors, .. } = self.life.get().bio;
+        let Bio { sector, sectors, .. } = self.times.get().bio;
         Part { sector, sectors, bytes: self.bytes.clone() }
     }
 }
@@ -52,6 +52,19 @@ pub(crate) type MemberState = Rc<BioState>;
 
 /// A bio as part of a request.
 pub(crate) struct Member(pub(super) MemberState);
+
+impl Member {
+    /// The bio as it was submitted.
+    pub(crate) fn bio(&self) -> Bio {
+        self.0.bio()
+    }
+
+    /// A bio that no task waits for.
+    #[cfg(test)]
+    pub(crate) fn of(sim: &Sim, bio: Bio) -> Self {
+        Self(BioState::new(sim, BioTimes::entering(bio, 0), None))
+    }
+}
 
 /// A command with the device.
 struct Issued {
@@ -74,10 +87,36 @@ pub(super) enum Device {
         /// Commands that the thread has not taken yet, by number of issue.
         // The thread takes commands in the order of issue: `mtd_blkdevs` does not reorder what the
         // elevator gave it.
-        waiting: VecDeque<(u64, Command, Vec<Part>)>,
+        waiting: VecDeque<(CommandNumber, Command, Vec<Part>)>,
         /// Commands that are not done.
         outstanding: u32,
     },
+}
+
+impl Device {
+    /// Gives the device a command; when it will be done, and why it was refused if it was.
+    fn send(
+        &mut self,
+        now_ns: u64,
+        number: CommandNumber,
+        command: &Command,
+        parts: impl FnOnce() -> Vec<Part>,
+    ) -> (device::Completion, Option<DeviceError>) {
+        // A command that is refused takes no time, and of one that is served the time is not known.
+        let (start_ns, done_ns) = (now_ns, now_ns);
+        let at_once = device::Completion { start_ns, done_ns, ..device::Completion::default() };
+        match self {
+            Self::Timed(device) => match device.submit(now_ns, command) {
+                Ok(completion) => (completion, None),
+                Err(error) => (at_once, Some(error)),
+            },
+            Self::Served { waiting, outstanding, .. } => {
+                waiting.push_back((number, *command, parts()));
+                *outstanding += 1;
+                (at_once, None)
+            }
+        }
+    }
 }
 
 pub(super) struct State {
@@ -97,8 +136,8 @@ pub(super) struct State {
     /// Side of the pool each request came from, by its number.
     sides: Vec<usize>,
     /// Commands with the device, by time of completion and order of issue.
-    running: BinaryHeap<Reverse<(u64, u64)>>,
-    issued: VecDeque<(u64, Issued)>,
+    running: BinaryHeap<Reverse<(u64, CommandNumber)>>,
+    issued: VecDeque<(CommandNumber, Issued)>,
     issues: u64,
     pub(super) flushes: VecDeque<Rc<BioState>>,
     pub(super) occupancy: Occupancy,
@@ -158,6 +197,21 @@ impl State {
         assert_eq!(self.issued.len(), self.outstanding() as usize, "commands that are not done");
         assert!(self.outstanding() <= self.queue_depth, "the device gets as many as it admits");
         assert!(self.issued.iter().is_sorted_by_key(|(number, _)| *number), "order of issue");
+        let sent = self.issued.iter().filter(|(_, issued)| issued.request.is_some()).count();
+        let in_flight = self.elevator.queue().in_flight as usize;
+        assert_eq!(sent, in_flight, "the device has the requests that the elevator gave");
+        assert_eq!(self.issued.len(), self.occupancy.running(), "commands whose time is counted");
+        assert_eq!(self.is_plugged, self.unplug_ns.is_some(), "a plugged queue has a timer");
+        let has_room = !self.is_plugged && self.outstanding() < self.queue_depth;
+        assert!(!has_room || self.flushes.is_empty(), "a flush goes as soon as there is room");
+        assert!(self.spare.iter().all(Vec::is_empty), "a spare vector holds no bio");
+        self.pool.audit();
+        let mut by_side = [0; 2];
+        for (bios, side) in self.members.iter().zip(&self.sides) {
+            by_side[*side] += u32::from(!bios.is_empty());
+        }
+        let is_allocated = |side: usize| by_side[side] <= self.pool.allocated(side);
+        assert!(is_allocated(0) && is_allocated(1), "requests of a side of the pool");
     }
 
     /// Commands that the device has not completed.
@@ -226,6 +280,11 @@ impl State {
             self.members.resize_with(id.index() + 1, Vec::new);
             self.sides.resize(id.index() + 1, 0);
         }
+        debug_assert!(!members.is_empty(), "a request has bios");
+        debug_assert!(
+            self.members[id.index()].is_empty(),
+            "a new request has no bios of an old one"
+        );
         self.sides[id.index()] = self.pool.side(bio);
         self.members[id.index()] = members;
     }
@@ -233,7 +292,7 @@ impl State {
     /// The scheduler sees the bio now.
     pub(super) fn enter(&self, now_ns: u64, bio: &BioState) {
         // It was set at submission; what counts for the wait is when the scheduler sees the bio.
-        bio.life.set(Life { insert_ns: now_ns, ..bio.life.get() });
+        bio.times.set(BioTimes { insert_ns: now_ns, ..bio.times.get() });
         bio.totals.set(self.occupancy.totals());
         // Commands sent and requests queued by now: if more commands than these go first, later
         // ones have overtaken it.
@@ -308,31 +367,19 @@ impl State {
         request: Option<RequestId>,
         flush: Option<Rc<BioState>>,
     ) {
-        let number = self.issues;
+        let number = CommandNumber(self.issues);
         self.issues += 1;
         let members = request.map(|id| self.members[id.index()].as_slice()).unwrap_or_default();
-        // A command that is refused takes no time, and of one that is served the time is not known.
-        let at_once = device::Completion {
-            start_ns: now_ns,
-            done_ns: now_ns,
-            ..device::Completion::default()
-        };
-        let (completion, error) = match &mut self.device {
-            Device::Timed(device) => {
-                let (completion, error) = match device.submit(now_ns, command) {
-                    Ok(completion) => (completion, None),
-                    Err(error) => (at_once, Some(error)),
-                };
-                self.running.push(Reverse((completion.done_ns, number)));
-                (completion, error)
-            }
-            Device::Served { waiting, outstanding, .. } => {
-                let parts = members.iter().map(|member| member.0.part()).collect();
-                waiting.push_back((number, *command, parts));
-                *outstanding += 1;
-                (at_once, None)
-            }
-        };
+        let parts = || members.iter().map(|member| member.0.part()).collect();
+        let (completion, error) = self.device.send(now_ns, number, command, parts);
+        if let Device::Timed(_) = self.device {
+            self.running.push(Reverse((completion.done_ns, number)));
+        }
+        debug_assert!(completion.start_ns >= now_ns, "the device begins after it was asked");
+        debug_assert!(
+            completion.start_ns + completion.own_cleaning_ns <= completion.done_ns,
+            "the device ends after it has cleaned"
+        );
         debug_assert!(
             members.windows(2).all(|pair| pair[0].0.bio().end() == pair[1].0.bio().sector),
             "bios of a request follow each other"
@@ -344,15 +391,15 @@ impl State {
         );
         let execution_ns = completion.done_ns - completion.start_ns;
         let cleaning_ns = completion.own_cleaning_ns;
-        self.occupancy.begin(number, command.operation, completion.start_ns, cleaning_ns);
+        self.occupancy.begin(number, command.operation, &completion);
         for bio in members.iter().map(|member| &member.0).chain(&flush) {
-            let mut life = bio.life.get();
+            let mut times = bio.times.get();
             // The device may begin later than it was given the command; from D to there the bio
             // waits behind others.
-            life.issue_ns = now_ns;
-            life.start_ns = completion.start_ns;
-            life.overtaken = number.saturating_sub(bio.turn.get());
-            bio.life.set(life);
+            times.issue_ns = now_ns;
+            times.start_ns = completion.start_ns;
+            times.overtaken = number.0.saturating_sub(bio.turn.get());
+            bio.times.set(times);
         }
         let issued = Issued {
             request,
@@ -367,7 +414,12 @@ impl State {
     }
 
     /// The time that a served command took is known now, and what became of it.
-    pub(super) fn end_served(&mut self, now_ns: u64, number: u64, error: Option<DeviceError>) {
+    pub(super) fn end_served(
+        &mut self,
+        now_ns: u64,
+        number: CommandNumber,
+        error: Option<DeviceError>,
+    ) {
         if let Device::Served { outstanding, .. } = &mut self.device {
             *outstanding -= 1;
         }
@@ -380,7 +432,7 @@ impl State {
     }
 
     /// Takes the earliest command off the running ones, if it is done.
-    pub(super) fn next_done(&mut self, now_ns: u64) -> Option<u64> {
+    pub(super) fn next_done(&mut self, now_ns: u64) -> Option<CommandNumber> {
         let Reverse((done_ns, number)) = *self.running.peek()?;
         if done_ns > now_ns {
             return None;
@@ -389,8 +441,8 @@ impl State {
         Some(number)
     }
 
-    /// Completes a command.
-    pub(super) fn complete(&mut self, now_ns: u64, number: u64) {
+    /// Takes a command that the device is done with off the books, and ends its bios.
+    pub(super) fn complete(&mut self, now_ns: u64, number: CommandNumber) {
         self.occupancy.advance(now_ns);
         self.occupancy.end(number);
         // Not always the first: a device with a queue completes out of order.
@@ -418,22 +470,27 @@ impl State {
     }
 
     fn finish(&mut self, now_ns: u64, bio: Rc<BioState>, issued: &Issued) {
-        let mut life = bio.life.get();
-        life.complete_ns = now_ns;
+        let mut times = bio.times.get();
+        times.complete_ns = now_ns;
         debug_assert!(
-            [life.queue_ns, life.insert_ns, life.issue_ns, life.start_ns, now_ns].is_sorted(),
-            "the phases of a life follow each other: {life:?}"
+            [times.queue_ns, times.get_ns, times.insert_ns, times.issue_ns, times.start_ns, now_ns]
+                .is_sorted(),
+            "the times of a bio follow each other: {times:?}"
         );
         // Its own execution is no waiting; what is left of the totals is what others did meanwhile.
-        let mut behind = self.occupancy.totals().since(&bio.totals.get());
-        let own = behind.of(issued.operation);
+        let mut wait = self.occupancy.totals().since(&bio.totals.get());
+        let own = wait.of(issued.operation);
         *own = own.saturating_sub(issued.own_ns);
-        life.behind = behind;
-        bio.life.set(life);
+        debug_assert!(
+            wait.total_ns() <= now_ns - times.insert_ns,
+            "a bio waits no longer than it is there"
+        );
+        times.wait = wait;
+        bio.times.set(times);
         bio.error.set(issued.error);
         debug_assert!(issued.start_ns + issued.own_ns + issued.cleaning_ns <= now_ns);
         for observer in &self.observers {
-            observer.borrow_mut().completed(&life);
+            observer.borrow_mut().completed(&times);
         }
         self.finished.push(bio);
     }
@@ -474,11 +531,14 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::{BioState, Life, Member, QueueOptions, State};
+    use super::{
+        BioState, BioTimes, BlockDevice, Command, CommandNumber, Device, DeviceError, Member,
+        QueueOptions, State,
+    };
     use crate::PoolRules;
     use crate::queue::{Plugging, RequestQueue};
     use crate::tests::panics_with;
-    use device::ConstantDevice;
+    use device::{Activity, ConstantDevice, DeviceStatistics};
     use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, find_scheduler};
     use sim::Simulation;
     use std::collections::BTreeMap;
@@ -525,6 +585,87 @@ mod tests {
         simulation.run();
     }
 
+    fn member(sector: u64) -> Member {
+        Member::of(&Simulation::new(1).handle(), bio(sector))
+    }
+
+    /// A device that answers every command alike, whenever it comes.
+    struct Fixed(device::Completion);
+
+    impl BlockDevice for Fixed {
+        fn sectors(&self) -> u64 {
+            1 << 20
+        }
+
+        fn queue_depth(&self) -> u32 {
+            2
+        }
+
+        fn is_rotational(&self) -> bool {
+            false
+        }
+
+        fn submit(&mut self, _: u64, _: &Command) -> Result<device::Completion, DeviceError> {
+            Ok(self.0)
+        }
+
+        fn clone_box(&self) -> Box<dyn BlockDevice> {
+            Box::new(Self(self.0))
+        }
+
+        fn statistics(&self) -> DeviceStatistics {
+            DeviceStatistics::default()
+        }
+
+        fn record_activity(&mut self, _: bool) {}
+
+        fn take_activity(&mut self) -> Vec<Activity> {
+            Vec::new()
+        }
+    }
+
+    /// Sends a command at 5 ns to a device that says it runs from `start_ns` to `done_ns`.
+    fn send(state: &mut State, start_ns: u64, done_ns: u64, own_cleaning_ns: u64) {
+        let times = device::Completion { start_ns, done_ns, ..device::Completion::default() };
+        let fixed = Fixed(device::Completion { own_cleaning_ns, ..times });
+        state.device = Device::Timed(Box::new(fixed));
+        state.queue_depth = 2;
+        state.dispatch(5);
+    }
+
+    /// Faults of commands, flushes and sides of the pool.
+    fn more_faults() -> [(&'static str, Break); 12] {
+        [
+            ("the device begins after it was asked", |state| send(state, 4, 9, 0)),
+            ("the device ends after it has cleaned", |state| send(state, 5, 9, 5)),
+            ("the device has the requests that the elevator gave", |state| {
+                state.issued[0].1.request = None;
+            }),
+            ("commands whose time is counted", |state| state.occupancy.end(CommandNumber(0))),
+            ("a plugged queue has a timer", |state| state.is_plugged = true),
+            ("a flush goes as soon as there is room", |state| {
+                state.flushes.push_back(member(0).0);
+                state.queue_depth = 2;
+            }),
+            ("a spare vector holds no bio", |state| state.spare.push(vec![member(0)])),
+            ("requests of a side of the pool", |state| state.sides[0] = 1),
+            ("a request has bios", |state| state.insert_request(0, &bio(500), Vec::new())),
+            ("a new request has no bios of an old one", |state| {
+                state.members.push(vec![member(0)]);
+                state.sides.push(0);
+                state.insert(0, &bio(500), member(500));
+            }),
+            ("a command that ends is running", |state| state.complete(1, CommandNumber(7))),
+            ("a bio waits no longer than it is there", |state| {
+                let bio = &state.members[0][0].0;
+                let (insert_ns, issue_ns, start_ns) = (3, 3, 3);
+                bio.times.set(BioTimes { insert_ns, issue_ns, start_ns, ..bio.times.get() });
+                state.issued[0].1.own_ns = 0;
+                state.complete(3, CommandNumber(0));
+            }),
+        ]
+    }
+
     #[test]
     fn every_broken_count_of_requests_is_seen() {
         let cases: [(&str, Break); 9] = [
@@ -547,20 +688,20 @@ mod tests {
                 state.members[1].clear();
                 state.members[1].push(Member(BioState::new(
                     &Simulation::new(1).handle(),
-                    Life::entering(Bio { sectors: 4, ..bio(100) }, 0),
+                    BioTimes::entering(Bio { sectors: 4, ..bio(100) }, 0),
                     None,
                 )));
                 state.queue_depth = 2;
                 state.dispatch(0);
             }),
-            ("the phases of a life follow each other", |state| {
+            ("the times of a bio follow each other", |state| {
                 let bio = &state.members[0][0].0;
-                bio.life.set(Life { queue_ns: 5, ..bio.life.get() });
-                state.complete(1, 0);
+                bio.times.set(BioTimes { queue_ns: 5, ..bio.times.get() });
+                state.complete(1, CommandNumber(0));
             }),
-            ("issued.start_ns + issued.own_ns", |state| state.complete(1, 0)),
+            ("issued.start_ns + issued.own_ns", |state| state.complete(1, CommandNumber(0))),
         ];
-        for (message, break_it) in cases {
+        for (message, break_it) in cases.into_iter().chain(more_faults()) {
             panics_with(message, || broken(break_it));
         }
     }

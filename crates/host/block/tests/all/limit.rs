@@ -1,6 +1,6 @@
 //! How many requests a task gets before it sleeps, and what wakes it.
 
-use crate::support::{Lives, MS, bio, options};
+use crate::support::{CompletedBios, MS, bio, options};
 use block::{Plug, Plugging, PoolRules, QueueOptions, RequestQueue};
 use device::{Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics};
 use sched::{Bio, Direction, Elevator, ElevatorOptions, find_scheduler};
@@ -115,7 +115,7 @@ fn a_request_that_is_absorbed_wakes_a_task() {
         let sim = simulation.handle();
         let plugging = if is_plugged { Plugging::Task } else { Plugging::None };
         let queue = queue(&sim, "deadline-3.4", &[], 4, plugging);
-        let seen = Rc::new(RefCell::new(Lives::default()));
+        let seen = Rc::new(RefCell::new(CompletedBios::default()));
         queue.observe(seen.clone());
         let write = |pid, sector| bio(pid, Direction::Write, sector);
         let (filling, late) = (queue.clone(), queue);
@@ -139,9 +139,9 @@ fn a_request_that_is_absorbed_wakes_a_task() {
             drop(late.submit(write(2, 50_000), None).await);
         });
         simulation.run();
-        let lives = &seen.borrow().0;
-        let life = lives.iter().find(|life| life.bio.pid == 2).expect("it was served");
-        assert_eq!(life.queue_ns / MS, 1);
-        assert_eq!(life.get_ns / MS, 2, "plugged: {is_plugged}");
+        let completed = &seen.borrow().0;
+        let times = completed.iter().find(|times| times.bio.pid == 2).expect("it was served");
+        assert_eq!(times.queue_ns / MS, 1);
+        assert_eq!(times.get_ns / MS, 2, "plugged: {is_plugged}");
     }
 }

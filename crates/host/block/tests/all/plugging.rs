@@ -1,6 +1,6 @@
 //! Golden scenarios of the block layer that need a plug, by label; and what Q, G, I, D, C mean.
 
-use block::{Life, Observer, Plug, Plugging, PoolRules, QueueOptions, RequestQueue};
+use block::{BioTimes, Observer, Plug, Plugging, PoolRules, QueueOptions, RequestQueue};
 use device::ConstantDevice;
 use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, find_scheduler};
 use sim::{Sim, Simulation};
@@ -12,11 +12,11 @@ const MS: u64 = 1_000_000;
 const SERVICE_NS: u64 = 5 * MS;
 
 #[derive(Default)]
-struct Lives(Vec<Life>);
+struct CompletedBios(Vec<BioTimes>);
 
-impl Observer for Lives {
-    fn completed(&mut self, life: &Life) {
-        self.0.push(*life);
+impl Observer for CompletedBios {
+    fn completed(&mut self, times: &BioTimes) {
+        self.0.push(*times);
     }
 }
 
@@ -25,7 +25,7 @@ fn queue(
     plugging: Plugging,
     rotational: bool,
     nr_requests: u32,
-) -> (RequestQueue, Rc<RefCell<Lives>>) {
+) -> (RequestQueue, Rc<RefCell<CompletedBios>>) {
     let entry = find_scheduler("noop").expect("in the table");
     let settings = entry.settings(&BTreeMap::new()).expect("defaults");
     let options = ElevatorOptions { rotational, nr_requests, ..ElevatorOptions::default() };
@@ -34,9 +34,9 @@ fn queue(
         QueueOptions { plugging, pool: PoolRules::PerDirection, max_sectors: 1024, queue_depth: 1 };
     let queue =
         RequestQueue::new(sim, Elevator::new(entry, &settings, options), device, queue_options);
-    let lives = Rc::new(RefCell::new(Lives::default()));
-    queue.observe(lives.clone());
-    (queue, lives)
+    let completed = Rc::new(RefCell::new(CompletedBios::default()));
+    queue.observe(completed.clone());
+    (queue, completed)
 }
 
 fn write(sector: u64, sync: bool) -> Bio {
@@ -60,7 +60,7 @@ fn issue_times(
 ) -> Vec<(u64, f64)> {
     let mut simulation = Simulation::new(1);
     let sim = simulation.handle();
-    let (queue, lives) = queue(&sim, plugging, rotational, 128);
+    let (queue, completed) = queue(&sim, plugging, rotational, 128);
     sim.clone().spawn(async move {
         for (tenths, sector, sync) in bios {
             sim.sleep_until(tenths * MS / 10).await;
@@ -68,9 +68,12 @@ fn issue_times(
         }
     });
     simulation.run();
-    let lives = lives.borrow();
-    let mut times: Vec<(u64, f64)> =
-        lives.0.iter().map(|life| (life.bio.sector, life.issue_ns as f64 / MS as f64)).collect();
+    let completed = completed.borrow();
+    let mut times: Vec<(u64, f64)> = completed
+        .0
+        .iter()
+        .map(|times| (times.bio.sector, times.issue_ns as f64 / MS as f64))
+        .collect();
     times.sort_by_key(|(sector, _)| *sector);
     times
 }
@@ -120,7 +123,7 @@ fn g_blk_4_a_queue_that_does_not_rotate_is_never_plugged() {
 fn g_blk_5_a_task_s_plug_goes_when_a_seventeenth_request_comes() {
     let mut simulation = Simulation::new(1);
     let sim = simulation.handle();
-    let (queue, lives) = queue(&sim, Plugging::Task, false, 128);
+    let (queue, completed) = queue(&sim, Plugging::Task, false, 128);
     sim.clone().spawn(async move {
         let plug = Plug::new();
         for number in 0..20 {
@@ -131,10 +134,10 @@ fn g_blk_5_a_task_s_plug_goes_when_a_seventeenth_request_comes() {
         queue.unplug(&plug);
     });
     simulation.run();
-    let lives = lives.borrow();
+    let completed = completed.borrow();
     let inserted_ms = |number: usize| {
-        let life = lives.0.iter().find(|life| life.bio.sector == number as u64 * 100);
-        life.expect("every bio completes").insert_ns as f64 / MS as f64
+        let times = completed.0.iter().find(|times| times.bio.sector == number as u64 * 100);
+        times.expect("every bio completes").insert_ns as f64 / MS as f64
     };
     assert!((0..16).all(|number| (inserted_ms(number) - 1.6).abs() < 1e-9));
     assert!((16..20).all(|number| (inserted_ms(number) - 100.0).abs() < 1e-9));
@@ -144,7 +147,7 @@ fn g_blk_5_a_task_s_plug_goes_when_a_seventeenth_request_comes() {
 fn the_phases_of_a_life_add_up_and_the_limit_of_requests_is_q_to_g() {
     let mut simulation = Simulation::new(1);
     let sim = simulation.handle();
-    let (queue, lives) = queue(&sim, Plugging::None, false, 4);
+    let (queue, completed) = queue(&sim, Plugging::None, false, 4);
     for pid in 0..12_u64 {
         let queue = queue.clone();
         sim.spawn(async move {
@@ -153,20 +156,20 @@ fn the_phases_of_a_life_add_up_and_the_limit_of_requests_is_q_to_g() {
         });
     }
     simulation.run();
-    let lives = lives.borrow();
-    assert_eq!(lives.0.len(), 12);
-    for life in &lives.0 {
-        let phases = life.q2g_ns() + life.g2i_ns() + life.i2d_ns() + life.d2c_ns();
-        assert_eq!(phases, life.q2c_ns());
-        assert_eq!(life.d2c_ns(), SERVICE_NS);
-        assert_eq!(life.i2d_ns(), life.behind.writes_ns, "it waited behind writes alone");
+    let completed = completed.borrow();
+    assert_eq!(completed.0.len(), 12);
+    for times in &completed.0 {
+        let phases = times.q2g_ns() + times.g2i_ns() + times.i2d_ns() + times.d2c_ns();
+        assert_eq!(phases, times.q2c_ns());
+        assert_eq!(times.d2c_ns(), SERVICE_NS);
+        assert_eq!(times.i2d_ns(), times.wait.writes_ns, "it waited behind writes alone");
     }
-    let waited = lives.0.iter().filter(|life| life.q2g_ns() > 0).count();
+    let waited = completed.0.iter().filter(|times| times.q2g_ns() > 0).count();
     assert_eq!(
         waited,
         8,
         "four requests at a time: {:?}",
-        lives.0.iter().map(Life::q2g_ns).collect::<Vec<_>>()
+        completed.0.iter().map(BioTimes::q2g_ns).collect::<Vec<_>>()
     );
 }
 
@@ -174,7 +177,7 @@ fn the_phases_of_a_life_add_up_and_the_limit_of_requests_is_q_to_g() {
 fn plugged_requests(bios: &[Bio]) -> usize {
     let mut simulation = Simulation::new(1);
     let sim = simulation.handle();
-    let (queue, lives) = queue(&sim, Plugging::Task, false, 128);
+    let (queue, completed) = queue(&sim, Plugging::Task, false, 128);
     let given = bios.to_vec();
     let requests = sim.spawn(async move {
         let plug = Plug::new();
@@ -188,7 +191,7 @@ fn plugged_requests(bios: &[Bio]) -> usize {
         requests
     });
     simulation.run();
-    assert_eq!(lives.borrow().0.len(), bios.len(), "every bio completes");
+    assert_eq!(completed.borrow().0.len(), bios.len(), "every bio completes");
     requests.try_take().expect("it came to its end")
 }
 
@@ -257,7 +260,7 @@ fn a_plug_tries_its_newest_request_first() {
 fn a_plug_holds_sixteen_requests() {
     let mut simulation = Simulation::new(1);
     let sim = simulation.handle();
-    let (queue, lives) = queue(&sim, Plugging::Task, false, 128);
+    let (queue, completed) = queue(&sim, Plugging::Task, false, 128);
     sim.clone().spawn(async move {
         let plug = Plug::new();
         for number in 0..16_u64 {
@@ -273,5 +276,5 @@ fn a_plug_holds_sixteen_requests() {
         queue.unplug(&plug);
     });
     simulation.run();
-    assert_eq!(lives.borrow().0.len(), 18);
+    assert_eq!(completed.borrow().0.len(), 18);
 }

@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_methods, reason = "the length of the test is set from outside")]
 #![allow(clippy::print_stdout, reason = "a test shows what it measured")]
 
-use block::{Life, Observer, Plugging, PoolRules, QueueOptions, RequestQueue};
+use block::{BioTimes, Observer, Plugging, PoolRules, QueueOptions, RequestQueue};
 use device::ConstantDevice;
 use random::Stream;
 use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, find_scheduler};
@@ -25,10 +25,10 @@ struct Waits {
 }
 
 impl Observer for Waits {
-    fn completed(&mut self, life: &Life) {
+    fn completed(&mut self, times: &BioTimes) {
         self.count += 1;
-        self.sum_ns += life.q2c_ns() - SERVICE_NS;
-        self.behind_ns += life.behind.total_ns();
+        self.sum_ns += times.q2c_ns() - SERVICE_NS;
+        self.behind_ns += times.wait.total_ns();
     }
 }
 

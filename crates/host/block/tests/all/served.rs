@@ -1,8 +1,8 @@
 //! A queue over a device that a thread of its driver serves, as `mtd_blkdevs` does: one command after
 //! the other, and how long it takes is known when it is done.
 
-use crate::support::{Lives, MS, bio, elevator, options};
-use block::{Behind, Bytes, Part, Plugging, RequestQueue, ServedDevice, Serving};
+use crate::support::{CompletedBios, MS, bio, elevator, options};
+use block::{Bytes, Part, Plugging, RequestQueue, ServedDevice, Serving, WaitBreakdown};
 use device::{Command, DeviceError, Operation};
 use sched::Direction;
 use sim::{Sim, Simulation};
@@ -72,7 +72,7 @@ fn a_thread_serves_one_request_at_a_time_with_all_its_bios() {
     let queue =
         RequestQueue::served(&sim, elevator(false, 128), device.clone(), options(Plugging::None));
     assert_eq!((queue.sectors(), queue.statistics(), queue.flash().is_none()), (4096, None, true));
-    let seen = Rc::new(RefCell::new(Lives::default()));
+    let seen = Rc::new(RefCell::new(CompletedBios::default()));
     queue.observe(seen.clone());
     let submitted = queue.clone();
     let read = sim.spawn(async move {
@@ -91,8 +91,8 @@ fn a_thread_serves_one_request_at_a_time_with_all_its_bios() {
     let flushed = queue.clone();
     sim.clone().spawn(async move {
         sim.sleep_until(4 * MS).await;
-        let life = flushed.flush(1).await.expect("flushed");
-        assert_eq!((life.insert_ns, life.start_ns, life.complete_ns), (4 * MS, 7 * MS, 8 * MS));
+        let times = flushed.flush(1).await.expect("flushed");
+        assert_eq!((times.insert_ns, times.start_ns, times.complete_ns), (4 * MS, 7 * MS, 8 * MS));
     });
     simulation.run();
     assert_eq!(read.try_take().expect("done"), vec![64; 4096], "bytes reach who waits for them");
@@ -102,12 +102,12 @@ fn a_thread_serves_one_request_at_a_time_with_all_its_bios() {
         (7, Command::flush(), Vec::new()),
     ];
     assert_eq!(device.log.borrow()[..], expected);
-    for life in &seen.borrow().0 {
-        assert_eq!(life.start_ns, life.issue_ns, "the thread takes a command when it is free");
+    for times in &seen.borrow().0 {
+        assert_eq!(times.start_ns, times.issue_ns, "the thread takes a command when it is free");
     }
-    let writes = seen.borrow().0.iter().filter(|life| life.bio.direction == WRITE).count();
+    let writes = seen.borrow().0.iter().filter(|times| times.bio.direction == WRITE).count();
     assert_eq!(writes, 4, "three bios and the flush");
-    let totals = Behind { reads_ns: 2 * MS, writes_ns: 6 * MS, ..Behind::default() };
+    let totals = WaitBreakdown { reads_ns: 2 * MS, writes_ns: 6 * MS, ..WaitBreakdown::default() };
     assert_eq!(queue.totals(), totals);
 }
 
@@ -125,7 +125,7 @@ fn an_error_is_told_to_every_bio_of_the_request_and_the_next_command_goes_on() {
         let mut results = Vec::new();
         for handle in &handles {
             let result = handle.wait().await;
-            results.push(result.map(|life| (life.complete_ns / MS, life.behind.writes_ns / MS)));
+            results.push(result.map(|times| (times.complete_ns / MS, times.wait.writes_ns / MS)));
         }
         results
     });

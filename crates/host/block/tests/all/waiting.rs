@@ -1,8 +1,8 @@
 //! What a bio waited behind, worked out by hand: reads, writes, flushes, cleaning, or a device that had
 //! nothing to do.
 
-use crate::support::{Lives, MS, bio, elevator, elevator_of, options};
-use block::{Behind, Life, Plugging, QueueOptions, RequestQueue};
+use crate::support::{CompletedBios, MS, bio, elevator, elevator_of, options};
+use block::{BioTimes, Plugging, QueueOptions, RequestQueue, WaitBreakdown};
 use device::{
     Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics, Operation,
 };
@@ -72,15 +72,19 @@ enum Call {
     Flush,
 }
 
-/// Lives of the bios in the order in which they were done; those of flushes have no sectors. And what
+/// CompletedBios of the bios in the order in which they were done; those of flushes have no sectors. And what
 /// the device did in all.
-fn lives(queue_depth: u32, plugging: Plugging, calls: &[(u64, Call)]) -> (Vec<Life>, Behind) {
+fn completed(
+    queue_depth: u32,
+    plugging: Plugging,
+    calls: &[(u64, Call)],
+) -> (Vec<BioTimes>, WaitBreakdown) {
     let mut simulation = Simulation::new(1);
     let sim = simulation.handle();
     let options = QueueOptions { queue_depth, ..options(plugging) };
     let elevator = elevator(plugging == Plugging::Queue, 128);
     let queue = RequestQueue::new(&sim, elevator, Box::new(Cleaning::default()), options);
-    let seen = Rc::new(RefCell::new(Lives::default()));
+    let seen = Rc::new(RefCell::new(CompletedBios::default()));
     queue.observe(seen.clone());
     for (at_ms, call) in calls.iter().copied() {
         let (sim, queue) = (sim.clone(), queue.clone());
@@ -88,8 +92,8 @@ fn lives(queue_depth: u32, plugging: Plugging, calls: &[(u64, Call)]) -> (Vec<Li
             sim.sleep_until(at_ms * MS).await;
             match call {
                 Call::Submit(direction, sector) => {
-                    let life = queue.submit(bio(1, direction, sector), None).await.wait().await;
-                    assert_eq!(life.expect("no error").bio.sector, sector);
+                    let times = queue.submit(bio(1, direction, sector), None).await.wait().await;
+                    assert_eq!(times.expect("no error").bio.sector, sector);
                 }
                 Call::Flush => drop(queue.flush(1).await.expect("no error")),
             }
@@ -98,12 +102,12 @@ fn lives(queue_depth: u32, plugging: Plugging, calls: &[(u64, Call)]) -> (Vec<Li
     simulation.run();
     let commands = queue.statistics().expect("the device counts").completed;
     assert_eq!(commands, calls.len() as u64, "every call is a command");
-    let lives = seen.borrow().0.clone();
-    (lives, queue.totals())
+    let completed = seen.borrow().0.clone();
+    (completed, queue.totals())
 }
 
-fn behind_ms(reads: u64, writes: u64, cleaning: u64, idling: u64) -> Behind {
-    Behind {
+fn behind_ms(reads: u64, writes: u64, cleaning: u64, idling: u64) -> WaitBreakdown {
+    WaitBreakdown {
         reads_ns: reads * MS,
         writes_ns: writes * MS,
         cleaning_ns: cleaning * MS,
@@ -127,13 +131,15 @@ fn a_bio_waits_behind_reads_flushes_cleaning_and_writes() {
     ];
     // The read until 2, the flush, which goes before what is queued, until 3, the write until 8 with
     // its cleaning until 6, the reads until 10, 12 and 14; then nothing until 30.
-    let (lives, totals) = lives(1, Plugging::None, &calls);
-    let told: Vec<(u64, u64, Behind)> =
-        lives.iter().map(|life| (life.bio.sector, life.complete_ns / MS, life.behind)).collect();
+    let (completed, totals) = completed(1, Plugging::None, &calls);
+    let told: Vec<(u64, u64, WaitBreakdown)> = completed
+        .iter()
+        .map(|times| (times.bio.sector, times.complete_ns / MS, times.wait))
+        .collect();
     let expected = [
         (0, 2, behind_ms(0, 0, 0, 0)),
         (0, 3, behind_ms(1, 0, 0, 0)),
-        // Its own cleaning is told as well: the host waits for it.
+        // Its own cleaning is counted as well: the host waits for it.
         (100, 8, behind_ms(2, 1, 3, 0)),
         (200, 10, behind_ms(1, 3, 3, 0)),
         (300, 12, behind_ms(2, 2, 2, 0)),
@@ -142,10 +148,10 @@ fn a_bio_waits_behind_reads_flushes_cleaning_and_writes() {
     ];
     assert_eq!(told, expected);
     assert_eq!(totals, behind_ms(10, 3, 3, 0), "nobody waits while the device is idle");
-    for life in &lives {
-        let own_ns = life.complete_ns - life.start_ns;
-        let own_cleaning_ns = if life.bio.sector == 100 { 3 * MS } else { 0 };
-        assert_eq!(life.behind.total_ns() + own_ns, life.q2c_ns() + own_cleaning_ns);
+    for times in &completed {
+        let own_ns = times.complete_ns - times.start_ns;
+        let own_cleaning_ns = if times.bio.sector == 100 { 3 * MS } else { 0 };
+        assert_eq!(times.wait.total_ns() + own_ns, times.q2c_ns() + own_cleaning_ns);
     }
 }
 
@@ -158,13 +164,14 @@ fn a_command_that_waits_in_the_device_begins_when_the_one_in_front_is_done() {
         (0, Call::Submit(WRITE, 300)),
     ];
     // Two at once are with the device: the third goes there when the first is done.
-    let (lives, totals) = lives(2, Plugging::None, &calls);
-    let times = |life: &Life| [life.issue_ns, life.start_ns, life.complete_ns].map(|ns| ns / MS);
-    assert_eq!(times(&lives[0]), [0, 0, 2]);
-    assert_eq!(times(&lives[1]), [0, 2, 7]);
-    assert_eq!(times(&lives[2]), [2, 7, 9]);
-    assert_eq!(times(&lives[3]), [7, 9, 14]);
-    assert_eq!(lives[3].behind, behind_ms(4, 2, 6, 0));
+    let (completed, totals) = completed(2, Plugging::None, &calls);
+    let phases_ms =
+        |times: &BioTimes| [times.issue_ns, times.start_ns, times.complete_ns].map(|ns| ns / MS);
+    assert_eq!(phases_ms(&completed[0]), [0, 0, 2]);
+    assert_eq!(phases_ms(&completed[1]), [0, 2, 7]);
+    assert_eq!(phases_ms(&completed[2]), [2, 7, 9]);
+    assert_eq!(phases_ms(&completed[3]), [7, 9, 14]);
+    assert_eq!(completed[3].wait, behind_ms(4, 2, 6, 0));
     assert_eq!(totals, behind_ms(4, 4, 6, 0));
 }
 
@@ -173,25 +180,25 @@ fn a_command_that_waits_in_the_device_begins_when_the_one_in_front_is_done() {
 fn a_queue_that_is_held_back_is_idle_time_and_the_first_command_ends_it() {
     let calls = [(10, Call::Submit(READ, 0)), (11, Call::Submit(READ, 100))];
     let asynchronous = [(10, Call::Submit(WRITE, 0)), (11, Call::Submit(WRITE, 100))];
-    let (held, totals) = lives(1, Plugging::Queue, &asynchronous);
-    assert_eq!(held[0].behind, behind_ms(0, 0, 3, 3), "3 ms, and its own cleaning");
-    assert_eq!(held[1].behind, behind_ms(0, 2, 6, 2));
-    assert_eq!(held[1].behind.total_ns(), 10 * MS);
+    let (held, totals) = completed(1, Plugging::Queue, &asynchronous);
+    assert_eq!(held[0].wait, behind_ms(0, 0, 3, 3), "3 ms, and its own cleaning");
+    assert_eq!(held[1].wait, behind_ms(0, 2, 6, 2));
+    assert_eq!(held[1].wait.total_ns(), 10 * MS);
     assert_eq!(totals, behind_ms(0, 4, 6, 3));
     // Reads are synchronous and end it at once.
-    let (_, totals) = lives(1, Plugging::Queue, &calls);
+    let (_, totals) = completed(1, Plugging::Queue, &calls);
     assert_eq!(totals, behind_ms(4, 0, 0, 0));
 }
 
 #[test]
 fn a_flush_goes_before_what_is_queued_and_ends_the_plug() {
     let calls = [(0, Call::Submit(WRITE, 0)), (0, Call::Submit(WRITE, 100)), (1, Call::Flush)];
-    let (lives, _) = lives(1, Plugging::Queue, &calls);
+    let (completed, _) = completed(1, Plugging::Queue, &calls);
     let order: Vec<(u32, u64)> =
-        lives.iter().map(|life| (life.bio.sectors, life.complete_ns / MS)).collect();
+        completed.iter().map(|times| (times.bio.sectors, times.complete_ns / MS)).collect();
     assert_eq!(order, [(0, 2), (8, 7), (8, 12)]);
     // What was queued before the flush and is sent after it was overtaken by it.
-    assert!(lives.iter().all(|life| life.overtaken <= 1));
+    assert!(completed.iter().all(|times| times.overtaken <= 1));
 }
 
 /// CFQ waits up to 8 ms for the next read of a process (`slice_idle`); once the process is gone
@@ -204,7 +211,7 @@ fn no_idling_for_a_process_that_has_exited() {
         let elevator = elevator_of("cfq-3.4", true, 128);
         let device = Box::new(Cleaning::default());
         let queue = RequestQueue::new(&sim, elevator, device, options(Plugging::None));
-        let seen = Rc::new(RefCell::new(Lives::default()));
+        let seen = Rc::new(RefCell::new(CompletedBios::default()));
         queue.observe(seen.clone());
         sim.clone().spawn(async move {
             drop(queue.submit(bio(1, READ, 0), None).await);
@@ -215,10 +222,10 @@ fn no_idling_for_a_process_that_has_exited() {
             }
         });
         simulation.run();
-        let lives = &seen.borrow().0;
-        assert_eq!((lives.len(), lives[0].complete_ns), (2, 2 * MS));
-        assert_eq!(lives[1].behind, behind_ms(2, 0, 0, lives[1].issue_ns / MS - 2));
-        lives[1].issue_ns / MS
+        let completed = &seen.borrow().0;
+        assert_eq!((completed.len(), completed[0].complete_ns), (2, 2 * MS));
+        assert_eq!(completed[1].wait, behind_ms(2, 0, 0, completed[1].issue_ns / MS - 2));
+        completed[1].issue_ns / MS
     };
     assert_eq!((second_issued_ms(false), second_issued_ms(true)), (10, 5));
 }

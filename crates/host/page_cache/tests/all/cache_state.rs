@@ -45,7 +45,7 @@ fn relief_of_a_shortage_waits_for_no_page() {
     assert_eq!(*written.borrow(), [(0, 3)]);
 }
 
-/// The flusher waits for a page that somebody changes just now; it does not leave it out.
+/// The flusher waits for a page that a task is changing; it does not leave it out.
 #[test]
 fn a_sync_waits_for_a_page_that_is_held() {
     let Bench { mut simulation, sim, files, written, .. } = bench("3.4");

@@ -27,8 +27,9 @@ fn a_small_call_costs_system_call_submission_service_and_completion() {
         assert_eq!((transfer.bytes, transfer.latency_ns), (4096, sum));
         assert_eq!(transfer.slowest.expect("a bio").q2c_ns(), SERVICE_NS);
     }
-    let lives = rig.lives.borrow();
-    let flags: Vec<_> = lives.0.iter().map(|life| (life.bio.sync, life.bio.noidle)).collect();
+    let completed = rig.completed.borrow();
+    let flags: Vec<_> =
+        completed.0.iter().map(|times| (times.bio.sync, times.bio.noidle)).collect();
     assert_eq!(flags, [(true, false); 2]);
 }
 
@@ -41,7 +42,7 @@ fn a_large_call_is_cut_at_the_limits_of_bio_and_queue() {
         let call = async move { file.read(Process::new(10), 0, 4 * MIB, Mode::Direct).await };
         let transfer = rig.run(call).expect("inside the device");
         assert_eq!(transfer.bytes, 4 * MIB);
-        let mut bios = rig.lives.borrow().pages(Direction::Read);
+        let mut bios = rig.completed.borrow().pages(Direction::Read);
         bios.sort_unstable();
         let mut expected = Vec::new();
         let mut at = 0;
@@ -71,8 +72,8 @@ fn the_seventeenth_bio_makes_the_plug_go() {
     let call = async move { file.write(Process::new(10), 0, 10 * MIB, Mode::Direct).await };
     rig.run(call).expect("inside the device");
     let costs = &rig.board.costs;
-    let lives = rig.lives.borrow();
-    let mut inserts: Vec<u64> = lives.0.iter().map(|life| life.insert_ns).collect();
+    let completed = rig.completed.borrow();
+    let mut inserts: Vec<u64> = completed.0.iter().map(|times| times.insert_ns).collect();
     inserts.sort_unstable();
     let first_ns = costs.syscall_ns + 17 * costs.bio_submit_ns;
     assert_eq!(inserts[..16], [first_ns; 16]);
@@ -111,5 +112,5 @@ fn a_direct_call_sees_and_replaces_what_the_cache_holds() {
         file.write(process, 0, 4096, Mode::Direct).await.expect("written before");
         assert_eq!((cache.statistics().dirty, cache.statistics().pages), (0, 1));
     });
-    assert_eq!(rig.lives.borrow().pages(Direction::Write), [(1, 1), (0, 1), (0, 1)]);
+    assert_eq!(rig.completed.borrow().pages(Direction::Write), [(1, 1), (0, 1), (0, 1)]);
 }

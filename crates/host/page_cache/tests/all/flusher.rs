@@ -78,7 +78,7 @@ impl Backing for Noted {
 pub(crate) struct Bench {
     pub(crate) simulation: Simulation,
     pub(crate) sim: Sim,
-    /// A file that nobody holds any more is not written back.
+    /// The cache does not keep files alive: one without a holder is not written back.
     pub(crate) files: Rc<Vec<Mapping>>,
     pub(crate) written: Written,
     pub(crate) congestion: Rc<Congestion>,

@@ -21,7 +21,7 @@ fn a_stream_opens_windows_of_4_8_16_and_32_pages() {
                 file.read(Process::new(10), offset, call_bytes, Mode::Buffered).await.unwrap();
             }
         });
-        let bios = rig.lives.borrow().pages(Direction::Read);
+        let bios = rig.completed.borrow().pages(Direction::Read);
         assert_eq!(bios, windows[..bios.len()], "calls of {call_bytes}");
         assert!(bios.len() + 1 >= windows.len());
     }
@@ -38,7 +38,7 @@ fn random_reads_read_what_is_asked_for_and_only_once() {
             }
         }
     });
-    let bios = rig.lives.borrow().pages(Direction::Read);
+    let bios = rig.completed.borrow().pages(Direction::Read);
     assert_eq!(bios, [(5000, 2), (100, 2), (70_000, 2), (300, 2)]);
 }
 
@@ -54,7 +54,7 @@ fn two_readers_of_a_page_make_one_bio() {
     }
     let sim = rig.sim.clone();
     rig.run(async move { sim.sleep(100_000_000).await });
-    assert_eq!(rig.lives.borrow().pages(Direction::Read), [(9000, 1)]);
+    assert_eq!(rig.completed.borrow().pages(Direction::Read), [(9000, 1)]);
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn every_dirtied_page_is_written_once_for_each_time_and_none_is_lost() {
         let statistics = rig.cache.statistics();
         assert_eq!((statistics.dirty, statistics.write_back), (0, 0), "{kernel}");
         assert_eq!(statistics.written, statistics.dirtied, "{kernel}");
-        let times_written = rig.lives.borrow().writes_by_page();
+        let times_written = rig.completed.borrow().writes_by_page();
         assert_eq!(
             times_written.values().map(|times| u64::from(*times)).sum::<u64>(),
             statistics.dirtied
@@ -155,13 +155,13 @@ fn the_flusher_writes_when_the_first_page_is_thirty_seconds_old() {
             }
             sim.sleep_until(60 * SECOND_NS).await;
         });
-        let lives = rig.lives.borrow();
-        let pages: Vec<u64> = lives.0.iter().map(|life| life.bio.sector / 8).collect();
+        let completed = rig.completed.borrow();
+        let pages: Vec<u64> = completed.0.iter().map(|times| times.bio.sector / 8).collect();
         assert_eq!(pages, [1, 20, 28], "{kernel}: all pages of the file go with the first");
-        for life in &lives.0 {
-            let late_ns = life.queue_ns - due_ns;
-            assert!(late_ns < 1_000_000, "{kernel}: at {} ns", life.queue_ns);
-            assert_eq!((life.bio.pid, life.bio.sync), (process::FIRST_KERNEL_PID, false));
+        for times in &completed.0 {
+            let late_ns = times.queue_ns - due_ns;
+            assert!(late_ns < 1_000_000, "{kernel}: at {} ns", times.queue_ns);
+            assert_eq!((times.bio.pid, times.bio.sync), (process::FIRST_KERNEL_PID, false));
         }
     }
 }
@@ -193,14 +193,14 @@ fn fsync_writes_pages_then_flushes() {
         }
         file.fsync(Process::new(10)).await.unwrap()
     });
-    let lives = rig.lives.borrow();
-    assert_eq!(lives.pages(Direction::Write), [(3, 2), (7, 1), (100, 1)]);
-    let (flush, data) = lives.0.split_last().expect("bios");
+    let completed = rig.completed.borrow();
+    assert_eq!(completed.pages(Direction::Write), [(3, 2), (7, 1), (100, 1)]);
+    let (flush, data) = completed.0.split_last().expect("bios");
     assert_eq!(flush.bio.sectors, 0, "the flush is the last");
     assert_eq!(transfer.slowest, Some(*flush));
-    for life in data {
-        assert!(life.complete_ns <= flush.queue_ns);
-        assert!(life.bio.sync && life.bio.noidle && life.bio.pid == 10);
+    for times in data {
+        assert!(times.complete_ns <= flush.queue_ns);
+        assert!(times.bio.sync && times.bio.noidle && times.bio.pid == 10);
     }
 }
 
@@ -216,7 +216,7 @@ fn a_synchronous_write_takes_a_write_and_a_flush() {
     let page_ns = costs.page_ns + 4096 * costs.copy_ps_per_byte / 1000;
     let sum = costs.syscall_ns + page_ns + costs.page_ns + costs.bio_submit_ns;
     assert_eq!(transfer.latency_ns, sum + 2 * (SERVICE_NS + costs.bio_complete_ns));
-    assert_eq!(rig.lives.borrow().pages(Direction::Write), [(10, 1)], "its own page alone");
+    assert_eq!(rig.completed.borrow().pages(Direction::Write), [(10, 1)], "its own page alone");
 }
 
 #[test]
@@ -246,9 +246,9 @@ fn a_part_of_a_page_is_written_over_what_the_device_has() {
         file.write(process, 4096, 4096, Mode::Buffered).await.unwrap();
         file.fsync(process).await.unwrap();
     });
-    let lives = rig.lives.borrow();
-    assert_eq!(lives.pages(Direction::Read), [(2, 1)]);
-    assert_eq!(lives.pages(Direction::Write), [(1, 2)]);
+    let completed = rig.completed.borrow();
+    assert_eq!(completed.pages(Direction::Read), [(2, 1)]);
+    assert_eq!(completed.pages(Direction::Write), [(1, 2)]);
 }
 
 /// All bios of a random workload, as a line of numbers each.
@@ -282,12 +282,12 @@ fn random_run(kernel: &str) -> Vec<(u32, u64, u32, u64, u64)> {
         cache.sync().await.unwrap();
     });
     assert_eq!(rig.cache.statistics().dirtied, rig.cache.statistics().written);
-    let lives = rig.lives.borrow();
-    lives
+    let completed = rig.completed.borrow();
+    completed
         .0
         .iter()
-        .map(|life| {
-            (life.bio.pid, life.bio.sector, life.bio.sectors, life.queue_ns, life.complete_ns)
+        .map(|times| {
+            (times.bio.pid, times.bio.sector, times.bio.sectors, times.queue_ns, times.complete_ns)
         })
         .collect()
 }
@@ -301,7 +301,7 @@ fn a_random_workload_is_the_same_every_time() {
     }
 }
 
-/// A device that fails commands which touch a sector, while it is told to.
+/// A device that fails commands which touch a sector, while a switch is set.
 #[derive(Clone)]
 struct Failing {
     inner: ConstantDevice,
@@ -357,7 +357,7 @@ fn a_failed_write_back_is_told_once_and_a_failed_read_at_once() {
     rig.run(async move {
         let process = Process::new(10);
         let failure = FileError::Device(FAILURE);
-        // Read-ahead takes page 10 in with the others; only who wants that page is told.
+        // Read-ahead takes page 10 in with the others; only a reader of that page gets the error.
         file.read(process, 0, 4096, Mode::Buffered).await.expect("page 0 is sound");
         for _ in 0..2 {
             let bad = file.read(process, 10 * 4096, 4096, Mode::Buffered).await;
@@ -398,9 +398,9 @@ fn the_power_may_be_cut_at_any_time() {
             }
             rig.simulation.run_until(cut_us * 1000);
             rig.sim.stop();
-            let written = rig.lives.borrow().0.len();
+            let written = rig.completed.borrow().0.len();
             drop(rig.simulation);
-            assert_eq!(rig.lives.borrow().0.len(), written);
+            assert_eq!(rig.completed.borrow().0.len(), written);
         }
     }
 }

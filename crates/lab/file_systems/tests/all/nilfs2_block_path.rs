@@ -1,7 +1,7 @@
 //! NILFS2 on its way to the chip: in which order its logs reach the device under each scheduler, and
 //! what its cleaner is for.
 
-use block::{Life, Observer};
+use block::{BioTimes, Observer};
 use board::find_board;
 use file_systems::find_kind;
 use fs_api::Errno;
@@ -24,18 +24,18 @@ fn blank(blocks: u32) -> Chip {
 }
 
 #[derive(Default)]
-struct Writes(Vec<Life>);
+struct Writes(Vec<BioTimes>);
 
 impl Observer for Writes {
-    fn completed(&mut self, life: &Life) {
-        if life.bio.direction == Direction::Write {
-            self.0.push(*life);
+    fn completed(&mut self, times: &BioTimes) {
+        if times.bio.direction == Direction::Write {
+            self.0.push(*times);
         }
     }
 }
 
 /// The bios that an `fsync` of four mebibytes writes, without those of superblocks.
-fn log_writes(scheduler: &str) -> Vec<Life> {
+fn log_writes(scheduler: &str) -> Vec<BioTimes> {
     let board = Rc::new(find_board("s5pv210-calibrated").expect("in the catalogue"));
     let driver = Driver::of_board(find_layout("linux-large").expect("in the table"), board);
     let scheduler = find_scheduler(scheduler).expect("in the table");
@@ -57,17 +57,17 @@ fn log_writes(scheduler: &str) -> Vec<Life> {
         seen.take().0
     });
     let mut writes = outcome.value.expect("no power cut");
-    let last = writes.iter().map(|life| life.bio.sector).max().expect("something was written");
-    let is_superblock = |life: &Life| {
-        life.bio.sectors == BLOCK_SECTORS && (life.bio.sector == 0 || life.bio.sector == last)
+    let last = writes.iter().map(|times| times.bio.sector).max().expect("something was written");
+    let is_superblock = |times: &BioTimes| {
+        times.bio.sectors == BLOCK_SECTORS && (times.bio.sector == 0 || times.bio.sector == last)
     };
-    writes.retain(|life| !is_superblock(life));
+    writes.retain(|times| !is_superblock(times));
     writes
 }
 
 /// Synchronous bios that went to the device before one that was queued earlier and stands before them.
-fn overtaking(writes: &[Life]) -> usize {
-    let overtakes = |late: &&Life| {
+fn overtaking(writes: &[BioTimes]) -> usize {
+    let overtakes = |late: &&BioTimes| {
         writes.iter().any(|early| {
             !early.bio.sync
                 && early.bio.sector < late.bio.sector
@@ -75,14 +75,14 @@ fn overtaking(writes: &[Life]) -> usize {
                 && early.issue_ns > late.issue_ns
         })
     };
-    writes.iter().filter(|life| life.bio.sync).filter(overtakes).count()
+    writes.iter().filter(|times| times.bio.sync).filter(overtakes).count()
 }
 
 /// First sectors in the order in which they went to the device, and whether a caller waits for them.
-fn issued(writes: &[Life]) -> Vec<(u64, bool)> {
+fn issued(writes: &[BioTimes]) -> Vec<(u64, bool)> {
     let mut writes = writes.to_vec();
-    writes.sort_by_key(|life| (life.issue_ns, life.bio.sector));
-    writes.iter().map(|life| (life.bio.sector, life.bio.sync)).collect()
+    writes.sort_by_key(|times| (times.issue_ns, times.bio.sector));
+    writes.iter().map(|times| (times.bio.sector, times.bio.sync)).collect()
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! Source of the expectations: `submit_bio` and `get_io_context` of `block/`, `fs/fs-writeback.c` and
 //! `fs/nilfs2/segment.c`, Linux 2.6.32.
 
-use block::{Life, Observer};
+use block::{BioTimes, Observer};
 use board::find_board;
 use file_systems::find_kind;
 use mount::{BlockDeviceChoice, BlockRequest, Driver, Machine, MountRequest, Mounted, run};
@@ -28,19 +28,19 @@ const LONG_NS: u64 = 60_000_000_000;
 
 /// The bios that are complete.
 #[derive(Default)]
-struct Seen(Vec<Life>);
+struct Seen(Vec<BioTimes>);
 
 impl Observer for Seen {
-    fn completed(&mut self, life: &Life) {
-        self.0.push(*life);
+    fn completed(&mut self, times: &BioTimes) {
+        self.0.push(*times);
     }
 }
 
 impl Seen {
     /// The processes of bios, in the order of their numbers. Empty flushes are no writes.
     fn take_pids(&mut self, direction: Direction) -> BTreeSet<u32> {
-        let of = |life: &Life| life.bio.direction == direction && life.bio.sectors > 0;
-        self.0.drain(..).filter(of).map(|life| life.bio.pid).collect()
+        let of = |times: &BioTimes| times.bio.direction == direction && times.bio.sectors > 0;
+        self.0.drain(..).filter(of).map(|times| times.bio.pid).collect()
     }
 }
 
@@ -136,7 +136,7 @@ fn identities(kind: &'static str, device: &'static str, processes: u32) -> Ident
         let write_back = seen.borrow_mut().take_pids(Direction::Write);
         all(&machine, &mounted, processes, Work::WriteAndSync).await;
         // A slow device may let pages grow old meanwhile: asynchronous writes are the flusher's.
-        seen.borrow_mut().0.retain(|life| life.bio.sync);
+        seen.borrow_mut().0.retain(|times| times.bio.sync);
         let fsync = seen.borrow_mut().take_pids(Direction::Write);
         Identities { readers, write_back, fsync }
     });
@@ -218,10 +218,11 @@ fn share_served_early(kind: &'static str, second: Class) -> f64 {
         }
         seen.take().0
     });
-    let lives = outcome.value.expect("no power cut");
-    let of = |pid: u32| lives.iter().filter(move |life| life.bio.pid == pid && !life.is_merged);
-    let end_ns = of(FIRST_READER).map(|life| life.issue_ns).max().expect("it read");
-    let early = of(FIRST_READER + 1).filter(|life| life.issue_ns < end_ns).count();
+    let completed = outcome.value.expect("no power cut");
+    let of =
+        |pid: u32| completed.iter().filter(move |times| times.bio.pid == pid && !times.is_merged);
+    let end_ns = of(FIRST_READER).map(|times| times.issue_ns).max().expect("it read");
+    let early = of(FIRST_READER + 1).filter(|times| times.issue_ns < end_ns).count();
     early as f64 / of(FIRST_READER + 1).count() as f64
 }
 

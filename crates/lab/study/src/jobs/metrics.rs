@@ -4,7 +4,7 @@ use super::phases::Phases;
 use crate::metric::Metric;
 use crate::pooled::{DIRECTIONS, Samples, latency_metrics};
 use ::jobs::{Latencies, ProcessReport, jain_index};
-use block::Behind;
+use block::WaitBreakdown;
 use device::{Activity, DeviceStatistics};
 
 /// What a run yields.
@@ -112,15 +112,15 @@ fn phase_metrics(direction: &str, phases: &Phases) -> Vec<Metric> {
         Metric::number(format!("{direction}_{what}_mean_ns"), mean(sum_ns), "ns")
     };
     metrics.extend(parts.map(part));
-    let kinds = |behind: &Behind| {
+    let kinds = |wait: &WaitBreakdown| {
         [
-            ("reads", behind.reads_ns),
-            ("writes", behind.writes_ns),
-            ("cleaning", behind.cleaning_ns),
-            ("idling", behind.idling_ns),
+            ("reads", wait.reads_ns),
+            ("writes", wait.writes_ns),
+            ("cleaning", wait.cleaning_ns),
+            ("idling", wait.idling_ns),
         ]
     };
-    metrics.extend(kinds(&phases.behind).map(|(what, sum_ns)| {
+    metrics.extend(kinds(&phases.wait).map(|(what, sum_ns)| {
         Metric::number(format!("{direction}_behind_{what}_mean_ns"), mean(sum_ns), "ns")
     }));
     let longest = &phases.longest;
@@ -130,7 +130,7 @@ fn phase_metrics(direction: &str, phases: &Phases) -> Vec<Metric> {
         Metric::count(format!("{direction}_longest_bio_ns"), longest.q2c_ns, "ns"),
         Metric::count(format!("{direction}_longest_bio_overtaken"), longest.overtaken, "requests"),
     ]);
-    metrics.extend(kinds(&longest.behind).map(|(what, ns)| {
+    metrics.extend(kinds(&longest.wait).map(|(what, ns)| {
         Metric::count(format!("{direction}_longest_bio_behind_{what}_ns"), ns, "ns")
     }));
     metrics

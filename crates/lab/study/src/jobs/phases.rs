@@ -1,6 +1,6 @@
 //! Where the time of bios went: sums over a run, reads and writes apart.
 
-use block::{Behind, Life, Observer};
+use block::{BioTimes, Observer, WaitBreakdown};
 use sched::Direction;
 
 /// Sums over the bios of one direction.
@@ -12,8 +12,8 @@ pub(crate) struct Phases {
     pub(crate) g2i_ns: u64,
     pub(crate) i2d_ns: u64,
     pub(crate) d2c_ns: u64,
-    pub(crate) behind: Behind,
-    /// Sum and greatest of what [`Life::overtaken`] says.
+    pub(crate) wait: WaitBreakdown,
+    /// Sum and greatest of what [`BioTimes::overtaken`] says.
     pub(crate) overtaken: (u64, u64),
     /// The bio that took longest.
     pub(crate) longest: Longest,
@@ -23,7 +23,7 @@ pub(crate) struct Phases {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Longest {
     pub(crate) q2c_ns: u64,
-    pub(crate) behind: Behind,
+    pub(crate) wait: WaitBreakdown,
     pub(crate) overtaken: u64,
 }
 
@@ -35,32 +35,32 @@ pub(super) struct Watch {
 }
 
 impl Observer for Watch {
-    fn completed(&mut self, life: &Life) {
-        let phases = match life.bio.direction {
+    fn completed(&mut self, times: &BioTimes) {
+        let phases = match times.bio.direction {
             Direction::Read => &mut self.reads,
             Direction::Write => &mut self.writes,
         };
         phases.bios += 1;
-        phases.merged += u64::from(life.is_merged);
+        phases.merged += u64::from(times.is_merged);
         // Four times that follow each other without a gap (Q, G, I, D and C of blktrace).
         debug_assert_eq!(
-            life.q2g_ns() + life.g2i_ns() + life.i2d_ns() + life.d2c_ns(),
-            life.q2c_ns()
+            times.q2g_ns() + times.g2i_ns() + times.i2d_ns() + times.d2c_ns(),
+            times.q2c_ns()
         );
-        phases.q2g_ns += life.q2g_ns();
-        phases.g2i_ns += life.g2i_ns();
-        phases.i2d_ns += life.i2d_ns();
-        phases.d2c_ns += life.d2c_ns();
-        phases.behind.reads_ns += life.behind.reads_ns;
-        phases.behind.writes_ns += life.behind.writes_ns;
-        phases.behind.cleaning_ns += life.behind.cleaning_ns;
-        phases.behind.idling_ns += life.behind.idling_ns;
-        phases.overtaken.0 += life.overtaken;
-        phases.overtaken.1 = phases.overtaken.1.max(life.overtaken);
-        let q2c_ns = life.q2c_ns();
+        phases.q2g_ns += times.q2g_ns();
+        phases.g2i_ns += times.g2i_ns();
+        phases.i2d_ns += times.i2d_ns();
+        phases.d2c_ns += times.d2c_ns();
+        phases.wait.reads_ns += times.wait.reads_ns;
+        phases.wait.writes_ns += times.wait.writes_ns;
+        phases.wait.cleaning_ns += times.wait.cleaning_ns;
+        phases.wait.idling_ns += times.wait.idling_ns;
+        phases.overtaken.0 += times.overtaken;
+        phases.overtaken.1 = phases.overtaken.1.max(times.overtaken);
+        let q2c_ns = times.q2c_ns();
         if q2c_ns > phases.longest.q2c_ns {
-            let Life { behind, overtaken, .. } = *life;
-            phases.longest = Longest { q2c_ns, behind, overtaken };
+            let BioTimes { wait, overtaken, .. } = *times;
+            phases.longest = Longest { q2c_ns, wait, overtaken };
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What crosses the way to a block device.
 
 use crate::metric::Metric;
-use block::{Life, Observer};
+use block::{BioTimes, Observer};
 use mount::BlockPath;
 use nand::Counters;
 use sched::Direction;
@@ -68,11 +68,11 @@ impl Counts {
 }
 
 impl Observer for Counts {
-    fn completed(&mut self, life: &Life) {
+    fn completed(&mut self, times: &BioTimes) {
         // A bio that was merged brings sectors and no request.
-        let requests = u64::from(!life.is_merged);
-        let sectors = u64::from(life.bio.sectors);
-        match life.bio.direction {
+        let requests = u64::from(!times.is_merged);
+        let sectors = u64::from(times.bio.sectors);
+        match times.bio.direction {
             // A flush has no sectors.
             _ if sectors == 0 => self.flushes += 1,
             Direction::Read => {

@@ -3,7 +3,7 @@
 use super::table::{Row, RowEvent, shown_us};
 use super::{Resolved, wrong};
 use crate::StudyError;
-use block::{Life, Plug, Plugging, PoolRules, QueueOptions, RequestQueue};
+use block::{BioTimes, Plug, Plugging, PoolRules, QueueOptions, RequestQueue};
 use sched::{Elevator, ElevatorOptions};
 use sim::Simulation;
 use std::cell::RefCell;
@@ -26,9 +26,9 @@ pub(super) fn schedule_plugged(resolved: Resolved, rows: &[Row]) -> Result<Strin
         queue_depth: resolved.queue_depth,
     };
     let queue = RequestQueue::new(&sim, elevator, resolved.device, queue_options);
-    let lives: Rc<RefCell<Vec<(usize, Life)>>> = Rc::default();
+    let completed: Rc<RefCell<Vec<(usize, BioTimes)>>> = Rc::default();
     let failure = Rc::new(RefCell::new(None));
-    let (rows, task_lives, task_failure) = (rows.to_vec(), lives.clone(), failure.clone());
+    let (rows, task_completed, task_failure) = (rows.to_vec(), completed.clone(), failure.clone());
     sim.clone().spawn(async move {
         let plug = Plug::new();
         for (id, row) in rows.iter().enumerate() {
@@ -41,11 +41,11 @@ pub(super) fn schedule_plugged(resolved: Resolved, rows: &[Row]) -> Result<Strin
                 }
             };
             let handle = queue.submit(bio, Some(&plug)).await;
-            let (lives, failure) = (task_lives.clone(), task_failure.clone());
+            let (completed, failure) = (task_completed.clone(), task_failure.clone());
             // A task for each request, so that rows arrive at their times.
             sim.spawn(async move {
                 match handle.wait().await {
-                    Ok(life) => lives.borrow_mut().push((id, life)),
+                    Ok(times) => completed.borrow_mut().push((id, times)),
                     Err(error) => drop(failure.borrow_mut().get_or_insert(error)),
                 }
             });
@@ -63,12 +63,12 @@ pub(super) fn schedule_plugged(resolved: Resolved, rows: &[Row]) -> Result<Strin
     if let Some(error) = failure.borrow_mut().take() {
         return wrong("device", error.to_string());
     }
-    let mut lives = lives.borrow_mut();
+    let mut completed = completed.borrow_mut();
     // In the order of dispatch; bios of one request in that of sectors.
-    lives.sort_by_key(|(id, life)| (life.issue_ns, life.complete_ns, life.bio.sector, *id));
+    completed.sort_by_key(|(id, times)| (times.issue_ns, times.complete_ns, times.bio.sector, *id));
     let mut printed = String::from("id,dispatch_us,complete_us\n");
-    for (id, life) in lives.iter() {
-        let (dispatch, complete) = (shown_us(life.issue_ns), shown_us(life.complete_ns));
+    for (id, times) in completed.iter() {
+        let (dispatch, complete) = (shown_us(times.issue_ns), shown_us(times.complete_ns));
         let _ = writeln!(printed, "{id},{dispatch},{complete}");
     }
     Ok(printed)

@@ -1,6 +1,6 @@
 //! What the tests of the block layer share.
 
-use block::{Life, Observer, Plugging, PoolRules, QueueOptions};
+use block::{BioTimes, Observer, Plugging, PoolRules, QueueOptions};
 use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, find_scheduler};
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ pub(crate) const MS: u64 = 1_000_000;
 
 /// Keeps what it sees.
 #[derive(Default)]
-pub(crate) struct Lives(pub(crate) Vec<Life>);
+pub(crate) struct CompletedBios(pub(crate) Vec<BioTimes>);
 
-impl Observer for Lives {
-    fn completed(&mut self, life: &Life) {
-        self.0.push(*life);
+impl Observer for CompletedBios {
+    fn completed(&mut self, times: &BioTimes) {
+        self.0.push(*times);
     }
 }
 

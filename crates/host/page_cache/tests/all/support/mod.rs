@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use block::{Life, Observer, Plugging, PoolRules, QueueOptions, RequestQueue};
+use block::{BioTimes, Observer, Plugging, PoolRules, QueueOptions, RequestQueue};
 use board::Board;
 use device::{BlockDevice, ConstantDevice};
 use page_cache::{BlockFile, CacheOptions, PageCache};
@@ -17,21 +17,21 @@ pub(crate) const DEVICE_BYTES: u64 = 1 << 30;
 pub(crate) const SERVICE_NS: u64 = 1_000_000;
 
 #[derive(Default)]
-pub(crate) struct Lives(pub(crate) Vec<Life>);
+pub(crate) struct CompletedBios(pub(crate) Vec<BioTimes>);
 
-impl Observer for Lives {
-    fn completed(&mut self, life: &Life) {
-        self.0.push(*life);
+impl Observer for CompletedBios {
+    fn completed(&mut self, times: &BioTimes) {
+        self.0.push(*times);
     }
 }
 
-impl Lives {
+impl CompletedBios {
     /// First page and pages of every bio in a direction, in order of completion; flushes left out.
     pub(crate) fn pages(&self, direction: Direction) -> Vec<(u64, u64)> {
         self.0
             .iter()
-            .filter(|life| life.bio.direction == direction && life.bio.sectors > 0)
-            .map(|life| (life.bio.sector / 8, u64::from(life.bio.sectors) / 8))
+            .filter(|times| times.bio.direction == direction && times.bio.sectors > 0)
+            .map(|times| (times.bio.sector / 8, u64::from(times.bio.sectors) / 8))
             .collect()
     }
 
@@ -53,7 +53,7 @@ pub(crate) struct Rig {
     pub(crate) queue: RequestQueue,
     pub(crate) cache: Rc<PageCache>,
     pub(crate) file: BlockFile,
-    pub(crate) lives: Rc<RefCell<Lives>>,
+    pub(crate) completed: Rc<RefCell<CompletedBios>>,
     pub(crate) board: Rc<Board>,
 }
 
@@ -80,13 +80,13 @@ pub(crate) fn rig_over(board: Board, device: Box<dyn BlockDevice>, max_sectors: 
     };
     let elevator = Elevator::new(entry, &settings, options);
     let queue = RequestQueue::new(&sim, elevator, device, queue_options);
-    let lives = Rc::new(RefCell::new(Lives::default()));
-    queue.observe(lives.clone());
+    let completed = Rc::new(RefCell::new(CompletedBios::default()));
+    queue.observe(completed.clone());
     let cpus = Rc::new(Cpus::new(&sim, board.processors.count, board.processors.timeslice_ns));
     let board = Rc::new(board);
     let cache = PageCache::new(&sim, &cpus, &board, CacheOptions::default());
     let file = BlockFile::new(&sim, cpus, board.clone(), queue.clone(), cache.clone());
-    Rig { simulation, sim, queue, cache, file, lives, board }
+    Rig { simulation, sim, queue, cache, file, completed, board }
 }
 
 impl Rig {

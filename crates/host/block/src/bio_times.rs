@@ -1,4 +1,4 @@
-//! The life of a bio, in the words of blktrace and btt.
+//! The times of a bio, in the words of blktrace and btt.
 
 use device::Operation;
 use sched::Bio;
@@ -8,7 +8,7 @@ use sched::Bio;
 /// Exact for a device that carries out one command at a time; for others, an interval counts for
 /// the command that has been with the device longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Behind {
+pub struct WaitBreakdown {
     /// The device carried out reads.
     pub reads_ns: u64,
     /// The device carried out writes and flushes.
@@ -19,7 +19,7 @@ pub struct Behind {
     pub idling_ns: u64,
 }
 
-impl Behind {
+impl WaitBreakdown {
     /// Sum of all kinds.
     pub fn total_ns(&self) -> u64 {
         self.reads_ns + self.writes_ns + self.cleaning_ns + self.idling_ns
@@ -49,7 +49,7 @@ impl Behind {
 
 /// Times of a bio, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct BioTimes {
     /// The bio as it was submitted.
     pub bio: Bio,
     /// It was merged into a request that was there before.
@@ -67,13 +67,13 @@ pub struct Life {
     /// C: the device was done.
     pub complete_ns: u64,
     /// What the device did from I to the beginning, and the cleaning that was its own.
-    pub behind: Behind,
+    pub wait: WaitBreakdown,
     /// At least so many requests that came later went to the device before it: those sent between
     /// I and D, less those that were queued at I.
     pub overtaken: u64,
 }
 
-impl Life {
+impl BioTimes {
     /// A bio that reaches the block layer now.
     pub(crate) fn entering(bio: Bio, now_ns: u64) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Life {
             issue_ns: now_ns,
             start_ns: now_ns,
             complete_ns: now_ns,
-            behind: Behind::default(),
+            wait: WaitBreakdown::default(),
             overtaken: 0,
         }
     }
@@ -116,8 +116,8 @@ impl Life {
     }
 }
 
-/// Sees every bio at the end of its life.
+/// Receives the times of every bio when it is complete.
 pub trait Observer {
     /// The bio is complete.
-    fn completed(&mut self, life: &Life);
+    fn completed(&mut self, times: &BioTimes);
 }
