@@ -263,7 +263,8 @@ impl Engine {
     fn discard(&self, clusters: &[u32]) {
         let each = u64::from(self.volume.cluster_sectors);
         for run in clusters.chunk_by(|one, next| one + 1 == *next) {
-            self.medium.discard(self.volume.sector_of(run[0]), run.len() as u64 * each);
+            let first = self.volume.sector_of(run[0]);
+            self.medium.discard(first..first + run.len() as u64 * each);
         }
     }
 

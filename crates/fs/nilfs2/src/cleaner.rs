@@ -348,7 +348,7 @@ impl Engine {
         if self.options.discards {
             for segment in sorted.segments {
                 let (first, end) = self.geometry.segment_range(segment);
-                self.medium.discard(first, end + 1 - first);
+                self.medium.discard(first..end + 1);
             }
         }
         Ok(cleaned)

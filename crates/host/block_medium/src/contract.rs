@@ -1,6 +1,7 @@
 //! The block device under a file system, as the file system sees it.
 
 use std::future::{Future, ready};
+use std::ops::Range;
 use std::pin::Pin;
 use thiserror::Error;
 
@@ -81,9 +82,9 @@ pub trait BlockMedium {
     /// Waits until what was written is durable (`blkdev_issue_flush`).
     fn flush(&self) -> Pending<'_, ()>;
 
-    /// Tells that blocks are not needed any more.
-    fn discard(&self, first_block: u64, blocks: u64) {
+    /// Discards blocks: what they hold is not needed any more (`blkdev_issue_discard`).
+    fn discard(&self, blocks: Range<u64>) {
         // A hint: a device may ignore it, and the bytes stay as they were.
-        let _ = (first_block, blocks);
+        let _ = blocks;
     }
 }

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{pending, ready};
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::rc::Rc;
 
 type Block = Rc<[u8]>;
@@ -16,7 +17,7 @@ type Block = Rc<[u8]>;
 pub struct Bio {
     /// First block of the write.
     pub block: u64,
-    /// Number of blocks.
+    /// Blocks that are written; 0 for a flush.
     pub blocks: u32,
     /// Flags it was submitted with.
     pub flags: WriteFlags,
@@ -202,13 +203,11 @@ impl MemoryMedium {
         !cut
     }
 
-    fn checked(&self, first_block: u64, blocks: u64) -> Result<(), MediumError> {
-        let end = first_block.checked_add(blocks);
+    /// The blocks from one on, if the device has them all.
+    fn checked(&self, first_block: u64, count: u32) -> Result<Range<u64>, MediumError> {
         let has = self.size_bytes / self.block_bytes as u64;
-        match end {
-            Some(end) if end <= has => Ok(()),
-            _ => Err(MediumError { block: first_block }),
-        }
+        let end = first_block.checked_add(count.into()).filter(|end| *end <= has);
+        end.map(|end| first_block..end).ok_or(MediumError { block: first_block })
     }
 }
 
@@ -228,10 +227,8 @@ impl BlockMedium for MemoryMedium {
         // Memory takes no time, so that a scan of it is one poll.
         cancellation::check();
         self.reads.borrow_mut().push((first_block, blocks));
-        Box::pin(ready(self.checked(first_block, blocks.into()).map(|()| {
-            let end = first_block + u64::from(blocks);
-            (first_block..end).flat_map(|block| self.block(block)).collect()
-        })))
+        let read = self.checked(first_block, blocks);
+        Box::pin(ready(read.map(|blocks| blocks.flat_map(|block| self.block(block)).collect())))
     }
 
     fn read_ahead(&self, first_block: u64, blocks: u32) {
@@ -248,31 +245,31 @@ impl BlockMedium for MemoryMedium {
             return Box::pin(pending());
         }
         cancellation::check();
-        let blocks = bytes.len() / self.block_bytes;
-        if let Err(error) = self.checked(first_block, blocks as u64) {
-            return Box::pin(ready(Err(error)));
-        }
+        let count = (bytes.len() / self.block_bytes) as u32;
+        let blocks = match self.checked(first_block, count) {
+            Ok(blocks) => blocks,
+            Err(error) => return Box::pin(ready(Err(error))),
+        };
         // A flush before the write makes all earlier ones durable.
         if flags.flushes_before {
             self.volatile.borrow_mut().clear();
         }
         self.bios.borrow_mut().push(Bio {
             block: first_block,
-            blocks: blocks as u32,
+            blocks: count,
             flags,
             process: process::current(),
         });
-        for (index, block) in bytes.chunks_exact(self.block_bytes).enumerate() {
+        for (block, bytes) in blocks.clone().zip(bytes.chunks_exact(self.block_bytes)) {
             // The power failed within: the call never returns.
-            if !self.put(first_block + index as u64, block) {
+            if !self.put(block, bytes) {
                 return Box::pin(pending());
             }
         }
         // Only these blocks: `REQ_FUA` says nothing of others.
         if flags.is_durable {
             let mut volatile = self.volatile.borrow_mut();
-            volatile
-                .retain(|(block, _)| !(first_block..first_block + blocks as u64).contains(block));
+            volatile.retain(|(block, _)| !blocks.contains(block));
         }
         Box::pin(ready(Ok(Box::pin(ready(Ok(()))) as Pending<'static, ()>)))
     }
