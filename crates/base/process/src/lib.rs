@@ -14,7 +14,8 @@
 //! | write-back of a writer at the limit, before 3.2 | the writer | `balance_dirty_pages` |
 //! | write of `sync(2)` | the flusher of the device | `bdi_sync_writeback` |
 //! | log of NILFS2 | `segctord`, or who calls `fdatasync` | `fs/nilfs2/segment.c` |
-//! | collection of JFFS2 over `block2mtd` | the collector's thread | `fs/jffs2/background.c` |
+//! | read of a collection of JFFS2 over `block2mtd` | the collector's thread | `fs/jffs2/background.c` |
+//! | write of such a collection | the flusher of the device | `drivers/mtd/devices/block2mtd.c` |
 //!
 //! The process is a property of a task of the simulation. A task that another one spawns runs as the spawner,
 //! as a child shares the I/O context it is cloned from. Threads of a kernel run as processes of their own: the

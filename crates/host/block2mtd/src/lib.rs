@@ -90,7 +90,7 @@ impl Block2Mtd {
     /// The MTD over `medium`, whose pages live in `cache`, with a flusher of their own. The cache keeps bytes.
     ///
     /// # Errors
-    /// [`AttachError`].
+    /// [`AttachError::EraseBlock`], [`AttachError::DeviceBlock`], [`AttachError::TooSmall`].
     pub fn attach(
         sim: &Sim,
         cache: &Rc<PageCache>,

@@ -24,11 +24,11 @@ pub struct Board {
     pub kernel: String,
     /// Ticks a second (`CONFIG_HZ`).
     pub hz: u32,
-    /// Bytes of RAM.
+    /// Bytes of main memory that the board is built with.
     pub memory_bytes: u64,
     /// RAM free for the page cache and its dirty pages when nothing of the study runs.
     pub available_bytes: u64,
-    /// The processors.
+    /// How many processors there are, and how they are shared.
     pub processors: Processors,
     /// Processor time of kernel paths.
     pub costs: Costs,
@@ -49,7 +49,7 @@ pub struct Board {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processors {
-    /// Number of processors.
+    /// Processors that run tasks at the same time.
     pub count: u32,
     /// Longest run while others wait.
     pub timeslice_ns: u64,
@@ -211,7 +211,7 @@ impl Board {
     /// Parses a board; `path` names the text in messages.
     ///
     /// # Errors
-    /// Names the line and key that is wrong, unknown or missing.
+    /// [`BoardError::Text`], which names the line and key that is wrong, unknown or missing.
     pub fn parse(path: &str, text: &str) -> Result<Self, BoardError> {
         let wrong = |message: String| BoardError::Text { path: path.to_owned(), message };
         let board: Self =
@@ -320,7 +320,7 @@ pub fn find_board(name: &str) -> Option<Board> {
 /// Reads a user's board file.
 ///
 /// # Errors
-/// See [`BoardError`].
+/// [`BoardError::File`], [`BoardError::Text`].
 pub fn load_board(path: &Path) -> Result<Board, BoardError> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)

@@ -1,4 +1,4 @@
-//! What is known of an inode beside its data.
+//! Attributes of an inode: all that a file system keeps of it beside its data.
 
 /// A time as inodes keep it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,7 @@ pub enum FileType {
     Fifo,
     /// A character device (`S_IFCHR`).
     CharacterDevice,
-    /// A directory (`S_IFDIR`).
+    /// A directory: names of other inodes (`S_IFDIR`).
     Directory,
     /// A block device (`S_IFBLK`).
     BlockDevice,
@@ -31,7 +31,7 @@ pub enum FileType {
     Regular,
     /// A symbolic link (`S_IFLNK`).
     Symlink,
-    /// A socket (`S_IFSOCK`).
+    /// A socket of the local domain (`S_IFSOCK`).
     Socket,
 }
 
@@ -50,7 +50,7 @@ impl FileType {
         }
     }
 
-    /// The kind that `st_mode` tells; none if its type bits are of no kind.
+    /// The kind that `st_mode` encodes; none if its type bits are of no kind.
     pub const fn from_mode(mode: u32) -> Option<Self> {
         Some(match mode & 0o170_000 {
             0o010_000 => Self::Fifo,
@@ -113,7 +113,7 @@ pub struct Attributes {
 /// What `chmod`, `chown`, `utime` and `truncate` change: what is none stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Permission bits (07777).
+    /// Permission, set-uid, set-gid and sticky bits (07777).
     pub permissions: Option<u32>,
     /// Number of the new owner.
     pub uid: Option<u32>,

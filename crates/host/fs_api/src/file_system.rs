@@ -1,4 +1,4 @@
-//! The calls.
+//! The calls that a file system answers, and what the layer above offers it.
 
 use crate::{Attributes, Changes, Errno, FileType, SpaceUse, Time};
 use process::Process;
@@ -125,7 +125,7 @@ pub trait FileSystem {
     /// The inode of a name in a directory.
     async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno>;
 
-    /// Names of a directory, in the order in which the file system tells them.
+    /// Names of a directory, in the order in which the file system lists them.
     async fn read_directory(&self, directory: InodeNumber) -> Result<Vec<DirectoryEntry>, Errno>;
 
     /// The attributes that `stat` returns.
@@ -188,7 +188,7 @@ pub trait FileSystem {
     ) -> Result<(), Errno>;
 
     /// Runs of pages of a file that may hold data, in order; all others are holes, whatever size the
-    /// inode claims (`fiemap`). None if the file system cannot tell: then all pages may. For tools that
+    /// inode claims (`fiemap`). None if the file system keeps no such map: then all pages may. For tools that
     /// read images; no path of a simulated system call asks.
     async fn data_pages(&self, inode: InodeNumber) -> Result<Option<Vec<Range<u64>>>, Errno> {
         let _ = inode;
@@ -294,7 +294,7 @@ pub trait FileSystem {
     }
 
     /// Before a change of size, the file system itself asks for the page with the new end
-    /// ([`CachedPages::write_page`]), when it has set space aside and knows how short the page will be.
+    /// ([`CachedPages::write_page`]), when it has set space aside and how short the page will be is certain.
     fn writes_page_of_cut(&self) -> bool {
         false
     }
@@ -305,7 +305,7 @@ pub trait FileSystem {
     }
 
     /// A write through begins at `offset`, behind the end of the file (`write_begin`). A file system that
-    /// tells of the gap on the medium writes that now, before the page is read that is changed.
+    /// records the gap on the medium writes the record now, before the page is read that is changed.
     async fn begin_behind_end(
         &self,
         caller: &Caller,
@@ -390,7 +390,7 @@ pub trait FileSystem {
     /// Makes durable all that was written (`sync_fs`).
     async fn sync(&self) -> Result<(), Errno>;
 
-    /// The kernel wants memory back: lets go of what can be read again, and tells how many objects went
+    /// The kernel wants memory back: drops what can be read again, and returns how many objects went
     /// (`register_shrinker`).
     async fn shrink(&self) -> u64 {
         // Most file systems have no caches but those of the layer above.

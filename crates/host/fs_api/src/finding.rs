@@ -78,7 +78,7 @@ macro_rules! finding_codes {
         }
 
         impl $codes {
-            /// All codes.
+            /// Every code of this file system, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// Name of the code, as [`Finding::code`]($crate::Finding::code) has it.
@@ -95,7 +95,7 @@ macro_rules! finding_codes {
                 }
             }
 
-            /// The finding at a place, told in a sentence.
+            /// The finding at a place, with a sentence that describes it.
             pub fn at(self, place: $crate::Place, text: impl Into<String>) -> $crate::Finding {
                 let (code, severity) = (self.name(), self.severity());
                 $crate::Finding { code, severity, place, text: text.into() }

@@ -33,7 +33,7 @@ pub struct ReadError {
 /// Hands a file to `see`, in order and without gaps; holes are not read.
 ///
 /// # Errors
-/// The first of the file system.
+/// A [`ReadError`] with the [`Errno`] of the first call that failed, of the file system or of `see`.
 pub async fn read_pieces<F: FileSystem>(
     file_system: &F,
     inode: InodeNumber,
@@ -110,7 +110,7 @@ impl FileHashes {
     /// The hash of a file, as bytes.
     ///
     /// # Errors
-    /// The first of the file system.
+    /// A [`ReadError`] with the [`Errno`] of the first call that failed, [`Errno::Eio`] for damage.
     pub async fn sha256<F: FileSystem>(
         &mut self,
         file_system: &F,
@@ -144,11 +144,11 @@ impl FileHashes {
     }
 }
 
-/// A digest of the contents of a file that tells it from others in the same program: pages of zeros count
+/// A digest that differs for files of different contents within the same program: pages of zeros count
 /// as holes, and these by their length alone.
 ///
 /// # Errors
-/// The first of the file system.
+/// A [`ReadError`] with the [`Errno`] of the first call that failed, [`Errno::Eio`] for damage.
 pub async fn fingerprint<F: FileSystem>(
     file_system: &F,
     inode: InodeNumber,

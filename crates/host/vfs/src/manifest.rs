@@ -88,7 +88,7 @@ impl Manifest {
     /// Reads everything.
     ///
     /// # Errors
-    /// The first of the file system.
+    /// The [`Errno`] of the first call that failed, [`Errno::Eio`] for damage.
     pub async fn of<F: FileSystem>(file_system: &F) -> Result<Self, Errno> {
         let limits = ReadLimits { has_hashes: true, file_bytes_max: u64::MAX };
         let (manifest, damage) = Self::of_damaged(file_system, &limits).await;
@@ -197,24 +197,7 @@ async fn row_of<F: FileSystem>(
             }
         }
     }
-    let mut extended = Vec::new();
-    let names = match file_system.list_attributes(node.inode).await {
-        Ok(names) => names,
-        // Not an error: a file system without extended attributes has none.
-        Err(Errno::Eopnotsupp) => Vec::new(),
-        Err(errno) => {
-            fail(errno, "the extended attributes cannot be read");
-            Vec::new()
-        }
-    };
-    for name in names {
-        match file_system.extended_attribute(node.inode, &name).await {
-            Ok(value) => extended.push((escape_path(&name), hexadecimal(&value))),
-            Err(errno) => fail(errno, &format!("attribute {} cannot be read", escape_path(&name))),
-        }
-    }
-    // Sorted, because file systems list them in orders of their own.
-    extended.sort();
+    let extended = extended_of(file_system, node.inode, &mut fail).await;
     let mut target = None;
     if attributes.kind == FileType::Symlink {
         match file_system.read_link(node.inode).await {
@@ -238,6 +221,33 @@ async fn row_of<F: FileSystem>(
         extended,
         path,
     }
+}
+
+/// Names and values of extended attributes. What cannot be read is left out and handed to `fail`.
+async fn extended_of<F: FileSystem>(
+    file_system: &F,
+    inode: InodeNumber,
+    fail: &mut impl FnMut(Errno, &str),
+) -> Vec<(String, String)> {
+    let mut extended = Vec::new();
+    let names = match file_system.list_attributes(inode).await {
+        Ok(names) => names,
+        // Not an error: a file system without extended attributes has none.
+        Err(Errno::Eopnotsupp) => Vec::new(),
+        Err(errno) => {
+            fail(errno, "the extended attributes cannot be read");
+            Vec::new()
+        }
+    };
+    for name in names {
+        match file_system.extended_attribute(inode, &name).await {
+            Ok(value) => extended.push((escape_path(&name), hexadecimal(&value))),
+            Err(errno) => fail(errno, &format!("attribute {} cannot be read", escape_path(&name))),
+        }
+    }
+    // Sorted, because file systems list them in orders of their own.
+    extended.sort();
+    extended
 }
 
 impl ManifestRow {

@@ -20,7 +20,7 @@ const PATH_BYTES_MAX: usize = 4096;
 /// Everything below and with the root, in the order of the bytes of the paths.
 ///
 /// # Errors
-/// The first of the file system.
+/// The [`Errno`] of the first call that failed, [`Errno::Eio`] for damage.
 pub async fn walk<F: FileSystem>(file_system: &F) -> Result<Vec<Node>, Errno> {
     let mut first = None;
     let found = walk_damaged(file_system, |_, damage| {
@@ -144,7 +144,7 @@ pub fn is_name(name: &[u8]) -> bool {
 /// Hands the bytes of a file to `see`, in pieces.
 ///
 /// # Errors
-/// The first of the file system.
+/// The [`Errno`] of the first call that failed, [`Errno::Eio`] for damage.
 pub async fn read_all<F: FileSystem>(
     file_system: &F,
     inode: InodeNumber,

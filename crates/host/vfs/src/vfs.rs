@@ -95,7 +95,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// Forgets names, pages and inodes that are not in use, as `echo 3 > /proc/sys/vm/drop_caches`.
     ///
     /// # Errors
-    /// The file system's.
+    /// [`Errno::Eio`], if the file system writes before it forgets an inode and the medium failed.
     pub async fn drop_caches(&self) -> Result<(), Errno> {
         let Some(caches) = &self.caches else { return Ok(()) };
         let dropped = caches.drop_all(|inode| self.users.borrow().contains_key(&inode));
@@ -180,7 +180,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.locks.borrow_mut().entry(inode).or_insert_with(new).clone()
     }
 
-    /// What `lstat` tells.
+    /// Attributes of what a path names, as `lstat` returns them.
     ///
     /// # Errors
     /// As [`Vfs::resolve`].
@@ -229,7 +229,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// Closes a file; one that has no names any more is deleted with its last user.
     ///
     /// # Errors
-    /// The file system's.
+    /// [`Errno::Eio`] or [`Errno::Enospc`], of the flush or of the deletion; the file is closed in any case.
     pub async fn close(&self, caller: &Caller, file: OpenFile) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
@@ -259,7 +259,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         if self.users.borrow().contains_key(&inode) {
             return Ok(());
         }
-        // A library knows itself what has no names, and reads nothing to find out.
+        // A library keeps count of names itself, and reads nothing to find out.
         if self.file_system.is_library() {
             self.locks.borrow_mut().remove(&inode);
             return self.file_system.forget(inode).await;
@@ -280,7 +280,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// Writes bytes from `offset` on, or to the end of a file opened to append (`pwrite`).
     ///
     /// # Errors
-    /// The file system's; what was written before stays.
+    /// [`Errno::Einval`] and [`Errno::Efbig`] for a place behind the largest offset; [`Errno::Enospc`],
+    /// [`Errno::Erofs`] and [`Errno::Eio`] of the file system. What was written before stays.
     pub async fn write(
         &self,
         caller: &Caller,
@@ -391,7 +392,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// Reads bytes from `offset` on; fewer at the end of the file (`pread`).
     ///
     /// # Errors
-    /// The file system's.
+    /// [`Errno::Eio`], if the medium failed or the file is damaged.
     pub async fn read(
         &self,
         file: &OpenFile,
@@ -419,7 +420,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// Makes durable what was written to a file.
     ///
     /// # Errors
-    /// The file system's.
+    /// [`Errno::Eio`] or [`Errno::Enospc`], of this call or of a write-back since the last one.
     pub async fn fsync(&self, caller: &Caller, file: &OpenFile) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Sync);
         self.enter().await;
@@ -432,7 +433,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// Makes everything durable.
     ///
     /// # Errors
-    /// The file system's.
+    /// [`Errno::Eio`] or [`Errno::Enospc`], if what was in memory could not be written.
     pub async fn sync(&self) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Sync);
         self.enter().await;

@@ -180,7 +180,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// calls any more.
     ///
     /// # Errors
-    /// The file system's.
+    /// [`Errno::Eio`] or [`Errno::Enospc`], if what was in memory could not be written.
     pub async fn unmount(&self) -> Result<(), Errno> {
         // Dirty pages first: `generic_shutdown_super` syncs before it puts the file system.
         let written = self.write_all().await;

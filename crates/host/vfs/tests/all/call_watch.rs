@@ -1,4 +1,4 @@
-//! Whoever watches the calls of a mount is told of each.
+//! A watcher of the calls of a mount sees each call.
 
 use fs_api::{Caller, Time};
 use sim::Simulation;
