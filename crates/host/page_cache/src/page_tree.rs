@@ -125,11 +125,15 @@ impl PageTree {
                 self.chunks.values().filter(|chunk| chunk.tags[*tag as usize] != 0).count();
             assert_eq!(tagged, chunks.len(), "a chunk with the tag is in the set");
         }
-        for chunk in self.chunks.values() {
+        let has_pages = |chunk: &Chunk| chunk.tags[Tag::Present as usize] != 0;
+        let are_pages = |chunk: &Chunk| {
             let [present, dirty, write_back] = chunk.tags;
-            assert_ne!(present, 0, "a chunk without pages is freed");
-            assert_eq!((dirty | write_back) & !present, 0, "a page with a tag is in memory");
-        }
+            (dirty | write_back) & !present == 0
+        };
+        let mut chunks = self.chunks.values();
+        assert!(chunks.all(|chunk| has_pages(chunk)), "a chunk without pages is freed");
+        let mut chunks = self.chunks.values();
+        assert!(chunks.all(|chunk| are_pages(chunk)), "a page with a tag is in memory");
     }
 
     /// Pages in a row that are there, from `from` upwards; at most `most` are counted.

@@ -406,10 +406,13 @@ mod tests {
     const CLOCK: Clock = Clock { hz: 1000 };
     const MILLISECOND_NS: u64 = 1_000_000;
 
+    /// What breaks a count.
+    type Break = fn(&mut Kyber);
+
     #[test]
     fn every_broken_count_is_seen() {
         use crate::tests::{defaults, filled, panics_with};
-        let broken: [(&str, fn(&mut Kyber)); 4] = [
+        let broken: [(&str, Break); 4] = [
             ("a token is taken for each request", |kyber| kyber.domains[1].in_flight += 1),
             ("a domain has one direction", |kyber| kyber.domains.swap(0, 1)),
             ("a domain has tokens", |kyber| kyber.domains[0].depth = 0),

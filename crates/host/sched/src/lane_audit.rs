@@ -33,6 +33,9 @@ mod tests {
         links: Links,
     }
 
+    /// What breaks a rule.
+    type Break = fn(&mut Lane);
+
     fn lane() -> Lane {
         let mut queue = Queue::new(CLOCK, true, 128);
         let (mut by_sector, mut by_age, mut links) =
@@ -53,7 +56,7 @@ mod tests {
 
     #[test]
     fn every_broken_rule_of_a_lane_is_seen() {
-        let broken: [(&str, fn(&mut Lane)); 5] = [
+        let broken: [(&str, Break); 5] = [
             ("the same requests are sorted by sector and by age", |lane| {
                 lane.by_sector.remove(RequestId(1));
             }),

@@ -408,9 +408,12 @@ mod tests {
     use crate::tests::{defaults, filled, panics_with};
     use crate::{Queue, RequestId, Scheduler};
 
+    /// What breaks a count.
+    type Break = fn(&mut Row, &mut Queue);
+
     #[test]
     fn every_broken_count_is_seen() {
-        let broken: [(&str, fn(&mut Row, &mut Queue)); 3] = [
+        let broken: [(&str, Break); 3] = [
             ("as many requests wait as are counted", |row, _| row.queued += 1),
             ("a request is at home", |row, _| row.homes[1] = 0),
             ("a request that waits is with the scheduler", |_, queue| {

@@ -71,7 +71,7 @@ fn filled() -> Rc<PageCache> {
 
 fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
 /// Breaks a rule, and checks that the audit names it.
@@ -194,7 +194,7 @@ fn a_small_cache_is_checked_after_each_change_and_a_large_one_in_turn() {
         cache.state.borrow_mut().unchecked_changes = 0;
         cache.state.borrow_mut().statistics.dirty += 1;
         let size = 3 + pages + 3;
-        let changes = (1..).find(|_| {
+        let changes = (1..1000).find(|_| {
             let change = AssertUnwindSafe(|| cache.clear_flags(0, 0, 0));
             catch_unwind(change).is_err()
         });
