@@ -400,7 +400,7 @@ impl<'a> Words<'a> {
             "load" => ControlLine::Load(self.word("a name")?.to_owned()),
             "powercut" => ControlLine::PowerCut,
             other => {
-                return Err(match nearest(other, CALLS) {
+                return Err(match suggestion::nearest(other, CALLS.iter().copied()) {
                     Some(known) => format!("`{other}` is no call; did you mean `{known}`?"),
                     None => format!("`{other}` is no call; there are {}", CALLS.join(", ")),
                 });
@@ -567,27 +567,6 @@ impl<'a> Words<'a> {
             size => Ok(size),
         }
     }
-}
-
-/// The known word that shares most with a misspelt one, if it is near.
-fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    // Levenshtein's distance, one row at a time.
-    let distance = |other: &str| {
-        let (a, b): (Vec<char>, Vec<char>) = (word.chars().collect(), other.chars().collect());
-        let mut row: Vec<usize> = (0..=b.len()).collect();
-        for (i, letter) in a.iter().enumerate() {
-            let mut before = std::mem::replace(&mut row[0], i + 1);
-            for (j, other) in b.iter().enumerate() {
-                let changed = before + usize::from(letter != other);
-                before = row[j + 1];
-                row[j + 1] = changed.min(row[j] + 1).min(before + 1);
-            }
-        }
-        row[b.len()]
-    };
-    let best = known.iter().min_by_key(|other| distance(other))?;
-    // A word further off was not meant.
-    (distance(best) <= 2).then_some(*best)
 }
 
 #[cfg(test)]

@@ -169,8 +169,7 @@ impl<'de> Visitor<'de> for GivenOrScalarVisitor {
 }
 
 fn unknown_key<E: Error>(key: &str) -> E {
-    let hint = trace::suggest::nearest(key, RANGE_KEYS)
-        .map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
+    let hint = suggestion::hint(key, RANGE_KEYS);
     E::custom(format!("`{key}` is no key of a range: those are {}{hint}", RANGE_KEYS.join(", ")))
 }
 
@@ -237,8 +236,7 @@ impl RangeKeys {
             ("log2", None) => Box::new(|from, number| from * power(2.0, number)),
             ("log10", None) => Box::new(|from, number| from * power(10.0, number)),
             _ => {
-                let hint = trace::suggest::nearest(scale, SCALES)
-                    .map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
+                let hint = suggestion::hint(scale, SCALES);
                 return Err(format!("unknown scale `{scale}`{hint}; known: {}", SCALES.join(", ")));
             }
         };

@@ -128,7 +128,7 @@ impl Study {
                 continue;
             };
             let known = self.axes.keys().map(String::as_str);
-            let hint = trace::suggest::nearest(axis, known.clone())
+            let hint = suggestion::nearest(axis, known.clone())
                 .map_or(String::new(), |nearest| format!(" (did you mean `{nearest}`?)"));
             let known = known.collect::<Vec<_>>().join(", ");
             let reason = format!(
@@ -233,7 +233,7 @@ fn check_values(place: &str, values: &[AxisValue]) -> Result<(), StudyError> {
 /// The error of an axis that means nothing; known ones with a layer in front are not listed.
 fn unknown_axis(axis: &str, known: &KnownAxes) -> StudyError {
     let listed: Vec<&str> = known.names().filter(|name| !name.contains('.')).collect();
-    let hint = trace::suggest::nearest(axis, known.names())
+    let hint = suggestion::nearest(axis, known.names())
         .map_or(String::new(), |nearest| format!(" (did you mean `{nearest}`?)"));
     let advice = known.advice.map_or(String::new(), |advice| advice(axis));
     let listed = listed.join(", ");

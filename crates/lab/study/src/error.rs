@@ -96,7 +96,7 @@ impl StudyError {
         Self::Unknown {
             kind,
             name: name.to_owned(),
-            suggestion: trace::suggest::nearest(name, known.clone()).map(str::to_owned),
+            suggestion: suggestion::nearest(name, known.clone()).map(str::to_owned),
             known: known.collect::<Vec<_>>().join(", "),
         }
     }

@@ -245,7 +245,7 @@ fn explain_toml(error: &toml::de::Error) -> String {
     // What was given is quoted first, then what is known.
     let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
     let nearest = match quoted.split_first() {
-        Some((given, known)) if is_unknown => trace::suggest::nearest(given, known.iter().copied()),
+        Some((given, known)) if is_unknown => suggestion::nearest(given, known.iter().copied()),
         _ => None,
     };
     match nearest {

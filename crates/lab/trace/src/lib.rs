@@ -31,7 +31,6 @@ mod parquet;
 mod reader;
 mod record;
 mod spc;
-pub mod suggest;
 mod summary;
 mod table;
 

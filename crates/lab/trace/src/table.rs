@@ -2,7 +2,7 @@
 
 use crate::contract::FormatEntry;
 use crate::error::{Fault, Kind};
-use crate::{blkparse, blktrace, diskmon, disksim, fio_iolog, mqsim, msr, parquet, spc, suggest};
+use crate::{blkparse, blktrace, diskmon, disksim, fio_iolog, mqsim, msr, parquet, spc};
 
 /// Every format, sorted by name.
 pub static FORMATS: &[&FormatEntry] = &[
@@ -27,7 +27,7 @@ pub fn find(name: &str) -> Option<&'static FormatEntry> {
 pub(crate) fn named(name: &str) -> Result<&'static FormatEntry, Fault> {
     find(name).ok_or_else(|| {
         let names = || FORMATS.iter().map(|entry| entry.name);
-        let suggestion = match suggest::nearest(name, names()) {
+        let suggestion = match suggestion::nearest(name, names()) {
             Some(nearest) => format!("did you mean {nearest}?"),
             None => format!("one of {}", names().collect::<Vec<_>>().join(", ")),
         };

@@ -32,7 +32,7 @@ fn part(name: &str) -> Result<Part, String> {
     }
     let parts = catalogue();
     let names = || parts.iter().map(|part| part.name.as_str());
-    let hint = crate::suggest::hint(name, names());
+    let hint = suggestion::hint(name, names());
     let known = names().collect::<Vec<_>>().join(", ");
     Err(format!("flash.part: no part is called `{name}`{hint}; known: {known}, or a file"))
 }

@@ -19,7 +19,6 @@ mod flash;
 mod precondition;
 mod rules;
 mod spec;
-mod suggest;
 mod table;
 mod timeline;
 

@@ -4,10 +4,10 @@
 
 use crate::disk_spec::DiskSpec;
 use crate::rules::first_broken;
-use crate::suggest::hint;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+use suggestion::hint;
 use thiserror::Error;
 
 /// A device: a flash device or a rotating disk behind a host interface.

@@ -1,7 +1,7 @@
 //! The table of device presets: a row is a file of the folder `devices`.
 
 use crate::spec::{DeviceSpec, SpecError};
-use crate::suggest::hint;
+use suggestion::hint;
 
 macro_rules! embedded {
     ($($file:literal),* $(,)?) => {
