@@ -20,6 +20,7 @@ use crate::{
     SECTOR_BYTES,
 };
 use random::Stream;
+use std::ops::Range;
 
 /// Sectors that go by under the head since a read ended, and where they go.
 #[derive(Clone, Copy, Debug)]
@@ -119,11 +120,10 @@ impl DiskDevice {
         (sector_ns + revolution_ns - angle_ns) % revolution_ns
     }
 
-    /// The head goes by `sectors` sectors from `sector` on, which begins at `start_ns`; returns when
-    /// it has.
-    fn pass(&self, start_ns: u64, sector: u64, sectors: u64) -> u64 {
-        let mut at = self.place(sector);
-        let (mut now_ns, mut left) = (start_ns, sectors);
+    /// The head goes by `sectors`, the first of which begins at `start_ns`; returns when it has.
+    fn pass(&self, start_ns: u64, sectors: Range<u64>) -> u64 {
+        let mut at = self.place(sectors.start);
+        let (mut now_ns, mut left) = (start_ns, sectors.end - sectors.start);
         loop {
             let here = left.min(u64::from(self.disk.sectors_per_track - at.sector));
             debug_assert!(here > 0, "every track has a part of the transfer");
@@ -145,54 +145,57 @@ impl DiskDevice {
         (bits / u128::from(self.host.bytes_per_second)) as u64
     }
 
-    /// Moves the head to a sector and goes by it and those after it; returns the end.
-    fn access(&mut self, from_ns: u64, sector: u64, sectors: u64) -> u64 {
-        let at = self.place(sector);
+    /// Moves the head to the first of `sectors` and goes by all of them; returns the end.
+    fn access(&mut self, from_ns: u64, sectors: Range<u64>) -> u64 {
+        let at = self.place(sectors.start);
         let there_ns = from_ns + self.move_ns(self.cylinder, self.head, at);
         let begin_ns = there_ns + self.wait_ns(there_ns, at);
-        let end_ns = self.pass(begin_ns, sector, sectors);
-        let last = self.place(sector + sectors - 1);
+        let last = self.place(sectors.end - 1);
+        let end_ns = self.pass(begin_ns, sectors);
         (self.cylinder, self.head) = (last.cylinder, last.head);
         end_ns
     }
 
-    fn read(&mut self, start_ns: u64, sector: u64, sectors: u64) -> (u64, u32) {
+    /// Reads `sectors`; returns the end, and how many came out of the read-ahead buffer.
+    fn read(&mut self, start_ns: u64, sectors: Range<u64>) -> (u64, u32) {
         let command_ns = start_ns + self.host.command_overhead_ns;
-        let end = sector + sectors;
+        let Range { start, end } = sectors;
+        let count = end - start;
         let ahead = self.read_ahead.filter(|ahead| {
             // The buffer reaches so far ahead of the host, and not past the end of the disk.
             let reach = ahead.sector + self.disk.read_ahead_bytes / SECTOR_BYTES;
-            ahead.sector <= sector && end <= reach.min(self.disk.sectors())
+            ahead.sector <= start && end <= reach.min(self.disk.sectors())
         });
         let (medium_ns, cached) = match ahead {
             Some(ahead) => {
-                let read_ns = self.pass(ahead.since_ns, ahead.sector, end - ahead.sector);
+                let read_ns = self.pass(ahead.since_ns, ahead.sector..end);
                 let found = read_ns <= command_ns;
-                (read_ns.max(command_ns), if found { sectors as u32 } else { 0 })
+                (read_ns.max(command_ns), if found { count as u32 } else { 0 })
             }
-            None => (self.access(command_ns, sector, sectors), 0),
+            None => (self.access(command_ns, sectors), 0),
         };
         let last = self.place(end - 1);
         (self.cylinder, self.head) = (last.cylinder, last.head);
         if self.disk.read_ahead_bytes > 0 {
             // Read out of the buffer, the head is further on; the buffer moves with the host.
             let since_ns = ahead.map_or(medium_ns, |ahead| {
-                self.pass(ahead.since_ns, ahead.sector, end - ahead.sector)
+                self.pass(ahead.since_ns, ahead.sector..end)
             });
             self.read_ahead = Some(ReadAhead { sector: end, since_ns });
         }
         // The host takes the sectors as they come, the last one after it is read.
-        let behind_ns = if cached > 0 { self.transfer_ns(sectors) } else { self.transfer_ns(1) };
+        let behind_ns = if cached > 0 { self.transfer_ns(count) } else { self.transfer_ns(1) };
         (medium_ns + behind_ns, cached)
     }
 
-    fn write(&mut self, start_ns: u64, sector: u64, sectors: u64) -> u64 {
+    /// Writes `sectors`; returns the end.
+    fn write(&mut self, start_ns: u64, sectors: Range<u64>) -> u64 {
         // A write may change what the buffer holds.
         self.read_ahead = None;
-        let received_ns = start_ns + self.host.command_overhead_ns + self.transfer_ns(sectors);
+        let received_ns = start_ns + self.host.command_overhead_ns + self.transfer_ns(sectors.end - sectors.start);
         // The arm moves while the data comes; the medium must not run ahead of the host.
         let first_ns = start_ns + self.host.command_overhead_ns;
-        self.access(first_ns, sector, sectors).max(received_ns)
+        self.access(first_ns, sectors).max(received_ns)
     }
 }
 
@@ -217,10 +220,10 @@ impl BlockDevice for DiskDevice {
         self.statistics.submitted += 1;
         command.check(self.sectors())?;
         let start_ns = now_ns.max(self.busy_until_ns);
-        let sectors = u64::from(command.sectors);
+        let range = command.sector..command.sector + u64::from(command.sectors);
         let (done_ns, cached_sectors) = match command.operation {
-            Operation::Read => self.read(start_ns, command.sector, sectors),
-            Operation::Write => (self.write(start_ns, command.sector, sectors), 0),
+            Operation::Read => self.read(start_ns, range),
+            Operation::Write => (self.write(start_ns, range), 0),
             // Nothing is held back, and a disk has no use for a discard.
             Operation::Flush | Operation::Discard => (start_ns + self.host.command_overhead_ns, 0),
         };

@@ -14,6 +14,7 @@
 //! flash; here it is in RAM and rebuilt from spare areas. The partial merge is later taxonomy.
 
 use crate::contract::{Features, Ftl, FtlEntry, Table};
+use crate::logical_block::LogicalBlock;
 use crate::merge::{gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::settings::{Kind, Parameter};
@@ -64,7 +65,7 @@ const UNFINISHED: Role = Role::SequentialLog;
 
 #[derive(Clone, Copy)]
 struct Log {
-    logical_block: u32,
+    logical_block: LogicalBlock,
     block: u32,
 }
 
@@ -110,7 +111,7 @@ impl Bast {
     }
 
     /// The log block with room for a page of `logical_block`, merging where there is none.
-    fn log_with_room(&mut self, logical_block: u32) -> Result<u32, FtlError> {
+    fn log_with_room(&mut self, logical_block: LogicalBlock) -> Result<u32, FtlError> {
         let pages = self.flash.pages_per_block();
         if let Some(index) = self.logs.iter().position(|log| log.logical_block == logical_block) {
             let log = self.logs[index];
@@ -136,7 +137,7 @@ impl Bast {
     fn merge(&mut self, index: usize) -> Result<(), FtlError> {
         let Log { logical_block, block } = self.logs[index];
         let pages = self.flash.pages_per_block();
-        let first = logical_block * pages;
+        let first = logical_block.first_lpn(pages);
         let used = self.flash.next_page(block);
         // A page written in place after the log was opened, its home slot being free, is newer than
         // its copy in the log.
@@ -146,7 +147,7 @@ impl Bast {
         // programmed there.
         let in_order = !self.flash.is_sealed(block)
             && (0..used).all(|page| is_home(page) && is_newest_in_log(first + page));
-        let old = self.data[logical_block as usize];
+        let old = self.data[logical_block.index()];
         if in_order && (used == pages || self.partial_merge) {
             // A cut within leaves copies behind the log's own pages; their originals lie in the
             // data block, which is released last.
@@ -159,7 +160,7 @@ impl Bast {
             )?;
             // The map changes before the old block is erased; after a cut the scan finds both and
             // takes the log's pages for the newer ones.
-            self.data[logical_block as usize] = Some(block);
+            self.data[logical_block.index()] = Some(block);
             self.logs.remove(index);
             if used == pages {
                 self.flash.merges.switch += 1;
@@ -176,21 +177,26 @@ impl Bast {
         old.map_or(Ok(()), |old| self.flash.release(old))
     }
 
-    fn merge_fully(&mut self, logical_block: u32) -> Result<(), FtlError> {
+    fn merge_fully(&mut self, logical_block: LogicalBlock) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
-        let first = logical_block * pages;
+        let first = logical_block.first_lpn(pages);
         let target =
             rewrite(&mut self.flash, &mut self.locations, first..first + pages, UNFINISHED, None)?;
-        self.data[logical_block as usize] = Some(target);
+        self.data[logical_block.index()] = Some(target);
         self.flash.merges.full += 1;
         Ok(())
     }
 
     /// Takes over the blocks that a scan found of a logical block, oldest first.
-    fn adopt(&mut self, logical_block: u32, blocks: &[u32], scan: &Scan) -> Result<(), FtlError> {
+    fn adopt(
+        &mut self,
+        logical_block: LogicalBlock,
+        blocks: &[u32],
+        scan: &Scan,
+    ) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
         let found = |block: u32| &scan.blocks[block as usize];
-        let data = &mut self.data[logical_block as usize];
+        let data = &mut self.data[logical_block.index()];
         match *blocks {
             // One block in place is a data block, or a log block whose data block was released by a
             // cut switch merge: both read the same.
@@ -235,12 +241,12 @@ impl Ftl for Bast {
         }
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
-        let (logical_block, offset) = (lpn / pages, lpn % pages);
-        let home = if let Some(block) = self.data[logical_block as usize] {
+        let (logical_block, offset) = LogicalBlock::of(lpn, pages);
+        let home = if let Some(block) = self.data[logical_block.index()] {
             block
         } else {
             // A first write of a logical block goes to its home offset and needs no log.
-            *self.data[logical_block as usize].insert(self.flash.allocate()?)
+            *self.data[logical_block.index()].insert(self.flash.allocate()?)
         };
         let in_place = VirtualPage::new(home, offset);
         if self.flash.is_programmable(in_place) {
@@ -257,14 +263,14 @@ impl Ftl for Bast {
     fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
-        let logical_block = lpn / pages;
+        let (logical_block, _) = LogicalBlock::of(lpn, pages);
         self.locations.clear(lpn);
-        if !self.locations.all_clear(logical_block * pages..(logical_block + 1) * pages) {
+        if !self.locations.all_clear(logical_block.lpns(pages)) {
             return Ok(());
         }
         // The data block, with the older copies, goes first.
         // The other way round, a cut would leave the older copies as the newest.
-        if let Some(block) = self.data[logical_block as usize].take() {
+        if let Some(block) = self.data[logical_block.index()].take() {
             self.flash.release(block)?;
         }
         match self.logs.iter().position(|log| log.logical_block == logical_block) {
@@ -311,10 +317,12 @@ impl Ftl for Bast {
     fn tables(&self) -> Vec<Table> {
         let log_of =
             |logical_block| self.logs.iter().find(|log| log.logical_block == logical_block);
-        let rows = self.data.iter().zip(0..).filter_map(|(data, logical_block)| {
-            let log = log_of(logical_block).map_or(String::new(), |log| log.block.to_string());
-            data.map(|block| vec![logical_block.to_string(), block.to_string(), log])
-        });
+        let rows = self.data.iter().zip((0..).map(LogicalBlock::new)).filter_map(
+            |(data, logical_block)| {
+                let log = log_of(logical_block).map_or(String::new(), |log| log.block.to_string());
+                data.map(|block| vec![logical_block.to_string(), block.to_string(), log])
+            },
+        );
         vec![Table {
             title: "block map",
             columns: vec!["logical block", "data block", "log block"],

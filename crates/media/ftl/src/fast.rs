@@ -19,6 +19,7 @@
 //! are in RAM and rebuilt from spare areas.
 
 use crate::contract::{Features, Ftl, FtlEntry, Table};
+use crate::logical_block::LogicalBlock;
 use crate::merge::{gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::settings::{Kind, Parameter};
@@ -56,7 +57,7 @@ const UNFINISHED: Role = Role::Log;
 
 #[derive(Clone, Copy)]
 struct SequentialLog {
-    logical_block: u32,
+    logical_block: LogicalBlock,
     block: u32,
 }
 
@@ -101,7 +102,7 @@ impl Fast {
     /// Where page `offset` of `logical_block` goes if that is the sequential log block.
     fn place_in_sequential(
         &mut self,
-        logical_block: u32,
+        logical_block: LogicalBlock,
         offset: u32,
     ) -> Result<Option<VirtualPage>, FtlError> {
         let owned = self.sequential.filter(|log| log.logical_block == logical_block);
@@ -147,7 +148,7 @@ impl Fast {
     fn merge_sequential(&mut self) -> Result<(), FtlError> {
         let Some(SequentialLog { logical_block, block }) = self.sequential else { return Ok(()) };
         let pages = self.flash.pages_per_block();
-        let first = logical_block * pages;
+        let first = logical_block.first_lpn(pages);
         let used = self.flash.next_page(block);
         let can_hold_all = (0..pages).all(|offset| {
             let to = VirtualPage::new(block, offset);
@@ -173,7 +174,7 @@ impl Fast {
         }
         // The map and the log before the old block is erased; see `adopt` for what a cut leaves.
         self.sequential = None;
-        self.data[logical_block as usize]
+        self.data[logical_block.index()]
             .replace(block)
             .map_or(Ok(()), |old| self.flash.release(old))
     }
@@ -187,7 +188,7 @@ impl Fast {
             let lpn = self.flash.peek(at).lpn();
             // A merge leaves no newest page of its logical block here, so each is merged once.
             if self.locations.is_newest(lpn, at) {
-                self.merge_fully(lpn / pages)?;
+                self.merge_fully(LogicalBlock::of(lpn, pages).0)?;
             }
         }
         self.random.pop_front();
@@ -195,21 +196,21 @@ impl Fast {
     }
 
     /// Gathers a logical block from all its blocks in a fresh one.
-    fn merge_fully(&mut self, logical_block: u32) -> Result<(), FtlError> {
+    fn merge_fully(&mut self, logical_block: LogicalBlock) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
-        let first = logical_block * pages;
+        let first = logical_block.first_lpn(pages);
         let target =
             rewrite(&mut self.flash, &mut self.locations, first..first + pages, UNFINISHED, None)?;
         // Pages of the logical block in other random log blocks become stale with it.
         self.flash.merges.full += 1;
-        let old = self.data[logical_block as usize].replace(target);
+        let old = self.data[logical_block.index()].replace(target);
         self.release_with_sequential(logical_block, old)
     }
 
     /// Releases a former data block and the sequential log block if `logical_block` owns it.
     fn release_with_sequential(
         &mut self,
-        logical_block: u32,
+        logical_block: LogicalBlock,
         data: Option<u32>,
     ) -> Result<(), FtlError> {
         // The sequential log of the same logical block is merged in, since its pages were gathered,
@@ -224,13 +225,13 @@ impl Fast {
     /// that may be the sequential log block is returned.
     fn adopt(
         &mut self,
-        logical_block: u32,
+        logical_block: LogicalBlock,
         homes: &[u32],
         scan: &Scan,
     ) -> Result<Option<u32>, FtlError> {
         let found = |block: u32| &scan.blocks[block as usize];
         let is_sequential = |block: u32| found(block).role() == Some(Role::SequentialLog);
-        let data = &mut self.data[logical_block as usize];
+        let data = &mut self.data[logical_block.index()];
         match *homes {
             [] => {}
             [block] => *data = Some(block),
@@ -270,11 +271,11 @@ impl Ftl for Fast {
         }
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
-        let (logical_block, offset) = (lpn / pages, lpn % pages);
-        let home = if let Some(block) = self.data[logical_block as usize] {
+        let (logical_block, offset) = LogicalBlock::of(lpn, pages);
+        let home = if let Some(block) = self.data[logical_block.index()] {
             block
         } else {
-            *self.data[logical_block as usize].insert(self.flash.allocate()?)
+            *self.data[logical_block.index()].insert(self.flash.allocate()?)
         };
         let in_place = VirtualPage::new(home, offset);
         if self.flash.is_programmable(in_place) {
@@ -294,12 +295,12 @@ impl Ftl for Fast {
     fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
-        let logical_block = lpn / pages;
+        let (logical_block, _) = LogicalBlock::of(lpn, pages);
         self.locations.clear(lpn);
-        if !self.locations.all_clear(logical_block * pages..(logical_block + 1) * pages) {
+        if !self.locations.all_clear(logical_block.lpns(pages)) {
             return Ok(());
         }
-        let data = self.data[logical_block as usize].take();
+        let data = self.data[logical_block.index()].take();
         self.release_with_sequential(logical_block, data)
     }
 
@@ -330,7 +331,7 @@ impl Ftl for Fast {
         logs.sort_by_key(|log| scan.blocks[log.block as usize].oldest_sequence());
         self.sequential = logs.pop();
         for SequentialLog { logical_block, block } in logs {
-            if let Some(old) = self.data[logical_block as usize].replace(block) {
+            if let Some(old) = self.data[logical_block.index()].replace(block) {
                 discard(&mut self.flash, &scan, &mut self.locations, old)?;
             }
         }

@@ -16,6 +16,7 @@
 //! The tables are in RAM and rebuilt from spare areas.
 
 use crate::contract::{Features, Ftl, FtlEntry, Table};
+use crate::logical_block::LogicalBlock;
 use crate::merge::{Incoming, gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::settings::{Kind, Parameter};
@@ -89,7 +90,7 @@ struct Lexar {
     /// Logical block to moved block. A page has moved if its slot there is used.
     moved: Vec<Option<Moved>>,
     /// Logical blocks that have a moved block, oldest first.
-    by_age: BTreeMap<u64, u32>,
+    by_age: BTreeMap<u64, LogicalBlock>,
     moved_blocks_max: usize,
     consolidates_by_filling: bool,
     evicts_by_filling: bool,
@@ -141,7 +142,7 @@ impl Lexar {
         self.consolidate(oldest, self.evicts_by_filling, None).map(drop)
     }
 
-    fn open_moved(&mut self, logical_block: u32) -> Result<u32, FtlError> {
+    fn open_moved(&mut self, logical_block: LogicalBlock) -> Result<u32, FtlError> {
         while self.by_age.len() >= self.moved_blocks_max {
             self.evict_oldest()?;
         }
@@ -151,13 +152,13 @@ impl Lexar {
         Ok(block)
     }
 
-    fn set_moved(&mut self, logical_block: u32, block: u32, since: u64) {
-        self.moved[logical_block as usize] = Some(Moved { block, since });
+    fn set_moved(&mut self, logical_block: LogicalBlock, block: u32, since: u64) {
+        self.moved[logical_block.index()] = Some(Moved { block, since });
         self.by_age.insert(since, logical_block);
     }
 
-    fn take_moved(&mut self, logical_block: u32) -> Option<u32> {
-        let moved = self.moved[logical_block as usize].take()?;
+    fn take_moved(&mut self, logical_block: LogicalBlock) -> Option<u32> {
+        let moved = self.moved[logical_block.index()].take()?;
         self.by_age.remove(&moved.since);
         Some(moved.block)
     }
@@ -165,15 +166,15 @@ impl Lexar {
     /// Leaves a logical block without a moved block. True if the incoming page was written with it.
     fn consolidate(
         &mut self,
-        logical_block: u32,
+        logical_block: LogicalBlock,
         fills: bool,
         incoming: Option<Incoming>,
     ) -> Result<bool, FtlError> {
-        let Some(Moved { block, .. }) = self.moved[logical_block as usize] else {
+        let Some(Moved { block, .. }) = self.moved[logical_block.index()] else {
             return Ok(false);
         };
         let pages = self.flash.pages_per_block();
-        let first = logical_block * pages;
+        let first = logical_block.first_lpn(pages);
         let stays_behind = |lpn: &u32| self.locations.get(*lpn).is_some_and(|at| at.block != block);
         let has_room = |lpn: u32| self.flash.is_programmable(VirtualPage::new(block, lpn - first));
         let behind = || (first..first + pages).filter(stays_behind);
@@ -200,15 +201,19 @@ impl Lexar {
         }
         self.take_moved(logical_block);
         // After the copies: up to here a cut leaves the original whole.
-        let old = self.original[logical_block as usize].replace(block);
+        let old = self.original[logical_block.index()].replace(block);
         old.map_or(Ok(()), |old| self.flash.release(old))?;
         Ok(false)
     }
 
     /// Gathers a logical block in a fresh block and releases those it had.
-    fn rewrite(&mut self, logical_block: u32, incoming: Option<Incoming>) -> Result<(), FtlError> {
+    fn rewrite(
+        &mut self,
+        logical_block: LogicalBlock,
+        incoming: Option<Incoming>,
+    ) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
-        let first = logical_block * pages;
+        let first = logical_block.first_lpn(pages);
         let target = rewrite(
             &mut self.flash,
             &mut self.locations,
@@ -217,12 +222,16 @@ impl Lexar {
             incoming,
         )?;
         self.flash.merges.full += 1;
-        let old = self.original[logical_block as usize].replace(target);
+        let old = self.original[logical_block.index()].replace(target);
         self.release(old, logical_block)
     }
 
     /// Releases a former original block, then the moved block of the same logical block.
-    fn release(&mut self, original: Option<u32>, logical_block: u32) -> Result<(), FtlError> {
+    fn release(
+        &mut self,
+        original: Option<u32>,
+        logical_block: LogicalBlock,
+    ) -> Result<(), FtlError> {
         // The original first: it holds only older copies, while the moved block may still hold the
         // newest.
         let moved = self.take_moved(logical_block);
@@ -230,10 +239,15 @@ impl Lexar {
     }
 
     /// Takes over the blocks that a scan found of a logical block, oldest first.
-    fn adopt(&mut self, logical_block: u32, blocks: &[u32], scan: &Scan) -> Result<(), FtlError> {
+    fn adopt(
+        &mut self,
+        logical_block: LogicalBlock,
+        blocks: &[u32],
+        scan: &Scan,
+    ) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
         let found = |block: u32| &scan.blocks[block as usize];
-        let original = &mut self.original[logical_block as usize];
+        let original = &mut self.original[logical_block.index()];
         let in_place = blocks.iter().all(|block| found(*block).is_in_place(pages));
         match *blocks {
             [block] if in_place => *original = Some(block),
@@ -272,14 +286,14 @@ impl Ftl for Lexar {
         }
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
-        let (logical_block, offset) = (lpn / pages, lpn % pages);
-        let original = if let Some(block) = self.original[logical_block as usize] {
+        let (logical_block, offset) = LogicalBlock::of(lpn, pages);
+        let original = if let Some(block) = self.original[logical_block.index()] {
             block
         } else {
             let block = self.allocate()?;
-            *self.original[logical_block as usize].insert(block)
+            *self.original[logical_block.index()].insert(block)
         };
-        let moved = self.moved[logical_block as usize];
+        let moved = self.moved[logical_block.index()];
         let (home, role) = moved.map_or((original, Role::Data), |moved| (moved.block, Role::Log));
         let at = VirtualPage::new(home, offset);
         if self.flash.is_programmable(at) {
@@ -300,12 +314,12 @@ impl Ftl for Lexar {
     fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
-        let logical_block = lpn / pages;
+        let (logical_block, _) = LogicalBlock::of(lpn, pages);
         self.locations.clear(lpn);
-        if !self.locations.all_clear(logical_block * pages..(logical_block + 1) * pages) {
+        if !self.locations.all_clear(logical_block.lpns(pages)) {
             return Ok(());
         }
-        let original = self.original[logical_block as usize].take();
+        let original = self.original[logical_block.index()].take();
         self.release(original, logical_block)
     }
 

@@ -16,6 +16,7 @@ mod flash;
 mod free;
 mod lexar;
 mod locations;
+mod logical_block;
 mod m_systems;
 mod m_systems_anand;
 mod merge;

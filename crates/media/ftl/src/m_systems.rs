@@ -23,6 +23,7 @@
 //! fold are ours.
 
 use crate::contract::{Features, Ftl, FtlEntry, Table};
+use crate::logical_block::LogicalBlock;
 use crate::merge::{Incoming, gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::settings::{Kind, Parameter};
@@ -76,7 +77,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
 
 #[derive(Clone, Copy)]
 struct Candidate {
-    logical_block: u32,
+    logical_block: LogicalBlock,
     weight: u32,
     age: u64,
 }
@@ -96,27 +97,26 @@ impl FoldCandidates {
     }
 
     /// Weight of a logical block, 0 if it is no candidate.
-    pub(crate) fn weight(&self, logical_block: u32) -> u32 {
-        self.places[logical_block as usize]
-            .map_or(0, |place| self.candidates[place as usize].weight)
+    pub(crate) fn weight(&self, logical_block: LogicalBlock) -> u32 {
+        self.places[logical_block.index()].map_or(0, |place| self.candidates[place as usize].weight)
     }
 
     /// Sets the weight of a logical block, which becomes the youngest candidate if it is none.
-    pub(crate) fn set(&mut self, logical_block: u32, weight: u32) {
-        if let Some(place) = self.places[logical_block as usize] {
+    pub(crate) fn set(&mut self, logical_block: LogicalBlock, weight: u32) {
+        if let Some(place) = self.places[logical_block.index()] {
             self.candidates[place as usize].weight = weight;
             return;
         }
-        self.places[logical_block as usize] = Some(self.candidates.len() as u32);
+        self.places[logical_block.index()] = Some(self.candidates.len() as u32);
         self.candidates.push(Candidate { logical_block, weight, age: self.next_age });
         self.next_age += 1;
     }
 
-    pub(crate) fn remove(&mut self, logical_block: u32) {
-        if let Some(place) = self.places[logical_block as usize].take() {
+    pub(crate) fn remove(&mut self, logical_block: LogicalBlock) {
+        if let Some(place) = self.places[logical_block.index()].take() {
             self.candidates.swap_remove(place as usize);
             if let Some(moved) = self.candidates.get(place as usize) {
-                self.places[moved.logical_block as usize] = Some(place);
+                self.places[moved.logical_block.index()] = Some(place);
             }
         }
     }
@@ -127,7 +127,7 @@ impl FoldCandidates {
     }
 
     /// The logical block to fold.
-    pub(crate) fn heaviest(&self) -> Option<u32> {
+    pub(crate) fn heaviest(&self) -> Option<LogicalBlock> {
         let rank = |candidate: &&Candidate| (candidate.weight, std::cmp::Reverse(candidate.age));
         // Among equals the one that has been a candidate for longest, so that none waits for ever.
         self.candidates.iter().max_by_key(rank).map(|candidate| candidate.logical_block)
@@ -188,7 +188,7 @@ impl Fmax {
         lpn: u32,
         data: Option<&[u8]>,
     ) -> Result<(), FtlError> {
-        let logical_block = lpn / self.flash.pages_per_block();
+        let (logical_block, _) = LogicalBlock::of(lpn, self.flash.pages_per_block());
         self.program(at, lpn, Role::Log, data)?;
         // The weight is the number of used pages: the fullest replacement gains most by a fold.
         self.candidates.set(logical_block, self.candidates.weight(logical_block) + 1);
@@ -217,22 +217,22 @@ impl Fmax {
         self.flash.allocate()
     }
 
-    fn primary_block(&mut self, logical_block: u32) -> Result<u32, FtlError> {
-        if let Some(block) = self.primary[logical_block as usize] {
+    fn primary_block(&mut self, logical_block: LogicalBlock) -> Result<u32, FtlError> {
+        if let Some(block) = self.primary[logical_block.index()] {
             return Ok(block);
         }
         let block = self.take_block()?;
-        self.primary[logical_block as usize] = Some(block);
+        self.primary[logical_block.index()] = Some(block);
         Ok(block)
     }
 
     /// The page of the replacement that takes the page at `offset`, or `None` if it must be folded.
     fn room_in_replacement(
         &mut self,
-        logical_block: u32,
+        logical_block: LogicalBlock,
         offset: u32,
     ) -> Result<Option<VirtualPage>, FtlError> {
-        let Some(Replacement { block, compound }) = self.replacement[logical_block as usize] else {
+        let Some(Replacement { block, compound }) = self.replacement[logical_block.index()] else {
             return Ok(None);
         };
         let pages = self.flash.pages_per_block();
@@ -248,7 +248,7 @@ impl Fmax {
                 return Ok(None);
             }
             // From here on the replacement is filled in order, and no page has a home in it.
-            self.replacement[logical_block as usize] = Some(Replacement { block, compound: true });
+            self.replacement[logical_block.index()] = Some(Replacement { block, compound: true });
         }
         // To the highest used page, where the next free one begins.
         self.probe_down_to(block, next - 1)?;
@@ -256,9 +256,9 @@ impl Fmax {
     }
 
     /// True if every page that the replacement lacks can be programmed there at its home offset.
-    fn can_be_completed(&self, logical_block: u32, block: u32) -> bool {
+    fn can_be_completed(&self, logical_block: LogicalBlock, block: u32) -> bool {
         let pages = self.flash.pages_per_block();
-        (0..pages).all(|offset| match self.locations.get(logical_block * pages + offset) {
+        (0..pages).all(|offset| match self.locations.get(logical_block.first_lpn(pages) + offset) {
             Some(at) => {
                 at.block == block || self.flash.is_programmable(VirtualPage::new(block, offset))
             }
@@ -267,8 +267,8 @@ impl Fmax {
     }
 
     /// Folds a replacement in the cheapest way that the settings allow.
-    fn fold(&mut self, logical_block: u32) -> Result<(), FtlError> {
-        match self.replacement[logical_block as usize] {
+    fn fold(&mut self, logical_block: LogicalBlock) -> Result<(), FtlError> {
+        match self.replacement[logical_block.index()] {
             Some(Replacement { block, compound: false })
                 if self.fold_switch && self.can_be_completed(logical_block, block) =>
             {
@@ -279,7 +279,7 @@ impl Fmax {
     }
 
     /// Completes a simple replacement in place; it becomes the primary block.
-    fn complete(&mut self, logical_block: u32, block: u32) -> Result<(), FtlError> {
+    fn complete(&mut self, logical_block: LogicalBlock, block: u32) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
         // Whether it was a switch or a partial merge is known only afterwards: copies show in the
         // counter.
@@ -287,7 +287,7 @@ impl Fmax {
         gather(
             &mut self.flash,
             &mut self.locations,
-            logical_block * pages..logical_block * pages + pages,
+            logical_block.lpns(pages),
             VirtualPage::new(block, 0),
             None,
         )?;
@@ -296,26 +296,26 @@ impl Fmax {
         } else {
             self.flash.merges.partial += 1;
         }
-        self.replacement[logical_block as usize] = None;
+        self.replacement[logical_block.index()] = None;
         self.candidates.remove(logical_block);
-        let old = self.primary[logical_block as usize].replace(block);
+        let old = self.primary[logical_block.index()].replace(block);
         old.map_or(Ok(()), |old| self.flash.release(old))
     }
 
     /// Gathers the newest pages in a fresh block and erases primary and replacement.
     fn fold_fully(
         &mut self,
-        logical_block: u32,
+        logical_block: LogicalBlock,
         incoming: Option<Incoming>,
     ) -> Result<(), FtlError> {
         // A fold reads the state of every page, since compound use leaves them in any order.
-        if let Some(Replacement { block, .. }) = self.replacement[logical_block as usize] {
+        if let Some(Replacement { block, .. }) = self.replacement[logical_block.index()] {
             let mut pages = 0..self.flash.pages_per_block();
             pages.try_for_each(|page| self.probe(VirtualPage::new(block, page)))?;
         }
         let old = self.rewrite(logical_block, incoming)?;
         // After the target is whole: until then a cut finds primary and replacement.
-        let replacement = self.replacement[logical_block as usize].take();
+        let replacement = self.replacement[logical_block.index()].take();
         self.candidates.remove(logical_block);
         let blocks = old.into_iter().chain(replacement.map(|replacement| replacement.block));
         blocks.into_iter().try_for_each(|block| self.flash.release(block))
@@ -324,11 +324,11 @@ impl Fmax {
     /// Gathers the newest pages in a fresh primary block; returns the old one.
     fn rewrite(
         &mut self,
-        logical_block: u32,
+        logical_block: LogicalBlock,
         incoming: Option<Incoming>,
     ) -> Result<Option<u32>, FtlError> {
         let pages = self.flash.pages_per_block();
-        let first = logical_block * pages;
+        let first = logical_block.first_lpn(pages);
         let target = rewrite(
             &mut self.flash,
             &mut self.locations,
@@ -337,14 +337,19 @@ impl Fmax {
             incoming,
         )?;
         self.flash.merges.full += 1;
-        Ok(self.primary[logical_block as usize].replace(target))
+        Ok(self.primary[logical_block.index()].replace(target))
     }
 
     /// Takes over the blocks that a scan found of a logical block, oldest first.
-    fn adopt(&mut self, logical_block: u32, blocks: &[u32], scan: &Scan) -> Result<(), FtlError> {
+    fn adopt(
+        &mut self,
+        logical_block: LogicalBlock,
+        blocks: &[u32],
+        scan: &Scan,
+    ) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
         let found = |block: u32| &scan.blocks[block as usize];
-        let primary = &mut self.primary[logical_block as usize];
+        let primary = &mut self.primary[logical_block.index()];
         match *blocks {
             [block] if found(block).is_in_place(pages) => *primary = Some(block),
             // Written with `Data` as its last page's role: a fold that was finished.
@@ -359,7 +364,7 @@ impl Fmax {
                 // A page out of place proves compound use.
                 let compound = !found(block).is_in_place(pages);
                 *primary = Some(first);
-                self.replacement[logical_block as usize] = Some(Replacement { block, compound });
+                self.replacement[logical_block.index()] = Some(Replacement { block, compound });
             }
             _ => {
                 // A compound replacement has all pages that are left.
@@ -374,7 +379,9 @@ impl Fmax {
     fn find_candidates(&mut self, scan: &Scan) {
         self.candidates.clear();
         let mut found = Vec::new();
-        for (replacement, logical_block) in self.replacement.iter().zip(0_u32..) {
+        for (replacement, logical_block) in
+            self.replacement.iter().zip((0..).map(LogicalBlock::new))
+        {
             let scan = replacement.map(|replacement| &scan.blocks[replacement.block as usize]);
             found.extend(
                 scan.map(|scan| {
@@ -392,11 +399,11 @@ impl Fmax {
     /// Writes a page whose slot in the primary block is used.
     fn overwrite(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
-        let (logical_block, offset) = (lpn / pages, lpn % pages);
+        let (logical_block, offset) = LogicalBlock::of(lpn, pages);
         if let Some(at) = self.room_in_replacement(logical_block, offset)? {
             return self.program_replacement(at, lpn, data);
         }
-        if let Some(Replacement { block, compound }) = self.replacement[logical_block as usize] {
+        if let Some(Replacement { block, compound }) = self.replacement[logical_block.index()] {
             // A fold into a fresh block takes the page with it, which saves a write.
             if compound || (self.fold_switch && !self.can_be_completed(logical_block, block)) {
                 return self.fold_fully(logical_block, Some(Incoming { lpn, data }));
@@ -404,13 +411,13 @@ impl Fmax {
             self.fold(logical_block)?;
             // Parts with ascending order: a page that the fold had nothing to copy of.
             let in_primary =
-                self.primary[logical_block as usize].map(|block| VirtualPage::new(block, offset));
+                self.primary[logical_block.index()].map(|block| VirtualPage::new(block, offset));
             if let Some(at) = in_primary.filter(|at| self.flash.is_programmable(*at)) {
                 return self.program(at, lpn, Role::Data, data);
             }
         }
         let block = self.take_block()?;
-        self.replacement[logical_block as usize] = Some(Replacement { block, compound: false });
+        self.replacement[logical_block.index()] = Some(Replacement { block, compound: false });
         self.candidates.set(logical_block, 0);
         let at = VirtualPage::new(block, offset);
         self.probe(at)?;
@@ -446,7 +453,8 @@ impl Ftl for Fmax {
         }
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
-        let in_primary = VirtualPage::new(self.primary_block(lpn / pages)?, lpn % pages);
+        let (logical_block, offset) = LogicalBlock::of(lpn, pages);
+        let in_primary = VirtualPage::new(self.primary_block(logical_block)?, offset);
         self.probe(in_primary)?;
         if self.flash.is_programmable(in_primary) {
             return self.program(in_primary, lpn, Role::Data, data);
@@ -457,15 +465,15 @@ impl Ftl for Fmax {
     fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
-        let logical_block = lpn / pages;
+        let (logical_block, _) = LogicalBlock::of(lpn, pages);
         self.locations.clear(lpn);
-        if !self.locations.all_clear(logical_block * pages..(logical_block + 1) * pages) {
+        if !self.locations.all_clear(logical_block.lpns(pages)) {
             return Ok(());
         }
         self.candidates.remove(logical_block);
         // Primary before replacement: the older copies must not outlive the newer.
-        let primary = self.primary[logical_block as usize].take();
-        let replacement = self.replacement[logical_block as usize].take();
+        let primary = self.primary[logical_block.index()].take();
+        let replacement = self.replacement[logical_block.index()].take();
         primary.map_or(Ok(()), |block| self.flash.release(block))?;
         replacement.map_or(Ok(()), |replacement| self.flash.release(replacement.block))
     }

@@ -21,6 +21,7 @@
 //! two, the default, make it comparable with FMAX.
 
 use crate::contract::{Features, Ftl, FtlEntry, Table};
+use crate::logical_block::LogicalBlock;
 use crate::m_systems::{FREE_BLOCKS_KEPT, FoldCandidates, UNFINISHED};
 use crate::merge::{gather, rewrite};
 use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
@@ -88,25 +89,25 @@ impl Anand {
         }
     }
 
-    fn chain_length(&self, virtual_unit: u32) -> u32 {
+    fn chain_length(&self, virtual_unit: LogicalBlock) -> u32 {
         // A chain of one unit is no candidate for a fold.
-        let shortest = u32::from(self.heads[virtual_unit as usize].is_some());
+        let shortest = u32::from(self.heads[virtual_unit.index()].is_some());
         self.candidates.weight(virtual_unit).max(shortest)
     }
 
-    fn last_unit(&self, virtual_unit: u32) -> Option<u32> {
-        std::iter::successors(self.heads[virtual_unit as usize], |unit| self.next[*unit as usize])
+    fn last_unit(&self, virtual_unit: LogicalBlock) -> Option<u32> {
+        std::iter::successors(self.heads[virtual_unit.index()], |unit| self.next[*unit as usize])
             .last()
     }
 
     /// Walks the chain to the first free slot at `offset`.
     fn free_slot(
         &mut self,
-        virtual_unit: u32,
+        virtual_unit: LogicalBlock,
         offset: u32,
         probes: bool,
     ) -> Result<Option<VirtualPage>, FtlError> {
-        let mut walk = self.heads[virtual_unit as usize];
+        let mut walk = self.heads[virtual_unit.index()];
         while let Some(unit) = walk {
             let at = VirtualPage::new(unit, offset);
             // One look in each unit on the walk; the newest copy lies before the first free slot.
@@ -122,11 +123,11 @@ impl Anand {
     }
 
     /// Appends a free unit to a chain, or starts one.
-    fn append(&mut self, virtual_unit: u32) -> Result<u32, FtlError> {
+    fn append(&mut self, virtual_unit: LogicalBlock) -> Result<u32, FtlError> {
         let unit = self.flash.allocate()?;
         self.next[unit as usize] = None;
         let Some(last) = self.last_unit(virtual_unit) else {
-            self.heads[virtual_unit as usize] = Some(unit);
+            self.heads[virtual_unit.index()] = Some(unit);
             return Ok(unit);
         };
         // The mark before the unit is used: a reader of the medium follows it to the pages to come.
@@ -156,10 +157,10 @@ impl Anand {
     }
 
     /// Folds a chain into its last unit if that takes all missing pages, else into a fresh unit.
-    fn fold(&mut self, virtual_unit: u32) -> Result<(), FtlError> {
+    fn fold(&mut self, virtual_unit: LogicalBlock) -> Result<(), FtlError> {
         let Some(last) = self.last_unit(virtual_unit) else { return Ok(()) };
         let pages = self.flash.pages_per_block();
-        let first = virtual_unit * pages;
+        let first = virtual_unit.first_lpn(pages);
         let is_missing = |lpn: &u32| self.locations.get(*lpn).is_some_and(|at| at.block != last);
         let missing = (first..first + pages).filter(is_missing).count();
         let has_room = |lpn: u32| self.flash.is_programmable(VirtualPage::new(last, lpn - first));
@@ -186,7 +187,7 @@ impl Anand {
             self.flash.merges.full += 1;
             target
         };
-        let old = self.heads[virtual_unit as usize].replace(target);
+        let old = self.heads[virtual_unit.index()].replace(target);
         self.candidates.remove(virtual_unit);
         // Oldest first: a cut leaves the newer copies.
         self.release_chain(old, target)
@@ -203,8 +204,13 @@ impl Anand {
     }
 
     /// Takes over the units that a scan found of a virtual unit, oldest first.
-    fn adopt(&mut self, virtual_unit: u32, units: &[u32], scan: &Scan) -> Result<(), FtlError> {
-        let head = &mut self.heads[virtual_unit as usize];
+    fn adopt(
+        &mut self,
+        virtual_unit: LogicalBlock,
+        units: &[u32],
+        scan: &Scan,
+    ) -> Result<(), FtlError> {
+        let head = &mut self.heads[virtual_unit.index()];
         match units {
             [older @ .., target] if !scan.blocks[*target as usize].has_role(Role::Log) => {
                 // A finished fold into a fresh unit; the older ones hold at most trimmed pages.
@@ -228,7 +234,7 @@ impl Anand {
     fn find_candidates(&mut self, scan: &Scan) {
         self.candidates.clear();
         let mut found = Vec::new();
-        for (head, virtual_unit) in self.heads.iter().zip(0_u32..) {
+        for (head, virtual_unit) in self.heads.iter().zip((0..).map(LogicalBlock::new)) {
             let second = head.and_then(|head| self.next[head as usize]);
             let units = std::iter::successors(*head, |unit| self.next[*unit as usize]);
             let since = second.map(|unit| scan.blocks[unit as usize].oldest_sequence());
@@ -241,7 +247,11 @@ impl Anand {
     }
 
     /// Finds or makes room for a page whose slot is used in every unit of the chain.
-    fn make_slot(&mut self, virtual_unit: u32, offset: u32) -> Result<VirtualPage, FtlError> {
+    fn make_slot(
+        &mut self,
+        virtual_unit: LogicalBlock,
+        offset: u32,
+    ) -> Result<VirtualPage, FtlError> {
         loop {
             if self.chain_length(virtual_unit) >= self.chain_length_max {
                 self.fold(virtual_unit)?;
@@ -267,10 +277,10 @@ impl Ftl for Anand {
     }
 
     fn read(&mut self, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError> {
-        let pages = self.flash.pages_per_block();
+        let (virtual_unit, offset) = LogicalBlock::of(lpn, self.flash.pages_per_block());
         // A chain of one unit needs no walk: its slot is the only place.
-        if self.probes && self.locations.get(lpn).is_some() && self.chain_length(lpn / pages) > 1 {
-            self.free_slot(lpn / pages, lpn % pages, true)?;
+        if self.probes && self.locations.get(lpn).is_some() && self.chain_length(virtual_unit) > 1 {
+            self.free_slot(virtual_unit, offset, true)?;
         }
         self.locations.read(&mut self.flash, lpn, data)
     }
@@ -281,12 +291,12 @@ impl Ftl for Anand {
         }
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
-        let (virtual_unit, offset) = (lpn / pages, lpn % pages);
+        let (virtual_unit, offset) = LogicalBlock::of(lpn, pages);
         let at = match self.free_slot(virtual_unit, offset, self.probes)? {
             Some(at) => at,
             None => self.make_slot(virtual_unit, offset)?,
         };
-        let is_head = self.heads[virtual_unit as usize] == Some(at.block);
+        let is_head = self.heads[virtual_unit.index()] == Some(at.block);
         // The first unit's pages are data, later ones log, so that a rebuild recognises a finished fold.
         self.flash.program(at, lpn, if is_head { Role::Data } else { Role::Log }, data)?;
         self.locations.set(lpn, at);
@@ -296,13 +306,13 @@ impl Ftl for Anand {
     fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
         self.locations.check(lpn)?;
         let pages = self.flash.pages_per_block();
-        let virtual_unit = lpn / pages;
+        let (virtual_unit, _) = LogicalBlock::of(lpn, pages);
         self.locations.clear(lpn);
-        if !self.locations.all_clear(virtual_unit * pages..(virtual_unit + 1) * pages) {
+        if !self.locations.all_clear(virtual_unit.lpns(pages)) {
             return Ok(());
         }
         self.candidates.remove(virtual_unit);
-        let head = self.heads[virtual_unit as usize].take();
+        let head = self.heads[virtual_unit.index()].take();
         self.release_chain(head, u32::MAX)
     }
 

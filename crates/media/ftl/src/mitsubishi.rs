@@ -21,6 +21,7 @@
 //! merge is found: here the last page of a merge marks it as finished.
 
 use crate::contract::{Features, Ftl, FtlEntry, Table};
+use crate::logical_block::LogicalBlock;
 use crate::merge::{Incoming, rewrite};
 use crate::recovery::{discard, drop_unfinished, sort_blocks};
 use crate::settings::{Kind, Parameter};
@@ -131,12 +132,12 @@ impl Mitsubishi {
         Ok(())
     }
 
-    fn home_block(&mut self, logical_block: u32) -> Result<u32, FtlError> {
-        if let Some(block) = self.data[logical_block as usize] {
+    fn home_block(&mut self, logical_block: LogicalBlock) -> Result<u32, FtlError> {
+        if let Some(block) = self.data[logical_block.index()] {
             return Ok(block);
         }
         let block = self.flash.allocate()?;
-        self.data[logical_block as usize] = Some(block);
+        self.data[logical_block.index()] = Some(block);
         Ok(block)
     }
 
@@ -187,7 +188,7 @@ impl Mitsubishi {
     /// Reads the spare areas that the merge needs and the search for room has not read.
     fn probe_for_merge(
         &mut self,
-        logical_block: u32,
+        logical_block: LogicalBlock,
         block: u32,
         incoming: u32,
     ) -> Result<(), FtlError> {
@@ -202,7 +203,7 @@ impl Mitsubishi {
                 self.flash.probe(VirtualPage::new(block, page))?;
             }
         }
-        let first = logical_block * self.data_pages;
+        let first = logical_block.first_lpn(self.data_pages);
         for offset in 0..self.data_pages {
             let lpn = first + offset;
             // Pages of locations are known; a home that was never written must be looked at to know
@@ -233,7 +234,7 @@ impl Ftl for Mitsubishi {
             self.audit();
         }
         self.locations.check(lpn)?;
-        let (logical_block, offset) = (lpn / self.data_pages, lpn % self.data_pages);
+        let (logical_block, offset) = LogicalBlock::of(lpn, self.data_pages);
         let block = self.home_block(logical_block)?;
         let in_place = VirtualPage::new(block, offset);
         self.probe(in_place)?;
@@ -247,24 +248,24 @@ impl Ftl for Mitsubishi {
             return self.program(VirtualPage::new(block, next), lpn, data);
         }
         self.probe_for_merge(logical_block, block, lpn)?;
-        let first = logical_block * self.data_pages;
+        let first = logical_block.first_lpn(self.data_pages);
         let (home, incoming) = (first..first + self.data_pages, Some(Incoming { lpn, data }));
         let target = rewrite(&mut self.flash, &mut self.locations, home, UNFINISHED, incoming)?;
         self.flash.merges.full += 1;
-        self.data[logical_block as usize] = Some(target);
+        self.data[logical_block.index()] = Some(target);
         // The old block goes after the merge is whole; its last page's role says so.
         self.flash.release(block)
     }
 
     fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
         self.locations.check(lpn)?;
-        let logical_block = lpn / self.data_pages;
-        let first = logical_block * self.data_pages;
+        let (logical_block, _) = LogicalBlock::of(lpn, self.data_pages);
+        let first = logical_block.first_lpn(self.data_pages);
         self.locations.clear(lpn);
         if !self.locations.all_clear(first..first + self.data_pages) {
             return Ok(());
         }
-        self.data[logical_block as usize].take().map_or(Ok(()), |block| self.flash.release(block))
+        self.data[logical_block.index()].take().map_or(Ok(()), |block| self.flash.release(block))
     }
 
     fn rebuild(&mut self) -> Result<(), FtlError> {
@@ -278,7 +279,7 @@ impl Ftl for Mitsubishi {
             // Of two blocks the younger is the target of a merge that was finished, but whose old
             // block was not erased: that holds at most trimmed pages.
             let [older @ .., block] = blocks.as_slice() else { continue };
-            self.data[logical_block as usize] = Some(*block);
+            self.data[logical_block.index()] = Some(*block);
             older.iter().try_for_each(|block| {
                 discard(&mut self.flash, &scan, &mut self.locations, *block)
             })?;

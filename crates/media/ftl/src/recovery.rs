@@ -4,6 +4,7 @@
 //! the same pages twice are left over from an interrupted exchange (see [`crate::flash`]): tags
 //! are copied unchanged there, so an equal sequence number proves it.
 
+use crate::logical_block::LogicalBlock;
 use crate::{Flash, FtlError, Locations, VirtualPage};
 use nand::{Chip, NandError, PageAddress, Role, Tag};
 use std::collections::BTreeMap;
@@ -186,8 +187,8 @@ pub(crate) fn sort_blocks(
     scan: &Scan,
     locations: &Locations,
     pages_per_logical_block: u32,
-) -> Result<BTreeMap<u32, Vec<u32>>, FtlError> {
-    let mut sorted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+) -> Result<BTreeMap<LogicalBlock, Vec<u32>>, FtlError> {
+    let mut sorted: BTreeMap<LogicalBlock, Vec<u32>> = BTreeMap::new();
     for (found, block) in scan.blocks.iter().zip(0..) {
         let newest = found
             .tags()
@@ -195,7 +196,8 @@ pub(crate) fn sort_blocks(
             .find(|(page, tag)| locations.is_newest(tag.lpn(), VirtualPage::new(block, *page)));
         match newest {
             Some((_, tag)) => {
-                sorted.entry(tag.lpn() / pages_per_logical_block).or_default().push(block);
+                let (logical_block, _) = LogicalBlock::of(tag.lpn(), pages_per_logical_block);
+                sorted.entry(logical_block).or_default().push(block);
             }
             None if found.is_empty() => {}
             // Nothing in it is the newest copy: what a cut left of a merge that was finished.
