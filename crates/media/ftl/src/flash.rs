@@ -75,6 +75,12 @@ pub struct Flash {
     pub retired_blocks: u32,
     /// Blocks exchanged to level wear.
     pub leveled_blocks: u64,
+    /// Refuses runs of copies, for comparisons with single ones.
+    #[cfg(test)]
+    pub(crate) copies_singly: bool,
+    /// Runs of copies so far.
+    #[cfg(test)]
+    pub(crate) runs: u64,
 }
 
 impl Flash {
@@ -99,6 +105,10 @@ impl Flash {
             merges: MergeCounts::default(),
             retired_blocks: 0,
             leveled_blocks: 0,
+            #[cfg(test)]
+            copies_singly: false,
+            #[cfg(test)]
+            runs: 0,
             chip,
         };
         for block in 0..blocks {
@@ -251,6 +261,36 @@ impl Flash {
         }
     }
 
+    /// Copies pages of block `from` to consecutive pages from `to` on, all of them or none.
+    ///
+    /// `lpns` are their logical pages, in the order in which they lie in their block. Returns false
+    /// where single copies are needed (see [`Chip::copy_run`]).
+    #[inline]
+    pub(crate) fn copy_run(
+        &mut self,
+        from: u32,
+        lpns: &[u32],
+        to: VirtualPage,
+        role: Role,
+    ) -> bool {
+        debug_assert!(self.may_program(to.block), "{to:?} is in a free or sealed block");
+        debug_assert!(from != to.block, "a copy leaves its block");
+        #[cfg(test)]
+        if self.copies_singly {
+            return false;
+        }
+        let from = self.physical[from as usize];
+        let is_done = self.chip.copy_run(from, lpns, self.on_chip(to), self.sequence, role);
+        if is_done {
+            self.sequence += lpns.len() as u64;
+            #[cfg(test)]
+            {
+                self.runs += 1;
+            }
+        }
+        is_done
+    }
+
     /// Reads logical page `lpn` at `at`; `data` receives its bytes on a chip that stores them.
     ///
     /// # Errors
@@ -397,6 +437,17 @@ impl Flash {
             }
         }
         Ok(scan)
+    }
+
+    /// All state as text, to be compared.
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> String {
+        let bits = [&self.is_free, &self.sealed, &self.needs_erase];
+        let bits = bits.map(|set| set.ones().collect::<Vec<_>>());
+        let wear = (self.erases_to_wear_check, self.reserve_blocks, self.leveled_blocks);
+        let counts = (self.sequence, self.merges, self.retired_blocks, wear);
+        let blocks = (&self.physical, &self.free, &self.reserve, bits);
+        format!("{blocks:?} {counts:?} {:?}", self.chip)
     }
 
     fn may_program(&self, block: u32) -> bool {

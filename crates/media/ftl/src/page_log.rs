@@ -74,8 +74,22 @@ impl PageLog {
         debug_assert_eq!(self.open[stream], Some(at), "a stream is written in order");
         // Valid from the program on; the old copy is made stale by the caller.
         self.valid.add(at.block);
-        if at.page + 1 < self.flash.pages_per_block() {
-            self.open[stream] = Some(VirtualPage::new(at.block, at.page + 1));
+        self.advance(stream, at, 1);
+    }
+
+    /// So many valid pages of a block being cleaned were moved to the stream's next pages.
+    #[inline]
+    pub(crate) fn moved(&mut self, stream: usize, from: u32, to: VirtualPage, pages: u32) {
+        debug_assert_eq!(self.open[stream], Some(to), "a stream is written in order");
+        self.valid.move_pages(from, to.block, pages);
+        self.advance(stream, to, pages);
+    }
+
+    /// The stream goes on so many pages after `at`; a full block is closed.
+    #[inline]
+    fn advance(&mut self, stream: usize, at: VirtualPage, pages: u32) {
+        if at.page + pages < self.flash.pages_per_block() {
+            self.open[stream] = Some(VirtualPage::new(at.block, at.page + pages));
         } else {
             self.open[stream] = None;
             self.close(at.block);
@@ -204,6 +218,12 @@ impl PageLog {
         } else {
             self.close(block);
         }
+    }
+
+    /// Valid pages, ages and open blocks, to be compared.
+    #[cfg(test)]
+    pub(crate) fn tables(&self) -> impl std::fmt::Debug {
+        (self.valid.clone(), self.ages.clone(), self.open)
     }
 
     /// Moves the next page of a stream behind the log's back.

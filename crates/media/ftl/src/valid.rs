@@ -80,6 +80,18 @@ impl ValidIndex {
         }
     }
 
+    /// Valid pages of a block being cleaned moved to an open block.
+    #[inline]
+    pub(crate) fn move_pages(&mut self, from: u32, to: u32, pages: u32) {
+        debug_assert!(self.count(from) >= pages, "a page becomes stale once");
+        debug_assert!(self.count(to) + pages <= self.pages_per_block, "a page is valid twice");
+        // A closed block would have to change its row.
+        debug_assert!(!self.is_closed(from), "pages are moved out of a block being cleaned");
+        debug_assert!(!self.is_closed(to), "no page of a closed block becomes valid");
+        self.counts[from as usize] -= pages as u16;
+        self.counts[to as usize] += pages as u16;
+    }
+
     pub(crate) fn close(&mut self, block: u32) {
         debug_assert!(!self.is_closed(block), "a block is closed once");
         self.closed[block as usize] = true;

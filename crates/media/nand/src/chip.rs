@@ -6,6 +6,7 @@
 //! (an ECC is taken to correct a read or to give it up).
 
 mod bytes;
+mod runs;
 mod watched;
 
 use crate::fault::Faults;

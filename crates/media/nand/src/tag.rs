@@ -10,7 +10,7 @@ const SEQUENCE_HIGH_MASK: u16 = 0x00ff;
 const ROLE_SHIFT: u32 = 8;
 const ROLE_MASK: u16 = 0x0f00;
 const LINK_MASK: u16 = 0x1000;
-const LOST_MASK: u16 = 0x2000;
+pub(crate) const LOST_MASK: u16 = 0x2000;
 
 /// What a block was taken for when the page was programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
