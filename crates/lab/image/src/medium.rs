@@ -92,11 +92,11 @@ impl<'i> Medium<'i> {
     /// A block with its data corrected; none if all of it is erased.
     pub fn block(&self, block: u32) -> Option<BlockData> {
         cancellation::check();
-        let stored = self.chip.block_bytes(block)?;
-        let (page_bytes, oob_bytes) = (self.page_bytes as usize, self.layout.oob_bytes as usize);
+        let stored = self.chip.block_pages(block)?;
+        let page_bytes = self.page_bytes as usize;
         assert!(block < self.blocks, "block {block} of {}", self.blocks);
         let mut read = BlockData { data: Vec::new(), spare: Vec::new(), pages: Vec::new() };
-        for page in stored.chunks_exact(page_bytes + oob_bytes) {
+        for page in stored {
             let (data, spare) = page.split_at(page_bytes);
             let start = read.data.len();
             read.data.extend_from_slice(data);

@@ -32,10 +32,10 @@ impl ImageMedium<'_> {
         if self.chip.is_bad(block) {
             return None;
         }
-        let stored = self.chip.block_bytes(block)?;
+        let stored = self.chip.block_pages(block)?;
         let page_bytes = self.chip.geometry().page_data_bytes as usize;
         let mut data = Vec::new();
-        for page in stored.chunks_exact(page_bytes + self.layout.oob_bytes as usize) {
+        for page in stored {
             let (cells, spare) = page.split_at(page_bytes);
             let start = data.len();
             data.extend_from_slice(cells);

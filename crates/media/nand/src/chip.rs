@@ -523,7 +523,8 @@ impl Chip {
         let Some(bytes) = &self.bytes else { return self.program(to, tag, None) };
         let source = bytes.block(from.block).cloned();
         let data_range = bytes.data_range(from.page);
-        let data = source.as_ref().map(|block| &block[data_range]);
+        // What is not held is erased, and programming it would clear no bit.
+        let data = source.as_ref().and_then(|block| block.get(data_range));
         self.program(to, tag, data)
     }
 
@@ -763,10 +764,16 @@ impl Chip {
         }
     }
 
-    /// Bytes of a block as they are stored, page after page, data then spare; none if all of them are
+    /// Bytes of all pages of a block as they are stored, data then spare; none if all of them are
     /// erased, or the chip stores none. Not an operation; bad marks are not in it.
-    pub fn block_bytes(&self, block: u32) -> Option<&[u8]> {
-        self.bytes.as_ref()?.block(block).map(AsRef::as_ref)
+    pub fn block_pages(&self, block: u32) -> Option<impl Iterator<Item = &[u8]> + Clone> {
+        self.bytes.as_ref()?.pages(block)
+    }
+
+    /// Bytes of a page as they are stored, data then spare. None only if all of them are erased, or
+    /// the chip stores none. Not an operation; bad marks are not in it.
+    pub fn page_bytes(&self, at: PageAddress) -> Option<&[u8]> {
+        self.bytes.as_ref()?.page(at)
     }
 
     /// Takes a page over from an image: its bytes, its tag, and what it must have been programmed.

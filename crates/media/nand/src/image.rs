@@ -58,24 +58,22 @@ impl Chip {
         let geometry = self.geometry();
         let data_bytes = geometry.page_data_bytes as usize;
         let page_bytes = data_bytes + geometry.page_oob_bytes as usize;
-        let erased = vec![0xff; page_bytes * geometry.pages_per_block as usize];
-        let mut marked = Vec::new();
+        let erased = vec![0xff; page_bytes];
+        let kept = match layout {
+            ImageLayout::WithOob => page_bytes,
+            ImageLayout::DataOnly => data_bytes,
+        };
         for block in 0..geometry.blocks {
-            let mut bytes = self.block_bytes(block).unwrap_or(&erased);
-            // The mark is a flag of the chip and is written only here, so that the driver's bytes
-            // stay as they were.
-            if self.is_bad(block) {
-                marked.clear();
-                marked.extend_from_slice(bytes);
-                marked[data_bytes + geometry.bad_mark_oob_offset as usize] = 0;
-                bytes = &marked;
-            }
-            match layout {
-                ImageLayout::WithOob => writer.write_all(bytes)?,
-                ImageLayout::DataOnly => {
-                    for page in bytes.chunks_exact(page_bytes) {
-                        writer.write_all(&page[..data_bytes])?;
-                    }
+            for page in 0..geometry.pages_per_block {
+                let bytes = self.page_bytes(PageAddress::new(block, page)).unwrap_or(&erased);
+                // The mark is a flag of the chip and is written only here, so that the driver's
+                // bytes stay as they were.
+                if page == 0 && self.is_bad(block) {
+                    let mut marked = bytes.to_vec();
+                    marked[data_bytes + geometry.bad_mark_oob_offset as usize] = 0;
+                    writer.write_all(&marked[..kept])?;
+                } else {
+                    writer.write_all(&bytes[..kept])?;
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::tree_copy::{copy, read_source};
 use crate::unfinished::finish;
 use mount::{Driver, Kind, MountRequest};
 use mtd::{LAYOUTS, OobLayout};
-use nand::{Chip, FaultSettings, Part, Storage, find_part, load_part};
+use nand::{Chip, FaultSettings, PageAddress, Part, Storage, find_part, load_part};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -111,9 +111,8 @@ pub(crate) fn find_chip(options: &MakeOptions) -> Result<(Part, &'static OobLayo
 fn used_blocks(chip: &Chip, order: BlockOrder) -> Vec<(u32, u32)> {
     let geometry = chip.geometry();
     let data_bytes = geometry.page_data_bytes as usize;
-    let stride = data_bytes + geometry.page_oob_bytes as usize;
     let used_pages = |block: u32| {
-        let pages = chip.block_bytes(block).unwrap_or_default().chunks_exact(stride);
+        let pages = chip.block_pages(block).into_iter().flatten();
         // A page with blank data is not used, even if its spare area has a mark.
         let is_used = |page: &[u8]| page[..data_bytes].iter().any(|byte| *byte != 0xff);
         pages.zip(1..).filter(|(page, _)| is_used(page)).last().map_or(0, |(_, end)| end)
@@ -179,15 +178,14 @@ fn write_pages(
 ) -> std::io::Result<u64> {
     let geometry = chip.geometry();
     let data_bytes = geometry.page_data_bytes as usize;
-    let stride = data_bytes + geometry.page_oob_bytes as usize;
-    let kept = if has_oob { stride } else { data_bytes };
+    let kept = if has_oob { data_bytes + geometry.page_oob_bytes as usize } else { data_bytes };
     let blank = vec![0xff; kept];
     let mut writer = BufWriter::new(std::fs::File::create(to)?);
     for page in 0..pages {
         cancellation::check();
         let (block, index) = (page / geometry.pages_per_block, page % geometry.pages_per_block);
-        let stored = blocks.get(block as usize).and_then(|(block, _)| chip.block_bytes(*block));
-        let bytes = stored.map(|bytes| &bytes[index as usize * stride..][..kept]);
+        let place = blocks.get(block as usize).map(|(block, _)| PageAddress::new(*block, index));
+        let bytes = place.and_then(|at| chip.page_bytes(at)).map(|bytes| &bytes[..kept]);
         writer.write_all(bytes.unwrap_or(&blank))?;
     }
     writer.flush()?;
