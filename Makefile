@@ -130,9 +130,11 @@ docs: build ## Write docs/api.md from the docstrings and docs/findings.md from t
 	$(BIN)/python scripts/api_page.py
 	$(BIN)/python scripts/findings.py
 
-bench: build ## Measure speed against bare loops; writes out/bench.json
+# AGAINST='out/bench-before.json' compares.
+bench: build ## Measure speed against bare loops, in processor time; writes out/bench.json
 	mkdir -p $(OUT)
-	cargo run --release --quiet -p bench -- --out $(OUT)/bench.json
+	cargo run --release --quiet -p bench -- --out $(OUT)/bench.json --nandlab $(BIN)/nandlab \
+		$(if $(AGAINST),--against $(AGAINST))
 
 clean: ## Remove everything that was built
 	rm -rf target $(VENV) $(OUT) dist .rust

@@ -1,11 +1,11 @@
 //! How fast a file system is crash-tested: a mount, a check, a write and a second mount for each cut.
 
+use crate::processor_time::Stopwatch;
 use crash::{Crash, Cuts, Sabotage, Setup, TORN_MODELS, guarantees};
 use mount::MountRequest;
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, PageAddress, Storage, find_part};
 use serde::Serialize;
-use std::time::Instant;
 
 /// 32 blocks of 128 KiB: 4 MiB.
 const BLOCKS: u32 = 32;
@@ -20,9 +20,9 @@ const SCRIPT: &str = "mkdir d 755\nputn d/f 0 24 644 3000 4096 x 1\nsync\nrename
 pub(crate) struct CrashSpeed {
     /// Name of the file system.
     pub(crate) name: &'static str,
-    /// Cut points a second, on two workers.
+    /// Cut points in a second of processor time, on two workers.
     pub(crate) cuts_per_s: f64,
-    /// The same, in copies of the chip with all of its pages read once, on one.
+    /// The same, in copies of the chip with all of its pages read once.
     pub(crate) ratio_to_copy_and_scan: f64,
 }
 
@@ -37,7 +37,7 @@ fn copies_per_s() -> f64 {
     const COPIES: u32 = 200;
     let chip = blank();
     let (mut data, mut oob) = (vec![0; 2048], vec![0; 64]);
-    let start = Instant::now();
+    let start = Stopwatch::start();
     for _ in 0..COPIES {
         let mut copy = chip.clone();
         for block in 0..BLOCKS {
@@ -47,7 +47,7 @@ fn copies_per_s() -> f64 {
             }
         }
     }
-    f64::from(COPIES) / start.elapsed().as_secs_f64()
+    f64::from(COPIES) / start.seconds()
 }
 
 /// Measures every file system.
@@ -64,9 +64,9 @@ pub(crate) fn measure() -> Vec<CrashSpeed> {
         };
         let crash = Crash::new(&blank(), &setup, &commands).expect("the script runs");
         let cuts = Cuts { workers: Some(WORKERS), ..Cuts::default() };
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let outcome = crash.run(&cuts, |_, _| true).expect("there are cut points");
-        let cuts_per_s = outcome.cuts() as f64 / start.elapsed().as_secs_f64();
+        let cuts_per_s = outcome.cuts() as f64 / start.seconds();
         assert_eq!(outcome.cuts(), crash.operations() * TORN_MODELS.len() as u64);
         assert_eq!(outcome.violations().next(), None, "{name}");
         CrashSpeed { name, cuts_per_s, ratio_to_copy_and_scan: cuts_per_s / copies_per_s }

@@ -4,10 +4,10 @@
 //! speed of memory. Every page that a raw NAND file system programs or reads takes eight codes.
 
 use crate::ROUNDS;
+use crate::processor_time::Stopwatch;
 use mtd::hamming_code;
 use nand::random::Stream;
 use std::hint::black_box;
-use std::time::Instant;
 
 /// Data of one code.
 const STEP_BYTES: usize = 256;
@@ -43,13 +43,13 @@ pub(crate) fn measure() -> HammingSpeed {
 
 /// Nanoseconds of a step, in the mean of one run.
 fn ns_of_a_run(page: &[u8], work: impl Fn(&[u8]) -> [u8; 3]) -> f64 {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     for _ in 0..PAGES {
         for step in black_box(page).chunks_exact(STEP_BYTES) {
             black_box(work(step));
         }
     }
-    start.elapsed().as_secs_f64() * 1e9 / (PAGES * PAGE_BYTES / STEP_BYTES) as f64
+    start.seconds() * 1e9 / (PAGES * PAGE_BYTES / STEP_BYTES) as f64
 }
 
 /// The exclusive or of all bytes.

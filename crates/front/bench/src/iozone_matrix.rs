@@ -4,10 +4,10 @@
 //! sizes, a write and a read with a mount before each, ten repeats. The bare loop programs and reads
 //! the same bytes on a chip without driver, ECC or file system.
 
+use crate::processor_time::Stopwatch;
 use nand::{Chip, FaultSettings, PageAddress, Storage, find_part};
 use std::error::Error;
 use std::fs;
-use std::time::Instant;
 
 const STUDY: &str = r#"
 name = "bench"
@@ -48,9 +48,9 @@ pub(crate) fn measure() -> Result<IozoneMatrix, Box<dyn Error>> {
     let study = study::load(&path, &[], None, false);
     fs::remove_file(&path)?;
     let study = study?;
-    let start = Instant::now();
+    let start = Stopwatch::start();
     study::run_study(&study, WORKERS, &mut |_, _, _| true)?;
-    let seconds = start.elapsed().as_secs_f64();
+    let seconds = start.seconds();
     Ok(IozoneMatrix { seconds, bare_seconds: bare_seconds()? })
 }
 
@@ -61,7 +61,7 @@ fn bare_seconds() -> Result<f64, Box<dyn Error>> {
     let mut data = vec![0; geometry.page_data_bytes as usize];
     let mut spare = vec![0xff; geometry.page_oob_bytes as usize];
     let mut left = MATRIX_BYTES / u64::from(geometry.page_data_bytes);
-    let start = Instant::now();
+    let start = Stopwatch::start();
     while left > 0 {
         let mut chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
         let pages = left.min(u64::from(geometry.pages())) as u32;
@@ -77,5 +77,5 @@ fn bare_seconds() -> Result<f64, Box<dyn Error>> {
         }
         left -= u64::from(pages);
     }
-    Ok(start.elapsed().as_secs_f64())
+    Ok(start.seconds())
 }

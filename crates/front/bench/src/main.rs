@@ -1,34 +1,42 @@
 //! Speed as ratios against a bare loop in the same process, and write rates of every layer.
 //!
 //! A ratio compares work done in one run on one machine, so it may be compared between machines;
-//! the rates beside it may not. Each figure is the best of several alternating rounds, which is
-//! what a busy machine disturbs least.
+//! the rates beside it may not. All times are processor time, that of all threads together. Each
+//! figure is the best of several alternating rounds, which is what a busy machine disturbs least.
+//!
+//! `--out FILE` writes the figures, `--nandlab PATH` measures that command as well, and
+//! `--against FILE` puts the figures beside those of an earlier file.
 
 #![allow(clippy::print_stdout, reason = "a table on the terminal is what this program is for")]
-#![allow(clippy::disallowed_types, reason = "measuring time is what this program is for")]
 
+mod against;
 mod bare_loop;
+mod commands;
 mod crash_speed;
+mod growth;
 mod hamming_speed;
 mod iozone_matrix;
+mod processor_time;
 mod scheduler_cost;
 mod timed_device;
 mod ubifs_speed;
 
 use bare_loop::BareLoop;
+use commands::Commands;
 use crash_speed::CrashSpeed;
 use ftl::{FTLS, Ftl, Settings};
+use growth::Growth;
 use hamming_speed::HammingSpeed;
 use iozone_matrix::IozoneMatrix;
 use nand::random::Stream;
 use nand::{Chip, FaultSettings, Part, Storage, find_part};
 use peak_alloc::PeakAlloc;
+use processor_time::Stopwatch;
 use scheduler_cost::SchedulerCost;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 use study::{AddressRule, Replay};
 use timed_device::TimedDevice;
 use trace::{Operation, Record, TraceWriter};
@@ -45,9 +53,15 @@ const SPARE_FACTOR: f64 = 0.125;
 const ROUNDS: usize = 5;
 const WRITES: u64 = 4_000_000;
 
-/// Measures everything, then prints it. It is long because it prints one figure after the other.
+/// Measures everything, then prints it.
 fn main() -> Result<(), Box<dyn Error>> {
-    let out = std::env::args().skip_while(|argument| argument != "--out").nth(1).map(PathBuf::from);
+    let argument =
+        |name: &str| std::env::args().skip_while(|given| given != name).nth(1).map(PathBuf::from);
+    // Looked at before minutes of work.
+    let earlier = argument("--against");
+    if let Some(earlier) = earlier.iter().find(|earlier| !earlier.is_file()) {
+        return Err(format!("--against {}: there is no such file", earlier.display()).into());
+    }
     // First, as its bare loop is what the replay is compared with.
     let page = page_mapping();
     let replay = replay(page.bare_writes_per_s)?;
@@ -58,6 +72,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     let matrix = iozone_matrix::measure()?;
     let crashes = crash_speed::measure();
     let ubifs = ubifs_speed::measure();
+    let growth = growth::measure()?;
+    let commands = argument("--nandlab").map(|path| commands::measure(&path)).transpose()?;
+    print_layers(&page, &replay, &timed, &layers);
+    print_systems(&schedulers, &hamming, &matrix, &crashes, &ubifs);
+    print_growth(&growth, commands.as_ref());
+    let measured = (&page, &replay, &timed, &ubifs, &hamming);
+    let mut report = report(measured, &schedulers, &matrix, &crashes, &layers);
+    add_growth(&mut report, &growth, commands.as_ref());
+    if let Some(earlier) = earlier {
+        against::print(&earlier, &report)?;
+    }
+    match argument("--out") {
+        Some(out) => write_report(&out, &report),
+        None => Ok(()),
+    }
+}
+
+/// Prints the speed of translation layers, with and without simulated time.
+fn print_layers(page: &PageMapping, replay: &ReplaySpeed, timed: &TimedDevice, layers: &[Layer]) {
     println!(
         "page mapping, greedy, 4 GiB of 4 KiB pages, N = 64, Sf = 0.125, uniform random writes"
     );
@@ -89,11 +122,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("  timed_1_die_ratio   {:.3}", timed.one_die_ratio());
     println!("  timed_32_die_ratio  {:.3}", timed.many_dies_ratio());
     println!("  filled in      {:>8.3} s", timed.precondition_s);
+    println!("  random reads   {:>8.2} M/s of 32 dies", timed.raw_requests_per_s / 1e6);
     println!(
         "writes of one page each, 100 MiB of 512-byte pages in 16 KiB blocks, default settings"
     );
     println!("  {:<18} {:>14} {:>14} {:>10}", "layer", "sequential M/s", "random M/s", "random WA");
-    for layer in &layers {
+    for layer in layers {
         println!(
             "  {:<18} {:>14.2} {:>14.3} {:>10.2}",
             layer.name,
@@ -102,12 +136,22 @@ fn main() -> Result<(), Box<dyn Error>> {
             layer.random_write_amplification
         );
     }
+}
+
+/// Prints the speed of schedulers and of file systems on raw NAND.
+fn print_systems(
+    schedulers: &[SchedulerCost],
+    hamming: &HammingSpeed,
+    matrix: &IozoneMatrix,
+    crashes: &[CrashSpeed],
+    ubifs: &UbifsSpeed,
+) {
     println!("schedulers: 16 processes with 8 random 4 KiB requests each, constant device");
     println!(
         "  {:<18} {:>14} {:>14} {:>14}",
         "scheduler", "ns a request", "against noop", "bytes queued"
     );
-    for cost in &schedulers {
+    for cost in schedulers {
         println!(
             "  {:<18} {:>14.0} {:>14.2} {:>14.0}",
             cost.name, cost.ns_per_request, cost.ratio_to_noop, cost.bytes_per_request
@@ -117,14 +161,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("  bare sum       {:>8.1} ns", hamming.bare_ns_per_256b);
     println!("  code           {:>8.1} ns", hamming.ns_per_256b);
     println!("  hamming_ratio       {:.3}", hamming.ratio());
-    println!("IOzone on JFFS2 and YAFFS2, 1 to 16 MiB, write and read, ten repeats, two workers");
+    println!("IOzone on JFFS2 and YAFFS2, 1 to 16 MiB, write and read, ten repeats");
     println!("  bare loop      {:>8.2} s", matrix.bare_seconds);
     println!("  matrix         {:>8.2} s", matrix.seconds);
     println!("  iozone_matrix_ratio  {:.4}", matrix.ratio());
-    println!("power cuts: 4 MiB chip of 32 blocks, mount, check, write and mount again; 2 workers");
-    for speed in &crashes {
+    println!("power cuts: 4 MiB chip of 32 blocks, mount, check, write and mount again");
+    for speed in crashes {
         println!(
-            "  {:<18} {:>14.0} cuts/s {:>8.3} of copies with all pages read",
+            "  {:<18} {:>14.0} cuts a processor second {:>8.3} of copies with all pages read",
             speed.name, speed.cuts_per_s, speed.ratio_to_copy_and_scan
         );
     }
@@ -132,11 +176,37 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("  attach and mount  {:>8.3} s, 75 % full and clean", ubifs.attach_and_mount_s);
     println!("  sequential write  {:>8.0} MiB/s of user data", ubifs.write_mib_per_s);
     println!("  ubifs_write_ratio  {:.4} of copying and computing the CRC", ubifs.write_ratio);
-    if let Some(out) = out {
-        let measured = (&page, &replay, &timed, &ubifs, &hamming);
-        write_report(&out, measured, &schedulers, &matrix, &crashes, &layers)?;
+}
+
+fn print_growth(growth: &Growth, commands: Option<&Commands>) {
+    println!("eight processes that read at random past the page cache, noop, eMMC card");
+    println!("  requests       {:>8.2} M/s", growth.jobs_requests_per_s / 1e6);
+    println!("  memory         {:>8.2} bytes a further request", growth.jobs_bytes_per_request);
+    println!("study of one layer on a small chip");
+    println!("  memory         {:>8.0} bytes a further cell", growth.study_bytes_per_cell);
+    println!("empty UBI device of 4 GiB, formatted and attached");
+    println!("  memory         {:>8.1} MB", growth.empty_ubi_4gib_bytes as f64 / 1e6);
+    println!("  time           {:>8.3} s", growth.empty_ubi_4gib_s);
+    match commands {
+        Some(commands) => {
+            println!("commands");
+            println!("  list ftls      {:>8.1} ms", commands.startup_list_ms);
+            println!("  report         {:>8.2} s", commands.report_seconds);
+        }
+        None => println!("left out: commands, for want of --nandlab"),
     }
-    Ok(())
+}
+
+fn add_growth(report: &mut serde_json::Value, growth: &Growth, commands: Option<&Commands>) {
+    report["jobs_requests_per_s"] = json!(growth.jobs_requests_per_s);
+    report["jobs_bytes_per_request"] = json!(growth.jobs_bytes_per_request);
+    report["study_bytes_per_cell"] = json!(growth.study_bytes_per_cell);
+    report["empty_ubi_4gib_bytes"] = json!(growth.empty_ubi_4gib_bytes);
+    report["empty_ubi_4gib_seconds"] = json!(growth.empty_ubi_4gib_s);
+    if let Some(commands) = commands {
+        report["startup_list_ms"] = json!(commands.startup_list_ms);
+        report["report_seconds"] = json!(commands.report_seconds);
+    }
 }
 
 struct PageMapping {
@@ -187,12 +257,12 @@ fn page_mapping() -> PageMapping {
     let (bare_before, layer_before) =
         (bare.programs, layer.flash().chip().counters().page_programs);
     for _ in 0..ROUNDS {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         bare_loop::run(&mut bare, &mut bare_stream, WRITES);
-        bare_best = bare_best.min(start.elapsed().as_secs_f64());
-        let start = Instant::now();
+        bare_best = bare_best.min(start.seconds());
+        let start = Stopwatch::start();
         write_random(layer.as_mut(), &mut layer_stream, pages, WRITES);
-        layer_best = layer_best.min(start.elapsed().as_secs_f64());
+        layer_best = layer_best.min(start.seconds());
     }
     let layer_programs = layer.flash().chip().counters().page_programs - layer_before;
     PageMapping {
@@ -233,9 +303,9 @@ fn replay(bare_writes_per_s: f64) -> Result<ReplaySpeed, Box<dyn Error>> {
     write_trace(&path)?;
     let mut best = f64::MAX;
     for _ in 0..ROUNDS {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         replay_on_large_part(&path)?;
-        best = best.min(start.elapsed().as_secs_f64());
+        best = best.min(start.seconds());
     }
     std::fs::remove_file(&path)?;
     let requests_per_s = WRITES as f64 / best;
@@ -291,17 +361,17 @@ fn layers() -> Vec<Layer> {
             part.geometry.blocks = 13_000;
             let mut layer = build(entry.name, &part, LOGICAL_PAGES);
             layer.write_pages(0..LOGICAL_PAGES).expect("a healthy chip");
-            let start = Instant::now();
+            let start = Stopwatch::start();
             for _ in 0..4 {
                 layer.write_pages(0..LOGICAL_PAGES).expect("a healthy chip");
             }
-            let sequential = f64::from(4 * LOGICAL_PAGES) / start.elapsed().as_secs_f64();
+            let sequential = f64::from(4 * LOGICAL_PAGES) / start.seconds();
             let mut stream = Stream::new(1, "layers");
             let count = 100_000;
             let before = layer.flash().chip().counters().programs();
-            let start = Instant::now();
+            let start = Stopwatch::start();
             write_random(layer.as_mut(), &mut stream, LOGICAL_PAGES, count);
-            let random = count as f64 / start.elapsed().as_secs_f64();
+            let random = count as f64 / start.seconds();
             let programs = layer.flash().chip().counters().programs() - before;
             let random_write_amplification = programs as f64 / count as f64;
             Layer { name: entry.name, sequential, random, random_write_amplification }
@@ -313,15 +383,16 @@ fn layers() -> Vec<Layer> {
 type Measured<'a> =
     (&'a PageMapping, &'a ReplaySpeed, &'a TimedDevice, &'a UbifsSpeed, &'a HammingSpeed);
 
-fn write_report(
-    out: &Path,
+fn report(
     (page, replay, timed, ubifs, hamming): Measured<'_>,
     schedulers: &[SchedulerCost],
     matrix: &IozoneMatrix,
     crashes: &[CrashSpeed],
     layers: &[Layer],
-) -> Result<(), Box<dyn Error>> {
-    let report = json!({
+) -> serde_json::Value {
+    let cuts_per_s: BTreeMap<&str, f64> =
+        crashes.iter().map(|speed| (speed.name, speed.cuts_per_s)).collect();
+    json!({
         "page_mapping_ratio": page.ratio(),
         "page_mapping_bytes_per_page": page.bytes_per_page,
         "page_mapping_writes_per_s": page.layer_writes_per_s,
@@ -332,6 +403,7 @@ fn write_report(
         "timed_1_die_writes_per_s": timed.one_die_writes_per_s,
         "timed_32_die_ratio": timed.many_dies_ratio(),
         "timed_32_die_writes_per_s": timed.many_dies_writes_per_s,
+        "raw_device_requests_per_s": timed.raw_requests_per_s,
         "precondition_4gib_seconds": timed.precondition_s,
         "hamming_ns_per_256b": hamming.ns_per_256b,
         "hamming_ratio": hamming.ratio(),
@@ -344,6 +416,7 @@ fn write_report(
             "bytes_per_queued_request": cost.bytes_per_request,
         })).collect::<Vec<_>>(),
         "power_cuts": crashes,
+        "crash_cuts_per_s": cuts_per_s,
         "ubifs": ubifs,
         "layers": layers.iter().map(|layer| json!({
             "ftl": layer.name,
@@ -351,7 +424,10 @@ fn write_report(
             "random_writes_per_s": layer.random,
             "random_write_amplification": layer.random_write_amplification,
         })).collect::<Vec<_>>(),
-    });
+    })
+}
+
+fn write_report(out: &Path, report: &serde_json::Value) -> Result<(), Box<dyn Error>> {
     let partial = out.with_extension("partial");
     std::fs::write(&partial, format!("{report:#}\n"))?;
     Ok(std::fs::rename(partial, out)?)

@@ -5,10 +5,10 @@
 //! all: merging, the hash of request ends, the dispatch list.
 
 use crate::ALLOCATOR;
+use crate::processor_time::Stopwatch;
 use nand::random::Stream;
 use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, RequestId, SCHEDULERS, Settings};
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
 
 const PROCESSES: u32 = 16;
 /// Requests of each process under way.
@@ -83,7 +83,7 @@ fn processor_ns(entry: &sched::SchedulerEntry) -> f64 {
         submit(&mut elevator, now_ns, bio(pid, &mut stream));
     }
     let mut driver: VecDeque<(RequestId, u32)> = VecDeque::with_capacity(DRIVER_DEPTH);
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let mut completed = 0;
     while completed < REQUESTS {
         while driver.len() < DRIVER_DEPTH {
@@ -105,7 +105,7 @@ fn processor_ns(entry: &sched::SchedulerEntry) -> f64 {
             elevator.timer(now_ns);
         }
     }
-    start.elapsed().as_secs_f64() * 1e9 / REQUESTS as f64
+    start.seconds() * 1e9 / REQUESTS as f64
 }
 
 /// Heap that a queued request takes, with everything the scheduler keeps about it.

@@ -5,12 +5,12 @@
 
 use crate::ALLOCATOR;
 use crate::bare_loop::{self, BareLoop};
+use crate::processor_time::Stopwatch;
 use device::{BlockDevice, Command, DeviceSpec, Fill, FlashDevice, Precondition};
 use nand::random::Stream;
 use nand::{Part, find_part};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Instant;
 
 /// 4 GiB of 4 KiB pages, 64 to a block.
 const BLOCKS: u32 = 16_384;
@@ -30,6 +30,8 @@ pub(crate) struct TimedDevice {
     pub(crate) bare_writes_per_s: f64,
     pub(crate) one_die_writes_per_s: f64,
     pub(crate) many_dies_writes_per_s: f64,
+    /// Random reads of the device with many dies, without a host.
+    pub(crate) raw_requests_per_s: f64,
     pub(crate) precondition_s: f64,
     pub(crate) one_die_p99_ms: f64,
     pub(crate) many_dies_p99_ms: f64,
@@ -145,8 +147,8 @@ impl Run {
         }
     }
 
-    /// Random writes, as many outstanding as the device takes.
-    fn write(&mut self, count: u64) {
+    /// Random commands of one page, as many outstanding as the device takes.
+    fn submit(&mut self, count: u64, command: fn(u64, u32) -> Command) {
         let pages = logical_pages();
         for _ in 0..count {
             if self.outstanding.len() == self.depth {
@@ -154,7 +156,7 @@ impl Run {
                 self.now_ns = self.now_ns.max(done_ns);
             }
             let sector = u64::from(self.stream.below(pages)) * u64::from(PAGE_SECTORS);
-            let command = Command::write(sector, PAGE_SECTORS);
+            let command = command(sector, PAGE_SECTORS);
             let completion = self.device.submit(self.now_ns, &command).expect("a healthy device");
             self.histogram.record(completion.done_ns - self.now_ns);
             self.outstanding.push(Reverse(completion.done_ns));
@@ -176,9 +178,9 @@ impl Run {
 fn filled(channels: u32, dies_per_channel: u32) -> (FlashDevice, f64) {
     let mut device = device(channels, dies_per_channel);
     let fill = Precondition { fill: Fill::Permille(1000), ..Precondition::default() };
-    let start = Instant::now();
+    let start = Stopwatch::start();
     device.precondition(&fill).expect("a fresh device");
-    (device, start.elapsed().as_secs_f64())
+    (device, start.seconds())
 }
 
 /// Alternates rounds of the bare loop and of both devices, all in steady state.
@@ -193,31 +195,40 @@ pub(crate) fn measure() -> TimedDevice {
         let (device, seconds) = filled(channels, dies_per_channel);
         precondition_s = precondition_s.min(seconds);
         let mut run = Run::new(device);
-        run.write(2 * WRITES);
+        run.submit(2 * WRITES, Command::write);
         run
     });
     let (mut bare_best, mut best) = (f64::MAX, [f64::MAX; 2]);
     let bytes_before = ALLOCATOR.current_usage();
     for _ in 0..ROUNDS {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         bare_loop::run(&mut bare, &mut bare_stream, WRITES);
-        bare_best = bare_best.min(start.elapsed().as_secs_f64());
+        bare_best = bare_best.min(start.seconds());
         for (run, best) in runs.iter_mut().zip(&mut best) {
-            let start = Instant::now();
-            run.write(WRITES);
-            *best = best.min(start.elapsed().as_secs_f64());
+            let start = Stopwatch::start();
+            run.submit(WRITES, Command::write);
+            *best = best.min(start.seconds());
         }
     }
+    // Before there are reads among the latencies.
+    let [one_die_p99_ms, many_dies_p99_ms] =
+        runs.each_ref().map(|run| run.histogram.quantile_ns(0.99) as f64 * 1e-6);
+    let read = |_| {
+        let start = Stopwatch::start();
+        runs[1].submit(WRITES, Command::read);
+        start.seconds()
+    };
+    let read_best = (0..ROUNDS).map(read).fold(f64::MAX, f64::min);
     runs.iter().for_each(Run::check);
     let growth_bytes = ALLOCATOR.current_usage().saturating_sub(bytes_before);
     assert!(growth_bytes <= GROWTH_BYTES_MAX, "memory grew by {growth_bytes} bytes with requests");
-    let p99_ms = |run: &Run| run.histogram.quantile_ns(0.99) as f64 * 1e-6;
     TimedDevice {
         bare_writes_per_s: WRITES as f64 / bare_best,
         one_die_writes_per_s: WRITES as f64 / best[0],
         many_dies_writes_per_s: WRITES as f64 / best[1],
+        raw_requests_per_s: WRITES as f64 / read_best,
         precondition_s,
-        one_die_p99_ms: p99_ms(&runs[0]),
-        many_dies_p99_ms: p99_ms(&runs[1]),
+        one_die_p99_ms,
+        many_dies_p99_ms,
     }
 }

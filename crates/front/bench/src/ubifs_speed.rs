@@ -1,6 +1,7 @@
 //! How fast UBIFS over UBI is simulated: attach and mount of a filled chip, and sequential writing
 //! through the page cache, against a loop that copies the same bytes and computes their CRC.
 
+use crate::processor_time::Stopwatch;
 use file_systems::find_kind;
 use mount::{Driver, MountRequest, run};
 use mtd::find_layout;
@@ -8,7 +9,6 @@ use nand::random::Stream;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use serde::Serialize;
 use std::hint::black_box;
-use std::time::Instant;
 use vfs::OpenOptions;
 
 /// Bytes of a call.
@@ -21,7 +21,7 @@ const FILE_BYTES: usize = 1 << 20;
 const FILLED_BYTES: usize = 192 << 20;
 const ROUNDS: usize = 5;
 
-/// Wall time of work on a chip of 256 MiB that stores bytes.
+/// Processor time of work on a chip of 256 MiB that stores bytes.
 #[derive(Serialize)]
 pub(crate) struct UbifsSpeed {
     /// Attach and mount of the chip, 75 % full and cleanly unmounted.
@@ -57,7 +57,7 @@ fn write(file_bytes: usize, all_bytes: usize) -> (Chip, f64) {
         let kind = find_kind("ubifs").expect("in the table");
         let mounted = machine.mount(kind, &request()).await.expect("a blank chip");
         let (vfs, root, data) = (mounted.vfs.clone(), machine.root(), data());
-        let start = Instant::now();
+        let start = Stopwatch::start();
         for number in 0..all_bytes / file_bytes {
             let options = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
             let name = format!("file{number}");
@@ -69,7 +69,7 @@ fn write(file_bytes: usize, all_bytes: usize) -> (Chip, f64) {
             vfs.close(&root, file).await.expect("closed");
         }
         vfs.sync().await.expect("synced");
-        let seconds = start.elapsed().as_secs_f64();
+        let seconds = start.seconds();
         mounted.unmount().await.expect("unmounted");
         seconds
     });
@@ -79,9 +79,9 @@ fn write(file_bytes: usize, all_bytes: usize) -> (Chip, f64) {
 fn attach_and_mount(chip: &Chip) -> f64 {
     let outcome = run(chip.clone(), &driver(), 1, async |machine| {
         let kind = find_kind("ubifs").expect("in the table");
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let mounted = machine.mount(kind, &request()).await.expect("a sound chip");
-        let seconds = start.elapsed().as_secs_f64();
+        let seconds = start.seconds();
         drop(mounted);
         seconds
     });
@@ -92,14 +92,14 @@ fn attach_and_mount(chip: &Chip) -> f64 {
 fn bare_loop() -> f64 {
     let data = data();
     let mut copy = vec![0; WRITTEN_BYTES];
-    let start = Instant::now();
+    let start = Stopwatch::start();
     for (at, to) in copy.chunks_exact_mut(NODE_BYTES).enumerate() {
         let from = at * NODE_BYTES % CALL_BYTES;
         to.copy_from_slice(&data[from..from + NODE_BYTES]);
         black_box(ubi::headers::crc32(to));
     }
     black_box(&copy);
-    start.elapsed().as_secs_f64()
+    start.seconds()
 }
 
 fn best(measure: impl Fn() -> f64) -> f64 {
