@@ -85,7 +85,7 @@ impl StudyTables {
 impl StudyTables {
     /// Names of the tables.
     fn names(&self) -> Vec<&str> {
-        let own = self.results.tables.iter().filter(|table| !table.rows.is_empty());
+        let own = self.results.tables.iter().filter(|table| !table.is_empty());
         OWN_TABLES.into_iter().chain(own.map(|table| table.name)).collect()
     }
 

@@ -193,14 +193,15 @@ fn study_json(
     results: &study::StudyResults,
     has_rows: bool,
 ) -> PyResult<String> {
+    let csv = results.to_csv();
+    let digest = results.digest_of(&csv);
     let mut answer = json!({
         "study": resolved(study)?,
         "columns": results.columns,
         "axis_kinds": results.axis_kinds,
-        "tables": results.tables.iter().filter(|table| !table.rows.is_empty())
+        "tables": results.tables.iter().filter(|table| !table.is_empty())
             .map(|table| json!({"name": table.name, "csv": table.to_csv()})).collect::<Vec<_>>(),
-        "results_csv": results.to_csv(),
-        "results_digest": results.digest(),
+        "results_digest": digest,
         "notes": results.notes,
         "interrupted": results.interrupted,
     });
@@ -208,6 +209,8 @@ fn study_json(
         answer["rows"] = json!(rows_json(&results.rows));
         answer["curves"] = curves_json(results);
     }
+    // Moved, not copied: it may be the largest part of the answer.
+    answer["results_csv"] = csv.into();
     Ok(answer.to_string())
 }
 
@@ -216,8 +219,8 @@ fn curves_json(results: &study::StudyResults) -> serde_json::Value {
     let points: Vec<serde_json::Value> = results
         .curves
         .iter()
-        .flat_map(|(axes, points)| {
-            points.iter().map(move |point| {
+        .flat_map(|(axes, curve)| {
+            curve.points().map(move |point| {
                 let mut row: Vec<serde_json::Value> = axes.iter().map(|axis| json!(axis)).collect();
                 row.extend(point.iter().map(|value| json!(value)));
                 json!(row)
@@ -230,7 +233,7 @@ fn curves_json(results: &study::StudyResults) -> serde_json::Value {
 }
 
 /// Rows of results as lists of cells.
-fn rows_json(rows: &[study::Row]) -> Vec<serde_json::Value> {
+fn rows_json(rows: &study::Rows) -> Vec<serde_json::Value> {
     rows.iter()
         .map(|row| {
             let mut cells: Vec<serde_json::Value> =

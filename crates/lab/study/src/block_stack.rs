@@ -81,7 +81,10 @@ impl BlockStack {
             return wrong("axes", "an axis `scheduler` with at least one scheduler is missing");
         };
         let (scheduler, settings) = scheduler_of(study, scheduler, mechanism, values)?;
-        let (device, device_key) = device_of(study, &host, values, mechanism)?;
+        let (mut device, device_key) = device_of(study, &host, values, mechanism)?;
+        // A run does not look at where numbers come from, and a study may have ten thousand stacks.
+        board.sources.clear();
+        device.sources.clear();
         let device_bytes = capacity_bytes(&device)?;
         if host.free_bytes == 0 {
             return wrong(

@@ -4,7 +4,7 @@
 //! such as the version `"6.10"`, stays a word.
 
 use crate::metric::Number;
-use crate::results::{Row, StudyResults, Table};
+use crate::results::{Row, Rows, StudyResults, Table};
 use crate::study_file::Study;
 use crate::values::{AxisKind, wider};
 
@@ -62,9 +62,9 @@ impl StudyResults {
         let points = || {
             self.curves
                 .iter()
-                .flat_map(|(axes, points)| points.iter().map(move |point| (axes, point)))
+                .flat_map(|(axes, curve)| curve.points().map(move |point| (&**axes, point)))
         };
-        let mut columns = self.axis_columns(&points().map(|(axes, _)| axes.as_slice()));
+        let mut columns = self.axis_columns(&points().map(|(axes, _)| axes));
         columns.extend(CURVE_COLUMNS.iter().enumerate().map(|(place, name)| {
             (*name, Cells::Counts(points().map(|(_, point)| Some(point[place])).collect()))
         }));
@@ -73,10 +73,10 @@ impl StudyResults {
 
     /// A table beside the rows, the axes typed as in the rows and its own columns by their cells.
     pub fn table_columns<'a>(&'a self, table: &'a Table) -> Vec<NamedCells<'a>> {
-        let mut columns = self.axis_columns(&table.rows.iter().map(Vec::as_slice));
-        let own = table.columns.iter().enumerate().skip(self.columns.len());
+        let mut columns = self.axis_columns(&table.axes());
+        let own = table.columns.iter().skip(self.columns.len()).enumerate();
         columns.extend(own.map(|(place, name)| {
-            let cells = || table.rows.iter().map(|row| row[place].as_str());
+            let cells = || table.own_cells(place);
             let integers: Option<Vec<i64>> = cells().map(|cell| cell.parse().ok()).collect();
             let decimals = || cells().map(|cell| cell.parse().ok()).collect::<Option<Vec<f64>>>();
             // Cells of a table are texts: the narrowest type that holds all of a column is taken.
@@ -89,21 +89,21 @@ impl StudyResults {
         columns
     }
 
-    fn columns_of<'a>(&'a self, rows: &'a [Row]) -> Vec<NamedCells<'a>> {
-        let mut columns = self.axis_columns(&rows.iter().map(|row| row.axes.as_slice()));
+    fn columns_of<'a>(&'a self, rows: &'a Rows) -> Vec<NamedCells<'a>> {
+        let mut columns = self.axis_columns(&rows.iter().map(|row| row.axes));
         // A count above 2^53 is rounded here; the column `count` has all its digits.
-        let value = |row: &Row| match row.metric.value {
+        let value = |row: Row<'_>| match row.metric.value {
             Number::Count(count) => count as f64,
             Number::Real(real) => real,
         };
-        let count = |row: &Row| match row.metric.value {
+        let count = |row: Row<'_>| match row.metric.value {
             Number::Count(count) => Some(count),
             Number::Real(_) => None,
         };
         let [repeat_name, metric_name, value_name, count_name, unit_name] = ROW_COLUMNS;
         columns.extend([
             (repeat_name, Cells::Integers(rows.iter().map(|row| row.repeat.into()).collect())),
-            (metric_name, Cells::Words(rows.iter().map(|row| row.metric.name.as_str()).collect())),
+            (metric_name, Cells::Words(rows.iter().map(|row| row.metric.name).collect())),
             (value_name, Cells::Decimals(rows.iter().map(value).collect())),
             (count_name, Cells::Counts(rows.iter().map(count).collect())),
             (unit_name, Cells::Words(rows.iter().map(|row| row.metric.unit).collect())),

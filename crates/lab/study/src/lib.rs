@@ -66,7 +66,7 @@ pub use raw_nand::Limits;
 pub use replay::{AddressRule, HostCounters, Replay};
 pub use replay_metrics::device_metrics;
 pub use requests::{Request, Requests};
-pub use results::{Row, StudyResults, Table};
+pub use results::{Curve, Measurement, Row, Rows, StudyResults, Table};
 pub use run::run_study;
 pub use schedule::{ScheduleOptions, schedule, schedule_events};
 pub use single::{ReplayOptions, ReplayResults, replay_trace};

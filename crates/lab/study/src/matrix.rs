@@ -14,7 +14,7 @@ pub type Axis = (String, Vec<String>);
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Axis values in the order of the columns, then the cells that the kind of workload adds.
-    pub axes: Vec<String>,
+    pub axes: Arc<[String]>,
     /// Number of the repeat, from 0.
     pub repeat: u32,
     /// What is carried out; the repeats of a combination share it.
@@ -81,7 +81,7 @@ impl Study {
     pub fn runs(&self) -> Result<Vec<Run>, StudyError> {
         let mut runs = self.product(&self.ordered_axes(), self.repeats)?;
         let place = |run: &Run| (run.axes.clone(), run.repeat);
-        let mut known: BTreeSet<(Vec<String>, u32)> = runs.iter().map(place).collect();
+        let mut known: BTreeSet<(Arc<[String]>, u32)> = runs.iter().map(place).collect();
         debug_assert_eq!(known.len(), runs.len(), "no combination is in the product twice");
         for extra in &self.extra_runs {
             let mut axes = self.ordered_axes();
@@ -123,7 +123,8 @@ impl Study {
                 (kind.plan)(self, &values)?.into()
             };
             cells.extend(plan.cells());
-            let of_repeat = |repeat| Run { axes: cells.clone(), repeat, plan: plan.clone() };
+            let axes: Arc<[String]> = cells.into();
+            let of_repeat = |repeat| Run { axes: axes.clone(), repeat, plan: plan.clone() };
             runs.extend((0..repeats).map(of_repeat));
         }
         Ok(runs)

@@ -8,6 +8,8 @@ use crate::results::Table;
 use ::jobs::{Latencies, PackedLatencies, Sample};
 use device::{Activity, ActivityKind};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Directions of requests, in the order in which they are kept.
 pub(crate) const DIRECTIONS: [&str; 2] = ["read", "write"];
@@ -27,104 +29,125 @@ pub(crate) struct Samples {
     pub(crate) activity: Vec<Activity>,
 }
 
-/// A combination of axis values with the latencies of all its repeats, and the time line of the first.
-#[derive(Clone, Debug, Default)]
+/// Names of the tables, and their columns after those of the axes.
+const TABLES: [(&str, &[&str]); 4] = [
+    ("pooled", &["metric", "value", "unit"]),
+    ("latencies", &["direction", "from_ns", "to_ns", "count"]),
+    ("requests", &["start_ns", "pid", "direction", "latency_ns"]),
+    ("activity", &["start_ns", "end_ns", "die", "kind"]),
+];
+
+/// A combination of axis values: runs whose samples wait for the others, and then lines of the tables.
+#[derive(Debug)]
 struct Cell {
-    axes: Vec<String>,
-    /// Latencies of reads, then of writes.
-    latencies: [Latencies; 2],
-    requests: Vec<[String; 4]>,
-    activity: Vec<[String; 4]>,
+    axes: Arc<[String]>,
+    /// Runs that have yet to end.
+    runs_left: u32,
+    /// Samples of runs that have ended, by the number of the run.
+    waiting: Vec<(usize, Arc<Samples>)>,
+    /// Lines of each of [`TABLES`] without the axis values.
+    lines: [Arc<str>; 4],
 }
 
 /// The cells of a study, in the order in which their first runs stand in the plan.
-#[derive(Debug, Default)]
+///
+/// A cell is made into lines as soon as the last of its runs has ended: distributions take a hundred
+/// times the memory.
+#[derive(Debug)]
 pub(crate) struct PooledCells {
     cells: Vec<Cell>,
-    /// Places of the cells, by axis values.
-    places: BTreeMap<Vec<String>, usize>,
+    /// Places of the cells, by the number of the run.
+    places: Vec<usize>,
 }
 
 impl PooledCells {
-    /// Adds a run to the cell of its axis values.
-    pub(crate) fn add(&mut self, axes: &[String], samples: &Samples) {
-        let next = self.cells.len();
+    /// Cells of runs with these axis values.
+    pub(crate) fn new<'a>(axes: impl Iterator<Item = &'a Arc<[String]>>) -> Self {
+        let (mut cells, mut places): (Vec<Cell>, Vec<usize>) = Default::default();
         // Looked up, not taken from the end: the repeats of extra runs come after other combinations.
-        let place = *self.places.entry(axes.to_vec()).or_insert(next);
-        if place == next {
-            self.cells.push(Cell { axes: axes.to_vec(), ..Cell::default() });
+        let mut by_axes: BTreeMap<&[String], usize> = BTreeMap::new();
+        for axes in axes {
+            let place = *by_axes.entry(axes).or_insert(cells.len());
+            if place == cells.len() {
+                let (waiting, lines) = Default::default();
+                cells.push(Cell { axes: axes.clone(), runs_left: 0, waiting, lines });
+            }
+            cells[place].runs_left += 1;
+            places.push(place);
         }
-        debug_assert_eq!(self.cells.len(), self.places.len(), "a cell for each combination");
-        samples.pool(&mut self.cells[place]);
+        Self { cells, places }
+    }
+
+    /// The run with this number has ended, with or without samples.
+    pub(crate) fn ended(&mut self, run: usize, samples: Option<&Arc<Samples>>) {
+        let cell = &mut self.cells[self.places[run]];
+        debug_assert!(cell.runs_left > 0, "a run ends once");
+        cell.runs_left -= 1;
+        cell.waiting.extend(samples.map(|samples| (run, samples.clone())));
+        if cell.runs_left == 0 {
+            cell.pool();
+        }
     }
 
     /// The tables: pooled latencies, their distributions, time lines.
-    pub(crate) fn tables(&self, columns: &[String]) -> Vec<Table> {
-        let table = |name: &'static str, own: &[&str]| Table {
-            name,
-            columns: columns
-                .iter()
-                .cloned()
-                .chain(own.iter().map(|own| (*own).to_owned()))
-                .collect(),
-            rows: Vec::new(),
-        };
-        let mut pooled = table("pooled", &["metric", "value", "unit"]);
-        let mut histogram = table("latencies", &["direction", "from_ns", "to_ns", "count"]);
-        let mut requests = table("requests", &["start_ns", "pid", "direction", "latency_ns"]);
-        let mut activity = table("activity", &["start_ns", "end_ns", "die", "kind"]);
-        for cell in &self.cells {
-            let row =
-                |own: &[String]| cell.axes.iter().chain(own).cloned().collect::<Vec<String>>();
-            for (direction, latencies) in DIRECTIONS.iter().zip(&cell.latencies) {
-                for metric in latency_metrics(direction, latencies) {
-                    let own = [metric.name, metric.value.to_string(), metric.unit.to_owned()];
-                    pooled.rows.push(row(&own));
-                }
-                for (from_ns, to_ns, count) in coarse(latencies.buckets()) {
-                    let numbers = [from_ns, to_ns, count].map(|number| number.to_string());
-                    histogram
-                        .rows
-                        .push(row(&[&[(*direction).to_owned()], numbers.as_slice()].concat()));
-                }
+    pub(crate) fn tables(mut self, columns: &[String]) -> Vec<Table> {
+        let mut tables = TABLES.map(|(name, own)| Table::new(name, columns, own));
+        for cell in &mut self.cells {
+            // Some of its runs were not finished.
+            if !cell.waiting.is_empty() {
+                cell.pool();
             }
-            requests.rows.extend(cell.requests.iter().map(|own| row(own)));
-            activity.rows.extend(cell.activity.iter().map(|own| row(own)));
+            for (table, lines) in tables.iter_mut().zip(&cell.lines) {
+                table.push(cell.axes.clone(), lines.clone());
+            }
         }
-        vec![pooled, histogram, requests, activity]
+        tables.into()
+    }
+}
+
+impl Cell {
+    /// Makes lines of the samples of all runs.
+    fn pool(&mut self) {
+        // In the order of the plan, whichever run ended first.
+        self.waiting.sort_by_key(|(run, _)| *run);
+        let mut latencies: [Latencies; 2] = Default::default();
+        let [mut pooled, mut histogram, mut requests, mut activity]: [String; 4] =
+            Default::default();
+        for (_, samples) in self.waiting.drain(..) {
+            for (pooled, own) in latencies.iter_mut().zip(&samples.latencies) {
+                pooled.add_packed(own);
+            }
+            samples.write_time_lines(&mut requests, &mut activity);
+        }
+        for (direction, latencies) in DIRECTIONS.iter().zip(&latencies) {
+            for Metric { name, value, unit } in latency_metrics(direction, latencies) {
+                let _ = writeln!(pooled, "{name},{value},{unit}");
+            }
+            for (from_ns, to_ns, count) in coarse(latencies.buckets()) {
+                let _ = writeln!(histogram, "{direction},{from_ns},{to_ns},{count}");
+            }
+        }
+        self.waiting = Vec::new();
+        self.lines = [pooled, histogram, requests, activity].map(Into::into);
     }
 }
 
 impl Samples {
-    /// Adds the run to its cell.
-    fn pool(&self, cell: &mut Cell) {
-        for (pooled, own) in cell.latencies.iter_mut().zip(&self.latencies) {
-            pooled.add_packed(own);
-        }
-        // Time lines are of the first repeat: others have no samples.
-        cell.requests.extend(self.requests.iter().map(|(start_ns, pid, sample)| {
+    /// Adds the time lines of the run, which only the first repeat has.
+    fn write_time_lines(&self, requests: &mut String, activity: &mut String) {
+        for (start_ns, pid, sample) in &self.requests {
             let direction = DIRECTIONS[usize::from(!sample.is_read)];
-            [
-                start_ns.to_string(),
-                pid.to_string(),
-                direction.to_owned(),
-                sample.latency_ns.to_string(),
-            ]
-        }));
-        cell.activity.extend(self.activity.iter().map(|activity| {
-            let kind = match activity.kind {
+            let _ = writeln!(requests, "{start_ns},{pid},{direction},{}", sample.latency_ns);
+        }
+        for Activity { start_ns, end_ns, die, kind, .. } in &self.activity {
+            let kind = match kind {
                 ActivityKind::Read => "read",
                 ActivityKind::Program => "program",
                 ActivityKind::ForegroundCleaning => "foreground cleaning",
                 ActivityKind::BackgroundCleaning => "background cleaning",
             };
-            [
-                activity.start_ns.to_string(),
-                activity.end_ns.to_string(),
-                activity.die.to_string(),
-                kind.to_owned(),
-            ]
-        }));
+            let _ = writeln!(activity, "{start_ns},{end_ns},{die},{kind}");
+        }
     }
 }
 

@@ -82,6 +82,9 @@ impl RawHost {
         part.geometry.blocks = study.blocks.unwrap_or(part.geometry.blocks);
         check_geometry(&part.geometry).or_else(|reason| wrong("blocks", reason))?;
         let layout = layout_of(&part)?;
+        // A run does not look at where numbers come from, and a study may have ten thousand.
+        board.sources.clear();
+        part.sources.clear();
         Ok(Self { kind, profile, kernels, board, part, layout })
     }
 

@@ -6,7 +6,7 @@ use crate::metric::{Number, TestRow};
 use crate::mount_check::check_mounts;
 use crate::pooled::PooledCells;
 use crate::requests::Requests;
-use crate::results::{Row, StudyResults};
+use crate::results::{Curve, Heads, Measurements, Rows, StudyResults};
 use crate::single::unwritten_note;
 use crate::study_file::Study;
 use crate::workload::contract::{Identity, Measured, Prepared, RunContext};
@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trace::Options;
 
@@ -25,6 +25,67 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What became of a run: none if it was stopped.
 type Outcome = Result<Option<Measured>, StudyError>;
+
+/// What is kept of a group of runs until all are done.
+#[derive(Debug)]
+struct Kept {
+    metrics: Measurements,
+    derived: Measurements,
+    curve: Option<Curve>,
+    tests: Vec<KeptTest>,
+}
+
+/// What is kept of a test, as of a [`TestRow`].
+#[derive(Debug)]
+struct KeptTest {
+    test: &'static str,
+    metrics: Measurements,
+    note: Option<String>,
+}
+
+/// What was measured so far, in small forms: there may be ten thousand cells.
+struct Collected {
+    heads: Heads,
+    cells: PooledCells,
+    /// By group: none if it is not done, or was stopped.
+    groups: Vec<Option<Result<Kept, StudyError>>>,
+}
+
+impl Collected {
+    fn new(work: &Work<'_>) -> Self {
+        Self {
+            heads: Heads::default(),
+            cells: PooledCells::new(work.runs.iter().map(|run| &run.axes)),
+            groups: work.groups.iter().map(|_| None).collect(),
+        }
+    }
+
+    fn add(&mut self, work: &Work<'_>, index: usize, outcome: Outcome) {
+        debug_assert!(self.groups[index].is_none(), "a group is carried out once");
+        self.groups[index] = match outcome {
+            Err(error) => Some(Err(error)),
+            Ok(None) => None,
+            Ok(Some(measured)) => {
+                let samples = measured.samples.map(|samples| Arc::new(*samples));
+                for run in &work.groups[index] {
+                    self.cells.ended(*run, samples.as_ref());
+                }
+                let mut test = |row: TestRow| KeptTest {
+                    test: row.test,
+                    metrics: self.heads.pack(row.metrics),
+                    note: row.note,
+                };
+                let tests = measured.tests.into_iter().map(&mut test).collect();
+                Some(Ok(Kept {
+                    metrics: self.heads.pack(measured.metrics),
+                    derived: self.heads.pack(measured.derived),
+                    curve: measured.curve.map(|points| Curve::pack(&points)),
+                    tests,
+                }))
+            }
+        };
+    }
+}
 
 /// What the workers share.
 struct Work<'a> {
@@ -75,7 +136,7 @@ pub fn run_study(
         .num_threads(jobs)
         .build()
         .map_err(|error| StudyError::Study { place: "--jobs".into(), reason: error.to_string() })?;
-    let mut outcomes: Vec<Option<Outcome>> = groups.iter().map(|_| None).collect();
+    let mut collected = Collected::new(&work);
     let unmountable = Mutex::new(None);
     std::thread::scope(|scope| {
         // A thread of its own: this one reports progress, and stops the runs if the caller says so.
@@ -89,11 +150,11 @@ pub fn run_study(
                 }
             });
         });
-        receive(&work, &receiver, &mut outcomes, progress);
+        receive(&work, &receiver, &mut collected, progress);
     });
     match unmountable.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
-        None => collect(&work, outcomes),
+        None => collect(&work, collected),
     }
 }
 
@@ -101,7 +162,7 @@ pub fn run_study(
 fn receive(
     work: &Work<'_>,
     receiver: &Receiver<(usize, Outcome)>,
-    outcomes: &mut [Option<Outcome>],
+    collected: &mut Collected,
     progress: &mut dyn FnMut(usize, usize, &str) -> bool,
 ) {
     let (mut done, mut label) = (0, String::new());
@@ -111,10 +172,9 @@ fn receive(
                 let group: &Vec<usize> = &work.groups[index];
                 label = work.runs[group[0]].label();
                 done += group.len();
-                debug_assert!(outcomes[index].is_none(), "a group is carried out once");
                 // What has begun goes on to its end; nothing else would be of use.
                 work.stop.fetch_or(outcome.is_err(), Ordering::Relaxed);
-                outcomes[index] = Some(outcome);
+                collected.add(work, index, outcome);
             }
             // Progress is reported even if no run ends: it is how the caller stops a study.
             Err(RecvTimeoutError::Timeout) => {}
@@ -195,63 +255,58 @@ fn internal_error(panic: &(dyn std::any::Any + Send)) -> StudyError {
 }
 
 /// What each run measured, in the order of the plan; none of runs that were not finished.
-fn by_run(
+fn by_run<'k>(
     work: &Work<'_>,
-    outcomes: Vec<Option<Outcome>>,
-) -> Result<Vec<Option<Measured>>, StudyError> {
-    let is_finished = |outcome: &Option<Outcome>| matches!(outcome, Some(Ok(Some(_))));
-    let sizes = outcomes.iter().zip(work.groups).filter(|(outcome, _)| is_finished(outcome));
-    let finished = sizes.map(|(_, group)| group.len()).sum();
-    let mut by_run: Vec<Option<Measured>> = vec![None; work.runs.len()];
-    for (outcome, group) in outcomes.into_iter().zip(work.groups) {
-        let Some(outcome) = outcome else { continue };
-        let measured = outcome.map_err(|error| StudyError::Run {
-            run: work.runs[group[0]].label(),
+    groups: &'k [Option<Result<Kept, StudyError>>],
+) -> Result<Vec<Option<&'k Kept>>, StudyError> {
+    let is_finished = |group: &Option<Result<Kept, StudyError>>| matches!(group, Some(Ok(_)));
+    let sizes = groups.iter().zip(work.groups).filter(|(group, _)| is_finished(group));
+    let finished = sizes.map(|(_, runs)| runs.len()).sum();
+    let mut by_run = vec![None; work.runs.len()];
+    for (kept, runs) in groups.iter().zip(work.groups) {
+        let Some(kept) = kept else { continue };
+        let kept = kept.as_ref().map_err(|error| StudyError::Run {
+            run: work.runs[runs[0]].label(),
             reason: error.to_string(),
             finished,
             total: work.runs.len(),
         })?;
         // The runs of a group have the same results.
-        for index in group {
-            by_run[*index].clone_from(&measured);
+        for run in runs {
+            by_run[*run] = Some(kept);
         }
     }
     Ok(by_run)
 }
 
-fn collect(work: &Work<'_>, outcomes: Vec<Option<Outcome>>) -> Result<StudyResults, StudyError> {
+fn collect(work: &Work<'_>, collected: Collected) -> Result<StudyResults, StudyError> {
     let (study, runs) = (work.study, work.runs);
-    let by_run = by_run(work, outcomes)?;
+    let by_run = by_run(work, &collected.groups)?;
     let notes_of = |(path, requests): (&PathBuf, &Requests)| -> Vec<String> {
         requests.notes.iter().map(|note| format!("{}: {note}", path.display())).collect()
     };
     let mut results = StudyResults {
         columns: study.columns(),
         axis_kinds: study.axis_kinds(),
-        rows: Vec::new(),
-        derived: Vec::new(),
+        rows: Rows::default(),
+        derived: Rows::default(),
         curves: Vec::new(),
         tables: Vec::new(),
         notes: work.traces.iter().flat_map(notes_of).chain(notes_of_plans(runs)).collect(),
         interrupted: by_run.iter().any(Option::is_none),
     };
     results.notes.extend(unwritten_reads(&by_run));
-    let mut cells = PooledCells::default();
-    for (run, measured) in runs.iter().zip(by_run) {
-        let Some(measured) = measured else { continue };
-        let row = |metric| Row { axes: run.axes.clone(), repeat: run.repeat, metric };
-        results.rows.extend(measured.metrics.into_iter().map(row));
-        results.derived.extend(measured.derived.into_iter().map(row));
-        for TestRow { test, metrics, note } in measured.tests {
-            let axes: Vec<String> = run.axes.iter().cloned().chain([test.to_owned()]).collect();
-            results.notes.extend(note.map(|note| format!("{}, {test}: {note}", run.label())));
-            let row = |metric| Row { axes: axes.clone(), repeat: run.repeat, metric };
-            results.rows.extend(metrics.into_iter().map(row));
+    for (run, kept) in runs.iter().zip(&by_run) {
+        let Some(kept) = kept else { continue };
+        results.rows.push(run.axes.clone(), run.repeat, kept.metrics.clone());
+        results.derived.push(run.axes.clone(), run.repeat, kept.derived.clone());
+        for KeptTest { test, metrics, note } in &kept.tests {
+            let axes = run.axes.iter().cloned().chain([(*test).to_owned()]).collect();
+            let note = note.iter().map(|note| format!("{}, {test}: {note}", run.label()));
+            results.notes.extend(note);
+            results.rows.push(axes, run.repeat, metrics.clone());
         }
-        if let Some(samples) = measured.samples {
-            cells.add(&run.axes, &samples);
-        }
-        results.curves.extend(measured.curve.map(|curve| (run.axes.clone(), curve)));
+        results.curves.extend(kept.curve.iter().map(|curve| (run.axes.clone(), curve.clone())));
     }
     debug_assert!(
         results.rows.iter().all(|row| row.axes.len() == results.columns.len()),
@@ -259,7 +314,7 @@ fn collect(work: &Work<'_>, outcomes: Vec<Option<Outcome>>) -> Result<StudyResul
     );
     // Even where no run was finished: the heads of the tables are part of the digest.
     if runs.iter().any(|run| run.plan.has_pooled_tables()) {
-        results.tables = cells.tables(&results.columns);
+        results.tables = collected.cells.tables(&results.columns);
     }
     Ok(results)
 }
@@ -276,9 +331,9 @@ fn notes_of_plans(runs: &[Run]) -> Vec<String> {
 }
 
 /// A note on runs that read pages which held nothing.
-fn unwritten_reads(by_run: &[Option<Measured>]) -> Option<String> {
-    let metric = |measured: &Measured, name: &str| {
-        let found = measured.metrics.iter().find(|metric| metric.name == name)?;
+fn unwritten_reads(by_run: &[Option<&Kept>]) -> Option<String> {
+    let metric = |kept: &Kept, name: &str| {
+        let found = kept.metrics.iter().find(|metric| metric.name == name)?;
         match found.value {
             Number::Count(count) => Some(count),
             Number::Real(_) => None,
@@ -287,9 +342,9 @@ fn unwritten_reads(by_run: &[Option<Measured>]) -> Option<String> {
     let counted: Vec<[u64; 2]> = by_run
         .iter()
         .flatten()
-        .filter_map(|measured| {
-            let pages = metric(measured, "unwritten_read_pages").filter(|pages| *pages > 0)?;
-            Some([pages, metric(measured, "host_read_pages")?])
+        .filter_map(|kept| {
+            let pages = metric(kept, "unwritten_read_pages").filter(|pages| *pages > 0)?;
+            Some([pages, metric(kept, "host_read_pages")?])
         })
         .collect();
     let most = counted.iter().max_by_key(|[pages, _]| *pages)?;

@@ -65,11 +65,11 @@ fn run(study: &study::Study, workers: usize) -> StudyResults {
 /// Metrics by file system and phase.
 fn by_place(results: &StudyResults) -> BTreeMap<(String, String), BTreeMap<String, f64>> {
     let mut found: BTreeMap<(String, String), BTreeMap<String, f64>> = BTreeMap::new();
-    for row in &results.rows {
+    for row in results.rows.iter() {
         let value = row.metric.value.to_string().parse().expect("a number");
         let phase = row.axes.last().expect("the column of phases").clone();
         let place = found.entry((row.axes[0].clone(), phase)).or_default();
-        place.insert(row.metric.name.clone(), value);
+        place.insert(row.metric.name.to_owned(), value);
     }
     found
 }

@@ -94,10 +94,10 @@ fn equal_work_is_done_once_and_shown_in_every_row() {
     assert!(calls.into_inner() <= 4, "three layers, of which one has settings of its own");
     assert_eq!(last_done, 18);
     let rows = |axes: &[&str], repeat| {
-        let fits = |row: &&study::Row| {
+        let fits = |row: &study::Row<'_>| {
             row.axes.iter().zip(axes).all(|(cell, axis)| cell == axis) && row.repeat == repeat
         };
-        results.rows.iter().filter(fits).map(|row| row.metric.clone()).collect::<Vec<_>>()
+        results.rows.iter().filter(fits).map(|row| row.metric).collect::<Vec<_>>()
     };
     assert!(!rows(&["page"], 0).is_empty());
     assert_eq!(rows(&["page", "tiny", "default"], 0), rows(&["page", "tiny", "logs"], 2));

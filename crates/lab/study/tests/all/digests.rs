@@ -84,7 +84,7 @@ fn requests(count: u64, length_bytes: u32) -> Vec<Record> {
 /// curves, points of curves, and notes.
 fn shown(results: &StudyResults) -> String {
     let StudyResults { rows, derived, curves, notes, .. } = results;
-    let points: usize = curves.iter().map(|(_, points)| points.len()).sum();
+    let points: usize = curves.iter().map(|(_, points)| points.points().count()).sum();
     format!(
         "{} {} {} {} {} {}",
         &results.digest()[..16],

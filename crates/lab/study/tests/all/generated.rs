@@ -47,5 +47,5 @@ fn hot_and_cold_pages_stay_on_the_device_whatever_their_shares() {
     let text = study("hot-cold", "\"page\"", "capacity_bytes = 2048\nmeasured_writes = 3");
     let results = folder.run(&text).unwrap();
     assert_eq!(value(&results, "page", "host_write_pages"), "3");
-    assert_eq!(results.rows[0].axes, ["page", "warmed-up"]);
+    assert_eq!(results.rows.iter().next().unwrap().axes, ["page", "warmed-up"]);
 }

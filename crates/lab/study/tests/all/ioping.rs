@@ -20,7 +20,7 @@ fn run(text: &str) -> StudyResults {
 }
 
 fn value(results: &StudyResults, axes: &[&str], metric: &str) -> f64 {
-    let is_it = |row: &&study::Row| row.axes == axes && row.metric.name == metric;
+    let is_it = |row: &study::Row<'_>| row.axes == axes && row.metric.name == metric;
     let row = results.rows.iter().find(is_it).unwrap_or_else(|| panic!("no {metric} of {axes:?}"));
     row.metric.value.to_string().parse().expect("a number")
 }

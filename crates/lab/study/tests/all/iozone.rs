@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use study::{Metric, Study, StudyError, StudyResults, load, run_study};
+use study::{Measurement, Study, StudyError, StudyResults, load, run_study};
 
 const STUDY: &str = r#"
 name = "small"
@@ -59,10 +59,10 @@ fn value(results: &StudyResults, axes: &[&str], metric: &str) -> f64 {
         .rows
         .iter()
         .find(|row| row.axes == axes && row.repeat == 0 && row.metric.name == metric);
-    number(&found.unwrap_or_else(|| panic!("{axes:?} {metric}")).metric)
+    number(found.unwrap_or_else(|| panic!("{axes:?} {metric}")).metric)
 }
 
-fn number(metric: &Metric) -> f64 {
+fn number(metric: Measurement<'_>) -> f64 {
     metric.value.to_string().parse().expect("a number")
 }
 
@@ -181,8 +181,8 @@ fn a_history_that_cannot_be_says_why() {
 fn the_parts_of_the_time_add_up() {
     let results = run(&study("parts", STUDY, &["repeats=1"]).expect("right"), 2);
     let mut by_test: BTreeMap<Vec<String>, BTreeMap<&str, f64>> = BTreeMap::new();
-    for row in &results.rows {
-        by_test.entry(row.axes.clone()).or_default().insert(&row.metric.name, number(&row.metric));
+    for row in results.rows.iter() {
+        by_test.entry(row.axes.to_vec()).or_default().insert(row.metric.name, number(row.metric));
     }
     for (axes, metrics) in by_test {
         let parts = ["array_read_ns", "array_program_ns", "array_erase_ns", "transfer_ns"];
@@ -311,7 +311,7 @@ fn jffs2_over_block2mtd_meets_the_scheduler_and_its_writes_come_later() {
         let same = raw == cell("jffs2", "noop", "write", "elapsed_ns");
         assert!(same, "raw NAND has no scheduler");
     }
-    let has_device = |row: &study::Row| row.metric.name.starts_with("device_");
+    let has_device = |row: &study::Row<'_>| row.metric.name.starts_with("device_");
     let names = results.rows.iter().filter(|row| has_device(row)).map(|row| row.axes[0].as_str());
     assert_eq!(names.collect::<std::collections::BTreeSet<_>>().len(), 1, "raw NAND has none");
 }

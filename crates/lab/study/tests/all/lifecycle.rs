@@ -47,9 +47,9 @@ fn run(study: &study::Study, jobs: usize) -> StudyResults {
 
 fn by_place(results: &StudyResults) -> BTreeMap<Vec<String>, Values> {
     let mut found: BTreeMap<Vec<String>, Values> = BTreeMap::new();
-    for row in &results.rows {
+    for row in results.rows.iter() {
         let value = row.metric.value.to_string().parse().expect("a number");
-        found.entry(row.axes.clone()).or_default().insert(row.metric.name.clone(), value);
+        found.entry(row.axes.to_vec()).or_default().insert(row.metric.name.to_owned(), value);
     }
     found
 }

@@ -68,9 +68,9 @@ fn run(name: &str, overrides: &[&str]) -> StudyResults {
 /// Metrics by axis values and phase.
 fn by_place(results: &StudyResults) -> BTreeMap<Vec<String>, BTreeMap<String, f64>> {
     let mut found: BTreeMap<Vec<String>, BTreeMap<String, f64>> = BTreeMap::new();
-    for row in &results.rows {
+    for row in results.rows.iter() {
         let value = row.metric.value.to_string().parse().expect("a number");
-        found.entry(row.axes.clone()).or_default().insert(row.metric.name.clone(), value);
+        found.entry(row.axes.to_vec()).or_default().insert(row.metric.name.to_owned(), value);
     }
     found
 }
@@ -249,7 +249,7 @@ fn parts_that_share_a_name_share_no_flash() {
     // One worker: the second run finds what the first has prepared.
     let results = run_study(&study, 1, &mut |_, _, _| true).expect("a study that runs");
     let mount_ns = |part: &str| -> f64 {
-        let is_wanted = |row: &&study::Row| row.axes[0] == part && row.metric.name == "mount_ns";
+        let is_wanted = |row: &study::Row<'_>| row.axes[0] == part && row.metric.name == "mount_ns";
         let row = results.rows.iter().find(is_wanted).expect("measured");
         row.metric.value.to_string().parse().expect("a number")
     };

@@ -83,7 +83,7 @@ fn the_predicted_write_amplification_stands_beside_the_simulated_one() {
     let results = folder.run(&text).unwrap();
     let metrics = |name: &str| -> Vec<(Vec<String>, f64)> {
         let rows = results.rows.iter().filter(|row| row.metric.name == name);
-        rows.map(|row| (row.axes.clone(), row.metric.value.to_string().parse().unwrap())).collect()
+        rows.map(|row| (row.axes.to_vec(), row.metric.value.to_string().parse().unwrap())).collect()
     };
     let (predicted, measured) = (metrics("predicted_waf"), metrics("waf"));
     assert_eq!((predicted.len(), measured.len()), (16, 20), "none for cost-benefit");
