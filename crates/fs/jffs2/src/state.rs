@@ -32,6 +32,8 @@ pub(crate) struct State {
     pub(crate) reserve: Reserve,
     pub(crate) next_block: Option<u32>,
     pub(crate) collect_block: Option<u32>,
+    /// A block whose last page could not be programmed: its nodes are being written to another one.
+    pub(crate) recovered_block: Option<u32>,
     pub(crate) erasing_blocks: u32,
     pub(crate) highest_inode: u32,
     /// Where the check goes on; past all inodes at its end.
@@ -92,6 +94,7 @@ impl State {
             },
             next_block: None,
             collect_block: None,
+            recovered_block: None,
             erasing_blocks: 0,
             highest_inode: 0,
             check_inode: 0,
@@ -364,6 +367,11 @@ impl State {
 
     /// Files a block anew after `added` bytes of it became dirty.
     fn refile(&mut self, number: u32, added: u32) {
+        // A file that is forgotten marks its nodes without the allocation lock. The block is filed when
+        // nobody reads its nodes any more: an erase before would take them away.
+        if self.recovered_block == Some(number) {
+            return;
+        }
         let block = &self.blocks[number as usize];
         let (dirty, list) = (block.dirty, block.list);
         if block.used == 0 && block.unchecked == 0 {

@@ -175,11 +175,17 @@ impl Engine {
             if state.next_block == Some(block) {
                 state.next_block = None;
             }
+            debug_assert_eq!(state.recovered_block, None, "one page is recovered at a time");
+            state.recovered_block = Some(block);
             (nodes, start, end, buffered)
         };
         let mut bytes = vec![0xff; (end - start) as usize];
         if start < failed {
-            self.read_medium(start, &mut bytes[..(failed - start) as usize]).await?;
+            let read = self.read_medium(start, &mut bytes[..(failed - start) as usize]).await;
+            if let Err(error) = read {
+                self.state.borrow_mut().recovered_block = None;
+                return Err(error);
+            }
         }
         // Nodes at the beginning of the page may be obsolete: then the first live one stands behind it.
         let from = failed.saturating_sub(start) as usize;
@@ -191,6 +197,7 @@ impl Engine {
         let moved = self.rewrite(&nodes, start, &bytes).await;
         let state = &mut *self.state.borrow_mut();
         let block = state.block_of(failed);
+        debug_assert_eq!(state.recovered_block, Some(block), "the block is filed here alone");
         if moved.is_err() {
             self.find(
                 Code::LostNodes,
@@ -206,12 +213,13 @@ impl Engine {
         if state.collect_block == Some(block) {
             state.collect_block = None;
         }
-        match (live, state.blocks[block as usize].list) {
-            (_, List::ErasePending) => {}
-            (0, _) => state.file_erase_pending(block),
+        state.recovered_block = None;
+        if live == 0 {
+            state.file_erase_pending(block);
+        } else {
             // Its other nodes can still be read. The collector empties it before it is erased and
             // judged.
-            (_, _) => state.file(block, List::BadUsed),
+            state.file(block, List::BadUsed);
         }
         self.count(|statistics| statistics.programs_recovered += 1);
         moved
@@ -246,9 +254,16 @@ impl Engine {
         }
         let state = &mut *self.state.borrow_mut();
         for id in nodes {
-            let to = target + (state.node(*id).offset - start);
+            let node = state.node(*id);
+            let to = target + (node.offset - start);
             state.link_gap(to);
-            state.move_node(*id, to);
+            // A file may have been forgotten meanwhile: `jffs2_wbuf_recover` links such a node as
+            // obsolete in its new place, too.
+            if state.is_obsolete(*id) {
+                state.link_dirt(to, node.length);
+            } else {
+                state.move_node(*id, to);
+            }
         }
         debug_assert!(state.write_buffer.bytes.is_empty(), "nothing was written meanwhile");
         state.write_buffer.offset = Some(target + whole as u32);

@@ -306,6 +306,77 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "the block being written is not erased")]
+    fn the_block_that_is_written_is_not_given_up_for_erasing() {
+        let mut state = state();
+        state.mark_obsolete(0);
+        state.mark_obsolete(1);
+        state.file_erase_pending(0);
+    }
+
+    #[test]
+    #[should_panic(expected = "blocks that are being erased or wait for it")]
+    fn an_erase_that_is_counted_twice_is_found() {
+        let mut state = state();
+        state.file(3, List::Nowhere);
+        state.erasing_blocks += 1;
+        state.file_erase_pending(3);
+    }
+
+    #[test]
+    #[should_panic(expected = "block 3 on list Erasing counts bytes")]
+    fn a_block_is_not_erased_while_its_bytes_count() {
+        state().file(3, List::Erasing);
+    }
+
+    #[test]
+    #[should_panic(expected = "free block 0 holds its mark alone")]
+    fn a_block_with_dirt_is_not_free() {
+        let mut state = state();
+        state.next_block = None;
+        state.link_dirt(200, 40);
+        state.file(0, List::Free);
+    }
+
+    #[test]
+    #[should_panic(expected = "is once on list Free")]
+    fn a_block_that_its_list_has_lost_is_found() {
+        let mut state = state();
+        state.lists[List::Free as usize].retain(|block| *block != 3);
+        state.file(3, List::Nowhere);
+    }
+
+    #[test]
+    #[should_panic(expected = "only live nodes move")]
+    fn a_node_that_is_obsolete_is_not_moved() {
+        let mut state = state();
+        state.mark_obsolete(0);
+        state.file(1, List::Nowhere);
+        state.move_node(0, 65_536);
+    }
+
+    #[test]
+    #[should_panic(expected = "stands directly behind the last one of its new block")]
+    fn a_node_is_not_moved_behind_a_gap() {
+        let mut state = state();
+        state.file(1, List::Nowhere);
+        state.move_node(0, 65_536 + 8);
+    }
+
+    /// Its nodes are read until they stand elsewhere: whoever makes them obsolete meanwhile files it nowhere.
+    #[test]
+    fn a_block_that_is_recovered_is_not_filed_by_others() {
+        let mut state = state();
+        (state.next_block, state.recovered_block) = (None, Some(0));
+        state.mark_obsolete(0);
+        state.mark_obsolete(1);
+        assert_eq!((state.blocks[0].list, state.erasing_blocks), (List::Nowhere, 0));
+        state.recovered_block = None;
+        state.file_erase_pending(0);
+        state.assert_invariants();
+    }
+
+    #[test]
     #[should_panic(expected = "node 1 of block 0 follows the last one")]
     fn a_gap_between_two_nodes_is_found() {
         let mut state = state();

@@ -3,6 +3,7 @@
 mod block2mtd;
 mod checksums;
 mod damage;
+mod failed_programs;
 mod gaps;
 mod golden_images;
 mod power_cuts;
