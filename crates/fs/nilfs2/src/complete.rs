@@ -129,3 +129,29 @@ fn assert_chain(logs: &[Log]) {
         );
     }
 }
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::{Log, assert_chain};
+
+    #[test]
+    fn logs_follow_each_other_within_a_segment_and_into_the_next() {
+        assert_chain(&[
+            Log::of_two_blocks(3, 96, 7),
+            Log::of_two_blocks(3, 98, 7),
+            Log::of_two_blocks(4, 128, 8),
+        ]);
+    }
+
+    #[test]
+    #[should_panic(expected = "does not follow that at block 96")]
+    fn a_gap_between_two_logs_ends_the_chain() {
+        assert_chain(&[Log::of_two_blocks(3, 96, 7), Log::of_two_blocks(3, 99, 7)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "does not follow that at block 98")]
+    fn a_segment_with_the_same_sequence_number_ends_the_chain() {
+        assert_chain(&[Log::of_two_blocks(3, 98, 7), Log::of_two_blocks(4, 128, 7)]);
+    }
+}

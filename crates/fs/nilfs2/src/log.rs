@@ -257,3 +257,39 @@ impl Log {
         Ok(pending)
     }
 }
+
+#[cfg(test)]
+impl Log {
+    /// A log of two blocks, at a block of its segment.
+    pub(crate) fn of_two_blocks(segment: u64, start: u64, sequence: u64) -> Self {
+        Self {
+            segment,
+            segment_start: segment * 32,
+            start,
+            rest_blocks: (segment + 1) * 32 - start,
+            next_segment: segment + 1,
+            sequence,
+            flags: 0,
+            created: 0,
+            checkpoint: 0,
+            files: Vec::new(),
+            cursor: Cursor::new(HEADER_BYTES, 4096),
+            summary_blocks: 1,
+            payload_blocks: 1,
+            is_file_open: false,
+            super_root: None,
+        }
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::Log;
+
+    #[test]
+    fn a_super_root_needs_a_block_of_the_segment() {
+        let mut log = Log::of_two_blocks(3, 4 * 32 - 3, 1);
+        assert!(log.add_super_root(), "one block is left");
+        assert!(!log.add_super_root(), "none is left");
+    }
+}

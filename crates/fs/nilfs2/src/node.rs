@@ -209,4 +209,45 @@ mod tests {
         fill(&mut root, 1, &[(10, 100), (20, 200), (30, 300)]);
         insert(&mut root, 3, 40, 400);
     }
+
+    /// Two leaves with two entries each.
+    #[cfg(debug_assertions)]
+    fn leaves() -> [Vec<u8>; 2] {
+        [10, 30].map(|first| {
+            let mut leaf = vec![0; 1024];
+            fill(&mut leaf, 1, &[(first, 100), (first + 10, 200)]);
+            leaf
+        })
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "levels of two neighbours")]
+    fn entries_do_not_move_between_levels() {
+        let [mut left, mut right] = leaves();
+        right[1] = 2;
+        move_left(&mut left, &mut right, 1);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "3 of 2 entries move")]
+    fn no_more_entries_move_than_there_are() {
+        let [mut left, mut right] = leaves();
+        move_right(&mut left, &mut right, 3);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "4 entries in a node for 3")]
+    fn a_root_holds_three_children() {
+        fill(&mut [0; MAP_BYTES], 1, &[(10, 100), (20, 200), (30, 300), (40, 400)]);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "pointer 2 of 2")]
+    fn a_pointer_behind_the_last_one_is_not_set() {
+        set_pointer(&mut leaves()[0], 2, 300);
+    }
 }

@@ -4,7 +4,10 @@ use crate::support;
 
 use block_medium::MemoryMedium;
 use fs_api::{Changes, FileSystem, FileType, NewInode, PAGE_BYTES};
-use nilfs2::{FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_OFFSET, find_profile, format};
+use nilfs2::summary::{LogHeader, seal};
+use nilfs2::{
+    FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_OFFSET, Superblock, find_profile, format,
+};
 use random::Stream;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -237,4 +240,128 @@ fn a_segment_keeps_the_mark_of_an_error() {
         });
         assert!(is_done, "{}", profile.name);
     }
+}
+
+/// Places in an inode, which takes 128 bytes: its kind and permissions, its size, the pointers of its map.
+const MODE_AT: usize = 48;
+const SIZE_AT: usize = 8;
+const POINTERS_AT: usize = 56 + 8 + 3 * 8;
+
+/// Two pointers of a B-tree lead to one node: its neighbour is the node itself, and entries would move from a
+/// buffer to itself.
+#[test]
+fn a_node_that_is_its_own_neighbour_is_an_error() {
+    // Two leaves: one is full after 255 blocks.
+    const PAGES: u64 = 300;
+    let (_, is_done) = run(MemoryMedium::new(BLOCK, 64 << 20), |bench| async move {
+        let fresh = FormatOptions { blocks_per_segment: 512, ..FormatOptions::default() };
+        format(&*bench.medium, &fresh).await.expect("it is made");
+        let fs = bench.mount(quiet()).await;
+        // The inode is in another block than that of the first files.
+        let mut file = fs.root();
+        for number in 0..40 {
+            let (name, new) = (format!("f{number}"), NewInode::Regular(0o644));
+            file = fs.make(&CALLER, fs.root(), name.as_bytes(), new).await.expect("it is made");
+        }
+        for page in 0..PAGES {
+            let bytes = [page as u8; PAGE_BYTES];
+            fs.write_page(&CALLER, file, page, &bytes, 0..PAGE_BYTES).await.expect("it is written");
+        }
+        fs.sync().await.expect("it syncs");
+        // The newest log is checked whole. It must be one without the block of the inode.
+        let first = fs.lookup(fs.root(), b"f0").await.expect("it is there");
+        let page = [1; PAGE_BYTES];
+        fs.write_page(&CALLER, first, 0, &page, 0..PAGE_BYTES).await.expect("it is written");
+        fs.unmount().await.expect("it unmounts");
+        let is_inode = |inode: &[u8]| {
+            inode[MODE_AT..MODE_AT + 2] == [0xa4, 0x81]
+                && inode[SIZE_AT..SIZE_AT + 8] == (PAGES * PAGE_BYTES as u64).to_le_bytes()
+        };
+        let blocks = bench.medium.stored_blocks().into_iter();
+        let newest = blocks.filter(|block| {
+            // A metadata file's block may be read as one of inodes by chance; the size is rare enough.
+            bench.medium.block(*block).chunks_exact(128).any(is_inode)
+        });
+        let block = newest.max().expect("the block of the inode");
+        let mut bytes = bench.medium.block(block);
+        let inode = bytes.chunks_exact_mut(128).find(|inode| is_inode(inode)).expect("found");
+        inode.copy_within(POINTERS_AT..POINTERS_AT + 8, POINTERS_AT + 8);
+        bench.medium.set_block(block, &bytes);
+        let fs = bench.mount(quiet()).await;
+        let file = fs.lookup(fs.root(), b"f39").await.expect("its name is in the directory");
+        let to = Changes { size_bytes: Some(PAGE_BYTES as u64), ..Changes::default() };
+        let cut = fs.change(&CALLER, file, &to).await;
+        assert_eq!(cut, Err(fs_api::Errno::Eio));
+        let findings = fs.findings();
+        assert!(findings.iter().any(|it| it.text.contains("neighbour")), "{findings:?}");
+    });
+    assert!(is_done);
+}
+
+/// The newest log of a medium that was written from its beginning to its end once: its first block, and its
+/// header.
+fn newest_log(medium: &MemoryMedium, seed: u32) -> (u64, LogHeader) {
+    let logs = medium.stored_blocks().into_iter().filter_map(|block| {
+        let header = LogHeader::decode(&medium.block(block))?;
+        header.is_intact(&log_of(medium, block, &header), seed).then_some((block, header))
+    });
+    logs.max_by_key(|(block, _)| *block).expect("mkfs makes one")
+}
+
+fn log_of(medium: &MemoryMedium, block: u64, header: &LogHeader) -> Vec<u8> {
+    (block..block + u64::from(header.blocks)).flat_map(|block| medium.block(block)).collect()
+}
+
+const SEGMENT_BLOCKS: u64 = 32;
+
+/// A medium on which a file of so many blocks was written, and the seed of its checksums.
+fn written(blocks: u64) -> (Rc<MemoryMedium>, u32) {
+    let (medium, is_done) = run(MemoryMedium::new(BLOCK, 8 << 20), move |bench| async move {
+        let fresh =
+            FormatOptions { blocks_per_segment: SEGMENT_BLOCKS as u32, ..FormatOptions::default() };
+        format(&*bench.medium, &fresh).await.expect("it is made");
+        let fs = bench.mount(quiet()).await;
+        let file = fs.make(&CALLER, fs.root(), b"file", NewInode::Regular(0o644)).await;
+        let (file, bytes) = (file.expect("it is made"), [1; PAGE_BYTES]);
+        for page in 0..blocks {
+            fs.write_page(&CALLER, file, page, &bytes, 0..PAGE_BYTES).await.expect("it is written");
+        }
+        fs.unmount().await.expect("it unmounts");
+    });
+    assert!(is_done);
+    let superblock = Superblock::decode(&medium.block(0)[SUPERBLOCK_OFFSET as usize..]);
+    (medium, superblock.expect("a superblock").checksum_seed)
+}
+
+/// A full segment that names itself as the one that follows leaves no place for a log.
+#[test]
+fn a_segment_that_is_its_own_next_one_is_an_error() {
+    // A log takes two blocks at least: one block or none is left of a full segment.
+    let full = (0..SEGMENT_BLOCKS).find_map(|blocks| {
+        let (medium, seed) = written(blocks);
+        let (start, header) = newest_log(&medium, seed);
+        let end = start + u64::from(header.blocks);
+        let is_full = (end - 1) % SEGMENT_BLOCKS >= SEGMENT_BLOCKS - 2;
+        is_full.then_some((medium, seed, start, header))
+    });
+    let (medium, seed, start, header) = full.expect("a log that ends with its segment");
+    let segment = start / SEGMENT_BLOCKS;
+    let mut log = log_of(&medium, start, &header);
+    // Its first block; the first segment begins behind the superblock.
+    let first = (segment * SEGMENT_BLOCKS).max(1);
+    assert_ne!(header.next, first);
+    log[32..40].copy_from_slice(&first.to_le_bytes());
+    seal(&mut log, header.summary_bytes, seed);
+    for (block, bytes) in (start..).zip(log.chunks_exact(BLOCK)) {
+        medium.set_block(block, bytes);
+    }
+    let (_, is_done) = run(medium.after_cut(None), |bench| async move {
+        let fs = bench.mount(quiet()).await;
+        let new = NewInode::Regular(0o644);
+        fs.make(&CALLER, fs.root(), b"new", new).await.expect("it is in memory");
+        assert_eq!(fs.sync().await, Err(fs_api::Errno::Eio));
+        let findings = fs.findings();
+        assert!(findings.iter().any(|it| it.text.contains("no other follows it")), "{findings:?}");
+    });
+    assert!(is_done);
 }
