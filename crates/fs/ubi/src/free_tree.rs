@@ -303,6 +303,22 @@ mod tests {
     }
 
     #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "block 3 is free already")]
+    fn a_block_is_free_once() {
+        let mut tree = FreeTree::new(8);
+        tree.insert(PebNumber::new(3), 1);
+        tree.insert(PebNumber::new(3), 2);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "block 3 is not free")]
+    fn a_block_in_use_has_no_counter_here() {
+        FreeTree::new(8).erase_counter(PebNumber::new(3));
+    }
+
+    #[test]
     fn it_stays_a_sorted_red_black_tree() {
         let mut stream = Stream::new(1, "tree");
         let (mut tree, mut set) = (FreeTree::new(200), BTreeSet::new());

@@ -159,3 +159,60 @@ impl Volumes {
         (0..slots).map(record).collect()
     }
 }
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::{OWN_PEBS, Volumes};
+
+    /// A device of twenty good blocks without volumes: UBI has its own, and two are kept for bad ones.
+    fn volumes() -> Volumes {
+        let reserved_pebs = OWN_PEBS + 2;
+        Volumes {
+            available_pebs: 20 - reserved_pebs,
+            reserved_pebs,
+            bad_reserve: 2,
+            good_pebs: 20,
+            ..Volumes::default()
+        }
+    }
+
+    #[test]
+    fn blocks_that_are_reserved_and_released_add_up() {
+        let mut volumes = volumes();
+        volumes.assert_sums();
+        volumes.reserve(5);
+        volumes.assert_good_pebs();
+        volumes.release(5);
+        volumes.assert_sums();
+    }
+
+    #[test]
+    #[should_panic(expected = "15 blocks are promised")]
+    fn more_blocks_than_there_are_cannot_be_promised() {
+        let mut volumes = volumes();
+        volumes.available_pebs = 14;
+        volumes.reserve(15);
+    }
+
+    #[test]
+    #[should_panic(expected = "21 blocks were promised")]
+    fn more_blocks_than_were_promised_do_not_come_back() {
+        volumes().release(21);
+    }
+
+    #[test]
+    #[should_panic(expected = "available, reserved and preserved blocks")]
+    fn a_block_that_is_counted_twice_is_found() {
+        let mut volumes = volumes();
+        volumes.preserved_pebs = 1;
+        volumes.assert_good_pebs();
+    }
+
+    #[test]
+    #[should_panic(expected = "blocks of volumes and of UBI itself")]
+    fn blocks_reserved_for_no_volume_are_found() {
+        let mut volumes = volumes();
+        volumes.reserve(1);
+        volumes.assert_sums();
+    }
+}

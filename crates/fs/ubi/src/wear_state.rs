@@ -471,4 +471,13 @@ mod tests {
         wear.add_used(peb(1));
         wear.add_free(peb(1));
     }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "would be lost under its old counter")]
+    fn the_counter_of_a_block_in_a_set_does_not_change() {
+        let mut wear = WearState::new(4, 2);
+        wear.add_free(peb(1));
+        wear.set_counter(peb(1), 7);
+    }
 }

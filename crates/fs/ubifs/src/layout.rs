@@ -171,16 +171,48 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
-    use super::Layout;
+    use super::{LOG_LEB, Layout};
     use crate::compress::Compressor;
     use crate::profile::NewFileSystem;
     use crate::superblock::Superblock;
     use crate::volume_shape::VolumeShape;
+    use crate::write_buffer::WriteBuffer;
 
     /// Nodes are laid out on multiples of eight bytes: what counts how many fit must count so, too,
     /// or a commit runs out of eraseblocks (`max_idx_node_sz`, `idx_leb_size`).
     #[test]
     fn index_nodes_are_counted_with_their_padding() {
+        let layout = layout();
+        assert_eq!(layout.max_index_node, 192);
+        assert_eq!(layout.index_leb_bytes, 126_976 - 192);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "is of the log")]
+    fn the_log_does_not_go_on_behind_its_area() {
+        let layout = layout();
+        layout.next_log_leb(layout.lpt_first);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "is of the main area")]
+    fn an_eraseblock_of_the_log_has_no_properties() {
+        layout().main_index(LOG_LEB);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "the head stays in its eraseblock")]
+    fn a_head_does_not_grow_beyond_its_eraseblock() {
+        let layout = layout();
+        let mut buffer = WriteBuffer { offset: layout.leb_bytes - 2048, ..WriteBuffer::default() };
+        buffer.advance(2048, &layout);
+        buffer.advance(2048, &layout);
+    }
+
+    fn layout() -> Layout {
         let shape = VolumeShape {
             leb_bytes: 126_976,
             leb_count: 100,
@@ -189,8 +221,6 @@ mod tests {
         };
         let superblock =
             Superblock::default_for(shape, 4, Compressor::None, NewFileSystem::default());
-        let layout = Layout::new(&superblock.expect("large enough"), shape);
-        assert_eq!(layout.max_index_node, 192);
-        assert_eq!(layout.index_leb_bytes, 126_976 - 192);
+        Layout::new(&superblock.expect("large enough"), shape)
     }
 }
