@@ -16,6 +16,13 @@ const BLOCKS_AHEAD: u64 = 15;
 /// Siblings of a node behind the one that is wanted (`max_ra_blocks`).
 pub(crate) const NODES_AHEAD: usize = 7;
 
+/// A block of a file, and where the device has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MappedBlock {
+    pub(crate) offset: u64,
+    pub(crate) block: u64,
+}
+
 impl Engine {
     /// Submits a read of one block.
     async fn submit_reading(&self, block: u64, reading: &Rc<Reading>) {
@@ -35,9 +42,9 @@ impl Engine {
     pub(crate) async fn read_with_blocks_ahead(
         &self,
         file: &File,
-        offset: u64,
-        block: u64,
+        wanted: MappedBlock,
     ) -> Result<Vec<u8>, Errno> {
+        let MappedBlock { offset, block } = wanted;
         self.check_place(block)?;
         let first = Reading::new(&self.sim);
         self.submit_reading(block, &first).await;

@@ -204,7 +204,7 @@ impl Engine {
         let mut start = first;
         let mut sequence = None;
         while start < first + u64::from(usage.blocks) && start < end {
-            let head = reader.read(start, 1).await.map_err(failed)?;
+            let head = reader.read(start..start + 1).await.map_err(failed)?;
             let Some(header) = LogHeader::decode(&head) else { break };
             // A mount after a cut begins at the log that the superblocks name, and walks from
             // there: these segments must keep their logs.

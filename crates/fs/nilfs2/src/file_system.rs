@@ -1,7 +1,7 @@
 //! The calls of [`fs_api::FileSystem`], and what only NILFS2 offers.
 //!
-//! May use: `directory`, `engine`, `file`, `finding`, `mount`, `mount_error`, `profile`, `records`,
-//! `recovery`, `summary`.
+//! May use: `directory`, `engine`, `file`, `finding`, `mount`, `mount_error`, `operations`, `profile`,
+//! `records`, `recovery`, `summary`.
 
 use crate::directory::NAME_BYTES_MAX;
 use crate::engine::Engine;
@@ -9,6 +9,7 @@ use crate::file::Buffer;
 use crate::finding::Code;
 use crate::mount;
 use crate::mount_error::MountError;
+use crate::operations::FilePage;
 use crate::profile::MountOptions;
 use crate::records::{Checkpoint, ROOT_INODE, SEGMENT_ACTIVE, SegmentUsage};
 use crate::recovery::LogReader;
@@ -83,7 +84,7 @@ impl Nilfs2 {
         let failed = |error| engine.failed(error);
         let reader = LogReader::new(engine.medium.clone(), engine.geometry);
         let (mut start, end) = engine.geometry.segment_range(segment);
-        let head = reader.read(start, 1).await.map_err(failed)?;
+        let head = reader.read(start..start + 1).await.map_err(failed)?;
         let Some(first) = LogHeader::decode(&head) else { return Ok(Vec::new()) };
         let mut all = Vec::new();
         while start < end
@@ -313,7 +314,7 @@ impl FileSystem for Nilfs2 {
         bytes: &[u8; PAGE_BYTES],
         part: Range<usize>,
     ) -> Result<(), Errno> {
-        self.engine.write_page(caller, inode, page, bytes, part).await
+        self.engine.write_page(caller, FilePage { inode, page }, bytes, part).await
     }
 
     async fn list_attributes(&self, _inode: InodeNumber) -> Result<Vec<Vec<u8>>, Errno> {

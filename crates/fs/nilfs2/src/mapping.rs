@@ -2,8 +2,9 @@
 //!
 //! Source: `fs/nilfs2/bmap.c`, `mdt.c` (`nilfs_mdt_get_block`), `btree.c` (`__nilfs_btree_get_block`).
 //!
-//! May use: `engine`, `file`, `finding`, `map`, `node`, `readings`.
+//! May use: `ahead`, `engine`, `file`, `finding`, `map`, `node`, `readings`.
 
+use crate::ahead::MappedBlock;
 use crate::engine::Engine;
 use crate::file::{Buffer, File};
 use crate::finding::Code;
@@ -197,7 +198,7 @@ impl Engine {
         }
         let block = self.physical(file, pointer).await?;
         let data = if reads_ahead {
-            self.read_with_blocks_ahead(file, offset, block).await?
+            self.read_with_blocks_ahead(file, MappedBlock { offset, block }).await?
         } else {
             self.read_block(block).await?
         };

@@ -15,6 +15,13 @@ use std::rc::Rc;
 /// Names that an inode may have.
 const LINKS_MAX: u16 = 32_000;
 
+/// A page of a file, by the number of its inode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilePage {
+    pub(crate) inode: u64,
+    pub(crate) page: u64,
+}
+
 fn check_name(name: &[u8]) -> Result<(), Errno> {
     match name {
         // The VFS answers an empty name with ENOENT before it calls the file system.
@@ -234,8 +241,7 @@ impl Engine {
     pub(crate) async fn write_page(
         &self,
         caller: &Caller,
-        inode: u64,
-        page: u64,
+        FilePage { inode, page }: FilePage,
         bytes: &[u8; PAGE_BYTES],
         part: Range<usize>,
     ) -> Result<(), Errno> {

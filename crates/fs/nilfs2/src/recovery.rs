@@ -62,7 +62,8 @@ impl LogReader {
 
     /// Bytes of blocks inside a segment. What is read ahead of is not waited for, only the blocks
     /// themselves are.
-    pub(crate) async fn read(&self, block: u64, blocks: u64) -> Result<Vec<u8>, MediumError> {
+    pub(crate) async fn read(&self, blocks: Range<u64>) -> Result<Vec<u8>, MediumError> {
+        let block = blocks.start;
         let (first, end) = self.geometry.segment_range(self.geometry.segment_of(block));
         let ahead = if self.reads_around {
             let around = block / READ_AROUND_BLOCKS * READ_AROUND_BLOCKS;
@@ -75,8 +76,8 @@ impl LogReader {
         }
         let mut bytes = Vec::new();
         let mut at = block;
-        while at < block + blocks {
-            let count = (block + blocks - at).min(self.medium.bio_blocks_max().into()) as u32;
+        while at < blocks.end {
+            let count = (blocks.end - at).min(self.medium.bio_blocks_max().into()) as u32;
             bytes.extend(self.medium.read_buffers(at, count).await?);
             at += u64::from(count);
         }
@@ -99,7 +100,7 @@ impl LogReader {
         sequence: u64,
     ) -> Result<Option<FoundLog>, MediumError> {
         let (_, end) = self.geometry.segment_range(self.geometry.segment_of(start));
-        let first = self.read(start, 1).await?;
+        let first = self.read(start..start + 1).await?;
         let Some(header) = LogHeader::decode(&first) else { return Ok(None) };
         let blocks = u64::from(header.blocks);
         // All logs of a segment carry its number. A lower one is left over from an earlier use of
@@ -109,7 +110,7 @@ impl LogReader {
         }
         // The whole log is read for its checksum: nothing else tells a torn log from a complete
         // one.
-        let bytes = self.read(start, blocks).await?;
+        let bytes = self.read(start..start + blocks).await?;
         let is_intact = header.is_intact(&bytes, self.geometry.checksum_seed);
         let next_is_there = self.geometry.segment_of(header.next) < self.geometry.segments;
         Ok((is_intact && next_is_there).then_some(FoundLog { start, header }))
@@ -122,7 +123,7 @@ impl LogReader {
     ) -> Result<Result<(Vec<FileInfo>, u64), String>, MediumError> {
         let block_bytes = self.geometry.block_bytes as usize;
         let blocks = u64::from(log.header.summary_blocks(block_bytes));
-        let summary = self.read(log.start, blocks).await?;
+        let summary = self.read(log.start..log.start + blocks).await?;
         let files = decode_files(&log.header, &summary, block_bytes);
         Ok(files.map(|files| (files, log.start + blocks)))
     }
@@ -159,7 +160,8 @@ pub(crate) async fn find_checkpoint(
                 reader.read_ahead(first..end + 1);
             }
             if header.flags & LOG_SUPER_ROOT != 0 {
-                let block = reader.read(start + blocks - 1, 1).await?;
+                let end = start + blocks;
+                let block = reader.read(end - 1..end).await?;
                 let super_root = match SuperRoot::decode(&block, geometry.checksum_seed) {
                     Ok(super_root) => super_root,
                     Err(why) => return Ok(Err(why)),
@@ -303,7 +305,8 @@ impl Engine {
         let Ok(file) = self.file(info.inode).await else { return Ok(0) };
         let mut salvaged = 0;
         for (index, block) in info.blocks.iter().take(info.data_blocks as usize).enumerate() {
-            let bytes = reader.read(first_block + index as u64, 1).await;
+            let at = first_block + index as u64;
+            let bytes = reader.read(at..at + 1).await;
             let bytes = bytes.map_err(|error| self.failed(error))?;
             self.put_data(&file, block.offset, bytes).await?;
             self.write_inode(&file).await?;

@@ -5,7 +5,7 @@
 //! May use: `blocks`, `device`, `format`, `statistics`, `tags`.
 
 use crate::blocks::BlockState;
-use crate::device::{Device, WriteFailure};
+use crate::device::{BlockPage, Device, WriteFailure};
 use crate::statistics::Finding;
 use crate::tags::{EccResult, Tags};
 use fs_api::Errno;
@@ -74,7 +74,7 @@ impl Device {
             return None;
         }
         let block = self.alloc_block?;
-        let chunk = self.chunk(block, self.alloc_page);
+        let chunk = self.chunk(BlockPage { block, page: self.alloc_page });
         debug_assert_eq!(
             self.blocks.get(block).state,
             BlockState::Allocating,
@@ -330,7 +330,7 @@ impl Device {
             let tags = Tags { sequence: crate::format::SEQUENCE_BAD, ..Tags::data(0, 0, 0) };
             let data = vec![0xff; self.chunk_bytes as usize];
             // Nothing is left to be done if this fails too.
-            let _ = self.write_raw(self.chunk(block, 0), &data, &tags).await;
+            let _ = self.write_raw(self.chunk(BlockPage { block, page: 0 }), &data, &tags).await;
         }
         let info = self.blocks.get_mut(block);
         info.state = BlockState::Dead;

@@ -6,7 +6,7 @@
 //! May use: `blocks`, `device`, `format`, `tags`.
 
 use crate::blocks::{BlockState, Blocks};
-use crate::device::Device;
+use crate::device::{BlockPage, Device};
 use crate::format::SEQUENCE_CHECKPOINT;
 use crate::tags::{EccResult, Tags};
 
@@ -226,7 +226,7 @@ impl Device {
             // chunk counts from 1 over all blocks.
             Tags::data(stream.next_block.unwrap_or(u32::MAX), stream.pages + 1, self.chunk_bytes);
         tags.sequence = SEQUENCE_CHECKPOINT;
-        let chunk = self.chunk(block, stream.page);
+        let chunk = self.chunk(BlockPage { block, page: stream.page });
         // A failed write is noticed when the checkpoint is read.
         // Straight to the page, past the allocator: a checkpoint has no sequence of its own, is
         // never collected and never retried.
@@ -283,7 +283,7 @@ impl Device {
             stream.page = 0;
         }
         let Some(block) = stream.block else { return false };
-        let chunk = self.chunk(block, stream.page);
+        let chunk = self.chunk(BlockPage { block, page: stream.page });
         let mut data = std::mem::take(&mut stream.buffer);
         let (tags, result) = self.read_raw(chunk, Some(&mut data)).await;
         stream.buffer = data;
@@ -315,7 +315,7 @@ impl Device {
             return;
         }
         for block in start..=self.blocks.last() {
-            let (tags, _) = self.read_raw(self.chunk(block, 0), None).await;
+            let (tags, _) = self.read_raw(self.chunk(BlockPage { block, page: 0 }), None).await;
             if tags.sequence != SEQUENCE_CHECKPOINT {
                 continue;
             }
@@ -340,7 +340,7 @@ impl Device {
             Ok(false) => {}
             Ok(true) | Err(_) => return (BlockState::Dead, 0),
         }
-        let (tags, _) = self.read_raw(self.chunk(block, 0), None).await;
+        let (tags, _) = self.read_raw(self.chunk(BlockPage { block, page: 0 }), None).await;
         if tags.is_unused() {
             (BlockState::Empty, 0)
         } else {

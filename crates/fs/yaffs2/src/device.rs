@@ -29,6 +29,13 @@ pub(crate) struct CheckpointState {
     pub(crate) blocks_required: Option<u32>,
 }
 
+/// A chunk by its block, as the mount numbers them, and its page within the block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockPage {
+    pub(crate) block: u32,
+    pub(crate) page: u32,
+}
+
 /// Why a chunk was not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteFailure {
@@ -150,9 +157,9 @@ impl Device {
         block - Blocks::FIRST
     }
 
-    pub(crate) fn chunk(&self, block: u32, page: u32) -> u32 {
-        debug_assert!(page < self.pages_per_block, "page {page} of block {block}");
-        block * self.pages_per_block + page
+    pub(crate) fn chunk(&self, at: BlockPage) -> u32 {
+        debug_assert!(at.page < self.pages_per_block, "{at:?}");
+        at.block * self.pages_per_block + at.page
     }
 
     pub(crate) fn report(&mut self, finding: Finding) {

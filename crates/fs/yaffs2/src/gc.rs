@@ -5,7 +5,7 @@
 //! May use: `blocks`, `device`, `format`, `header`, `profile`, `tags`.
 
 use crate::blocks::BlockState;
-use crate::device::Device;
+use crate::device::{BlockPage, Device};
 use crate::format::OBJECT_SUMMARY;
 use crate::header::Header;
 use crate::profile::CollectorKind;
@@ -263,7 +263,7 @@ impl Device {
                 && self.blocks.get(block).state == BlockState::Collecting
                 && copies_left > 0
             {
-                let chunk = self.chunk(block, self.collector.page);
+                let chunk = self.chunk(BlockPage { block, page: self.collector.page });
                 self.collector.page += 1;
                 if self.blocks.is_used(chunk) {
                     copies_left -= 1;

@@ -1,8 +1,9 @@
 //! What a mount shows of itself: counters, blocks, findings.
 //!
-//! May use: `blocks`, `file_system`, `statistics`.
+//! May use: `blocks`, `device`, `file_system`, `statistics`.
 
 use crate::blocks::BlockInfo;
+use crate::device::BlockPage;
 use crate::file_system::Yaffs2;
 use crate::statistics::{Finding, Statistics};
 
@@ -18,7 +19,8 @@ impl Yaffs2 {
         let mut map = Vec::new();
         for (block, info) in device.blocks.iter() {
             let pages = 0..device.pages_per_block;
-            let used = pages.map(|page| device.blocks.is_used(device.chunk(block, page)));
+            let used =
+                pages.map(|page| device.blocks.is_used(device.chunk(BlockPage { block, page })));
             map.push((*info, used.collect()));
         }
         map

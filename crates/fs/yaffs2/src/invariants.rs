@@ -7,7 +7,7 @@
 //! May use: `blocks`, `device`, `file_system`, `objects`.
 
 use crate::blocks::BlockState;
-use crate::device::Device;
+use crate::device::{BlockPage, Device};
 use crate::file_system::Yaffs2;
 use crate::objects::Object;
 
@@ -148,7 +148,7 @@ impl Device {
         for block in self.blocks.numbers() {
             // Chunks of summaries are of no object.
             for page in 0..self.chunks_before_summary() {
-                let chunk = self.chunk(block, page);
+                let chunk = self.chunk(BlockPage { block, page });
                 if self.blocks.is_used(chunk) && !is_named[chunk as usize] {
                     return Some(format!("chunk {chunk} is in use, and no object names it"));
                 }
@@ -160,7 +160,7 @@ impl Device {
 
 #[cfg(all(test, debug_assertions))]
 mod tests {
-    use super::{BlockState, Device};
+    use super::{BlockPage, BlockState, Device};
     use crate::options::MountOptions;
     use crate::profile::find_profile;
     use crate::tags::Tags;
@@ -170,7 +170,7 @@ mod tests {
     use std::rc::Rc;
 
     /// Mounts a blank device, writes a stray chunk that no object names, and changes the memory.
-    fn after(change: impl FnOnce(&mut Device) + 'static) {
+    fn after(change: impl AsyncFnOnce(&mut Device) + 'static) {
         let mut part = find_part("nandsim-64MiB").expect("in the catalogue");
         part.geometry.blocks = 32;
         part.geometry.pages_per_block = 16;
@@ -196,7 +196,7 @@ mod tests {
             let chunk = device.write_new_chunk(&page, Tags::data(300, 1, 1), false).await;
             device.delete_chunk(chunk.expect("written")).await;
             device.assert_invariants();
-            change(&mut device);
+            change(&mut device).await;
             device.assert_invariants();
         });
         simulation.run();
@@ -204,21 +204,21 @@ mod tests {
 
     #[test]
     fn a_device_that_is_left_alone_agrees_with_itself() {
-        after(|_| {});
+        after(async |_| {});
     }
 
     #[test]
     #[should_panic(expected = "the accounts agreed when the mount ended")]
     fn a_free_chunk_too_many_is_found() {
-        after(|device| device.free_chunks += 1);
+        after(async |device| device.free_chunks += 1);
     }
 
     #[test]
     #[should_panic(expected = "the accounts agreed when the mount ended")]
     fn a_chunk_in_use_that_is_not_counted_is_found() {
-        after(|device| {
+        after(async |device| {
             let block = device.alloc_block.expect("one is being written");
-            let chunk = device.chunk(block, 3);
+            let chunk = device.chunk(BlockPage { block, page: 3 });
             device.blocks.set_used(chunk);
         });
     }
@@ -226,9 +226,78 @@ mod tests {
     #[test]
     #[should_panic(expected = "is being written")]
     fn a_closed_block_is_not_written_to() {
-        after(|device| {
+        after(async |device| {
             let block = device.alloc_block.expect("one is being written");
             device.blocks.get_mut(block).state = BlockState::Full;
+        });
+    }
+
+    /// Writes a chunk that no object names.
+    async fn write(device: &mut Device) -> u32 {
+        let page = vec![0; device.chunk_bytes as usize];
+        let chunk = device.write_new_chunk(&page, Tags::data(300, 1, 1), false).await;
+        chunk.expect("written")
+    }
+
+    #[test]
+    #[should_panic(expected = "is freed twice")]
+    fn a_chunk_is_not_freed_twice() {
+        after(async |device| {
+            let chunk = write(device).await;
+            write(device).await;
+            device.delete_chunk(chunk).await;
+            device.delete_chunk(chunk).await;
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "without any")]
+    fn a_block_without_chunks_frees_none() {
+        after(async |device| {
+            let chunk = write(device).await;
+            device.delete_chunk(chunk).await;
+            device.delete_chunk(chunk).await;
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "is taken twice")]
+    fn a_chunk_is_not_taken_twice() {
+        after(async |device| {
+            let block = device.alloc_block.expect("one is being written");
+            let next = device.chunk(BlockPage { block, page: device.alloc_page });
+            device.blocks.set_used(next);
+            write(device).await;
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "is erased with chunks in use")]
+    fn a_block_with_chunks_in_use_is_not_erased() {
+        after(async |device| {
+            let chunk = write(device).await;
+            device.erase_dirty_block(device.block_of(chunk)).await;
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "the block being written is not erased")]
+    fn the_block_that_is_written_is_not_erased() {
+        after(async |device| {
+            let block = device.alloc_block.expect("one is being written");
+            device.erase_dirty_block(block).await;
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "has chunks in use")]
+    fn an_erased_block_with_chunks_is_not_opened() {
+        after(async |device| {
+            let block = device.blocks.next_after(device.alloc_finder);
+            let chunk = device.chunk(BlockPage { block, page: 0 });
+            device.blocks.set_used(chunk);
+            device.alloc_block = None;
+            write(device).await;
         });
     }
 }

@@ -6,7 +6,7 @@
 //! May use: `blocks`, `device`, `format`, `header`, `objects`, `statistics`, `tags`.
 
 use crate::blocks::BlockState;
-use crate::device::Device;
+use crate::device::{BlockPage, Device};
 use crate::format::{
     FIRST_SEQUENCE, OBJECT_DELETED, OBJECT_LOST_AND_FOUND, OBJECT_ROOT, OBJECT_UNLINKED,
     ObjectKind, SEQUENCE_BAD, SEQUENCE_CHECKPOINT,
@@ -126,7 +126,7 @@ impl Device {
                 break;
             }
             self.cpu_debt_ps += self.options.costs.scan_ps_per_chunk;
-            self.scan_chunk(block, page, has_summary, &mut has_found, links).await;
+            self.scan_chunk(BlockPage { block, page }, has_summary, &mut has_found, links).await;
         }
         let info = self.blocks.get_mut(block);
         if info.state == BlockState::NeedsScan {
@@ -141,13 +141,13 @@ impl Device {
 
     async fn scan_chunk(
         &mut self,
-        block: u32,
-        page: u32,
+        at: BlockPage,
         has_summary: bool,
         has_found: &mut bool,
         links: &mut Vec<u32>,
     ) {
-        let chunk = self.chunk(block, page);
+        let BlockPage { block, page } = at;
+        let chunk = self.chunk(at);
         let sequence = self.blocks.get(block).sequence;
         let entry = if has_summary { self.summary[page as usize] } else { [0; 3] };
         let (tags, result) = if entry[0] == 0 {
@@ -158,7 +158,7 @@ impl Device {
             (Tags::from_packed(sequence, entry), EccResult::Clean)
         };
         if tags.is_unused() && result != EccResult::Unfixed {
-            self.scan_unused(block, page, *has_found);
+            self.scan_unused(at, *has_found);
             // Every chunk that holds nothing counts as free, also where it can only be used after
             // an erase: collecting turns them into erased ones.
             self.free_chunks += 1;
@@ -179,7 +179,7 @@ impl Device {
         }
     }
 
-    fn scan_unused(&mut self, block: u32, page: u32, has_found: bool) {
+    fn scan_unused(&mut self, BlockPage { block, page }: BlockPage, has_found: bool) {
         if has_found {
             // Left out because it was not erased.
             return;

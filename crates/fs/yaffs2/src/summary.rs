@@ -5,7 +5,7 @@
 //!
 //! May use: `device`, `format`, `tags`.
 
-use crate::device::Device;
+use crate::device::{BlockPage, Device};
 use crate::format::OBJECT_SUMMARY;
 use crate::tags::{EccResult, Tags};
 
@@ -97,7 +97,7 @@ impl Device {
             tags.sequence = sequence;
             // Written at its fixed place, not through `write_new_chunk`: there is no second place
             // for it, and a block without a summary is only slower to mount.
-            let chunk = self.chunk(block, page);
+            let chunk = self.chunk(BlockPage { block, page });
             if self.write_raw(chunk, &data, &tags).await.is_err() {
                 is_written = false;
                 break;
@@ -124,7 +124,7 @@ impl Device {
             if wanted == HEAD_BYTES {
                 break;
             }
-            let chunk = self.chunk(block, page);
+            let chunk = self.chunk(BlockPage { block, page });
             let mut data = vec![0; self.chunk_bytes as usize];
             let (tags, result) = self.read_chunk(chunk, &mut data).await;
             let is_summary = !tags.is_unused()
@@ -161,7 +161,7 @@ impl Device {
             return;
         }
         for page in self.chunks_before_summary()..self.pages_per_block {
-            let chunk = self.chunk(block, page);
+            let chunk = self.chunk(BlockPage { block, page });
             if self.blocks.is_used(chunk) {
                 self.blocks.clear_used(chunk);
                 self.blocks.get_mut(block).pages_in_use -= 1;

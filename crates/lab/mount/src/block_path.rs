@@ -13,6 +13,7 @@ use sched::{Bio, Direction, Elevator, ElevatorOptions, SchedulerEntry, Settings,
 use sim::{Completion, Cpus, Sim};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Bytes of a sector.
@@ -173,7 +174,7 @@ impl BlockPath {
         flushed.map_err(|error| MountError::Medium { kind, reason: error.to_string() })
     }
 
-    fn bio(&self, direction: Direction, sync: bool, block: u64, blocks: u64) -> Bio {
+    fn bio(&self, direction: Direction, sync: bool, blocks: Range<u64>) -> Bio {
         let sectors = self.block_bytes / SECTOR_BYTES;
         // Who submits it, as `get_io_context` finds it (`block/blk-ioc.c`): a call of a file system
         // carries no process.
@@ -186,8 +187,8 @@ impl BlockPath {
             noidle: sync && direction == Direction::Write,
             class,
             level,
-            sector: block * sectors,
-            sectors: (blocks * sectors) as u32,
+            sector: blocks.start * sectors,
+            sectors: ((blocks.end - blocks.start) * sectors) as u32,
         }
     }
 
@@ -249,7 +250,7 @@ impl BlockMedium for BlockPath {
         Box::pin(async move {
             let path = self.clone();
             let bytes = Bytes::default();
-            let bio = self.bio(Direction::Read, true, first_block, blocks.into());
+            let bio = self.bio(Direction::Read, true, first_block..first_block + u64::from(blocks));
             let handle = self.submit(bio, bytes.clone()).await;
             Ok(Box::pin(async move {
                 path.done(&handle, first_block).await?;
@@ -295,7 +296,7 @@ impl BlockMedium for BlockPath {
         let path = self.clone();
         self.sim.spawn_named("read-ahead", async move {
             for (block, ahead) in asked {
-                let bio = path.bio(Direction::Read, true, block, 1);
+                let bio = path.bio(Direction::Read, true, block..block + 1);
                 let handle = path.submit(bio, ahead.bytes.clone()).await;
                 assert!(ahead.handle.set(handle).is_ok(), "a block is submitted once");
                 ahead.taken.complete();
@@ -314,12 +315,12 @@ impl BlockMedium for BlockPath {
             if flags.flushes_before {
                 self.flush().await?;
             }
-            let blocks = bytes.len() as u64 / self.block_bytes;
-            for block in first_block..first_block + blocks {
+            let end = first_block + bytes.len() as u64 / self.block_bytes;
+            for block in first_block..end {
                 // A block that was read ahead of is stale once it is written.
                 self.ahead.borrow_mut().remove(&block);
             }
-            let bio = self.bio(Direction::Write, flags.is_sync, first_block, blocks);
+            let bio = self.bio(Direction::Write, flags.is_sync, first_block..end);
             let handle = self.submit(bio, Rc::new(RefCell::new(bytes))).await;
             let path = self.clone();
             Ok(Box::pin(async move {

@@ -10,7 +10,7 @@
 //! - The medium is one plain log, of which the collector copied nothing (see `log.rs`), and
 //!   names are missing that nothing on it takes away.
 
-use super::log::Log;
+use super::log::{Log, Versioned};
 use crate::medium::Medium;
 use crate::report::Report;
 use jffs2::nodes::{DirentNode, InodeNode};
@@ -71,7 +71,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// Takes in an inode node; the place of another one of the same version that holds other bytes.
     pub(crate) fn add_inode(&mut self, block: u32, place: u32, node: &InodeNode) -> Option<u32> {
-        self.log.add_inode(block, node.inode, node.version);
+        self.log.add_inode(block, Versioned { inode: node.inode, version: node.version });
         let held = Held {
             place,
             offset: node.offset,
@@ -86,7 +86,7 @@ impl Tree {
 
     /// Takes in an entry; the place of another one of the same version that says something else.
     pub(crate) fn add_entry(&mut self, block: u32, place: u32, node: DirentNode) -> Option<u32> {
-        self.log.add_entry(block, node.parent, node.version);
+        self.log.add_entry(block, Versioned { inode: node.parent, version: node.version });
         let DirentNode { parent, version, inode, kind, name, .. } = node;
         let versions = self.entries.entry(parent).or_default();
         if let Some(known) = versions.get(&version) {

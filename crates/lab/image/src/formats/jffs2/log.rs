@@ -19,6 +19,13 @@ enum Counter {
     Inodes,
 }
 
+/// The inode that a node is counted by, and its number there.
+#[derive(Clone, Copy)]
+pub(crate) struct Versioned {
+    pub(crate) inode: u32,
+    pub(crate) version: u32,
+}
+
 /// The order of nodes.
 #[derive(Default)]
 pub(crate) struct Log {
@@ -31,15 +38,17 @@ pub(crate) struct Log {
 
 impl Log {
     /// Nodes come block by block, each in the order of its bytes.
-    pub(crate) fn add_inode(&mut self, block: u32, inode: u32, version: u32) {
+    pub(crate) fn add_inode(&mut self, block: u32, node: Versioned) {
+        let Versioned { inode, version } = node;
         self.add(block, Counter::Inode(inode), version);
         if version == 1 {
             self.add(block, Counter::Inodes, inode);
         }
     }
 
-    pub(crate) fn add_entry(&mut self, block: u32, directory: u32, version: u32) {
-        self.add(block, Counter::Directory(directory), version);
+    /// The inode is that of the directory.
+    pub(crate) fn add_entry(&mut self, block: u32, node: Versioned) {
+        self.add(block, Counter::Directory(node.inode), node.version);
     }
 
     fn add(&mut self, block: u32, counter: Counter, version: u32) {
@@ -105,7 +114,7 @@ fn has_order(blocks: &BTreeSet<u32>, orders: &BTreeMap<u32, BTreeSet<u32>>) -> b
 
 #[cfg(test)]
 mod tests {
-    use super::Log;
+    use super::{Log, Versioned};
 
     #[test]
     fn a_log_is_plain_until_something_is_copied() {
@@ -113,7 +122,7 @@ mod tests {
             let mut log = Log::default();
             // Block 7 was written before block 3.
             for (block, inode, version) in [(3, 5, 4), (3, 6, 1), (7, 4, 1), (7, 5, 1), (7, 5, 3)] {
-                log.add_inode(block, inode, version);
+                log.add_inode(block, Versioned { inode, version });
             }
             log
         };
@@ -129,7 +138,7 @@ mod tests {
         for nodes in copied {
             let mut log = plain();
             for (block, inode, version) in nodes {
-                log.add_inode(*block, *inode, *version);
+                log.add_inode(*block, Versioned { inode: *inode, version: *version });
             }
             assert!(log.is_copied(), "{nodes:?}");
         }

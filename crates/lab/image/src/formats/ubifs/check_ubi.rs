@@ -41,6 +41,13 @@ pub(super) struct UbiCounts {
     pub image_sequence: u32,
 }
 
+/// A place in the image: a block, and bytes from its beginning.
+#[derive(Clone, Copy)]
+struct Within {
+    block: u32,
+    offset: u32,
+}
+
 /// A block that holds a logical block.
 struct Holder {
     block: u32,
@@ -86,8 +93,8 @@ fn header_at(data: &[u8], at: u32) -> Option<&[u8; HEADER_BYTES]> {
 }
 
 impl Walk<'_> {
-    fn place(&self, block: u32, offset: u32) -> String {
-        self.medium.place(block * self.medium.block_bytes() + offset)
+    fn place(&self, at: Within) -> String {
+        self.medium.place(at.block * self.medium.block_bytes() + at.offset)
     }
 
     /// Whether a page is as a power cut leaves it, or lost to the ECC, which is reported already.
@@ -100,7 +107,10 @@ impl Walk<'_> {
         self.report.add_pages(self.medium, block, read);
         let UbiForm { header_offset, data_offset, .. } = self.form;
         if read.is_half_erased() {
-            self.report.add_note(self.place(block, 0), "the erase of the block was cut short");
+            self.report.add_note(
+                self.place(Within { block, offset: 0 }),
+                "the erase of the block was cut short",
+            );
         }
         let counter = header_at(&read.data, 0).map_or(Decoded::Bad, EraseCounterHeader::decode);
         match counter {
@@ -113,7 +123,7 @@ impl Walk<'_> {
                         Decoded::Blank => "the block is written but has no erase counter header",
                         _ => "the CRC of the erase counter header is wrong",
                     };
-                    self.report.add(is_unsure, self.place(block, 0), what);
+                    self.report.add(is_unsure, self.place(Within { block, offset: 0 }), what);
                 }
             }
         }
@@ -133,7 +143,11 @@ impl Walk<'_> {
                 let is_harmless = !holds_data
                     || self.is_page_unsure(read, header_offset)
                     || read.is_half_erased();
-                self.report.add(is_harmless, self.place(block, header_offset), what);
+                self.report.add(
+                    is_harmless,
+                    self.place(Within { block, offset: header_offset }),
+                    what,
+                );
             }
         }
     }
@@ -159,7 +173,7 @@ impl Walk<'_> {
         } else {
             return;
         };
-        self.report.add_finding(self.place(block, 0), what);
+        self.report.add_finding(self.place(Within { block, offset: 0 }), what);
     }
 
     fn header(&mut self, block: u32, header: VolumeHeader, read: &BlockData) {
@@ -170,7 +184,8 @@ impl Walk<'_> {
             self.counts.fastmap += u32::from(is_fastmap);
             if !is_fastmap {
                 let what = format!("the block is of internal volume {:#x}", header.volume);
-                self.report.add_note(self.place(block, self.form.header_offset), what);
+                self.report
+                    .add_note(self.place(Within { block, offset: self.form.header_offset }), what);
             }
             return;
         }
@@ -203,7 +218,7 @@ impl Walk<'_> {
                 let what = format!(
                     "{blocks} blocks belong to image {image}, others to {most}: this is the first"
                 );
-                self.report.add_finding(self.place(first, 0), what);
+                self.report.add_finding(self.place(Within { block: first, offset: 0 }), what);
             }
         }
     }
@@ -220,7 +235,10 @@ impl Walk<'_> {
                     let what = format!(
                         "volume {volume} LEB {lnum}: sequence number {number} is that of block {one}"
                     );
-                    self.report.add_finding(self.place(other, self.form.header_offset), what);
+                    self.report.add_finding(
+                        self.place(Within { block: other, offset: self.form.header_offset }),
+                        what,
+                    );
                 }
             }
             let count = holders.len() as u32;
@@ -232,7 +250,8 @@ impl Walk<'_> {
                 // A copy that was never finished leaves the block that it was made of.
                 let is_harmless = count > 1 || holder.is_torn;
                 let what = format!("volume {volume} LEB {lnum}: the CRC of the data is wrong");
-                let place = self.place(holder.block, self.form.data_offset);
+                let place =
+                    self.place(Within { block: holder.block, offset: self.form.data_offset });
                 self.report.add(is_harmless, place, what);
             }
             // Only the newest is needed from here on.
@@ -271,7 +290,7 @@ impl Walk<'_> {
             match holder.table.clone() {
                 Some(Ok(records)) => good.push(records),
                 Some(Err(reason)) => {
-                    let place = self.place(block, self.form.data_offset);
+                    let place = self.place(Within { block, offset: self.form.data_offset });
                     let what = format!("volume table, copy {}: {reason}", lnum + 1);
                     self.report.add(is_torn, place, what);
                 }
@@ -320,7 +339,8 @@ impl Walk<'_> {
             findings.push((holder.block, format!("volume {volume} LEB {lnum} {what}")));
         }
         for (block, what) in findings {
-            self.report.add_finding(self.place(block, self.form.header_offset), what);
+            self.report
+                .add_finding(self.place(Within { block, offset: self.form.header_offset }), what);
         }
         for (volume, blocks) in strangers {
             let what =

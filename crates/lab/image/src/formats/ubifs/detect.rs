@@ -8,6 +8,7 @@ use crate::candidate::Known;
 use crate::chip::{Form, is_protected};
 use mtd::{Ecc, OobLayout, find_layout};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use ubi::headers::{Decoded, EraseCounterHeader, HEADER_BYTES, LAYOUT_VOLUME, VolumeHeader};
 use ubi::volume_table;
 use ubifs::{SuperblockInfo, read_superblock};
@@ -77,9 +78,22 @@ static WITHOUT_CODE: [OobLayout; 24] = {
     ]
 };
 
+/// Where the header of a volume and the data begin in a block, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Offsets {
+    header: u32,
+    data: u32,
+}
+
+/// So many bytes from an offset on.
+fn from(offset: u32, bytes: usize) -> Range<usize> {
+    offset as usize..offset as usize + bytes
+}
+
 /// Pages of a size whose spare areas are not looked at, programmed in parts small enough for a header
 /// at an offset.
-pub(super) fn without_code(page_bytes: u32, header_offset: u32) -> Option<&'static OobLayout> {
+fn without_code(page_bytes: u32, offsets: Offsets) -> Option<&'static OobLayout> {
+    let header_offset = offsets.header;
     let mut fitting = WITHOUT_CODE.iter().filter(|layout| layout.page_bytes == page_bytes);
     let fits = |layout: &&OobLayout| {
         header_offset.is_multiple_of(layout.page_bytes / layout.sub_pages) && header_offset > 0
@@ -107,10 +121,11 @@ impl Shape {
         (self.page_bytes + self.oob_bytes) * self.pages
     }
 
-    /// Data of a block, from an offset on.
-    fn data(&self, block: &[u8], from: usize, bytes: usize) -> Vec<u8> {
+    /// Data of a block, as far as it goes.
+    fn data(&self, block: &[u8], range: Range<usize>) -> Vec<u8> {
+        let bytes = range.len();
         let mut data = Vec::with_capacity(bytes);
-        let mut at = from;
+        let mut at = range.start;
         while data.len() < bytes {
             let (page, within) = (at / self.page_bytes, at % self.page_bytes);
             let start = page * (self.page_bytes + self.oob_bytes) + within;
@@ -159,7 +174,7 @@ fn counter_of(block: &[u8]) -> Option<EraseCounterHeader> {
 }
 
 fn header_of(block: &[u8], shape: Shape, header_offset: u32) -> Option<VolumeHeader> {
-    let header = shape.data(block, header_offset as usize, HEADER_BYTES);
+    let header = shape.data(block, from(header_offset, HEADER_BYTES));
     match VolumeHeader::decode(header.as_slice().try_into().ok()?) {
         Decoded::Sound(header) => Some(header),
         Decoded::Blank | Decoded::Bad => None,
@@ -173,26 +188,27 @@ struct Found {
     /// Headers that stand where the first ones say: not if pages have another size.
     headers: u32,
     others: u32,
-    offsets: (u32, u32),
+    offsets: Offsets,
 }
 
 impl Found {
     fn new(image: &[u8], shape: Shape) -> Self {
         let (mut counters, mut headers, mut others) = (0, 0, 0);
-        let mut offsets: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+        let mut offsets: BTreeMap<Offsets, u32> = BTreeMap::new();
         for block in image.chunks(shape.stride()) {
             cancellation::check();
             if let Some(header) = counter_of(block) {
                 counters += 1;
                 headers += u32::from(header_of(block, shape, header.header_offset).is_some());
-                *offsets.entry((header.header_offset, header.data_offset)).or_default() += 1;
+                let named = Offsets { header: header.header_offset, data: header.data_offset };
+                *offsets.entry(named).or_default() += 1;
             } else if block.iter().take(HEADER_BYTES).any(|byte| *byte != 0xff) {
                 // A block that is written and has no header speaks against the shape.
                 others += 1;
             }
         }
         let most = offsets.iter().max_by_key(|(_, count)| **count);
-        let offsets = most.map_or((0, 0), |(offsets, _)| *offsets);
+        let offsets = most.map(|(offsets, _)| *offsets).unwrap_or_default();
         Self { shape, counters, headers, others, offsets }
     }
 
@@ -204,8 +220,7 @@ impl Found {
     /// the places that the headers name decide then.
     fn score(&self) -> (i64, usize, bool) {
         let headers = i64::from(self.counters) + i64::from(self.headers);
-        let (header_offset, data_offset) = self.offsets;
-        let page_bytes = page_bytes_by(header_offset, data_offset) as usize;
+        let page_bytes = page_bytes_by(self.offsets) as usize;
         let fits = self.shape.oob_bytes == 0 || self.shape.page_bytes == page_bytes;
         (headers - i64::from(self.others), self.shape.stride(), fits)
     }
@@ -224,8 +239,9 @@ pub(super) fn detect_ubi(image: &[u8], known: &Known) -> Option<(Form, UbiForm)>
     }
     let shape = best.shape;
     // What the user says counts more than what headers say.
-    let header_offset = known.vid_header_offset.unwrap_or(best.offsets.0);
-    let data_offset = best.offsets.1;
+    let offsets =
+        Offsets { header: known.vid_header_offset.unwrap_or(best.offsets.header), ..best.offsets };
+    let Offsets { header: header_offset, data: data_offset } = offsets;
     let block_bytes = (shape.page_bytes * shape.pages) as u32;
     let has_oob = shape.oob_bytes > 0;
     let page_bytes = if has_oob {
@@ -233,16 +249,17 @@ pub(super) fn detect_ubi(image: &[u8], known: &Known) -> Option<(Form, UbiForm)>
     } else {
         let stored = superblock_in(image, shape, data_offset).map(|found| found.min_io_bytes);
         let page_bytes = known.page_bytes.or(stored);
-        page_bytes.unwrap_or_else(|| page_bytes_by(header_offset, data_offset))
+        page_bytes.unwrap_or_else(|| page_bytes_by(offsets))
     };
-    let plain = without_code(page_bytes, header_offset)?;
+    let plain = without_code(page_bytes, offsets)?;
     let layout = if has_oob { layout_of(image, shape, plain, known) } else { plain };
     let form = Form { file_system: NAME, has_oob, layout, share: best.share() };
     Some((form, UbiForm { block_bytes, header_offset, data_offset }))
 }
 
 /// The size of a page by the places of headers and data: data begins at a page, headers at parts of one.
-fn page_bytes_by(header_offset: u32, data_offset: u32) -> u32 {
+fn page_bytes_by(offsets: Offsets) -> u32 {
+    let Offsets { header: header_offset, data: data_offset } = offsets;
     // No page is larger than 16 KiB here.
     let largest = |offset: u32| 1_u32 << offset.trailing_zeros().min(14);
     // The header has the second page, and data begin at the third.
@@ -275,7 +292,7 @@ fn layout_of(
 /// The first superblock of UBIFS in the blocks.
 fn superblock_in(image: &[u8], shape: Shape, data_offset: u32) -> Option<SuperblockInfo> {
     image.chunks(shape.stride()).find_map(|block| {
-        let data = shape.data(block, data_offset as usize, SUPERBLOCK_BYTES);
+        let data = shape.data(block, from(data_offset, SUPERBLOCK_BYTES));
         read_superblock(&data).ok()
     })
 }
@@ -317,7 +334,7 @@ pub(super) fn blocks_wanted(image: &[u8], form: &Form, ubi: UbiForm) -> u64 {
         }
         let leb_bytes = ubi.block_bytes.checked_sub(ubi.data_offset)?;
         let bytes = volume_table::table_bytes(leb_bytes, 1) as usize;
-        let table = shape.data(block, ubi.data_offset as usize, bytes);
+        let table = shape.data(block, from(ubi.data_offset, bytes));
         let records = volume_table::decode(&table, leb_bytes).ok()?;
         Some(records.iter().flatten().map(|record| u64::from(record.reserved_pebs)).sum::<u64>())
     });

@@ -8,6 +8,7 @@
 use super::detect::TagsForm;
 use crate::medium::{BlockData, Medium, PageState};
 use crate::report::Report;
+use nand::PageAddress;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use yaffs2::{
@@ -45,8 +46,8 @@ pub(super) struct ChunkCounts {
     pub corrected_tags: u64,
 }
 
-/// Age of a chunk: sequence number of its block, block, page.
-type Age = (u32, u32, u32);
+/// Age of a chunk: sequence number of its block, place.
+type Age = (u32, PageAddress);
 
 /// The newest header of an object.
 struct Newest {
@@ -97,14 +98,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn place(&self, block: u32, page: u32) -> String {
-        let page = block * self.medium.pages_per_block + page;
+    fn place(&self, at: PageAddress) -> String {
+        let page = at.block * self.medium.pages_per_block + at.page;
         self.medium.place(page * self.medium.page_bytes)
     }
 
     /// Reads the tags of a page; none if it has none.
-    fn tags(&mut self, block: u32, page: u32, read: &BlockData) -> Option<Tags> {
-        let (page_bytes, index) = (self.medium.page_bytes as usize, page as usize);
+    fn tags(&mut self, at: PageAddress, read: &BlockData) -> Option<Tags> {
+        let (page_bytes, index) = (self.medium.page_bytes as usize, at.page as usize);
         let mut stored = [0xff; TAGS_ECC_BYTES];
         let mut bytes = [0xff; TAGS_BYTES];
         match self.tags {
@@ -129,13 +130,12 @@ impl<'a> Walk<'a> {
             EccResult::Fixed => {
                 self.counts.corrected_tags += 1;
                 self.report.corrected_bits += 1;
-                self.report
-                    .add_note(self.place(block, page), "the code of the tags corrected 1 bit");
+                self.report.add_note(self.place(at), "the code of the tags corrected 1 bit");
             }
             EccResult::Unfixed => {
                 let what = "the tags are beyond what their code corrects";
                 let is_torn = read.pages[index] == PageState::TornErase;
-                self.report.add(is_torn, self.place(block, page), what);
+                self.report.add(is_torn, self.place(at), what);
                 return None;
             }
         }
@@ -157,7 +157,7 @@ impl<'a> Walk<'a> {
                 let has_code =
                     |place: &Range<usize>| spare[place.clone()].iter().any(|b| *b != 0xff);
                 let is_torn = !layout.ecc_places.iter().any(has_code);
-                self.report.add(is_torn, self.place(block, page), "the page has no tags");
+                self.report.add(is_torn, self.place(at), "the page has no tags");
             }
         }
         None
@@ -169,7 +169,8 @@ impl<'a> Walk<'a> {
         let mut summary = Vec::new();
         let mut entries: Vec<[u32; 3]> = Vec::new();
         for page in 0..self.medium.pages_per_block {
-            let Some(tags) = self.tags(block, page, read) else {
+            let at = PageAddress::new(block, page);
+            let Some(tags) = self.tags(at, read) else {
                 // An entry that is compared with nothing.
                 entries.push([u32::MAX; 3]);
                 continue;
@@ -178,7 +179,8 @@ impl<'a> Walk<'a> {
             let data = &read.data[page as usize * page_bytes..(page as usize + 1) * page_bytes];
             let first = *sequence.get_or_insert(tags.sequence);
             if tags.sequence == SEQUENCE_BAD {
-                self.report.add_note(self.place(block, 0), "the block was given up");
+                self.report
+                    .add_note(self.place(PageAddress::new(block, 0)), "the block was given up");
                 return;
             }
             if tags.is_checkpoint() {
@@ -191,13 +193,13 @@ impl<'a> Walk<'a> {
                     "the sequence number is {:#x}, that of the block is {first:#x}",
                     tags.sequence
                 );
-                self.report.add_finding(self.place(block, page), what);
+                self.report.add_finding(self.place(at), what);
                 entries.push([u32::MAX; 3]);
                 continue;
             }
             if tags.object == SUMMARY && is_erased(data) {
                 let what = "the summary is erased, its tags are not: an erase was cut short";
-                self.report.add_note(self.place(block, page), what);
+                self.report.add_note(self.place(at), what);
                 continue;
             }
             if tags.object == SUMMARY {
@@ -210,25 +212,25 @@ impl<'a> Walk<'a> {
                 || !tags.is_sane(first, self.medium.page_bytes)
             {
                 let what = format!("tags that make no sense: {}", shown(&tags));
-                self.report.add_finding(self.place(block, page), what);
+                self.report.add_finding(self.place(at), what);
                 continue;
             }
-            self.chunk(block, page, tags, data);
+            self.chunk(at, tags, data);
         }
         if !summary.is_empty() {
             self.summary(block, sequence.unwrap_or_default(), &summary, &entries);
         }
     }
 
-    fn chunk(&mut self, block: u32, page: u32, tags: Tags, data: &[u8]) {
-        let age = (tags.sequence, block, page);
+    fn chunk(&mut self, at: PageAddress, tags: Tags, data: &[u8]) {
+        let age = (tags.sequence, at);
         let newest = self.chunks.entry((tags.object, tags.chunk)).or_insert(age);
-        if newest.0 == age.0 && newest.1 != age.1 && !is_first_sequence(age.0) {
+        if newest.0 == age.0 && newest.1.block != at.block && !is_first_sequence(age.0) {
             let what = format!(
                 "object {} part {} stands in block {} too, which has the same sequence number",
-                tags.object, tags.chunk, newest.1
+                tags.object, tags.chunk, newest.1.block
             );
-            self.report.add_finding(self.place(block, page), what);
+            self.report.add_finding(self.place(at), what);
         }
         if age > self.chunks[&(tags.object, tags.chunk)] {
             self.chunks.insert((tags.object, tags.chunk), age);
@@ -247,18 +249,18 @@ impl<'a> Walk<'a> {
         }
         let is_inband = self.tags == TagsForm::Inband;
         let header = Header::parse(data, HeaderForm { is_wide: true, inband: is_inband });
-        self.compare_with_tags(block, page, &tags, &header);
+        self.compare_with_tags(at, &tags, &header);
         if self.headers.get(&tags.object).is_none_or(|newest| newest.age < age) {
             self.headers.insert(tags.object, Newest { age, header });
         }
     }
 
-    fn compare_with_tags(&mut self, block: u32, page: u32, tags: &Tags, header: &Header) {
+    fn compare_with_tags(&mut self, at: PageAddress, tags: &Tags, header: &Header) {
         let object = tags.object;
         let kind = ObjectKind::from_number(header.kind);
         if kind.is_none_or(|kind| kind == ObjectKind::Unknown) {
             let what = format!("the header of object {object} is of no kind");
-            return self.report.add_finding(self.place(block, page), what);
+            return self.report.add_finding(self.place(at), what);
         }
         let Some(extra) = tags.extra else { return };
         let said = [
@@ -271,7 +273,7 @@ impl<'a> Walk<'a> {
                 let what = format!(
                     "object {object}: the tags say {what} {in_tags}, the header {in_header}"
                 );
-                self.report.add_finding(self.place(block, page), what);
+                self.report.add_finding(self.place(at), what);
             }
         }
         let size = match kind {
@@ -285,14 +287,14 @@ impl<'a> Walk<'a> {
                 "object {object}: the tags say {} bytes, or that object; the header says {size}",
                 extra.size_or_equivalent
             );
-            self.report.add_finding(self.place(block, page), what);
+            self.report.add_finding(self.place(at), what);
         }
     }
 
     /// Compares the summary of a block with the tags of its chunks.
     fn summary(&mut self, block: u32, sequence: u32, bytes: &[u8], entries: &[[u32; 3]]) {
         self.counts.summaries += 1;
-        let place = self.place(block, entries.len() as u32);
+        let place = self.place(PageAddress::new(block, entries.len() as u32));
         let words: Vec<u32> = bytes
             .chunks_exact(4)
             .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
@@ -312,7 +314,7 @@ impl<'a> Walk<'a> {
             let is_unknown = listed[0] == 0;
             if listed != entry && *entry != [u32::MAX; 3] && !is_unknown {
                 let what = "the summary of the block says otherwise than the tags";
-                self.report.add_finding(self.place(block, page), what);
+                self.report.add_finding(self.place(PageAddress::new(block, page)), what);
             }
         }
     }
@@ -322,7 +324,7 @@ impl<'a> Walk<'a> {
         for (object, age) in std::mem::take(&mut self.blank_headers) {
             if self.headers.get(&object).is_none_or(|newest| newest.age < age) {
                 let what = format!("the newest header of object {object} is erased");
-                self.report.add_finding(self.place(age.1, age.2), what);
+                self.report.add_finding(self.place(age.1), what);
             }
         }
         let mut headless: BTreeMap<u32, (Age, u32)> = BTreeMap::new();
@@ -331,13 +333,13 @@ impl<'a> Walk<'a> {
                 headless.entry(*object).or_insert((*age, 0)).1 += 1;
             }
         }
-        for (object, ((_, block, page), parts)) in headless {
+        for (object, ((_, at), parts)) in headless {
             let what = format!("object {object} has {parts} chunks of data but no header");
-            self.report.add_finding(self.place(block, page), what);
+            self.report.add_finding(self.place(at), what);
         }
         let mut remarks = Vec::new();
         for (object, newest) in &self.headers {
-            let (_, block, page) = newest.age;
+            let at = newest.age.1;
             let parent = newest.header.parent;
             if *object <= DELETED {
                 continue;
@@ -347,7 +349,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             self.counts.objects += 1;
-            let mut find = |what: String| remarks.push((self.place(block, page), what));
+            let mut find = |what: String| remarks.push((self.place(at), what));
             if let Some(what) = wrong_name(&newest.header.name) {
                 find(format!("object {object} {what}"));
             }
@@ -434,14 +436,14 @@ pub(super) fn compare_with_checkpoint(
         let lost = (0..medium.pages_per_block).zip(used).filter(|(_, is_used)| **is_used).filter(
             |(page, _)| match &read {
                 None => true,
-                Some(read) => {
-                    walk.tags(block, *page, read).is_none_or(|tags| tags.sequence != info.sequence)
-                }
+                Some(read) => walk
+                    .tags(PageAddress::new(block, *page), read)
+                    .is_none_or(|tags| tags.sequence != info.sequence),
             },
         );
         let lost: Vec<u32> = lost.map(|(page, _)| page).collect();
         if let Some(first) = lost.first() {
-            let place = walk.place(block, *first);
+            let place = walk.place(PageAddress::new(block, *first));
             let what = format!(
                 "the checkpoint counts {} chunks of the block as in use that are not there",
                 lost.len()
