@@ -16,6 +16,7 @@ pub const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The files in the order in which the directory is filled.
 pub fn fill_order(seed: u64, files: usize) -> Vec<usize> {
+    // Stream 0 draws the sizes: a set of other sizes is filled in the same order.
     let mut random = Random::new(seed, 1);
     let mut order: Vec<usize> = (0..files).collect();
     for position in (1..order.len()).rev() {
@@ -26,11 +27,13 @@ pub fn fill_order(seed: u64, files: usize) -> Vec<usize> {
 
 /// The numbers from which a process draws its operations.
 pub fn process_random(seed: u64, process: u64) -> Random {
+    // Behind the streams of the sizes and of the order.
     Random::new(seed, 2 + process)
 }
 
 /// The bytes of every chunk: incompressible.
 pub fn content() -> Vec<u8> {
+    // One seed for all runs: what is written is the same in every capture, and compresses nowhere.
     let mut random = Random::new(0, 0);
     let mut data = Vec::with_capacity(CHUNK_BYTES);
     while data.len() < CHUNK_BYTES {

@@ -32,6 +32,7 @@ impl Random {
     /// When `bound` is zero.
     pub fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "a random number has a bound above zero");
+        // The low bits of a product are the weaker ones, and a remainder would favour small numbers.
         let product = u128::from(self.next_u64()) * bound as u128;
         usize::try_from(product >> 64).expect("the result is below a usize")
     }
@@ -48,6 +49,8 @@ impl Random {
 
     /// A normally distributed number, by the Box-Muller transform.
     pub fn normal(&mut self, mean: f64, standard_deviation: f64) -> f64 {
+        // Functions of libm and not of the platform, whose last bits differ from machine to machine.
+        // One minus the draw is never zero, whose logarithm is infinite.
         let radius = (-2.0 * libm::log(1.0 - self.unit())).sqrt();
         let angle = std::f64::consts::TAU * self.unit();
         mean + standard_deviation * radius * libm::cos(angle)

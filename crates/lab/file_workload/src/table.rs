@@ -87,6 +87,8 @@ impl Table {
 
     /// Marks a file busy and, for a copy, takes its room.
     pub fn begin(&mut self, kind: Kind, file: usize) {
+        // Room is taken at the beginning of a copy and given back at the end of a deletion, so that two
+        // processes never count on the same bytes.
         self.states[file] = State::Busy;
         if kind == Kind::Copy {
             self.free_bytes -= self.occupied_bytes(file);
@@ -116,6 +118,7 @@ impl Table {
     fn pick(&self, state: State, random: &mut Random) -> Option<usize> {
         let candidates: Vec<usize> =
             (0..self.states.len()).filter(|&file| self.states[file] == state).collect();
+        // Nothing is drawn where nothing can be chosen: the number goes to the other kind.
         (!candidates.is_empty()).then(|| candidates[random.below(candidates.len())])
     }
 

@@ -78,6 +78,7 @@ async fn assert_page(fs: &Nilfs2, known: &Known, page: usize, label: &str) {
     assert!(bytes == [known.pages[page]; PAGE_BYTES], "{label}: page {page} has {}", bytes[0]);
 }
 
+// One function: each arm changes the file system and what is known of it together.
 /// A process in its own directory.
 async fn process(sim: Sim, fs: Nilfs2, number: u32) -> BTreeMap<String, Vec<u8>> {
     let mut stream = Stream::new(number.into(), "process");

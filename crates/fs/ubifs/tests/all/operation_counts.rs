@@ -86,6 +86,7 @@ impl Replay {
         }
     }
 
+    // One function: one arm a call of the language.
     async fn line(&mut self, line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");

@@ -144,6 +144,7 @@ fn a_call_may_be_cut_from_its_begin_to_its_return() {
 
 /// UBIFS: `fsync` of an inode makes its names safe, with all names that were changed before them
 /// (`ubifs_fsync`, `ubifs_sync_wbufs_by_inode` of `fs/ubifs`): each call names the inodes it concerns.
+// One function: most of it is the table of calls.
 #[test]
 fn every_call_that_changes_names_tells_which_inodes_they_concern() {
     type Change = fn(&Watched, InodeNumber, InodeNumber, InodeNumber);

@@ -239,6 +239,7 @@ fn the_same_tree_makes_the_same_image() {
     std::fs::remove_dir_all(from).expect("removed");
 }
 
+// One function: what is checked at the end are the options that stand at its beginning.
 #[test]
 fn tables_squashing_and_the_words_of_mkfs() {
     let from = sample_tree("squashed");

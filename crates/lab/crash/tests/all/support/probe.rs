@@ -331,6 +331,7 @@ impl CachedPages for NoPages {
     }
 }
 
+// One function: a list of calls, each of which stands alone.
 /// Calls every method once at least; what they answered, in order.
 pub(crate) async fn exercise<F: FileSystem + ?Sized>(file_system: &F) -> Vec<String> {
     let mut answers = Vec::new();
