@@ -178,9 +178,8 @@ impl DiskDevice {
         (self.cylinder, self.head) = (last.cylinder, last.head);
         if self.disk.read_ahead_bytes > 0 {
             // Read out of the buffer, the head is further on; the buffer moves with the host.
-            let since_ns = ahead.map_or(medium_ns, |ahead| {
-                self.pass(ahead.since_ns, ahead.sector..end)
-            });
+            let since_ns =
+                ahead.map_or(medium_ns, |ahead| self.pass(ahead.since_ns, ahead.sector..end));
             self.read_ahead = Some(ReadAhead { sector: end, since_ns });
         }
         // The host takes the sectors as they come, the last one after it is read.
@@ -192,7 +191,9 @@ impl DiskDevice {
     fn write(&mut self, start_ns: u64, sectors: Range<u64>) -> u64 {
         // A write may change what the buffer holds.
         self.read_ahead = None;
-        let received_ns = start_ns + self.host.command_overhead_ns + self.transfer_ns(sectors.end - sectors.start);
+        let received_ns = start_ns
+            + self.host.command_overhead_ns
+            + self.transfer_ns(sectors.end - sectors.start);
         // The arm moves while the data comes; the medium must not run ahead of the host.
         let first_ns = start_ns + self.host.command_overhead_ns;
         self.access(first_ns, sectors).max(received_ns)

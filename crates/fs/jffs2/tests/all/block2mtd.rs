@@ -6,6 +6,7 @@ use crate::support;
 use block_medium::MemoryMedium;
 use block2mtd::{Block2Mtd, Options};
 use board::Board;
+use conformance::{Area, Model, SideBySide, play_lines};
 use fs_api::{Errno, FileSystem, NewInode};
 use jffs2::nodes::{ACCURATE, HEADER_BYTES, Header};
 use jffs2::{Flash, Jffs2, MountError, MountOptions, clean_block, find_profile};
@@ -15,14 +16,14 @@ use sim::{Cpus, Sim, Simulation};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use support::model::{Model, write};
-use support::{CALLER, read_file};
+use support::{CALLER, read_file, write};
+use vfs::Vfs;
 
 const BLOCK_BYTES: u32 = 64 << 10;
 
 /// A mount over a block device in memory, and the driver between them.
 struct Stack {
-    fs: Jffs2,
+    fs: Rc<Jffs2>,
     device: Rc<Block2Mtd>,
 }
 
@@ -52,7 +53,7 @@ impl Bench {
         let device = device.expect("it can be an MTD");
         let flash = Flash::Ram(device.clone());
         let fs = Jffs2::mount(&self.sim, cpus, flash, options).await?;
-        Ok(Stack { fs, device })
+        Ok(Stack { fs: Rc::new(fs), device })
     }
 
     async fn mount(&self, options: MountOptions) -> Stack {
@@ -226,24 +227,29 @@ fn the_model_agrees_over_remounts() {
             _ => (|seed| of_kernel("linux-6.1", seed), 2),
         };
         let medium = formatted(14);
-        let model = Rc::new(RefCell::new(Some(Model::new(500_000))));
+        let model = Rc::new(RefCell::new(None::<Model>));
         for mount in 0..mounts {
             let model = model.clone();
             assert!(run(&medium, 500, move |bench| async move {
-                let mut known = model.take().expect("one run at a time");
                 let label = format!("seed {seed} mount {mount}");
                 let Stack { fs, device } = bench.mount(options(seed << 8 | mount)).await;
-                known.compare(&fs, &label).await;
+                let known = model.take();
+                let known = match known {
+                    Some(known) => known,
+                    None => Model::new(&*fs, true).await.that_may_be_full(),
+                };
+                let side = SideBySide::bare(&bench.sim, &fs, &known);
+                assert_eq!(side.compare().await, Ok(()), "{label}");
                 let mut stream = Stream::new(seed << 8 | mount, "random work");
-                for step in 0..1500 {
-                    let done = known.step(&fs, &mut stream).await;
-                    assert!(matches!(done, Ok(()) | Err(Errno::Enospc)), "{label}: {done:?}");
+                for step in 0..2000 {
+                    let done = side.step(&area(), &mut stream).await;
+                    done.unwrap_or_else(|wrong| panic!("{label}: {wrong}")).ok();
                     if step % 100 == 0 {
                         bench.sim.sleep(7_000_000_000).await;
                         fs.check_invariants();
                     }
                 }
-                known.compare(&fs, &format!("{label} before unmount")).await;
+                assert_eq!(side.compare().await, Ok(()), "{label} before unmount");
                 let statistics = fs.statistics();
                 let collected = statistics.nodes_collected;
                 assert!(mount == 0 || collected > 0, "{label}: {statistics:?}");
@@ -258,6 +264,11 @@ fn the_model_agrees_over_remounts() {
     }
 }
 
+/// As many files as fill most of a device.
+fn area() -> Area {
+    Area { names: 12, ..Area::whole(true) }
+}
+
 /// Fills a device and unmounts it.
 fn filled(marks: bool, seed: u64) -> (Rc<MemoryMedium>, Model) {
     let medium = formatted(12);
@@ -265,19 +276,23 @@ fn filled(marks: bool, seed: u64) -> (Rc<MemoryMedium>, Model) {
     let model = kept.clone();
     assert!(run(&medium, 500, move |bench| async move {
         let Stack { fs, .. } = bench.mount(quiet(marks, seed)).await;
-        let mut model = Model::new(350_000);
+        let model = Model::new(&*fs, true).await.that_may_be_full();
+        let side = SideBySide::bare(&bench.sim, &fs, &model);
+        for call in area().first_calls() {
+            assert_eq!(side.call(&call).await, Ok(Ok(())));
+        }
         let mut stream = Stream::new(seed, "filling");
-        for _ in 0..900 {
-            let step = model.step(&fs, &mut stream).await;
-            assert!(matches!(step, Ok(()) | Err(Errno::Enospc)), "{step:?}");
+        for _ in 0..1500 {
+            side.step(&area(), &mut stream).await.unwrap_or_else(|wrong| panic!("{wrong}")).ok();
         }
         fs.unmount().await.expect("it unmounts");
-        model.sync();
+        model.note_synced().await;
         kept.replace(Some(model));
     }));
     (medium, model.take().expect("it was filled"))
 }
 
+// One function: work, cut and what is found belong to one device, whose label they share.
 /// A cut after an unmount, or while nothing is written after a sync, loses nothing: the medium has it all.
 /// One in between leaves some of the pages that were dirty, and what was synced before may be gone: the
 /// collector's copy and the erase of what it copied are written in any order. A mount works all the same.
@@ -290,16 +305,17 @@ fn any_part_of_the_pages_written_back_can_be_mounted_and_written() {
         for cut in 0..24_u64 {
             let label = format!("marks {marks}, cut {cut}");
             let medium = Rc::new(filled.after_cut(None));
-            let work = model.fork();
-            let promised = work.promised();
-            let device = medium.clone();
+            let (known, forked) = (model.clone(), Rc::new(RefCell::new(None)));
+            let (kept, device) = (forked.clone(), medium.clone());
             let done = run(&medium, 100, move |bench| async move {
-                let mut model = work;
+                let model = known.fork().await;
+                kept.replace(Some(model.clone()));
                 device.cut_power_after(cut * 9 + 1);
                 let Stack { fs, .. } = bench.mount(quiet(marks, cut)).await;
+                let side = SideBySide::bare(&bench.sim, &fs, &model);
                 let mut stream = Stream::new(cut, "power cut work");
-                for step in 0..800 {
-                    let _ = model.step(&fs, &mut stream).await;
+                for step in 0..1000 {
+                    let _ = side.step(&area(), &mut stream).await;
                     if step % 10 == 0 {
                         bench.sim.sleep(4_000_000_000).await;
                     }
@@ -311,7 +327,7 @@ fn any_part_of_the_pages_written_back_can_be_mounted_and_written() {
             // Writes that no flush made durable may be lost one by one.
             let mut lost = Stream::new(cut, "lost");
             let left = Rc::new(medium.after_cut((cut % 2 == 1).then_some(&mut lost)));
-            let names = promised.borrow().clone();
+            let worked = forked.take().expect("the work began");
             let missing = Rc::new(RefCell::new(0));
             let count = missing.clone();
             let reported = label.clone();
@@ -319,7 +335,9 @@ fn any_part_of_the_pages_written_back_can_be_mounted_and_written() {
                 run(&left, 0, move |bench| async move {
                     let Stack { fs, .. } = bench.mount(quiet(marks, cut + 100)).await;
                     fs.check_invariants();
-                    *count.borrow_mut() = names.count_lost(&fs).await;
+                    let promise = worked.promise().borrow().clone();
+                    let lost = promise.lost(&worked, &*fs).await;
+                    *count.borrow_mut() = lost.len();
                     let made = fs.make(&CALLER, 1, b"after", NewInode::Regular(0o600)).await;
                     if let Ok(inode) = made {
                         write(&fs, &CALLER, inode, 0, &[9; 9000]).await.expect("written");
@@ -336,10 +354,9 @@ fn any_part_of_the_pages_written_back_can_be_mounted_and_written() {
         }
         // What the unmount left is whole, even if the device loses all that it may.
         let left = Rc::new(filled.after_cut(None));
-        let promised = model.promised().borrow().clone();
         assert!(run(&left, 0, move |bench| async move {
             let Stack { fs, .. } = bench.mount(quiet(marks, 7)).await;
-            promised.compare_synced(&fs, "after an unmount").await;
+            assert_eq!(model.compare(&*fs).await, Ok(()), "after an unmount");
         }));
     }
     // Of those of these seeds, 22 lost files that were synced and not touched since.
@@ -371,12 +388,10 @@ fn noise_in_written_pages_never_panics() {
         run(&medium, 0, move |bench| async move {
             let Ok(Stack { fs, .. }) = bench.try_mount(quiet(true, seed)).await else { return };
             let _ = support::manifest(&fs).await;
-            let mut model = Model::new(100_000);
-            let mut work = Stream::new(seed, "work");
-            for _ in 0..60 {
-                // Names and contents are not the model's: what counts is that calls come back.
-                let _ = model.step(&fs, &mut work).await;
-            }
+            let vfs = Rc::new(Vfs::new(&bench.sim, fs.clone()));
+            // Names and contents are anything: what counts is that calls come back.
+            let lines = area().random_lines(seed, 100);
+            play_lines(&bench.sim, &vfs, &lines).await.expect("lines of the language");
             let _ = fs.unmount().await;
             fs.check_invariants();
         });

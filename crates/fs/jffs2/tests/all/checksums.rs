@@ -7,8 +7,7 @@ use nand::{Chip, ImageLayout};
 use random::Stream;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use support::model::write;
-use support::{CALLER, blank, load, quiet, read_file, run};
+use support::{CALLER, blank, load, quiet, read_file, run, write};
 
 const BLOCKS: u32 = 8;
 const PAGE: usize = 2048;

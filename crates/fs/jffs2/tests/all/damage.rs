@@ -1,62 +1,18 @@
-//! Full chips, and media that are damaged: an error or a report, never a panic and never a loop.
+//! Media that are damaged: an error or a report, never a panic and never a loop.
 
 use crate::support;
 
-use fs_api::{Errno, FileSystem, NewInode};
+use fs_api::{FileSystem, NewInode};
 use jffs2::{Jffs2, MountOptions};
 use nand::{Chip, ImageLayout};
 use random::Stream;
 use std::cell::Cell;
 use std::rc::Rc;
-use support::model::write;
-use support::{CALLER, blank, data, load, manifest, quiet, read_file, run};
+use support::{CALLER, data, load, manifest, quiet, run, write};
 
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut stream = Stream::new(seed, "noise");
     (0..bytes).map(|_| stream.next_u64() as u8).collect()
-}
-
-#[test]
-fn a_full_chip_says_so_and_takes_deletions() {
-    let done = Rc::new(Cell::new(0));
-    let rounds = done.clone();
-    run(blank(16), false, move |bench| async move {
-        let fs = bench.mount(quiet(1)).await;
-        for round in 0..4_u64 {
-            let mut files = Vec::new();
-            let full = loop {
-                let number = files.len() as u64;
-                let name = format!("f{number}");
-                let made = fs.make(&CALLER, 1, name.as_bytes(), NewInode::Regular(0o600)).await;
-                let inode = match made {
-                    Ok(inode) => inode,
-                    Err(error) => break error,
-                };
-                let content = noise(round * 1000 + number, 20_000);
-                let written = write(&fs, &CALLER, inode, 0, &content).await;
-                files.push((name, inode, content, written.is_ok()));
-                if let Err(error) = written {
-                    break error;
-                }
-            };
-            assert_eq!(full, Errno::Enospc);
-            assert!(files.len() > 50, "round {round}: only {} files fit", files.len());
-            for (name, inode, content, is_whole) in &files {
-                if *is_whole {
-                    let back = read_file(&fs, *inode, content.len() as u64).await;
-                    assert_eq!(back.as_ref(), Ok(content), "{name}");
-                }
-            }
-            for (name, inode, ..) in &files {
-                fs.unlink(&CALLER, 1, name.as_bytes()).await.expect("a deletion finds room");
-                fs.forget(*inode).await.expect("forgotten");
-            }
-            fs.check_invariants();
-            rounds.set(round + 1);
-        }
-        fs.unmount().await.expect("it unmounts");
-    });
-    assert_eq!(done.get(), 4);
 }
 
 /// Mounts a medium and does a bit of everything; true if it mounted.

@@ -3,69 +3,84 @@
 
 use crate::support;
 
-use fs_api::{Errno, FileSystem, NewInode};
+use conformance::{Area, Model, SideBySide};
+use fs_api::{FileSystem, NewInode};
+use jffs2::Jffs2;
 use nand::{Chip, CutPoint, Torn};
 use random::Stream;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use support::model::{Model, Promised, write};
-use support::{CALLER, blank, quiet, run};
+use support::{CALLER, blank, quiet, run, write};
+
+/// As many files as fill most of a chip.
+fn area() -> Area {
+    Area { names: 40, ..Area::whole(true) }
+}
+
+async fn step(side: &SideBySide<Jffs2>, fs: &Jffs2, stream: &mut Stream, label: &str) {
+    let done = side.step(&area(), stream).await;
+    done.unwrap_or_else(|wrong| panic!("{label}: {wrong} {:?}", fs.findings())).ok();
+    fs.check_invariants();
+}
 
 /// Fills a chip with random work, so that cuts meet the collector and erases.
-fn fill(blocks: u32, bytes_max: usize, seed: u64) -> (Chip, Model) {
+fn fill(blocks: u32, seed: u64) -> (Chip, Model) {
     let filled = Rc::new(RefCell::new(None));
     let result = filled.clone();
     let (chip, _) = run(blank(blocks), false, move |bench| async move {
-        let fs = bench.mount(quiet(seed)).await;
-        let mut model = Model::new(bytes_max);
-        let mut stream = Stream::new(seed, "filling");
-        for _ in 0..1500 {
-            let step = model.step(&fs, &mut stream).await;
-            assert!(matches!(step, Ok(()) | Err(Errno::Enospc)), "{step:?}");
+        let fs = Rc::new(bench.mount(quiet(seed)).await);
+        let model = Model::new(&*fs, true).await.that_may_be_full();
+        let side = SideBySide::bare(&bench.sim, &fs, &model);
+        for call in area().first_calls() {
+            assert_eq!(side.call(&call).await, Ok(Ok(())));
         }
+        let mut stream = Stream::new(seed, "filling");
+        for _ in 0..2000 {
+            step(&side, &fs, &mut stream, "filling").await;
+        }
+        assert!(fs.statistics().nodes_collected > 100, "{:?}", fs.statistics());
         fs.unmount().await.expect("it unmounts");
-        model.sync();
+        model.note_synced().await;
         result.replace(Some(model));
     });
     (chip, filled.take().expect("it was filled"))
 }
 
-/// Random work until the power fails; whether it did fail.
-fn work(chip: Chip, model: Model, seed: u64, label: String) -> (Chip, bool) {
+/// Random work until the power fails; the model that was changed meanwhile, and whether the power did fail.
+fn work(chip: Chip, model: &Model, seed: u64, label: String) -> (Chip, Model, bool) {
     let done = Rc::new(Cell::new(false));
     let is_done = done.clone();
+    let forked = Rc::new(RefCell::new(None));
+    let (kept, model) = (forked.clone(), model.clone());
     let (chip, _) = run(chip, false, move |bench| async move {
-        let fs = bench.mount(quiet(seed)).await;
-        let mut model = model;
+        let model = model.fork().await;
+        kept.replace(Some(model.clone()));
+        let fs = Rc::new(bench.mount(quiet(seed)).await);
+        let side = SideBySide::bare(&bench.sim, &fs, &model);
         let mut stream = Stream::new(seed, "power cut work");
-        for _ in 0..150 {
-            let step = model.step(&fs, &mut stream).await;
-            assert!(
-                matches!(step, Ok(()) | Err(Errno::Enospc)),
-                "{label}: {step:?} {:?}",
-                fs.findings()
-            );
+        for _ in 0..300 {
+            step(&side, &fs, &mut stream, &label).await;
         }
         is_done.set(true);
     });
-    (chip, !done.get())
+    (chip, forked.take().expect("the work began"), !done.get())
+}
+
+async fn assert_kept(model: &Model, fs: &Jffs2, label: &str) {
+    let promise = model.promise().borrow().clone();
+    let lost = promise.lost(model, fs).await;
+    assert!(lost.is_empty(), "{label}: {lost:?}\n{:?}", fs.findings());
 }
 
 /// Mounts what a cut left and looks for what must be there; then cleans up, writes and looks again.
-fn verify(
-    chip: Chip,
-    promised: &Rc<RefCell<Promised>>,
-    seed: u64,
-    label: &str,
-    is_last: bool,
-) -> Chip {
-    let (promised, label) = (promised.borrow().clone(), label.to_owned());
+fn verify(chip: Chip, model: &Model, seed: u64, label: &str, is_last: bool) -> Chip {
+    let (model, label) = (model.clone(), label.to_owned());
     let done = Rc::new(Cell::new(false));
     let is_done = done.clone();
     let (chip, end) = run(chip, false, move |bench| async move {
         let fs = bench.mount(quiet(seed)).await;
         if is_last {
-            promised.compare_synced(&fs, &label).await;
+            assert_kept(&model, &fs, &label).await;
             fs.check_invariants();
         }
         for round in 0..12_u64 {
@@ -80,7 +95,7 @@ fn verify(
         }
         fs.sync().await.expect("it syncs");
         if is_last {
-            promised.compare_synced(&fs, &format!("{label}, after cleaning")).await;
+            assert_kept(&model, &fs, &format!("{label}, after cleaning")).await;
             fs.check_invariants();
         }
         is_done.set(true);
@@ -92,16 +107,14 @@ fn verify(
 fn storm(torn: Torn, seeds: std::ops::Range<u64>, stride: u64) -> u32 {
     let mut cuts = 0;
     for seed in seeds {
-        let (filled, model) = fill(14, 1_300_000, seed);
+        let (filled, model) = fill(14, seed);
         let points = [CutPoint::Inside, CutPoint::Before, CutPoint::After];
         for k in 0..36_u64 {
             let mut chip = filled.clone();
             chip.set_torn(torn);
             chip.cut_power_after(1 + seed % stride + k * stride, points[(k % 3) as usize]);
             let label = format!("{torn:?} seed {seed} k {k}");
-            let model = model.fork();
-            let promised = model.promised();
-            let (mut chip, is_cut) = work(chip, model, seed + 1000, label.clone());
+            let (mut chip, model, is_cut) = work(chip, &model, seed + 1000, label.clone());
             if !is_cut {
                 break;
             }
@@ -111,12 +124,12 @@ fn storm(torn: Torn, seeds: std::ops::Range<u64>, stride: u64) -> u32 {
                 // A second cut soon after, while what the first left is cleaned up.
                 chip.set_torn(torn);
                 chip.cut_power_after(3 + k * 11, CutPoint::Inside);
-                chip = verify(chip, &promised, k, &label, false);
+                chip = verify(chip, &model, k, &label, false);
                 chip.power_on();
                 cuts += 1;
             }
-            let chip = verify(chip, &promised, k + 100, &label, true);
-            verify(chip, &promised, k + 200, &label, true);
+            let chip = verify(chip, &model, k + 100, &label, true);
+            verify(chip, &model, k + 200, &label, true);
         }
     }
     cuts

@@ -6,18 +6,16 @@ use block_medium::MemoryMedium;
 use fs_api::{Errno, FileSystem};
 use nilfs2::records::SEGMENT_ACTIVE;
 use nilfs2::{CleanerSettings, FormatOptions, MountOptions, Nilfs2, find_profile, format};
-use random::Stream;
 use std::cell::Cell;
 use std::rc::Rc;
-use support::model::Model;
-use support::{Bench, assert_same, load, manifest, profile, quiet, read_only, run};
+use support::{Bench, Work, assert_same, load, manifest, profile, quiet, read_only, run};
 
 const SEGMENT_BLOCKS: u32 = 64;
 
-async fn fresh(bench: &Bench, options: MountOptions) -> Nilfs2 {
+async fn fresh(bench: &Bench, options: MountOptions) -> Rc<Nilfs2> {
     let fresh = FormatOptions { blocks_per_segment: SEGMENT_BLOCKS, ..FormatOptions::default() };
     format(&*bench.medium, &fresh).await.expect("it is made");
-    bench.mount(options).await
+    Rc::new(bench.mount(options).await)
 }
 
 fn unprotected() -> CleanerSettings {
@@ -32,16 +30,12 @@ async fn assert_sound(fs: &Nilfs2, label: &str) {
 #[test]
 fn cleaning_makes_room_without_end_and_keeps_snapshots() {
     let (medium, is_done) = run(MemoryMedium::new(4096, 16 << 20), |bench| async move {
-        let mut stream = Stream::new(5, "work");
         let fs = fresh(&bench, quiet()).await;
-        let mut model = Model::new(1_500_000);
-        model.add_made_by_format();
+        let mut work = Work::new(&bench, &fs, 5, 24).await;
         let (mut cleaned, mut moved, mut deleted) = (0, 0, 0);
         let mut snapshots: Vec<(u64, Vec<String>)> = Vec::new();
         for round in 0..220 {
-            for _ in 0..25 {
-                model.step(&fs, &mut stream).await.expect("there is room");
-            }
+            assert_eq!(work.play(40).await, 0, "there is room");
             if round % 80 == 10 {
                 let number = fs.make_checkpoint().await.expect("it is made");
                 fs.change_checkpoint(number, true).await.expect("it is there");
@@ -57,13 +51,13 @@ fn cleaning_makes_room_without_end_and_keeps_snapshots() {
                     moved += done.moved_blocks;
                     deleted += done.deleted_checkpoints;
                 }
-                model.compare(&fs, &format!("round {round}")).await;
+                work.assert_same(&format!("round {round}")).await;
                 assert_sound(&fs, &format!("round {round}")).await;
             }
         }
         assert!(cleaned > 60 && moved > 500 && deleted > 50, "{cleaned} {moved} {deleted}");
         fs.drop_caches();
-        model.compare(&fs, "the end").await;
+        work.assert_same("the end").await;
         fs.unmount().await.expect("it unmounts");
         assert_eq!(snapshots.len(), 3);
         for (number, expected) in snapshots {
@@ -72,7 +66,7 @@ fn cleaning_makes_room_without_end_and_keeps_snapshots() {
             assert_same(&format!("snapshot {number}"), &manifest(&old).await, &expected);
         }
         let fs = bench.mount(quiet()).await;
-        model.compare(&fs, "mounted again").await;
+        assert_eq!(work.model().compare(&fs).await, Ok(()), "mounted again");
         assert_sound(&fs, "mounted again").await;
     });
     assert!(is_done);
@@ -92,16 +86,12 @@ fn the_daemon_keeps_a_file_system_writable() {
             ..CleanerSettings::default()
         };
         fs.start_cleaner(settings);
-        let mut stream = Stream::new(6, "work");
-        let mut model = Model::new(800_000);
-        model.add_made_by_format();
+        let mut work = Work::new(&bench, &fs, 6, 16).await;
         for _ in 0..600 {
-            for _ in 0..4 {
-                model.step(&fs, &mut stream).await.expect("there is room");
-            }
+            assert_eq!(work.play(6).await, 0, "there is room");
             bench.sim.sleep(1_500_000_000).await;
         }
-        model.compare(&fs, "the end").await;
+        work.assert_same("the end").await;
         assert_sound(&fs, "the end").await;
         fs.unmount().await.expect("it unmounts");
         reported.set(true);
@@ -113,13 +103,9 @@ fn the_daemon_keeps_a_file_system_writable() {
 fn the_protection_period_keeps_checkpoints() {
     let (_, is_done) = run(MemoryMedium::new(4096, 16 << 20), |bench| async move {
         let fs = fresh(&bench, quiet()).await;
-        let mut stream = Stream::new(7, "work");
-        let mut model = Model::new(400_000);
-        model.add_made_by_format();
+        let mut work = Work::new(&bench, &fs, 7, 6).await;
         for _ in 0..30 {
-            for _ in 0..20 {
-                model.step(&fs, &mut stream).await.expect("there is room");
-            }
+            assert_eq!(work.play(30).await, 0, "there is room");
             fs.sync().await.expect("it syncs");
             bench.sim.sleep(10_000_000_000).await;
         }
@@ -182,12 +168,8 @@ fn the_first_daemons_cleaned_all_the_time() {
     run(MemoryMedium::new(4096, 32 << 20), |bench| async move {
         let old = find_profile("linux-2.6.29").expect("in the table");
         let fs = fresh(&bench, MountOptions::new(old)).await;
-        let mut stream = Stream::new(8, "work");
-        let mut model = Model::new(500_000);
-        model.add_made_by_format();
-        for _ in 0..300 {
-            model.step(&fs, &mut stream).await.expect("there is room");
-        }
+        let mut work = Work::new(&bench, &fs, 8, 12).await;
+        assert_eq!(work.play(1500).await, 0, "there is room");
         fs.sync().await.expect("it syncs");
         let clean = |segments: Vec<nilfs2::records::SegmentUsage>| {
             segments.iter().filter(|usage| usage.is_clean()).count()
@@ -198,7 +180,7 @@ fn the_first_daemons_cleaned_all_the_time() {
         // What is newer than the second superblock is protected, and that is written once a minute.
         for _ in 0..14 {
             bench.sim.sleep(11_000_000_000).await;
-            model.step(&fs, &mut stream).await.expect("there is room");
+            assert_eq!(work.play(1).await, 0, "there is room");
             fs.sync().await.expect("it syncs");
         }
         reported.set((before, clean(fs.segments().await.expect("listed"))));
@@ -247,16 +229,12 @@ fn no_log_overwrites_a_segment_that_its_own_checkpoint_gives_back() {
     let (medium, is_done) = run(MemoryMedium::new(4096, 8 << 20), |bench| async move {
         let fresh = FormatOptions { blocks_per_segment: BLOCKS as u32, ..FormatOptions::default() };
         format(&*bench.medium, &fresh).await.expect("it is made");
-        let fs = bench.mount(quiet()).await;
-        let mut stream = Stream::new(3, "work");
-        let mut model = Model::new(3_000_000);
-        model.add_made_by_format();
+        let fs = Rc::new(bench.mount(quiet()).await);
+        let mut work = Work::new(&bench, &fs, 3, 30).await;
         let mut cleaned = 0;
         for round in 0..400 {
-            for _ in 0..6 {
-                // No space is an answer here; the cleaner makes some.
-                let _ = model.step(&fs, &mut stream).await;
-            }
+            // No space is an answer here; the cleaner makes some.
+            work.play(10).await;
             let clean = fs.segments().await.expect("listed");
             if clean.iter().filter(|usage| usage.is_clean()).count() > 12 {
                 continue;
@@ -278,7 +256,7 @@ fn no_log_overwrites_a_segment_that_its_own_checkpoint_gives_back() {
             }
         }
         assert!(cleaned > 100, "{cleaned}");
-        model.compare(&fs, "the end").await;
+        work.assert_same("the end").await;
         assert_sound(&fs, "the end").await;
     });
     assert!(is_done);

@@ -3,20 +3,22 @@
 use crate::support;
 
 use block_medium::MemoryMedium;
+use conformance::{Area, Model};
 use fs_api::{FileSystem, NewInode, PAGE_BYTES};
 use nilfs2::{FormatOptions, MountOptions, Nilfs2, format};
 use random::Stream;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use support::model::{Model, Promised};
-use support::{Bench, CALLER, quiet, run};
+use support::{Bench, CALLER, Work, quiet, run};
 
 const DEVICE_BYTES: u64 = 8 << 20;
+/// Names of files in each directory: what they hold fills a part of the device.
+const NAMES: u32 = 6;
 
-async fn fresh(bench: &Bench) -> Nilfs2 {
+async fn fresh(bench: &Bench) -> Rc<Nilfs2> {
     let options = FormatOptions { blocks_per_segment: 32, ..FormatOptions::default() };
     format(&*bench.medium, &options).await.expect("it is made");
-    bench.mount(quiet()).await
+    Rc::new(bench.mount(quiet()).await)
 }
 
 /// A medium with something on it, and what was promised of it.
@@ -24,15 +26,12 @@ fn prepared(seed: u64) -> (MemoryMedium, Model) {
     let kept = Rc::new(RefCell::new(None));
     let model = kept.clone();
     let (medium, is_done) = run(MemoryMedium::new(4096, DEVICE_BYTES), move |bench| async move {
-        let mut stream = Stream::new(seed, "before");
         let fs = fresh(&bench).await;
-        let mut model = Model::new(300_000);
-        model.add_made_by_format();
-        for _ in 0..60 {
-            model.step(&fs, &mut stream).await.expect("there is room");
-        }
+        let mut work = Work::new(&bench, &fs, seed, NAMES).await;
+        assert_eq!(work.play(100).await, 0, "there is room");
         fs.sync().await.expect("it syncs");
-        model.sync();
+        let model = work.model().clone();
+        model.note_synced().await;
         fs.unmount().await.expect("it unmounts");
         *kept.borrow_mut() = Some(model);
     });
@@ -41,23 +40,26 @@ fn prepared(seed: u64) -> (MemoryMedium, Model) {
     (medium.after_cut(None), model)
 }
 
-/// Works until the power fails after so many blocks; tells whether it did.
+/// Works until the power fails after so many blocks; the model with what is promised, and whether it did.
 fn work(
     medium: &MemoryMedium,
     model: &Model,
     seed: u64,
     cut_after: u64,
     cleans: bool,
-) -> (Rc<MemoryMedium>, bool) {
-    let model = RefCell::new(Some(model.clone()));
-    run(medium.after_cut(None), move |bench| async move {
+) -> (Rc<MemoryMedium>, Model, bool) {
+    let (known, forked) = (model.clone(), Rc::new(RefCell::new(None)));
+    let kept = forked.clone();
+    let (medium, is_done) = run(medium.after_cut(None), move |bench| async move {
+        let model = known.fork().await;
+        kept.replace(Some(model.clone()));
         bench.medium.cut_power_after(cut_after);
-        let mut model = model.borrow_mut().take().expect("it is there");
-        let mut stream = Stream::new(seed, "work");
-        let fs = bench.mount(quiet()).await;
-        for step in 0..90 {
-            model.step(&fs, &mut stream).await.expect("there is room");
-            if cleans && step % 12 == 11 {
+        let fs = Rc::new(bench.mount(quiet()).await);
+        let area = Area { names: NAMES, ..Area::whole(true) };
+        let mut work = Work::beside(&bench, &fs, seed + 100, &model, area);
+        for _ in 0..9 {
+            assert_eq!(work.play(14).await, 0, "there is room");
+            if cleans {
                 let settings = nilfs2::CleanerSettings {
                     protection_period_s: 0,
                     ..nilfs2::CleanerSettings::default()
@@ -66,16 +68,22 @@ fn work(
             }
         }
         fs.unmount().await.expect("it unmounts");
-    })
+    });
+    (medium, forked.take().expect("the work began"), is_done)
+}
+
+async fn assert_kept(model: &Model, fs: &Nilfs2, label: &str) {
+    let promise = model.promise().borrow().clone();
+    let lost = promise.lost(model, fs).await;
+    assert!(lost.is_empty(), "{label}: {lost:?}; {:?}", fs.findings());
 }
 
 /// Mounts what a cut left, compares, and works on.
-fn assert_recovers(medium: MemoryMedium, promised: &Rc<RefCell<Promised>>, label: String) {
-    let promised = promised.borrow().clone();
-    let name = label.clone();
+fn assert_recovers(medium: MemoryMedium, model: &Model, label: String) {
+    let (model, name) = (model.clone(), label.clone());
     let (_, is_done) = run(medium, move |bench| async move {
         let fs = bench.mount(quiet()).await;
-        promised.compare_synced(&fs, &label).await;
+        assert_kept(&model, &fs, &label).await;
         assert_eq!(fs.check().await.expect("it is read"), [], "{label}");
         let file = fs.make(&CALLER, fs.root(), b"after", NewInode::Regular(0o600)).await;
         let file = file.expect("it is made");
@@ -83,7 +91,7 @@ fn assert_recovers(medium: MemoryMedium, promised: &Rc<RefCell<Promised>>, label
         fs.write_page(&CALLER, file, 0, &page, 0..PAGE_BYTES).await.expect("it is written");
         fs.unmount().await.expect("it unmounts");
         let fs = bench.mount(quiet()).await;
-        promised.compare_synced(&fs, &label).await;
+        assert_kept(&model, &fs, &label).await;
         assert_eq!(fs.check().await.expect("it is read"), [], "{label}");
     });
     assert!(is_done, "{name}");
@@ -92,20 +100,18 @@ fn assert_recovers(medium: MemoryMedium, promised: &Rc<RefCell<Promised>>, label
 /// Cuts work at every block, or every few.
 fn cut_everywhere(seed: u64, step: u64, cleans: bool) {
     let (medium, model) = prepared(seed);
-    let (whole, is_done) = work(&medium, &model.fork(), seed, u64::MAX / 2, cleans);
+    let (whole, _, is_done) = work(&medium, &model, seed, u64::MAX / 2, cleans);
     assert!(is_done);
     let blocks = whole.written_blocks();
     assert!(blocks > 80, "{blocks} blocks are few");
     for cut in (0..blocks).step_by(step as usize) {
-        let model = model.fork();
-        let (left, is_done) = work(&medium, &model, seed, cut, cleans);
+        let (left, model, is_done) = work(&medium, &model, seed, cut, cleans);
         assert!(!is_done && left.is_cut());
-        let promised = model.promised();
-        assert_recovers(left.after_cut(None), &promised, format!("seed {seed}, cut {cut}"));
+        assert_recovers(left.after_cut(None), &model, format!("seed {seed}, cut {cut}"));
         let mut stream = Stream::new(cut, "cache");
         let lost = left.after_cut(Some(&mut stream));
         let label = format!("seed {seed}, cut {cut}, cache lost");
-        assert_recovers(lost, &promised, label);
+        assert_recovers(lost, &model, label);
     }
 }
 
@@ -124,6 +130,7 @@ fn cleaning_can_be_cut_anywhere() {
     cut_everywhere(3, 2, true);
 }
 
+// One function: the pages that the work has synced are those that the mount after the cut is asked for.
 /// Pages of a file that only data-sync logs make durable.
 #[test]
 fn data_that_was_synced_without_a_checkpoint_is_rolled_forward() {

@@ -68,18 +68,8 @@ fn contents_are_those_of_the_model() {
                 stream.next_u64();
             }
             chip = next;
-            model = given.take_model();
+            model = given.borrow().clone();
         }
-    }
-}
-
-trait TakeModel {
-    fn take_model(&self) -> Model;
-}
-
-impl TakeModel for RefCell<Model> {
-    fn take_model(&self) -> Model {
-        self.borrow().clone()
     }
 }
 

@@ -3,18 +3,65 @@
 
 use crate::support;
 
+use conformance::{Area, Call, Model, SideBySide};
 use random::Stream;
 use std::cell::RefCell;
 use std::rc::Rc;
 use support::host::Host;
-use support::work::Model;
-use support::{quiet, run};
-use ubifs::{Compressor, MemoryVolume, MountOptions, TornWrite, Volume, VolumeShape};
+use support::{Bench, quiet, run};
+use ubifs::{Compressor, MemoryVolume, MountOptions, TornWrite, Ubifs, Volume, VolumeShape};
 
 type Contents = Vec<Option<Vec<u8>>>;
 
 const SHAPE: VolumeShape =
     VolumeShape { leb_bytes: 32_768, leb_count: 64, min_io_bytes: 2048, max_write_bytes: 2048 };
+
+/// As many small files as fill most of a volume.
+fn area() -> Area {
+    Area { names: 12, file_bytes: 12_000, ..Area::whole(true) }
+}
+
+/// Calls beside the model; one that has no room is left out.
+pub(crate) async fn play(side: &SideBySide<Ubifs>, stream: &mut Stream, calls: u32) {
+    for _ in 0..calls {
+        let done = side.step(&area(), stream).await;
+        done.unwrap_or_else(|wrong| panic!("{wrong}")).ok();
+    }
+}
+
+/// Work on a fresh file system, synced; the model of it.
+pub(crate) async fn fill(bench: &Bench, host: &Host, seed: u64, calls: u32) -> Model {
+    let model = Model::new(&*host.fs, true).await.that_may_be_full();
+    let side = SideBySide::new(&bench.sim, &host.vfs, &model);
+    for call in area().first_calls() {
+        assert_eq!(side.call(&call).await, Ok(Ok(())));
+    }
+    play(&side, &mut Stream::new(seed, "fill"), calls).await;
+    assert_eq!(side.call(&Call::Line("sync".into())).await, Ok(Ok(())));
+    model
+}
+
+/// Looks for what must be there after a cut, and works on with what is there.
+pub(crate) async fn look_and_work(
+    bench: &Bench,
+    host: &Host,
+    model: &Model,
+    seed: u64,
+    label: &str,
+) {
+    assert_eq!(host.fs.check().await.expect("it reads"), [], "{label}");
+    let promise = model.promise().borrow().clone();
+    let lost = promise.lost(model, &*host.fs).await;
+    assert!(lost.is_empty(), "{label}: {lost:?}");
+    // The promise is still that of `model`: a second cut is judged by what this work has synced.
+    let found = model.of_what_is_there(&*host.fs).await.expect("it reads");
+    let side = SideBySide::new(&bench.sim, &host.vfs, &found);
+    play(&side, &mut Stream::new(seed, "after"), 20).await;
+    assert_eq!(side.call(&Call::Line("sync".into())).await, Ok(Ok(())), "{label}");
+    assert_eq!(host.fs.check().await.expect("it reads"), [], "{label}");
+    assert_eq!(side.compare().await, Ok(()), "{label}, worked on");
+    host.unmount().await.expect("it unmounts");
+}
 
 fn options() -> MountOptions {
     MountOptions { compressor: Some(Compressor::Lzo), has_thread: true, ..quiet() }
@@ -27,11 +74,7 @@ fn filled(seed: u64, steps: u32) -> (Contents, Model) {
     let is_done = run(move |bench| async move {
         let memory = Rc::new(MemoryVolume::new(&bench.sim, SHAPE));
         let host = Host::new(&bench, bench.mount(Volume::Memory(memory.clone()), options()).await);
-        let (mut model, mut stream) = (Model::default(), Stream::new(seed, "fill"));
-        for _ in 0..steps {
-            model.step(&host, &mut stream, 9_000).await;
-        }
-        model.sync(&host).await.expect("it syncs");
+        let model = fill(&bench, &host, seed, steps).await;
         host.unmount().await.expect("it unmounts");
         out.replace(Some((memory.contents(|_| false), model)));
     });
@@ -39,28 +82,28 @@ fn filled(seed: u64, steps: u32) -> (Contents, Model) {
     result.take().expect("it came to its end")
 }
 
-/// Works until the power is cut; what the volume holds then, and false if it was not cut.
+/// Works until the power is cut; what the volume holds then, the model with what is promised, and whether it was
+/// cut.
 fn work(
     contents: Contents,
-    mut model: Model,
+    model: &Model,
     cut: (u64, TornWrite),
     seed: u64,
-) -> (Contents, bool) {
+) -> (Contents, Model, bool) {
     let volume = Rc::new(RefCell::new(None));
-    let shared = volume.clone();
+    let (shared, known) = (volume.clone(), model.clone());
     let is_done = run(move |bench| async move {
         let memory = Rc::new(MemoryVolume::with_contents(&bench.sim, SHAPE, contents));
-        shared.replace(Some(memory.clone()));
+        let model = known.fork().await;
+        shared.replace(Some((memory.clone(), model.clone())));
         memory.cut_power_after(cut.0, cut.1);
         let host = Host::new(&bench, bench.mount(Volume::Memory(memory), options()).await);
-        let mut stream = Stream::new(seed, "work");
-        for _ in 0..250 {
-            model.step(&host, &mut stream, 9_000).await;
-        }
+        let side = SideBySide::new(&bench.sim, &host.vfs, &model);
+        play(&side, &mut Stream::new(seed, "work"), 400).await;
     });
-    let memory = volume.take().expect("the work began");
+    let (memory, model) = volume.take().expect("the work began");
     let returns = |leb: u32| (u64::from(leb) * 2_654_435_761 + seed) >> 7 & 1 == 1;
-    (memory.contents(returns), !is_done)
+    (memory.contents(returns), model, !is_done)
 }
 
 /// Mounts after a cut and looks; if the power is cut again meanwhile, what the volume holds then.
@@ -71,7 +114,7 @@ fn recover(
     label: String,
 ) -> (Contents, bool) {
     let volume = Rc::new(RefCell::new(None));
-    let (shared, promise, mut fork) = (volume.clone(), model.promise.clone(), model.fork());
+    let (shared, model) = (volume.clone(), model.clone());
     let is_done = run(move |bench| async move {
         let memory = Rc::new(MemoryVolume::with_contents(&bench.sim, SHAPE, contents));
         shared.replace(Some(memory.clone()));
@@ -80,17 +123,8 @@ fn recover(
         }
         let mounted = bench.try_mount(Volume::Memory(memory.clone()), options()).await;
         let fs = mounted.unwrap_or_else(|error| panic!("{label}: {error}"));
-        assert_eq!(fs.check().await.expect("it reads"), [], "{label}");
         let host = Host::new(&bench, fs);
-        promise.compare(&host, &label).await;
-        fork.start_anew();
-        let mut stream = Stream::new(cut.map_or(1, |cut| cut.0), "after");
-        for _ in 0..10 {
-            fork.step(&host, &mut stream, 9_000).await;
-        }
-        host.sync().await.expect("it syncs");
-        assert_eq!(host.fs.check().await.expect("it reads"), [], "{label}");
-        host.unmount().await.expect("it unmounts");
+        look_and_work(&bench, &host, &model, cut.map_or(1, |cut| cut.0), &label).await;
         let fs = bench.mount(Volume::Memory(memory), options()).await;
         assert_eq!(fs.findings(), [], "{label}");
         assert_eq!(fs.check().await.expect("it reads"), [], "{label}");
@@ -100,15 +134,12 @@ fn recover(
 }
 
 fn storm(torn: TornWrite, seed: u64, stride: u64) {
-    let (contents, model) = filled(seed, 120);
+    let (contents, model) = filled(seed, 200);
     let mut cuts = 0;
     for k in 0..400 {
         let operations = k * stride + seed % stride;
         let label = format!("{torn:?}, cut {operations}");
-        let fork = model.fork();
-        let promised = fork.promise.clone();
-        let before = model.under(promised);
-        let (left, is_cut) = work(contents.clone(), fork, (operations, torn), seed + 1);
+        let (left, model, is_cut) = work(contents.clone(), &model, (operations, torn), seed + 1);
         if !is_cut {
             break;
         }
@@ -117,13 +148,13 @@ fn storm(torn: TornWrite, seed: u64, stride: u64) {
         if k % 2 == 0 {
             // A second cut while the first is recovered from.
             let label = format!("{label}, cut again");
-            let (again, is_cut) = recover(left, &before, Some((1 + k * 3 % 40, torn)), label);
+            let (again, is_cut) = recover(left, &model, Some((1 + k * 3 % 40, torn)), label);
             if !is_cut {
                 continue;
             }
             left = again;
         }
-        let (_, is_cut) = recover(left, &before, None, label);
+        let (_, is_cut) = recover(left, &model, None, label);
         assert!(!is_cut);
     }
     assert!(cuts > 20, "{cuts} cuts");

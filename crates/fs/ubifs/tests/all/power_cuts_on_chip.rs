@@ -3,17 +3,16 @@
 
 use crate::support;
 
+use crate::power_cuts::{fill, look_and_work, play};
+use conformance::{Model, SideBySide};
 use nand::{Chip, CutPoint, Torn};
 use random::Stream;
 use std::cell::RefCell;
 use std::rc::Rc;
 use support::host::Host;
-use support::work::Model;
 use support::{Bench, blank, quiet, run_chip};
 use ubi::{FormatOptions, Ubi, VolumeOptions};
 use ubifs::{Compressor, MountOptions, Volume};
-
-const MAX_FILE_BYTES: usize = 12_000;
 
 fn options() -> MountOptions {
     MountOptions { compressor: Some(Compressor::Lzo), has_thread: true, ..quiet() }
@@ -38,11 +37,7 @@ fn filled(seed: u64) -> (Chip, Model) {
         ubi.make_volume(&VolumeOptions::new("test")).await.expect("made");
         ubi.detach();
         let (ubi, host) = mount(&bench).await;
-        let (mut model, mut stream) = (Model::default(), Stream::new(seed, "fill"));
-        for _ in 0..150 {
-            model.step(&host, &mut stream, MAX_FILE_BYTES).await;
-        }
-        model.sync(&host).await.expect("it syncs");
+        let model = fill(&bench, &host, seed, 250).await;
         host.unmount().await.expect("it unmounts");
         ubi.detach();
         out.replace(Some(model));
@@ -52,34 +47,24 @@ fn filled(seed: u64) -> (Chip, Model) {
 }
 
 /// Attaches, mounts and works until the power is cut.
-fn work(chip: Chip, mut model: Model, seed: u64) -> (Chip, bool) {
+fn work(chip: Chip, model: &Model, seed: u64) -> (Chip, Model, bool) {
+    let (forked, known) = (Rc::new(RefCell::new(None)), model.clone());
+    let kept = forked.clone();
     let (chip, is_done) = run_chip("linux-large", chip, false, move |bench| async move {
+        let model = known.fork().await;
+        kept.replace(Some(model.clone()));
         let (_ubi, host) = mount(&bench).await;
-        let mut stream = Stream::new(seed, "work");
-        for _ in 0..250 {
-            model.step(&host, &mut stream, MAX_FILE_BYTES).await;
-        }
+        let side = SideBySide::new(&bench.sim, &host.vfs, &model);
+        play(&side, &mut Stream::new(seed, "work"), 400).await;
     });
-    (chip, !is_done)
+    (chip, forked.take().expect("the work began"), !is_done)
 }
 
 /// Attaches and mounts after a cut, and looks.
-fn recover(chip: Chip, model: &Model, label: String) {
-    let (promise, mut fork) = (model.promise.clone(), model.fork());
+fn recover(chip: Chip, model: Model, label: String) {
     let (_, is_done) = run_chip("linux-large", chip, false, move |bench| async move {
         let (_ubi, host) = mount(&bench).await;
-        let wrong = host.fs.check().await.expect("it reads");
-        assert_eq!(wrong, [], "{label}");
-        promise.compare(&host, &label).await;
-        fork.start_anew();
-        let mut stream = Stream::new(1, "after");
-        for _ in 0..20 {
-            fork.step(&host, &mut stream, MAX_FILE_BYTES).await;
-        }
-        host.sync().await.expect("it syncs");
-        let wrong = host.fs.check().await.expect("it reads");
-        assert_eq!(wrong, [], "{label}");
-        host.unmount().await.expect("it unmounts");
+        look_and_work(&bench, &host, &model, 1, &label).await;
     });
     assert!(is_done);
 }
@@ -93,15 +78,13 @@ fn storm(torn: Torn, seed: u64, stride: u64) {
         chip.set_torn(torn);
         let operations = 1 + k * stride;
         chip.cut_power_after(operations, points[(k % 4).saturating_sub(1) as usize]);
-        let fork = model.fork();
-        let before = model.under(fork.promise.clone());
-        let (mut chip, is_cut) = work(chip, fork, seed + 1);
+        let (mut chip, model, is_cut) = work(chip, &model, seed + 1);
         if !is_cut {
             break;
         }
         cuts += 1;
         chip.power_on();
-        recover(chip, &before, format!("{torn:?}, cut {operations}"));
+        recover(chip, model, format!("{torn:?}, cut {operations}"));
     }
     assert!(cuts > 20, "{cuts} cuts");
 }

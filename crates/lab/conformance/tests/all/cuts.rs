@@ -1,9 +1,8 @@
 //! The power is cut at drawn operations of the chip: a row with a guarantee keeps it, any other mounts again
 //! or says why it does not.
 
-use crate::calls::Area;
 use crate::every_kind::{chip, driver, lies_on_the_chip, request};
-use crate::play::{Model, play_lines};
+use conformance::{Area, play_lines, succeeding};
 use crash::{Crash, CrashError, Cuts, Sabotage, Setup, TORN_MODELS};
 use file_systems::KINDS;
 use mount::{Kind, MountRequest, run};
@@ -21,9 +20,8 @@ const CUTS: u64 = 24;
 /// Lines that succeed on an empty file system.
 fn lines(kind: &Kind, seed: u64) -> Vec<String> {
     let lines = Area::whole(kind.has_owners_and_links).random_lines(seed, LINES);
-    let outcome = run(chip(1), &driver(), 1, async move |machine| {
-        Model::succeeding(&machine.sim, lines).await
-    });
+    let outcome =
+        run(chip(1), &driver(), 1, async move |machine| succeeding(&machine.sim, lines).await);
     outcome.value.expect("no cut").expect("lines of the language")
 }
 

@@ -1,9 +1,8 @@
 //! Damage to the chip: wrong bits beyond the ECC, and blocks that were erased. A mount that follows fails, or
 //! finds something, or shows what was there; nothing panics.
 
-use crate::calls::Area;
 use crate::every_kind::{chip, driver, lies_on_the_chip, request};
-use crate::play::{Model, play_lines};
+use conformance::{Area, play_lines, succeeding};
 use file_systems::KINDS;
 use fs_api::Errno;
 use mount::{Kind, MountRequest, run};
@@ -35,7 +34,7 @@ fn worked(kind: &'static Kind) -> Vec<u8> {
         let asked = request(kind, kind.profiles[0]);
         let mounted = machine.mount(kind, &asked).await.expect("it mounts");
         let lines = Area::whole(kind.has_owners_and_links).random_lines(3, LINES);
-        let lines = Model::succeeding(&machine.sim, lines).await.expect("lines of the language");
+        let lines = succeeding(&machine.sim, lines).await.expect("lines of the language");
         let ends = play_lines(&machine.sim, &mounted.vfs, &lines).await.expect("played");
         let is_done = |end: &Result<(), Errno>| matches!(end, Ok(()) | Err(Errno::Eopnotsupp));
         assert!(ends.iter().all(is_done), "{}: {ends:?}", kind.name);

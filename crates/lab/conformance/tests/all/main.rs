@@ -1,6 +1,5 @@
 //! What holds for every file system, in one program.
 
-mod calls;
 mod cuts;
 mod damage;
 mod every_kind;

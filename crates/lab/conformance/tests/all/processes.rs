@@ -1,9 +1,8 @@
 //! Several processes at once, in virtual time: where their calls commute, the result is that of any order,
 //! so that of one process after the other on the model.
 
-use crate::calls::Area;
 use crate::every_kind::{chip, driver, request};
-use crate::play::{CALLER, Model, compare, play_lines};
+use conformance::{Area, CALLER, Model, SideBySide, play_lines, play_lines_on_model};
 use file_systems::KINDS;
 use fs_api::{Errno, NewInode};
 use mount::{Driver, Kind, run};
@@ -19,7 +18,7 @@ type Ends = Vec<Vec<Result<(), Errno>>>;
 fn work_side_by_side(kind: &'static Kind, seed: u64) -> Result<(Ends, Ends, u64), String> {
     let area = |process: u64| Area {
         prefix: format!("p{process}/"),
-        has_owners_and_links: kind.has_owners_and_links,
+        ..Area::whole(kind.has_owners_and_links)
     };
     // Operations of the chip take time, so that the calls interleave.
     let driver = Driver { takes_time: true, ..driver() };
@@ -27,10 +26,10 @@ fn work_side_by_side(kind: &'static Kind, seed: u64) -> Result<(Ends, Ends, u64)
         let asked = request(kind, kind.profiles[0]);
         let mounted = machine.mount(kind, &asked).await.map_err(|error| error.to_string())?;
         let sim = &machine.sim;
-        let model = Model::new(&*mounted.file_system).await;
+        let model = Model::new(&*mounted.file_system, kind.has_owners_and_links).await;
         let made: Vec<String> =
             (0..PROCESSES).map(|number| format!("mkdir p{number} 755")).collect();
-        model.play_lines(sim, &made).await?;
+        play_lines_on_model(sim, &model, &made).await?;
         for number in 0..PROCESSES {
             let name = format!("p{number}").into_bytes();
             let done = mounted.vfs.make(&CALLER, &name, NewInode::Directory(0o755)).await;
@@ -63,15 +62,18 @@ fn work_side_by_side(kind: &'static Kind, seed: u64) -> Result<(Ends, Ends, u64)
             let offered = both.filter(|(_, end)| *end != Err(Errno::Eopnotsupp));
             let (lines, offered): (Vec<String>, Vec<_>) = offered.unzip();
             *ends = offered;
-            known.push(model.play_lines(sim, &lines).await?);
+            known.push(play_lines_on_model(sim, &model, &lines).await?);
         }
         // Every other process began before this one ended, or nothing was side by side.
         let first_end = spans.iter().map(|span| span.end).min().unwrap_or(0);
         let overlaps = spans.iter().filter(|span| span.start < first_end).count() as u64;
-        compare(kind, &mounted.vfs, &model).await?;
+        SideBySide::new(sim, &mounted.vfs, &model).compare().await?;
         mounted.unmount().await.map_err(|error| error.to_string())?;
         let mounted = machine.mount(kind, &asked).await.map_err(|error| error.to_string())?;
-        compare(kind, &mounted.vfs, &model).await.map_err(|wrong| format!("remounted: {wrong}"))?;
+        SideBySide::new(sim, &mounted.vfs, &model)
+            .compare()
+            .await
+            .map_err(|wrong| format!("remounted: {wrong}"))?;
         mounted.unmount().await.map_err(|error| error.to_string())?;
         Ok::<_, String>((found, known, overlaps))
     });

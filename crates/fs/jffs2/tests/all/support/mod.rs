@@ -1,9 +1,7 @@
 //! What the tests share: chips, simulations, a page cache, trees and manifests.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-pub(crate) mod model;
-
-use fs_api::{Caller, FileSystem, FileType, InodeNumber, PAGE_BYTES, Time};
+use fs_api::{Caller, Errno, FileSystem, FileType, InodeNumber, PAGE_BYTES, Time};
 use jffs2::{Jffs2, MountOptions, Profile, find_profile};
 use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, find_layout};
 use nand::{Chip, FaultSettings, ImageLayout, Part, Storage, find_part};
@@ -108,11 +106,36 @@ pub(crate) fn run_with<F: Future<Output = ()> + 'static>(
     (mtd.with_chip(|chip| chip.clone()), end)
 }
 
+/// Writes bytes as the page cache does: a page at a time, read first if it is written in part.
+pub(crate) async fn write(
+    fs: &Jffs2,
+    caller: &Caller,
+    inode: InodeNumber,
+    offset: u64,
+    data: &[u8],
+) -> Result<(), Errno> {
+    let (mut at, mut rest) = (offset, data);
+    while !rest.is_empty() {
+        let (number, start) = (at / PAGE_BYTES as u64, (at % PAGE_BYTES as u64) as usize);
+        let count = rest.len().min(PAGE_BYTES - start);
+        let mut page = [0; PAGE_BYTES];
+        let bytes = fs.attributes(inode).await?.size_bytes;
+        if count < PAGE_BYTES && number * (PAGE_BYTES as u64) < bytes {
+            fs.read_page(inode, number, &mut page).await?;
+        }
+        page[start..start + count].copy_from_slice(&rest[..count]);
+        fs.write_page(caller, inode, number, &page, start..start + count).await?;
+        at += count as u64;
+        rest = &rest[count..];
+    }
+    Ok(())
+}
+
 pub(crate) async fn read_file(
     fs: &Jffs2,
     inode: InodeNumber,
     bytes: u64,
-) -> Result<Vec<u8>, fs_api::Errno> {
+) -> Result<Vec<u8>, Errno> {
     let mut content = Vec::new();
     let mut page = [0; PAGE_BYTES];
     for number in 0..bytes.div_ceil(PAGE_BYTES as u64) {

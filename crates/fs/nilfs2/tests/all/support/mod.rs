@@ -1,11 +1,11 @@
 //! What the tests share: media, simulations, trees and manifests.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-pub(crate) mod model;
-
 use block_medium::{BlockMedium, MemoryMedium};
-use fs_api::{Caller, FileSystem, FileType, InodeNumber, PAGE_BYTES, Time};
+use conformance::{Area, Model, SideBySide};
+use fs_api::{Caller, Errno, FileSystem, FileType, InodeNumber, PAGE_BYTES, Time};
 use nilfs2::{MountOptions, Nilfs2, Profile, find_profile};
+use random::Stream;
 use sha2::{Digest, Sha256};
 use sim::{Cpus, Sim, Simulation};
 use std::path::Path;
@@ -82,11 +82,65 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(
     (medium, task.is_finished())
 }
 
+/// Random calls beside the model of all file systems, with a look at the lists in memory after each.
+pub(crate) struct Work {
+    fs: Rc<Nilfs2>,
+    side: SideBySide<Nilfs2>,
+    area: Area,
+    stream: Stream,
+}
+
+impl Work {
+    /// On a file system in which nothing was done yet, with so many names of files in each directory.
+    pub(crate) async fn new(bench: &Bench, fs: &Rc<Nilfs2>, seed: u64, names: u32) -> Self {
+        let model = Model::new(&**fs, true).await.that_may_be_full();
+        let area = Area { names, ..Area::whole(true) };
+        let calls = area.first_calls();
+        let work = Self::beside(bench, fs, seed, &model, area);
+        for call in calls {
+            assert_eq!(work.side.call(&call).await, Ok(Ok(())));
+        }
+        work
+    }
+
+    /// On a file system that a model is known of.
+    pub(crate) fn beside(
+        bench: &Bench,
+        fs: &Rc<Nilfs2>,
+        seed: u64,
+        model: &Model,
+        area: Area,
+    ) -> Self {
+        let side = SideBySide::bare(&bench.sim, fs, model);
+        Self { fs: fs.clone(), side, area, stream: Stream::new(seed, "work") }
+    }
+
+    pub(crate) fn model(&self) -> &Model {
+        self.side.model()
+    }
+
+    /// Calls; how many found no room.
+    pub(crate) async fn play(&mut self, calls: u32) -> u32 {
+        let mut refused = 0;
+        for _ in 0..calls {
+            let done = self.side.step(&self.area, &mut self.stream).await;
+            let done = done.unwrap_or_else(|wrong| panic!("{wrong}; {:?}", self.fs.findings()));
+            refused += u32::from(done == Err(Errno::Enospc));
+            self.fs.check_invariants();
+        }
+        refused
+    }
+
+    pub(crate) async fn assert_same(&self, label: &str) {
+        assert_eq!(self.side.compare().await, Ok(()), "{label}");
+    }
+}
+
 pub(crate) async fn read_file(
     fs: &Nilfs2,
     inode: InodeNumber,
     bytes: u64,
-) -> Result<Vec<u8>, fs_api::Errno> {
+) -> Result<Vec<u8>, Errno> {
     let mut content = Vec::new();
     let mut page = [0; PAGE_BYTES];
     for number in 0..bytes.div_ceil(PAGE_BYTES as u64) {

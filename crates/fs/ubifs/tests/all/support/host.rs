@@ -13,7 +13,7 @@ use vfs::{OpenFile, OpenOptions, Vfs};
 /// A mount under calls by path. Nothing is written by time.
 pub(crate) struct Host {
     pub(crate) fs: Rc<Ubifs>,
-    pub(crate) vfs: Vfs<Ubifs>,
+    pub(crate) vfs: Rc<Vfs<Ubifs>>,
     /// Seconds since 1970.
     pub(crate) now: Cell<i64>,
 }
@@ -23,7 +23,7 @@ impl Host {
         let mut board = Board::without_costs();
         board.writeback.dirty_writeback_centisecs = 0;
         let fs = Rc::new(fs);
-        let vfs = Vfs::cached(&bench.sim, &bench.cpus, &Rc::new(board), fs.clone());
+        let vfs = Rc::new(Vfs::cached(&bench.sim, &bench.cpus, &Rc::new(board), fs.clone()));
         Rc::new(Self { fs, vfs, now: Cell::new(1_700_000_000) })
     }
 

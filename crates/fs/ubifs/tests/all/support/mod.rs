@@ -3,7 +3,6 @@
 
 pub(crate) mod host;
 pub(crate) mod nodes;
-pub(crate) mod work;
 
 use fs_api::FileSystem;
 use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, find_layout};
