@@ -151,6 +151,146 @@ def test_other_scores_rank_too(study: Path) -> None:
         search(study, by="order")
 
 
+CLAIMS = """
+[defaults]
+metric = "pages_copied"
+
+[[reading]]
+name = "as printed"
+select = { spare_percent = 12.5 }
+
+[[claim]]
+id = "few-copies"
+text = "Greedy copies few pages"
+where = "page 1"
+predicate = "value"
+metric = "{passes} * pages_copied"
+select = { cleaning = "greedy" }
+below = BOUND
+
+[[claim]]
+id = "greedy-least"
+text = "Greedy copies least"
+where = "page 1"
+predicate = "order"
+axis = "cleaning"
+values = ["greedy", "fifo", "random"]
+least = "greedy"
+
+[[claim]]
+id = "first-is-random"
+text = "The first copies as much as random"
+where = "page 1"
+predicate = "equal"
+axis = "cleaning"
+values = ["first", "random"]
+tolerance = 0.001
+tolerance_why = "the same"
+
+[[claim]]
+id = "not-run"
+text = "Another way"
+where = "page 1"
+predicate = "ratio"
+left = { cleaning = "windowed-greedy" }
+right = { cleaning = "greedy" }
+above = 1
+"""
+
+RULES = """
+[[claims]]
+ids = ["first-is-random"]
+values = { cleaning = { first = "{first}" } }
+"""
+
+
+def with_claims(study: Path, repeats: int = 3) -> Path:
+    """The study with claims; one pass at 28 % is within the bound, and nothing else is."""
+    rows = nl.run(study, set={"axes.spare_percent": 28}, jobs=1).wide("pages_copied").to_dicts()
+    copied = next(row["pages_copied"] for row in rows if row["cleaning"] == "greedy")
+    (study / "claims.toml").write_text(CLAIMS.replace("BOUND", str(1.5 * copied)))
+    file = study / "readings.toml"
+    file.write_text(f"[set]\nrepeats = {repeats}\n{file.read_text()}{RULES}")
+    return study
+
+
+def test_claims_are_judged_under_every_reading(study: Path) -> None:
+    answer = search(with_claims(study)).answer
+    found = {one["id"]: one for one in answer["claims"]}
+    few = found["few-copies"]
+    # Two of six: a bound of 1.5 is kept by one pass at 28 %, under both options of `rows`.
+    assert few["choices"] == ["passes", "spare"]
+    assert few["shares"]["supported"] == pytest.approx(1 / 6)
+    assert few["shares"]["contradicted"] == pytest.approx(5 / 6)
+    assert few["best"]["status"] == few["shipped"]["status"] == "contradicted"
+    assert few["nearest"]["choices"] == {"passes": "1", "spare": "28 %"}
+    assert (few["nearest"]["status"], few["nearest"]["n"]) == ("supported", 3)
+    assert few["nearest"]["low"] < few["nearest"]["estimate"] < few["nearest"]["high"]
+    # The passes scale all alike, so the claim does not depend on them.
+    assert found["greedy-least"]["choices"] == ["spare"]
+    assert found["greedy-least"]["shares"]["supported"] == 1
+    assert not found["not-run"]["is_run"]
+    assert found["not-run"]["shares"]["not run"] == 1
+
+
+def test_a_word_of_a_reading_replaces_a_value_of_a_claim(study: Path) -> None:
+    found = {one["id"]: one for one in search(with_claims(study)).answer["claims"]}
+    same = found["first-is-random"]
+    assert same["choices"] == ["rows", "spare"]
+    assert same["shares"]["supported"] == same["shares"]["contradicted"] == 0.5
+    assert same["nearest"]["choices"]["rows"] == "swapped"
+
+
+def test_claims_of_one_repeat_are_undecided(study: Path) -> None:
+    found = {one["id"]: one for one in search(with_claims(study, repeats=1)).answer["claims"]}
+    assert found["few-copies"]["shares"]["undecided"] == 1
+    assert found["few-copies"]["best"]["reason"].startswith("1 independent replicate")
+
+
+SIDES = """
+[[contradiction]]
+about = "copies of greedy"
+[[contradiction.sides]]
+says = "half"
+where = "page 2"
+published = HALF
+metric = "pages_copied"
+at = { cleaning = "greedy" }
+[[contradiction.sides]]
+says = "greedy is worst"
+where = "page 3"
+[contradiction.sides.claim]
+predicate = "order"
+metric = "pages_copied"
+axis = "cleaning"
+values = ["greedy", "fifo", "random"]
+most = "greedy"
+[[contradiction.sides]]
+says = "as labelled"
+where = "page 4"
+choice = "rows"
+option = "as labelled"
+"""
+
+
+def test_sides_of_a_contradiction_are_scored(study: Path) -> None:
+    study = with_claims(study)
+    rows = nl.run(study, set={"axes.spare_percent": 28}, jobs=1).wide("pages_copied").to_dicts()
+    copied = next(row["pages_copied"] for row in rows if row["cleaning"] == "greedy")
+    file = study / "readings.toml"
+    file.write_text(file.read_text() + SIDES.replace("HALF", str(copied / 2)))
+    number, claim, option = search(study).answer["contradictions"]
+    # The reference is of the first repeat; the others differ a little.
+    assert number["best"] == pytest.approx(1, rel=0.1)
+    assert number["least"] <= number["best"]
+    assert (claim["best"]["status"], claim["share"]) == ("contradicted", 0)
+    # The best reading takes the other option, which explains the factor.
+    assert option["best"] > option["least"] - 1e-9 > 0
+    file.write_text(file.read_text().replace('option = "as labelled"', 'option = "labelled"'))
+    with pytest.raises(NandlabError, match="as labelled"):
+        load_readings(str(study))
+
+
 def test_nothing_is_run_twice_and_workers_change_nothing(study: Path) -> None:
     first = search(study)
     again = search(study)

@@ -1,14 +1,14 @@
 """Evaluates the claims of a study on a run."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nandlab.claims.predicates import PREDICATES, Asked, Finding
-from nandlab.claims.quantity import MissingError, Sample, sample
+from nandlab.claims.quantity import MissingError, Quantity, Sample, sample
 from nandlab.claims.schema import Claim, ClaimFile, Reading
-from nandlab.claims.statistics import CERTAINTY, LEAST_REPLICATES, Status
+from nandlab.claims.statistics import CERTAINTY, LEAST_REPLICATES, Interval, Status
 from nandlab.errors import NandlabError
 from nandlab.frame import RunFrame
 
@@ -32,6 +32,8 @@ COLUMNS = (
 """Columns of the frame of claims, in order."""
 
 _NUMBERS = ("estimate", "low", "high")
+
+Measured = Callable[[Quantity], Sample]
 
 
 def evaluate(run: RunFrame, claims: ClaimFile) -> "polars.DataFrame":
@@ -66,13 +68,31 @@ def counts(frame: "polars.DataFrame") -> dict[Status, int]:
     return {status: found.count(status) for status in Status if status in found}
 
 
-def _row(run: RunFrame, claim: Claim, reading: Reading) -> dict[str, Any]:
+def finding_of(
+    run: RunFrame, claim: Claim, reading: Reading, measured: Measured | None = None
+) -> Finding:
+    """What a run says to a claim; not run if a cell that it needs is missing.
+
+    `measured` replaces the rows of the run: it measures a quantity under the reading.
+    """
     try:
-        finding = _finding(run, claim, reading)
+        return _finding(run, claim, reading, measured)
     except MissingError as error:
-        finding = Finding(None, reason=str(error))
+        return Finding(None, reason=str(error))
     except NandlabError as error:
         raise NandlabError(f"claim {claim.identifier!r}: {error}") from None
+
+
+def few_replicates(interval: Interval | None) -> str:
+    """Why an interval decides nothing; empty if it rests on enough replicates."""
+    if interval is None or interval.n >= LEAST_REPLICATES:
+        return ""
+    few = f"{interval.n} independent replicate{'s' if interval.n != 1 else ''}"
+    return f"{few}; at least {LEAST_REPLICATES} are needed"
+
+
+def _row(run: RunFrame, claim: Claim, reading: Reading) -> dict[str, Any]:
+    finding = finding_of(run, claim, reading)
     interval = finding.interval
     status, reason = finding.status, finding.reason
     if run.is_quick and status not in (Status.BY_CONSTRUCTION, Status.NOT_RUN):
@@ -80,9 +100,8 @@ def _row(run: RunFrame, claim: Claim, reading: Reading) -> dict[str, Any]:
         interval = replace(interval, low=None, high=None) if interval is not None else None
     elif run.is_quick:
         status, reason = Status.NOT_JUDGED, ""
-    elif interval is not None and interval.n < LEAST_REPLICATES:
-        few = f"{interval.n} independent replicate{'s' if interval.n != 1 else ''}"
-        reason = f"{few}; at least {LEAST_REPLICATES} are needed"
+    else:
+        reason = few_replicates(interval) or reason
     return {
         "id": claim.identifier,
         "reading": reading.name,
@@ -99,14 +118,15 @@ def _row(run: RunFrame, claim: Claim, reading: Reading) -> dict[str, Any]:
     }
 
 
-def _finding(run: RunFrame, claim: Claim, reading: Reading) -> Finding:
+def _finding(run: RunFrame, claim: Claim, reading: Reading, measured: Measured | None) -> Finding:
     quantity = replace(claim.quantity, select={**reading.select, **claim.quantity.select})
 
     def measure(place: Mapping[str, Any], metric: str | None) -> Sample:
         at = quantity.at(place)
         if run.is_quick:
             at = replace(at, windows=False)
-        return sample(run, replace(at, metric=metric) if metric else at, reading.parts)
+        at = replace(at, metric=metric) if metric else at
+        return measured(at) if measured is not None else sample(run, at, reading.parts)
 
     def cell(place: Mapping[str, Any]) -> float | None:
         return published_cell(run, claim.published, place)
@@ -119,15 +139,15 @@ def _finding(run: RunFrame, claim: Claim, reading: Reading) -> Finding:
         measure,
         cell,
         claim.tolerance * factor,
-        lambda one: _child(run, one, reading),
+        lambda one: _child(run, one, reading, measured),
         run.is_quick,
     )
     return PREDICATES[claim.predicate].evaluate(asked)
 
 
-def _child(run: RunFrame, claim: Claim, reading: Reading) -> Finding:
+def _child(run: RunFrame, claim: Claim, reading: Reading, measured: Measured | None) -> Finding:
     try:
-        return _finding(run, claim, reading)
+        return _finding(run, claim, reading, measured)
     except MissingError as error:
         return Finding(None, reason=str(error))
 

@@ -1,13 +1,14 @@
 """An answer as tables: for the terminal, for documents, and as a chapter of a report."""
 
 import json
+import math
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from nandlab.present.tables import ShownTable
-from nandlab.present.units import percent
+from nandlab.present.units import estimate_text, interval_text, percent
 
 RECORDED = "readings.json"
 """The answer on record in the folder of a study, which the chapter of its report shows."""
@@ -32,7 +33,9 @@ def page_of(answer: Answer) -> str:
 
 def tables_of(answer: Answer) -> list[ShownTable]:
     """What the command prints, in its order; a table without rows is left out."""
-    found = [_readings(answer), *(_plain(answer, name) for name in _PLAIN), _trust(answer)]
+    others = (_plain(answer, name) for name in _PLAIN if name != "effects")
+    found = [_readings(answer), _plain(answer, "effects"), nearest(answer), claims(answer),
+             contradictions(answer), *others, _trust(answer)]  # fmt: skip
     gaps = tuple((study, one) for study, own in answer["not_tried"].items() for one in own)
     found.append(ShownTable("not_tried", "Not tried", ("study", "what"), gaps, 2))
     return [one for one in found if one.rows]
@@ -48,6 +51,107 @@ def summary(answer: Answer) -> str:
         f"{what} of {design['free_choices']} unsaid choices from {design['runs']:,} runs; "
         f"every option is in at least {design['least_readings_of_an_option']:,} readings."
     )
+
+
+def claims(answer: Answer, study: str = "") -> ShownTable:
+    """Status of each claim that the search decides; of one study, or of all."""
+    own = [one for one in answer["claims"] if study in ("", one["study"])]
+    rows = []
+    for one in own:
+        if one["is_run"]:
+            best, shares = one["best"], one["shares"]
+            shown = estimate_text(best["estimate"], best["unit"])
+            interval = interval_text(best["low"], best["high"], best["unit"])
+            cells = (one["text"], one["shipped"]["status"], best["status"], shown, interval,
+                     _count(best["n"]))  # fmt: skip
+            parts = [percent(shares[status]) for status in ("supported", "contradicted")]
+            rows.append((*([] if study else [one["study"]]), *cells, *parts))
+    fixed = sum(one["best"]["status"] == "by construction" for one in own)
+    left = len(own) - len(rows) - fixed
+    note = (
+        f"{len(rows)} of {len(own)} claims; {fixed} hold by construction, and {left} rest on runs "
+        "that the search leaves out. The last two columns are shares of all joint readings."
+    )
+    columns = [] if study else ["study"]
+    columns += ["claim", "shipped", "best reading", "estimate there", "interval", "n",
+                "supported in", "contradicted in"]  # fmt: skip
+    first = columns.index("estimate there")
+    title = "Claims under the readings"
+    return ShownTable("joint_claims", title, tuple(columns), tuple(rows), first, note)
+
+
+def nearest(answer: Answer, study: str = "") -> ShownTable:
+    """The joint reading that comes nearest to each published number and claim."""
+    rows = []
+    for one in answer["numbers"]:
+        if study in ("", one["study"]):
+            bound = {"at_least": "at least ", "at_most": "at most "}.get(one["relation"], "")
+            said, found = f"{bound}{_number(one['published'])}", one["nearest"]
+            is_met = abs(math.log(max(found["value"], 1e-300) / one["published"])) < 0.1
+            status = "reached" if is_met else "not reached"
+            cells = (one["number"], said, status, _number(found["value"]), "-", "-")
+            rows.append((*([] if study else [one["study"]]), *cells, *_where(answer, one)))
+    for one in answer["claims"]:
+        if study in ("", one["study"]) and one["is_run"] and one["best"]["status"] != "supported":
+            found = one["nearest"]
+            shown = estimate_text(found["estimate"], found["unit"])
+            interval = interval_text(found["low"], found["high"], found["unit"])
+            cells = (one["text"], "-", found["status"], shown, interval, _count(found["n"]))
+            rows.append((*([] if study else [one["study"]]), *cells, *_where(answer, one)))
+    columns = [] if study else ["study"]
+    columns += ["number or claim", "published", "nearest", "there", "interval", "n", "reading",
+                "cells against it"]  # fmt: skip
+    note = (
+        "Numbers, and claims that the best reading does not support. A claim's nearest reading "
+        "supports it, or contradicts it least; of several, the one of least error. A reading is "
+        "given by what it chooses otherwise than the shipped one. Cells against it: those that it "
+        "misses by more than 10 %."
+    )
+    title = "The reading nearest to each number and claim"
+    return ShownTable("nearest", title, tuple(columns), tuple(rows), len(columns), note)
+
+
+def contradictions(answer: Answer, study: str = "") -> ShownTable:
+    """Where publications contradict themselves, with both sides scored."""
+    rows = []
+    for one in answer["contradictions"]:
+        if study in ("", one["study"]):
+            if one["kind"] == "claim":
+                found = [one["best"]["status"], one["shipped"]["status"]]
+                found.append(f"supported in {percent(one['share'])}")
+            else:
+                off = [_off(one[key]) for key in ("best", "shipped", "least")]
+                found = [*off[:2], f"least {off[2]}"]
+            cells = (one["about"], one["says"], one["where"], *found)
+            rows.append((*([] if study else [one["study"]]), *cells))
+    columns = [*([] if study else ["study"]), "about", "it says", "where", "best reading",
+               "shipped", "all readings"]  # fmt: skip
+    note = (
+        "A number is scored by how far a reading is from it, a statement by its status, and an "
+        "option by the error over all cells of the reading that takes it."
+    )
+    title = "Where the publication contradicts itself"
+    return ShownTable("contradictions", title, tuple(columns), tuple(rows), len(columns), note)
+
+
+def _where(answer: Answer, row: Mapping[str, Any]) -> tuple[str, str]:
+    """The nearest reading as it differs from the shipped one, and the cells against it."""
+    shipped = answer["shipped"][row["study"]]["choices"]
+    own = [f"{name}: {option}" for name, option in row["nearest"]["choices"].items()
+           if shipped[name] != option]  # fmt: skip
+    against = row["nearest"]["against"]
+    told = f"{against['missed']} of {against['cells']}"
+    if against["missed"]:
+        told += f"; most {against['worst']} (×{_number(against['factor'])})"
+    return "; ".join(own) or "as shipped", told
+
+
+def _off(part: float | None) -> str:
+    return "not drawn" if part is None else percent(part)
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else str(value)
 
 
 def chapter(folder: Path, study: str) -> tuple[ShownTable, tuple[str, ...]] | None:

@@ -12,7 +12,7 @@ import numpy
 
 from nandlab.claims.quantity import evaluated, parse
 from nandlab.errors import NandlabError
-from nandlab.readings.simulation import Job, Rows
+from nandlab.readings.simulation import Job, Kept
 from nandlab.readings.spec import Cell, Choice, Formula, Readings, alternatives, filled
 
 _SEED = 1
@@ -104,22 +104,31 @@ class Predictor:
     """Evaluates formulas under readings; a formula is worked out once for all that agree in it."""
 
     def __init__(
-        self, studies: Sequence[Readings], design: Design, rows: Mapping[Job, Rows]
+        self, studies: Sequence[Readings], design: Design, kept: Mapping[Job, Kept]
     ) -> None:
         self._studies = {one.study: one for one in studies}
         self._design = design
         self._distinct: dict[frozenset[str], tuple[list[Options], Any]] = {}
-        self._rows = {(j.readings.study, j.runs.identifier, j.options): r for j, r in rows.items()}
+        self._rows = {
+            (job.readings.study, job.runs.identifier, job.options): one.means
+            for job, one in kept.items()
+        }
 
     def column(self, study: str, formula: Formula) -> Any:
         """The quantity under every reading."""
         own = self._studies[study]
-        names = {name for at in formula.sides for one in own.runs_at(at) for name in one.choices}
-        names |= {one.name for one in own.choices if one.words & formula.words}
+        names = self.choices(study, formula)
         if (key := frozenset(names)) not in self._distinct:
             self._distinct[key] = self._design.distinct(names)
         distinct, inverse = self._distinct[key]
         return numpy.array([self._value(own, formula, one) for one in distinct])[inverse]
+
+    def choices(self, study: str, formula: Formula) -> list[str]:
+        """Choices that a quantity depends on."""
+        own = self._studies[study]
+        names = {name for at in formula.sides for one in own.runs_at(at) for name in one.choices}
+        names |= {one.name for one in own.choices if one.words & formula.words}
+        return sorted(names)
 
     def cell(self, cell: Cell) -> Any:
         """The prediction of every reading. A bound that a reading keeps counts as met exactly."""

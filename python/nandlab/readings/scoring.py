@@ -22,7 +22,7 @@ TOLERANCE = 0.1
 _FARTHEST = math.log(10)
 """A cell that is off by more than a factor of 10 counts as off by that."""
 
-_LEAST = 1e-300
+LEAST = 1e-300
 """Stands for what is not positive where a logarithm is taken."""
 
 _ALIKE = 1e-9
@@ -64,7 +64,7 @@ class Scores:
 
         A prediction that is not positive is as far below as counts.
         """
-        found = numpy.log(numpy.maximum(self.predicted, _LEAST))
+        found = numpy.log(numpy.maximum(self.predicted, LEAST))
         return numpy.clip(found, self.published - _FARTHEST, self.published + _FARTHEST)
 
     @cached_property
@@ -139,13 +139,17 @@ class Scores:
                 break
         return found
 
+    def tolerance(self, cell: int) -> float:
+        """How far a prediction may be from a cell, as a logarithm."""
+        return math.log1p(TOLERANCE * CERTAINTY[self.cells[cell].certainty])
+
     def against_every_reading(self) -> list[tuple[int, int]]:
         """Cells to which no reading comes near, with the reading that comes nearest."""
         distances = numpy.abs(self.residuals)
         found = []
-        for number, cell in enumerate(self.cells):
+        for number in range(len(self.cells)):
             nearest = int(distances[:, number].argmin())
-            if distances[nearest, number] > math.log1p(TOLERANCE * CERTAINTY[cell.certainty]):
+            if distances[nearest, number] > self.tolerance(number):
                 found.append((number, nearest))
         return found
 
@@ -202,7 +206,7 @@ class Scores:
 
     def _tau(self, wanted: Sequence[int]) -> Matrix:
         # Not of the bounded logarithms: bounds follow the published order.
-        found = numpy.log(numpy.maximum(self.predicted[:, wanted], _LEAST))
+        found = numpy.log(numpy.maximum(self.predicted[:, wanted], LEAST))
         published, total = self.published[wanted], numpy.zeros(len(found))
         pairs = list(itertools.combinations(range(len(wanted)), 2))
         for first, second in pairs:

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy
 
+from nandlab.claims.statistics import Status
 from nandlab.errors import NandlabError
+from nandlab.readings.judging import Judge, summary_of
 from nandlab.readings.prediction import Design, Predictor, design, needed
-from nandlab.readings.scoring import NOISE, Scores, effects
+from nandlab.readings.scoring import LEAST, NOISE, Scores, effects
 from nandlab.readings.simulation import simulate
-from nandlab.readings.spec import Readings
+from nandlab.readings.spec import Readings, Side
 
 LEADING = 5
 """Joint readings that are told apart."""
@@ -33,6 +35,7 @@ class Search:
     design: Design
     predictor: Predictor
     scores: Scores
+    judges: Mapping[str, Judge]
     runs: int
     """Runs that the readings need, each once."""
     carried_out: int
@@ -60,6 +63,9 @@ class Search:
             "effects": self._effects(ranking),
             "cells": self._cells(best),
             "orders": self._orders(best),
+            "claims": self._claims(best),
+            "numbers": self._numbers(best),
+            "contradictions": self._contradictions(best),
             "against_every_reading": self._against(),
             "measurements": self._measurements(leading),
             "trust": self._trust(),
@@ -143,6 +149,114 @@ class Search:
             })  # fmt: skip
         return found
 
+    def _claims(self, best: int) -> list[Row]:
+        """Each claim under the best reading, under the shipped one, and in all of them."""
+        found = []
+        for study, judge in self.judges.items():
+            for one in judge.all():
+                row = one.nearest(self.scores.level)
+                found.append({
+                    "study": study,
+                    "id": one.claim.identifier,
+                    "text": one.claim.text,
+                    "where": one.claim.where,
+                    "is_run": one.is_run,
+                    "choices": list(one.choices),
+                    "best": summary_of(one.at(best)),
+                    "shipped": summary_of(one.at(self.design.shipped[study])),
+                    "nearest": {**summary_of(one.at(row)), **self._place(study, row, one.choices)},
+                    "shares": one.shares(),
+                })  # fmt: skip
+        return found
+
+    def _place(self, study: str, row: int, choices: Sequence[str]) -> Row:
+        """A reading by what it chooses of some choices, and what speaks against it."""
+        words = self.design.words(row)
+        return {
+            "choices": {name: words[name] for name in choices},
+            "error": _ratio(self.scores.level[row]),
+            "against": self._worst(study, row),
+        }
+
+    def _worst(self, study: str, row: int) -> Row:
+        """How many cells of a study a reading misses, and the one that it misses most."""
+        own = [n for n, cell in enumerate(self.scores.cells) if cell.study == study]
+        off = numpy.abs(self.scores.residuals[row, own])
+        bounds = [self.scores.tolerance(number) for number in own]
+        cell = self.scores.cells[own[int(off.argmax())]]
+        return {
+            "cells": len(own),
+            "missed": int((off > bounds).sum()),
+            "worst": f"{cell.group}, {cell.name}" if cell.name != cell.group else cell.group,
+            "factor": float(numpy.exp(self.scores.residuals[row, own][off.argmax()])),
+        }
+
+    def _numbers(self, best: int) -> list[Row]:
+        """Published numbers that stand alone: what each reading gives, and which is nearest.
+
+        A number that may be a bound is compared as a point.
+        """
+        found = []
+        for (study, _), own in self.scores.groups("study", "group").items():
+            for number in own if len(own) == 1 else ():
+                cell = self.scores.cells[number]
+                values = self.predictor.column(study, cell.formula)
+                off = numpy.abs(numpy.log(numpy.maximum(values, LEAST) / cell.published))
+                row = int(numpy.lexsort((self.scores.level, numpy.round(off, 9)))[0])
+                names = self.predictor.choices(study, cell.formula)
+                shipped = self.design.shipped[study]
+                found.append({
+                    "study": study,
+                    "number": cell.group,
+                    "published": cell.published,
+                    "relation": cell.relation,
+                    "best": float(values[best]),
+                    "shipped": float(values[shipped]),
+                    "nearest": {"value": float(values[row]), **self._place(study, row, names)},
+                    "share": float((off <= self.scores.tolerance(number)).mean()),
+                })  # fmt: skip
+        return found
+
+    def _contradictions(self, best: int) -> list[Row]:
+        """Where a publication contradicts itself, with what the readings say to each side."""
+        found = []
+        for one in self.studies:
+            shipped = self.design.shipped[one.study]
+            for about in one.contradictions:
+                for side in about.sides:
+                    scored = self._side(one.study, side, best, shipped)
+                    plain = {"study": one.study, "about": about.about, "says": side.says}
+                    found.append({**plain, "where": side.where, **scored})
+        return found
+
+    def _side(self, study: str, side: Side, best: int, shipped: int) -> Row:
+        if side.claim is not None:
+            judged = self.judges[study].judged(side.claim)
+            rows = {"best": summary_of(judged.at(best)), "shipped": summary_of(judged.at(shipped))}
+            return {"kind": "claim", **rows, "share": judged.shares()[Status.SUPPORTED.value]}
+        if side.option is not None:
+            name, option = side.option
+            number = [one.name for one in self.design.choices].index(name)
+            wanted = self.design.choices[number].names.index(option)
+            errors = [self._with(row, number, wanted) for row in (best, shipped)]
+            least = self.scores.level[self.design.table[:, number] == wanted].min()
+            parts = zip(("best", "shipped", "least"), (*errors, least), strict=True)
+            plain = {key: None if math.isnan(value) else _ratio(value) for key, value in parts}
+            return {"kind": "option", **plain}
+        assert side.formula is not None
+        assert side.published is not None
+        values = self.predictor.column(study, side.formula)
+        off = numpy.abs(numpy.log(numpy.maximum(values, LEAST) / side.published))
+        parts = zip(("best", "shipped", "least"), (off[best], off[shipped], off.min()), strict=True)
+        return {"kind": "number", **{key: _ratio(value) for key, value in parts}}
+
+    def _with(self, row: int, choice: int, option: int) -> float:
+        """The error of the reading that has another option of one choice; NaN if not drawn."""
+        wanted = self.design.table[row].copy()
+        wanted[choice] = option
+        rows = numpy.flatnonzero((self.design.table == wanted).all(axis=1))
+        return float(self.scores.level[rows[0]]) if len(rows) else math.nan
+
     def _against(self) -> list[Row]:
         """Cells to which no reading comes near."""
         found = []
@@ -201,15 +315,16 @@ def search(
     """
     readings = design(studies, most)
     jobs = needed(studies, readings)
-    rows, carried_out, is_whole = simulate(jobs, folder, workers, progress)
+    kept, carried_out, is_whole = simulate(jobs, folder, workers, progress)
     if not is_whole:
         return carried_out
-    predictor = Predictor(studies, readings, rows)
+    predictor = Predictor(studies, readings, kept)
     cells = tuple(cell for one in studies for cell in one.cells)
     predicted = numpy.stack([predictor.cell(one) for one in cells], axis=1)
     scores = Scores(cells, predicted)
     runs = len({job.key for job in jobs})
-    return Search(studies, readings, predictor, scores, runs, carried_out)
+    judges = {one.study: Judge(one, readings, kept) for one in studies}
+    return Search(studies, readings, predictor, scores, judges, runs, carried_out)
 
 
 def text_of(answer: Mapping[str, Any]) -> str:

@@ -6,9 +6,9 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nandlab import __version__, engine
 from nandlab.api.runs import setting_text
@@ -17,6 +17,9 @@ from nandlab.engine import Progress
 from nandlab.errors import NandlabError
 from nandlab.outputs import write_whole
 from nandlab.readings.spec import Readings, Runs
+
+if TYPE_CHECKING:
+    import polars
 
 BOARD = "board"
 """The axis of boards: runs that differ in it alone are carried out together, for they share the
@@ -27,6 +30,28 @@ _BOARDS_AT_ONCE = 6
 
 Rows = Sequence[tuple[Mapping[str, Any], Mapping[str, float]]]
 """Axes and metrics of each place, as means over the repeats."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What is kept of the runs of a job: all repeats, so that claims can be judged."""
+
+    axes: tuple[str, ...]
+    rows: "polars.DataFrame"
+    """The axes, `repeat`, `metric`, `value` and `unit`."""
+    curves: "polars.DataFrame"
+    """Cumulative counts along each run; empty where the study has none."""
+
+    @cached_property
+    def means(self) -> Rows:
+        """Axes and metrics of each place, as means over the repeats."""
+        import polars
+
+        known = self.rows.drop_nulls("value").group_by(*self.axes, "metric", maintain_order=True)
+        found: dict[tuple[Any, ...], dict[str, float]] = {}
+        for *at, metric, value in known.agg(polars.col("value").mean()).iter_rows():
+            found.setdefault(tuple(at), {})[metric] = value
+        return [(dict(zip(self.axes, at, strict=True)), metrics) for at, metrics in found.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +137,8 @@ def edited(text: str, edits: Mapping[str, Any], path: Path) -> str:
 
 def simulate(
     jobs: Iterable[Job], folder: Path, workers: int, progress: Progress
-) -> tuple[dict[Job, Rows], int, bool]:
-    """The rows of each job, how many were carried out now, and whether all of them are there.
+) -> tuple[dict[Job, Kept], int, bool]:
+    """The results of each job, how many were carried out now, and whether all of them are there.
 
     Finished jobs are kept in `folder`, so the same call goes on where an interrupted one ended.
     """
@@ -133,8 +158,8 @@ def simulate(
                 return {}, done, False
             done += len(part)
     progress(done, total, "")
-    rows = {key: json.loads(_place(folder, key).read_bytes())["rows"] for key in {*keys.values()}}
-    return {job: rows[key] for job, key in keys.items()}, done, True
+    kept = {key: _read(_place(folder, key)) for key in {*keys.values()}}
+    return {job: kept[key] for job, key in keys.items()}, done, True
 
 
 def _at(progress: Progress, done: int, total: int, _done: int, _total: int, label: str) -> None:
@@ -162,29 +187,46 @@ def _carry_out(batch: Mapping[str, Job], folder: Path, workers: int, progress: P
     answer = engine.run_study(path, sets, None, quick=quick, jobs=workers, progress=progress)
     if answer["interrupted"]:
         return False
-    found: dict[str, list[Any]] = {key: [] for key in batch}
-    for at, metrics in _means(answer):
-        key = boards[at.pop(BOARD)] if boards else next(iter(batch))
-        found[key].append((at, metrics))
-    for key, rows in found.items():
-        kept = {"runs": batch[key].runs.identifier, "rows": rows}
-        write_whole(_place(folder, key), json.dumps(kept).encode())
+    axes, rows, curves = _tables(answer)
+    kept = axes if not boards else tuple(axis for axis in axes if axis != BOARD)
+    for board, key in boards.items() if boards else [("", next(iter(batch)))]:
+        own = [_at_board(one, board) if boards else one for one in (rows, curves)]
+        tables = {
+            name: one.to_dict(as_series=False) for name, one in zip(_TABLES, own, strict=True)
+        }
+        plain = {"runs": batch[key].runs.identifier, "axes": kept, **tables}
+        write_whole(_place(folder, key), json.dumps(plain).encode())
     for board in boards:
         Path(board).unlink()
     return True
 
 
-def _means(answer: Mapping[str, Any]) -> list[tuple[dict[str, Any], dict[str, float]]]:
+_TABLES = ("rows", "curves")
+
+
+def _tables(
+    answer: Mapping[str, Any],
+) -> "tuple[tuple[str, ...], polars.DataFrame, polars.DataFrame]":
+    """Axes, rows and curves of a run."""
     import polars
 
-    frames = answer["frames"]
-    known = ("repeat", "metric", "value", "unit")
-    axes = [column for column in answer["columns"] if column not in known]
-    tables = [frames[name].select(*axes, "metric", "value") for name in ("rows", "derived")
+    frames, known = answer["frames"], ("repeat", "metric", "value", "unit")
+    axes = tuple(column for column in answer["columns"] if column not in known)
+    tables = [frames[name].select(*axes, *known) for name in ("rows", "derived")
               if name in frames and frames[name].height]  # fmt: skip
-    joined = polars.concat(tables, how="vertical_relaxed").drop_nulls("value")
-    means = joined.group_by(*axes, "metric", maintain_order=True).agg(polars.col("value").mean())
-    found: dict[tuple[Any, ...], dict[str, float]] = {}
-    for *at, metric, value in means.iter_rows():
-        found.setdefault(tuple(at), {})[metric] = value
-    return [(dict(zip(axes, at, strict=True)), metrics) for at, metrics in found.items()]
+    return axes, polars.concat(tables, how="vertical_relaxed"), frames["curves"]
+
+
+def _at_board(frame: "polars.DataFrame", board: str) -> "polars.DataFrame":
+    """The part of one board, without its axis."""
+    if BOARD not in frame.columns:
+        return frame
+    return frame.filter(frame[BOARD] == board).drop(BOARD)
+
+
+def _read(path: Path) -> Kept:
+    import polars
+
+    plain = json.loads(path.read_bytes())
+    rows, curves = (polars.DataFrame(plain[name], infer_schema_length=None) for name in _TABLES)
+    return Kept(tuple(plain["axes"]), rows, curves)

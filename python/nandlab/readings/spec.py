@@ -3,11 +3,13 @@
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nandlab.claims.quantity import HOWS, parse
+from nandlab.claims.schema import Claim, load_claims
+from nandlab.claims.schema import Reader as ClaimReader
 from nandlab.claims.statistics import CERTAINTY
 from nandlab.errors import NandlabError
 from nandlab.frame.reference import Reference, read_reference
@@ -17,11 +19,15 @@ from nandlab.suggest import unknown
 READINGS = "readings.toml"
 
 _KEYS = {
-    "file": "board quick set choice runs cells measurement not_tried",
+    "file": "board quick set choice runs cells claims contradiction measurement not_tried",
     "choice": "name unsaid why shipped options",
     "option": "board set words",
     "runs": "id at set choices",
     "cells": "id where column axes metric at pool how left right plus hedge order shuffle unit",
+    "claims": "ids select pool metrics values",
+    "pool": "over how",
+    "contradiction": "about sides",
+    "side": "says where published metric at how left right unit claim choice option",
     "measurement": "title metric at seconds setup_s",
 }
 _REQUIRED = {
@@ -29,6 +35,8 @@ _REQUIRED = {
     "choice": "name unsaid why shipped options",
     "runs": "id set",
     "cells": "id column metric",
+    "contradiction": "about sides",
+    "side": "says where",
     "measurement": "title metric at",
 }
 _WORD = re.compile(r"\{(\w+)\}")
@@ -85,8 +93,9 @@ class Formula:
     @property
     def words(self) -> frozenset[str]:
         """Words in braces, which the options of choices fill in."""
-        texts = [self.metric, self.how, *(text for one in self.sides for text in one.values())]
-        return frozenset(word for text in texts for word in _WORD.findall(str(text)))
+        return words_of(
+            [self.metric, self.how, *(text for one in self.sides for text in one.values())]
+        )
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,52 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class ClaimRule:
+    """What a joint reading changes in the claims of its study.
+
+    A rule with `pooled` holds for claims that pool these axes, and pools them by `how`. Values and
+    metrics of claims are replaced; words in braces are those of the reading's options.
+    """
+
+    identifiers: tuple[str, ...] = ()
+    """Claims that it changes; all if empty."""
+    select: Plain = field(default_factory=dict)
+    pooled: tuple[str, ...] = ()
+    how: str = ""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Words in braces, which the options of choices fill in."""
+        replaced = (text for one in self.values.values() for text in one.values())
+        return words_of([self.how, *self.select.values(), *self.metrics.values(), *replaced])
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the statements of a publication that contradict each other.
+
+    It is a number with the formula that predicts it, a claim, or an option of a choice.
+    """
+
+    says: str
+    where: str
+    published: float | None = None
+    formula: Formula | None = None
+    claim: Claim | None = None
+    option: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Statements of a publication that cannot all hold."""
+
+    about: str
+    sides: tuple[Side, ...]
+
+
+@dataclass(frozen=True)
 class Measurement:
     """A figure that could be measured on a real board, and the time that the board takes."""
 
@@ -135,6 +190,16 @@ class Readings:
     runs: tuple[Runs, ...]
     cells: tuple[Cell, ...]
     measurements: tuple[Measurement, ...]
+    reference: Reference
+    rules: tuple[ClaimRule, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
+
+    @property
+    def chosen_axes(self) -> frozenset[str]:
+        """Axes of the study that options set."""
+        keys = (key for one in self.choices for own in one.options.values()
+                for key in own.get("set", ()))  # fmt: skip
+        return frozenset(key.removeprefix("axes.") for key in keys if key.startswith("axes."))
 
     def runs_at(self, at: Plain) -> list[Runs]:
         """The runs that hold places of `at`."""
@@ -173,9 +238,16 @@ class _Reader:
         runs = tuple(self.runs(one, [choice.name for choice in choices]) for one in plain["runs"])
         cells = tuple(cell for one in plain["cells"] for cell in self.cells(one))
         measured = tuple(self.measurement(one) for one in plain.get("measurement", ()))
-        found = Readings(self.study, file, plain, choices, runs, cells, measured)
+        rules = tuple(self.rule(one, file.parent) for one in plain.get("claims", ()))
+        opposed = tuple(self.contradiction(one, choices) for one in plain.get("contradiction", ()))
+        found = Readings(
+            self.study, file, plain, choices, runs, cells, measured, self.reference, rules, opposed
+        )
         known = {word for one in choices for word in one.words}
+        for word in {word for one in rules for word in one.words} - known:
+            raise self.error(f"{{{word}}}: no option of a choice has this word")
         formulas = [one.formula for one in cells] + [one.formula for one in measured]
+        formulas += [side.formula for one in opposed for side in one.sides if side.formula]
         for formula in formulas + [one.seconds for one in measured]:
             for word in formula.words - known:
                 raise self.error(f"{{{word}}}: no option of a choice has this word")
@@ -239,6 +311,44 @@ class _Reader:
             stratum=" ".join(stratum),
         )
 
+    def rule(self, plain: Plain, folder: Path) -> ClaimRule:
+        self.check("claims", plain)
+        pool = plain.get("pool", {})
+        self.known("key of pool", pool, _KEYS["pool"].split())
+        names = [one.identifier for one in load_claims(folder).claims]
+        self.known("claim", plain.get("ids", ()), names)
+        return ClaimRule(
+            tuple(plain.get("ids", ())), plain.get("select", {}), tuple(pool.get("over", ())),
+            pool.get("how", ""), plain.get("metrics", {}), plain.get("values", {}),
+        )  # fmt: skip
+
+    def contradiction(self, plain: Plain, choices: Sequence[Choice]) -> Contradiction:
+        self.check("contradiction", plain)
+        sides = tuple(self.side(one, choices) for one in plain["sides"])
+        if len(sides) < 2:
+            raise self.error(f"contradiction {plain['about']!r}: one side contradicts nothing")
+        return Contradiction(plain["about"], sides)
+
+    def side(self, plain: Plain, choices: Sequence[Choice]) -> Side:
+        self.check("side", plain)
+        says, where = plain["says"], plain["where"]
+        kinds = [key for key in ("published", "claim", "choice") if key in plain]
+        if len(kinds) != 1:
+            raise self.error(f"side {says!r}: give one of published, claim and choice")
+        if "claim" in plain:
+            reader = ClaimReader(self.path, "")
+            claim = {"id": says, "text": says, "where": where, **plain["claim"]}
+            return Side(says, where, claim=reader.claim(claim, ()))
+        if "choice" in plain:
+            self.known("choice", [plain["choice"]], [one.name for one in choices])
+            (choice,) = (one for one in choices if one.name == plain["choice"])
+            self.known("option", [plain.get("option", "")], choice.names)
+            return Side(says, where, option=(choice.name, plain["option"]))
+        for key in ("metric", "at"):
+            if key not in plain:
+                raise self.error(f"side {says!r} lacks `{key}`")
+        return Side(says, where, float(plain["published"]), self.formula(plain))
+
     def measurement(self, plain: Plain) -> Measurement:
         self.check("measurement", plain)
         seconds = Formula(plain.get("seconds", plain["metric"]), (plain["at"],), "sum")
@@ -267,6 +377,11 @@ class _Reader:
 
     def error(self, text: str) -> NandlabError:
         return NandlabError(f"{self.path}: {text}")
+
+
+def words_of(texts: Iterable[Any]) -> frozenset[str]:
+    """Words in braces."""
+    return frozenset(word for text in texts for word in _WORD.findall(str(text)))
 
 
 def alternatives(value: Any) -> list[Any]:
