@@ -12,10 +12,11 @@ import pytest
 import nandlab as nl
 from nandlab.errors import NandlabError
 from nandlab.readings.page import chapter
-from nandlab.readings.prediction import Predictor, design, needed
+from nandlab.readings.prediction import LEAST_READINGS, Predictor, design, needed
 from nandlab.readings.scoring import Scores, effects
 from nandlab.readings.simulation import edited, simulate
-from nandlab.readings.spec import Cell, Formula, load_readings
+from nandlab.readings.search import apart
+from nandlab.readings.spec import Cell, Formula, Readings, load_readings
 
 STUDY = """
 name = "made-up"
@@ -314,11 +315,16 @@ def test_a_cell_that_no_reading_reaches_is_named(study: Path) -> None:
     assert named["nearest"] < named["published"] / 5
 
 
-def test_a_draw_names_itself_and_has_every_option(study: Path) -> None:
+def test_a_draw_starves_no_option(study: Path) -> None:
+    """A draw of six of 36 readings would have two of each option of three."""
+    file = study / "readings.toml"
+    options = "".join(f"{one} = {{}}\n" for one in "abc")
+    more = '[[choice]]\nname = "more"\nunsaid = "?"\nwhy = "?"\nshipped = "a"\n[choice.options]\n'
+    file.write_text(file.read_text().replace("[[runs]]", f"{more}{options}\n[[runs]]", 1))
     found = search(study, most=6).answer["design"]
-    assert (found["is_whole"], found["product"]) == (False, 12)
-    assert found["readings"] <= 7
-    assert found["least_readings_of_an_option"] >= 2
+    assert (found["is_whole"], found["product"]) == (False, 36)
+    assert found["least_readings_of_an_option"] >= LEAST_READINGS
+    assert found["readings"] < 36
 
 
 @pytest.mark.parametrize(
@@ -360,6 +366,45 @@ def test_a_shared_choice_must_be_the_same(study: Path) -> None:
     (other / "readings.toml").write_text(own)
     with pytest.raises(NandlabError, match="'passes' has other options"):
         nl.search_readings([str(study), str(other)])
+
+
+def apart_from(study: Path) -> Path:
+    """Another study, whose choices have other names."""
+    other = study.parent / "made-up-apart"
+    other.mkdir()
+    for file in study.iterdir():
+        (other / file.name).write_text(file.read_text())
+    own = (other / "readings.toml").read_text()
+    for name in ("spare", "passes", "rows"):
+        own = own.replace(f'name = "{name}"', f'name = "its-{name}"')
+    (other / "readings.toml").write_text(own.replace('["spare"]', '["its-spare"]'))
+    (other / "study.toml").write_text(STUDY.replace('"made-up"', '"made-up-apart"'))
+    return other
+
+
+def test_studies_that_share_nothing_are_searched_apart(study: Path) -> None:
+    names = [str(study), str(apart_from(study))]
+    found = nl.search_readings(names, cache=study.parent / "cache", jobs=1)
+    first, second = found.answer["searches"]
+    assert (first["studies"], second["studies"]) == (["made-up"], ["made-up-apart"])
+    # Twelve readings each, not their product.
+    assert [one["design"]["readings"] for one in found.searches] == [12, 12]
+    assert [one["searched_with"] for one in found.answer["readings"]] == [[], []]
+    assert found.best["its-spare"] == found.best["spare"] == "28 %"
+    assert {row["choice"] for row in found.effects.to_dicts()} >= {"spare", "its-spare"}
+    # The digest is that of all, and workers and order of the runs do not change it.
+    again = nl.search_readings(names, cache=study.parent / "again", jobs=2)
+    assert again.answer["digest"] == found.answer["digest"] != first["digest"]
+    alone = search(study)
+    assert alone.answer["digest"] == first["digest"]
+    assert "All studies" in found.text
+
+
+def test_a_choice_shared_through_a_third_study_joins(study: Path) -> None:
+    first, second = load_readings(str(study)), load_readings(str(apart_from(study)))
+    both = Readings(**{**vars(second), "choices": (*first.choices, *second.choices)})
+    assert apart([first, second]) == [[first], [second]]
+    assert apart([first, second, both]) == [[first, second, both]]
 
 
 def test_an_interrupted_search_goes_on(study: Path) -> None:

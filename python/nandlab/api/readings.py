@@ -19,8 +19,14 @@ class Readings(Answer):
 
     @property
     def best(self) -> dict[str, str]:
-        """The option of each choice in the best joint reading."""
-        return dict(self.answer["readings"][0]["choices"])
+        """The option of each choice in the best joint reading, of all searches."""
+        taken = (one["readings"][0]["choices"] for one in self.searches)
+        return {name: option for one in taken for name, option in one.items()}
+
+    @property
+    def searches(self) -> list[dict[str, Any]]:
+        """The answer of each search: one, or several where studies share no choice."""
+        return list(self.answer.get("searches", [self.answer]))
 
     @property
     def effects(self) -> "polars.DataFrame":
@@ -28,7 +34,7 @@ class Readings(Answer):
         from nandlab.api.answer import frame_of
 
         return frame_of([{key: row[key] for key in ("choice", "unsaid", "share")}
-                         for row in self.answer["effects"]])  # fmt: skip
+                         for one in self.searches for row in one["effects"]])  # fmt: skip
 
 
 def search_readings(
@@ -47,7 +53,8 @@ def search_readings(
 
     Args:
         study: Names of shipped studies (see `nandlab list studies`), or study folders. Several
-            are scored jointly: choices of the same name are one.
+            are scored jointly: choices of the same name are one. Studies that share no
+            choice are searched apart, and the answer names them as such.
         by: Choose the score that ranks: level, shape (one common scale a study allowed) or order.
         most: Set the largest number of joint readings. A larger product is drawn from, evenly.
         jobs: Run this many combinations at the same time. Without it: one for each processor.
@@ -58,7 +65,7 @@ def search_readings(
     from nandlab.byte_sizes import natural_number
     from nandlab.outputs import check_file
     from nandlab.readings.page import page_of
-    from nandlab.readings.search import Search, search, text_of
+    from nandlab.readings.search import Search, apart, search, text_of, together
     from nandlab.readings.spec import load_readings
     from nandlab.study_runs import processors
     from nandlab.terminal.progress import progress_bar
@@ -75,12 +82,16 @@ def search_readings(
         check_file(target)
     studies = [load_readings(one) for one in names]
     folder = Path(cache) if cache is not None else CACHE
+    answers, done = [], 0
     with progress_bar("readings") as progress:
-        found = search(studies, most, folder, jobs or processors(), progress)
-    if not isinstance(found, Search):
-        told = f"Interrupted: {found} of the missing runs were carried out and are in {folder}."
-        raise Interrupted(f"{told} The same command goes on there.")
-    answer: dict[str, Any] = found.answer(by)
+        for group in apart(studies):
+            found = search(group, most, folder, jobs or processors(), progress)
+            if not isinstance(found, Search):
+                told = f"Interrupted: {done + found} of the missing runs were carried out"
+                raise Interrupted(f"{told} and are in {folder}. The same command goes on there.")
+            done += found.carried_out
+            answers.append(found.answer(by))
+    answer: dict[str, Any] = answers[0] if len(answers) == 1 else together(answers)
     page = page_of(answer)
     is_page = target is not None and target.suffix == ".md"
     result = Readings(answer, answer["readings"], page)

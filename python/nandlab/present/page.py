@@ -131,6 +131,13 @@ class Presented:
 
         return chapter(self.run.folder, self.run.name) if self.run.folder is not None else None
 
+    def under_readings(self) -> list[ShownTable]:
+        """Claims, numbers and contradictions under the joint readings on record."""
+        from nandlab.readings.page import chapter_tables
+
+        folder = self.run.folder
+        return chapter_tables(folder, self.run.name) if folder is not None else []
+
     def details(self) -> list[tuple[str, str, str]]:
         """Claim by claim: text and where; tolerance and note; reason of the status."""
         reasons = {row["id"]: row["reason"] for row in counted(self.claims).to_dicts()}

@@ -14,7 +14,7 @@ import numpy
 
 from nandlab.claims.evaluate import few_replicates, finding_of
 from nandlab.claims.predicates import Finding
-from nandlab.claims.quantity import Quantity, Sample, sample
+from nandlab.claims.quantity import MissingError, Quantity, Sample, sample
 from nandlab.claims.schema import Claim, Reading, has_claims, load_claims
 from nandlab.claims.statistics import Status
 from nandlab.frame import MEANINGLESS, RunFrame
@@ -138,6 +138,8 @@ class Judge:
             for one in self._study.runs_at(_as_alternatives(place))
             if all(name in options for name in one.choices)
         }
+        if not runs:
+            raise MissingError(f"the search has no runs at {dict(quantity.select)}")
         parts = {word: words[word] for word in words_of([quantity.metric]) if word in words}
         key = frozenset(runs), repr(quantity), str(parts)
         if key not in self._samples:

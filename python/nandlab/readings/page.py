@@ -33,12 +33,37 @@ def page_of(answer: Answer) -> str:
 
 def tables_of(answer: Answer) -> list[ShownTable]:
     """What the command prints, in its order; a table without rows is left out."""
+    if "searches" in answer:
+        own = (one for search in answer["searches"] for one in tables_of(search))
+        return [_joint(answer), *own]
     others = (_plain(answer, name) for name in _PLAIN if name != "effects")
     found = [_readings(answer), _plain(answer, "effects"), nearest(answer), claims(answer),
              contradictions(answer), *others, _trust(answer)]  # fmt: skip
     gaps = tuple((study, one) for study, own in answer["not_tried"].items() for one in own)
     found.append(ShownTable("not_tried", "Not tried", ("study", "what"), gaps, 2))
     return [one for one in found if one.rows]
+
+
+def _joint(answer: Answer) -> ShownTable:
+    """A row for each study, where studies that share nothing are searched apart."""
+    rows = []
+    for one in answer["readings"]:
+        design, error, claims = one["design"], one["error"], one["claims"]
+        size = f"{design['readings']:,} of {design['product']:,}"
+        counts = [f"{one['supported'][key]} of {claims}" for key in ("shipped", "best")]
+        taken = "; ".join(f"{name}: {option}" for name, option in one["choices"].items())
+        least = f"{design['least_readings_of_an_option']:,}"
+        rows.append((
+            one["study"], ", ".join(one["searched_with"]) or "apart", size, least,
+            str(one["cells"]), percent(error["shipped"]), percent(error["best"]), *counts, taken,
+        ))  # fmt: skip
+    columns = ("study", "searched with", "readings", "of each option", "cells", "error shipped",
+               "error best", "supported shipped", "supported best", "best reading")  # fmt: skip
+    note = (
+        "Studies that share a choice are searched together, others apart. Errors are mean absolute "
+        "differences from the published numbers. Supported: claims that the search decides."
+    )
+    return ShownTable("joint", "All studies", columns, tuple(rows), 2, note)
 
 
 def summary(answer: Answer) -> str:
@@ -55,7 +80,8 @@ def summary(answer: Answer) -> str:
 
 def claims(answer: Answer, study: str = "") -> ShownTable:
     """Status of each claim that the search decides; of one study, or of all."""
-    own = [one for one in answer["claims"] if study in ("", one["study"])]
+    study = _only(answer, study)
+    own = [one for one in answer.get("claims", ()) if study in ("", one["study"])]
     rows = []
     for one in own:
         if one["is_run"]:
@@ -82,29 +108,32 @@ def claims(answer: Answer, study: str = "") -> ShownTable:
 
 def nearest(answer: Answer, study: str = "") -> ShownTable:
     """The joint reading that comes nearest to each published number and claim."""
-    rows = []
-    for one in answer["numbers"]:
+    study, rows = _only(answer, study), []
+    for one in answer.get("numbers", ()):
         if study in ("", one["study"]):
             bound = {"at_least": "at least ", "at_most": "at most "}.get(one["relation"], "")
             said, found = f"{bound}{_number(one['published'])}", one["nearest"]
             is_met = abs(math.log(max(found["value"], 1e-300) / one["published"])) < 0.1
             status = "reached" if is_met else "not reached"
-            cells = (one["number"], said, status, _number(found["value"]), "-", "-")
+            cells = (one["number"], said, status, _number(found["value"]), "-", "-",
+                     percent(one["share"]))  # fmt: skip
             rows.append((*([] if study else [one["study"]]), *cells, *_where(answer, one)))
-    for one in answer["claims"]:
+    for one in answer.get("claims", ()):
         if study in ("", one["study"]) and one["is_run"] and one["best"]["status"] != "supported":
             found = one["nearest"]
             shown = estimate_text(found["estimate"], found["unit"])
             interval = interval_text(found["low"], found["high"], found["unit"])
-            cells = (one["text"], "-", found["status"], shown, interval, _count(found["n"]))
+            cells = (one["text"], "-", found["status"], shown, interval, _count(found["n"]),
+                     percent(one["shares"]["supported"]))  # fmt: skip
             rows.append((*([] if study else [one["study"]]), *cells, *_where(answer, one)))
     columns = [] if study else ["study"]
-    columns += ["number or claim", "published", "nearest", "there", "interval", "n", "reading",
-                "cells against it"]  # fmt: skip
+    columns += ["number or claim", "published", "nearest", "there", "interval", "n", "in readings",
+                "reading", "cells against it"]  # fmt: skip
     note = (
         "Numbers, and claims that the best reading does not support. A claim's nearest reading "
         "supports it, or contradicts it least; of several, the one of least error. A reading is "
-        "given by what it chooses otherwise than the shipped one. Cells against it: those that it "
+        "given by what it chooses otherwise than the shipped one. In readings: the share that "
+        "comes within 10 % of the number, or supports the claim. Cells against it: those that it "
         "misses by more than 10 %."
     )
     title = "The reading nearest to each number and claim"
@@ -113,8 +142,8 @@ def nearest(answer: Answer, study: str = "") -> ShownTable:
 
 def contradictions(answer: Answer, study: str = "") -> ShownTable:
     """Where publications contradict themselves, with both sides scored."""
-    rows = []
-    for one in answer["contradictions"]:
+    study, rows = _only(answer, study), []
+    for one in answer.get("contradictions", ()):
         if study in ("", one["study"]):
             if one["kind"] == "claim":
                 found = [one["best"]["status"], one["shipped"]["status"]]
@@ -132,6 +161,11 @@ def contradictions(answer: Answer, study: str = "") -> ShownTable:
     )
     title = "Where the publication contradicts itself"
     return ShownTable("contradictions", title, tuple(columns), tuple(rows), len(columns), note)
+
+
+def _only(answer: Answer, study: str) -> str:
+    """The study that a table is of, or that the answer is of alone; empty if of several."""
+    return study or (answer["studies"][0] if len(answer["studies"]) == 1 else "")
 
 
 def _where(answer: Answer, row: Mapping[str, Any]) -> tuple[str, str]:
@@ -159,10 +193,9 @@ def chapter(folder: Path, study: str) -> tuple[ShownTable, tuple[str, ...]] | No
 
     None of a study without an answer on record. A joint answer shows the choices of the study.
     """
-    path = folder / RECORDED
-    if not path.is_file():
+    answer = _recorded(folder)
+    if answer is None:
         return None
-    answer = json.loads(path.read_text(encoding="utf-8"))
     best = answer["readings"][0]
     rows = tuple(
         (one["unsaid"], one["shipped"][study], best["choices"][one["choice"]],
@@ -190,6 +223,20 @@ def chapter(folder: Path, study: str) -> tuple[ShownTable, tuple[str, ...]] | No
         )
     caption = _PLAIN["effects"][1]
     return ShownTable("unsaid", "What is unsaid", tuple(columns), rows, 4, caption), tuple(told)
+
+
+def chapter_tables(folder: Path, study: str) -> list[ShownTable]:
+    """What the record says of a study's claims, numbers and contradictions."""
+    answer = _recorded(folder)
+    if answer is None:
+        return []
+    found = (claims(answer, study), nearest(answer, study), contradictions(answer, study))
+    return [one for one in found if one.rows]
+
+
+def _recorded(folder: Path) -> Answer | None:
+    path = folder / RECORDED
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def _readings(answer: Answer) -> ShownTable:

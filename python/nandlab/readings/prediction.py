@@ -18,6 +18,9 @@ from nandlab.readings.spec import Cell, Choice, Formula, Readings, alternatives,
 _SEED = 1
 """Of the draw of a fractional design."""
 
+LEAST_READINGS = 5
+"""Readings that every option is in, where a product is drawn from."""
+
 Options = Mapping[str, str]
 """Option by choice."""
 
@@ -61,7 +64,8 @@ def codes(table: Any, columns: Sequence[int]) -> Any:
 def design(studies: Sequence[Readings], most: int) -> Design:
     """The product of all choices, or a balanced draw of `most` of it.
 
-    In a draw every option of a choice comes up equally often, as in a Latin hypercube.
+    In a draw every option of a choice comes up equally often, as in a Latin hypercube, and at least
+    `LEAST_READINGS` times, if `most` has to grow for it.
 
     Raises `NandlabError` if studies give choices of the same name other options.
     """
@@ -78,6 +82,7 @@ def design(studies: Sequence[Readings], most: int) -> Design:
     # What only another study leaves unsaid stands as that one ships it.
     own = [{one.name: one.shipped for one in study.choices} for study in studies]
     shipped = [[one.names.index(of.get(one.name, one.shipped)) for one in taken] for of in own]
+    most = max(most, LEAST_READINGS * max(counts))
     if math.prod(counts) <= most:
         table = numpy.array(list(itertools.product(*map(range, counts))), dtype=numpy.int16)
     else:
@@ -85,9 +90,19 @@ def design(studies: Sequence[Readings], most: int) -> Design:
         columns = [draw.permutation(numpy.arange(most) % count) for count in counts]
         table = numpy.vstack([shipped, numpy.stack(columns, axis=1)]).astype(numpy.int16)
         table = numpy.unique(table, axis=0)
+        # A draw repeats readings, more of them the larger a part of the product it is.
+        while _least_count(table, counts) < LEAST_READINGS:
+            more = draw.integers(counts, size=(most, len(counts)))
+            table = numpy.unique(numpy.vstack([table, more]).astype(numpy.int16), axis=0)
     rows = [int((table == row).all(axis=1).argmax()) for row in shipped]
     names = (study.study for study in studies)
     return Design(taken, table, math.prod(counts), dict(zip(names, rows, strict=True)))
+
+
+def _least_count(table: Any, options: Sequence[int]) -> int:
+    """The readings of the option that has fewest."""
+    columns = zip(table.T, options, strict=True)
+    return int(min(numpy.bincount(one, minlength=count).min() for one, count in columns))
 
 
 def needed(studies: Sequence[Readings], readings: Design) -> list[Job]:

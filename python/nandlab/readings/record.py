@@ -1,10 +1,13 @@
-"""Records the searches of the shipped studies: `python -m nandlab.readings.record`.
+"""Records the searches of the shipped studies: `python -m nandlab.readings.record [STUDY...]`.
 
 It writes `readings.json` into the folder of each study and the tables below a mark in
-docs/readings.md. Studies of one board are searched jointly.
+docs/readings.md. Studies of one board are searched jointly. Given names, it renews the searches
+that hold one of these studies.
 """
 
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from nandlab.api.readings import search_readings
@@ -24,25 +27,29 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "readings.md"
 MARK = "<!-- Made by `python -m nandlab.readings.record`: do not edit below. -->\n"
 
 
-def main() -> int:
+def main(wanted: Sequence[str]) -> int:
     """Searches, and writes the records."""
-    pages = []
+    above, _, below = PAGE.read_text(encoding="utf-8").partition(MARK)
+    sections = dict(re.findall(r"^## `nandlab readings (.*?)`\n\n(.*?)(?=^## |\Z)", below,
+                               re.MULTILINE | re.DOTALL))  # fmt: skip
     try:
         for names in (*SEARCHES, *ALONE):
+            if wanted and not set(wanted) & set(names):
+                continue
             answer = search_readings(names).answer
             # How much was on disk before is no part of a result.
             answer["design"].pop("carried_out")
             for name in names if names in SEARCHES else ():
                 write_whole(shipped_studies()[name].parent / RECORDED, text_of(answer).encode())
-            command = f"nandlab readings {' '.join(names)}"
-            pages.append(f"## `{command}`\n\n{page_of(answer)}")
+            sections[" ".join(names)] = page_of(answer)
     except NandlabError as error:
         print(f"nandlab: error: {error}", file=sys.stderr)
         return 2
-    above = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+    pages = [f"## `nandlab readings {name}`\n\n{sections[name].rstrip()}\n"
+             for name in map(" ".join, (*SEARCHES, *ALONE)) if name in sections]  # fmt: skip
     write_whole(PAGE, "\n".join([above + MARK, *pages]).encode())
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

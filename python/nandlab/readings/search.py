@@ -327,6 +327,54 @@ def search(
     return Search(studies, readings, predictor, scores, judges, runs, carried_out)
 
 
+def apart(studies: Sequence[Readings]) -> list[list[Readings]]:
+    """Studies in groups that share choices; those of different groups are searched apart."""
+    groups: list[list[Readings]] = []
+    for study in studies:
+        names = {one.name for one in study.choices}
+        joined = [own for own in groups
+                  if any(names & {one.name for one in other.choices} for other in own)]  # fmt: skip
+        groups = [own for own in groups if own not in joined]
+        groups.append([*(one for own in joined for one in own), study])
+    return sorted(groups, key=lambda own: min(map(studies.index, own)))
+
+
+def together(answers: Sequence[Mapping[str, Any]]) -> Row:
+    """The answers of searches that share nothing, with a row for each study."""
+    digests = "\0".join(one["digest"] for one in answers)
+    return {
+        "studies": [name for one in answers for name in one["studies"]],
+        "readings": [row for one in answers for row in _joint_rows(one)],
+        "searches": list(answers),
+        "digest": hashlib.blake2b(digests.encode(), digest_size=32).hexdigest(),
+    }
+
+
+def _joint_rows(answer: Mapping[str, Any]) -> list[Row]:
+    """A row for each study of a search: its size, and what it says of the study."""
+    best, found = answer["readings"][0], []
+    for name in answer["studies"]:
+        groups = [one for one in answer["cells"] if one["study"] == name]
+        cells = sum(one["cells"] for one in groups)
+        errors = {key: sum(one[key] * one["cells"] for one in groups) / cells
+                  for key in ("best", "shipped")}  # fmt: skip
+        claims = [one for one in answer["claims"] if one["study"] == name and one["is_run"]]
+        supported = {key: sum(one[key]["status"] == "supported" for one in claims)
+                     for key in ("best", "shipped")}  # fmt: skip
+        own = [one for one in answer["effects"] if name in one["shipped"]]
+        found.append({
+            "study": name,
+            "searched_with": [one for one in answer["studies"] if one != name],
+            "design": answer["design"],
+            "cells": cells,
+            "error": errors,
+            "claims": len(claims),
+            "supported": supported,
+            "choices": {one["choice"]: best["choices"][one["choice"]] for one in own},
+        })  # fmt: skip
+    return found
+
+
 def text_of(answer: Mapping[str, Any]) -> str:
     """An answer as text; without infinity, which JSON does not have."""
     return json.dumps(answer, indent=1, allow_nan=False) + "\n"
