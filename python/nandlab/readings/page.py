@@ -1,7 +1,6 @@
 """An answer as tables: for the terminal, for documents, and as a chapter of a report."""
 
 import json
-import math
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -98,6 +97,11 @@ def claims(answer: Answer, study: str = "") -> ShownTable:
         f"{len(rows)} of {len(own)} claims; {fixed} hold by construction, and {left} rest on runs "
         "that the search leaves out. The last two columns are shares of all joint readings."
     )
+    for one in answer.get("short_forms", ()):
+        if study in ("", one):
+            note += (
+                f" {one} is judged on its short form, which is less than its own claims rest on."
+            )
     columns = [] if study else ["study"]
     columns += ["claim", "shipped", "best reading", "estimate there", "interval", "n",
                 "supported in", "contradicted in"]  # fmt: skip
@@ -113,26 +117,27 @@ def nearest(answer: Answer, study: str = "") -> ShownTable:
         if study in ("", one["study"]):
             bound = {"at_least": "at least ", "at_most": "at most "}.get(one["relation"], "")
             said, found = f"{bound}{_number(one['published'])}", one["nearest"]
-            is_met = abs(math.log(max(found["value"], 1e-300) / one["published"])) < 0.1
-            status = "reached" if is_met else "not reached"
-            cells = (one["number"], said, status, _number(found["value"]), "-", "-",
+            status = "reached" if one["is_reached"] else "not reached"
+            cells = (f"{one['number']}: {said}", status, _number(found["value"]), "-", "-",
                      percent(one["share"]))  # fmt: skip
             rows.append((*([] if study else [one["study"]]), *cells, *_where(answer, one)))
     for one in answer.get("claims", ()):
         if study in ("", one["study"]) and one["is_run"] and one["best"]["status"] != "supported":
             found = one["nearest"]
             shown = estimate_text(found["estimate"], found["unit"])
+            if found["n"] is not None and found["reason"]:
+                shown += f" ({found['reason']})"
             interval = interval_text(found["low"], found["high"], found["unit"])
-            cells = (one["text"], "-", found["status"], shown, interval, _count(found["n"]),
+            cells = (one["text"], found["status"], shown, interval, _count(found["n"]),
                      percent(one["shares"]["supported"]))  # fmt: skip
             rows.append((*([] if study else [one["study"]]), *cells, *_where(answer, one)))
     columns = [] if study else ["study"]
-    columns += ["number or claim", "published", "nearest", "there", "interval", "n", "in readings",
-                "reading", "cells against it"]  # fmt: skip
+    columns += ["number or claim", "nearest", "there", "interval", "n", "in readings", "reading",
+                "cells against it"]  # fmt: skip
     note = (
         "Numbers, and claims that the best reading does not support. A claim's nearest reading "
         "supports it, or contradicts it least; of several, the one of least error. A reading is "
-        "given by what it chooses otherwise than the shipped one. In readings: the share that "
+        "given by what it chooses otherwise than the best one. In readings: the share that "
         "comes within 10 % of the number, or supports the claim. Cells against it: those that it "
         "misses by more than 10 %."
     )
@@ -169,15 +174,15 @@ def _only(answer: Answer, study: str) -> str:
 
 
 def _where(answer: Answer, row: Mapping[str, Any]) -> tuple[str, str]:
-    """The nearest reading as it differs from the shipped one, and the cells against it."""
-    shipped = answer["shipped"][row["study"]]["choices"]
+    """The nearest reading as it differs from the best one, and the cells against it."""
+    best = answer["readings"][0]["choices"]
     own = [f"{name}: {option}" for name, option in row["nearest"]["choices"].items()
-           if shipped[name] != option]  # fmt: skip
+           if best[name] != option]  # fmt: skip
     against = row["nearest"]["against"]
     told = f"{against['missed']} of {against['cells']}"
     if against["missed"]:
         told += f"; most {against['worst']} (×{_number(against['factor'])})"
-    return "; ".join(own) or "as shipped", told
+    return "; ".join(own) or "as the best", told
 
 
 def _off(part: float | None) -> str:

@@ -69,6 +69,7 @@ class Search:
             "against_every_reading": self._against(),
             "measurements": self._measurements(leading),
             "trust": self._trust(),
+            "short_forms": [one.study for one in self.studies if one.plain.get("quick")],
             "not_tried": {one.study: one.plain.get("not_tried", []) for one in self.studies},
             "digest": hashlib.blake2b(predicted.tobytes(), digest_size=32).hexdigest(),
         }
@@ -213,6 +214,7 @@ class Search:
                     "best": float(values[best]),
                     "shipped": float(values[shipped]),
                     "nearest": {"value": float(values[row]), **self._place(study, row, names)},
+                    "is_reached": bool(off[row] <= self.scores.tolerance(number)),
                     "share": float((off <= self.scores.tolerance(number)).mean()),
                 })  # fmt: skip
         return found
