@@ -14,8 +14,8 @@ from nandlab.errors import NandlabError
 from nandlab.readings.page import chapter
 from nandlab.readings.prediction import LEAST_READINGS, Predictor, design, needed
 from nandlab.readings.scoring import Scores, effects
-from nandlab.readings.simulation import edited, simulate
 from nandlab.readings.search import apart
+from nandlab.readings.simulation import edited, simulate
 from nandlab.readings.spec import Cell, Formula, Readings, load_readings
 
 STUDY = """
@@ -557,6 +557,32 @@ def test_what_is_left_out_is_judged_by_what_others_chose() -> None:
     # A reading that is the same to the other cells may fit those that are left out better.
     free = numpy.array([numpy.where(is_first, 2, 1), numpy.where(is_first, 1.1, 1)])
     assert Scores(own, published * free).left_out()["one"] == (1, pytest.approx(numpy.log(1.1)))
+
+
+def test_what_is_left_out_can_be_chosen_among_some_readings() -> None:
+    own = cells(4, studies=2)
+    published = numpy.array([one.published for one in own])
+    is_first = numpy.array([one.study == "one" for one in own])
+    fits = numpy.array([numpy.where(is_first, a, b) for a, b in ((1, 1), (2, 3), (4, 2))])
+    scores = Scores(own, published * fits)
+    assert scores.left_out()["one"] == (0, pytest.approx(0))
+    # Without the first reading the second study chooses the third.
+    assert scores.left_out([1, 2])["one"] == (2, pytest.approx(numpy.log(4)))
+    assert scores.left_out([1, 2])["two"] == (1, pytest.approx(numpy.log(3)))
+
+
+def test_shared_choices_are_compared_in_sample_and_left_out(study: Path) -> None:
+    other = study.parent / "other-study"
+    other.mkdir()
+    for file in study.iterdir():
+        (other / file.name).write_text(file.read_text().replace('"made-up"', '"other"'))
+    answer = nl.search_readings([str(study), str(other)], cache=study.parent / "cache").answer
+    spare = {one["option"]: one for one in answer["shared"] if one["choice"] == "spare"}
+    # Both references were made at 28 %.
+    assert spare["28 %"]["error"] == pytest.approx(0, abs=1e-9)
+    assert spare["28 %"]["left_out"]["other"] == pytest.approx(0, abs=1e-9)
+    assert spare["12.5 %"]["error"] > 0.05 < spare["12.5 %"]["left_out"]["made-up"]
+    assert search(study).answer["shared"] == []
 
 
 def test_a_bound_that_is_kept_counts_as_met(study: Path) -> None:

@@ -36,8 +36,8 @@ def tables_of(answer: Answer) -> list[ShownTable]:
         own = (one for search in answer["searches"] for one in tables_of(search))
         return [_joint(answer), *own]
     others = (_plain(answer, name) for name in _PLAIN if name != "effects")
-    found = [_readings(answer), _plain(answer, "effects"), nearest(answer), claims(answer),
-             contradictions(answer), *others, _trust(answer)]  # fmt: skip
+    found = [_readings(answer), _plain(answer, "effects"), shared(answer), nearest(answer),
+             claims(answer), contradictions(answer), *others, _trust(answer)]  # fmt: skip
     gaps = tuple((study, one) for study, own in answer["not_tried"].items() for one in own)
     found.append(ShownTable("not_tried", "Not tried", ("study", "what"), gaps, 2))
     return [one for one in found if one.rows]
@@ -168,6 +168,24 @@ def contradictions(answer: Answer, study: str = "") -> ShownTable:
     return ShownTable("contradictions", title, tuple(columns), tuple(rows), len(columns), note)
 
 
+def shared(answer: Answer) -> ShownTable:
+    """Options of the choices that several studies share, in sample and left out."""
+    names = answer["studies"]
+    rows = tuple(
+        (one["choice"], one["option"], percent(one["error"]),
+         *(percent(one["by_study"][name]) for name in names),
+         *(percent(one["left_out"][name]) for name in names))
+        for one in answer.get("shared", ())
+    )  # fmt: skip
+    columns = ["choice", "option", "error", *(f"of {name}" for name in names),
+               *(f"{name} left out" for name in names)]  # fmt: skip
+    note = (
+        "Error: that of the best reading with the option, over all studies and of each one. Left "
+        "out: the error of a study where the others chose the reading, among those with the option."
+    )
+    return ShownTable("shared", "What the studies share", tuple(columns), rows, 2, note)
+
+
 def _only(answer: Answer, study: str) -> str:
     """The study that a table is of, or that the answer is of alone; empty if of several."""
     return study or (answer["studies"][0] if len(answer["studies"]) == 1 else "")
@@ -235,7 +253,8 @@ def chapter_tables(folder: Path, study: str) -> list[ShownTable]:
     answer = _recorded(folder)
     if answer is None:
         return []
-    found = (claims(answer, study), nearest(answer, study), contradictions(answer, study))
+    found = (claims(answer, study), nearest(answer, study), contradictions(answer, study),
+             shared(answer))  # fmt: skip
     return [one for one in found if one.rows]
 
 

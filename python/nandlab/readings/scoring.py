@@ -153,21 +153,23 @@ class Scores:
                 found.append((number, nearest))
         return found
 
-    def left_out(self) -> dict[str, tuple[int, float]]:
+    def left_out(self, rows: Matrix | None = None) -> dict[str, tuple[int, float]]:
         """The best reading of all other cells, and its error where it was not chosen.
 
+        `rows` are the readings that may be chosen, all if None.
         What is left out is a study, or, of a single study, a group of cells. What the other cells
         do not depend on is chosen by those that are left out.
         """
         by = "study" if len(self.groups("study")) > 1 else "group"
+        taken = numpy.arange(len(self.predicted)) if rows is None else numpy.asarray(rows)
         found = {}
         for (name,), wanted in self.groups(by).items():
             others = [number for number in range(len(self.cells)) if number not in set(wanted)]
             if others:
-                own = self.logarithms[:, others]
-                apart = numpy.abs(own - own[self.error(others).argmin()]).max(axis=1)
-                errors = numpy.where(apart < _ALIKE, self.error(wanted), math.inf)
-                found[name] = int(errors.argmin()), float(errors.min())
+                own = self.logarithms[taken][:, others]
+                apart = numpy.abs(own - own[self.error(others)[taken].argmin()]).max(axis=1)
+                errors = numpy.where(apart < _ALIKE, self.error(wanted)[taken], math.inf)
+                found[name] = int(taken[errors.argmin()]), float(errors.min())
         return found
 
     def shuffled(self, draws: int) -> tuple[Matrix, float] | None:

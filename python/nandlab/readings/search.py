@@ -68,6 +68,7 @@ class Search:
             "contradictions": self._contradictions(best),
             "against_every_reading": self._against(),
             "measurements": self._measurements(leading),
+            "shared": self._shared(),
             "trust": self._trust(),
             "short_forms": [one.study for one in self.studies if one.plain.get("quick")],
             "not_tried": {one.study: one.plain.get("not_tried", []) for one in self.studies},
@@ -167,6 +168,31 @@ class Search:
                     "shipped": summary_of(one.at(self.design.shipped[study])),
                     "nearest": {**summary_of(one.at(row)), **self._place(study, row, one.choices)},
                     "shares": one.shares(),
+                })  # fmt: skip
+        return found
+
+    def _shared(self) -> list[Row]:
+        """Options of the choices that several studies share: least errors, and errors left out.
+
+        Left out is a study whose reading the others chose, among those with the option.
+        """
+        found = []
+        for number, choice in enumerate(self.design.choices):
+            if sum(choice.name in {own.name for own in one.choices} for one in self.studies) < 2:
+                continue
+            for option, name in enumerate(choice.names):
+                rows = numpy.flatnonzero(self.design.table[:, number] == option)
+                best = rows[self.scores.level[rows].argmin()]
+                left_out = self.scores.left_out(rows)
+                found.append({
+                    "choice": choice.name,
+                    "option": name,
+                    "error": _ratio(self.scores.level[best]),
+                    "readings": len(rows),
+                    "by_study": {one: _ratio(self.scores.error(own)[best])
+                                 for (one,), own in self.scores.groups("study").items()},
+                    "left_out": {one: _ratio(error) for one, (_, error) in left_out.items()},
+                    "choices": self.design.words(int(best)),
                 })  # fmt: skip
         return found
 
