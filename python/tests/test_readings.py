@@ -1,8 +1,10 @@
 """The search of readings: a small study whose truth is planted, and what its file may say."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -422,6 +424,35 @@ def test_an_interrupted_search_goes_on(study: Path) -> None:
     assert len(list(cache.glob("*.json"))) == 1
     rows, carried_out, is_whole = simulate(jobs, cache, 1, lambda done, total, label: None)
     assert (len(rows), carried_out, is_whole) == (2, 1, True)
+
+
+def test_a_search_goes_on_after_ctrl_c(study: Path) -> None:
+    """The command is stopped with its first results on disk; the next call does the rest."""
+    file = study / "study.toml"
+    slow = file.read_text().replace("blocks = 64", "blocks = 512")
+    file.write_text(slow.replace("measured_writes = 1", "measured_writes = 8"))
+    option = '"{0} %" = {{ set = {{ "axes.spare_percent" = {0} }} }}\n'
+    options = "".join(option.format(percent) for percent in range(15, 25))
+    readings = study / "readings.toml"
+    readings.write_text(readings.read_text().replace('"28 %" =', f'{options}"28 %" ='))
+    cache = study.parent / "cache"
+    words = [sys.executable, "-m", "nandlab", "readings", str(study), "--jobs", "1", "--json"]
+    words += ["--cache", str(cache)]
+    stopped = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(6_000):
+        if list(cache.glob("*.json")) or stopped.poll() is not None:
+            break
+        time.sleep(0.01)
+    stopped.send_signal(signal.SIGINT)
+    _, errors = stopped.communicate(timeout=120)
+    assert stopped.returncode == 130
+    assert "The same command goes on there" in errors
+    kept = len(list(cache.glob("*.json")))
+    assert 0 < kept < 12
+    again = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)["result"]
+    assert again["design"]["carried_out"] == 12 - kept
+    whole = nl.search_readings(str(study), cache=study.parent / "whole", jobs=2)
+    assert again["digest"] == whole.answer["digest"]
 
 
 def test_the_command_prints_what_json_holds(study: Path, tmp_path: Path) -> None:
