@@ -1,8 +1,8 @@
 """Records the searches of the shipped studies: `python -m nandlab.readings.record [STUDY...]`.
 
 It writes `readings.json` into the folder of each study and the tables below a mark in
-docs/readings.md. Studies of one board are searched jointly. Given names, it renews the searches
-that hold one of these studies.
+docs/readings.md. Studies of one board are searched jointly. Given names, it renews the search
+of just these studies, or else the searches that hold one of them.
 """
 
 import re
@@ -32,10 +32,12 @@ def main(wanted: Sequence[str]) -> int:
     above, _, below = PAGE.read_text(encoding="utf-8").partition(MARK)
     sections = dict(re.findall(r"^## `nandlab readings (.*?)`\n\n(.*?)(?=^## |\Z)", below,
                                re.MULTILINE | re.DOTALL))  # fmt: skip
+    searches = (*SEARCHES, *ALONE)
+    if wanted:
+        just = [names for names in searches if names == tuple(wanted)]
+        searches = tuple(just or (names for names in searches if set(wanted) & set(names)))
     try:
-        for names in (*SEARCHES, *ALONE):
-            if wanted and not set(wanted) & set(names):
-                continue
+        for names in searches:
             answer = search_readings(names).answer
             # How much was on disk before is no part of a result.
             answer["design"].pop("carried_out")
