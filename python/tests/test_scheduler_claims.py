@@ -1,5 +1,6 @@
 """Claims and reports about schedulers, on made-up rows whose answers are known."""
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,10 +9,12 @@ import pytest
 from made_up import run_of
 from test_claims import FOLDERS
 
+from nandlab.claims import load_claims
 from nandlab.errors import NandlabError
 from nandlab.frame.reference import read_reference
 from nandlab.present import Presented, present
 from nandlab.present.page import render
+from nandlab.present.spec import load_report
 from nandlab.present.tables import published_beside
 
 REFERENCE = FOLDERS["sfq-emmc"] / "reference.csv"
@@ -125,6 +128,21 @@ def test_a_published_cell_is_not_divided_by_itself() -> None:
     published = {"metric": "read_latency_max", "column": "sfq_relative_to_cfq"}
     with pytest.raises(NandlabError, match="direct = true"):
         published_beside(found.run, replace(spec.column, published=published), {})
+
+
+def test_figure_3_has_all_of_its_panels() -> None:
+    """Reads and writes of six sizes, as distributions; the short form runs three of the sizes."""
+    folder = FOLDERS["sfq-emmc"]
+    study = tomllib.loads((folder / "study.toml").read_text(encoding="utf-8"))
+    panels = {
+        (one.column.quantity.select["direction"], one.column.quantity.select["request_kib"]): one
+        for one in load_report(folder, load_claims(folder)).figures
+        if one.table == "latencies"
+    }
+    sizes = study["axes"]["request_kib"]
+    assert panels.keys() == {(way, size) for way in ("read", "write") for size in sizes}
+    short = study["quick_form"]["axes"]["request_kib"]
+    assert {size for (_, size), one in panels.items() if not one.full_only} == set(short)
 
 
 def test_a_kernel_is_judged_disk_by_disk() -> None:
