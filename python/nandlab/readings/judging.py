@@ -95,16 +95,19 @@ class Judge:
     def all(self) -> list[Judged]:
         """The claims of the study's folder; none of a study without claims."""
         folder = self._study.path.parent
-        return (
-            [self.judged(one) for one in load_claims(folder).claims] if has_claims(folder) else []
-        )
+        found = load_claims(folder).claims if has_claims(folder) else ()
+        return [self.judged(one) for one in found]
 
     def judged(self, claim: Claim) -> Judged:
         """A claim under all joint readings."""
         rules = [one for one in self._study.rules
                  if claim.identifier in (one.identifiers or (claim.identifier,))]  # fmt: skip
-        runs = {one.identifier: one for place in _places(claim)
-                for one in self._study.runs_at(_as_alternatives(self._free(place)))}  # fmt: skip
+        # A rule may move the claim elsewhere on its axes, so they leave no run out.
+        moved = {axis for rule in rules for axis in (*rule.select, *rule.values)}
+        places = ({axis: one for axis, one in self._free(place).items() if axis not in moved}
+                  for place in _places(claim))  # fmt: skip
+        runs = {one.identifier: one for place in places
+                for one in self._study.runs_at(_as_alternatives(place))}  # fmt: skip
         names = {name for one in runs.values() for name in one.choices}
         words = {word for rule in rules for word in rule.words} | words_of(_metrics(claim))
         names |= {one.name for one in self._study.choices if one.words & words}
@@ -136,7 +139,6 @@ class Judge:
             (one.identifier, tuple(options[name] for name in one.choices))
             for place in places
             for one in self._study.runs_at(_as_alternatives(place))
-            if all(name in options for name in one.choices)
         }
         if not runs:
             raise MissingError(f"the search has no runs at {dict(quantity.select)}")

@@ -32,10 +32,10 @@ def main(wanted: Sequence[str]) -> int:
     above, _, below = PAGE.read_text(encoding="utf-8").partition(MARK)
     sections = dict(re.findall(r"^## `nandlab readings (.*?)`\n\n(.*?)(?=^## |\Z)", below,
                                re.MULTILINE | re.DOTALL))  # fmt: skip
-    searches = (*SEARCHES, *ALONE)
+    searches: list[tuple[str, ...]] = [*SEARCHES, *ALONE]
     if wanted:
         just = [names for names in searches if names == tuple(wanted)]
-        searches = tuple(just or (names for names in searches if set(wanted) & set(names)))
+        searches = just or [names for names in searches if set(wanted) & set(names)]
     try:
         for names in searches:
             answer = search_readings(names).answer
