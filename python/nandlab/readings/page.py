@@ -125,7 +125,7 @@ def nearest(answer: Answer, study: str = "") -> ShownTable:
         if study in ("", one["study"]) and one["is_run"] and one["best"]["status"] != "supported":
             found = one["nearest"]
             shown = estimate_text(found["estimate"], found["unit"])
-            if found["n"] is not None and found["reason"]:
+            if found["low"] is not None and found["reason"]:
                 shown += f" ({found['reason']})"
             interval = interval_text(found["low"], found["high"], found["unit"])
             cells = (one["text"], found["status"], shown, interval, _count(found["n"]),
