@@ -49,20 +49,21 @@ def _joint(answer: Answer) -> ShownTable:
     for one in answer["readings"]:
         design, error, claims = one["design"], one["error"], one["claims"]
         size = f"{design['readings']:,} of {design['product']:,}"
-        counts = [f"{one['supported'][key]} of {claims}" for key in ("shipped", "best")]
+        kept = "; ".join(str(one["supported"][key]) for key in ("shipped", "best"))
         taken = "; ".join(f"{name}: {option}" for name, option in one["choices"].items())
-        least = f"{design['least_readings_of_an_option']:,}"
         rows.append((
-            one["study"], ", ".join(one["searched_with"]) or "apart", size, least,
-            str(one["cells"]), percent(error["shipped"]), percent(error["best"]), *counts, taken,
+            one["study"], ", ".join(one["searched_with"]) or "apart", taken, size,
+            str(one["cells"]), percent(error["shipped"]), percent(error["best"]),
+            f"{kept} of {claims}",
         ))  # fmt: skip
-    columns = ("study", "searched with", "readings", "of each option", "cells", "error shipped",
-               "error best", "supported shipped", "supported best", "best reading")  # fmt: skip
+    columns = ("study", "searched with", "best reading", "readings", "cells", "error shipped",
+               "best", "claims supported")  # fmt: skip
     note = (
         "Studies that share a choice are searched together, others apart. Errors are mean absolute "
-        "differences from the published numbers. Supported: claims that the search decides."
+        "differences from the published numbers. Claims supported: under the shipped reading; under "
+        "the best one, of those that the search decides."
     )
-    return ShownTable("joint", "All studies", columns, tuple(rows), 2, note)
+    return ShownTable("joint", "All studies", columns, tuple(rows), 3, note)
 
 
 def summary(answer: Answer) -> str:
