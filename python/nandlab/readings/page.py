@@ -60,8 +60,8 @@ def _joint(answer: Answer) -> ShownTable:
                "best", "claims supported")  # fmt: skip
     note = (
         "Studies that share a choice are searched together, others apart. Errors are mean absolute "
-        "differences from the published numbers. Claims supported: under the shipped reading; under "
-        "the best one, of those that the search decides."
+        "differences from the published numbers. Claims supported: under the shipped reading; "
+        "under the best one, of those that the search decides."
     )
     return ShownTable("joint", "All studies", columns, tuple(rows), 3, note)
 
