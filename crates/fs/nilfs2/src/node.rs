@@ -189,7 +189,7 @@ pub(crate) fn fault(bytes: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{belongs, fill, insert, search};
+    use super::*;
     use crate::records::MAP_BYTES;
 
     #[test]
