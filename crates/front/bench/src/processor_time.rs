@@ -14,7 +14,7 @@ impl Stopwatch {
 
     /// Processor time since the start, in seconds.
     pub(crate) fn seconds(self) -> f64 {
-        (used() - self.0).as_secs_f64()
+        used().saturating_sub(self.0).as_secs_f64()
     }
 }
 

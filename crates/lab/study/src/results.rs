@@ -30,13 +30,12 @@ impl Heads {
             .into_iter()
             .map(|metric| Head { name: metric.name.into(), unit: metric.unit })
             .collect();
-        let heads = match self.known.get(heads.as_slice()) {
-            Some(known) => known.clone(),
-            None => {
-                let heads: Arc<[Head]> = heads.into();
-                self.known.insert(heads.clone());
-                heads
-            }
+        let heads = if let Some(known) = self.known.get(heads.as_slice()) {
+            known.clone()
+        } else {
+            let heads: Arc<[Head]> = heads.into();
+            self.known.insert(heads.clone());
+            heads
         };
         Measurements { heads, values }
     }

@@ -72,8 +72,8 @@ enum Call {
     Flush,
 }
 
-/// CompletedBios of the bios in the order in which they were done; those of flushes have no sectors. And what
-/// the device did in all.
+/// The times of the bios in the order in which they were done, and what the device did in all. Those of
+/// flushes have no sectors.
 fn completed(
     queue_depth: u32,
     plugging: Plugging,

@@ -18,7 +18,7 @@ pub(crate) async fn play<F: FileSystem + 'static>(
     side.compare().await.map_err(|wrong| format!("call {first}, mounted: {wrong}"))?;
     for (number, call) in calls.iter().enumerate().skip(first) {
         let wrong = |wrong: String| format!("call {number}: {wrong}");
-        side.call(call).await.map_err(wrong)?;
+        let _how_it_ended = side.call(call).await.map_err(wrong)?;
         if *call == Call::Remount {
             side.compare().await.map_err(wrong)?;
             return Ok(number + 1);
