@@ -132,11 +132,16 @@ class Presented:
         return chapter(self.run.folder, self.run.name) if self.run.folder is not None else None
 
     def under_readings(self) -> list[ShownTable]:
-        """Claims, numbers and contradictions under the joint readings on record."""
+        """Claims, numbers and contradictions under the joint readings on record.
+
+        None in a quick form: its page has no verdict, and these are verdicts of whole runs.
+        """
         from nandlab.readings.page import chapter_tables
 
         folder = self.run.folder
-        return chapter_tables(folder, self.run.name) if folder is not None else []
+        if folder is None or self.run.is_quick:
+            return []
+        return chapter_tables(folder, self.run.name)
 
     def details(self) -> list[tuple[str, str, str]]:
         """Claim by claim: text and where; tolerance and note; reason of the status."""
