@@ -31,6 +31,7 @@ mode = "direct"
 scheduler = ["noop"]
 "#;
 const PROCESSES: u64 = 8;
+// The difference of both runs leaves out what a run takes once: the device that is filled, and its maps.
 /// Requests of each process: a short run, and one with ten times as many.
 const REQUESTS: [u64; 2] = [20_000, 200_000];
 

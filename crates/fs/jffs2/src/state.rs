@@ -367,8 +367,8 @@ impl State {
 
     /// Files a block anew after `added` bytes of it became dirty.
     fn refile(&mut self, number: u32, added: u32) {
-        // A file that is forgotten marks its nodes without the allocation lock. The block is filed when
-        // nobody reads its nodes any more: an erase before would take them away.
+        // A file that is forgotten marks its nodes without the allocation lock. The block is filed after
+        // its live nodes were read and written elsewhere: an erase before would take them away.
         if self.recovered_block == Some(number) {
             return;
         }

@@ -16,6 +16,8 @@ impl LogicalBlock {
         Self(number)
     }
 
+    // The number of pages is passed in: it differs between layers, since Mitsubishi keeps space pages in each
+    // block, and an entry of a map stays four bytes.
     /// The logical block of page `lpn`, and the page's place in it, where each has `pages` pages.
     #[inline]
     pub(crate) fn of(lpn: u32, pages: u32) -> (Self, u32) {

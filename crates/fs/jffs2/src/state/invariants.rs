@@ -363,7 +363,7 @@ mod tests {
         state.move_node(0, 65_536 + 8);
     }
 
-    /// Its nodes are read until they stand elsewhere: whoever makes them obsolete meanwhile files it nowhere.
+    /// Its nodes are read until they stand elsewhere: a node that becomes obsolete meanwhile files it on no list.
     #[test]
     fn a_block_that_is_recovered_is_not_filed_by_others() {
         let mut state = state();
