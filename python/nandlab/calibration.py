@@ -2,9 +2,9 @@
 
 `python -m nandlab.calibration` runs the cells of YAFFS2 under NOOP on the board
 `s5pv210-datasheet` and prints both costs, for one, two and three passes. What is left of a
-published read on that board, by page read, is the cost of a page read; what is left of a write
-beyond its own page reads, by page programmed, is the cost of a page program. Both are means over
-the file sizes.
+published read on that board, by read, is the cost of a read; what is left of a write beyond its own
+reads, by program, is the cost of a program. Reads and programs of a spare area alone count like those
+of a page, for the driver charges them alike. Both are means over the file sizes.
 """
 
 import sys
@@ -68,7 +68,7 @@ def page_costs(run: RunFrame, passes: int) -> PageCosts | None:
     for size in sizes:
         cell = _cell(run, "read", size)
         published_ns = _published_ns(run, "read", size) / passes
-        reads.append((published_ns - cell["elapsed_ns"]) / cell["page_reads"])
+        reads.append((published_ns - cell["elapsed_ns"]) / _reads(cell))
         whole_reads.append(published_ns / cell["page_reads"])
     if not sizes:
         return None
@@ -78,8 +78,8 @@ def page_costs(run: RunFrame, passes: int) -> PageCosts | None:
     for size in sizes:
         cell = _cell(run, "write", size)
         published_ns = _published_ns(run, "write", size) / passes
-        left_ns = published_ns - cell["elapsed_ns"] - cell["page_reads"] * read_ns
-        programs.append(left_ns / cell["page_programs"])
+        left_ns = published_ns - cell["elapsed_ns"] - _reads(cell) * read_ns
+        programs.append(left_ns / (cell["page_programs"] + cell["spare_programs"]))
         whole_programs.append(published_ns / cell["page_programs"])
     return PageCosts(
         passes=passes,
@@ -97,7 +97,7 @@ def _cell(run: RunFrame, test: str, size: int) -> Mapping[str, float]:
 
     place = {"board": DATASHEET, "file_system": FILE_SYSTEM, "scheduler": SCHEDULER}
     place |= {"flash": "fresh", "data": "random", "cache": "cold", "cleaner": "on", "test": test}
-    metrics = ("elapsed_ns", "page_reads", "page_programs")
+    metrics = ("elapsed_ns", "page_reads", "spare_reads", "page_programs", "spare_programs")
     rows = run.wide(*metrics).filter(
         *(polars.col(axis) == value for axis, value in place.items()),
         polars.col("passes") == 1,
@@ -107,6 +107,10 @@ def _cell(run: RunFrame, test: str, size: int) -> Mapping[str, float]:
         raise NandlabError(f"{run.name}: no {test} of {size} MiB ran on {DATASHEET}")
     means: dict[str, float] = rows.select(polars.col(metrics).mean()).row(0, named=True)
     return means
+
+
+def _reads(cell: Mapping[str, float]) -> float:
+    return cell["page_reads"] + cell["spare_reads"]
 
 
 def _published_ns(run: RunFrame, test: str, size: int) -> float:

@@ -423,6 +423,12 @@ impl RequestQueue {
         self.after_run();
     }
 
+    /// Bios that ended with [`DeviceError::Cancelled`] so far. Observers do not see them: they have no
+    /// time of issue or completion.
+    pub fn cancelled_bios(&self) -> u64 {
+        self.0.state.borrow().cancelled_bios
+    }
+
     /// A completion is due, or a timer.
     fn on_event(&self) {
         let now_ns = self.0.sim.now();

@@ -22,8 +22,8 @@ pub(crate) fn time_parts(host: &RawHost, chip: Counters, elapsed_ns: u64) -> Vec
         (page_reads + page_programs) * page_bytes + (spare_reads + spare_programs) * spare_bytes;
     let transfer_ns = moved * driver.transfer_ps_per_byte / 1000;
     let driver_ns = (page_reads + spare_reads + erases) * driver.command_ns
-        + page_reads * driver.read_page_ns
-        + page_programs * driver.program_page_ns;
+        + (page_reads + spare_reads) * driver.read_page_ns
+        + (page_programs + spare_programs) * driver.program_page_ns;
     // The driver rounds every transfer down, this sum is rounded once: less than a nanosecond an operation
     // is missing from the software's time.
     let named = array_read_ns + array_program_ns + array_erase_ns + transfer_ns + driver_ns;

@@ -18,10 +18,10 @@ pub struct DriverCosts {
     /// Processor time of ECC in software for a byte; 0 where hardware does it.
     #[serde(default)]
     pub ecc_ps_per_byte: u64,
-    /// Processor time of a page read beyond all that.
+    /// Processor time of a read beyond all that, whether of a page or of its spare area alone.
     #[serde(default)]
     pub read_page_ns: u64,
-    /// Processor time of a page program beyond all that.
+    /// Processor time of a program beyond all that, whether of a page or of its spare area alone.
     #[serde(default)]
     pub program_page_ns: u64,
     /// The processor waits for the chip by asking it again and again, and does nothing else.

@@ -345,10 +345,11 @@ impl Mtd {
             }
             (Some(data), _) => self.read_page(page, data, Some(&mut spare)).await?,
             // The spare area alone costs an array read of its own: the page register holds one
-            // page.
+            // page. What the driver does once a read (set-up, waiting, its locks) does not depend
+            // on how many bytes follow.
             (None, _) => {
                 self.array_read(Operation::OobRead { page }, page, &mut [], &mut spare).await?;
-                self.cpu_bytes(spare.len(), 0, 0).await;
+                self.cpu_bytes(spare.len(), self.options.costs.read_page_ns, 0).await;
                 ReadStatus::default()
             }
         };
@@ -465,7 +466,7 @@ impl Mtd {
 
     async fn program_spare(&self, page: u32, spare: &[u8]) -> Result<(), MtdError> {
         self.forget(page);
-        self.cpu_bytes(spare.len(), 0, 0).await;
+        self.cpu_bytes(spare.len(), self.options.costs.program_page_ns, 0).await;
         self.wait_for_chip(self.program_ns()).await;
         let done = self.chip.borrow_mut().program_raw(self.address(page), &[], spare);
         self.record(Operation::OobProgram { page });
@@ -509,7 +510,7 @@ impl Mtd {
             let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
             let page = block * self.geometry.pages_per_block;
             self.array_read(Operation::OobRead { page }, page, &mut [], &mut spare).await?;
-            self.cpu_bytes(1, 0, 0).await;
+            self.cpu_bytes(1, self.options.costs.read_page_ns, 0).await;
         }
         Ok(self.chip.borrow().is_bad(block))
     }
@@ -523,7 +524,7 @@ impl Mtd {
         let _held = self.lock.lock().await;
         // The mark is a program of the first page's spare area (`nand_do_write_oob`).
         self.forget(block * self.geometry.pages_per_block);
-        self.cpu_bytes(1, 0, 0).await;
+        self.cpu_bytes(1, self.options.costs.program_page_ns, 0).await;
         self.wait_for_chip(self.program_ns()).await;
         let done = self.chip.borrow_mut().mark_bad(block);
         // Counted as a program of the first page's spare area, where the mark stands.
@@ -710,6 +711,22 @@ mod tests {
         });
         let counters = mtd.with_chip(|chip| chip.counters());
         assert_eq!((counters.page_programs, counters.page_reads, counters.spare_reads), (1, 1, 1));
+    }
+
+    /// A driver's work around a read or a program is done for the spare area alone, too.
+    #[test]
+    fn costs_of_a_page_are_charged_to_spare_areas_as_well() {
+        let (read_page_ns, program_page_ns) = (7_000_000, 90_000_000);
+        let of = |costs: DriverCosts| {
+            let (elapsed_ns, _, _) = run(costs, false, |mtd| async move {
+                let mut spare = [0; 64];
+                mtd.read_oob(3, None, &mut spare, 0, OobMode::Raw).await.expect("read");
+                mtd.write_oob(3, None, &[0x55; 64], 0, OobMode::Raw).await.expect("written");
+            });
+            elapsed_ns
+        };
+        let with = of(DriverCosts { read_page_ns, program_page_ns, ..COSTS });
+        assert_eq!(with - of(COSTS), read_page_ns + program_page_ns);
     }
 
     #[test]

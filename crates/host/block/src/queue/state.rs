@@ -142,6 +142,8 @@ pub(super) struct State {
     pub(super) flushes: VecDeque<Rc<BioState>>,
     pub(super) occupancy: Occupancy,
     pub(super) observers: Vec<Rc<RefCell<dyn Observer>>>,
+    /// Bios that the scheduler gave up at the exit of their process.
+    pub(super) cancelled_bios: u64,
     pub(super) finished: Vec<Rc<BioState>>,
     // Vectors of finished requests are used again: a request is made for each bio that is not
     // merged. Every new request takes one, that of a plug too, so that there are never more than
@@ -175,6 +177,7 @@ impl State {
             flushes: VecDeque::new(),
             occupancy: Occupancy::default(),
             observers: Vec::new(),
+            cancelled_bios: 0,
             finished: Vec::new(),
             spare: Vec::new(),
         }
@@ -500,6 +503,7 @@ impl State {
             // What is cancelled makes room for processes that wait for a request.
             self.free_request(self.sides[id.index()]);
             let mut members = std::mem::take(&mut self.members[id.index()]);
+            self.cancelled_bios += members.len() as u64;
             for Member(bio) in members.drain(..) {
                 bio.error.set(Some(DeviceError::Cancelled));
                 self.finished.push(bio);

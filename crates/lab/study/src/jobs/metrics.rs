@@ -14,6 +14,8 @@ pub(crate) struct JobsOutcome {
     /// Phases of bios: reads, then writes.
     pub(crate) phases: [Phases; 2],
     pub(crate) device: DeviceStatistics,
+    /// Bios that the scheduler gave up when their process exited.
+    pub(crate) cancelled_bios: u64,
     /// What is pooled with other repeats.
     pub(crate) samples: Samples,
     /// Bytes a second of each process, and bytes of all.
@@ -48,6 +50,7 @@ impl JobsOutcome {
             end_ns,
             phases: *phases,
             device,
+            cancelled_bios: 0,
             samples: Samples { latencies, requests, activity },
             shares: reports.iter().map(ProcessReport::throughput_bytes_per_s).collect(),
             bytes: reports.iter().map(|report| report.bytes).sum(),
@@ -88,6 +91,10 @@ impl JobsOutcome {
             Metric::count("device_read_modify_writes", device.read_modify_writes, "pages"),
             Metric::count("device_page_programs", device.chip.page_programs, "operations"),
         ]);
+        // Only a policy that cancels has any: no scheduler is given a row that cannot apply to it.
+        if self.cancelled_bios > 0 {
+            metrics.push(Metric::count("cancelled_bios", self.cancelled_bios, "bios"));
+        }
         metrics
     }
 }

@@ -68,6 +68,7 @@ pub(super) fn run_jobs(
     let phases = [watch.reads, watch.writes];
     let statistics = queue.statistics().expect("the device is timed");
     let activity = queue.take_activity();
-    let outcome = JobsOutcome::new(end_ns, &phases, statistics, activity, &reports);
+    let mut outcome = JobsOutcome::new(end_ns, &phases, statistics, activity, &reports);
+    outcome.cancelled_bios = queue.cancelled_bios();
     Ok(Some(outcome.cut(timeline_ns)))
 }

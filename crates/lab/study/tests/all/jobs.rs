@@ -304,3 +304,60 @@ fn keys_of_time_and_sync_that_do_not_fit_are_refused() {
         assert!(error.to_string().contains("job reader"), "{keys}: {error}");
     }
 }
+
+/// Short readers that exit while their read-ahead is queued. A request carries four pages, so one
+/// window is eight requests, and SFQ has not served all of them when the last reader's page is there.
+const ORPHANS: &str = r#"
+name = "orphans"
+title = "Readers that exit"
+question = "What becomes of the read-ahead of an exited process?"
+seed = 1
+
+[workload]
+kind = "jobs"
+
+[host]
+board = "odroid-xu"
+device = "emmc-4.5-64gb"
+free_bytes = 1_073_741_824
+max_sectors_kb = 16
+
+[[job]]
+name = "readers"
+processes = 16
+rw = "read"
+bs = "4k"
+requests = 100
+mode = "buffered"
+
+[[job]]
+name = "writers"
+processes = 4
+rw = "randwrite"
+bs = "64k"
+requests = 100
+mode = "direct"
+
+[scheduler_variants.sfq-cancel]
+scheduler = "sfq"
+set = { orphans = "cancel" }
+
+[axes]
+scheduler = ["sfq", "sfq-cancel"]
+"#;
+
+#[test]
+fn read_ahead_of_exited_processes_is_cancelled_where_the_scheduler_does_so() {
+    let study = study("orphans", ORPHANS, &[]).expect("a study");
+    let results = run(&study, 2);
+    let count = |scheduler, metric| value(&results, &[scheduler], metric);
+    let cancelled = count("sfq-cancel", "cancelled_bios");
+    assert!(cancelled > 0.0);
+    // Whatever is not cancelled is read, and every call of a process succeeds.
+    assert_eq!(count("sfq", "read_bios"), count("sfq-cancel", "read_bios") + cancelled);
+    assert_eq!(count("sfq", "read_requests"), count("sfq-cancel", "read_requests"));
+    // A scheduler that drains an exited process's requests has no such row.
+    assert!(!results.rows.iter().any(|row| {
+        row.axes == ["sfq"] && row.metric.name == "cancelled_bios"
+    }));
+}
