@@ -72,7 +72,7 @@ test: wheel lint ## Run all tests; optional system packages are installed where 
 	@for program in fsck.vfat mkfs.vfat jffs2dump; do command -v $$program > /dev/null || \
 		echo "left out: what the Rust tests compare with $$program, which is not installed (make system-packages)"; done
 	NANDLAB_FUZZ_SECONDS=10 PROPTEST_RNG_SEED=1 cargo test --workspace --quiet
-	$(BIN)/python -m pytest -q -ra -n 2 --dist worksteal --durations=30 python/tests
+	$(BIN)/python -m pytest -q -ra -n 2 --dist loadfile --no-loadscope-reorder --durations=30 python/tests
 
 test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, chips torn in real kernels, all signals on all commands, DKMS in a chroot, the wheel with dependencies from PyPI, and the full studies
 	cargo test --workspace --quiet

@@ -10,6 +10,34 @@ from nandlab.frame import RunFrame
 from nandlab.frame.run_directory import whole_folder, write_results
 from nandlab.present import write_report
 
+LONGEST_FIRST = (
+    "test_kernel_",
+    "test_capture",
+    "test_validation",
+    "test_study_verdict",
+    "test_quick_runs",
+    "test_docs",
+)
+"""Beginnings of the names of files whose tests take minutes, most of them in a virtual machine."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts files that take minutes first.
+
+    Workers take one file after the other (`--dist loadfile`): a long file at the end would leave all
+    other workers idle. Within a file the order stays.
+    """
+
+    def place(item: pytest.Item) -> int:
+        of_name = (
+            number
+            for number, beginning in enumerate(LONGEST_FIRST)
+            if item.path.name.startswith(beginning)
+        )
+        return next(of_name, len(LONGEST_FIRST))
+
+    items.sort(key=place)
+
 
 @pytest.fixture(scope="session")
 def result() -> RunFrame:
