@@ -353,8 +353,9 @@ fn read_ahead_of_exited_processes_is_cancelled_where_the_scheduler_does_so() {
     let count = |scheduler, metric| value(&results, &[scheduler], metric);
     let cancelled = count("sfq-cancel", "cancelled_bios");
     assert!(cancelled > 0.0);
-    // Whatever is not cancelled is read, and every call of a process succeeds.
-    assert_eq!(count("sfq", "read_bios"), count("sfq-cancel", "read_bios") + cancelled);
+    // What is cancelled is not read. Without that it is, as far as the run goes on for so long.
+    let (drained, others) = (count("sfq", "read_bios"), count("sfq-cancel", "read_bios"));
+    assert!(others < drained && drained <= others + cancelled);
     assert_eq!(count("sfq", "read_requests"), count("sfq-cancel", "read_requests"));
     // A scheduler that drains an exited process's requests has no such row.
     assert!(!results.rows.iter().any(|row| {
