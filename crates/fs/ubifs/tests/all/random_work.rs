@@ -95,13 +95,9 @@ const RUN: Run = Run {
 
 #[test]
 fn little_room() {
-    let run = Run { seed: 2, lebs: 40, compressor: Compressor::None, ..RUN };
+    let run = Run { seed: 2, lebs: 30, compressor: Compressor::None, ..RUN };
     let [commits, collected, _] = work(run);
-    // More than the volume has, so that most were collected once.
-    assert!(
-        commits > 100 && collected > u64::from(run.lebs),
-        "{commits} commits, {collected} collected"
-    );
+    assert!(commits > 100 && collected > 100, "{commits} commits, {collected} collected");
 }
 
 #[test]
@@ -130,7 +126,7 @@ fn much_index() {
 /// The rules of the medium hold after each call, not only now and then.
 #[test]
 fn every_step_is_checked() {
-    let run = Run { seed: 5, lebs: 30, steps: 1500, full_check_steps: 1, ..RUN };
+    let run = Run { seed: 5, lebs: 24, steps: 1500, full_check_steps: 1, ..RUN };
     let [commits, collected, _] = work(run);
-    assert!(commits > 20 && collected > 5, "{commits} commits, {collected} collected");
+    assert!(commits > 20 && collected > 20, "{commits} commits, {collected} collected");
 }
