@@ -16,7 +16,7 @@
 use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::logical_block::LogicalBlock;
 use crate::merge::{gather, rewrite};
-use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
+use crate::recovery::{Found, Scan, discard, drop_unfinished, found_of, sort_blocks};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings, VirtualPage};
 use nand::{Chip, Role};
@@ -194,30 +194,19 @@ impl Bast {
         blocks: &[u32],
         scan: &Scan,
     ) -> Result<(), FtlError> {
-        let pages = self.flash.pages_per_block();
-        let found = |block: u32| &scan.blocks[block as usize];
         let data = &mut self.data[logical_block.index()];
-        match *blocks {
-            // One block in place is a data block, or a log block whose data block was released by a
-            // cut switch merge: both read the same.
-            [block] if found(block).is_in_place(pages) => *data = Some(block),
-            // A log block that holds pages in order still is a log, as its role says.
-            [block, log] if found(block).is_in_place(pages) && found(log).has_role(Role::Log) => {
+        match found_of(blocks, scan, self.flash.pages_per_block()) {
+            Found::Home(block) => *data = Some(block),
+            Found::HomeAndLog(block, log) => {
                 *data = Some(block);
                 self.logs.push(Log { logical_block, block: log });
             }
-            [ref older @ .., target]
-                if !found(target).has_role(Role::Log) && found(target).is_in_place(pages) =>
-            {
-                // A finished full merge; the older blocks hold at most trimmed pages.
+            Found::Merged { older, target } => {
                 *data = Some(target);
-                for block in older {
-                    discard(&mut self.flash, scan, &mut self.locations, *block)?;
-                }
+                discard(&mut self.flash, scan, &mut self.locations, older)?;
             }
-            _ => {
-                // Anything else is what a cut left in the middle of an operation: a full merge
-                // takes what is newest of it.
+            Found::Unfinished => {
+                // A full merge takes what is newest of all of them.
                 self.merge_fully(logical_block)?;
                 blocks.iter().try_for_each(|block| self.flash.release(*block))?;
             }

@@ -242,9 +242,7 @@ impl Fast {
             [ref older @ .., target] if !is_sequential(target) => {
                 // The target of a finished full merge; the older blocks hold at most trimmed pages.
                 *data = Some(target);
-                for block in older {
-                    discard(&mut self.flash, scan, &mut self.locations, *block)?;
-                }
+                discard(&mut self.flash, scan, &mut self.locations, older)?;
             }
             // Neither is complete: a merge was cut short. It is done again.
             _ => {
@@ -332,7 +330,7 @@ impl Ftl for Fast {
         self.sequential = logs.pop();
         for SequentialLog { logical_block, block } in logs {
             if let Some(old) = self.data[logical_block.index()].replace(block) {
-                discard(&mut self.flash, &scan, &mut self.locations, old)?;
+                discard(&mut self.flash, &scan, &mut self.locations, &[old])?;
             }
         }
         self.random

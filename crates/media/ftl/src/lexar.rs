@@ -18,7 +18,7 @@
 use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::logical_block::LogicalBlock;
 use crate::merge::{Incoming, gather, rewrite};
-use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
+use crate::recovery::{Found, Scan, discard, drop_unfinished, found_of, sort_blocks};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings, VirtualPage};
 use nand::{Chip, Role};
@@ -245,24 +245,19 @@ impl Lexar {
         blocks: &[u32],
         scan: &Scan,
     ) -> Result<(), FtlError> {
-        let pages = self.flash.pages_per_block();
-        let found = |block: u32| &scan.blocks[block as usize];
         let original = &mut self.original[logical_block.index()];
-        let in_place = blocks.iter().all(|block| found(*block).is_in_place(pages));
-        match *blocks {
-            [block] if in_place => *original = Some(block),
-            [block, moved] if in_place && found(moved).has_role(Role::Log) => {
+        match found_of(blocks, scan, self.flash.pages_per_block()) {
+            Found::Home(block) => *original = Some(block),
+            Found::HomeAndLog(block, moved) => {
                 *original = Some(block);
-                self.set_moved(logical_block, moved, found(moved).oldest_sequence().unwrap_or(0));
+                let oldest = scan.blocks[moved as usize].oldest_sequence();
+                self.set_moved(logical_block, moved, oldest.unwrap_or(0));
             }
-            [ref older @ .., target] if in_place && !found(target).has_role(Role::Log) => {
-                // A finished rewrite; the older blocks hold at most trimmed pages.
+            Found::Merged { older, target } => {
                 *original = Some(target);
-                for block in older {
-                    discard(&mut self.flash, scan, &mut self.locations, *block)?;
-                }
+                discard(&mut self.flash, scan, &mut self.locations, older)?;
             }
-            _ => {
+            Found::Unfinished => {
                 self.rewrite(logical_block, None)?;
                 blocks.iter().try_for_each(|block| self.flash.release(*block))?;
             }

@@ -25,7 +25,7 @@
 use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::logical_block::LogicalBlock;
 use crate::merge::{Incoming, gather, rewrite};
-use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
+use crate::recovery::{Found, Scan, discard, drop_unfinished, found_of, sort_blocks};
 use crate::settings::{Kind, Parameter};
 use crate::{Flash, FtlError, Locations, Settings, VirtualPage};
 use nand::{Chip, Role};
@@ -348,25 +348,20 @@ impl Fmax {
         scan: &Scan,
     ) -> Result<(), FtlError> {
         let pages = self.flash.pages_per_block();
-        let found = |block: u32| &scan.blocks[block as usize];
         let primary = &mut self.primary[logical_block.index()];
-        match *blocks {
-            [block] if found(block).is_in_place(pages) => *primary = Some(block),
-            // Written with `Data` as its last page's role: a fold that was finished.
-            [ref older @ .., target] if !found(target).has_role(Role::Log) => {
-                // A finished fold into a fresh block; the older ones hold at most trimmed pages.
-                *primary = Some(target);
-                older.iter().try_for_each(|block| {
-                    discard(&mut self.flash, scan, &mut self.locations, *block)
-                })?;
-            }
-            [first, block] if found(first).is_in_place(pages) => {
+        match found_of(blocks, scan, pages) {
+            Found::Home(block) => *primary = Some(block),
+            Found::HomeAndLog(first, block) => {
                 // A page out of place proves compound use.
-                let compound = !found(block).is_in_place(pages);
+                let compound = !scan.blocks[block as usize].is_in_place(pages);
                 *primary = Some(first);
                 self.replacement[logical_block.index()] = Some(Replacement { block, compound });
             }
-            _ => {
+            Found::Merged { older, target } => {
+                *primary = Some(target);
+                discard(&mut self.flash, scan, &mut self.locations, older)?;
+            }
+            Found::Unfinished => {
                 // A compound replacement has all pages that are left.
                 self.rewrite(logical_block, None)?;
                 blocks.iter().try_for_each(|block| self.flash.release(*block))?;

@@ -215,9 +215,7 @@ impl Anand {
             [older @ .., target] if !scan.blocks[*target as usize].has_role(Role::Log) => {
                 // A finished fold into a fresh unit; the older ones hold at most trimmed pages.
                 *head = Some(*target);
-                older
-                    .iter()
-                    .try_for_each(|unit| discard(&mut self.flash, scan, &mut self.locations, *unit))
+                discard(&mut self.flash, scan, &mut self.locations, older)
             }
             _ => {
                 // Every unit holds its pages in place, so that whatever else a cut leaves is a chain.

@@ -280,9 +280,7 @@ impl Ftl for Mitsubishi {
             // block was not erased: that holds at most trimmed pages.
             let [older @ .., block] = blocks.as_slice() else { continue };
             self.data[logical_block.index()] = Some(*block);
-            older.iter().try_for_each(|block| {
-                discard(&mut self.flash, &scan, &mut self.locations, *block)
-            })?;
+            discard(&mut self.flash, &scan, &mut self.locations, older)?;
         }
         Ok(())
     }

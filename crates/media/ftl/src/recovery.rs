@@ -163,20 +163,59 @@ pub(crate) fn drop_unfinished(
     Ok(())
 }
 
-/// Erases a block whose newest pages, if any, are trimmed ones that a later merge left behind.
+/// Erases blocks whose newest pages, if any, are trimmed ones that a later merge left behind.
 pub(crate) fn discard(
     flash: &mut Flash,
     scan: &Scan,
     locations: &mut Locations,
-    block: u32,
+    blocks: &[u32],
 ) -> Result<(), FtlError> {
-    for (page, tag) in scan.blocks[block as usize].tags() {
-        // A trimmed page has no newer copy, so its old one would come back as the newest.
-        if locations.is_newest(tag.lpn(), VirtualPage::new(block, page)) {
-            locations.clear(tag.lpn());
+    for block in blocks {
+        for (page, tag) in scan.blocks[*block as usize].tags() {
+            // A trimmed page has no newer copy, so its old one would come back as the newest.
+            if locations.is_newest(tag.lpn(), VirtualPage::new(*block, page)) {
+                locations.clear(tag.lpn());
+            }
         }
+        flash.release(*block)?;
     }
-    flash.release(block)
+    Ok(())
+}
+
+/// What a scan found of a logical block that has a home block, and at times one log block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found<'a> {
+    /// All pages at their home offsets.
+    Home(u32),
+    /// Beside the home block a younger one that takes its overwrites.
+    HomeAndLog(u32, u32),
+    /// The target of a finished merge. The older blocks hold at most trimmed pages.
+    Merged { older: &'a [u32], target: u32 },
+    /// What a cut left in the middle of an operation.
+    Unfinished,
+}
+
+/// Says what the blocks of a logical block are, oldest first as [`sort_blocks`] has them.
+///
+/// For layers that program overwrites as [`Role::Log`], and every page of another role at its home offset.
+pub(crate) fn found_of<'a>(
+    blocks: &'a [u32],
+    scan: &Scan,
+    pages_per_logical_block: u32,
+) -> Found<'a> {
+    let is_in_place = |block: u32| scan.blocks[block as usize].is_in_place(pages_per_logical_block);
+    // A log block that holds pages in order still is a log, as its role says.
+    let is_log = |block: u32| scan.blocks[block as usize].has_role(Role::Log);
+    match *blocks {
+        // One block in place is a home block, or a log block whose home block was released when it took
+        // its place: both read the same.
+        [block] if is_in_place(block) => Found::Home(block),
+        [home, log] if is_in_place(home) && is_log(log) => Found::HomeAndLog(home, log),
+        [ref older @ .., target] if is_in_place(target) && !is_log(target) => {
+            Found::Merged { older, target }
+        }
+        _ => Found::Unfinished,
+    }
 }
 
 /// Erases blocks that hold no newest page and sorts the others by logical block, oldest first.
