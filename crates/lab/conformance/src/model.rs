@@ -109,8 +109,12 @@ impl Model {
         }
     }
 
-    /// All names but the root and those that a file system keeps for itself.
-    pub(crate) async fn rows(&self, of: &impl FileSystem) -> Result<Vec<ManifestRow>, String> {
+    /// All names but the root and those that a file system keeps for itself, sorted by path. A name that a power
+    /// cut left twice in its directory is there twice, which a tree in memory cannot hold.
+    ///
+    /// # Errors
+    /// What cannot be listed.
+    pub async fn rows(&self, of: &impl FileSystem) -> Result<Vec<ManifestRow>, String> {
         let (rows, damage) = self.readable_rows(of).await;
         match damage.first() {
             Some(damage) => Err(format!("it cannot be listed: {damage:?}")),

@@ -37,7 +37,8 @@ impl Promise {
         let nodes: Vec<_> = nodes.collect();
         let is_named =
             |path: &str| !path.is_empty() && named.iter().any(|top| is_at_or_below(path, top));
-        // A file with two names changes under both.
+        // A file with two names changes under both. A rename over one of them even deletes it under both, if
+        // YAFFS2 is cut behind the first header: the hazard `rename-over-linked`.
         let inodes: BTreeSet<_> =
             nodes.iter().filter(|(path, _)| is_named(path)).map(|(_, inode)| *inode).collect();
         let touched = nodes.iter().filter(|(_, inode)| inodes.contains(inode));

@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-pub(crate) mod model;
 pub(crate) mod ops;
 
 use fs_api::{Caller, FileSystem, FileType, InodeNumber, PAGE_BYTES, Time};
@@ -114,6 +113,7 @@ pub(crate) async fn read_all(fs: &Yaffs2, inode: InodeNumber, size: u64) -> Vec<
     all
 }
 
+// One function: a row is put together from what each kind of inode has.
 /// The lines of a manifest as a mount shows it, sorted by path.
 pub(crate) async fn manifest(fs: &Yaffs2) -> Vec<Vec<u8>> {
     let mut rows = Vec::new();
