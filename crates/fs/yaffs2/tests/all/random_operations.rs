@@ -111,7 +111,7 @@ fn play(options: MountOptions, seed: u64, calls: usize, faults: &FaultSettings) 
 fn every_profile_collects_and_writes_checkpoints() {
     for profile in PROFILES {
         let mut sum = Statistics::default();
-        for seed in 0..6 {
+        for seed in 0..10 {
             let statistics = play(MountOptions::new(profile), seed, 800, &FaultSettings::default());
             sum.gc_copies += statistics.gc_copies;
             sum.checkpoints_written += statistics.checkpoints_written;

@@ -358,7 +358,10 @@ fn read_ahead_of_exited_processes_is_cancelled_where_the_scheduler_does_so() {
     assert!(others < drained && drained <= others + cancelled);
     assert_eq!(count("sfq", "read_requests"), count("sfq-cancel", "read_requests"));
     // A scheduler that drains an exited process's requests has no such row.
-    assert!(!results.rows.iter().any(|row| {
-        row.axes == ["sfq"] && row.metric.name == "cancelled_bios"
-    }));
+    assert!(
+        !results
+            .rows
+            .iter()
+            .any(|row| { row.axes == ["sfq"] && row.metric.name == "cancelled_bios" })
+    );
 }
