@@ -2,7 +2,7 @@
 //! an application, the flusher and the log writer, and serves them by the priority of each.
 //!
 //! Source of the expectations: `submit_bio` and `get_io_context` of `block/`, `fs/fs-writeback.c` and
-//! `fs/nilfs2/segment.c`, Linux 2.6.32.
+//! `fs/nilfs2/segment.c`, Linux 2.6.32; `fs/jffs2/background.c` and `drivers/mtd/devices/block2mtd.c`, Linux 6.12.
 
 use block::{BioTimes, Observer};
 use board::find_board;
@@ -23,6 +23,8 @@ const FIRST_PID: u32 = 100;
 const FIRST_READER: u32 = 200;
 /// Bytes of each process's file: longer than a read-ahead, so that each reads several times.
 const FILE_BYTES: usize = 256 << 10;
+/// Size of JFFS2 over block2mtd: ten files are more than half of it, so that collections are soon due.
+const JFFS2_MIB: u32 = 4;
 /// Longer than it takes until dirty pages are old, and until a checkpoint is due.
 const LONG_NS: u64 = 60_000_000_000;
 
@@ -38,9 +40,16 @@ impl Observer for Seen {
 
 impl Seen {
     /// The processes of bios, in the order of their numbers. Empty flushes are no writes.
+    fn pids(&self, direction: Direction) -> BTreeSet<u32> {
+        let of = |times: &&BioTimes| times.bio.direction == direction && times.bio.sectors > 0;
+        self.0.iter().filter(of).map(|times| times.bio.pid).collect()
+    }
+
+    /// The same, and the bios are forgotten.
     fn take_pids(&mut self, direction: Direction) -> BTreeSet<u32> {
-        let of = |times: &BioTimes| times.bio.direction == direction && times.bio.sectors > 0;
-        self.0.drain(..).filter(of).map(|times| times.bio.pid).collect()
+        let pids = self.pids(direction);
+        self.0.clear();
+        pids
     }
 }
 
@@ -76,10 +85,15 @@ enum Work {
     Read,
     Write,
     WriteAndSync,
+    Remove,
 }
 
 async fn work(machine: Machine, mounted: Rc<Mounted>, pid: u32, work: Work) {
     let (vfs, root) = (&mounted.vfs, machine.root());
+    if let Work::Remove = work {
+        vfs.unlink(&root, &name(pid)).await.expect("removed");
+        return;
+    }
     let options = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
     let file = vfs.open(&root, &name(pid), options).await.expect("opened");
     match work {
@@ -91,6 +105,7 @@ async fn work(machine: Machine, mounted: Rc<Mounted>, pid: u32, work: Work) {
         Work::Write | Work::WriteAndSync => {
             vfs.write(&root, &file, 0, &vec![pid as u8; FILE_BYTES]).await.expect("written");
         }
+        Work::Remove => unreachable!("it opens no file"),
     }
     if let Work::WriteAndSync = work {
         vfs.fsync(&root, &file).await.expect("synced");
@@ -176,6 +191,126 @@ fn nilfs2_reads_as_the_caller_and_writes_logs_as_its_thread() {
             assert_eq!(seen.fsync, seen.write_back, "{label}: logs of fsync");
         }
     }
+}
+
+/// A file that has erase blocks to itself.
+const ALONE: &[u8] = b"alone";
+
+/// Mounts JFFS2 over block2mtd with a file for each process, and [`ALONE`]. The files of the processes are written
+/// page by page in turn, and nodes are as long as pages, so that each erase block holds some of every file.
+/// Nothing of them is in memory in the end.
+async fn jffs2_with_files(machine: &Machine, processes: u32, has_collector: bool) -> Rc<Mounted> {
+    let kind = find_kind("jffs2-block2mtd").expect("in the table");
+    let asked = MountRequest {
+        // Linux 6.12 writes summaries and does not mark nodes that are obsolete, so removals write next to
+        // nothing.
+        profile: Some("linux-6.12".into()),
+        options: vec!["compr=none".into(), format!("size={JFFS2_MIB}")],
+        has_background: has_collector,
+        ..request("emmc-4.5-64gb", "cfq-3.4")
+    };
+    let mounted = Rc::new(machine.mount(kind, &asked).await.expect("it mounts"));
+    let (vfs, root) = (&mounted.vfs, machine.root());
+    let options = OpenOptions { create: Some(0o644), ..OpenOptions::default() };
+    let mut files = Vec::new();
+    for pid in FIRST_PID..FIRST_PID + processes {
+        files.push((pid, vfs.open(&root, &name(pid), options).await.expect("opened")));
+    }
+    for offset in (0..FILE_BYTES as u64).step_by(units::PAGE_BYTES) {
+        for (pid, file) in &files {
+            let page = [*pid as u8; units::PAGE_BYTES];
+            vfs.write(&root, file, offset, &page).await.expect("written");
+        }
+    }
+    let alone = vfs.open(&root, ALONE, options).await.expect("opened");
+    vfs.write(&root, &alone, 0, &vec![0; FILE_BYTES]).await.expect("written");
+    for file in files.into_iter().map(|(_, file)| file).chain([alone]) {
+        vfs.close(&root, file).await.expect("closed");
+    }
+    vfs.sync().await.expect("synced");
+    vfs.drop_caches().await.expect("dropped");
+    mounted
+}
+
+/// A counter of the mount.
+async fn counter(mounted: &Mounted, name: &str) -> u64 {
+    let counters = mounted.file_system.statistics().await;
+    counters.iter().find(|counter| counter.name == name).expect("it is counted").value
+}
+
+/// Processes of bios of JFFS2 over block2mtd.
+struct Collection {
+    readers: BTreeSet<u32>,
+    /// Reads while nothing runs but threads of the kernel, and a collection is due.
+    reads: BTreeSet<u32>,
+    /// Writes of the same time.
+    writes: BTreeSet<u32>,
+    collected: u64,
+}
+
+fn collection(processes: u32) -> Collection {
+    let outcome = run(chip(), &driver(), 1, async move |machine| {
+        let mounted = jffs2_with_files(&machine, processes, true).await;
+        let seen = Rc::new(RefCell::new(Seen::default()));
+        let path = mounted.file_system.block_path().expect("on a block device");
+        path.queue().observe(seen.clone());
+        all(&machine, &mounted, processes, Work::Read).await;
+        let readers = seen.borrow_mut().take_pids(Direction::Read);
+        // All files but the last go: each erase block of theirs is dirty for the most part, and what is left
+        // there has to be read.
+        all(&machine, &mounted, processes - 1, Work::Remove).await;
+        // A block without any valid node is to be erased, and that wakes the collector
+        // (`jffs2_mark_node_obsolete`).
+        mounted.vfs.unlink(&machine.root(), ALONE).await.expect("removed");
+        mounted.vfs.drop_caches().await.expect("dropped");
+        seen.borrow_mut().0.clear();
+        let before = counter(&mounted, "nodes_collected").await;
+        machine.sim.sleep(LONG_NS).await;
+        let collected = counter(&mounted, "nodes_collected").await - before;
+        let (reads, writes) = {
+            let seen = seen.borrow();
+            (seen.pids(Direction::Read), seen.pids(Direction::Write))
+        };
+        Collection { readers, reads, writes, collected }
+    });
+    outcome.value.expect("no power cut")
+}
+
+/// The collector's thread reads as itself. What it writes changes pages of the block device's cache, and the
+/// flusher of that device writes them.
+#[test]
+fn jffs2_over_block2mtd_collects_as_its_thread_and_writes_as_the_flusher() {
+    for processes in [3, 5, 10] {
+        let seen = collection(processes);
+        let pids: BTreeSet<u32> = (FIRST_PID..FIRST_PID + processes).collect();
+        assert_eq!(seen.readers, pids, "{processes} processes: readers");
+        assert!(seen.collected > 20, "{processes} processes: {} nodes collected", seen.collected);
+        assert!(is_one_kernel_thread(&seen.reads), "{processes} processes: {:?}", seen.reads);
+        assert!(is_one_kernel_thread(&seen.writes), "{processes} processes: {:?}", seen.writes);
+        assert_ne!(seen.reads, seen.writes, "{processes} processes: collector and flusher");
+    }
+}
+
+/// A writer that finds too few free blocks collects in its own call (`jffs2_reserve_space` of
+/// `fs/jffs2/nodemgmt.c`), and reads as itself.
+#[test]
+fn jffs2_over_block2mtd_collects_as_a_writer_that_lacks_room() {
+    let outcome = run(chip(), &driver(), 1, async |machine| {
+        let mounted = jffs2_with_files(&machine, 10, false).await;
+        all(&machine, &mounted, 9, Work::Remove).await;
+        mounted.vfs.drop_caches().await.expect("dropped");
+        let seen = Rc::new(RefCell::new(Seen::default()));
+        let path = mounted.file_system.block_path().expect("on a block device");
+        path.queue().observe(seen.clone());
+        all(&machine, &mounted, 8, Work::Write).await;
+        let passes = counter(&mounted, "foreground_passes").await;
+        let reads = seen.borrow().pids(Direction::Read);
+        (passes, reads, counter(&mounted, "nodes_collected").await)
+    });
+    let (passes, reads, collected) = outcome.value.expect("no power cut");
+    assert!(passes > 0 && collected > 0, "{passes} passes, {collected} nodes collected");
+    assert!(!reads.is_empty(), "nothing was read");
+    assert!(reads.iter().all(|pid| (FIRST_PID..FIRST_PID + 8).contains(pid)), "{reads:?}");
 }
 
 /// A process of the priority test: reads a file page by page, in an order that no read-ahead serves.
