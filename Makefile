@@ -19,7 +19,7 @@ DATA := boards devices parts studies traces workloads
 
 .DEFAULT_GOAL := help
 .PHONY: help build docs wheel reproduce reproduce-full test test-long lint format bench clean system-packages tear-long \
-	coverage coverage-python coverage-rust mutants
+	coverage coverage-python coverage-rust mutants assertion-faults
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -122,6 +122,13 @@ mutants: target/tools/bin/cargo-mutants ## Plant faults, and see whether tests n
 	$(PYTHON) scripts/mutants.py run $(CRATES)
 	$(PYTHON) scripts/mutants.py record
 	$(PYTHON) scripts/mutants.py page
+
+# The build is one of its own, under target/assertions. CRATES narrows it, as in CRATES=sched.
+assertion-faults: ## Plant faults, and see which assertions fail; at most ten minutes a crate
+	$(PYTHON) scripts/assertion_faults.py build $(CRATES)
+	$(PYTHON) scripts/assertion_faults.py run $(CRATES)
+	$(PYTHON) scripts/assertion_faults.py record
+	$(PYTHON) scripts/assertion_faults.py page
 
 target/tools/bin/cargo-mutants:
 	cargo install --quiet --locked --root target/tools cargo-mutants@27.1.0
