@@ -117,7 +117,7 @@ def page(data: dict[str, Any]) -> str:
     untried = [crate for crate in data["crates"] if not tried.get(crate)]
     if untried:
         names = ", ".join(f"`{crate}`" for crate in untried)
-        text += f"\nThese crates are not measured: {names}.\n"
+        text += f"\nNo fault was tried yet in these crates: {names}.\n"
     text += "\n## Which were not shown\n\n| crate | file | assertion |\n|---|---|---|\n"
     for crate, assertions in data["crates"].items():
         for entry in assertions:
