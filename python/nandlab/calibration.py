@@ -3,8 +3,8 @@
 `python -m nandlab.calibration` runs the cells of YAFFS2 under NOOP on the board
 `s5pv210-datasheet` and prints both costs, for one, two and three passes. What is left of a
 published read on that board, by read, is the cost of a read; what is left of a write beyond its own
-reads, by program, is the cost of a program. Reads and programs of a spare area alone count like those
-of a page, for the driver charges them alike. Both are means over the file sizes.
+reads, by program, is the cost of a program. Reads and programs of a spare area alone count like
+those of a page, for the driver charges them alike. Both are means over the file sizes.
 """
 
 import sys

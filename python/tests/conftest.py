@@ -24,8 +24,8 @@ LONGEST_FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts files that take minutes first.
 
-    Workers take one file after the other (`--dist loadfile`): a long file at the end would leave all
-    other workers idle. Within a file the order stays.
+    Workers take one file after the other (`--dist loadfile`): a long file at the end would leave
+    all other workers idle. Within a file the order stays.
     """
 
     def place(item: pytest.Item) -> int:

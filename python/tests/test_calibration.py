@@ -43,6 +43,7 @@ def rows(
                     "elapsed_ns": seconds * 1e9,
                     "page_reads": 0 if test == "write" else pages * pages_read,
                     "page_programs": pages if test == "write" else 0,
+                    "spare_programs": 0,
                     "spare_reads": 0,
                     "records": 32 * size,
                 }
