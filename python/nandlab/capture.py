@@ -5,7 +5,8 @@ and deletes files at random, and records every request the driver was given. `ca
 records a disk of the host. `verify` makes a stored small trace again and compares the figures.
 
 A capture is three files: STEM.blktrace.0 (the binary trace), STEM.operations.tsv (what each file
-operation did) and STEM.json (the settings, versions and figures).
+operation did) and STEM.json (the settings, versions and figures, and what was written where on the
+volume).
 """
 
 import json
@@ -17,11 +18,13 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from nandlab.capture_metadata import written_by_phase
+from nandlab.capture_writers import CAPTURE_WRITERS, CaptureWriter
 from nandlab.vm import (
     Contents,
     Kernel,
@@ -35,8 +38,8 @@ from nandlab.vm import (
 from nandlab.vm.file_systems import FILE_SYSTEMS, FileSystem
 from nandlab.vm.guest_program import find_guest_program
 from nandlab.vm.programs import find_program
+from nandlab.volume_regions import HEAD_BYTES, SECTOR_BYTES, VolumeError, volume_regions
 
-SECTOR_BYTES = 512
 DISK_SECTORS = 204_800
 LARGEST_REQUEST_SECTORS = 128
 MARKER = "nandlab operation"
@@ -91,18 +94,26 @@ def parse_marker(message: bytes) -> int | None:
     return int(match[1]) if match else None
 
 
-def summarise_trace(path: Path) -> TraceCounts:
-    """Count the requests of one binary blktrace file written on a little-endian machine.
+class TraceRecord(NamedTuple):
+    """One record of a trace: a request given to the driver, or a marker.
 
-    Raises `CaptureError` when the file is not such a trace.
+    `kind` is `reads`, `writes`, `flushes`, `discards` or `marker`. `operation` is the number of the
+    last marker, which is its own for a marker, and 0 before the first.
     """
-    counts = dict.fromkeys(("reads", "writes", "flushes", "discards"), 0)
-    sectors = dict.fromkeys(("reads", "writes", "discards"), 0)
-    written = bytearray(DISK_SECTORS)
-    markers: list[int] = []
-    largest_sectors = 0
+
+    kind: str
+    first_sector: int
+    sectors: int
+    operation: int
+
+
+def trace_records(path: Path) -> Iterator[TraceRecord]:
+    """The requests given to the driver and the markers of one binary blktrace file.
+
+    The file was written on a little-endian machine. Raises `CaptureError` when it is no such trace.
+    """
     data = path.read_bytes()
-    offset = 0
+    offset, operation = 0, 0
     header = struct.Struct("<IIQQIIIIIHH")
     while offset < len(data):
         if len(data) - offset < header.size:
@@ -118,24 +129,41 @@ def summarise_trace(path: Path) -> TraceCounts:
             message = data[start + 8 if action & 0x100 else start : offset]
             marker = parse_marker(message) if event == 2 else None
             if marker is not None:
-                markers.append(marker)
+                operation = marker
+                yield TraceRecord("marker", 0, 0, operation)
             continue
         if event != 7:
             continue
         # A flush without data carries the read bit, so it is told by its length.
         if length_bytes == 0:
-            counts["flushes"] += 1
+            yield TraceRecord("flushes", 0, 0, operation)
             continue
         kind = "discards" if category & 0x2000 else "writes" if category & 2 else "reads"
-        length_sectors = length_bytes // SECTOR_BYTES
-        counts[kind] += 1
-        sectors[kind] += length_sectors
-        if kind == "writes":
-            end = sector + length_sectors
+        yield TraceRecord(kind, sector, length_bytes // SECTOR_BYTES, operation)
+
+
+def summarise_trace(path: Path) -> TraceCounts:
+    """Count the requests of one binary blktrace file written on a little-endian machine.
+
+    Raises `CaptureError` when the file is not such a trace.
+    """
+    counts = dict.fromkeys(("reads", "writes", "flushes", "discards"), 0)
+    sectors = dict.fromkeys(("reads", "writes", "flushes", "discards"), 0)
+    written = bytearray(DISK_SECTORS)
+    markers: list[int] = []
+    largest_sectors = 0
+    for record in trace_records(path):
+        if record.kind == "marker":
+            markers.append(record.operation)
+            continue
+        counts[record.kind] += 1
+        sectors[record.kind] += record.sectors
+        if record.kind == "writes":
+            end = record.first_sector + record.sectors
             written.extend(bytes(max(0, end - len(written))))
-            written[sector:end] = b"\1" * length_sectors
-        if kind != "discards":
-            largest_sectors = max(largest_sectors, length_sectors)
+            written[record.first_sector : end] = b"\1" * record.sectors
+        if record.kind != "discards":
+            largest_sectors = max(largest_sectors, record.sectors)
     return TraceCounts(
         requests=counts["reads"] + counts["writes"],
         **counts,
@@ -156,6 +184,7 @@ def capture_workload(
     out: Path,
     *,
     operations: int | None = None,
+    writer: str = "synced",
     kernel_series: str = "6.12",
     deadline_s: float = _DEADLINE_S,
     progress: Progress | None = None,
@@ -163,21 +192,23 @@ def capture_workload(
     """Capture the file workload on one file system and return its metadata.
 
     `file_system` is `ext4`, `fat` or `ntfs`; `file_set` is `jpg` or `mp3`. `processes` threads
-    share `operations` file operations, by default the full length of the file set. `out` is the
-    stem of the three files that are written (see this module). `deadline_s` is wall-clock time.
+    share `operations` file operations, by default the full length of the file set. `writer` is
+    `synced` or `lazy` (see `capture_writers`). `out` is the stem of the three files that are
+    written (see this module). `deadline_s` is wall-clock time.
 
     Raises `VmUnavailable` when something is not installed, and `CaptureError` when an argument
     is unknown, the guest fails, or the trace is not whole.
     """
     system = _named(FILE_SYSTEMS, file_system, "file system")
     full = _named(OPERATIONS, file_set, "file set")
+    written_by = _named(CAPTURE_WRITERS, writer, "writer")
     total = full if operations is None else operations
     if processes < 1 or total < 1:
         raise CaptureError("processes and operations must be at least 1")
     require_programs((system.make_program, "blktrace"))
     guest_program = find_guest_program()
     kernel = find_kernel(kernel_series)
-    script = guest_script(system, file_set, processes, seed, total)
+    script = guest_script(system, file_set, processes, seed, total, written_by)
     started_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nandlab-capture-") as scratch:
         machine = Machine(
@@ -197,6 +228,9 @@ def capture_workload(
             raise CaptureError(f"capture of {file_set} files on {file_system}: {error}") from error
         counts = summarise_trace(result.files["trace.blktrace.0"])
         _check_whole(counts, result.files["blktrace.txt"].read_text(encoding="utf-8"), total)
+        regions = _regions_written(
+            file_system, result.files["volume-head"], result.files["trace.blktrace.0"]
+        )
         out.parent.mkdir(parents=True, exist_ok=True)
         for source, suffix in (
             ("trace.blktrace.0", ".blktrace.0"),
@@ -209,12 +243,14 @@ def capture_workload(
         "processes": processes,
         "seed": seed,
         "operations": total,
+        "writer": {"name": writer, **written_by.settings, **written_by.limits},
         "disk_sectors": DISK_SECTORS,
         "script": script,
         "machine_command": _anonymous(result.command),
         "versions": _versions(kernel, system),
         "counts": asdict(counts),
         "workload": _workload_figures(result.console),
+        **regions,
         "wall_time_s": round(time.monotonic() - started_s, 1),
     }
     Path(f"{out}.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
@@ -222,9 +258,16 @@ def capture_workload(
 
 
 def guest_script(
-    system: FileSystem, file_set: str, processes: int, seed: int, operations: int
+    system: FileSystem,
+    file_set: str,
+    processes: int,
+    seed: int,
+    operations: int,
+    writer: CaptureWriter = CAPTURE_WRITERS["synced"],
 ) -> str:
     """Return what the guest runs: set up the disk, trace on, make, mount, work, trace off.
+
+    At the end it copies the beginning of the volume, which says where the metadata lie.
 
     The disk lies in the guest's own memory and answers after a fixed time of the guest's clock.
     A disk outside would answer at times that depend on the load of the host, and with them the
@@ -244,7 +287,7 @@ echo {_QUEUE_DEPTH} > $disk/hw_queue_depth
 echo 1 > $disk/power
 echo {LARGEST_REQUEST_SECTORS * SECTOR_BYTES // 1024} > /sys/block/nullb0/queue/max_sectors_kb
 echo mq-deadline > /sys/block/nullb0/queue/scheduler
-trace=/sys/kernel/debug/block/nullb0
+{writer.commands}trace=/sys/kernel/debug/block/nullb0
 blktrace -d /dev/nullb0 -a issue -a notify -b 1024 -n 16 -o trace -D /output \\
     > /output/blktrace.txt &
 tracer=$!
@@ -260,11 +303,13 @@ cluster_bytes=$(stat -f -c %S /mnt)
 capacity_bytes=$(($(stat -f -c %a /mnt) * cluster_bytes - {_RESERVED_BYTES}))
 nandlab-guest run --set {file_set} --seed {seed} --operations {operations} \\
     --processes {processes} --directory /mnt/FILES --capacity-bytes $capacity_bytes \\
-    --cluster-bytes $cluster_bytes --marker $trace/msg --log /output/operations.tsv
+    --cluster-bytes $cluster_bytes --marker $trace/msg --log /output/operations.tsv \\
+    --writer {writer.name}{writer.options}
 sync
 kill -INT $tracer
 wait $tracer || true
 umount /mnt
+dd if=/dev/nullb0 of=/output/volume-head bs=65536 count={HEAD_BYTES // 65536} 2> /dev/null
 """
 
 
@@ -349,6 +394,8 @@ def verify(
     try:
         names = ("file_system", "file_set", "processes", "seed", "operations")
         settings = {name: stored[name] for name in names}
+        # Captures that do not name a writer were made when `synced` was the only one.
+        settings["writer"] = stored["writer"]["name"] if "writer" in stored else "synced"
         release = stored["versions"]["kernel"]
         figures = {name: int(stored["counts"][name]) for name in COMPARED_FIGURES}
     except KeyError as error:
@@ -400,6 +447,22 @@ def _check_whole(counts: TraceCounts, report: str, operations: int) -> None:
             f"a request of {counts.largest_request_sectors} sectors is in the trace, more than "
             f"{LARGEST_REQUEST_SECTORS}: this kernel ignores the limit on request size"
         )
+
+
+def _regions_written(file_system: str, head: Path, trace: Path) -> dict[str, Any]:
+    """Where the metadata of the volume lie, and what was written there, for the metadata file."""
+    try:
+        regions = volume_regions(file_system, head.read_bytes())
+    except VolumeError as error:
+        raise CaptureError(f"the volume of the capture: {error}") from error
+    if regions is None:
+        return {}
+    writes = [
+        (record.first_sector, record.sectors, record.operation)
+        for record in trace_records(trace)
+        if record.kind == "writes"
+    ]
+    return {"regions": regions, "written": written_by_phase(regions, writes)}
 
 
 def _check_nothing_dropped(report: str) -> None:

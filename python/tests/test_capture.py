@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nandlab.capture import (
+    DISK_SECTORS,
     CaptureError,
     capture_device,
     capture_workload,
@@ -14,8 +15,10 @@ from nandlab.capture import (
     guest_script,
     parse_marker,
     summarise_trace,
+    trace_records,
     verify,
 )
+from nandlab.capture_writers import CAPTURE_WRITERS
 from nandlab.vm import VmUnavailable, find_kernel, require_programs
 from nandlab.vm.file_systems import FILE_SYSTEMS
 from nandlab.vm.guest_program import find_guest_program
@@ -114,6 +117,18 @@ def test_script_limits_requests_and_marks_the_start() -> None:
     assert 'echo -n "nandlab operation 0"' in script
     assert "--set jpg --seed 7 --operations 100" in script
     assert "mount -t ntfs3" in script
+    assert "--writer synced\n" in script
+    assert "dirty" not in script
+
+
+def test_the_lazy_writer_alone_sets_the_kernel_limits() -> None:
+    lazy = CAPTURE_WRITERS["lazy"]
+    script = guest_script(FILE_SYSTEMS["fat"], "jpg", 1, 1, 100, lazy)
+    assert "--writer lazy --source-bytes-per-second 50000000" in script
+    limits = script.index("echo 536870912 > /proc/sys/vm/dirty_bytes\n")
+    assert limits < script.index("blktrace -d"), "they hold before anything is written"
+    # A limit below what the disk holds would start write-out by itself.
+    assert lazy.limits["dirty_background_bytes"] > 2 * DISK_SECTORS * 512
 
 
 def test_unknown_names_are_refused_with_the_known_ones(tmp_path: Path) -> None:
@@ -121,6 +136,8 @@ def test_unknown_names_are_refused_with_the_known_ones(tmp_path: Path) -> None:
         capture_workload("xfs", "mp3", 1, 1, tmp_path / "x")
     with pytest.raises(CaptureError, match="unknown file set wav: use jpg or mp3"):
         capture_workload("fat", "wav", 1, 1, tmp_path / "x")
+    with pytest.raises(CaptureError, match="unknown writer late: use lazy or synced"):
+        capture_workload("fat", "mp3", 1, 1, tmp_path / "x", writer="late")
     with pytest.raises(CaptureError, match="at least 1"):
         capture_workload("fat", "mp3", 0, 1, tmp_path / "x")
 
@@ -153,13 +170,18 @@ def test_file_set_depends_on_its_seed_alone() -> None:
     assert sum(sizes_bytes("jpg", 1)) == pytest.approx(150 << 20, rel=0.01)
 
 
-def test_a_small_capture_agrees_with_the_stored_one(tmp_path: Path) -> None:
+def machine_or_skip(make_program: str) -> None:
+    """Leave the test out if no capture can be made here, saying what is missing."""
     try:
-        require_programs((*MACHINE_PROGRAMS, "blktrace", "mkfs.vfat"))
+        require_programs((*MACHINE_PROGRAMS, "blktrace", make_program))
         find_guest_program()
         find_kernel("6.12")
     except VmUnavailable as reason:
         pytest.skip(str(reason))
+
+
+def test_a_small_capture_agrees_with_the_stored_one(tmp_path: Path) -> None:
+    machine_or_skip("mkfs.vfat")
     seen: list[tuple[int, int]] = []
     found = verify(SMALL_CAPTURE, tmp_path / "fat", progress=lambda *done: seen.append(done))
     assert found.agrees, found
@@ -167,3 +189,31 @@ def test_a_small_capture_agrees_with_the_stored_one(tmp_path: Path) -> None:
     operations = (tmp_path / "fat.operations.tsv").read_text().splitlines()
     assert operations[0].startswith("operation\tprocess\tkind")
     assert operations[-1].startswith("60\t0\t")
+
+
+@pytest.mark.parametrize(
+    ("file_system", "make_program"), [("fat", "mkfs.vfat"), ("ntfs", "mkfs.ntfs")]
+)
+def test_a_small_lazy_capture_writes_late_and_less(
+    file_system: str, make_program: str, tmp_path: Path
+) -> None:
+    machine_or_skip(make_program)
+    metadata = capture_workload(
+        file_system, "mp3", 1, 1, tmp_path / "lazy", operations=60, writer="lazy"
+    )
+    assert metadata["writer"]["name"] == "lazy"
+    did, written = metadata["workload"], metadata["written"]["operations"]
+    parts = ("lazily_written_bytes", "unwritten_bytes", "finally_synced_bytes")
+    assert sum(did[part] for part in parts) == did["copied_bytes"]
+    assert min(did[part] for part in parts) > 0
+    # The lazy writer and the final sync write all data: the kernel's limits start nothing.
+    reached_bytes = did["copied_bytes"] - did["unwritten_bytes"]
+    assert written["data"]["sectors"] * 512 == pytest.approx(reached_bytes, rel=0.01)
+    finally_bytes = sum(
+        record.sectors * 512
+        for record in trace_records(tmp_path / "lazy.blktrace.0")
+        if record.kind == "writes" and record.operation == 60
+    )
+    assert finally_bytes >= did["finally_synced_bytes"]
+    where = "tables" if file_system == "fat" else "$MFT"
+    assert written[where]["requests"] > 0

@@ -23,6 +23,7 @@ def capture_trace(
     processes: int = 1,
     operations: int | None = None,
     seed: int = 1,
+    writer: str = "synced",
     device: str | None = None,
     seconds: int = 60,
     verify: bool = False,
@@ -42,6 +43,8 @@ def capture_trace(
         operations: Set the number of file operations after the disk is filled. Without it: the full
             length of the file set.
         seed: Seed the sizes and operations.
+        writer: Get copied files to the disk so: synced (fsync after each copy) or lazy (an
+            approximation of the lazy writer of Windows).
         device: Record this disk, such as /dev/sdb, instead of a workload. Needs root.
         seconds: Set how long to record the disk.
         verify: Capture the small shipped trace of the file system (fat or ntfs) again and compare
@@ -77,6 +80,7 @@ def capture_trace(
                 seed,
                 stem,
                 operations=operations,
+                writer=writer,
                 progress=lambda done, total: progress(done, total, ""),
             )
             write_canonical(Path(f"{stem}.blktrace.0"), metadata, Path(f"{stem}.parquet"))

@@ -12,20 +12,26 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 mod block_script;
+mod copy_source;
 mod in_kernel;
 mod kernel_script;
+mod lazy_writer;
 mod tearing;
 mod workload;
 
+use copy_source::CopySource;
 use file_workload::FileSet;
 use kernel_script::{CHIP_BLOCKS, LineError, Plan, Setup, calls};
+use lazy_writer::LazyWriter;
 
 const USAGE: &str = "usage:
   nandlab-guest sizes --set jpg|mp3 --seed N
   nandlab-guest run --set jpg|mp3 --seed N --operations N --processes N --directory PATH
       --capacity-bytes N --cluster-bytes N --marker PATH --log PATH
+      [--writer synced | --writer lazy --source-bytes-per-second N --source-access-microseconds N]
   nandlab-guest plan --file PATH [--fs NAME]
   nandlab-guest script --file PATH [--fs NAME] --blocks N --mount-point PATH --output PATH
       --keep-going yes|no --dump yes|no [--image PATH] [--header-offset N]
@@ -80,6 +86,7 @@ fn run(options: &Options) -> Result<(), String> {
         cluster_bytes: options.number("cluster-bytes")?,
         marker: options.text("marker")?.into(),
         log: options.text("log")?.into(),
+        writer: writer(options)?,
     };
     let outcome = workload::run(&plan).map_err(|error| error.to_string())?;
     println!("filled_files={}", outcome.filled_files);
@@ -89,7 +96,31 @@ fn run(options: &Options) -> Result<(), String> {
     println!("copied_bytes={}", outcome.copied_bytes);
     println!("free_bytes_mean={}", outcome.free_bytes_sum / plan.operations.max(1));
     println!("free_bytes_maximum={}", outcome.free_bytes_maximum);
+    if let Some(lazy) = outcome.lazy {
+        println!("lazily_written_bytes={}", lazy.started_bytes);
+        println!("unwritten_bytes={}", lazy.unwritten_bytes);
+        println!("finally_synced_bytes={}", lazy.left_bytes);
+        println!("dirty_bytes_maximum={}", lazy.dirty_bytes_maximum);
+    }
     Ok(())
+}
+
+fn writer(options: &Options) -> Result<workload::Writer, String> {
+    match options.text("writer").unwrap_or("synced") {
+        "synced" => Ok(workload::Writer::Synced),
+        "lazy" => {
+            let access_time = Duration::from_micros(options.number("source-access-microseconds")?);
+            let bytes_per_second = options.number("source-bytes-per-second")?;
+            if bytes_per_second == 0 {
+                return Err("--source-bytes-per-second is 0: nothing is ever copied".into());
+            }
+            Ok(workload::Writer::Lazy {
+                source: CopySource::new(bytes_per_second, access_time),
+                writer: LazyWriter::default(),
+            })
+        }
+        other => Err(format!("unknown writer {other}: use synced or lazy")),
+    }
 }
 
 fn read_plan(options: &Options) -> Result<Result<Plan, LineError>, String> {

@@ -2,15 +2,20 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ScopedJoinHandle;
 
 use file_workload::{FileSet, Kind, Random, Table, content, fill_order, process_random};
+
+use crate::copy_source::CopySource;
+use crate::lazy_writer::{Figures, LazyWriter};
 
 const PROGRESS_LINES: u64 = 50;
 
 /// What one run of the workload does.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Plan {
     /// The files to copy and delete.
     pub(crate) file_set: FileSet,
@@ -30,6 +35,17 @@ pub(crate) struct Plan {
     pub(crate) marker: PathBuf,
     /// Where the list of operations goes.
     pub(crate) log: PathBuf,
+    /// How copied files get to the disk after the fill.
+    pub(crate) writer: Writer,
+}
+
+/// How copied files get to the disk. The files of the fill are always synced one by one.
+#[derive(Debug)]
+pub(crate) enum Writer {
+    /// Each copy ends with an fsync.
+    Synced,
+    /// Copies return when their bytes are in the page cache; they take as long as their source takes.
+    Lazy { source: CopySource, writer: LazyWriter },
 }
 
 /// What a run did.
@@ -49,6 +65,8 @@ pub(crate) struct Outcome {
     pub(crate) free_bytes_sum: u64,
     /// Most room that was ever left before an operation, in bytes.
     pub(crate) free_bytes_maximum: u64,
+    /// What the lazy writer did, if there was one.
+    pub(crate) lazy: Option<Figures>,
 }
 
 struct Shared {
@@ -87,13 +105,33 @@ pub(crate) fn run(plan: &Plan) -> io::Result<Outcome> {
     };
     context.fill()?;
     std::thread::scope(|scope| {
-        for process in 0..plan.processes {
+        if let Writer::Lazy { writer, .. } = &plan.writer {
             let context = &context;
-            scope.spawn(move || context.work(process));
+            scope.spawn(move || {
+                let done = writer.run(|file| context.path(file));
+                done.unwrap_or_else(|failure| context.fail(failure));
+            });
+        }
+        let processes = (0..plan.processes).map(|process| {
+            let context = &context;
+            scope.spawn(move || context.work(process))
+        });
+        // All are started before the first is waited for.
+        let processes: Vec<_> = processes.collect();
+        let ends: Vec<_> = processes.into_iter().map(ScopedJoinHandle::join).collect();
+        // Before a panic goes on: the scope waits for the writer as well.
+        if let Writer::Lazy { writer, .. } = &plan.writer {
+            writer.finish();
+        }
+        for end in ends {
+            end.unwrap_or_else(|panic| resume_unwind(panic));
         }
     });
     let mut shared = context.shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     shared.log.flush()?;
+    if let Writer::Lazy { writer, .. } = &plan.writer {
+        shared.outcome.lazy = Some(writer.figures());
+    }
     shared.failure.map_or(Ok(shared.outcome), Err)
 }
 
@@ -107,7 +145,8 @@ impl Context<'_> {
             }
             shared.table.begin(Kind::Copy, file);
             let size_bytes = shared.table.size_bytes(file);
-            copy_in(&self.path(file), size_bytes, &self.data)?;
+            let path = self.path(file);
+            self.write_durably(&path, size_bytes).map_err(|error| at(&path, &error))?;
             shared.table.finish(Kind::Copy, file);
             shared.outcome.filled_files += 1;
             shared.outcome.filled_bytes += size_bytes;
@@ -120,19 +159,24 @@ impl Context<'_> {
     fn work(&self, process: u64) {
         let mut random = process_random(self.plan.seed, process);
         if let Err(failure) = self.operations(process, &mut random) {
-            // The first failure is the cause; those of other processes may follow from it.
-            self.lock().failure.get_or_insert(failure);
+            self.fail(failure);
         }
         self.completed.notify_all();
+    }
+
+    fn fail(&self, failure: io::Error) {
+        // The first failure is the cause; those of other processes may follow from it.
+        self.lock().failure.get_or_insert(failure);
     }
 
     fn operations(&self, process: u64, random: &mut Random) -> io::Result<()> {
         while let Some((kind, file, size_bytes)) = self.next(process, random)? {
             let path = self.path(file);
             match kind {
-                Kind::Copy => copy_in(&path, size_bytes, &self.data)?,
-                Kind::Delete => fs::remove_file(&path).map_err(|error| at(&path, &error))?,
+                Kind::Copy => self.copy(file, &path, size_bytes),
+                Kind::Delete => self.delete(file, &path),
             }
+            .map_err(|error| at(&path, &error))?;
             let mut shared = self.lock();
             shared.table.finish(kind, file);
             match kind {
@@ -178,6 +222,51 @@ impl Context<'_> {
         }
     }
 
+    fn copy(&self, file: usize, path: &Path, size_bytes: u64) -> io::Result<()> {
+        match &self.plan.writer {
+            Writer::Synced => self.write_durably(path, size_bytes),
+            Writer::Lazy { source, writer } => {
+                source.open();
+                let read = |length_bytes| source.read(length_bytes);
+                let wrote = |offset_bytes, length_bytes| {
+                    writer.appended(file, offset_bytes, length_bytes);
+                };
+                self.write(path, size_bytes, read, wrote).map(drop)
+            }
+        }
+    }
+
+    fn delete(&self, file: usize, path: &Path) -> io::Result<()> {
+        if let Writer::Lazy { writer, .. } = &self.plan.writer {
+            writer.deletes(file);
+        }
+        fs::remove_file(path)
+    }
+
+    fn write_durably(&self, path: &Path, size_bytes: u64) -> io::Result<()> {
+        self.write(path, size_bytes, |_| (), |_, _| ())?.sync_all()
+    }
+
+    /// Writes a file by chunks. `before` is called with the length of each, `after` with its offset too.
+    fn write(
+        &self,
+        path: &Path,
+        size_bytes: u64,
+        before: impl Fn(u64),
+        after: impl Fn(u64, u64),
+    ) -> io::Result<File> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        let mut offset_bytes = 0;
+        while offset_bytes < size_bytes {
+            let chunk_bytes = (size_bytes - offset_bytes).min(self.data.len() as u64);
+            before(chunk_bytes);
+            file.write_all(&self.data[..chunk_bytes as usize])?;
+            after(offset_bytes, chunk_bytes);
+            offset_bytes += chunk_bytes;
+        }
+        Ok(file)
+    }
+
     fn report_progress(&self, operation: u64) -> io::Result<()> {
         if operation.is_multiple_of(self.plan.operations.div_ceil(PROGRESS_LINES)) {
             writeln!(io::stdout(), "nandlab progress {operation}")?;
@@ -201,22 +290,6 @@ fn mark(marker: &Path, operation: u64) -> io::Result<()> {
     let message = format!("nandlab operation {operation}");
     // One write call is one message.
     fs::write(marker, message).map_err(|error| at(marker, &error))
-}
-
-fn copy_in(path: &Path, size_bytes: u64, data: &[u8]) -> io::Result<()> {
-    write_durably(path, size_bytes, data).map_err(|error| at(path, &error))
-}
-
-fn write_durably(path: &Path, size_bytes: u64, data: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-    let mut left_bytes = size_bytes;
-    while left_bytes > 0 {
-        let chunk_bytes =
-            usize::try_from(left_bytes).map_or(data.len(), |left| left.min(data.len()));
-        file.write_all(&data[..chunk_bytes])?;
-        left_bytes -= chunk_bytes as u64;
-    }
-    file.sync_all()
 }
 
 fn at(path: &Path, error: &io::Error) -> io::Error {

@@ -5,7 +5,7 @@ use crate::random::Random;
 /// What an operation does to its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Create the file, write all of it, make it durable.
+    /// Create the file and write all of it. Whoever carries it out decides when it is durable.
     Copy,
     /// Remove the file, without a sync.
     Delete,

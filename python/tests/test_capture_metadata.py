@@ -1,0 +1,119 @@
+"""What captures wrote to metadata: counts of tiny traces, tables, and the page that holds them."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from nandlab import capture_metadata
+from nandlab.canonical import command_of
+from nandlab.capture_metadata import BEGIN, END, tables, with_tables, written_by_phase
+from nandlab.errors import NandlabError
+
+REGIONS = {"boot": ((0, 4),), "tables": ((4, 200),), "directory": ((304, 4), (316, 8))}
+
+
+def test_requests_count_where_they_begin_and_sectors_where_they_lie() -> None:
+    writes = [(0, 4, 0), (0, 8, 1), (308, 12, 2), (1000, 128, 2), (203, 2, 3)]
+    assert written_by_phase(REGIONS, writes) == {
+        "set_up": {
+            "boot": {"requests": 1, "sectors": 4},
+            "tables": {"requests": 0, "sectors": 0},
+            "directory": {"requests": 0, "sectors": 0},
+            "data": {"requests": 0, "sectors": 0},
+        },
+        "operations": {
+            "boot": {"requests": 1, "sectors": 4},
+            "tables": {"requests": 1, "sectors": 5},
+            "directory": {"requests": 0, "sectors": 4},
+            "data": {"requests": 2, "sectors": 137},
+        },
+    }
+
+
+def test_a_trace_without_writes_has_counts_of_zero() -> None:
+    found = written_by_phase({"boot": ((0, 4),)}, [])
+    assert found["operations"]["boot"] == {"requests": 0, "sectors": 0}
+
+
+def trace(path: Path, file_system: str, seed: int, *, tables_sectors: int, regions: bool) -> None:
+    """Write a canonical trace of a write to data, one to the tables, and the set-up."""
+    facts = {
+        "file_system": file_system,
+        "file_set": "mp3",
+        "processes": "1",
+        "seed": str(seed),
+        "copied_bytes": str(100 * 512),
+    }
+    if regions:
+        facts["regions"] = json.dumps(REGIONS)
+    frame = pl.DataFrame(
+        {
+            "operation": ["write", "write", "read", "write"],
+            "offset_bytes": [0, 1000 * 512, 0, 4 * 512],
+            "length_bytes": [2048, 100 * 512, 4096, tables_sectors * 512],
+            "file_operation": [0, 1, 1, 2],
+        },
+        schema_overrides={"offset_bytes": pl.UInt64, "length_bytes": pl.UInt32},
+    )
+    frame.write_parquet(path, metadata=facts)
+
+
+def test_ratios_have_an_interval_over_seeds(tmp_path: Path) -> None:
+    for seed, sectors in ((1, 20), (2, 30), (3, 40)):
+        for system, factor in (("fat", 1), ("ntfs", 1 + seed)):
+            name = f"{system}-mp3-1-{seed}.parquet"
+            trace(tmp_path / name, system, seed, tables_sectors=sectors * factor, regions=True)
+    text = tables([tmp_path])
+    assert "| fat | mp3 | 1 | 3 | 2 ± 0 | 0.1 ± 0.0 | 50.0% | 23.1% |" in text
+    assert "| mp3 | 1 | 0 / 0 | 1 / 30 | 0 / 0 | 1 / 100 |" in text
+    # Ratios of bytes: 140 / 120, 190 / 130 and 260 / 140; of metadata bytes: 2, 3 and 4.
+    ratios = text.splitlines()[-2]
+    assert ratios.startswith("| mp3 | 1 | 3 | 1.468 (0.")
+    assert "| 1.000 (1.000 to 1.000) | 2.884 (" in ratios
+    assert ratios.endswith("| undecided |")
+
+
+def test_regions_of_a_trace_may_lie_beside_it(tmp_path: Path) -> None:
+    trace(tmp_path / "fat-mp3-1.parquet", "fat", 1, tables_sectors=20, regions=False)
+    with pytest.raises(NandlabError, match=r"fat-mp3-1\.parquet: it holds no regions"):
+        tables([tmp_path])
+    capture = tmp_path / "fat-mp3-1.json"
+    capture.write_text(json.dumps({"regions": REGIONS}))
+    kept = tmp_path / "regions.json"
+    assert capture_metadata.main(["--keep", str(kept), str(capture)]) == 0
+    assert "| mp3 | 1 | 0 / 0 | 1 / 20 |" in tables([tmp_path])
+
+
+def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert capture_metadata.main([str(tmp_path)]) == 2
+    assert "no captured trace" in capsys.readouterr().err
+    capture = tmp_path / "old.json"
+    capture.write_text("{}")
+    assert capture_metadata.main(["--keep", str(tmp_path / "kept"), str(capture)]) == 2
+    assert "no regions are in it" in capsys.readouterr().err
+    assert not (tmp_path / "kept").exists()
+
+
+def test_only_what_is_between_the_marks_is_replaced() -> None:
+    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    assert with_tables(page, "new\n") == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
+    with pytest.raises(NandlabError, match="begin of the tables"):
+        with_tables("no marks", "new\n")
+    with pytest.raises(NandlabError, match="end of the tables"):
+        with_tables(f"{BEGIN}\n", "new\n")
+
+
+def test_the_command_of_a_capture_names_its_writer() -> None:
+    metadata = {
+        "file_system": "fat",
+        "file_set": "mp3",
+        "processes": 1,
+        "operations": 60,
+        "seed": 2,
+    }
+    plain = command_of(metadata)
+    assert plain.endswith("--operations 60 --seed 2")
+    assert command_of({**metadata, "writer": {"name": "synced"}}) == plain
+    assert command_of({**metadata, "writer": {"name": "lazy"}}) == f"{plain} --writer lazy"
