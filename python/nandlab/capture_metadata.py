@@ -28,7 +28,7 @@ from nandlab.errors import NandlabError
 from nandlab.volume_regions import DATA, SECTOR_BYTES, Regions
 
 SETS = ("ftl-windows", "ftl-windows-lazy")
-"""Folders of the shipped captures."""
+"""Folders of captures, below the shipped traces; one that is not there is left out."""
 
 REGIONS_FILE = "regions.json"
 """Regions of traces that do not hold theirs, by the name of the trace without its ending."""
@@ -223,28 +223,35 @@ _QUANTITIES: tuple[tuple[str, Callable[[Capture], float]], ...] = (
 def _ratios(pairs: Sequence[tuple[Capture, Capture]]) -> str:
     """NTFS against FAT by cell and over all cells, with the status of the claim on bytes.
 
-    Intervals are over the seeds; where there are fewer than three, the last row has one over cells.
+    Intervals are over the seeds. That of the last row is over the seeds that have all cells, or
+    over the cells if fewer than three have.
     """
-    cells = _distinct([fat for fat, _ in pairs], "file_set", "processes")
+    cells = [_of_cell(pairs, cell) for cell in _distinct((fat for fat, _ in pairs), *_CELL)]
+    seeds = _distinct((fat for fat, _ in pairs), "seed")
+    by_seed = [[pair for pair in pairs if pair[0].seed == seed] for (seed,) in seeds]
+    # A mean over some of the cells is not comparable with one over all of them.
+    whole = [of_seed for of_seed in by_seed if len(of_seed) == len(cells)]
     rows = []
-    for file_set, processes in cells:
-        of_cell = [
-            pair for pair in pairs if (pair[0].file_set, pair[0].processes) == (file_set, processes)
-        ]
+    for of_cell in cells:
         found = [log_interval(_each(of_cell, of)) for _, of in _QUANTITIES]
-        rows.append((file_set, str(processes), *_judged(found)))
-    seeds = _distinct([fat for fat, _ in pairs], "seed")
-    pooled = []
-    for _, of in _QUANTITIES:
-        if len(seeds) < LEAST_REPLICATES:
-            pooled.append(log_interval(_each(pairs, of)))
-            continue
-        by_seed = [[pair for pair in pairs if pair[0].seed == seed] for (seed,) in seeds]
-        means = [log_interval(_each(of_seed, of)).estimate for of_seed in by_seed]
-        pooled.append(log_interval(means))
+        rows.append((of_cell[0][0].file_set, str(of_cell[0][0].processes), *_judged(found)))
+    groups = whole if len(whole) >= LEAST_REPLICATES else cells
+    pooled = [
+        log_interval([log_interval(_each(group, of)).estimate for group in groups])
+        for _, of in _QUANTITIES
+    ]
     rows.append(("all", "all", *_judged(pooled)))
     heads = ("NTFS / FAT: files", "processes", "n", *(name for name, _ in _QUANTITIES))
     return _markdown((*heads, "more bytes from NTFS"), rows, text_columns=1)
+
+
+_CELL = ("file_set", "processes")
+
+
+def _of_cell(
+    pairs: Sequence[tuple[Capture, Capture]], cell: tuple[object, ...]
+) -> list[tuple[Capture, Capture]]:
+    return [pair for pair in pairs if tuple(getattr(pair[0], name) for name in _CELL) == cell]
 
 
 def _pairs(captures: Sequence[Capture]) -> list[tuple[Capture, Capture]]:
@@ -330,10 +337,15 @@ def with_tables(page: str, text: str) -> str:
     return f"{before}{begin}\n\n{text}\n{end}{after}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line of this module."""
+def shipped_sets() -> list[Path]:
+    """The folders of captures that are shipped."""
     from nandlab.data import folder
 
+    return [path for name in SETS if (path := folder("traces") / name).is_dir()]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line of this module."""
     parser = argparse.ArgumentParser(prog="nandlab.capture_metadata", description=__doc__)
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into this page")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="keep the regions of captures")
@@ -343,7 +355,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.keep is not None:
             keep_regions(given.keep, given.inputs)
             return 0
-        text = tables(given.inputs or [folder("traces") / name for name in SETS])
+        text = tables(given.inputs or shipped_sets())
         if given.write is None:
             sys.stdout.write(text)
         else:

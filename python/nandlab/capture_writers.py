@@ -7,7 +7,7 @@ eighth of the dirty bytes of copied files each second. The flusher of Linux writ
 
 How much is written then depends on how long a file lies on the disk before it is deleted. So a copy
 takes the time of reading its source. The source is a desktop disk of 2005: a mean seek of 11 ms and
-half a turn of 4.16 ms (Seagate Barracuda 7200.9), and 50 MB/s. The rate is an assumption, for the
+half a turn of 4.16 ms (Seagate Barracuda 7200.9), and 25 MB/s. The rate is an assumption, for the
 publication that the workload follows names no source.
 """
 
@@ -35,7 +35,7 @@ class CaptureWriter:
         )
 
 
-_SOURCE = {"source_bytes_per_second": 50_000_000, "source_access_microseconds": 15_000}
+_SOURCE = {"source_bytes_per_second": 25_000_000, "source_access_microseconds": 15_000}
 
 CAPTURE_WRITERS = {
     writer.name: writer

@@ -124,7 +124,7 @@ def test_script_limits_requests_and_marks_the_start() -> None:
 def test_the_lazy_writer_alone_sets_the_kernel_limits() -> None:
     lazy = CAPTURE_WRITERS["lazy"]
     script = guest_script(FILE_SYSTEMS["fat"], "jpg", 1, 1, 100, lazy)
-    assert "--writer lazy --source-bytes-per-second 50000000" in script
+    assert "--writer lazy --source-bytes-per-second 25000000" in script
     limits = script.index("echo 536870912 > /proc/sys/vm/dirty_bytes\n")
     assert limits < script.index("blktrace -d"), "they hold before anything is written"
     # A limit below what the disk holds would start write-out by itself.

@@ -9,6 +9,7 @@ import pytest
 from nandlab import capture_metadata
 from nandlab.canonical import command_of
 from nandlab.capture_metadata import BEGIN, END, tables, with_tables, written_by_phase
+from nandlab.data import folder
 from nandlab.errors import NandlabError
 
 REGIONS = {"boot": ((0, 4),), "tables": ((4, 200),), "directory": ((304, 4), (316, 8))}
@@ -117,3 +118,41 @@ def test_the_command_of_a_capture_names_its_writer() -> None:
     assert plain.endswith("--operations 60 --seed 2")
     assert command_of({**metadata, "writer": {"name": "synced"}}) == plain
     assert command_of({**metadata, "writer": {"name": "lazy"}}) == f"{plain} --writer lazy"
+
+
+def test_all_cells_have_one_mean_of_whole_seeds(tmp_path: Path) -> None:
+    """A seed without all cells is left out of the row of all cells."""
+    for seed in (1, 2, 3, 4):
+        for system, sectors in (("fat", 20), ("ntfs", 20 * seed)):
+            for processes in (1, 4) if seed < 4 else (1,):
+                path = tmp_path / f"{system}-mp3-{processes}-{seed}.parquet"
+                trace(path, system, seed, tables_sectors=sectors, regions=True)
+                if processes == 4:
+                    again = pl.read_parquet_metadata(path) | {"processes": "4"}
+                    again.pop("ARROW:schema", None)
+                    pl.read_parquet(path).write_parquet(path, metadata=again)
+    one, four, both = tables([tmp_path]).splitlines()[-3:]
+    # Metadata bytes: the fourth root of 1 * 2 * 3 * 4, then the cube root of 1 * 2 * 3.
+    assert one.startswith("| mp3 | 1 | 4 |")
+    assert "| 2.213 (" in one
+    assert four.startswith("| mp3 | 4 | 3 |")
+    assert both.startswith("| all | all | 3 |")
+    assert "| 1.817 (" in four
+    assert "| 1.817 (" in both
+
+
+def test_the_page_has_the_tables_of_the_shipped_sets() -> None:
+    page = (folder("traces") / "README.md").read_text(encoding="utf-8")
+    shipped = tables(capture_metadata.shipped_sets())
+    assert with_tables(page, shipped) == page
+
+
+@pytest.mark.parametrize("path", capture_metadata.shipped_sets(), ids=lambda path: path.name)
+def test_data_and_metadata_of_a_shipped_trace_are_apart(path: Path) -> None:
+    """Data that were written are the bytes of files, rounded up to clusters of 4 KiB at most."""
+    for one in capture_metadata.read_set(path):
+        data_bytes = one.written["data"]["sectors"] * 512
+        assert one.file_bytes <= data_bytes, one
+        mean_bytes = 240 << 10 if one.file_set == "jpg" else 4700 << 10
+        # A cluster a file, and pages that were written twice.
+        assert data_bytes / one.file_bytes < 1.01 + 4096 / mean_bytes, one
