@@ -193,20 +193,17 @@ fn nilfs2_reads_as_the_caller_and_writes_logs_as_its_thread() {
     }
 }
 
-/// A file that has erase blocks to itself.
-const ALONE: &[u8] = b"alone";
-
-/// Mounts JFFS2 over block2mtd with a file for each process, and [`ALONE`]. The files of the processes are written
-/// page by page in turn, and nodes are as long as pages, so that each erase block holds some of every file.
-/// Nothing of them is in memory in the end.
-async fn jffs2_with_files(machine: &Machine, processes: u32, has_collector: bool) -> Rc<Mounted> {
+/// Mounts JFFS2 over block2mtd, without its thread, with a file for each process. The files are written page by
+/// page in turn, and nodes are as long as pages, so that each erase block holds some of every file. Nothing of
+/// them is in memory in the end.
+async fn jffs2_with_files(machine: &Machine, processes: u32) -> Rc<Mounted> {
     let kind = find_kind("jffs2-block2mtd").expect("in the table");
     let asked = MountRequest {
         // Linux 6.12 writes summaries and does not mark nodes that are obsolete, so removals write next to
         // nothing.
         profile: Some("linux-6.12".into()),
         options: vec!["compr=none".into(), format!("size={JFFS2_MIB}")],
-        has_background: has_collector,
+        has_background: false,
         ..request("emmc-4.5-64gb", "cfq-3.4")
     };
     let mounted = Rc::new(machine.mount(kind, &asked).await.expect("it mounts"));
@@ -222,9 +219,7 @@ async fn jffs2_with_files(machine: &Machine, processes: u32, has_collector: bool
             vfs.write(&root, file, offset, &page).await.expect("written");
         }
     }
-    let alone = vfs.open(&root, ALONE, options).await.expect("opened");
-    vfs.write(&root, &alone, 0, &vec![0; FILE_BYTES]).await.expect("written");
-    for file in files.into_iter().map(|(_, file)| file).chain([alone]) {
+    for (_, file) in files {
         vfs.close(&root, file).await.expect("closed");
     }
     vfs.sync().await.expect("synced");
@@ -238,65 +233,12 @@ async fn counter(mounted: &Mounted, name: &str) -> u64 {
     counters.iter().find(|counter| counter.name == name).expect("it is counted").value
 }
 
-/// Processes of bios of JFFS2 over block2mtd.
-struct Collection {
-    readers: BTreeSet<u32>,
-    /// Reads while nothing runs but threads of the kernel, and a collection is due.
-    reads: BTreeSet<u32>,
-    /// Writes of the same time.
-    writes: BTreeSet<u32>,
-    collected: u64,
-}
-
-fn collection(processes: u32) -> Collection {
-    let outcome = run(chip(), &driver(), 1, async move |machine| {
-        let mounted = jffs2_with_files(&machine, processes, true).await;
-        let seen = Rc::new(RefCell::new(Seen::default()));
-        let path = mounted.file_system.block_path().expect("on a block device");
-        path.queue().observe(seen.clone());
-        all(&machine, &mounted, processes, Work::Read).await;
-        let readers = seen.borrow_mut().take_pids(Direction::Read);
-        // All files but the last go: each erase block of theirs is dirty for the most part, and what is left
-        // there has to be read.
-        all(&machine, &mounted, processes - 1, Work::Remove).await;
-        // A block without any valid node is to be erased, and that wakes the collector
-        // (`jffs2_mark_node_obsolete`).
-        mounted.vfs.unlink(&machine.root(), ALONE).await.expect("removed");
-        mounted.vfs.drop_caches().await.expect("dropped");
-        seen.borrow_mut().0.clear();
-        let before = counter(&mounted, "nodes_collected").await;
-        machine.sim.sleep(LONG_NS).await;
-        let collected = counter(&mounted, "nodes_collected").await - before;
-        let (reads, writes) = {
-            let seen = seen.borrow();
-            (seen.pids(Direction::Read), seen.pids(Direction::Write))
-        };
-        Collection { readers, reads, writes, collected }
-    });
-    outcome.value.expect("no power cut")
-}
-
-/// The collector's thread reads as itself. What it writes changes pages of the block device's cache, and the
-/// flusher of that device writes them.
-#[test]
-fn jffs2_over_block2mtd_collects_as_its_thread_and_writes_as_the_flusher() {
-    for processes in [3, 5, 10] {
-        let seen = collection(processes);
-        let pids: BTreeSet<u32> = (FIRST_PID..FIRST_PID + processes).collect();
-        assert_eq!(seen.readers, pids, "{processes} processes: readers");
-        assert!(seen.collected > 20, "{processes} processes: {} nodes collected", seen.collected);
-        assert!(is_one_kernel_thread(&seen.reads), "{processes} processes: {:?}", seen.reads);
-        assert!(is_one_kernel_thread(&seen.writes), "{processes} processes: {:?}", seen.writes);
-        assert_ne!(seen.reads, seen.writes, "{processes} processes: collector and flusher");
-    }
-}
-
 /// A writer that finds too few free blocks collects in its own call (`jffs2_reserve_space` of
 /// `fs/jffs2/nodemgmt.c`), and reads as itself.
 #[test]
 fn jffs2_over_block2mtd_collects_as_a_writer_that_lacks_room() {
     let outcome = run(chip(), &driver(), 1, async |machine| {
-        let mounted = jffs2_with_files(&machine, 10, false).await;
+        let mounted = jffs2_with_files(&machine, 10).await;
         all(&machine, &mounted, 9, Work::Remove).await;
         mounted.vfs.drop_caches().await.expect("dropped");
         let seen = Rc::new(RefCell::new(Seen::default()));
