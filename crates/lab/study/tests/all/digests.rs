@@ -57,7 +57,7 @@ fn studies() -> Vec<(&'static str, String, &'static str)> {
     let raw_nand = |work: &str, axes: &str| RAW_NAND.replace("WORK", work) + axes;
     vec![
         ("hot-cold", generated("hot-cold"), "b2ed51d685d1a60a 768 0 24 0 0"),
-        ("ioping", IOPING.into(), "e558e8d9ea490b49 1104 0 0 0 0"),
+        ("ioping", IOPING.into(), "e558e8d9ea490b49 1104 0 0 0 24"),
         ("iozone", IOZONE.into(), "41f4c49f73785b0c 1152 0 0 0 0"),
         ("jobs", JOBS.into(), "8567730183476a2b 488 0 0 0 0"),
         ("raw-nand mount", raw_nand("", "test = [\"mount\"]\n"), "dce69825fd008f74 96 0 0 0 0"),
