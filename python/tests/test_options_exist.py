@@ -70,6 +70,7 @@ INTERNAL = (
     "crates/front/bench/src",
     "scripts",
     "python/nandlab/reproduce.py",
+    "python/nandlab/capture_metadata.py",
     "python/tearing_lab/long_run.py",
 )
 """Programs with options of their own, which their sources name."""

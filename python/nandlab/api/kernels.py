@@ -43,7 +43,7 @@ def capture_trace(
         operations: Set the number of file operations after the disk is filled. Without it: the full
             length of the file set.
         seed: Seed the sizes and operations.
-        writer: Get copied files to the disk so: synced (fsync after each copy) or lazy (an
+        writer: Write copied files back so: synced (fsync after each copy) or lazy (an
             approximation of the lazy writer of Windows).
         device: Record this disk, such as /dev/sdb, instead of a workload. Needs root.
         seconds: Set how long to record the disk.
