@@ -249,7 +249,11 @@ def test_a_round_in_the_order_of_creation_starves_old_processes(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("patch", "complaint"),
     [
-        ("drops-a-request.patch", r"a request was lost, or starved \(0 expired\)"),
+        # A lost request may also keep the machine waiting for it: then it misses its deadline.
+        (
+            "drops-a-request.patch",
+            r"a request was lost, or starved \(0 expired\)|missed its deadline",
+        ),
         ("never-visits-a-queue.patch", r"or starved \([1-9]\d* expired\)|starved on a fast disk"),
     ],
     ids=["drops-a-request", "never-visits-a-queue"],
@@ -260,5 +264,5 @@ def test_a_broken_module_is_caught(patch: str, complaint: str, tmp_path: Path) -
     modules = modules_or_skip(kernel, tmp_path / "build", source)
     script = (SOURCE / "tests" / "mix.sh").read_text()
     with pytest.raises(VmRunError) as caught:
-        run_script(kernel, script, modules, tmp_path / "out")
-    assert re.search(complaint, caught.value.console)
+        run_script(kernel, script, modules, tmp_path / "out", deadline_s=120.0)
+    assert re.search(complaint, f"{caught.value.console}\n{caught.value}")
