@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import comments
+
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("media", "host", "fs", "lab")
 KEY_LENGTH = 160
@@ -92,33 +94,6 @@ class Fault:
     after: str
 
 
-def masked(text: str) -> str:
-    """The text with blanks for what stands in comments, strings and character literals."""
-    token = re.compile(
-        r"//[^\n]*|/\*|\bb?r(?P<hashes>#*)\"|b?\"(?:[^\"\\]|\\.)*\""
-        r"|b?'(?:[^'\\\n]|\\(?:x[0-9a-fA-F]{2}|u\{[^}]*\}|.))'",
-        re.DOTALL,
-    )
-    found = list(text)
-    at = 0
-    while match := token.search(text, at):
-        at = match.end()
-        if match[0] == "/*":
-            depth = 1
-            while depth and (mark := re.compile(r"/\*|\*/").search(text, at)):
-                depth += 1 if mark[0] == "/*" else -1
-                at = mark.end()
-        elif match["hashes"] is not None:
-            at = text.index('"' + match["hashes"], at) + 1 + len(match["hashes"])
-        for place in range(match.start(), at):
-            if text[place] != "\n":
-                found[place] = " "
-        if text[match.start()] not in "/":
-            # A literal stays an operand.
-            found[match.start()] = found[at - 1] = '"'
-    return "".join(found)
-
-
 def _closing(code: str, opening: int) -> int:
     """Where the bracket that opens at a place is closed; the end of the text if nowhere."""
     depth = 0
@@ -157,7 +132,7 @@ class RustFile:
     """A source file: its assertions and the faults that can be planted in it."""
 
     def __init__(self, name: str, text: str) -> None:
-        self.name, self.text, self.code = name, text, masked(text)
+        self.name, self.text, self.code = name, text, comments.split(text)[0]
         self.line_starts = [0, *(mark.end() for mark in re.finditer("\n", text))]
         self.tests: list[tuple[int, int]] = []
         self.test_modules: list[str] = []

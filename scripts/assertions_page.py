@@ -90,8 +90,9 @@ a call of `assert!`, `debug_assert!` or their `_eq` and `_ne` forms. Those of `c
 `crates/host`, `crates/fs` and `crates/lab` count, outside tests. `make assertion-faults` plants one
 fault at a time in the source. Then it runs the tests of the same crate, without the slow ones. An
 assertion is *shown* if it failed with a fault. It is also shown if it fails without one, in a test
-that expects the panic. The record names the fault and the test. An *open* assertion was not seen to
-fail: no fault that was tried leads to it.
+that expects the panic. The record names the fault and the test. A fault may stand in the function
+that holds the assertion, which shows no more than that the tests reach it. An *open* assertion was
+not seen to fail: no fault that was tried leads to it.
 
 | crate | faults tried | assertions | shown by a fault | shown by a test | shown | open |
 |---|---:|---:|---:|---:|---:|---:|

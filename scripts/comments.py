@@ -117,7 +117,7 @@ def _block_end(text: str, start: int) -> int:
     return len(text)
 
 
-def _split(text: str) -> tuple[str, list[tuple[int, str]]]:
+def split(text: str) -> tuple[str, list[tuple[int, str]]]:
     """The code with strings as `"` and comments as spaces, and the comments with their offsets."""
     code: list[str] = []
     comments: list[tuple[int, str]] = []
@@ -174,7 +174,7 @@ def test_files(path: Path, code: str, text: str) -> set[Path]:
 
 def count_file(path: Path, text: str) -> Count:
     """Counts one file, without what only tests compile."""
-    code, comments = _split(text)
+    code, comments = split(text)
     spans = test_items(code)
     for start, end in reversed(spans):
         code = code[:start] + _spaces(code[start:end]) + code[end:]
@@ -211,7 +211,7 @@ def count_crate(folder: Path) -> Count:
     }
     only_tests: set[Path] = set()
     for path, text in texts.items():
-        only_tests |= test_files(path, _split(text)[0], text)
+        only_tests |= test_files(path, split(text)[0], text)
     count = Count()
     for path, text in texts.items():
         if not only_tests.intersection((path, *path.parents)):

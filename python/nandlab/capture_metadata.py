@@ -26,6 +26,7 @@ from nandlab.claims.statistics import (
 )
 from nandlab.errors import NandlabError
 from nandlab.volume_regions import DATA, SECTOR_BYTES, Regions
+from nandlab.whole_files import whole_files
 
 SETS = ("ftl-windows", "ftl-windows-lazy")
 """Folders of captures, below the shipped traces; one that is not there is left out."""
@@ -322,7 +323,15 @@ def keep_regions(target: Path, captures: Iterable[Path]) -> None:
             raise NandlabError(f"{path}: no regions are in it; capture the trace again")
         kept[path.stem] = metadata["regions"]
     lines = [f'  "{name}": {json.dumps(regions)}' for name, regions in kept.items()]
-    target.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    _replace(target, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Puts a whole file in the place of another; nothing half-written is left behind."""
+    with whole_files() as files:
+        scratch = files.file(path)
+        assert scratch is not None
+        scratch.write_text(text, encoding="utf-8")
 
 
 def with_tables(page: str, text: str) -> str:
@@ -360,7 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(text)
         else:
             page = with_tables(given.write.read_text(encoding="utf-8"), text)
-            given.write.write_text(page, encoding="utf-8")
+            _replace(given.write, page)
     except (NandlabError, OSError) as error:
         sys.stderr.write(f"nandlab.capture_metadata: error: {error}\n")
         return 2

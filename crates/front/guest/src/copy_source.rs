@@ -78,6 +78,7 @@ mod tests {
         });
         assert!(began.elapsed() >= Duration::from_millis(60), "{:?}", began.elapsed());
     }
+
     #[test]
     fn the_disk_reads_ahead_of_a_slow_processor() {
         let source = CopySource::new(1_000_000, Duration::from_millis(1));

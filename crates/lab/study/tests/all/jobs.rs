@@ -1,5 +1,7 @@
 //! Studies of processes over a scheduler and a block device.
 
+use crate::support::HEAD;
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use study::{Study, StudyError, StudyResults, load, run_study};
@@ -308,11 +310,6 @@ fn keys_of_time_and_sync_that_do_not_fit_are_refused() {
 /// Short readers that exit while their read-ahead is queued. A request carries four pages, so one
 /// window is eight requests, and SFQ has not served all of them when the last reader's page is there.
 const ORPHANS: &str = r#"
-name = "orphans"
-title = "Readers that exit"
-question = "What becomes of the read-ahead of an exited process?"
-seed = 1
-
 [workload]
 kind = "jobs"
 
@@ -348,7 +345,7 @@ scheduler = ["sfq", "sfq-cancel"]
 
 #[test]
 fn read_ahead_of_exited_processes_is_cancelled_where_the_scheduler_does_so() {
-    let study = study("orphans", ORPHANS, &[]).expect("a study");
+    let study = study("orphans", &format!("{HEAD}{ORPHANS}"), &[]).expect("a study");
     let results = run(&study, 2);
     let count = |scheduler, metric| value(&results, &[scheduler], metric) as u64;
     let cancelled = count("sfq-cancel", "cancelled_bios");
