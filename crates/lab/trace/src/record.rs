@@ -79,6 +79,18 @@ impl Operation {
         }
     }
 
+    /// The operation of a code, which is its position in [`Self::ALL`].
+    pub(crate) const fn of_code(code: i32) -> Self {
+        // As numbers, so that a compiler turns a column of them at once.
+        match code {
+            0 => Self::Read,
+            1 => Self::Write,
+            2 => Self::Trim,
+            3 => Self::Flush,
+            _ => Self::WriteZeroes,
+        }
+    }
+
     /// The operation of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| operation.name() == name)
