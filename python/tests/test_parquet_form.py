@@ -10,6 +10,7 @@ import nandlab as nl
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = ROOT / "traces" / "small" / "ntfs-jpg-1.parquet"
+NAMES = ["read", "write", "trim", "flush", "write_zeroes"]
 TYPES = {
     "arrival_ns": pl.UInt64(),
     "operation": pl.Categorical(),
@@ -40,13 +41,11 @@ def test_polars_reads_the_types_and_values_of_a_trace(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "operations", [pl.Categorical(), pl.String(), pl.Enum(["read", "write", "trim"])]
-)
+@pytest.mark.parametrize("operations", [pl.Categorical(), pl.String(), pl.Enum(NAMES)])
 @pytest.mark.parametrize("compression", ["zstd", "uncompressed"])
 @pytest.mark.parametrize("sizes", [{}, {"row_group_size": 3000, "data_page_size": 1024}])
 def test_a_trace_that_polars_wrote_is_the_same_trace(
-    tmp_path: Path, operations: pl.DataType, compression: Any, sizes: dict[str, int]
+    tmp_path: Path, operations: pl.DataType, compression: Any, sizes: dict[str, Any]
 ) -> None:
     first = converted(TRACE, tmp_path / "first.parquet")
     frame = pl.read_parquet(TRACE).with_columns(pl.col("operation").cast(operations))
