@@ -38,6 +38,8 @@ build: $(VENV)/installed $(TOOLCHAIN) ## Set everything up; leaves the command a
 	@for kind in $(DATA); do ln -sfn ../../../$$kind python/nandlab/data/$$kind; done
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
 	$(BIN)/python -c 'from nandlab.present.drawing import keep_engine; keep_engine()'
+	@# Where calls may not write bytecode, each of them would compile the sources again.
+	$(BIN)/python -m compileall -q python/nandlab
 
 # The build has compiled everything by then: the same library is packed.
 wheel: build ## Build dist/nandlab-*.whl, which needs neither Rust nor this tree

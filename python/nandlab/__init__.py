@@ -5,12 +5,13 @@ more. Importing the package is cheap: a module of `nandlab.api` is loaded with t
 name in it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from nandlab.errors import NandlabError, UncertainError
 
+# The module `typing` takes longer to load than all of this; type checkers know the name.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from nandlab.api import image
     from nandlab.api.answer import Answer
     from nandlab.api.interrupted import Interrupted
@@ -101,14 +102,17 @@ _NAMES = {
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Load what has a public name with its first use."""
-    if name == "image":
-        value: Any = import_module("nandlab.api.image")
-    elif name in _MODULES:
-        value = getattr(import_module(f"nandlab.api.{_MODULES[name]}"), name)
-    else:
+    if name != "image" and name not in _MODULES:
         raise AttributeError(f"module 'nandlab' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: Any
+    if name == "image":
+        value = import_module("nandlab.api.image")
+    else:
+        value = getattr(import_module(f"nandlab.api.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -1,15 +1,21 @@
 """The only door to the native engine: JSON in, JSON and data frames out, one exception."""
 
+from __future__ import annotations
+
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
 
 from nandlab.errors import NandlabError, UncertainError
 from nandlab.json_text import is_text
 
+# `nandlab list` does without `typing` and `pathlib`, which take long to load.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+    from typing import Any
+
     import polars as pl
 
     from nandlab._native import StudyTables
@@ -23,7 +29,8 @@ Elsewhere = Callable[[str, str], str | None]
 
 def listing(kind: str) -> list[dict[str, Any]]:
     """Everything of one kind that the engine has, each with its name and summary."""
-    return cast(list[dict[str, Any]], json.loads(_raw("listing", kind)))
+    rows: list[dict[str, Any]] = json.loads(_raw("listing", kind))
+    return rows
 
 
 def describe_study(
@@ -66,7 +73,7 @@ class Frames(Mapping[str, "pl.DataFrame"]):
     Studies of processes also have `pooled`, `latencies`, `requests` and `activity`.
     """
 
-    def __init__(self, tables: "StudyTables") -> None:
+    def __init__(self, tables: StudyTables) -> None:
         """Takes over the tables of the engine."""
         self._tables = tables
         self._names = tuple(tables.names())
@@ -78,7 +85,7 @@ class Frames(Mapping[str, "pl.DataFrame"]):
             raise KeyError(name)
         return self._tables.columns(name)
 
-    def __getitem__(self, name: str) -> "pl.DataFrame":
+    def __getitem__(self, name: str) -> pl.DataFrame:
         """The table called `name`."""
         if name not in self._made:
             import polars as pl
@@ -168,7 +175,8 @@ def call(function: str, *arguments: object) -> dict[str, Any]:
 
     The API describes the answers of the functions for which there is no other door here.
     """
-    return cast(dict[str, Any], json.loads(_raw(function, *arguments)))
+    answer: dict[str, Any] = json.loads(_raw(function, *arguments))
+    return answer
 
 
 def _raw(function: str, *arguments: object) -> Any:
@@ -190,7 +198,7 @@ def _raw(function: str, *arguments: object) -> Any:
 def _as_native(argument: object) -> object:
     """A path as text, and options as JSON."""
     if not isinstance(argument, Mapping):
-        return str(argument) if isinstance(argument, Path) else argument
+        return str(argument) if isinstance(argument, os.PathLike) else argument
     for name, value in argument.items():
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and not is_text(text):

@@ -5,6 +5,8 @@ for it many times a second. A second signal changes nothing, for everything is e
 that comes when that takes too long ends the process at once.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
@@ -12,7 +14,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """What asks to stop."""
@@ -109,7 +114,7 @@ def end_with(status: int) -> int:
     return status
 
 
-def _raise_again(lost: "sys.UnraisableHookArgs") -> None:
+def _raise_again(lost: sys.UnraisableHookArgs) -> None:
     """Sends the signal once more if its exception was lost.
 
     The interpreter runs a handler between any two instructions, those of a finalizer or of a

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nandlab.api.answer import Answer, csv_text, frame_of
+from nandlab.api.entries import entries
 from nandlab.api.given import checked
 from nandlab.errors import NandlabError
 
@@ -26,7 +27,7 @@ def _frames(
     """A function that gives a list as a frame, with some of its columns or all."""
 
     def frame() -> "polars.DataFrame":
-        rows = [_flat(row) for row in _entries(kind)]
+        rows = [_flat(row) for row in entries(kind)]
         return frame_of([{key: row.get(key) for key in columns or row} for row in rows])
 
     frame.__name__, frame.__doc__ = kind.replace("-", "_"), summary
@@ -61,7 +62,7 @@ def listing(kind: Kind) -> Answer:
         kind: List to print.
 
     """
-    rows = _entries(kind)
+    rows = entries(kind)
     return Answer(rows, rows, csv_text(("name", "summary"), rows))
 
 
@@ -91,8 +92,8 @@ def explain(
     from nandlab import engine
 
     if ops is None:
-        entries = _entries_called(name)
-        return Answer(entries, [_flat(entry) for entry in entries])
+        found = _entries_called(name)
+        return Answer(found, [_flat(entry) for entry in found])
     if not ops.split():
         raise NandlabError("--ops: no operation is given; write W5, R5 or T5, separated by spaces")
     chip = {"pages_per_block": pages_per_block, "logical_pages": logical_pages, "blocks": blocks}
@@ -107,7 +108,7 @@ def _entries_called(name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     known: set[str] = set()
     for kind in KINDS:
-        for entry in _entries(kind):
+        for entry in entries(kind):
             names = (str(entry["name"]), *entry.get("aliases", ()))
             if name.lower() in (one.lower() for one in names):
                 found.append({"list": kind, **entry})
@@ -120,21 +121,6 @@ def _entries_called(name: str) -> list[dict[str, Any]]:
         f"unknown name {name!r}: {did_you_mean(name, known)}"
         f"`nandlab list KIND` shows the names of {', '.join(KINDS)}"
     )
-
-
-def _entries(kind: str) -> list[dict[str, Any]]:
-    """Everything in a list, each with its name and a summary of one line."""
-    from nandlab import engine
-    from nandlab.study_files import shipped_studies
-
-    if kind != "studies":
-        return engine.listing(kind)
-    entries = []
-    for name, path in shipped_studies().items():
-        study = engine.describe_study(path, [], None, quick=False)
-        summary = study.get("title", "")
-        entries.append({**study, "name": name, "summary": summary, "file": str(path)})
-    return entries
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,12 @@ parser, nor does a list, and a command is imported when it is called.
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from nandlab import __version__
 from nandlab.errors import NandlabError, UncertainError
 from nandlab.interruption import Interrupted, end_with, heed_signals, rest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cyclopts import App
 
@@ -73,15 +73,16 @@ def _outcome(arguments: Sequence[str] | None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    if _is_listed_at_once(arguments):
+        return 0
     if (shown := _shown_at_once(arguments)) is not None:
         print(shown)
-        return 0
-    if _is_listed_at_once(arguments):
         return 0
     from cyclopts import CycloptsError
 
     from nandlab.cli.action import hide_dashes
-    from nandlab.cli.help import FLAGS, command_help
+    from nandlab.cli.command_help import command_help
+    from nandlab.cli.main_help import FLAGS
 
     try:
         app = application()
@@ -106,26 +107,32 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _shown_at_once(arguments: Sequence[str]) -> str | None:
     """Output that runs no command: the main help, the version, the help of a command group."""
-    from nandlab.cli.help import FLAGS, command_help, main_help
+    from nandlab.cli.main_help import FLAGS, main_help
 
     if list(arguments) == ["--version"]:
         return __version__
     if not arguments or arguments[0] in FLAGS:
         return main_help()
-    return command_help(application(), arguments) if list(arguments) == ["image"] else None
+    if list(arguments) != ["image"]:
+        return None
+    from nandlab.cli.command_help import command_help
+
+    return command_help(application(), arguments)
 
 
 def _is_listed_at_once(arguments: Sequence[str]) -> bool:
     """Prints a list that is asked for without an option: the parser takes longer than the list."""
-    if len(arguments) != 2 or arguments[0] != "list":
+    if len(arguments) != 2 or arguments[0] != "list" or arguments[1].startswith("-"):
         return False
-    from nandlab.api.listings import KINDS, listing
+    from nandlab.api.entries import entries
     from nandlab.terminal.listings import print_listing
 
-    kind = arguments[1]
-    if kind not in KINDS:
+    try:
+        rows = entries(arguments[1])
+    except NandlabError:
+        # The parser says what is wrong with the arguments.
         return False
-    print_listing(kind, listing(kind).rows)  # type: ignore[arg-type]
+    print_listing(arguments[1], rows)
     return True
 
 

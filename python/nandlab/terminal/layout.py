@@ -5,8 +5,6 @@ too wide wraps its text at spaces. If that is not enough, it continues in a seco
 repeats the columns that name the rows: those before the first number.
 """
 
-import textwrap
-import unicodedata
 from collections.abc import Sequence
 
 _GAP = "  "
@@ -45,7 +43,7 @@ def table_lines(
             lines.append("")
         if title:
             part = f" (part {number + 1} of {len(bands)})" if len(bands) > 1 else ""
-            lines += textwrap.wrap(title + part, max(width, 1), break_long_words=False)
+            lines += _wrap(title + part, width, break_on_hyphens=True)
         natural = [max(map(_columns_of, cells[index])) for index in band]
         widths = _shrunk(natural, [least[index] for index in band], room)
         lines += _rows([cells[index] for index in band], widths, [index in right for index in band])
@@ -58,14 +56,7 @@ def paragraph_lines(text: str, width: int) -> list[str]:
     lines = []
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip())]
-        lines += textwrap.wrap(
-            line.strip(),
-            max(width, 1),
-            initial_indent=indent,
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        ) or [""]
+        lines += _wrap(line.strip(), width, indent) or [""]
     return lines
 
 
@@ -141,15 +132,30 @@ def _wrapped(cell: str, width: int) -> list[str]:
         if _columns_of(line) <= width:
             lines.append(line)
         else:
-            lines += textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
+            lines += _wrap(line, width)
     return lines or [""]
+
+
+def _wrap(text: str, width: int, indent: str = "", *, break_on_hyphens: bool = False) -> list[str]:
+    """The lines of a text; no word is broken."""
+    from textwrap import wrap
+
+    return wrap(
+        text,
+        max(width, 1),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=break_on_hyphens,
+    )
 
 
 def _columns_of(text: str) -> int:
     """Columns of a terminal that a text takes: wide letters take two, combining signs none."""
     if text.isascii():
         return len(text)
+    from unicodedata import combining, east_asian_width
+
     return sum(
-        0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF")
-        for letter in text
+        0 if combining(letter) else 1 + (east_asian_width(letter) in "WF") for letter in text
     )

@@ -1,8 +1,6 @@
 """Prints tables, CSV and JSON on standard output."""
 
-import csv
 import math
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +11,11 @@ _PIPE_WIDTH = 120
 
 def text_width() -> int:
     """Columns of the terminal on standard output; in a pipe a fixed number."""
-    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else _PIPE_WIDTH
+    if not sys.stdout.isatty():
+        return _PIPE_WIDTH
+    from shutil import get_terminal_size
+
+    return get_terminal_size((80, 24)).columns
 
 
 def print_table(
@@ -56,10 +58,3 @@ def _finite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def print_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Comma-separated values with a heading."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)

@@ -1,10 +1,15 @@
 """Standard streams that are closed, full, or of another encoding than UTF-8."""
 
+from __future__ import annotations
+
 import codecs
 import io
 import os
 import sys
-from typing import TextIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 _ERRORS = "nandlab-spelled"
 _PLAIN = {"─": "-", "–": "-", "…": "...", "→": "->", "≥": ">=", "≤": "<=", "×": "x", "µ": "u"}

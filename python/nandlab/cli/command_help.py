@@ -1,49 +1,16 @@
-"""Help texts, wrapped once to the terminal.
-
-`main_help` needs the table of commands alone. `command_help` reads the signature and the docstring
-of a command through the option parser.
-"""
+"""The help of a command, from its signature and its docstring, read through the option parser."""
 
 import inspect
 import re
-import shutil
-import sys
-import textwrap
 import types
 import typing
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nandlab.cli.commands import COMMANDS, EXIT_STATUSES
+from nandlab.cli.main_help import HELP, help_text, section, wrapped
 
 if TYPE_CHECKING:
     from cyclopts import App
-
-FLAGS = frozenset({"--help", "-h"})
-"""What asks for help, anywhere in a command line."""
-
-_HELP = ("--help, -h", "Show this help.")
-_WIDTH_MAX = 100
-_PIPE_WIDTH = 80
-_LABEL_MAX = 26
-"""A longer option has a line of its own."""
-
-
-def main_help() -> str:
-    """Help of `nandlab` itself."""
-    commands = [(name, summary) for name, (_, summary) in COMMANDS.items()]
-    return _text(
-        [
-            *_wrapped("Usage: nandlab COMMAND [OPTIONS]"),
-            "",
-            *_wrapped("A laboratory for NAND flash storage stacks."),
-            "",
-            *_section("Commands", commands),
-            *_section("Options", [_HELP, ("--version", "Show the version.")]),
-            *_section("Exit statuses", EXIT_STATUSES),
-            *_wrapped("`nandlab COMMAND --help` shows the options of a command."),
-        ]
-    )
 
 
 def command_help(app: "App", words: Sequence[str]) -> str:
@@ -53,14 +20,14 @@ def command_help(app: "App", words: Sequence[str]) -> str:
     called = " ".join(("nandlab", *words))
     if app.default_command is None:
         commands = [(name, _summary(app[name])) for name in app if not name.startswith("-")]
-        return _text(
+        return help_text(
             [
-                *_wrapped(f"Usage: {called} COMMAND [OPTIONS]"),
+                *wrapped(f"Usage: {called} COMMAND [OPTIONS]"),
                 "",
-                *_wrapped(app.help if isinstance(app.help, str) else ""),
+                *wrapped(app.help if isinstance(app.help, str) else ""),
                 "",
-                *_section("Commands", commands),
-                *_wrapped(f"`{called} COMMAND --help` shows the options of a command."),
+                *section("Commands", commands),
+                *wrapped(f"`{called} COMMAND --help` shows the options of a command."),
             ]
         )
     arguments = [one for one in app.assemble_argument_collection(parse_docstring=True) if one.show]
@@ -69,13 +36,13 @@ def command_help(app: "App", words: Sequence[str]) -> str:
     usage = [called, *(f"{one.name} {_metavar(one)}" for one in named if one.required)]
     usage += ["[OPTIONS]"] if named else []
     usage += [one.name if one.required else f"[{one.name}]" for one in positional]
-    lines = [*_wrapped(f"Usage: {' '.join(usage)}", hanging="       "), ""]
+    lines = [*wrapped(f"Usage: {' '.join(usage)}", hanging="       "), ""]
     for paragraph in _description(app.default_command):
-        lines += [*_wrapped(paragraph), ""]
-    lines += _section("Arguments", [(one.name, _meaning(one)) for one in positional])
+        lines += [*wrapped(paragraph), ""]
+    lines += section("Arguments", [(one.name, _meaning(one)) for one in positional])
     options = [(_label(one), _meaning(one)) for one in named]
-    lines += _section("Options", [*options, _HELP])
-    return _text(lines)
+    lines += section("Options", [*options, HELP])
+    return help_text(lines)
 
 
 def _summary(app: "App") -> str:
@@ -127,39 +94,3 @@ def _meaning(argument: Any) -> str:
     elif isinstance(default, (str, int)) and not isinstance(default, bool):
         parts.append(f"Default: {default}.")
     return " ".join(part for part in parts if part)
-
-
-def _section(title: str, entries: Sequence[tuple[str, str]]) -> list[str]:
-    """A heading and its entries: what they are called on the left, what they mean on the right."""
-    if not entries:
-        return []
-    width = min(max(len(label) for label, _ in entries), _LABEL_MAX)
-    lines = [f"{title}:"]
-    for label, meaning in entries:
-        first = f"  {label.ljust(width)}  "
-        if len(label) > width:
-            lines.append(f"  {label}")
-            first = " " * (width + 4)
-        lines += _wrapped(meaning, first, " " * (width + 4))
-    return [*lines, ""]
-
-
-def _wrapped(text: str, first: str = "", hanging: str = "") -> list[str]:
-    width = _width()
-    return textwrap.wrap(
-        text,
-        max(width, len(hanging) + 20),
-        initial_indent=first,
-        subsequent_indent=hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [first.rstrip()]
-
-
-def _width() -> int:
-    columns = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else _PIPE_WIDTH
-    return min(columns, _WIDTH_MAX)
-
-
-def _text(lines: Iterable[str]) -> str:
-    return "\n".join(lines).rstrip()
