@@ -5,14 +5,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy
 import pytest
 from made_up import typed
+from scipy.special import stdtrit
 
-from nandlab.claims import Status, evaluate, load_claims
+from nandlab.claims import Status, evaluate, load_claims, quantity
 from nandlab.claims.predicates import PREDICATES
 from nandlab.claims.quantity import Sample
 from nandlab.claims.schema import ClaimFile
-from nandlab.claims.statistics import LEAST_REPLICATES, Interval, Region, status_of
+from nandlab.claims.statistics import LEAST_REPLICATES, Interval, Region, status_of, t_point
 from nandlab.frame import RunFrame
 from nandlab.frame.reference import Reference
 from nandlab.present.headline import WORDS_MAX, count_words, leaders, quick_words
@@ -258,3 +260,19 @@ def test_headlines_never_contradict_their_table() -> None:
 )
 def test_the_headline_of_a_quick_form(claims: int, words: str) -> None:
     assert words in quick_words(claims)
+
+
+def test_the_points_of_students_distribution_are_those_of_scipy() -> None:
+    for freedom in range(1, 60):
+        assert t_point(freedom) == float(stdtrit(freedom, 0.975))
+
+
+def test_pooling_plain_numbers_agrees_with_pooling_draws() -> None:
+    random = Random(1)
+    for how in ("geometric-mean", "maximum"):
+        for _ in range(100):
+            values = [random.lognormvariate(0, 5) for _ in range(random.randint(1, 5))]
+            plain = quantity._POOLED[how](values)
+            (drawn,) = quantity._POOLED[how]([numpy.array([value]) for value in values])
+            assert type(plain) is float
+            assert plain == pytest.approx(float(drawn), rel=1e-14)

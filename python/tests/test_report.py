@@ -1,6 +1,7 @@
 """The page of a report: self-contained, escaped, one chart engine."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from made_up import run_of
 from synthetic_results import engine_answer
 
 from nandlab.frame import RunFrame
-from nandlab.present import present
+from nandlab.present import drawing, present
 from nandlab.present.page import render
 from nandlab.present.units import interval_text
 
@@ -83,6 +84,39 @@ def test_the_first_figure_is_a_picture_too(run_folder: Path) -> None:
     pictures = list((run_folder / "figures").glob("*.png"))
     assert len(pictures) == 1
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
+
+
+def _drawing_of(title: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, int]:
+    """A small picture, and how often the chart engine was called for it."""
+    calls: list[object] = []
+
+    def waited_for(call: Callable[[], bytes]) -> bytes:
+        calls.append(call)
+        return call()
+
+    monkeypatch.setattr(drawing, "waited_for", waited_for)
+    values = [{"x": 1, "value": 2}]
+    encoding = {"x": {"field": "x"}, "y": {"field": "value"}}
+    chart = {"data": {"values": values}, "mark": "bar", "encoding": encoding}
+    return drawing.picture(chart, title, place), len(calls)
+
+
+def test_a_picture_of_the_same_chart_is_not_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "one.png"
+    first, calls = _drawing_of("a", place, monkeypatch)
+    assert calls == 1
+    # Whole, with the size of the picture first (PNG specification, 5.6).
+    assert drawing.chunks(first)[0][0] == b"IHDR"
+    place.write_bytes(first)
+    assert _drawing_of("a", place, monkeypatch) == (first, 0)
+    other, calls = _drawing_of("b", place, monkeypatch)
+    assert calls == 1
+    assert other != first
+    for damaged in (b"", first[:-1], first[:-100] + b"x" + first[-99:], first + b"x", b"text"):
+        place.write_bytes(damaged)
+        assert _drawing_of("a", place, monkeypatch) == (first, 1)
 
 
 def test_a_study_without_claims_gets_the_same_page() -> None:

@@ -1,6 +1,7 @@
 """A run folder appears whole or not at all, and reads back as it was written."""
 
 import json
+import shutil
 from pathlib import Path
 
 import polars
@@ -12,7 +13,7 @@ from nandlab.cli import main
 from nandlab.errors import NandlabError
 from nandlab.frame import RunFrame, read
 from nandlab.frame.reference import read_reference
-from nandlab.frame.run_directory import MANIFEST, RESULTS_PARQUET, whole_folder
+from nandlab.frame.run_directory import CURVES_CSV, MANIFEST, RESULTS_PARQUET, whole_folder
 
 
 def test_results_read_back_as_written(run_folder: Path, result: RunFrame) -> None:
@@ -21,6 +22,23 @@ def test_results_read_back_as_written(run_folder: Path, result: RunFrame) -> Non
     assert again.frame.equals(result.frame)
     assert again.curves.equals(result.curves)
     assert again.reference == result.reference
+
+
+@pytest.mark.parametrize("late", ["7", "0.5", "", "99999999999999999999999", "word"])
+@pytest.mark.parametrize("early", ["1", "1.5", ""])
+def test_the_type_of_a_column_is_that_of_all_its_rows(
+    early: str, late: str, run_folder: Path, tmp_path: Path
+) -> None:
+    """Not that of the first hundred, which are looked at first."""
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    axes = json.loads((folder / MANIFEST).read_text())["axes"]
+    cells = [*([early] * 150), late]
+    rows = [f"{'-,' * len(axes)}{number},{cell}" for number, cell in enumerate(cells)]
+    text = "\n".join([f"{','.join(axes)},io,reads", *rows, ""])
+    (folder / CURVES_CSV).write_text(text, encoding="utf-8")
+    whole = polars.read_csv(folder / CURVES_CSV, infer_schema_length=None)
+    assert read(folder).curves["reads"].equals(whole["reads"])
 
 
 def test_parquet_holds_the_rows_of_the_csv(run_folder: Path) -> None:

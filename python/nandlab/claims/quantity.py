@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from nandlab.claims.statistics import (
@@ -119,6 +120,15 @@ def sample(run: RunFrame, quantity: Quantity, parts: Mapping[str, str]) -> Sampl
 
 
 def _sample(run: RunFrame, quantity: Quantity, parts: Mapping[str, str]) -> Sample:
+    """The quantity at its place, measured once for all claims, tables and figures of a run."""
+    cache: dict[str, Sample] = run.__dict__.setdefault("_samples", {})
+    key = f"{replace(quantity, relative_to=None)!r} {parts!r}"
+    if key not in cache:
+        cache[key] = _measured(run, quantity, parts)
+    return cache[key]
+
+
+def _measured(run: RunFrame, quantity: Quantity, parts: Mapping[str, str]) -> Sample:
     tree = parse(quantity.metric)
     names = sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)})
     cells = [_cells(run, name, quantity, parts) for name in names]
@@ -304,6 +314,7 @@ def _blocks(run: RunFrame, place: tuple[Any, ...]) -> int:
     return counts[0] // block_length(counts[0]) if counts and counts[0] else 1
 
 
+@cache
 def parse(metric: str) -> ast.expr:
     """The expression of a metric; raises `NandlabError` if it holds anything but operators."""
     try:
@@ -368,6 +379,8 @@ def _mean(values: Sequence[Any]) -> Any:
 
 
 def _geometric(values: Sequence[Any]) -> Any:
+    if _are_numbers(values) and min(values) > 0:
+        return math.exp(_mean([math.log(value) for value in values]))
     import numpy
 
     found = numpy.exp(_mean([numpy.log(value) for value in values]))
@@ -375,10 +388,17 @@ def _geometric(values: Sequence[Any]) -> Any:
 
 
 def _maximum(values: Sequence[Any]) -> Any:
+    if _are_numbers(values):
+        return float(max(values))
     import numpy
 
     found = numpy.maximum.reduce(values)
     return float(found) if found.ndim == 0 else found
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    """False of bootstrap draws: without them a report does not load numpy."""
+    return all(isinstance(value, int | float) and math.isfinite(value) for value in values)
 
 
 _POOLED = {"geometric-mean": _geometric, "maximum": _maximum, "mean": _mean}

@@ -17,6 +17,23 @@ LEAST_REPLICATES = 3
 _NORMAL_POINT = 1.959964
 """The 97.5 % point of the normal distribution."""
 
+_T_POINTS = (
+    12.706204736174694, 4.302652729749462, 3.1824463052837078, 2.7764451051977934,
+    2.5705818356363146, 2.4469118511449786, 2.364624251592784, 2.306004135204166,
+    2.262157162798205, 2.228138851986274, 2.200985160091639, 2.1788128296672284,
+    2.1603686564627913, 2.144786687917804, 2.131449545559776, 2.1199052992212546,
+    2.1098155778333156, 2.1009220402410382, 2.0930240544083087, 2.085963447265864,
+    2.0796138447276795, 2.0738730679040254, 2.0686576104190486, 2.0638985616280245,
+    2.0595385527532972, 2.0555294386428735, 2.0518305164802846, 2.0484071417952454,
+    2.045229642132703, 2.0422724563012378, 2.039513446396408, 2.0369333434601016,
+    2.0345152974493383, 2.0322445093177186, 2.030107928250343, 2.0280940009804502,
+    2.0261924630291093, 2.0243941639119694, 2.022690920036761, 2.021075390306273,
+)  # fmt: skip
+"""The 97.5 % points of Student's distribution of 1, 2, 3 and more degrees of freedom.
+
+They are scipy's, which takes longer to load than a report takes; a test compares them with it.
+"""
+
 DRAWS = 2_000
 """Bootstrap draws of windows."""
 
@@ -93,7 +110,7 @@ def t_interval(values: Sequence[float]) -> Interval:
     if n < LEAST_REPLICATES:
         return Interval(mean, None, None, n)
     variance = math.fsum((one - mean) ** 2 for one in values) / (n - 1)
-    half = _t_point(n - 1) * math.sqrt(variance / n)
+    half = t_point(n - 1) * math.sqrt(variance / n)
     return Interval(mean, mean - half, mean + half, n)
 
 
@@ -110,7 +127,7 @@ def percentile_interval(estimate: float, draws: Any, blocks: int) -> Interval:
         return Interval(estimate, None, None, blocks)
     low, high = numpy.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     # Few blocks: as much wider as Student's interval is than the normal one.
-    wider = _t_point(blocks - 1) / _NORMAL_POINT * math.sqrt(blocks / (blocks - 1))
+    wider = t_point(blocks - 1) / _NORMAL_POINT * math.sqrt(blocks / (blocks - 1))
     ends = [estimate + wider * (float(end) - estimate) for end in (low, high)]
     return Interval(estimate, ends[0], ends[1], blocks)
 
@@ -156,7 +173,10 @@ def block_indices(windows: int) -> Any:
 
 
 @cache
-def _t_point(freedom: int) -> float:
+def t_point(freedom: int) -> float:
+    """The 97.5 % point of Student's distribution."""
+    if freedom <= len(_T_POINTS):
+        return _T_POINTS[freedom - 1]
     # `scipy.stats` takes half a second to import; this is the function its `t.ppf` calls.
     from scipy.special import stdtrit
 

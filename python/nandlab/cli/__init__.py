@@ -4,6 +4,7 @@
 parser, nor does a list, and a command is imported when it is called.
 """
 
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,6 +24,9 @@ EXIT_INTERRUPTED = 130
 EXIT_NO_READER = 141
 """Status of a program that SIGPIPE ended: a script must not take a cut listing as complete."""
 
+_OBJECTS_BETWEEN_COLLECTIONS = 20_000
+"""The 700 of the interpreter make it look for garbage all the time that a command is loaded."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code.
@@ -34,11 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def heedful(work: Callable[[], int], *, is_process: bool) -> int:
     """Runs work that a signal may end; returns its exit status, or that of the signal."""
+    if is_process:
+        gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         heed_signals()
         code = work()
         if is_process:
             rest()
+            # Its memory goes back as a whole: nothing need be looked for in it.
+            gc.freeze()
         return code
     except KeyboardInterrupt as reason:
         # A second signal is ignored by now; standard error may be closed.

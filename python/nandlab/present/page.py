@@ -256,14 +256,17 @@ def write_report(folder: Path, run: RunFrame, command: str) -> Presented:
     shown = present(run)
     page = render(shown, command)
     first = shown.first_chart
-    drawn = picture(first.specification, first.title) if first is not None else None
+    drawn = place = None
+    if first is not None:
+        place = folder / FIGURES / f"{first.identifier}.png"
+        drawn = picture(first.specification, first.title, place)
     # No page stands beside an older picture: all is made before anything is written.
     with held():
         write_whole(folder / REPORT, page.encode())
         write_whole(folder / VERDICT, f"{json_text(shown.as_dict())}\n".encode())
-        if first is not None and drawn is not None:
-            (folder / FIGURES).mkdir(exist_ok=True)
-            write_whole(folder / FIGURES / f"{first.identifier}.png", drawn)
+        if place is not None and drawn is not None:
+            place.parent.mkdir(exist_ok=True)
+            write_whole(place, drawn)
     return shown
 
 
