@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _ALONE = re.compile(r"(?<!\w)\{(\w+)\}(?!\w)")
 _EXPRESSIONS = ("right_metric", "successes", "trials")
 """Keys of predicates that hold expressions of metrics."""
+
+Words = tuple[tuple[str, str], ...]
+"""What stands for the words in braces."""
 
 _RANKS = (Status.SUPPORTED, Status.UNDECIDED, Status.CONTRADICTED)
 
@@ -112,18 +116,22 @@ class Judge:
         words = {word for rule in rules for word in rule.words} | words_of(_metrics(claim))
         names |= {one.name for one in self._study.choices if one.words & words}
         distinct, of = self._design.distinct(names)
-        findings = [self._finding(claim, rules, options) for options in distinct]
+        # What a claim says changes with the words, of which many readings have the same.
+        read = cache(lambda said: _read(claim, rules, dict(said), self._free))
+        findings = [self._finding(read, options) for options in distinct]
         return Judged(self._study.study, claim, tuple(sorted(names)), findings, of)
 
-    def _finding(self, claim: Claim, rules: Sequence[ClaimRule], options: Options) -> Finding:
+    def _finding(self, read: Callable[[Words], Claim], options: Options) -> Finding:
         words: dict[str, str] = {}
         for one in self._study.choices:
             if one.name in options:
                 words |= one.options[options[one.name]].get("words", {})
         reading = Reading("joint", {}, words)
-        read = _read(claim, rules, words, self._free)
         return finding_of(
-            self._bare, read, reading, lambda quantity: self._measured(quantity, options, words)
+            self._bare,
+            read(tuple(words.items())),
+            reading,
+            lambda quantity: self._measured(quantity, options, words),
         )
 
     def _free(self, place: Plain) -> dict[str, Any]:

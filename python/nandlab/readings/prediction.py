@@ -125,9 +125,13 @@ class Predictor:
         self._design = design
         self._distinct: dict[frozenset[str], tuple[list[Options], Any]] = {}
         self._rows = {
-            (job.readings.study, job.runs.identifier, job.options): one.means
+            (job.readings.study, job.runs.identifier, job.options): [
+                ({axis: _text(value) for axis, value in place.items()}, values)
+                for place, values in one.means
+            ]
             for job, one in kept.items()
         }
+        self._known: dict[tuple[object, ...], float] = {}
 
     def column(self, study: str, formula: Formula) -> Any:
         """The quantity under every reading."""
@@ -179,17 +183,23 @@ class Predictor:
         # As in claims: what lacks the metric of the reading takes the plain one.
         plain = dict.fromkeys(words, "")
         metrics = [filled(formula.metric, one) for one in (words, plain)]
-        found = [
-            _evaluated(metrics, values)
+        places = [
+            (study.study, runs.identifier, tuple(options[one] for one in runs.choices))
             for runs in study.runs_at(side)
-            for place, values in self._rows[
-                study.study, runs.identifier, tuple(options[one] for one in runs.choices)
-            ]
-            if all(_text(place.get(axis)) in allowed for axis, allowed in at.items())
         ]
-        if not found:
-            raise NandlabError(f"{study.study}: nothing was run at {dict(side)}")
-        return _POOLED[filled(formula.how, words)](found)
+        how = filled(formula.how, words)
+        key = (tuple(places), repr(at), tuple(metrics), how)
+        if key not in self._known:
+            found = [
+                _evaluated(metrics, values)
+                for one in places
+                for place, values in self._rows[one]
+                if all(place.get(axis, "-") in allowed for axis, allowed in at.items())
+            ]
+            if not found:
+                raise NandlabError(f"{study.study}: nothing was run at {dict(side)}")
+            self._known[key] = _POOLED[how](found)
+        return self._known[key]
 
 
 def _evaluated(metrics: Sequence[str], values: Mapping[str, float]) -> float:

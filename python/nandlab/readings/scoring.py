@@ -73,16 +73,23 @@ class Scores:
         return self.logarithms - self.published
 
     @cached_property
+    def distances(self) -> Matrix:
+        """How far predicted and published are apart, readings by cells."""
+        return numpy.abs(self.residuals)
+
+    @cached_property
     def level(self) -> Matrix:
         """Weighted mean of the absolute log ratios, a reading."""
         return self.error(range(len(self.cells)))
 
     def error(self, cells: Sequence[int]) -> Matrix:
-        """The same over some of the cells."""
+        """The same over some of the cells; each choice of cells is worked out once."""
         wanted = list(cells)
-        weights = self.weights[wanted]
-        found: Matrix = numpy.abs(self.residuals[:, wanted]) @ (weights / weights.sum())
-        return found
+        cache: dict[tuple[int, ...], Matrix] = self.__dict__.setdefault("_errors", {})
+        if (key := tuple(wanted)) not in cache:
+            weights = self.weights[wanted]
+            cache[key] = self.distances[:, wanted] @ (weights / weights.sum())
+        return cache[key]
 
     @cached_property
     def shape(self) -> Matrix:
@@ -145,11 +152,10 @@ class Scores:
 
     def against_every_reading(self) -> list[tuple[int, int]]:
         """Cells to which no reading comes near, with the reading that comes nearest."""
-        distances = numpy.abs(self.residuals)
         found = []
         for number in range(len(self.cells)):
-            nearest = int(distances[:, number].argmin())
-            if distances[nearest, number] > self.tolerance(number):
+            nearest = int(self.distances[:, number].argmin())
+            if self.distances[nearest, number] > self.tolerance(number):
                 found.append((number, nearest))
         return found
 

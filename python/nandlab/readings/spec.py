@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,7 @@ class Readings:
     rules: tuple[ClaimRule, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
 
-    @property
+    @cached_property
     def chosen_axes(self) -> frozenset[str]:
         """Axes of the study that options set."""
         keys = (key for one in self.choices for own in one.options.values()
