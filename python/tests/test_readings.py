@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -18,7 +19,7 @@ from nandlab.readings.prediction import LEAST_READINGS, Predictor, design, neede
 from nandlab.readings.scoring import Scores, effects
 from nandlab.readings.search import apart
 from nandlab.readings.simulation import edited, simulate
-from nandlab.readings.spec import Cell, Formula, Readings, load_readings
+from nandlab.readings.spec import Cell, Formula, load_readings
 
 STUDY = """
 name = "made-up"
@@ -404,7 +405,7 @@ def test_studies_that_share_nothing_are_searched_apart(study: Path) -> None:
 
 def test_a_choice_shared_through_a_third_study_joins(study: Path) -> None:
     first, second = load_readings(str(study)), load_readings(str(apart_from(study)))
-    both = Readings(**{**vars(second), "choices": (*first.choices, *second.choices)})
+    both = replace(second, choices=(*first.choices, *second.choices))
     assert apart([first, second]) == [[first], [second]]
     assert apart([first, second, both]) == [[first, second, both]]
 

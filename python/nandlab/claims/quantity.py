@@ -6,10 +6,11 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from nandlab.claims.statistics import (
+    DRAWS,
     Interval,
     block_indices,
     block_length,
@@ -22,6 +23,9 @@ from nandlab.frame import MEANINGLESS, RunFrame
 
 HOWS = ("geometric-mean", "maximum", "mean", "sum")
 """Ways to pool cells, sorted. `sum` adds each metric first and combines the sums."""
+
+_FACTORS_KEPT = 4_096
+"""Draws of so many curves are kept, which is at most 64 MiB."""
 
 Place = Mapping[str, Any]
 
@@ -282,18 +286,27 @@ def _drawn(run: RunFrame, place: tuple[Any, ...], metric: str, value: float) -> 
         (name for name in windows if re.search(rf"(^|_){name}(_mean|_stddev)?$", metric)), ""
     )
     found = windows.get(base)
-    factors = numpy.ones(block_indices(1).shape[0])
     is_spread = metric.endswith("_stddev")
-    if found is not None and len(found) > 1:
-        cache: dict[Any, Any] = run.__dict__.setdefault("_factors", {})
-        key = (place, base, is_spread)
-        if key not in cache:
-            drawn = found[block_indices(len(found))]
-            statistic = numpy.std if is_spread else numpy.mean
-            whole = statistic(found)
-            cache[key] = statistic(drawn, axis=1) / whole if whole else factors
-        factors = cache[key]
+    if found is None or len(found) < 2:
+        return numpy.concatenate(([value], value * numpy.ones(DRAWS)))
+    factors = _factors(found.tobytes(), found.dtype.str, is_spread)
     return numpy.concatenate(([value], value * factors))
+
+
+@lru_cache(maxsize=_FACTORS_KEPT)
+def _factors(content: bytes, kind: str, is_spread: bool) -> Any:
+    """What each draw of windows makes of their mean, or of their standard deviation.
+
+    Windows are named by their content: a search of readings has the same ones in many frames.
+    """
+    import numpy
+
+    windows = numpy.frombuffer(content, kind)
+    statistic = numpy.std if is_spread else numpy.mean
+    whole = statistic(windows)
+    if not whole:
+        return numpy.ones(DRAWS)
+    return statistic(windows[block_indices(len(windows))], axis=1) / whole
 
 
 def _windows(run: RunFrame, place: tuple[Any, ...]) -> dict[str, Any]:
@@ -305,8 +318,19 @@ def _windows(run: RunFrame, place: tuple[Any, ...]) -> dict[str, Any]:
         columns.sort(key=lambda name: -len(name))
         parts = run.curves.partition_by(axes, as_dict=True, maintain_order=True)
         for key, part in parts.items():
-            cache[key] = {name: part[name].diff().drop_nulls().to_numpy() for name in columns}
+            cache[key] = {name: _steps(part[name]) for name in columns}
     return cache.get(place[:-1], {})
+
+
+def _steps(counts: Any) -> Any:
+    """What each place of a curve adds to the one before."""
+    import numpy
+    import polars
+
+    # In polars, each column of each curve costs two plans.
+    if counts.dtype in (polars.Int64, polars.Float64) and not counts.null_count():
+        return numpy.diff(counts.to_numpy())
+    return counts.diff().drop_nulls().to_numpy()
 
 
 def _blocks(run: RunFrame, place: tuple[Any, ...]) -> int:

@@ -204,7 +204,10 @@ class Readings:
 
     def runs_at(self, at: Plain) -> list[Runs]:
         """The runs that hold places of `at`."""
-        return [one for one in self.runs if _agrees(one.at, at)]
+        cache: dict[str, list[Runs]] = self.__dict__.setdefault("_runs_at", {})
+        if (key := repr(at)) not in cache:
+            cache[key] = [one for one in self.runs if _agrees(one.at, at)]
+        return cache[key]
 
 
 def load_readings(study: str) -> Readings:
