@@ -1,5 +1,9 @@
 """What several test files share."""
 
+import ctypes
+import gc
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +19,6 @@ LONGEST_FIRST = (
     "test_capture",
     "test_validation",
     "test_study_verdict",
-    "test_quick_runs",
     "test_docs",
 )
 """Beginnings of the names of files whose tests take minutes, most of them in a virtual machine."""
@@ -37,6 +40,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next(of_name, len(LONGEST_FIRST))
 
     items.sort(key=place)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _memory_goes_back() -> Iterator[None]:
+    """Gives the memory that the tests of a file have freed back to the system.
+
+    The allocator of glibc keeps what many threads of a study freed: a worker would hold, for all
+    files together, several times what the largest of its studies needs.
+    """
+    yield
+    gc.collect()
+    # Other C libraries have no such call.
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture(scope="session")

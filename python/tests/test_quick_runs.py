@@ -2,13 +2,12 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
+from quick_runs import quick_run
 from test_claims import FOLDERS
 
 from nandlab import engine
-from nandlab.cli import main
 
 VERDICTS = re.compile(r"\b(supported|contradicted|undecided)\b")
 
@@ -16,14 +15,13 @@ VERDICTS = re.compile(r"\b(supported|contradicted|undecided)\b")
 @pytest.mark.usefixtures("engine_is_built")
 @pytest.mark.parametrize("study", FOLDERS)
 def test_a_quick_run_prints_neither_interval_nor_verdict(
-    study: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    study: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     plan = engine.describe_study(str(FOLDERS[study] / "study.toml"), [], None, quick=True)
     if plan.get("needs_vm"):
         pytest.skip("needs a virtual machine")
-    out = tmp_path / "run"
-    assert main(["run", study, "--quick", "--out", str(out)]) == 0
-    printed = capsys.readouterr().out
+    run = quick_run(study, tmp_path_factory)
+    out, printed = run.folder, run.printed
     found = json.loads((out / "verdict.json").read_text(encoding="utf-8"))
     assert found["quick"] is True
     assert {claim["status"] for claim in found["claims"]} == {"not judged"}
