@@ -275,14 +275,13 @@ impl Engine {
         inode: &Inode,
         start: u64,
         bytes: &[u8],
-        is_sync: bool,
+        flags: WriteFlags,
     ) -> Result<(), Errno> {
         debug_assert!(start.is_multiple_of(SECTOR), "byte {start} begins a sector");
         let end = start + bytes.len() as u64;
         let runs = self.runs(inode, start..end).await?;
         // Before the write, which brings these bytes anyway.
         inode.zeros.borrow_mut().remove(&(start..end));
-        let flags = WriteFlags { is_sync, ..WriteFlags::default() };
         let mut under_way = Vec::new();
         for run in runs {
             let at = (run.at - start) as usize;
@@ -326,7 +325,8 @@ impl Engine {
             let from = range.start / SECTOR * SECTOR;
             let to = end.next_multiple_of(SECTOR).min(size);
             let bytes = &content.as_flattened()[(from - start) as usize..(to - start) as usize];
-            self.write_bytes(inode, from, bytes, is_sync).await?;
+            let flags = WriteFlags { is_sync, ..WriteFlags::default() };
+            self.write_bytes(inode, from, bytes, flags).await?;
         }
     }
 }

@@ -7,9 +7,9 @@ use crate::engine::Engine;
 use crate::inode::ROOT;
 use crate::mount;
 use crate::profile::MountOptions;
-use block_medium::BlockMedium;
+use block_medium::{BlockMedium, WriteFlags};
 use fs_api::{
-    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, Finding,
+    Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem, Finding,
     InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
 };
 use sim::{Cpus, Sim};
@@ -179,21 +179,32 @@ impl FileSystem for Fat {
         // Only up to the end of the file: the last sector is filled with zeros and no cluster
         // behind it is touched.
         let valid = (inode.size_bytes.get() - start).min(PAGE_BYTES as u64) as usize;
-        self.engine.write_bytes(&inode, start, &bytes[..valid], false).await
+        self.engine.write_bytes(&inode, start, &bytes[..valid], WriteFlags::default()).await
     }
 
     async fn write_pages(
         &self,
-        _caller: &Caller,
+        caller: &Caller,
         inode: InodeNumber,
         run: PageRun<'_>,
     ) -> Result<(), Errno> {
         let inode = self.engine.regular(inode)?;
+        if run.is_direct {
+            self.engine.may_write()?;
+            // As a write through the cache sets it, without the archive bit of `fat_write_end`
+            // (`file_update_time`).
+            self.engine.touch(&inode, caller.now);
+        }
         let _held = inode.writing.lock().await;
         let start = run.first * PAGE_BYTES as u64;
         let valid = inode.size_bytes.get().saturating_sub(start).min(run.bytes as u64);
         let bytes = &run.pages.as_flattened()[..valid as usize];
-        self.engine.write_bytes(&inode, start, bytes, run.is_waited_for).await
+        let flags = WriteFlags {
+            is_sync: run.is_waited_for,
+            is_direct: run.is_direct,
+            ..WriteFlags::default()
+        };
+        self.engine.write_bytes(&inode, start, bytes, flags).await
     }
 
     fn pages_at_once(&self) -> u64 {
@@ -275,7 +286,17 @@ impl FileSystem for Fat {
         // No question whether the mount may write (`fat_file_fsync`): on a read-only one nothing is
         // dirty, and after damage what is dirty is still written.
         let inode = self.engine.inode(inode)?;
-        self.engine.fsync(&inode).await
+        self.engine.fsync(&inode, false).await
+    }
+
+    async fn sync_data(&self, _caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        let inode = self.engine.inode(inode)?;
+        self.engine.fsync(&inode, true).await
+    }
+
+    /// Writes within the file; others would have to make room (`fat_direct_IO`).
+    fn direct_io(&self) -> DirectIo {
+        DirectIo::ReadsAndWrites
     }
 
     async fn sync(&self) -> Result<(), Errno> {

@@ -36,6 +36,8 @@ pub(crate) struct Inode {
     pub(crate) zeros: RefCell<Zeros>,
     /// Held while data is written or cut: what is read to be written back stays as it is.
     pub(crate) writing: Lock<()>,
+    /// What its entry says of its data: attribute bits, first cluster, size.
+    pub(crate) entry: Cell<(u8, u32, u64)>,
     /// When it first differed from its entry.
     pub(crate) dirty_since_ns: Cell<Option<u64>>,
 }
@@ -48,14 +50,15 @@ impl Inode {
         record: &Record,
     ) -> Self {
         let is_directory = record.is_directory();
+        // The entry of a directory has no size; its chain tells it.
+        let size_bytes = if is_directory { 0 } else { record.size_bytes.into() };
         Self {
             number,
             is_directory,
             place: Cell::new(place),
             bits: Cell::new(record.attributes),
             start: Cell::new(record.start),
-            // The entry of a directory has no size; its chain tells it.
-            size_bytes: Cell::new(if is_directory { 0 } else { record.size_bytes.into() }),
+            size_bytes: Cell::new(size_bytes),
             links: Cell::new(1 + u32::from(is_directory)),
             created: Cell::new(record.created),
             accessed: Cell::new(record.accessed),
@@ -64,8 +67,19 @@ impl Inode {
             is_chain_whole: Cell::new(false),
             zeros: RefCell::default(),
             writing: Lock::new(sim, ()),
+            entry: Cell::new((record.attributes, record.start, size_bytes)),
             dirty_since_ns: Cell::new(None),
         }
+    }
+
+    /// What the entry will have to say of the data.
+    pub(crate) fn new_entry(&self) -> (u8, u32, u64) {
+        (self.bits.get(), self.start.get(), self.size_bytes.get())
+    }
+
+    /// The entry does not lead to the data as it is now; if it does, it may still have old times.
+    pub(crate) fn leads_elsewhere(&self) -> bool {
+        self.entry.get() != self.new_entry()
     }
 
     pub(crate) fn is_root(&self) -> bool {

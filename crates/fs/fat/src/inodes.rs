@@ -157,6 +157,7 @@ impl Engine {
             at.is_multiple_of(SLOT_BYTES) && at < SECTOR_BYTES,
             "byte {at} of a sector begins an entry"
         );
+        inode.entry.set(inode.new_entry());
         let kind = self.volume.kind;
         self.buffers.change(&buffer, Owner::Unowned, |bytes| {
             let slot = &mut bytes[at..at + 32];

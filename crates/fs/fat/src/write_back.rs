@@ -105,10 +105,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes a file durable whose pages were written (`fat_file_fsync`).
-    pub(crate) async fn fsync(&self, inode: &Rc<Inode>) -> Result<(), Errno> {
+    /// Makes a file durable whose pages were written (`fat_file_fsync`); `data_only` for `fdatasync`.
+    pub(crate) async fn fsync(&self, inode: &Rc<Inode>, data_only: bool) -> Result<(), Errno> {
         let profile = self.options.profile;
         match profile.fsync {
+            // `file_fsync` of 2.6.29 does not look at `datasync`.
             FsyncScope::Device => {
                 self.write_inode(inode, false).await?;
                 self.write_info().await?;
@@ -120,7 +121,10 @@ impl Engine {
                 // in between leaves a size without clusters.
                 let written = self.buffers.write_owned(Owner::Directory(inode.number)).await;
                 written.map_err(|error| self.failed(error))?;
-                self.write_inode(inode, true).await?;
+                // A new time alone is left for later by `fdatasync` (`I_DIRTY_DATASYNC` is not set).
+                if !data_only || inode.leads_elsewhere() {
+                    self.write_inode(inode, true).await?;
+                }
                 let written = self.buffers.write_owned(Owner::Tables).await;
                 written.map_err(|error| self.failed(error))?;
             }

@@ -16,8 +16,8 @@ use crate::recovery::LogReader;
 use crate::summary::{FileInfo, LogHeader};
 use block_medium::BlockMedium;
 use fs_api::{
-    Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, Finding, InodeNumber,
-    Memory, NewInode, PAGE_BYTES, Place, SpaceUse,
+    Attributes, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem, FileType, Finding,
+    InodeNumber, Memory, NewInode, PAGE_BYTES, Place, SpaceUse,
 };
 use sim::{Cpus, Sim};
 use std::ops::Range;
@@ -355,6 +355,20 @@ impl FileSystem for Nilfs2 {
             self.engine.make_checkpoint().await?;
         }
         self.engine.flush_device().await
+    }
+
+    async fn sync_data(&self, _caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        Self::sync_data(self, inode).await
+    }
+
+    /// A write would need the cleaner to stand still (`nilfs_direct_IO`).
+    fn direct_io(&self) -> DirectIo {
+        DirectIo::Reads
+    }
+
+    async fn write_out(&self, inode: InodeNumber) -> Result<(), Errno> {
+        let file = self.engine.file(inode).await?;
+        if file.dirty_data().is_empty() { Ok(()) } else { self.engine.sync_data(&file).await }
     }
 
     async fn sync(&self) -> Result<(), Errno> {

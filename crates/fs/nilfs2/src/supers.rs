@@ -130,7 +130,12 @@ impl Engine {
             // One flush before the first is enough: it covers the logs that either superblock
             // names.
             let flushes = index == 0 && self.options.profile.flushes && self.options.has_barrier;
-            let flags = WriteFlags { is_sync: true, flushes_before: flushes, is_durable: flushes };
+            let flags = WriteFlags {
+                is_sync: true,
+                flushes_before: flushes,
+                is_durable: flushes,
+                ..WriteFlags::default()
+            };
             self.write_superblock(*offset, superblock, flags).await?;
             if index == 0 {
                 self.constructor.is_device_flushed.set(true);

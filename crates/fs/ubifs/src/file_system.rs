@@ -238,6 +238,20 @@ impl FileSystem for Ubifs {
         self.engine.sync_heads_of(inode).await
     }
 
+    /// The inode goes only if its size has changed: a new time alone does not set `I_DIRTY_DATASYNC`
+    /// (`update_mctime`, `ubifs_write_end`).
+    async fn sync_data(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        let known = self.engine.inodes.borrow().get(&inode).cloned();
+        let has_new_size = known.is_some_and(|known| {
+            let data = known.data.borrow();
+            data.node.size != data.synced_size
+        });
+        if has_new_size {
+            return self.fsync(caller, inode).await;
+        }
+        self.engine.sync_heads_of(inode).await
+    }
+
     async fn sync(&self) -> Result<(), Errno> {
         if self.engine.is_read_only() { Ok(()) } else { self.engine.sync_all().await }
     }

@@ -412,15 +412,19 @@ impl Device {
         Ok(())
     }
 
-    /// Writes what the cache holds of a file, and its header if it changed (`yaffs_flush_file`).
+    /// Writes what the cache holds of a file, and its header if it changed (`yaffs_flush_file`); `data_only`
+    /// leaves the header out.
     ///
     /// # Errors
     /// [`Errno::Enospc`], if the header cannot be written; the cache is written all the same.
-    pub(crate) async fn flush_file(&mut self, object: u32) -> Result<(), Errno> {
+    pub(crate) async fn flush_file(&mut self, object: u32, data_only: bool) -> Result<(), Errno> {
         if !self.objects.get(object).is_some_and(|object| object.is_dirty) {
             return Ok(());
         }
         self.flush_object_cache(object).await;
+        if data_only {
+            return Ok(());
+        }
         let now = self.now;
         if let Some(object) = self.objects.get_mut(object) {
             object.times[1] = now;

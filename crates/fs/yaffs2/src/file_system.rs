@@ -10,7 +10,7 @@ use crate::format::{ALIAS_BYTES_MAX, OBJECT_ROOT, ObjectKind};
 use crate::names::NewObject;
 use crate::objects::{Body, Object};
 use crate::options::MountOptions;
-use crate::profile::Profile;
+use crate::profile::{CollectorKind, Profile};
 use crate::update::Update;
 use crate::xattr;
 use fs_api::{
@@ -469,7 +469,7 @@ impl FileSystem for Yaffs2 {
         let number = number_of(inode)?;
         let mut device = self.enter(Some(caller)).await?;
         let was_dirty = device.objects.get(number).is_some_and(|object| object.is_dirty);
-        let flushed = device.flush_file(number).await;
+        let flushed = device.flush_file(number, false).await;
         if was_dirty && self.profile.drops_cache_at_close {
             device.cache.drop_object(number);
         }
@@ -479,7 +479,17 @@ impl FileSystem for Yaffs2 {
     async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
         let number = number_of(inode)?;
         let mut device = self.enter(Some(caller)).await?;
-        let flushed = device.flush_file(number).await;
+        let flushed = device.flush_file(number, false).await;
+        self.leave(device, flushed).await
+    }
+
+    /// Without the header, which has the time and the size. `yaffs_FlushFile` of 2009 does not tell the two
+    /// calls apart (`data_sync` came later).
+    async fn sync_data(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        let number = number_of(inode)?;
+        let data_only = self.profile.collector == CollectorKind::Scattered;
+        let mut device = self.enter(Some(caller)).await?;
+        let flushed = device.flush_file(number, data_only).await;
         self.leave(device, flushed).await
     }
 

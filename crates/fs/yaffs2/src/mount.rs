@@ -137,7 +137,7 @@ impl Device {
         if self.profile.syncs_inodes {
             for number in self.objects.numbers() {
                 // What cannot be written now stays dirty.
-                let _ = self.flush_file(number).await;
+                let _ = self.flush_file(number, false).await;
             }
         }
         // Inodes, then directories, then the cache, then the checkpoint: each step writes chunks

@@ -22,6 +22,9 @@ pub struct WriteFlags {
     pub flushes_before: bool,
     /// It is durable when it is done.
     pub is_durable: bool,
+    /// It comes past the page cache: another may follow closely, for which a scheduler may wait
+    /// (`WRITE_ODIRECT` has no `REQ_NOIDLE`).
+    pub is_direct: bool,
 }
 
 /// What waits for a request.

@@ -103,6 +103,21 @@ pub struct PageRun<'a> {
     pub bytes: usize,
     /// A call waits until the medium has them (`WB_SYNC_ALL`).
     pub is_waited_for: bool,
+    /// They come past the page cache (`O_DIRECT`), and lie within the file. Only where
+    /// [`FileSystem::direct_io`] offers it.
+    pub is_direct: bool,
+}
+
+/// What a file that is opened with `O_DIRECT` offers (`direct_IO` of `address_space_operations`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DirectIo {
+    /// There is no such operation: the flag is refused (`EINVAL`).
+    #[default]
+    Refused,
+    /// Reads pass the page cache; the operation carries no write out, so writes go through the cache.
+    Reads,
+    /// Reads, and writes that lie within the file.
+    ReadsAndWrites,
 }
 
 /// A mounted file system.
@@ -210,7 +225,7 @@ pub trait FileSystem {
     ) -> Result<(), Errno>;
 
     /// Fills pages that follow each other; file systems that ask a device for neighbours together
-    /// have their own (`readahead`).
+    /// have their own (`readahead`). So do direct reads, when nothing of the pages is dirty in memory.
     async fn read_pages(
         &self,
         inode: InodeNumber,
@@ -386,6 +401,26 @@ pub trait FileSystem {
 
     /// Makes durable what was written to a file (`fsync`).
     async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno>;
+
+    /// Makes data of a file durable, with its attributes only as far as they are needed to find it
+    /// (`fdatasync`).
+    async fn sync_data(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        // Where the kernel's code does not look at `datasync`, both calls are the same.
+        self.fsync(caller, inode).await
+    }
+
+    /// What `O_DIRECT` offers.
+    fn direct_io(&self) -> DirectIo {
+        DirectIo::Refused
+    }
+
+    /// Writes data of a file that the file system itself holds back, and waits
+    /// (`filemap_write_and_wait`). The layer above has written its own dirty pages.
+    async fn write_out(&self, inode: InodeNumber) -> Result<(), Errno> {
+        // Most have nothing in memory but what the layer above has.
+        let _ = inode;
+        Ok(())
+    }
 
     /// Makes durable all that was written (`sync_fs`).
     async fn sync(&self) -> Result<(), Errno>;

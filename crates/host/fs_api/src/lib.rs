@@ -12,8 +12,8 @@ mod finding;
 pub use attributes::{Attributes, Changes, FileType, SpaceUse, Time};
 pub use errno::Errno;
 pub use file_system::{
-    CachedPages, Caller, DirectoryEntry, DynFileSystem, FileSystem, InodeNumber, Memory, NewInode,
-    PageRun,
+    CachedPages, Caller, DirectIo, DirectoryEntry, DynFileSystem, FileSystem, InodeNumber, Memory,
+    NewInode, PageRun,
 };
 pub use finding::{Finding, Place, Severity};
 

@@ -46,7 +46,7 @@ pub(crate) struct Request<'a> {
 
 impl ReadAhead {
     /// The state after `POSIX_FADV_RANDOM`.
-    pub(crate) fn random() -> Self {
+    pub fn random() -> Self {
         Self { is_random: true, ..Self::default() }
     }
 

@@ -87,7 +87,8 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
             } else {
                 let is_waited_for = purpose == Purpose::Integrity;
                 let first = pages.start;
-                let run = PageRun { first, pages: &bytes, bytes: valid, is_waited_for };
+                let run =
+                    PageRun { first, pages: &bytes, bytes: valid, is_waited_for, is_direct: false };
                 self.file_system.write_pages(&caller, self.inode, run).await
             };
             // In any case: a page that stays under write-back would block its file for ever.

@@ -9,6 +9,7 @@
 mod cache;
 mod call_watch;
 pub mod contents;
+mod direct;
 mod file_pages;
 mod manifest;
 mod memory;

@@ -34,9 +34,10 @@ pub struct OpenOptions {
 pub struct OpenFile {
     pub(crate) inode: InodeNumber,
     appends: bool,
-    syncs: bool,
+    pub(crate) syncs: bool,
+    pub(crate) is_direct: Cell<bool>,
     is_written: Cell<bool>,
-    read_ahead: Cell<ReadAhead>,
+    pub(crate) read_ahead: Cell<ReadAhead>,
 }
 
 /// A mounted file system under the calls of applications.
@@ -211,6 +212,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
             inode,
             appends: options.append,
             syncs: options.sync || self.file_system.is_synchronous(),
+            is_direct: Cell::new(false),
             is_written: Cell::new(false),
             read_ahead: Cell::default(),
         };
@@ -306,21 +308,33 @@ impl<F: FileSystem + 'static> Vfs<F> {
             self.file_system.begin_behind_end(caller, file.inode, at).await?;
             size = self.file_system.attributes(file.inode).await?.size_bytes;
         }
+        if self.is_direct_write(file, at + bytes.len() as u64 <= size) {
+            self.write_direct(caller, file, at, bytes).await?;
+            drop(held);
+            return if file.syncs { self.fsync_data(caller, file, false).await } else { Ok(()) };
+        }
         match &self.caches {
             Some(caches) if self.file_system.writes_back() => {
                 let pages = caches.file(file.inode, size);
                 self.write_dirty(&pages, caller, file, at, bytes).await?;
+                if file.is_direct.get() {
+                    self.write_out(file.inode, at, bytes.len() as u64).await?;
+                }
                 // Let go before the sync, as `generic_file_aio_write` does: `fsync` takes the lock
                 // itself.
                 drop(held);
                 if file.syncs {
                     let end = (at + bytes.len() as u64).div_ceil(PAGE_BYTES as u64);
-                    return self.sync_pages(caller, file, at / PAGE_BYTES as u64..end).await;
+                    let pages = at / PAGE_BYTES as u64..end;
+                    return self.sync_pages(caller, file, pages, false).await;
                 }
                 return Ok(());
             }
             Some(caches) => self.write_cached(caches, caller, file, size, at, bytes).await?,
             None => self.write_uncached(caller, file, size, at, bytes).await?,
+        }
+        if file.is_direct.get() {
+            self.write_out(file.inode, at, bytes.len() as u64).await?;
         }
         // File systems that write through have the bytes; what is left is their own buffers.
         if file.syncs {
@@ -400,6 +414,11 @@ impl<F: FileSystem + 'static> Vfs<F> {
         into: &mut [u8],
     ) -> Result<usize, Errno> {
         let timed = self.watch.begin(CallKind::Read);
+        if file.is_direct.get() {
+            let count = self.read_direct(file, offset, into).await?;
+            timed.moves(count);
+            return Ok(count);
+        }
         let Some(caches) = &self.caches else {
             let count = self.file_system.read_bytes(file.inode, offset, into).await?;
             timed.moves(count);
@@ -424,10 +443,17 @@ impl<F: FileSystem + 'static> Vfs<F> {
     pub async fn fsync(&self, caller: &Caller, file: &OpenFile) -> Result<(), Errno> {
         let _timed = self.watch.begin(CallKind::Sync);
         self.enter().await;
-        if self.file_system.writes_back() {
-            return self.sync_pages(caller, file, 0..u64::MAX).await;
-        }
-        self.file_system.fsync(caller, file.inode).await
+        self.fsync_data(caller, file, false).await
+    }
+
+    /// Makes durable the data that was written to a file, with the attributes that lead to it (`fdatasync`).
+    ///
+    /// # Errors
+    /// As [`Vfs::fsync`].
+    pub async fn fdatasync(&self, caller: &Caller, file: &OpenFile) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Sync);
+        self.enter().await;
+        self.fsync_data(caller, file, true).await
     }
 
     /// Makes everything durable.

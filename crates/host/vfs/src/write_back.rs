@@ -88,6 +88,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
         caller: &Caller,
         file: &OpenFile,
         pages: Range<u64>,
+        data_only: bool,
     ) -> Result<(), Errno> {
         if let Some(known) = self.caches().and_then(|caches| caches.known_file(file.inode)) {
             // Pages first, then the lock, as `vfs_fsync_range` takes it: write-back must not need
@@ -98,6 +99,31 @@ impl<F: FileSystem + 'static> Vfs<F> {
         }
         let lock = self.lock_of(file.inode);
         let _held = lock.lock().await;
+        self.sync_itself(caller, file, data_only).await
+    }
+
+    /// `fsync`, or `fdatasync`, without what a call costs.
+    pub(crate) async fn fsync_data(
+        &self,
+        caller: &Caller,
+        file: &OpenFile,
+        data_only: bool,
+    ) -> Result<(), Errno> {
+        if self.file_system().writes_back() {
+            return self.sync_pages(caller, file, 0..u64::MAX, data_only).await;
+        }
+        self.sync_itself(caller, file, data_only).await
+    }
+
+    async fn sync_itself(
+        &self,
+        caller: &Caller,
+        file: &OpenFile,
+        data_only: bool,
+    ) -> Result<(), Errno> {
+        if data_only {
+            return self.file_system().sync_data(caller, file.inode).await;
+        }
         self.file_system().fsync(caller, file.inode).await
     }
 

@@ -4,8 +4,8 @@
 use crate::shadow_model::ShadowModel;
 use crate::tree::{Row, Tree};
 use fs_api::{
-    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
-    InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
+    Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem,
+    FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
 };
 use mount::guarantee::{DOUBLED_NAME, Durable, RENAME_OVER_LINKED};
 use std::cell::RefCell;
@@ -544,6 +544,19 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         }
         self.shadow.history.borrow_mut().fsynced(self.now(), self.shadow.number(inode));
         Ok(())
+    }
+
+    // Nothing is noted: the guarantees speak of `fsync` and `sync` alone.
+    async fn sync_data(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        self.real.sync_data(caller, inode).await
+    }
+
+    fn direct_io(&self) -> DirectIo {
+        self.real.direct_io()
+    }
+
+    async fn write_out(&self, inode: InodeNumber) -> Result<(), Errno> {
+        self.real.write_out(inode).await
     }
 
     async fn sync(&self) -> Result<(), Errno> {

@@ -320,7 +320,8 @@ impl BlockMedium for BlockPath {
                 // A block that was read ahead of is stale once it is written.
                 self.ahead.borrow_mut().remove(&block);
             }
-            let bio = self.bio(Direction::Write, flags.is_sync, first_block..end);
+            let mut bio = self.bio(Direction::Write, flags.is_sync, first_block..end);
+            bio.noidle &= !flags.is_direct;
             let handle = self.submit(bio, Rc::new(RefCell::new(bytes))).await;
             let path = self.clone();
             Ok(Box::pin(async move {

@@ -2,8 +2,8 @@
 
 use crate::{BlockPath, MountError};
 use fs_api::{
-    Attributes, CachedPages, Caller, Changes, DirectoryEntry, DynFileSystem, Errno, FileSystem,
-    FileType, Finding, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
+    Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, DynFileSystem, Errno,
+    FileSystem, FileType, Finding, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
 };
 use page_cache::PageCache;
 use std::any::Any;
@@ -331,6 +331,18 @@ impl FileSystem for SharedMount {
 
     async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
         self.0.file_system().fsync(caller, inode).await
+    }
+
+    async fn sync_data(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        self.0.file_system().sync_data(caller, inode).await
+    }
+
+    fn direct_io(&self) -> DirectIo {
+        self.0.file_system().direct_io()
+    }
+
+    async fn write_out(&self, inode: InodeNumber) -> Result<(), Errno> {
+        self.0.file_system().write_out(inode).await
     }
 
     async fn sync(&self) -> Result<(), Errno> {

@@ -297,8 +297,8 @@ impl<'a> Words<'a> {
             }
             "rwrite" => self.random_write()?,
             "read" => Step::Read { path: self.path()?, chunk: self.chunk()? },
-            // One step for both: a file system has no `datasync` here, by which `ubifs_fsync` may
-            // leave an inode unwritten.
+            // One step for both: recorded results of scripts have it so. A kernel's `fdatasync` may leave an
+            // inode unwritten (`ubifs_fsync`), as `Vfs::fdatasync` does.
             "fsync" | "fdatasync" => Step::Fsync { path: self.path()? },
             "sync" => Step::SyncAll,
             "truncate" => Step::Truncate { path: self.path()?, size: self.size("the size")? },

@@ -3,8 +3,8 @@
 //! The suite has to find each of these faults. A method that is left out does not compile.
 
 use fs_api::{
-    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
-    InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
+    Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem,
+    FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
 };
 use std::ops::Range;
 use std::rc::{Rc, Weak};
@@ -306,6 +306,18 @@ impl<F: FileSystem> FileSystem for Planted<F> {
 
     async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
         self.real.fsync(caller, inode).await
+    }
+
+    async fn sync_data(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        self.real.sync_data(caller, inode).await
+    }
+
+    fn direct_io(&self) -> DirectIo {
+        self.real.direct_io()
+    }
+
+    async fn write_out(&self, inode: InodeNumber) -> Result<(), Errno> {
+        self.real.write_out(inode).await
     }
 
     async fn sync(&self) -> Result<(), Errno> {

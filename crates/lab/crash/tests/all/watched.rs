@@ -369,7 +369,13 @@ fn the_pages_of_a_run_are_states_one_by_one() {
     watched.write(f, 0, 0..PAGE_BYTES, 1);
     let count = watched.count();
     let pages = [[2; PAGE_BYTES], [3; PAGE_BYTES], [4; PAGE_BYTES]];
-    let run = PageRun { first: 1, pages: &pages, bytes: 2 * PAGE_BYTES + 10, is_waited_for: true };
+    let run = PageRun {
+        first: 1,
+        pages: &pages,
+        bytes: 2 * PAGE_BYTES + 10,
+        is_waited_for: true,
+        is_direct: false,
+    };
     done(watched.at(100).write_pages(&CALLER, f, run)).expect("written");
     let states = ["f 4096*1 4096*2", "f 4096*1 4096*2 4096*3", "f 4096*1 4096*2 4096*3 10*4"];
     assert_eq!(watched.since(count), states);
@@ -394,7 +400,13 @@ fn a_sync_is_refused_while_pages_are_owed() {
     owe(g, 9);
     assert_eq!((fsync(f), fsync(g)), (Err(Errno::Eio), Err(Errno::Eio)));
     let pages = [[2; PAGE_BYTES]; 3];
-    let run = PageRun { first: 1, pages: &pages, bytes: 3 * PAGE_BYTES, is_waited_for: true };
+    let run = PageRun {
+        first: 1,
+        pages: &pages,
+        bytes: 3 * PAGE_BYTES,
+        is_waited_for: true,
+        is_direct: false,
+    };
     done(watched.recorder.write_pages(&CALLER, f, run)).expect("written");
     assert_eq!(fsync(f), Err(Errno::Eio), "page 5 is behind the run");
     watched.write(f, 5, 0..10, 2);

@@ -1,8 +1,8 @@
 //! A file system that tells what it was asked, and whose answers are none of the contract's defaults.
 
 use fs_api::{
-    Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
-    InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse, Time,
+    Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem,
+    FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse, Time,
 };
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -281,6 +281,21 @@ impl FileSystem for Probe {
         Err(Errno::Eio)
     }
 
+    async fn sync_data(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
+        self.note("sync_data", (caller, inode));
+        Err(Errno::Enospc)
+    }
+
+    fn direct_io(&self) -> DirectIo {
+        self.note("direct_io", ());
+        DirectIo::Reads
+    }
+
+    async fn write_out(&self, inode: InodeNumber) -> Result<(), Errno> {
+        self.note("write_out", inode);
+        Err(Errno::Eio)
+    }
+
     async fn sync(&self) -> Result<(), Errno> {
         self.note("sync", ());
         Err(Errno::Eio)
@@ -359,7 +374,13 @@ pub(crate) async fn exercise<F: FileSystem + ?Sized>(file_system: &F) -> Vec<Str
     told(&file_system.begin_write(&CALLER, file, 0, 0..9, false).await);
     told(&file_system.write_page(&CALLER, file, 0, &page, 3..100).await);
     let pages = [[8; PAGE_BYTES], [9; PAGE_BYTES]];
-    let run = PageRun { first: 1, pages: &pages, bytes: PAGE_BYTES + 5, is_waited_for: true };
+    let run = PageRun {
+        first: 1,
+        pages: &pages,
+        bytes: PAGE_BYTES + 5,
+        is_waited_for: true,
+        is_direct: false,
+    };
     told(&file_system.write_pages(&CALLER, file, run).await);
     let mut read = [[0; PAGE_BYTES]; 3];
     told(&file_system.read_pages(file, 0, &mut read).await);
@@ -388,6 +409,9 @@ pub(crate) async fn exercise<F: FileSystem + ?Sized>(file_system: &F) -> Vec<Str
     told(&file_system.unlink(&CALLER, root, b"h").await);
     told(&file_system.flush(&CALLER, file).await);
     told(&file_system.fsync(&CALLER, file).await);
+    told(&file_system.sync_data(&CALLER, file).await);
+    told(&file_system.direct_io());
+    told(&file_system.write_out(file).await);
     told(&file_system.forget(file).await);
     told(&file_system.sync().await);
     told(&file_system.shrink().await);
