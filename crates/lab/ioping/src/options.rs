@@ -93,6 +93,8 @@ pub struct Options {
     pub is_quiet: bool,
     /// One line of bare numbers at the end (`-B`).
     pub is_batch: bool,
+    /// The file of a directory has a fixed name, and stays (`-k`).
+    pub keeps_file: bool,
 }
 
 /// An option: letter, long name, whether a value follows, and the first version that has it.
@@ -258,6 +260,7 @@ impl Reader {
             longest_ns: u64::MAX,
             is_quiet: false,
             is_batch: false,
+            keeps_file: false,
         };
         Self {
             options,
@@ -369,8 +372,9 @@ impl Reader {
             'T' => options.longest_ns = time(0)?,
             'q' => options.is_quiet = true,
             'B' => (options.is_quiet, options.is_batch) = (true, true),
-            // Where the lines go, and whether the file of a directory stays, changes no request.
-            'I' | 'J' | 'k' => {}
+            'k' => options.keeps_file = true,
+            // Where the lines go changes no request.
+            'I' | 'J' => {}
             'A' | 'H' | 'N' => return Err(wrong(&option, "asynchronous I/O is not modelled")),
             'e' => return Err(wrong(&option, "numbers are drawn from the seed of the study")),
             'p' | 'P' => return Err(wrong(&option, "periodic statistics are not modelled")),

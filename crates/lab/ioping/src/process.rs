@@ -1,11 +1,14 @@
 //! A process of the tool: preparation, then one request after the other.
 
+use crate::mounted::OpenMounted;
 use crate::options::{Access, Options, Target};
 use crate::profile::{Pace, Version};
-use crate::report::Report;
+use crate::report::{MediumWork, Report};
+use crate::target::{CallError, OpenDevice, OpenTarget};
 use block::RequestQueue;
 use jobs::{Addresses, Distribution, Region};
-use page_cache::{BlockFile, FileError, Mode, PAGE_BYTES, Process};
+use mount::{Machine, Mounted};
+use page_cache::{BlockFile, Process};
 use sim::{JoinHandle, Sim};
 use std::rc::Rc;
 
@@ -25,22 +28,9 @@ pub fn start(
     region: Region,
     pid: u32,
 ) -> JoinHandle<Report> {
-    let set_bytes = options.working_set_on(region.bytes).expect("the region holds the working set");
-    let set = Region { offset_bytes: region.offset_bytes + options.offset_bytes, bytes: set_bytes };
-    let stream = sim.stream(&format!("ioping {pid}"));
-    let addresses = if options.is_linear {
-        Addresses::sequential(set, options.size_bytes, stream)
-    } else {
-        Addresses::random(set, options.size_bytes, Distribution::Uniform, stream)
-    };
-    let tool = Tool {
-        sim: sim.clone(),
-        file: file.clone(),
-        options: options.clone(),
-        access,
-        process: Process::new(pid),
-        set,
-    };
+    let process = Process::new(pid);
+    let target = OpenDevice::new(file.clone(), process, options);
+    let (tool, addresses) = Tool::new(sim, target, options, access, region, pid);
     let (queue, name) = (queue.clone(), format!("ioping {pid}"));
     sim.spawn_named(name, async move {
         let report = tool.run(addresses).await;
@@ -50,71 +40,145 @@ pub fn start(
     })
 }
 
+/// Starts a process of the tool on the root directory of a mounted file system, or on the file
+/// [`FILE_PATH`](crate::FILE_PATH) in it, which has `file_bytes`.
+///
+/// # Panics
+/// If the file does not hold the working set ([`Options::working_set_on`]).
+pub fn start_on_mount(
+    machine: &Machine,
+    mounted: &Mounted,
+    options: &Rc<Options>,
+    access: Access,
+    file_bytes: u64,
+    pid: u32,
+) -> JoinHandle<Report> {
+    // The file of a directory is as large as the working set behind its offset.
+    let of_directory = options.working_set_bytes.map(|bytes| options.offset_bytes + bytes);
+    let bytes = match options.target {
+        Target::Directory => of_directory.expect("a directory has a working set"),
+        _ => file_bytes,
+    };
+    let target = OpenMounted::new(machine, mounted, options, pid);
+    let region = Region { offset_bytes: 0, bytes };
+    let (tool, addresses) = Tool::new(&machine.sim, target, options, access, region, pid);
+    let queue = mounted.file_system.block_path().map(|path| path.queue().clone());
+    machine.sim.spawn_as(Process::new(pid), format!("ioping {pid}"), async move {
+        let report = tool.run(addresses).await;
+        if let Some(queue) = queue {
+            queue.exit(pid);
+        }
+        report
+    })
+}
+
 /// A process while it runs.
-struct Tool {
+struct Tool<T> {
     sim: Sim,
-    file: BlockFile,
+    target: T,
     options: Rc<Options>,
     access: Access,
-    process: Process,
+    pid: u32,
     set: Region,
 }
 
-impl Tool {
+impl<T: OpenTarget> Tool<T> {
+    fn new(
+        sim: &Sim,
+        target: T,
+        options: &Rc<Options>,
+        access: Access,
+        region: Region,
+        pid: u32,
+    ) -> (Self, Addresses) {
+        let set_bytes =
+            options.working_set_on(region.bytes).expect("the region holds the working set");
+        let set =
+            Region { offset_bytes: region.offset_bytes + options.offset_bytes, bytes: set_bytes };
+        let stream = sim.stream(&format!("ioping {pid}"));
+        let addresses = if options.is_linear {
+            Addresses::sequential(set, options.size_bytes, stream)
+        } else {
+            Addresses::random(set, options.size_bytes, Distribution::Uniform, stream)
+        };
+        let (sim, options) = (sim.clone(), options.clone());
+        (Self { sim, target, options, access, pid, set }, addresses)
+    }
+
     /// What the clock of the version shows.
     fn clock_ns(&self) -> u64 {
         let resolution_ns = self.options.profile.clock_ns;
         self.sim.now() / resolution_ns * resolution_ns
     }
 
-    fn mode(&self) -> Mode {
-        match (self.options.is_direct, self.options.is_synchronous) {
-            (true, _) => Mode::Direct,
-            (false, true) => Mode::Sync,
-            (false, false) => Mode::Buffered,
-        }
-    }
-
-    async fn run(self, addresses: Addresses) -> Report {
+    async fn run(mut self, addresses: Addresses) -> Report {
         // A process that fails has a report, too: its error ends the run with a message.
-        let mut report = Report::new(self.process.pid, self.access, self.options.size_bytes);
-        if self.options.target == Target::Directory
-            && let Err(error) = self.prepare().await
-        {
-            report.error = Some(error);
-            return report;
-        }
-        // A block that is dropped after each request is not worth reading ahead of. Random reads of a cached
-        // target are announced since 1.0.
-        let options = &self.options;
-        let announces_random = options.profile.version >= Version::V1_0 && !options.is_linear;
-        if !options.is_cached || announces_random {
-            self.file.advise_random(self.process);
-        }
-        self.measure(addresses, &mut report).await;
+        let mut report = Report::new(self.pid, self.access, self.options.size_bytes);
+        let done = self.prepare_and_measure(addresses, &mut report).await;
+        let exited = self.target.exit().await;
+        report.error = done.and(exited).err();
         report
     }
 
-    /// Writes the file of a directory and syncs it: nothing of it is measured.
-    async fn prepare(&self) -> Result<(), FileError> {
+    async fn prepare_and_measure(
+        &mut self,
+        addresses: Addresses,
+        report: &mut Report,
+    ) -> Result<(), CallError> {
+        let version = self.options.profile.version;
+        // Until 0.8 every byte is the same.
+        if version >= Version::V0_9 {
+            self.target.draw_bytes();
+        }
+        let must_write = self.target.open().await?;
+        if self.options.target == Target::Directory {
+            self.prepare(must_write).await?;
+        }
+        // A block that is dropped after each request is not worth reading ahead of. Random reads of a cached
+        // target are announced since 1.0.
+        let announces_random = version >= Version::V1_0 && !self.options.is_linear;
+        if !self.options.is_cached || announces_random {
+            self.target.advise_random();
+        }
+        let begin = self.target.medium_work();
+        let measured = self.measure(addresses, report).await;
+        report.medium_work = begin.zip(self.target.medium_work()).map(<[MediumWork; 2]>::from);
+        measured
+    }
+
+    /// Writes the file of a directory, unless it is there, and syncs it: nothing of it is measured.
+    async fn prepare(&mut self, must_write: bool) -> Result<(), CallError> {
         let Region { offset_bytes, bytes } = self.set;
+        let version = self.options.profile.version;
         let mut written = 0;
-        while written < bytes {
+        while must_write && written < bytes {
             let rest = bytes - written;
             // Until 0.9 what is left of the working set behind the last whole request is not written.
-            if rest < self.options.size_bytes && self.options.profile.version < Version::V1_0 {
+            if rest < self.options.size_bytes && version < Version::V1_0 {
                 break;
             }
+            // Every request of the file has other bytes; 0.9 draws once more behind the last one, and its
+            // requests write those.
+            if written > 0 && version >= Version::V1_0 {
+                self.target.draw_bytes();
+            }
             let size = rest.min(self.options.size_bytes);
-            self.file.write(self.process, offset_bytes + written, size, self.mode()).await?;
+            self.target.write(offset_bytes + written, size).await?;
+            if version == Version::V0_9 {
+                self.target.draw_bytes();
+            }
             written += size;
         }
-        self.file.fsync(self.process).await.map(drop)
+        self.target.fsync().await
     }
 
     /// The requests. Every number that decides when the next one begins is a reading of the tool's own clock.
-    async fn measure(&self, mut addresses: Addresses, report: &mut Report) {
-        let options = &self.options;
+    async fn measure(
+        &mut self,
+        mut addresses: Addresses,
+        report: &mut Report,
+    ) -> Result<(), CallError> {
+        let options = self.options.clone();
         let start_ns = self.clock_ns();
         report.start_ns = start_ns;
         report.end_ns = start_ns;
@@ -128,16 +192,16 @@ impl Tool {
             );
             let is_write = self.access.writes(number);
             if !options.is_cached {
-                self.drop_pages(offset_bytes);
+                self.target.advise_not_needed(offset_bytes, options.size_bytes);
+            }
+            if is_write && options.profile.version >= Version::V1_0 {
+                self.target.draw_bytes();
             }
             let began_ns = self.clock_ns();
-            if let Err(error) = self.request(is_write, offset_bytes).await {
-                report.error = Some(error);
-                return;
-            }
+            self.request(is_write, offset_bytes).await?;
             let ended_ns = self.clock_ns();
             debug_assert!(began_ns <= ended_ns, "the clock goes forward");
-            report.add_request(options, number, ended_ns - began_ns);
+            report.add_request(&options, number, ended_ns - began_ns);
             report.end_ns = ended_ns;
             match options.profile.pace {
                 Pace::AfterRequest => slot_ns = ended_ns + options.interval_ns,
@@ -155,31 +219,22 @@ impl Tool {
             // A request that would begin at the deadline, or later, is not made.
             let is_over = options.deadline_ns > 0 && slot_ns >= start_ns + options.deadline_ns;
             if is_last || is_over {
-                return;
+                break;
             }
             self.sim.sleep(slot_ns - ended_ns).await;
         }
-    }
-
-    /// Drops the whole pages of a request from the cache, as `POSIX_FADV_DONTNEED` does with clean ones
-    /// (`SYSCALL_DEFINE(fadvise64_64)` of mm/fadvise.c: a part of a page at either end stays).
-    fn drop_pages(&self, offset_bytes: u64) {
-        let first = offset_bytes.div_ceil(PAGE_BYTES);
-        let end = (offset_bytes + self.options.size_bytes) / PAGE_BYTES;
-        if first < end {
-            self.file.mapping().invalidate(&(first..end));
-        }
+        Ok(())
     }
 
     /// One request. A write is followed by `fdatasync` before the clock is read again, unless `-C` says not to.
-    async fn request(&self, is_write: bool, offset_bytes: u64) -> Result<(), FileError> {
+    async fn request(&mut self, is_write: bool, offset_bytes: u64) -> Result<(), CallError> {
         let bytes = self.options.size_bytes;
         if !is_write {
-            return self.file.read(self.process, offset_bytes, bytes, self.mode()).await.map(drop);
+            return self.target.read(offset_bytes, bytes).await;
         }
-        self.file.write(self.process, offset_bytes, bytes, self.mode()).await?;
+        self.target.write(offset_bytes, bytes).await?;
         if !self.options.is_cached {
-            self.file.fsync(self.process).await?;
+            self.target.fdatasync().await?;
         }
         Ok(())
     }

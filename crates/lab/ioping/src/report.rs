@@ -3,11 +3,22 @@
 use crate::options::{Access, Options};
 use crate::profile::{Printing, Version};
 use crate::suffix::{print_bytes, print_count, print_time};
+use crate::target::CallError;
+use device::DeviceStatistics;
 use jobs::Latencies;
-use page_cache::FileError;
+use nand::Counters;
 use std::fmt::Write as _;
 
 const SECOND_NS: f64 = 1e9;
+
+/// What the medium under a file system had done at a moment, since the machine began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediumWork {
+    /// Operations of the raw chip.
+    pub chip: Counters,
+    /// Commands of a block device with a driver of its own.
+    pub device: Option<DeviceStatistics>,
+}
 
 /// What a process measured. Times are readings of the tool's clock.
 #[derive(Clone, Debug)]
@@ -33,7 +44,10 @@ pub struct Report {
     /// When the clock was read after the last request.
     pub end_ns: u64,
     /// The first error, which ended it.
-    pub error: Option<FileError>,
+    pub error: Option<CallError>,
+    /// What the medium had done before the first request and after the last one; none of a device, which
+    /// counts for all processes.
+    pub medium_work: Option<[MediumWork; 2]>,
     /// Sum of the squares of the valid latencies, for the deviation.
     squares: u128,
 }
@@ -66,6 +80,7 @@ impl Report {
             start_ns: 0,
             end_ns: 0,
             error: None,
+            medium_work: None,
             squares: 0,
         }
     }
@@ -99,6 +114,17 @@ impl Report {
         self.valid.add(&other.valid);
         self.sum_ns += other.sum_ns;
         self.squares += other.squares;
+        // From the first request of any process to the end of the last.
+        if let (Some([begin, end]), Some([other_begin, other_end])) =
+            (&mut self.medium_work, other.medium_work)
+        {
+            if other.start_ns < self.start_ns {
+                *begin = other_begin;
+            }
+            if other.end_ns > self.end_ns {
+                *end = other_end;
+            }
+        }
         self.start_ns = self.start_ns.min(other.start_ns);
         self.end_ns = self.end_ns.max(other.end_ns);
         self.error = self.error.or(other.error);

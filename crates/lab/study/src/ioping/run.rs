@@ -1,4 +1,5 @@
-//! One run: processes of ioping, page cache, scheduler and device in simulated time.
+//! One run on a device: processes of ioping, page cache, scheduler and device in simulated time. And what any
+//! run measured.
 
 use crate::StudyError;
 use crate::block_stack::{BlockStack, OpenedDevice, run_to_end};
@@ -11,7 +12,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Number of the first process; the kernel's own threads have smaller ones.
-const FIRST_PID: u32 = 1000;
+pub(super) const FIRST_PID: u32 = 1000;
 
 /// Quantiles of latencies, in millionths. The tool prints none of them.
 const QUANTILES: [(u32, &str); 3] = [(500_000, "p50"), (990_000, "p99"), (999_000, "p999")];
@@ -33,7 +34,7 @@ impl Role {
         }
     }
 
-    fn access(self) -> Access {
+    pub(super) fn access(self) -> Access {
         match self {
             Self::Reader => Access::Read,
             Self::Writer => Access::Write,
@@ -110,26 +111,44 @@ pub(super) fn run_ioping(
         let (place, reason) = (run.stack.device.name.clone(), error.to_string());
         return Err(StudyError::Study { place, reason });
     }
+    let (path, file_system) = match run.options.target {
+        Target::Directory => ("directory", "none"),
+        Target::File => ("file", "none"),
+        Target::Device => ("device", "block"),
+    };
+    let device = run.stack.device.name.as_str();
+    let place = Place { path, file_system, device, bytes: run.stack.device_bytes };
+    // One repeat is enough to see the lines.
+    let mut rows = rows_of(&reports, &run.options, (context.repeat == 0).then_some(place));
+    let device = queue.statistics().expect("the device is timed");
+    let all = rows.last_mut().expect("the row of all processes");
+    all.metrics.push(Metric::count("device_commands", device.completed, "commands"));
+    Ok(Some(rows))
+}
+
+/// A row for each role, and one for all processes at the end. The rows of roles have the lines of the tool for
+/// a note, if a place is given.
+pub(super) fn rows_of(
+    reports: &[Report],
+    options: &Options,
+    place: Option<Place<'_>>,
+) -> Vec<TestRow> {
     let mut rows: Vec<TestRow> = Vec::new();
     for role in [Role::Reader, Role::Writer, Role::Mixed] {
         let own = reports.iter().filter(|report| Role::of(report.access) == role);
         if let Some(report) = sum(own) {
             let mut row = TestRow::new(role.name(), metrics(&report));
-            // One repeat is enough to see the lines.
-            row.note = (context.repeat == 0).then(|| lines(run, &reports, role));
+            row.note = place.map(|place| lines(options, &place, reports, role));
             rows.push(row);
         }
     }
     let all = sum(reports.iter()).expect("a run has a process");
-    let mut of_all = metrics(&all);
-    let device = queue.statistics().expect("the device is timed");
-    of_all.push(Metric::count("device_commands", device.completed, "commands"));
-    rows.push(TestRow::new("all", of_all));
-    Ok(Some(rows))
+    rows.push(TestRow::new("all", metrics(&all)));
+    rows
 }
 
 /// What several processes measured, as one.
-fn sum<'a>(mut reports: impl Iterator<Item = &'a Report>) -> Option<Report> {
+pub(super) fn sum<'a>(mut reports: impl Iterator<Item = &'a Report>) -> Option<Report> {
     let mut sum = reports.next()?.clone();
     for report in reports {
         sum.add(report);
@@ -168,16 +187,9 @@ fn metrics(report: &Report) -> Vec<Metric> {
 }
 
 /// The last lines that the first process of a role prints.
-fn lines(run: &IopingPlan, reports: &[Report], role: Role) -> String {
+fn lines(options: &Options, place: &Place<'_>, reports: &[Report], role: Role) -> String {
     let first = reports.iter().find(|report| Role::of(report.access) == role);
     let first = first.expect("a role that has a row has a process");
-    let (path, file_system) = match run.options.target {
-        Target::Directory => ("directory", "none"),
-        Target::File => ("file", "none"),
-        Target::Device => ("device", "block"),
-    };
-    let device = run.stack.device.name.as_str();
-    let place = Place { path, file_system, device, bytes: run.stack.device_bytes };
-    let lines = first.lines(&run.options, &place).join("; ");
-    format!("ioping {} of process {} prints: {lines}", run.options.profile.name, first.pid)
+    let lines = first.lines(options, place).join("; ");
+    format!("ioping {} of process {} prints: {lines}", options.profile.name, first.pid)
 }

@@ -35,6 +35,20 @@ const IOPING: &str = "repeats = 2\n[workload]\nkind = \"ioping\"\n\
     [host]\nboard = \"odroid-xu\"\ndevice = \"emmc-4.5-64gb\"\nfree_bytes = 67108864\n\
     [axes]\nprofile = [\"v0.9\", \"v1.3\"]\nscheduler = [\"noop\", \"sfq\"]\nsize_kib = [4, 64]\n";
 
+const IOPING_DEVICE: &str = "part = \"k9f2g08u0c\"\nrepeats = 2\n[workload]\nkind = \"ioping\"\n\
+    options = \"-{access} -i 1ms -c 20 {target}\"\n\
+    [host]\nboard = \"odroid-xu\"\ndevice = \"emmc-4.5-64gb\"\nblock_device = \"emmc-4.5-64gb\"\n\
+    free_bytes = 8388608\n\
+    [axes]\nfile_system = [\"none\", \"fat\", \"nilfs2\"]\nprofile = [\"v0.9\", \"v1.3\"]\n\
+    scheduler = [\"noop\", \"cfq\"]\naccess = [\"C\", \"WWW\", \"DWWW\"]\ntarget = [\"directory\", \"file\"]\n";
+
+const IOPING_NAND: &str = "part = \"k9f2g08u0c\"\nblocks = 160\nrepeats = 2\n[workload]\nkind = \"ioping\"\n\
+    options = \"-i 1ms -c 20 {target}\"\nreaders = 1\nwriters = 1\nmixed = 1\n\
+    [host]\nboard = \"s5pv210-datasheet\"\nfree_bytes = 1048576\n\
+    [flash_states.used]\nfill_percent = 20\nrewritten_percent = 20\nfile_kib_max = 128\n\
+    [axes]\nfile_system = [\"jffs2\", \"ubifs\", \"yaffs2\"]\nflash = [\"fresh\", \"used\"]\n\
+    target = [\"directory\"]\n";
+
 const IOZONE: &str = "part = \"k9f2g08u0c\"\nblocks = 160\nrepeats = 2\n\
     [workload]\nkind = \"iozone\"\noptions = \"-i 0 -i 1 -s 128k -r {record}k -e\"\n\
     [host]\nboard = \"s5pv210-datasheet\"\n\
@@ -58,6 +72,8 @@ fn studies() -> Vec<(&'static str, String, &'static str)> {
     vec![
         ("hot-cold", generated("hot-cold"), "b2ed51d685d1a60a 768 0 24 0 0"),
         ("ioping", IOPING.into(), "e558e8d9ea490b49 1104 0 0 0 24"),
+        ("ioping on a device", IOPING_DEVICE.into(), "b37dfa734baf0bf1 5904 0 0 0 74"),
+        ("ioping on raw NAND", IOPING_NAND.into(), "293079da30b70415 876 0 0 0 18"),
         ("iozone", IOZONE.into(), "41f4c49f73785b0c 1152 0 0 0 0"),
         ("jobs", JOBS.into(), "8567730183476a2b 488 0 0 0 0"),
         ("raw-nand mount", raw_nand("", "test = [\"mount\"]\n"), "dce69825fd008f74 96 0 0 0 0"),

@@ -1,4 +1,4 @@
-//! Studies of ioping over a scheduler and a block device.
+//! Studies of ioping over a scheduler and a block device, and on file systems.
 
 use crate::support;
 
@@ -119,4 +119,140 @@ fn results_do_not_depend_on_the_number_of_workers() {
         run_study(&study, workers, &mut |_, _, _| true).expect("a study that runs").digest()
     };
     assert_eq!(digest(1), digest(3));
+}
+
+const FILES: &str = "part = \"k9f2g08u0c\"\nblocks = 160\n[workload]\nkind = \"ioping\"\n\
+    options = \"-{access} -i 1ms -c 9 {target}\"\n\
+    [host]\nboard = \"odroid-xu\"\nblock_device = \"emmc-4.5-64gb\"\nfree_bytes = 1048576\n\
+    [axes]\nfile_system = [\"fat\", \"nilfs2\"]\naccess = [\"C\", \"W\"]\ntarget = [\"directory\"]\n";
+
+#[test]
+fn a_file_system_is_an_axis_and_the_medium_is_counted() {
+    let results = run(FILES);
+    assert_eq!(results.columns, ["access", "file_system", "target", "role"]);
+    for file_system in ["fat", "nilfs2"] {
+        let at =
+            |access, metric| value(&results, &[access, file_system, "directory", "all"], metric);
+        for metric in ["device_reads", "device_writes", "device_flushes", "page_programs"] {
+            assert!(at("C", metric).abs() < 1e-9, "{file_system}: {metric}");
+        }
+        assert!((at("W", "device_writes") - 9.0).abs() < 1e-9, "{file_system}");
+        // `fat_file_fsync` of the board's kernel flushes no device.
+        let flushes = if file_system == "fat" { 0.0 } else { 9.0 };
+        assert!((at("W", "device_flushes") - flushes).abs() < 1e-9, "{file_system}");
+        assert!(at("W", "latency_min_ns") > 10.0 * at("C", "latency_max_ns"), "{file_system}");
+    }
+    let shown: Vec<&String> =
+        results.notes.iter().filter(|note| note.contains("directory (vfat")).collect();
+    assert_eq!(shown.len(), 2, "{:?}", results.notes);
+    assert!(shown[0].contains("directory (vfat emmc-4.5-64gb 58.2 GiB)"), "{shown:?}");
+}
+
+#[test]
+fn the_device_itself_stands_beside_file_systems_and_is_as_without_them() {
+    let alone = STUDY.replace("directory", "file");
+    let beside = alone
+        .replace("[workload]", "part = \"k9f2g08u0c\"\n[workload]")
+        .replace("free_bytes", "block_device = \"emmc-4.5-64gb\"\nfree_bytes")
+        .replace("[axes]", "[axes]\nfile_system = [\"none\", \"fat\"]");
+    let (alone, beside) = (run(&alone), run(&beside));
+    for (scheduler, role) in [("noop", "reader"), ("sfq", "writer"), ("sfq", "all")] {
+        for metric in ["elapsed_ns", "latency_mean_ns"] {
+            let one = value(&alone, &[scheduler, "4", role], metric);
+            let other = value(&beside, &["none", scheduler, "4", role], metric);
+            assert!((one - other).abs() < 1e-9, "{scheduler} {role} {metric}");
+            let on_fat = value(&beside, &["fat", scheduler, "4", role], metric);
+            assert!((one - on_fat).abs() > 1.0, "{scheduler} {role} {metric}");
+        }
+    }
+}
+
+#[test]
+fn a_file_system_on_raw_nand_meets_no_scheduler() {
+    let text = FILES
+        .replace("block_device = \"emmc-4.5-64gb\"\n", "")
+        .replace("[\"fat\", \"nilfs2\"]", "[\"jffs2\", \"ubifs\", \"yaffs2\"]")
+        .replace("[axes]", "[axes]\nscheduler = [\"noop\", \"deadline\"]");
+    let results = run(&text);
+    for file_system in ["jffs2", "ubifs", "yaffs2"] {
+        let at = |access, scheduler, metric| {
+            value(&results, &[access, file_system, scheduler, "directory", "all"], metric)
+        };
+        assert!(at("C", "noop", "page_reads").abs() < 1e-9, "{file_system}");
+        assert!(at("W", "noop", "page_programs") >= 18.0, "{file_system}");
+        let (one, other) =
+            (at("W", "noop", "latency_mean_ns"), at("W", "deadline", "latency_mean_ns"));
+        assert!((one - other).abs() < 1e-9, "{file_system}");
+    }
+}
+
+#[test]
+fn what_no_file_system_takes_is_refused() {
+    let said = |replacements: &[(&str, &str)]| {
+        let mut text = FILES.to_owned();
+        for (from, to) in replacements {
+            assert!(text.contains(from), "{from}");
+            text = text.replace(from, to);
+        }
+        let loaded = study(&text);
+        let done = loaded.and_then(|study| run_study(&study, 1, &mut |_, _, _| true));
+        done.map(drop).expect_err("refused").to_string()
+    };
+    let raw = ("[\"fat\", \"nilfs2\"]", "[\"jffs2\"]");
+    let no_device = ("block_device = \"emmc-4.5-64gb\"\n", "");
+    let file = ("[\"directory\"]", "[\"file\"]");
+    for (replacements, expected) in [
+        (
+            vec![file, ("free_bytes = 1048576\n", "")],
+            "host.free_bytes: is missing: the target `file`",
+        ),
+        (vec![file, ("1048576", "2048")], "ioping -s: a request of 4096 bytes is larger than 2048"),
+        (vec![("[\"directory\"]", "[\"device\"]"), ("\"W\"", "\"WWW\"")], "no target `device`"),
+        (vec![raw], "jffs2 works on raw NAND itself; leave the block device out"),
+        (vec![("block_device", "device")], "host.device: is for ioping on a device itself"),
+        (vec![("[axes]", "[axes]\ndevice = [\"sata-ssd\"]")], "axes.device: is for ioping on"),
+        (
+            vec![("[axes]", "[axes]\n\"device.cache.bytes\" = [0]")],
+            "axes.device.cache.bytes: is for ioping on",
+        ),
+        (vec![("\"fat\"", "\"fad\"")], "did you mean `fat`?"),
+        (vec![("part = \"k9f2g08u0c\"\n", "")], "part: name the chip"),
+        (vec![raw, no_device, ("\"C\"", "\"D\"")], "ioping: fcntl(O_DIRECT): EINVAL"),
+        (vec![("\"C\"", "\"Ds512\"")], "-s, -o and -S must be multiples of 4096 bytes with -D"),
+        (
+            vec![raw, no_device, ("1048576", "104857600")],
+            "a file of 104857600 bytes for ioping (host.free_bytes): ENOSPC",
+        ),
+        (vec![("[axes]", "[mechanisms.a]\n[axes]")], "mechanisms: means nothing"),
+    ] {
+        let said = said(&replacements);
+        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(
+            !said.trim_end().contains('\n') || said.contains("did you mean"),
+            "one line: {said}"
+        );
+    }
+    // Without a file system, what stands under one means nothing.
+    let error = study(&STUDY.replace("free_bytes", "block_device = \"mtdblock\"\nfree_bytes"));
+    assert!(error.expect_err("refused").to_string().contains("host.block_device: means nothing"));
+}
+
+/// The page tells readers to save it; this keeps what it says of the results.
+#[test]
+fn the_study_of_the_page_runs_as_the_page_says() {
+    let page = include_str!("../../../../../docs/studies.md");
+    let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    let mut texts = blocks.map(|(text, _)| text).filter(|text| text.contains("\"ioping-files\""));
+    let text = texts.next().expect("a study on the page");
+    let folder = Folder::new("ioping-page");
+    let study = load(&folder.write("study.toml", text), &[], None, false).expect("right");
+    let results = run_study(&study, 2, &mut |_, _, _| true).expect("a study that runs");
+    let writes = |file_system, target| {
+        value(&results, &[file_system, "noop", target, "all"], "device_writes")
+    };
+    // The page, and on FAT no more; the log of NILFS2 is written once a request.
+    for target in ["directory", "file"] {
+        assert!((writes("fat", target) - 50.0).abs() < 1e-9, "{}", writes("fat", target));
+        assert!(writes("nilfs2", target) >= 50.0, "{}", writes("nilfs2", target));
+    }
 }
