@@ -14,6 +14,7 @@ pub struct MediumError {
 }
 
 /// How a write is to be carried out (`REQ_SYNC`, `REQ_PREFLUSH`, `REQ_FUA`).
+#[allow(clippy::struct_excessive_bools, reason = "flags of a request, each of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteFlags {
     /// A task waits for it (`REQ_SYNC`).

@@ -65,7 +65,7 @@ fn has_file_systems(study: &Study) -> bool {
 
 /// A value of the axis is the device itself.
 fn has_device_itself(study: &Study) -> bool {
-    let of_extra_runs = study.extra_runs.iter().flat_map(|extra| extra.axes.get(FILE_SYSTEM));
+    let of_extra_runs = study.extra_runs.iter().filter_map(|extra| extra.axes.get(FILE_SYSTEM));
     let mut values = study.axes.get(FILE_SYSTEM).into_iter().chain(of_extra_runs).flatten();
     values.any(|value| value.to_string() == NO_FILE_SYSTEM)
 }
