@@ -41,9 +41,8 @@ def test_the_published_times_stand_on_the_page() -> None:
         assert set(rows) == {
             (name, test) for name in ("jffs2", "nilfs2", "yaffs2") for test in ("write", "read")
         }
-        # The calibration.
-        assert rows["yaffs2", "write"]["error_of_means"] < 0.05
-        assert rows["yaffs2", "read"]["error_of_means"] < 0.05
+        # No level is fitted, and none is off by half.
+        assert all(0.01 < row["error_of_means"] < 0.5 for row in rows.values())
     assert PAGE.read_text(encoding="utf-8").endswith(f"\n{section()}")
 
 
@@ -57,11 +56,11 @@ def test_figures_are_taken_over_from_a_run(
     manifest = {"results_digest": "ab", "study": study, "axes": list(AXES), "quick": True}
     (run / "manifest.json").write_text(json.dumps(manifest))
     (run / "reference.csv").write_bytes((STUDY_FOLDER / "reference.csv").read_bytes())
-    # Reads of 1 MiB: half, twice, once and once the published time.
+    # Reads of 1 MiB, in ten passes: half, twice, once and once the published time.
     times = {"noop": 0.4432 / 2, "anticipatory": 0.4437 * 2, "deadline": 0.4434, "cfq": 0.4417}
     place = "fresh,on,random,cold,1,yaffs2,1"
     lines = [
-        f"s5pv210-calibrated,{place},{name},read,0,elapsed_ns,{1e9 * one},ns"
+        f"s5pv210-datasheet,{place},{name},read,0,elapsed_ns,{1e9 * one / 10},ns"
         for name, one in times.items()
     ]
     head = ",".join((*AXES, "repeat", "metric", "value", "unit"))

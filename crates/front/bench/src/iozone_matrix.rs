@@ -20,7 +20,7 @@ part = "k9f2g08u0c"
 kind = "iozone"
 options = "-i 0 -i 1 -s {file_mib}m -r 32k -e -c -U -+n"
 [host]
-board = "s5pv210-calibrated"
+board = "s5pv210-datasheet"
 [axes]
 file_system = ["jffs2", "yaffs2"]
 file_mib = [1, 2, 4, 8, 16]

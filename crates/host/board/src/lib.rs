@@ -300,8 +300,7 @@ macro_rules! embedded {
 }
 
 /// Name and text of every catalogue board, sorted by name.
-const TEXTS: &[(&str, &str)] =
-    embedded!("emulated-pc", "odroid-xu", "s5pv210-calibrated", "s5pv210-datasheet");
+const TEXTS: &[(&str, &str)] = embedded!("emulated-pc", "odroid-xu", "s5pv210-datasheet");
 
 /// All catalogue boards, sorted by name.
 pub fn catalogue() -> Vec<Board> {

@@ -36,7 +36,7 @@ impl Observer for Writes {
 
 /// The bios that an `fsync` of four mebibytes writes, without those of superblocks.
 fn log_writes(scheduler: &str) -> Vec<BioTimes> {
-    let board = Rc::new(find_board("s5pv210-calibrated").expect("in the catalogue"));
+    let board = Rc::new(find_board("s5pv210-datasheet").expect("in the catalogue"));
     let driver = Driver::of_board(find_layout("linux-large").expect("in the table"), board);
     let scheduler = find_scheduler(scheduler).expect("in the table");
     let request = MountRequest {

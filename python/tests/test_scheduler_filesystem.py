@@ -1,4 +1,4 @@
-"""The calibrated board, and the claims that rest on it, on made-up rows and on real cells."""
+"""`scheduler-filesystem` and its board: claims and tables on made-up rows, options shipped."""
 
 import tomllib
 from collections.abc import Mapping
@@ -8,30 +8,33 @@ from typing import Any
 import pytest
 from made_up import run_of as made_up
 
-from nandlab.calibration import DATASHEET, STUDY, page_costs, run_cells
 from nandlab.claims import evaluate, load_claims
 from nandlab.claims.evaluate import counted
 from nandlab.frame import RunFrame
 from nandlab.frame.reference import read_reference
 from nandlab.present import present
+from nandlab.readings.spec import load_readings
 from nandlab.study_files import shipped_studies
+from nandlab.validation.published_times import cells
 
 ROOT = Path(__file__).resolve().parents[2]
+STUDY = "scheduler-filesystem"
+SHARING = ("android", STUDY)
+"""Studies of one board."""
+
 FOLDER = Path(shipped_studies()[STUDY]).parent
-CALIBRATED = "s5pv210-calibrated"
+BOARD = "s5pv210-datasheet"
 SCHEDULERS = ("noop", "anticipatory", "deadline", "cfq")
 AXES = (
     "board", "flash", "cleaner", "data", "cache", "passes",
     "file_system", "file_mib", "scheduler", "test",
 )  # fmt: skip
 
-# Seconds and pages of a mebibyte on the made-up board without calibration.
+# Seconds and pages of a mebibyte on the made-up board, in one pass of IOzone.
 WRITE_S, READ_S, PAGES = 0.25, 0.125, 500
 
 
-def rows(
-    board: str, file_system: str, times: Mapping[str, float], pages_read: float = 1.0
-) -> list[list[Any]]:
+def rows(file_system: str, times: Mapping[str, float], pages_read: float = 1.0) -> list[list[Any]]:
     """Cells of 1 and 4 MiB; `times` multiplies the time of writes by scheduler."""
     found: list[list[Any]] = []
     for scheduler, factor in times.items():
@@ -47,7 +50,7 @@ def rows(
                     "spare_reads": 0,
                     "records": 32 * size,
                 }
-                place = [board, "fresh", "on", "random", "cold", "1", file_system, str(size)]
+                place = [BOARD, "fresh", "on", "random", "cold", "1", file_system, str(size)]
                 found += [
                     [*place, scheduler, test, repeat, metric, value * (1 + repeat / 1e6), "ns"]
                     for metric, value in values.items()
@@ -75,47 +78,8 @@ def statuses(run: RunFrame) -> dict[str, str]:
 
 def all_systems(nilfs2: Mapping[str, float], raw: Mapping[str, float]) -> RunFrame:
     return run_of(
-        rows(CALIBRATED, "jffs2", raw)
-        + rows(CALIBRATED, "yaffs2", dict.fromkeys(SCHEDULERS, 1.0))
-        + rows(CALIBRATED, "nilfs2", nilfs2)
+        rows("jffs2", raw) + rows("yaffs2", dict.fromkeys(SCHEDULERS, 1.0)) + rows("nilfs2", nilfs2)
     )
-
-
-def test_costs_follow_from_cells() -> None:
-    run = run_of(rows(DATASHEET, "yaffs2", {"noop": 1.0}))
-    one, three = page_costs(run, 1), page_costs(run, 3)
-    assert one is not None
-    assert three is not None
-    read = [(0.4432 - READ_S) / PAGES, (1.7679 - 4 * READ_S) / (4 * PAGES)]
-    write = [(1.2579 - WRITE_S) / PAGES, (5.0125 - 4 * WRITE_S) / (4 * PAGES)]
-    assert one.read_page_ns == pytest.approx(sum(read) / 2 * 1e9, abs=600)
-    assert one.program_page_ns == pytest.approx(sum(write) / 2 * 1e9, abs=600)
-    assert three.written_page_ns == pytest.approx(one.written_page_ns / 3)
-    assert three.read_page_ns < one.read_page_ns / 3
-
-
-@pytest.mark.usefixtures("engine_is_built")
-def test_the_calibrated_board_is_what_the_published_cells_imply() -> None:
-    found = page_costs(run_cells(), 1)
-    assert found is not None
-    assert found.cells == 10
-    boards = {
-        name: tomllib.loads((ROOT / "boards" / f"{name}.toml").read_text(encoding="utf-8"))
-        for name in (CALIBRATED, DATASHEET)
-    }
-    costs = boards[CALIBRATED]["raw_nand"]
-    assert (costs["read_page_ns"], costs["program_page_ns"]) == (
-        found.read_page_ns,
-        found.program_page_ns,
-    )
-    # Nothing else differs between the two.
-    for board in boards.values():
-        for key in ("name", "summary"):
-            del board[key]
-        for key in ("read_page_ns", "program_page_ns"):
-            del board["raw_nand"][key]
-            del board["sources"][f"raw_nand.{key}"]
-    assert boards[CALIBRATED] == boards[DATASHEET]
 
 
 def test_ties_support_no_winner_and_a_difference_would_be_seen() -> None:
@@ -145,8 +109,16 @@ def test_ties_support_no_winner_and_a_difference_would_be_seen() -> None:
 def test_a_read_that_reads_more_than_its_file_leaves_room_for_the_checkpoint() -> None:
     tied = {"noop": 1.0}
     for pages, status in ((1.0, "contradicted"), (1.2, "supported")):
-        run = run_of(rows(CALIBRATED, "yaffs2", tied, pages))
+        run = run_of(rows("yaffs2", tied, pages))
         assert statuses(run)["why-checkpoint"] == status
+
+
+def test_a_published_time_stands_beside_the_sum_of_ten_passes() -> None:
+    tied = dict.fromkeys(SCHEDULERS, 1.0)
+    found = cells(all_systems(tied, tied))
+    ours, published = found["yaffs2", "write", "noop", 4]
+    assert ours == pytest.approx(10 * 4 * WRITE_S, rel=1e-5)
+    assert published == 5.0125
 
 
 def test_published_values_follow_what_a_figure_is_relative_to() -> None:
@@ -169,3 +141,52 @@ def test_the_swapped_rows_of_figure_4_are_those_of_the_tables() -> None:
         printed = next(row["seconds"] for row in cells if row["file_mib"] == "mean")
         mean = sum(row["seconds"] for row in cells if row["file_mib"] != "mean") / 5
         assert mean == pytest.approx(printed, abs=0.03)
+
+
+def toml(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def value_at(plain: Mapping[str, Any], key: str) -> Any:
+    """What a file has at a key with dots; an axis of one value is that value."""
+    found: Any = plain
+    for name in key.split("."):
+        found = found[name]
+    return found[0] if isinstance(found, list) and len(found) == 1 else found
+
+
+@pytest.mark.parametrize("study", SHARING)
+def test_a_study_runs_the_options_that_it_ships(study: str) -> None:
+    """Board, chip and axes are those of the shipped options, so both describe one reading."""
+    own = toml(shipped_studies()[study])
+    board = toml(ROOT / "boards" / f"{own['host']['board']}.toml")
+    assert own["host"]["board"] == load_readings(study).plain["board"]
+    compared = 0
+    for choice in load_readings(study).choices:
+        shipped = choice.options[choice.shipped]
+        for plain, keys in ((board, shipped.get("board", {})), (own, shipped.get("set", {}))):
+            for key, value in keys.items():
+                assert value_at(plain, key) == value, (choice.name, key)
+                compared += 1
+    assert compared >= 4
+
+
+def test_a_published_time_is_the_sum_of_the_shipped_number_of_passes() -> None:
+    readings = load_readings(STUDY)
+    passes = next(one for one in readings.choices if one.name == "passes")
+    number = passes.options[passes.shipped]["words"]["passes"]
+    metrics = {cell.formula.metric.replace("{passes}", number) for cell in readings.cells}
+    for name in ("claims", "report"):
+        assert {toml(FOLDER / f"{name}.toml")["defaults"]["metric"]} == metrics
+    # What is not told otherwise is one pass on a fresh file system.
+    assert toml(FOLDER / "study.toml")["axes"]["passes"] == [1]
+
+
+def test_studies_of_one_board_ask_the_same_of_it() -> None:
+    android, own = (
+        {one["name"]: one for one in load_readings(name).plain["choice"]} for name in SHARING
+    )
+    shared = sorted(set(android) & set(own))
+    assert shared == ["bus", "driver", "part"]
+    for name in shared:
+        assert android[name] == own[name]
