@@ -1,8 +1,11 @@
 """What the tests of the kernel module share: kernels, builds, and scripts run in the machine."""
 
+import atexit
+import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -53,7 +56,26 @@ def build_root_or_skip(kernel: Kernel) -> Path:
         pytest.skip(str(reason))
 
 
-def modules_or_skip(kernel: Kernel, out: Path, source: Path = SOURCE) -> dict[str, Path]:
+@cache
+def _unpatched_modules(kernel: Kernel) -> dict[str, Path] | VmUnavailable:
+    """The modules as they are shipped: one build a kernel for all tests of a worker."""
+    scratch = Path(mkdtemp(prefix="nandlab-modules-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    try:
+        return build_modules(kernel, SOURCE, scratch / "build", ("SFQ_TESTS=m",))
+    except VmUnavailable as reason:
+        return reason
+
+
+def modules_or_skip(kernel: Kernel) -> dict[str, Path]:
+    """The scheduler and the disk of its tests as they are shipped; left out where none builds."""
+    modules = _unpatched_modules(kernel)
+    if isinstance(modules, VmUnavailable):
+        pytest.skip(str(modules))
+    return modules
+
+
+def build_or_skip(kernel: Kernel, out: Path, source: Path = SOURCE) -> dict[str, Path]:
     """Build the scheduler and the disk of its tests, or leave the test out."""
     try:
         return build_modules(kernel, source, out, ("SFQ_TESTS=m",))

@@ -12,6 +12,7 @@ import pytest
 from kernel_lab import (
     SERIES,
     SOURCE,
+    build_or_skip,
     kernel_or_skip,
     modules_or_skip,
     patched_source,
@@ -153,7 +154,7 @@ def test_kernel_and_simulator_choose_the_same_requests(
     engine_is_built: None,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    modules = modules_or_skip(kernel_or_skip(series), tmp_path / "build")
+    modules = modules_or_skip(kernel_or_skip(series))
     workloads = [draw_workload(name, number) for name in schedulers for number in range(WORKLOADS)]
     traces = record(series, modules, workloads, tmp_path / "out")
     for scheduler in schedulers:
@@ -192,7 +193,7 @@ def test_a_module_that_never_visits_a_queue_decides_otherwise(
 ) -> None:
     kernel = kernel_or_skip("6.12")
     source = patched_source("never-visits-a-queue.patch", tmp_path / "source")
-    modules = modules_or_skip(kernel, tmp_path / "build", source)
+    modules = build_or_skip(kernel, tmp_path / "build", source)
     # The starvation check serves the queue, so that the processes come to an end. Where it serves
     # the others too it hides the mistake, so there are several workloads.
     often = {"starvation_check": "25", "read_expire": "100", "write_expire": "100"}

@@ -9,6 +9,7 @@ import pytest
 from kernel_lab import (
     SERIES,
     SOURCE,
+    build_or_skip,
     build_root_or_skip,
     kernel_or_skip,
     modules_or_skip,
@@ -167,7 +168,7 @@ def test_the_module_builds_without_a_warning_and_tells_who_it_is(
     series: str, tmp_path: Path
 ) -> None:
     kernel = kernel_or_skip(series)
-    module = modules_or_skip(kernel, tmp_path)["sfq-iosched"]
+    module = build_or_skip(kernel, tmp_path)["sfq-iosched"]
     # A bare `make` finds the same kernel by itself.
     root = build_root_or_skip(kernel)
     done = make(f"ROOT={root}", f"BUILD={tmp_path}")
@@ -200,7 +201,7 @@ def test_nothing_is_lost_under_stress(
     series: str, tmp_path: Path, engine_is_built: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = kernel_or_skip(series)
-    modules = modules_or_skip(kernel, tmp_path / "build")
+    modules = modules_or_skip(kernel)
     script = (SOURCE / "tests" / "stress.sh").read_text()
     result = run_script(kernel, script, modules, tmp_path / "out", processors=2, deadline_s=3600.0)
     assert "test: stress passed" in result.console
@@ -214,9 +215,10 @@ def test_nothing_is_lost_under_stress(
         print(f"\nLinux {kernel.release}:", *lines, sep="\n  ")
 
 
-def longest_waits_ns(kernel: Kernel, source: Path, scratch: Path) -> dict[tuple[str, str], int]:
+def longest_waits_ns(
+    kernel: Kernel, modules: dict[str, Path], scratch: Path
+) -> dict[tuple[str, str], int]:
     """How long an old process waits, by what it does and whether requests expire."""
-    modules = modules_or_skip(kernel, scratch / "build", source)
     files = {"/short-lived": program_or_skip("short-lived", scratch / "short-lived")}
     script = (SOURCE / "tests" / "short-lived.sh").read_text()
     result = run_script(kernel, script, modules, scratch / "out", files=files, programs=())
@@ -229,7 +231,8 @@ def longest_waits_ns(kernel: Kernel, source: Path, scratch: Path) -> dict[tuple[
 def test_an_old_process_does_not_starve_beside_short_lived_ones(
     series: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    waits = longest_waits_ns(kernel_or_skip(series), SOURCE, tmp_path)
+    kernel = kernel_or_skip(series)
+    waits = longest_waits_ns(kernel, modules_or_skip(kernel), tmp_path)
     assert max(waits.values()) <= LONGEST_WAIT_NS
     with capsys.disabled():
         print(
@@ -240,7 +243,9 @@ def test_an_old_process_does_not_starve_beside_short_lived_ones(
 
 def test_a_round_in_the_order_of_creation_starves_old_processes(tmp_path: Path) -> None:
     source = patched_source("visits-in-order-of-creation.patch", tmp_path / "source")
-    waits = longest_waits_ns(kernel_or_skip("6.12"), source, tmp_path)
+    kernel = kernel_or_skip("6.12")
+    modules = build_or_skip(kernel, tmp_path / "build", source)
+    waits = longest_waits_ns(kernel, modules, tmp_path)
     assert min(waits.values()) > LONGEST_WAIT_NS
     # Expiry bounds the wait, but far above what a round takes.
     assert waits["read", "off"] > waits["read", "on"]
@@ -261,7 +266,7 @@ def test_a_round_in_the_order_of_creation_starves_old_processes(tmp_path: Path) 
 def test_a_broken_module_is_caught(patch: str, complaint: str, tmp_path: Path) -> None:
     kernel = kernel_or_skip("6.12")
     source = patched_source(patch, tmp_path / "source")
-    modules = modules_or_skip(kernel, tmp_path / "build", source)
+    modules = build_or_skip(kernel, tmp_path / "build", source)
     script = (SOURCE / "tests" / "mix.sh").read_text()
     with pytest.raises(VmRunError) as caught:
         run_script(kernel, script, modules, tmp_path / "out", deadline_s=120.0)
