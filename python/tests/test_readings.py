@@ -251,6 +251,41 @@ def test_claims_of_one_repeat_are_undecided(study: Path) -> None:
     assert found["few-copies"]["best"]["reason"].startswith("1 independent replicate")
 
 
+SHAPES = """
+[[choice]]
+name = "shape"
+unsaid = "the pages of a block"
+why = "not printed"
+shipped = "32"
+[choice.options]
+32 = { set = { "axes.pages_per_block" = 32 }, words = { own = "" } }
+several = { set = { "axes.pages_per_block" = [16, 32, 64] }, words = { own = "pages_per_block" } }
+"""
+
+
+def test_an_option_may_bring_replicates_of_its_own(study: Path) -> None:
+    """As a set of traces does that has several captures of each cell."""
+    study = with_claims(study)
+    file = study / "readings.toml"
+    text = file.read_text().replace('choices = ["spare"]', 'choices = ["spare", "shape"]')
+    rule = '\n[[claims]]\nreplicates = "{own}"\n'
+    file.write_text(f"{text}{SHAPES}")
+    with pytest.raises(NandlabError, match="axis 'pages_per_block' has several values"):
+        search(study)
+    file.write_text(f"{text}{SHAPES}{rule}")
+    found = {one["id"]: one for one in search(study).answer["claims"]}
+    few = found["few-copies"]
+    # The shipped option has one shape and three repeats; the other has three shapes of each.
+    assert few["choices"] == ["passes", "shape", "spare"]
+    assert few["shipped"]["n"] == 3
+    file.write_text(f"{text}{SHAPES}{rule}".replace('shipped = "32"', 'shipped = "several"'))
+    found = {one["id"]: one for one in search(study).answer["claims"]}
+    assert found["few-copies"]["shipped"]["n"] == 9
+    file.write_text(f"{text}{SHAPES}{rule}".replace("{own}", "{shape}"))
+    with pytest.raises(NandlabError, match=r"\{shape\}: no option of a choice has this word"):
+        load_readings(str(study))
+
+
 SIDES = """
 [[contradiction]]
 about = "copies of greedy"

@@ -251,6 +251,8 @@ def _read(
             if set(rule.pooled) != set(quantity.pooled):
                 continue
             quantity = replace(quantity, how=str(filled(rule.how, words)) or quantity.how)
+        if axes := str(filled(rule.replicates, words)):
+            quantity = _replicated(quantity, axes.split("|"))
         chosen = {axis: _one_or_list(filled(text, words)) for axis, text in rule.select.items()}
         quantity = replace(quantity, select={**quantity.select, **chosen})
         quantity = replace(quantity, metric=_with_metrics(quantity.metric, rule, words))
@@ -269,6 +271,12 @@ def _read(
                 keys[key] = _with_values({keys["axis"]: keys[key]}, rule, words)[keys["axis"]]
     children = tuple(_read(one, rules, words, free) for one in claim.children)
     return replace(claim, quantity=quantity, keys=keys, children=children)
+
+
+def _replicated(quantity: Quantity, axes: Sequence[str]) -> Quantity:
+    """The quantity with other replicates; the axes that were its replicates are pooled."""
+    pooled = dict.fromkeys((*quantity.pooled, *quantity.replicates))
+    return replace(quantity, pooled=tuple(pooled), replicates=tuple(axes), windows=False)
 
 
 def _with_words(text: str, words: Mapping[str, str]) -> str:

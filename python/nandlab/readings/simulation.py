@@ -82,7 +82,8 @@ class Job:
     def key(self) -> str:
         """Hash of everything that the results depend on."""
         study = self.readings.path
-        parts = [engine_version(), study.read_text(encoding="utf-8"), _trace_digests(study)]
+        traces = _trace_digests(study, self.settings.get("workload.file"))
+        parts = [engine_version(), study.read_text(encoding="utf-8"), traces]
         settings = json.dumps([self.settings, self.quick], sort_keys=True)
         parts += [settings, self.board_text or ""]
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
@@ -109,12 +110,12 @@ def engine_version() -> str:
 
 
 @cache
-def _trace_digests(study: Path) -> str:
-    """Digests of the traces that a study may replay."""
+def _trace_digests(study: Path, other: str | None) -> str:
+    """Digests of the traces that a study may replay, or of the files that take their place."""
     workload = tomllib.loads(study.read_text(encoding="utf-8")).get("workload", {})
-    if "file" not in workload:
+    if (named := other or workload.get("file")) is None:
         return ""
-    files = sorted(study.parent.glob(re.sub(r"\{\w+\}", "*", workload["file"])))
+    files = sorted(study.parent.glob(re.sub(r"\{\w+\}", "*", named)))
     return " ".join(hashlib.blake2b(one.read_bytes()).hexdigest() for one in files)
 
 

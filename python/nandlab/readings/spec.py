@@ -25,7 +25,7 @@ _KEYS = {
     "option": "board set words",
     "runs": "id at set choices",
     "cells": "id where column axes metric at pool how left right plus hedge order shuffle unit",
-    "claims": "ids select pool metrics values",
+    "claims": "ids select pool metrics replicates values",
     "pool": "over how",
     "contradiction": "about sides",
     "side": "says where published metric at how left right unit claim choice option",
@@ -129,7 +129,8 @@ class ClaimRule:
     """What a joint reading changes in the claims of its study.
 
     A rule with `pooled` holds for claims that pool these axes, and pools them by `how`. Values and
-    metrics of claims are replaced; words in braces are those of the reading's options.
+    metrics of claims are replaced; words in braces are those of the reading's options. Where
+    `replicates` names axes, these are the replicates, and those of the claim are pooled.
     """
 
     identifiers: tuple[str, ...] = ()
@@ -139,12 +140,14 @@ class ClaimRule:
     how: str = ""
     metrics: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    replicates: str = ""
 
     @property
     def words(self) -> frozenset[str]:
         """Words in braces, which the options of choices fill in."""
         replaced = (text for one in self.values.values() for text in one.values())
-        return words_of([self.how, *self.select.values(), *self.metrics.values(), *replaced])
+        own = (self.how, self.replicates)
+        return words_of([*own, *self.select.values(), *self.metrics.values(), *replaced])
 
 
 @dataclass(frozen=True)
@@ -324,6 +327,7 @@ class _Reader:
         return ClaimRule(
             tuple(plain.get("ids", ())), plain.get("select", {}), tuple(pool.get("over", ())),
             pool.get("how", ""), plain.get("metrics", {}), plain.get("values", {}),
+            plain.get("replicates", ""),
         )  # fmt: skip
 
     def contradiction(self, plain: Plain, choices: Sequence[Choice]) -> Contradiction:
