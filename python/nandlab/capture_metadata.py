@@ -5,7 +5,8 @@ Markdown; `--write PAGE` puts them into a page between its two marks; `--keep FI
 keeps the regions of captures for traces that do not hold theirs.
 
 A request counts for the region in which it begins, its sectors for the regions in which they lie.
-Only requests after the first marker count in the tables: the set-up (mkfs, fill) is left out.
+Only requests after the first marker count in these tables: the set-up (mkfs, fill) is left out. A
+first table lists the files of all shipped traces with everything that is in them.
 """
 
 import argparse
@@ -31,11 +32,20 @@ from nandlab.whole_files import whole_files
 SETS = ("ftl-windows", "ftl-windows-lazy")
 """Folders of captures, below the shipped traces; one that is not there is left out."""
 
+BEGINNINGS = "small"
+"""Folder of the beginnings of captures, below the shipped traces."""
+
 REGIONS_FILE = "regions.json"
 """Regions of traces that do not hold theirs, by the name of the trace without its ending."""
 
 BEGIN = "<!-- begin of the tables by python -m nandlab.capture_metadata -->"
 END = "<!-- end of the tables by python -m nandlab.capture_metadata -->"
+
+FILES_BEGIN = "<!-- begin of the files by python -m nandlab.capture_metadata -->"
+FILES_END = "<!-- end of the files by python -m nandlab.capture_metadata -->"
+
+DIGEST_DIGITS = 16
+"""Hexadecimal digits of a digest that the table of files shows."""
 
 Written = dict[str, dict[str, int]]
 """`requests` and `sectors` that were written, by region."""
@@ -160,6 +170,35 @@ def _read(path: Path, kept: Mapping[str, Any]) -> Capture:
     )
 
 
+def files_table(folders: Iterable[Path]) -> str:
+    """The traces of some folders as a table in Markdown: what each holds, and its digest."""
+    rows = [_contents(path) for folder in folders for path in sorted(folder.glob("*.parquet"))]
+    heads = ("file", "records", "reads", "writes", "flushes", "sectors written")
+    return _markdown((*heads, "distinct sectors", "digest"), rows, text_columns=1) + "\n"
+
+
+def _contents(path: Path) -> tuple[str, ...]:
+    """A row of the table of files; the digest is that of the records, which the file holds."""
+    import numpy
+    import polars as pl
+
+    records = pl.read_parquet(path, columns=["operation", "offset_bytes", "length_bytes"])
+    operations = records["operation"].cast(pl.String)
+    counts = [int((operations == kind).sum()) for kind in ("read", "write", "flush")]
+    writes = records.filter(operations == "write")
+    first = (writes["offset_bytes"] // SECTOR_BYTES).cast(pl.Int64).to_numpy()
+    ends = first + (writes["length_bytes"] // SECTOR_BYTES).cast(pl.Int64).to_numpy()
+    # Writes that cover a sector, as the sum of those that begin up to it and have not ended.
+    changes = numpy.zeros(int(ends.max(initial=0)) + 1, dtype=numpy.int64)
+    numpy.add.at(changes, first, 1)
+    numpy.add.at(changes, ends, -1)
+    distinct = int((numpy.cumsum(changes) > 0).sum())
+    numbers = (len(records), *counts, int((ends - first).sum()), distinct)
+    digest = pl.read_parquet_metadata(path)["digest"][:DIGEST_DIGITS]
+    name = f"{path.parent.name}/{path.name}"
+    return (name, *(f"{number:,}" for number in numbers), f"`{digest}`")
+
+
 def tables(folders: Iterable[Path]) -> str:
     """The tables of sets of captures as Markdown, each set under a heading."""
     parts = []
@@ -222,7 +261,7 @@ _QUANTITIES: tuple[tuple[str, Callable[[Capture], float]], ...] = (
 
 
 def _ratios(pairs: Sequence[tuple[Capture, Capture]]) -> str:
-    """NTFS against FAT by cell and over all cells, with the status of the claim on bytes.
+    """NTFS against FAT by cell and over all cells, with the status of the claim by each quantity.
 
     Intervals are over the seeds. That of the last row is over the seeds that have all cells, or
     over the cells if fewer than three have.
@@ -243,7 +282,7 @@ def _ratios(pairs: Sequence[tuple[Capture, Capture]]) -> str:
     ]
     rows.append(("all", "all", *_judged(pooled)))
     heads = ("NTFS / FAT: files", "processes", "n", *(name for name, _ in _QUANTITIES))
-    return _markdown((*heads, "more bytes from NTFS"), rows, text_columns=1)
+    return _markdown(heads, rows, text_columns=1)
 
 
 _CELL = ("file_set", "processes")
@@ -276,8 +315,8 @@ def _each(
 
 
 def _judged(found: Sequence[Interval]) -> tuple[str, ...]:
-    shown = (_interval(one) for one in found)
-    return (str(found[0].n), *shown, str(status_of(found[0], Region(above=1))))
+    shown = (f"{_interval(one)}, {status_of(one, Region(above=1))}" for one in found)
+    return (str(found[0].n), *shown)
 
 
 def _by_cell(captures: Iterable[Capture]) -> dict[tuple[str, str, str], list[Capture]]:
@@ -334,15 +373,15 @@ def _replace(path: Path, text: str) -> None:
         scratch.write_text(text, encoding="utf-8")
 
 
-def with_tables(page: str, text: str) -> str:
+def with_tables(page: str, text: str, marks: tuple[str, str] = (BEGIN, END)) -> str:
     """A page with other tables between its marks.
 
     Raises `NandlabError` when the page lacks a mark.
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = page.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not begin or not end:
-        raise NandlabError(f"the page lacks the line {END if begin else BEGIN}")
+        raise NandlabError(f"the page lacks the line {marks[1] if begin else marks[0]}")
     return f"{before}{begin}\n\n{text}\n{end}{after}"
 
 
@@ -351,6 +390,13 @@ def shipped_sets() -> list[Path]:
     from nandlab.data import folder
 
     return [path for name in SETS if (path := folder("traces") / name).is_dir()]
+
+
+def shipped_files() -> str:
+    """The table of the files of all shipped traces."""
+    from nandlab.data import folder
+
+    return files_table([*shipped_sets(), folder("traces") / BEGINNINGS])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -369,6 +415,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(text)
         else:
             page = with_tables(given.write.read_text(encoding="utf-8"), text)
+            page = with_tables(page, shipped_files(), (FILES_BEGIN, FILES_END))
             _replace(given.write, page)
     except (NandlabError, OSError) as error:
         sys.stderr.write(f"nandlab.capture_metadata: error: {error}\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nandlab import capture_metadata
+from nandlab import capture_metadata, engine
 from nandlab.canonical import command_of
 from nandlab.capture_metadata import BEGIN, END, tables, with_tables, written_by_phase
 from nandlab.data import folder
@@ -72,8 +72,12 @@ def test_ratios_have_an_interval_over_seeds(tmp_path: Path) -> None:
     # Ratios of bytes: 140 / 120, 190 / 130 and 260 / 140; of metadata bytes: 2, 3 and 4.
     ratios = text.splitlines()[-2]
     assert ratios.startswith("| mp3 | 1 | 3 | 1.468 (0.")
-    assert "| 1.000 (1.000 to 1.000) | 2.884 (" in ratios
-    assert ratios.endswith("| undecided |")
+    bytes_of, requests, metadata_bytes, _ = ratios.split(" | ")[3:]
+    # An interval over all answers, one at 1, and one above 1.
+    assert bytes_of.endswith(", undecided")
+    assert requests == "1.000 (1.000 to 1.000), contradicted"
+    assert metadata_bytes.startswith("2.884 (1.2")
+    assert metadata_bytes.endswith(", supported")
 
 
 def test_regions_of_a_trace_may_lie_beside_it(tmp_path: Path) -> None:
@@ -145,6 +149,30 @@ def test_the_page_has_the_tables_of_the_shipped_sets() -> None:
     page = (folder("traces") / "README.md").read_text(encoding="utf-8")
     shipped = tables(capture_metadata.shipped_sets())
     assert with_tables(page, shipped) == page
+    marks = capture_metadata.FILES_BEGIN, capture_metadata.FILES_END
+    assert with_tables(page, capture_metadata.shipped_files(), marks) == page
+
+
+def test_a_row_of_files_has_what_is_in_the_trace(tmp_path: Path) -> None:
+    path = tmp_path / "fat-mp3-1.parquet"
+    trace(path, "fat", 1, tables_sectors=20, regions=True)
+    facts = pl.read_parquet_metadata(path) | {"digest": "0123456789abcdef" * 4}
+    facts.pop("ARROW:schema", None)
+    pl.read_parquet(path).write_parquet(path, metadata=facts)
+    row = capture_metadata.files_table([tmp_path]).splitlines()[-1]
+    # Sectors 0 to 3, 1000 to 1099 and 4 to 23; the read is no write.
+    expected = "| 4 | 1 | 3 | 0 | 124 | 124 | `0123456789abcdef` |"
+    assert row == f"| {tmp_path.name}/fat-mp3-1.parquet {expected}"
+
+
+@pytest.mark.parametrize("name", [*capture_metadata.SETS, capture_metadata.BEGINNINGS])
+def test_the_digest_in_a_shipped_trace_is_that_of_its_records(name: str, tmp_path: Path) -> None:
+    """The engine counts and digests the records anew when it writes them to another file."""
+    paths = sorted((folder("traces") / name).glob("*.parquet"))
+    assert paths
+    for path in paths:
+        again = engine.convert(path, tmp_path / "again.parquet", {"metadata": {}})
+        assert again["digest"] == pl.read_parquet_metadata(path)["digest"], path.name
 
 
 @pytest.mark.parametrize("path", capture_metadata.shipped_sets(), ids=lambda path: path.name)
