@@ -20,8 +20,8 @@ from nandlab.cli import main
 from nandlab.validation import published_times
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-STUDIES = ("android", "ftl-windows", "scheduler-filesystem", "sfq-emmc")
-WHOLE = ("ftl-windows",)
+STUDIES = ("android", "ftl-windows", "ftl-windows-lazy", "scheduler-filesystem", "sfq-emmc")
+WHOLE = ("ftl-windows", "ftl-windows-lazy")
 
 
 def run(study: str, out: Path, *options: str) -> dict[str, Any]:
