@@ -1,6 +1,7 @@
 """The searches on record: they are of the shipped files, large enough, and find planted truths."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,22 @@ def test_a_search_is_large_and_finds_planted_truths(name: str) -> None:
     assert answer["design"]["least_readings_of_an_option"] >= 5
     assert answer["trust"]["planted"] == {"draws": 20, "found": pytest.approx(20, abs=1)}
     assert answer["readings"][0]["error"] < min(one["error"] for one in answer["shipped"].values())
+
+
+def test_published_fit_is_what_the_search_finds() -> None:
+    """The settings that a study calls nearest to the table are those of the best reading."""
+    answer = json.loads((folder("ftl-windows") / RECORDED).read_text(encoding="utf-8"))
+    study = tomllib.loads((folder("ftl-windows") / "study.toml").read_text(encoding="utf-8"))
+    fit = study["settings"]["published-fit"]
+    found = {}
+    for choice in load_readings("ftl-windows").plain["choice"]:
+        option = choice["options"][answer["readings"][0]["choices"][choice["name"]]]
+        for key, value in option.get("set", {}).items():
+            if key.startswith("settings.default."):
+                _, _, ftl, name = key.split(".")
+                found[ftl, name] = value
+    assert len(found) >= 9
+    assert {(ftl, name): fit[ftl].get(name) for ftl, name in found} == found
 
 
 def test_the_page_is_what_the_command_printed() -> None:
