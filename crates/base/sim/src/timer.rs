@@ -2,37 +2,53 @@
 
 use crate::executor::Sim;
 use crate::task::TaskId;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// Number of the arming that is in force, or [`DISARMED`].
-    sequence: u64,
+    /// Where the slot stands in the heap, or [`NOWHERE`].
+    place: u32,
     has_fired: bool,
     task: TaskId,
 }
 
-const DISARMED: u64 = 0;
-const EMPTY: Slot = Slot { sequence: DISARMED, has_fired: false, task: TaskId::NONE };
+/// Place of a slot that is not armed.
+const NOWHERE: u32 = u32::MAX;
+const EMPTY: Slot = Slot { place: NOWHERE, has_fired: false, task: TaskId::NONE };
 
-/// An arming: instant, number of the arming, slot. Equal instants fire in the order of arming.
-type Entry = Reverse<(u64, u64, u32)>;
+/// An arming that is in force.
+#[derive(Clone, Copy)]
+struct Arming {
+    at_ns: u64,
+    /// Number of the arming: equal instants fire in the order of arming.
+    sequence: u64,
+    slot: u32,
+}
 
-/// All timers of a simulation. Disarming leaves the entry in the heap; the number of the arming
-/// tells that it is dead, and dead entries never move the clock.
+impl Arming {
+    #[inline]
+    fn is_before(&self, other: &Self) -> bool {
+        (self.at_ns, self.sequence) < (other.at_ns, other.sequence)
+    }
+}
+
+// Four children lie in two cache lines, and the heap is half as deep as one of two children.
+/// Children of an entry of the heap.
+const CHILDREN: usize = 4;
+
+/// All timers of a simulation: a heap of the armed ones. Each slot knows its place there, so a timer that is
+/// armed again is moved and one that is disarmed is taken out.
 #[derive(Default)]
 pub(crate) struct Timers {
-    heap: BinaryHeap<Entry>,
+    heap: Vec<Arming>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     armings: u64,
-    dead: usize,
 }
 
 impl Timers {
+    #[inline]
     fn take_slot(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.slots.push(EMPTY);
@@ -40,65 +56,142 @@ impl Timers {
         })
     }
 
+    #[inline]
     fn free_slot(&mut self, slot: u32) {
         self.disarm(slot);
         self.slots[slot as usize] = EMPTY;
         self.free.push(slot);
     }
 
+    #[inline]
     fn arm(&mut self, slot: u32, at_ns: u64) {
-        self.disarm(slot);
         self.armings += 1;
-        self.slots[slot as usize].sequence = self.armings;
-        self.heap.push(Reverse((at_ns, self.armings, slot)));
+        let arming = Arming { at_ns, sequence: self.armings, slot };
+        let place = self.slots[slot as usize].place;
+        if place == NOWHERE {
+            self.heap.push(arming);
+            self.rise(self.heap.len() - 1, arming);
+        } else {
+            self.settle(place as usize, arming);
+        }
+        self.check_places(slot);
     }
 
     /// Whether the timer was armed.
+    #[inline]
     fn disarm(&mut self, slot: u32) -> bool {
-        let entry = &mut self.slots[slot as usize];
-        if entry.sequence == DISARMED {
+        let place = self.slots[slot as usize].place;
+        if place == NOWHERE {
             return false;
         }
-        entry.sequence = DISARMED;
-        self.dead += 1;
-        // Timeouts are armed for every request and hardly ever fire: without this the heap would
-        // hold all of them until their time has come.
-        if self.dead > 64 && self.dead > self.heap.len() / 2 {
-            let slots = &self.slots;
-            self.heap
-                .retain(|Reverse((_, sequence, slot))| slots[*slot as usize].sequence == *sequence);
-            self.dead = 0;
-        }
+        self.take_out(place as usize);
         true
+    }
+
+    /// Takes an entry out of the heap; the last one fills the gap.
+    #[inline]
+    fn take_out(&mut self, place: usize) {
+        self.slots[self.heap[place].slot as usize].place = NOWHERE;
+        let Some(last) = self.heap.pop() else { return };
+        if place < self.heap.len() {
+            self.settle(place, last);
+            self.check_places(last.slot);
+        }
+    }
+
+    /// Puts an entry into the gap at `place`, or where it belongs from there.
+    #[inline]
+    fn settle(&mut self, place: usize, arming: Arming) {
+        if place > 0 && arming.is_before(&self.heap[(place - 1) / CHILDREN]) {
+            self.rise(place, arming);
+        } else {
+            self.sink(place, arming);
+        }
+    }
+
+    /// Moves the gap at `place` towards the root until the entry fits into it.
+    #[inline]
+    fn rise(&mut self, mut place: usize, arming: Arming) {
+        while place > 0 {
+            let parent = (place - 1) / CHILDREN;
+            let above = self.heap[parent];
+            if !arming.is_before(&above) {
+                break;
+            }
+            self.put(place, above);
+            place = parent;
+        }
+        self.put(place, arming);
+    }
+
+    /// Moves the gap at `place` away from the root until the entry fits into it.
+    #[inline]
+    fn sink(&mut self, mut place: usize, arming: Arming) {
+        loop {
+            let first = place * CHILDREN + 1;
+            let end = (first + CHILDREN).min(self.heap.len());
+            if first >= end {
+                break;
+            }
+            let mut child = first;
+            for other in first + 1..end {
+                if self.heap[other].is_before(&self.heap[child]) {
+                    child = other;
+                }
+            }
+            let below = self.heap[child];
+            if !below.is_before(&arming) {
+                break;
+            }
+            self.put(place, below);
+            place = child;
+        }
+        self.put(place, arming);
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, arming: Arming) {
+        self.heap[place] = arming;
+        self.slots[arming.slot as usize].place = place as u32;
+    }
+
+    /// Checks an armed slot beside its neighbours in the heap, in debug builds.
+    #[inline]
+    fn check_places(&self, slot: u32) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let place = self.slots[slot as usize].place as usize;
+        assert_eq!(self.heap[place].slot, slot, "a slot leads to its entry");
+        let first = place * CHILDREN + 1;
+        let children = self.heap.iter().skip(first).take(CHILDREN);
+        let parent = place.checked_sub(1).map(|before| &self.heap[before / CHILDREN]);
+        assert!(
+            parent.is_none_or(|parent| parent.is_before(&self.heap[place])),
+            "a timer fires after the one above it"
+        );
+        assert!(
+            children.into_iter().all(|child| self.heap[place].is_before(child)),
+            "a timer fires before those below it"
+        );
     }
 
     /// Fires the next timer not later than `limit_ns`: its instant, and the task that waits for it.
     #[inline]
     pub(crate) fn pop(&mut self, limit_ns: u64) -> Option<(u64, TaskId)> {
-        loop {
-            let Reverse((at_ns, sequence, slot)) = *self.heap.peek()?;
-            let entry = &mut self.slots[slot as usize];
-            let is_dead = entry.sequence != sequence;
-            if !is_dead && at_ns > limit_ns {
-                return None;
-            }
-            self.heap.pop();
-            // A dead entry must not move the clock.
-            if is_dead {
-                self.dead -= 1;
-                continue;
-            }
-            entry.sequence = DISARMED;
-            entry.has_fired = true;
-            return Some((at_ns, entry.task));
+        let Arming { at_ns, slot, .. } = *self.heap.first()?;
+        if at_ns > limit_ns {
+            return None;
         }
+        self.take_out(0);
+        let entry = &mut self.slots[slot as usize];
+        entry.has_fired = true;
+        Some((at_ns, entry.task))
     }
 
-    /// Whether a timer is armed for an instant before `limit_ns`, looking at live entries alone.
+    /// Whether a timer is armed for an instant before `limit_ns`.
     pub(crate) fn is_any_before(&self, limit_ns: u64) -> bool {
-        self.heap.iter().any(|Reverse((at_ns, sequence, slot))| {
-            *at_ns < limit_ns && self.slots[*slot as usize].sequence == *sequence
-        })
+        self.heap.first().is_some_and(|first| first.at_ns < limit_ns)
     }
 }
 
@@ -229,6 +322,8 @@ impl Drop for Fired<'_> {
 #[cfg(test)]
 mod tests {
     use super::Timers;
+    use proptest::prelude::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
     fn timeouts_that_never_fire_do_not_pile_up() {
@@ -238,10 +333,74 @@ mod tests {
         for at_ns in 10..10_010 {
             timers.arm(timeout, at_ns);
         }
-        assert!(timers.heap.len() < 200, "{}", timers.heap.len());
+        assert_eq!(timers.heap.len(), 2);
         assert!(timers.disarm(timeout) && !timers.disarm(timeout));
         assert_eq!(timers.pop(u64::MAX).map(|fired| fired.0), Some(5));
         assert_eq!(timers.pop(u64::MAX), None);
-        assert_eq!((timers.heap.len(), timers.dead), (0, 0));
+        assert_eq!(timers.heap.len(), 0);
+    }
+
+    proptest! {
+        /// Against a list that is searched for the earliest instant, and the earliest arming of that instant.
+        #[test]
+        fn timers_fire_by_instant_and_then_by_arming(
+            calls in prop::collection::vec((0_u32..40, 0_u64..12, 0_u8..4), 1..300)
+        ) {
+            let mut timers = Timers::default();
+            let slots: Vec<u32> = (0..40).map(|_| timers.take_slot()).collect();
+            let mut armed: Vec<(u64, u32)> = Vec::new();
+            for (slot, at_ns, call) in calls {
+                let slot = slots[slot as usize];
+                match call {
+                    0 | 1 => {
+                        timers.arm(slot, at_ns);
+                        armed.retain(|(_, other)| *other != slot);
+                        armed.push((at_ns, slot));
+                    }
+                    2 => {
+                        let was_armed = armed.iter().any(|(_, other)| *other == slot);
+                        armed.retain(|(_, other)| *other != slot);
+                        prop_assert_eq!(timers.disarm(slot), was_armed);
+                    }
+                    _ => {
+                        // The first of several that are equal, which was armed first.
+                        let next = (0..armed.len()).min_by_key(|index| armed[*index].0);
+                        let due = next.filter(|index| armed[*index].0 <= at_ns);
+                        let expected = due.map(|index| armed.remove(index));
+                        let fired = timers.pop(at_ns).map(|(fired_ns, _)| fired_ns);
+                        prop_assert_eq!(fired, expected.map(|(fired_ns, _)| fired_ns));
+                        if let Some((_, slot)) = expected {
+                            let was_fired = std::mem::take(&mut timers.slots[slot as usize].has_fired);
+                            prop_assert!(was_fired, "the slot that was armed first fires first");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_broken_place_is_seen() {
+        let broken: [(&str, fn(&mut Timers)); 3] = [
+            ("a slot leads to its entry", |timers| timers.slots.swap(0, 1)),
+            ("a timer fires after the one above it", |timers| timers.heap[0].at_ns = 90),
+            ("a timer fires before those below it", |timers| timers.heap[5].at_ns = 5),
+        ];
+        for (message, break_it) in broken {
+            let mut timers = Timers::default();
+            for at_ns in 0..6 {
+                let slot = timers.take_slot();
+                timers.arm(slot, 10 * at_ns);
+            }
+            (0..6).for_each(|slot| timers.check_places(slot));
+            break_it(&mut timers);
+            let check = AssertUnwindSafe(|| timers.check_places(1));
+            let panic = catch_unwind(check).expect_err(message);
+            let said = panic.downcast_ref::<String>().map_or_else(
+                || panic.downcast_ref::<&str>().copied().unwrap_or_default(),
+                String::as_str,
+            );
+            assert!(said.contains(message), "{said:?} is not {message:?}");
+        }
     }
 }
