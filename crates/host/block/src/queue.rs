@@ -14,7 +14,7 @@ use crate::{BioTimes, Bytes, Grant, Observer, Part, Plug, PoolRules, ServedDevic
 use device::{BlockDevice, Command, DeviceError, DeviceFlash, DeviceStatistics};
 use sched::{Bio, Direction, Elevator};
 use sim::{Sim, Timer, WaitQueue};
-use state::{BioState, Device, MemberState, State};
+use state::{Device, EndedBios, MemberState, State};
 use std::cell::{Ref, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -53,7 +53,10 @@ pub struct QueueOptions {
 }
 
 /// A submitted bio; [`Handle::wait`] for its end, or leave it to itself.
-pub struct Handle(MemberState);
+pub struct Handle {
+    bio: MemberState,
+    ended: Rc<EndedBios>,
+}
 
 impl Handle {
     /// Waits until the device is done.
@@ -62,13 +65,33 @@ impl Handle {
     /// The [`DeviceError`] of the command that carried the bio; [`DeviceError::Cancelled`] if the scheduler
     /// gave it up.
     pub async fn wait(&self) -> Result<BioTimes, DeviceError> {
-        self.0.done.wait().await;
-        self.0.error.get().map_or_else(|| Ok(self.0.times.get()), Err)
+        self.ended().await?;
+        Ok(self.times())
+    }
+
+    /// As [`Handle::wait`], without the times.
+    ///
+    /// # Errors
+    /// As [`Handle::wait`].
+    pub async fn ended(&self) -> Result<(), DeviceError> {
+        self.bio.done.wait().await;
+        self.bio.error.get().map_or(Ok(()), Err)
+    }
+
+    /// The times of the bio so far: all of them once the device is done.
+    pub fn times(&self) -> BioTimes {
+        *self.bio.times.borrow()
     }
 
     /// True if the device is done.
     pub fn is_done(&self) -> bool {
-        self.0.done.is_done()
+        self.bio.done.is_done()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.ended.keep(&self.bio);
     }
 }
 
@@ -80,6 +103,7 @@ struct Shared {
     waiters: [WaitQueue; 2],
     /// The thread that serves the device, if one does.
     thread: WaitQueue,
+    ended: Rc<EndedBios>,
 }
 
 /// A request queue. Clones are the same queue.
@@ -139,6 +163,7 @@ impl RequestQueue {
             timer: Timer::new(sim),
             waiters: [WaitQueue::new(sim), WaitQueue::new(sim)],
             thread: WaitQueue::new(sim),
+            ended: Rc::default(),
         });
         let driver = Self(shared.clone());
         // Interrupts, the unplug timer and the scheduler's timer are one task: events of one time
@@ -236,9 +261,8 @@ impl RequestQueue {
         // Assumed merged; a request of its own clears the flag below. A bio in a plug's request has
         // no other moment to learn it.
         let times = BioTimes { is_merged: true, ..BioTimes::entering(bio, now_ns) };
-        let state = BioState::new(&self.0.sim, times, bytes);
-        let handle = Handle(state.clone());
-        let mut member = Member(state);
+        let handle = self.begin(times, bytes);
+        let mut member = Member(handle.bio.clone());
         if let Some(plug) = plug {
             let max_sectors = self.0.state.borrow().options.max_sectors;
             // The plug first, without the scheduler (`attempt_plug_merge` before `elv_merge` in
@@ -257,6 +281,12 @@ impl RequestQueue {
         self.get_request(&bio, plug).await;
         self.enqueue(&bio, member, plug);
         handle
+    }
+
+    /// A bio that reaches the queue, for whoever waits for its end.
+    fn begin(&self, times: BioTimes, bytes: Option<Bytes>) -> Handle {
+        let ended = self.0.ended.clone();
+        Handle { bio: ended.begin(&self.0.sim, times, bytes), ended }
     }
 
     /// Waits until the limit of requests admits one more.
@@ -295,10 +325,11 @@ impl RequestQueue {
     /// A request was granted: it goes to the plug or to the scheduler.
     fn enqueue(&self, bio: &Bio, member: Member, plug: Option<&Plug>) {
         let now_ns = self.0.sim.now();
-        let mut times = member.0.times.get();
-        times.is_merged = false;
-        times.get_ns = now_ns;
-        member.0.times.set(times);
+        {
+            let mut times = member.0.times.borrow_mut();
+            times.is_merged = false;
+            times.get_ns = now_ns;
+        }
         if let Some(plug) = plug {
             self.0.state.borrow_mut().plugged += 1;
             // The list goes before the new request is added, so it takes one more request than the
@@ -306,9 +337,14 @@ impl RequestQueue {
             if plug.len() >= PLUG_REQUESTS_MAX {
                 self.unplug(plug);
             }
-            let members = self.0.state.borrow_mut().members_of_one(member);
+            let mut state = self.0.state.borrow_mut();
+            let members = state.members_of_one(member);
             let plugged = Plugged { bio: *bio, members, sim: self.0.sim.clone() };
-            plug.list.borrow_mut().push(plugged);
+            let mut list = plug.list.borrow_mut();
+            if list.capacity() == 0 {
+                *list = state.empty_list();
+            }
+            list.push(plugged);
             return;
         }
         {
@@ -358,12 +394,9 @@ impl RequestQueue {
             let mut state = self.0.state.borrow_mut();
             let now_ns = self.0.sim.now();
             state.occupancy.advance(now_ns);
-            state.plugged -= list.len();
             // The queue runs once, after all: `blk_flush_plug_list` runs it with the last request
             // of each queue.
-            for plugged in list {
-                state.insert_plugged(now_ns, plugged);
-            }
+            state.insert_list(now_ns, list);
             state.run(now_ns);
         }
         self.after_run();
@@ -397,17 +430,17 @@ impl RequestQueue {
             sector: 0,
             sectors: 0,
         };
-        let state = BioState::new(&self.0.sim, BioTimes::entering(bio, now_ns), None);
+        let handle = self.begin(BioTimes::entering(bio, now_ns), None);
         {
-            let mut queue = self.0.state.borrow_mut();
-            queue.occupancy.advance(now_ns);
-            queue.enter(now_ns, &state);
-            queue.flushes.push_back(state.clone());
-            queue.unplug_queue();
-            queue.run(now_ns);
+            let mut state = self.0.state.borrow_mut();
+            state.occupancy.advance(now_ns);
+            state.enter(now_ns, &handle.bio);
+            state.flushes.push_back(handle.bio.clone());
+            state.unplug_queue();
+            state.run(now_ns);
         }
         self.after_run();
-        Handle(state).wait().await
+        handle.wait().await
     }
 
     /// The process has exited. A scheduler whose policy cancels what such a process queued ends these
@@ -487,6 +520,7 @@ impl RequestQueue {
         // Completed last: whoever waits sees a queue that has run.
         for bio in finished.drain(..) {
             bio.done.complete();
+            self.0.ended.keep(&bio);
         }
         self.0.state.borrow_mut().finished = finished;
         match next_ns {

@@ -15,35 +15,65 @@ use std::rc::Rc;
 /// A bio on its way.
 pub(crate) struct BioState {
     pub(super) done: Completion,
-    pub(super) times: Cell<BioTimes>,
+    pub(super) times: RefCell<BioTimes>,
     /// Totals of the device at insertion.
     pub(super) totals: Cell<WaitBreakdown>,
     /// Commands sent so far when it was inserted, plus requests queued then.
     turn: Cell<u64>,
     pub(super) error: Cell<Option<DeviceError>>,
-    pub(super) bytes: Option<Bytes>,
+    pub(super) bytes: RefCell<Option<Bytes>>,
 }
 
 impl BioState {
     pub(super) fn new(sim: &Sim, times: BioTimes, bytes: Option<Bytes>) -> Rc<Self> {
         Rc::new(Self {
             done: Completion::new(sim),
-            times: Cell::new(times),
+            times: RefCell::new(times),
             totals: Cell::default(),
             turn: Cell::default(),
             error: Cell::new(None),
-            bytes,
+            bytes: RefCell::new(bytes),
         })
     }
 
     fn bio(&self) -> Bio {
-        self.times.get().bio
+        self.times.borrow().bio
     }
 
     /// What a device that is served sees of the bio.
     fn part(&self) -> Part {
-        let Bio { sector, sectors, .. } = self.times.get().bio;
-        Part { sector, sectors, bytes: self.bytes.clone() }
+        let Bio { sector, sectors, .. } = self.bio();
+        Part { sector, sectors, bytes: self.bytes.borrow().clone() }
+    }
+}
+
+/// Bios that have ended, to be used again: a bio takes memory only where more are under way than ever before.
+#[derive(Default)]
+pub(super) struct EndedBios(RefCell<Vec<MemberState>>);
+
+impl EndedBios {
+    /// A bio as [`BioState::new`] makes it.
+    pub(super) fn begin(&self, sim: &Sim, times: BioTimes, bytes: Option<Bytes>) -> MemberState {
+        let Some(bio) = self.0.borrow_mut().pop() else {
+            return BioState::new(sim, times, bytes);
+        };
+        debug_assert_eq!(Rc::strong_count(&bio), 1, "a bio that has ended is known to no one");
+        bio.done.reset();
+        bio.times.replace(times);
+        bio.totals.set(WaitBreakdown::default());
+        bio.turn.set(0);
+        bio.error.set(None);
+        bio.bytes.replace(bytes);
+        bio
+    }
+
+    /// Keeps a bio that is given up here, unless someone else still knows it.
+    pub(super) fn keep(&self, bio: &MemberState) {
+        if Rc::strong_count(bio) == 1 {
+            // What it moved is its owner's, and not kept from it.
+            bio.bytes.take();
+            self.0.borrow_mut().push(bio.clone());
+        }
     }
 }
 
@@ -149,6 +179,8 @@ pub(super) struct State {
     // merged. Every new request takes one, that of a plug too, so that there are never more than
     // requests were once under way.
     spare: Vec<Vec<Member>>,
+    /// Lists of plugs that have gone, used again for the same reason.
+    spare_lists: Vec<Vec<Plugged>>,
 }
 
 impl State {
@@ -180,6 +212,7 @@ impl State {
             cancelled_bios: 0,
             finished: Vec::new(),
             spare: Vec::new(),
+            spare_lists: Vec::new(),
         }
     }
 
@@ -274,6 +307,20 @@ impl State {
         members
     }
 
+    /// The list of a plug, in memory that one which has gone left if there is any.
+    pub(super) fn empty_list(&mut self) -> Vec<Plugged> {
+        self.spare_lists.pop().unwrap_or_default()
+    }
+
+    /// The requests of a plug go to the scheduler, in the order in which they came.
+    pub(super) fn insert_list(&mut self, now_ns: u64, mut list: Vec<Plugged>) {
+        self.plugged -= list.len();
+        for plugged in list.drain(..) {
+            self.insert_plugged(now_ns, plugged);
+        }
+        self.spare_lists.push(list);
+    }
+
     fn insert_request(&mut self, now_ns: u64, bio: &Bio, members: Vec<Member>) {
         for member in &members {
             self.enter(now_ns, &member.0);
@@ -295,7 +342,7 @@ impl State {
     /// The scheduler sees the bio now.
     pub(super) fn enter(&self, now_ns: u64, bio: &BioState) {
         // It was set at submission; what counts for the wait is when the scheduler sees the bio.
-        bio.times.set(BioTimes { insert_ns: now_ns, ..bio.times.get() });
+        bio.times.borrow_mut().insert_ns = now_ns;
         bio.totals.set(self.occupancy.totals());
         // Commands sent and requests queued by now: if more commands than these go first, later
         // ones have overtaken it.
@@ -303,7 +350,7 @@ impl State {
     }
 
     /// A request from a plug is tried at the end of queued ones, then inserted.
-    pub(super) fn insert_plugged(&mut self, now_ns: u64, plugged: Plugged) {
+    fn insert_plugged(&mut self, now_ns: u64, plugged: Plugged) {
         let Plugged { bio, mut members, .. } = plugged;
         let Some(id) = self.elevator.merge_behind(now_ns, &bio) else {
             self.insert_request(now_ns, &bio, members);
@@ -396,13 +443,12 @@ impl State {
         let cleaning_ns = completion.own_cleaning_ns;
         self.occupancy.begin(number, command.operation, &completion);
         for bio in members.iter().map(|member| &member.0).chain(&flush) {
-            let mut times = bio.times.get();
+            let mut times = bio.times.borrow_mut();
             // The device may begin later than it was given the command; from D to there the bio
             // waits behind others.
             times.issue_ns = now_ns;
             times.start_ns = completion.start_ns;
             times.overtaken = number.0.saturating_sub(bio.turn.get());
-            bio.times.set(times);
         }
         let issued = Issued {
             request,
@@ -473,7 +519,7 @@ impl State {
     }
 
     fn finish(&mut self, now_ns: u64, bio: Rc<BioState>, issued: &Issued) {
-        let mut times = bio.times.get();
+        let mut times = bio.times.borrow_mut();
         times.complete_ns = now_ns;
         debug_assert!(
             [times.queue_ns, times.get_ns, times.insert_ns, times.issue_ns, times.start_ns, now_ns]
@@ -489,12 +535,12 @@ impl State {
             "a bio waits no longer than it is there"
         );
         times.wait = wait;
-        bio.times.set(times);
         bio.error.set(issued.error);
         debug_assert!(issued.start_ns + issued.own_ns + issued.cleaning_ns <= now_ns);
         for observer in &self.observers {
             observer.borrow_mut().completed(&times);
         }
+        drop(times);
         self.finished.push(bio);
     }
 
@@ -536,8 +582,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::{
-        BioState, BioTimes, BlockDevice, Command, CommandNumber, Device, DeviceError, Member,
-        QueueOptions, State,
+        BioState, BioTimes, BlockDevice, Command, CommandNumber, Device, DeviceError, EndedBios,
+        Member, QueueOptions, State,
     };
     use crate::PoolRules;
     use crate::queue::{Plugging, RequestQueue};
@@ -663,11 +709,37 @@ mod tests {
             ("a bio waits no longer than it is there", |state| {
                 let bio = &state.members[0][0].0;
                 let (insert_ns, issue_ns, start_ns) = (3, 3, 3);
-                bio.times.set(BioTimes { insert_ns, issue_ns, start_ns, ..bio.times.get() });
+                let times = *bio.times.borrow();
+                bio.times.replace(BioTimes { insert_ns, issue_ns, start_ns, ..times });
                 state.issued[0].1.own_ns = 0;
                 state.complete(3, CommandNumber(0));
             }),
         ]
+    }
+
+    #[test]
+    fn a_bio_is_used_again_when_no_one_knows_it() {
+        let (sim, ended) = (Simulation::new(1).handle(), EndedBios::default());
+        let begin = |sector| ended.begin(&sim, BioTimes::entering(bio(sector), sector), None);
+        let first = begin(8);
+        first.error.set(Some(DeviceError::Cancelled));
+        first.turn.set(7);
+        first.done.complete();
+        let known = first.clone();
+        ended.keep(&first);
+        drop(first);
+        let other = begin(16);
+        assert!(!std::rc::Rc::ptr_eq(&known, &other), "it is known");
+        ended.keep(&known);
+        let address = std::rc::Rc::as_ptr(&known);
+        drop(known);
+        let again = begin(24);
+        assert_eq!(std::rc::Rc::as_ptr(&again), address);
+        assert!(!again.done.is_done());
+        assert_eq!((again.error.get(), again.turn.get()), (None, 0));
+        assert_eq!(*again.times.borrow(), BioTimes::entering(bio(24), 24));
+        ended.keep(&again);
+        panics_with("a bio that has ended is known to no one", || drop(begin(32)));
     }
 
     #[test]
@@ -700,7 +772,7 @@ mod tests {
             }),
             ("the times of a bio follow each other", |state| {
                 let bio = &state.members[0][0].0;
-                bio.times.set(BioTimes { queue_ns: 5, ..bio.times.get() });
+                bio.times.borrow_mut().queue_ns = 5;
                 state.complete(1, CommandNumber(0));
             }),
             ("issued.start_ns + issued.own_ns", |state| state.complete(1, CommandNumber(0))),
