@@ -38,7 +38,7 @@ impl DirectPath<'_> {
         // `bio_get_nr_vecs`: what the queue takes in one request.
         let most = u64::from(options.max_sectors).clamp(1, sectors_of_pages(BIO_PAGES_MAX));
         let bios = (sectors.end - sectors.start).div_ceil(most) as usize;
-        let mut handles = Vec::with_capacity(bios);
+        let mut handles = Handles::default();
         let plug = Plug::new();
         // The scheduler sees nothing of a plugged bio before the plug goes, so the bios up to the one
         // that makes it go are paid for at once.
@@ -69,22 +69,25 @@ impl DirectPath<'_> {
 
     /// Waits for bios and pays for their ends as they come, so that the end of one overlaps with
     /// the device's work on the next.
-    async fn complete(&self, handles: &[Handle]) -> Result<Option<BioTimes>, FileError> {
-        let mut slowest: Option<BioTimes> = None;
+    async fn complete(&self, handles: &Handles) -> Result<Option<BioTimes>, FileError> {
+        let mut slowest: Option<&Handle> = None;
         let mut outcome = Ok(());
         let mut next = 0;
         while next < handles.len() {
             let first = next;
             // The first is waited for, those done meanwhile are taken along: one interrupt ends
             // several bios.
-            while next == first || handles.get(next).is_some_and(Handle::is_done) {
-                match handles[next].wait().await {
-                    Ok(times)
-                        if slowest.is_none_or(|other| other.complete_ns < times.complete_ns) =>
-                    {
-                        slowest = Some(times);
+            while let Some(handle) = handles.get(next)
+                && (next == first || handle.is_done())
+            {
+                match handle.ended().await {
+                    Ok(()) => {
+                        let is_later =
+                            |other: &Handle| other.times().complete_ns < handle.times().complete_ns;
+                        if slowest.is_none_or(is_later) {
+                            slowest = Some(handle);
+                        }
                     }
-                    Ok(_) => {}
                     // The first error counts, but all bios must end before the call returns.
                     Err(error) => outcome = outcome.and(Err(error.into())),
                 }
@@ -92,7 +95,35 @@ impl DirectPath<'_> {
             }
             self.cpus.run((next - first) as u64 * self.bio_complete_ns).await;
         }
-        outcome.map(|()| slowest)
+        outcome.map(|()| slowest.map(Handle::times))
+    }
+}
+
+/// The bios of a transfer, in order. Most transfers have one, which takes no list.
+#[derive(Default)]
+struct Handles {
+    first: Option<Handle>,
+    others: Vec<Handle>,
+}
+
+impl Handles {
+    fn push(&mut self, handle: Handle) {
+        if self.first.is_none() {
+            self.first = Some(handle);
+        } else {
+            self.others.push(handle);
+        }
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
+    }
+
+    fn get(&self, index: usize) -> Option<&Handle> {
+        match index.checked_sub(1) {
+            None => self.first.as_ref(),
+            Some(index) => self.others.get(index),
+        }
     }
 }
 
