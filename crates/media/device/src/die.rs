@@ -173,10 +173,9 @@ impl Dies {
         let start = self.manage(die, ready, rest);
         let array_end_ns = start.ns + self.times.read_ns;
         let transfer_ns = self.times.transfer_ns;
-        let channel = self.all[die].channel as usize;
         // Booked for the time at which the array is done; the channel stays free for others before
         // that.
-        let end_ns = self.channels[channel].book(array_end_ns, transfer_ns) + transfer_ns;
+        let end_ns = self.book_channel(die, array_end_ns, transfer_ns) + transfer_ns;
         self.occupy(die, start.ns, end_ns, self.times.read_ns + transfer_ns, ActivityKind::Read);
         start.not_before(end_ns)
     }
@@ -193,9 +192,8 @@ impl Dies {
         rest.program_ns -= work.own_program_ns;
         let start = self.manage(die, ready, rest);
         let transfer_ns = self.times.transfer_ns;
-        let channel = self.all[die].channel as usize;
         // Data go to the die first, then the array works, while another die uses the channel.
-        let transferred_ns = self.channels[channel].book(start.ns, transfer_ns) + transfer_ns;
+        let transferred_ns = self.book_channel(die, start.ns, transfer_ns) + transfer_ns;
         let end_ns = transferred_ns + work.own_program_ns;
         let busy_ns = transfer_ns + work.own_program_ns;
         self.occupy(die, start.ns, end_ns, busy_ns, ActivityKind::Program);
@@ -220,9 +218,8 @@ impl Dies {
     /// Books cleaning from `start_ns` on; returns its end.
     fn clean(&mut self, die: usize, start_ns: u64, work: Work, kind: ActivityKind) -> u64 {
         let cost = self.times.cost(work);
-        let channel = self.all[die].channel as usize;
         // The sum of the transfers at the beginning, although copies would spread them.
-        let begun_ns = self.channels[channel].book(start_ns, cost.transfer_ns);
+        let begun_ns = self.book_channel(die, start_ns, cost.transfer_ns);
         let end_ns = begun_ns + cost.transfer_ns + cost.array_ns;
         self.occupy(die, start_ns, end_ns, cost.transfer_ns + cost.array_ns, kind);
         let die = &mut self.all[die];
@@ -236,6 +233,15 @@ impl Dies {
         };
         *sum += cost.transfer_ns + cost.array_ns;
         end_ns
+    }
+
+    /// Books the channel of the die from `earliest_ns` on; returns when its use begins.
+    #[inline]
+    fn book_channel(&mut self, die: usize, earliest_ns: u64, duration_ns: u64) -> u64 {
+        let channel = &mut self.channels[self.all[die].channel as usize];
+        // Here and not as the horizon moves: there are many channels, and a command uses few.
+        channel.forget_before(self.horizon_ns);
+        channel.book(earliest_ns, duration_ns)
     }
 
     /// When the die takes an operation that is ready, and how much of the wait was for cleaning.
@@ -281,6 +287,13 @@ impl Dies {
         if self.cleaning.background && state.may_clean { state.clean_from_ns } else { u64::MAX }
     }
 
+    /// True if a page of the cache is being programmed, or cleaning begins or goes on before `until_ns`.
+    #[inline]
+    pub(crate) fn has_work(&self, die: usize, until_ns: u64) -> bool {
+        let state = &self.all[die];
+        state.in_flight.is_some() || state.in_block || self.next_cleaning_ns(die) < until_ns
+    }
+
     /// Cleans while the die is idle: takes every step that begins before `until_ns`.
     ///
     /// A step is one page copy, or the erase of a block whose pages are moved; a command that comes
@@ -317,7 +330,6 @@ impl Dies {
     #[inline]
     pub(crate) fn forget_before(&mut self, ns: u64) {
         self.horizon_ns = ns;
-        self.channels.iter_mut().for_each(|channel| channel.forget_before(ns));
     }
 
     /// Cleaning of a die between two moments.

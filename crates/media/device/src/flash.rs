@@ -40,6 +40,8 @@ pub struct FlashDevice {
     page_sectors: u32,
     host: HostSpec,
     bus: Timeline,
+    /// Time of so many sectors on the host interface, up to a page.
+    transfer_ns: Vec<u64>,
     /// When each command that is executed at once is done.
     places: Vec<u64>,
     /// Cleaning that commands had in their way.
@@ -105,8 +107,15 @@ struct Piece {
 }
 
 impl Piece {
+    #[inline]
     fn sectors(self) -> u32 {
         self.end - self.first
+    }
+
+    /// True if the command covers no other page.
+    #[inline]
+    fn is_all_of(self, command: &Command) -> bool {
+        self.sectors() == command.sectors
     }
 }
 
@@ -198,11 +207,15 @@ impl FlashDevice {
                 .map_err(|error| format!("flash: {error}"))
         };
         let layers: Result<Vec<_>, _> = (0..flash.dies()).map(layer).collect();
+        let transfer_ns =
+            |count: u64| count * SECTOR_BYTES * 1_000_000_000 / spec.host.bytes_per_second;
         Ok(Self {
             sectors: flash.capacity_bytes / SECTOR_BYTES,
             page_sectors,
             host: spec.host,
             bus: Timeline::default(),
+            // Looked up for every piece of a page, where a division would take as long as all else.
+            transfer_ns: (0..=u64::from(page_sectors)).map(transfer_ns).collect(),
             places: vec![0; spec.host.executes as usize],
             cleaning_times: CleaningTimes::default(),
             dies: Dies::new(layers?, flash.channels, &part, flash.copy_back, spec.cleaning),
@@ -222,12 +235,6 @@ impl FlashDevice {
     /// Sectors of a page: one page of every plane of a die.
     pub fn page_sectors(&self) -> u32 {
         self.page_sectors
-    }
-
-    /// Time of `count` sectors on the host interface.
-    #[inline]
-    fn transfer_ns(&self, count: u32) -> u64 {
-        u64::from(count) * SECTOR_BYTES * 1_000_000_000 / self.host.bytes_per_second
     }
 
     #[inline]
@@ -276,7 +283,10 @@ impl FlashDevice {
         // Without a cache and background cleaning nothing happens by itself.
         if self.works_in_idle_time {
             for die in 0..self.dies.all.len() {
-                self.catch_up_die(die, until_ns, true)?;
+                // Most dies have nothing to catch up with between two commands.
+                if self.cache.first(die).is_some() || self.dies.has_work(die, until_ns) {
+                    self.catch_up_die(die, until_ns, true)?;
+                }
             }
         }
         self.dies.forget_before(until_ns);
@@ -339,7 +349,7 @@ impl FlashDevice {
     /// The command crosses the interface, as far as it is about a piece of a page.
     #[inline]
     fn cross(&mut self, ready: Moment, count: u32) -> Moment {
-        let transfer_ns = self.transfer_ns(count);
+        let transfer_ns = self.transfer_ns[count as usize];
         let start_ns = self.bus.book(ready.ns, transfer_ns);
         ready.not_before(start_ns + transfer_ns)
     }
@@ -351,11 +361,15 @@ impl FlashDevice {
         ready: Moment,
         cached: &mut u32,
     ) -> Result<Moment, FtlError> {
-        let stripe = self.stripe(command);
         // With an empty cache each layer is asked for all its pages at once.
         if !self.cache.is_empty() {
             return self.read_past_cache(command, ready, cached);
         }
+        let piece = self.piece(command, 0);
+        if piece.is_all_of(command) {
+            return self.read_page(piece, ready);
+        }
+        let stripe = self.stripe(command);
         self.work.resize(stripe.pages as usize, PageWork::default());
         for column in 0..stripe.width() {
             let offset = stripe.offset(column);
@@ -373,6 +387,16 @@ impl FlashDevice {
             last = self.cross(here.or_later(last), piece.sectors());
         }
         Ok(last)
+    }
+
+    /// As [`FlashDevice::read`], of a command within one page: most are, and there are no dies to share it.
+    #[inline]
+    fn read_page(&mut self, piece: Piece, ready: Moment) -> Result<Moment, FtlError> {
+        let (die, local) = self.die_of(piece.page);
+        let mut work = [PageWork::default()];
+        self.dies.all[die].layer.0.read_measured(local, &mut work)?;
+        let here = self.dies.read(die, ready, &work[0]);
+        Ok(self.cross(here, piece.sectors()))
     }
 
     /// As [`FlashDevice::read`], with a look into the cache for every page.
@@ -402,15 +426,31 @@ impl FlashDevice {
         Ok(last)
     }
 
+    /// As [`FlashDevice::write_through`], of a command within one page.
+    #[inline]
+    fn write_page(&mut self, piece: Piece, ready: Moment) -> Result<Moment, FtlError> {
+        let (die, local) = self.die_of(piece.page);
+        let held = self.cache_withdraw(die, piece.page);
+        let is_whole = sectors(piece.first, piece.end) | held == sectors(0, self.page_sectors);
+        let rest = if is_whole { ready } else { self.read_rest(die, local, ready)? };
+        let mut work = [PageWork::default()];
+        self.dies.all[die].layer.0.write_measured(local, &mut work)?;
+        let arrived = self.cross(ready, piece.sectors());
+        Ok(ready.or_later(self.dies.program(die, arrived.or_later(rest), &work[0])))
+    }
+
     /// Sectors go to the dies; done when the last page is programmed.
     fn write_through(&mut self, command: &Command, ready: Moment) -> Result<Moment, FtlError> {
+        let piece = self.piece(command, 0);
+        if piece.is_all_of(command) {
+            return self.write_page(piece, ready);
+        }
         let stripe = self.stripe(command);
         self.work.resize(stripe.pages as usize, PageWork::default());
         let last_index = stripe.pages - 1;
         // At most the first and the last page are replaced in part; they are read first.
         let mut read = [ready; 2];
-        let ends = if last_index == 0 { 1 } else { 2 };
-        for (index, read) in [0, last_index].into_iter().zip(&mut read).take(ends) {
+        for (index, read) in [0, last_index].into_iter().zip(&mut read) {
             let piece = self.piece(command, index);
             let (die, local) = self.die_of(piece.page);
             // Sectors that wait in the cache go to the medium with this write.
