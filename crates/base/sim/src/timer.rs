@@ -72,7 +72,7 @@ impl Timers {
             self.heap.push(arming);
             self.rise(self.heap.len() - 1, arming);
         } else {
-            self.settle(place as usize, arming);
+            self.reposition(place as usize, arming);
         }
         self.check_places(slot);
     }
@@ -94,14 +94,14 @@ impl Timers {
         self.slots[self.heap[place].slot as usize].place = NOWHERE;
         let Some(last) = self.heap.pop() else { return };
         if place < self.heap.len() {
-            self.settle(place, last);
+            self.reposition(place, last);
             self.check_places(last.slot);
         }
     }
 
     /// Puts an entry into the gap at `place`, or where it belongs from there.
     #[inline]
-    fn settle(&mut self, place: usize, arming: Arming) {
+    fn reposition(&mut self, place: usize, arming: Arming) {
         if place > 0 && arming.is_before(&self.heap[(place - 1) / CHILDREN]) {
             self.rise(place, arming);
         } else {
@@ -381,7 +381,8 @@ mod tests {
 
     #[test]
     fn every_broken_place_is_seen() {
-        let broken: [(&str, fn(&mut Timers)); 3] = [
+        type Breaking = fn(&mut Timers);
+        let broken: [(&str, Breaking); 3] = [
             ("a slot leads to its entry", |timers| timers.slots.swap(0, 1)),
             ("a timer fires after the one above it", |timers| timers.heap[0].at_ns = 90),
             ("a timer fires before those below it", |timers| timers.heap[5].at_ns = 5),
