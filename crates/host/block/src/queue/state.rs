@@ -57,7 +57,7 @@ impl EndedBios {
         let Some(bio) = self.0.borrow_mut().pop() else {
             return BioState::new(sim, times, bytes);
         };
-        debug_assert_eq!(Rc::strong_count(&bio), 1, "a bio that has ended is known to no one");
+        debug_assert_eq!(Rc::strong_count(&bio), 1, "only the list of ended bios holds one");
         bio.done.reset();
         bio.times.replace(times);
         bio.totals.set(WaitBreakdown::default());
@@ -739,7 +739,7 @@ mod tests {
         assert_eq!((again.error.get(), again.turn.get()), (None, 0));
         assert_eq!(*again.times.borrow(), BioTimes::entering(bio(24), 24));
         ended.keep(&again);
-        panics_with("a bio that has ended is known to no one", || drop(begin(32)));
+        panics_with("only the list of ended bios holds one", || drop(begin(32)));
     }
 
     #[test]
