@@ -108,6 +108,11 @@ def test_a_seed_draws_the_same_sample(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.count("Reason") == 40
 
 
+def test_held_crates_say_why(capsys: pytest.CaptureFixture[str]) -> None:
+    status = comments.main([])
+    assert (status, capsys.readouterr().err) == (0, "")
+
+
 def test_crates_that_are_held_exist() -> None:
     names = {path.parent.name for path in (ROOT / "crates").rglob("Cargo.toml")}
     assert set(comments.HELD) <= names

@@ -65,6 +65,7 @@ impl Timers {
 
     #[inline]
     fn arm(&mut self, slot: u32, at_ns: u64) {
+        // Counted where a timer only moves, too: of two armings for one instant the later fires later.
         self.armings += 1;
         let arming = Arming { at_ns, sequence: self.armings, slot };
         let place = self.slots[slot as usize].place;
@@ -93,6 +94,7 @@ impl Timers {
     fn take_out(&mut self, place: usize) {
         self.slots[self.heap[place].slot as usize].place = NOWHERE;
         let Some(last) = self.heap.pop() else { return };
+        // The last entry may stand in another branch, so it can belong above the gap or below it.
         if place < self.heap.len() {
             self.reposition(place, last);
             self.check_places(last.slot);
@@ -163,6 +165,7 @@ impl Timers {
         }
         let place = self.slots[slot as usize].place as usize;
         assert_eq!(self.heap[place].slot, slot, "a slot leads to its entry");
+        // Neighbours alone: the whole heap at every arming would make debug runs quadratic.
         let first = place * CHILDREN + 1;
         let children = self.heap.iter().skip(first).take(CHILDREN);
         let parent = place.checked_sub(1).map(|before| &self.heap[before / CHILDREN]);

@@ -50,10 +50,12 @@ impl ChunkReader for Pieces {
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
         let rest = Rest { file: Arc::clone(&self.file), position: start };
+        // A larger buffer would take bytes of the page that `get_bytes` reads once more.
         Ok(BufReader::with_capacity(HEADER_BYTES, rest))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes> {
+        // By place: the position of the file itself belongs to all streams.
         let mut piece = vec![0; length];
         self.file.read_exact_at(&mut piece, start)?;
         Ok(piece.into())
