@@ -73,7 +73,7 @@ fn studies() -> Vec<(&'static str, String, &'static str)> {
         ("hot-cold", generated("hot-cold"), "b2ed51d685d1a60a 768 0 24 0 0"),
         ("ioping", IOPING.into(), "e558e8d9ea490b49 1104 0 0 0 24"),
         ("ioping on a device", IOPING_DEVICE.into(), "b37dfa734baf0bf1 5904 0 0 0 74"),
-        ("ioping on raw NAND", IOPING_NAND.into(), "293079da30b70415 876 0 0 0 18"),
+        ("ioping on raw NAND", IOPING_NAND.into(), "4d0c1d43915eeaf8 876 0 0 0 18"),
         ("iozone", IOZONE.into(), "c51884b1475df869 1152 0 0 0 0"),
         ("jobs", JOBS.into(), "8567730183476a2b 488 0 0 0 0"),
         ("raw-nand mount", raw_nand("", "test = [\"mount\"]\n"), "b3210c83be93ea52 96 0 0 0 0"),
