@@ -39,11 +39,12 @@ build: $(VENV)/installed $(TOOLCHAIN) ## Set everything up; leaves the command a
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
 	$(BIN)/python -c 'from nandlab.present.drawing import keep_engine; keep_engine()'
 	@# Where calls may not write bytecode, each of them would compile the sources again.
-	$(BIN)/python -m compileall -q python/nandlab
+	@# Without the folder of data: the wheel takes all that lies there, compiled files too.
+	$(BIN)/python -m compileall -q -x nandlab/data python/nandlab
 
 # The build has compiled everything by then: the same library is packed.
 wheel: build ## Build dist/nandlab-*.whl, which needs neither Rust nor this tree
-	rm -f dist/*.whl
+	rm -rf dist/*.whl python/nandlab/data/__pycache__
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin build --release --quiet --out dist
 
 reproduce: build ## Run every shipped study in its quick form; writes out/index.html

@@ -466,7 +466,7 @@ def test_a_search_goes_on_after_ctrl_c(study: Path) -> None:
     """The command is stopped with its first results on disk; the next call does the rest."""
     file = study / "study.toml"
     slow = file.read_text().replace("blocks = 64", "blocks = 512")
-    file.write_text(slow.replace("measured_writes = 1", "measured_writes = 8"))
+    file.write_text(slow.replace("measured_writes = 1", "measured_writes = 40"))
     option = '"{0} %" = {{ set = {{ "axes.spare_percent" = {0} }} }}\n'
     options = "".join(option.format(percent) for percent in range(15, 25))
     readings = study / "readings.toml"
