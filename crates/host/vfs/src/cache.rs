@@ -82,8 +82,7 @@ impl<F: FileSystem + 'static> Caches<F> {
             return file.clone();
         }
         let size = Rc::new(Cell::new(size_bytes));
-        let file_system = self.file_system.clone();
-        let backing = Rc::new(FilePages::new(file_system, inode, size.clone()));
+        let backing = Rc::new(FilePages::new(&self.file_system, inode, size.clone()));
         let mapping = self.pages.clone().add_mapping(self.device, backing);
         let file = CachedFile { mapping, size_bytes: size };
         self.files.borrow_mut().insert(inode, file.clone());

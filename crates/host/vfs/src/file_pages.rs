@@ -4,22 +4,32 @@
 //! `mm/page-writeback.c`, Linux 2.6.35: as many pages as the file system takes at once are handed over and
 //! held until they are written.
 
-use fs_api::{Caller, FileSystem, InodeNumber, PAGE_BYTES, PageRun, Time};
+use fs_api::{Caller, Errno, FileSystem, InodeNumber, PAGE_BYTES, PageRun, Time};
 use page_cache::{Backing, FileError, Mapping, Pending, Process, Purpose, Task};
 use std::cell::Cell;
 use std::ops::Range;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// A file under the page cache.
 pub(crate) struct FilePages<F> {
-    file_system: Rc<F>,
+    /// Weak, since the cache owns this file. A file system whose device lies in the same cache (JFFS2
+    /// over block2mtd) owns that cache in turn; owning it from here would keep both in memory for ever.
+    file_system: Weak<F>,
     inode: InodeNumber,
     size_bytes: Rc<Cell<u64>>,
 }
 
 impl<F> FilePages<F> {
-    pub(crate) fn new(file_system: Rc<F>, inode: InodeNumber, size_bytes: Rc<Cell<u64>>) -> Self {
-        Self { file_system, inode, size_bytes }
+    pub(crate) fn new(file_system: &Rc<F>, inode: InodeNumber, size_bytes: Rc<Cell<u64>>) -> Self {
+        Self { file_system: Rc::downgrade(file_system), inode, size_bytes }
+    }
+
+    /// The file system, while it is mounted.
+    ///
+    /// # Errors
+    /// `EIO` once it has gone: nothing can be read from it or written to it any more.
+    fn mounted(&self) -> Result<Rc<F>, FileError> {
+        self.file_system.upgrade().ok_or(FileError::FileSystem(Errno::Eio))
     }
 }
 
@@ -29,7 +39,7 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
     }
 
     fn reads_ahead(&self) -> bool {
-        self.file_system.reads_ahead()
+        self.file_system.upgrade().is_some_and(|file_system| file_system.reads_ahead())
     }
 
     fn read_pages<'a>(
@@ -39,14 +49,19 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
         _: &'a Task,
     ) -> Pending<'a, ()> {
         Box::pin(async move {
-            let at_once = self.file_system.pages_at_once();
+            let file_system = match self.mounted() {
+                Ok(file_system) => file_system,
+                // The readers that wait are told.
+                Err(gone) => return mapping.end_read(pages, Err(gone)),
+            };
+            let at_once = file_system.pages_at_once();
             let mut bytes = vec![[0; PAGE_BYTES]; at_once.min(pages.end - pages.start) as usize];
             let mut first = pages.start;
             while first < pages.end {
                 let end = pages.end.min(first + at_once);
                 let into = &mut bytes[..(end - first) as usize];
                 // As many pages at once as the file system takes; an error concerns those alone.
-                let read = self.file_system.read_pages(self.inode, first, into).await;
+                let read = file_system.read_pages(self.inode, first, into).await;
                 for (page, bytes) in (first..end).zip(&*into) {
                     let _ = mapping.with_bytes(page, |stored| stored.copy_from_slice(bytes));
                 }
@@ -64,8 +79,13 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
         _: &'a Task,
     ) -> Pending<'a, ()> {
         Box::pin(async move {
+            let file_system = match self.mounted() {
+                Ok(file_system) => file_system,
+                // Also then the pages leave write-back: whoever waits for them would wait for ever.
+                Err(gone) => return mapping.end_write(pages, Err(gone)),
+            };
             let count = pages.end - pages.start;
-            let most = self.file_system.pages_at_once().max(1);
+            let most = file_system.pages_at_once().max(1);
             debug_assert!((1..=most).contains(&count), "as many pages as the file system takes");
             // The times of the file are those of the writes, which have long been taken over.
             let now = Time::default();
@@ -89,7 +109,7 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
                 let first = pages.start;
                 let run =
                     PageRun { first, pages: &bytes, bytes: valid, is_waited_for, is_direct: false };
-                self.file_system.write_pages(&caller, self.inode, run).await
+                file_system.write_pages(&caller, self.inode, run).await
             };
             // In any case: a page that stays under write-back would block its file for ever.
             mapping.end_write(pages, written.map_err(FileError::from));
@@ -97,11 +117,11 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
     }
 
     fn pages_at_once(&self) -> u64 {
-        self.file_system.pages_at_once()
+        self.file_system.upgrade().map_or(1, |file_system| file_system.pages_at_once())
     }
 
     fn write_attributes(&self) -> Pending<'_, Result<(), FileError>> {
-        Box::pin(async { Ok(self.file_system.write_inode(self.inode).await?) })
+        Box::pin(async { Ok(self.mounted()?.write_inode(self.inode).await?) })
     }
 
     fn flush(&self, _process: Process) -> Pending<'_, Result<(), FileError>> {
@@ -131,7 +151,7 @@ mod tests {
         let file_system = Rc::new(MemoryFileSystem::new(&caller));
         assert_eq!(file_system.pages_at_once(), 1);
         let size_bytes = Rc::new(Cell::new(8 * PAGE_BYTES as u64));
-        let backing = Rc::new(FilePages::new(file_system.clone(), file_system.root(), size_bytes));
+        let backing = Rc::new(FilePages::new(&file_system, file_system.root(), size_bytes));
         let mapping = cache.clone().add_mapping(cache.add_device(), backing.clone());
         sim.spawn(async move {
             let task = Task::new(Process::new(1));
