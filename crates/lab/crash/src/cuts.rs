@@ -226,12 +226,15 @@ impl Crash {
             cuts.torn.iter().map(|model| TornOutcome::new(model.name)).collect();
         let pool = ThreadPoolBuilder::new().num_threads(cuts.workers.unwrap_or(0)).build();
         let pool = pool.map_err(|error| CrashError::Workers { reason: error.to_string() })?;
-        let stretches = self.stretches();
         let mut done = 0;
-        for batch in stretches.chunks(BATCH) {
+        let mut chip = self.before.clone();
+        let mut from = 0;
+        while from < self.journal.len() {
+            let stretches = self.next_stretches(&mut chip, from);
+            from = stretches.last().map_or(self.journal.len(), |last| last.operations.end);
             let cut = |stretch| self.cut_stretch(stretch, &cuts.torn, &is_cut);
             // Results come in the order of the stretches, whichever worker is done first.
-            let batch = || pool.install(|| batch.par_iter().map(cut).collect());
+            let batch = || pool.install(|| stretches.par_iter().map(cut).collect());
             let results: Vec<Vec<Result<Recovered, Box<Violation>>>> =
                 match cancellation::catch(batch) {
                     Ok(results) => results,
@@ -253,11 +256,14 @@ impl Crash {
         Ok(Outcome { operations, erases, refused_lines, torn: outcomes, interrupted })
     }
 
-    fn stretches(&self) -> Vec<Stretch> {
-        let mut chip = self.before.clone();
-        let mut stretches = Vec::new();
-        // One pass over the journal: each stretch begins with a copy of the chip as it is there.
-        for start in (0..self.journal.len()).step_by(STRETCH) {
+    /// The next stretches, each with a copy of the chip as it is before it. `chip` is as it is before the
+    /// first of them, and is taken on to the end of the last.
+    ///
+    /// A few at a time: a copy shares the blocks that were not written meanwhile, and no others. Copies
+    /// for a whole journal would take memory in proportion to it.
+    fn next_stretches(&self, chip: &mut Chip, from: usize) -> Vec<Stretch> {
+        let mut stretches = Vec::with_capacity(BATCH);
+        for start in (from..self.journal.len()).step_by(STRETCH).take(BATCH) {
             let end = self.journal.len().min(start + STRETCH);
             cancellation::check();
             stretches.push(Stretch { chip: chip.clone(), operations: start..end });
