@@ -193,3 +193,9 @@ def test_the_figure_averages_over_no_axis_and_says_where_it_stands() -> None:
     (table,) = shown.tables
     assert table.columns == ("part", "ftl", "log blocks", "waf")
     assert len(table.rows) == 8
+
+
+def test_a_value_that_is_called_like_another_axis_is_compared() -> None:
+    rows = [(40, "fill", 2e9), (40, "operations", 1e9)]
+    headline = _by_axes(["operations", "phase"], rows, "Which phase is fastest?")
+    assert headline.startswith("Phase operations has the least elapsed time: 0.500 times that of")

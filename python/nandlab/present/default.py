@@ -117,20 +117,23 @@ def candidates(run: RunFrame, metric: str, axis: str) -> dict[str, Sample]:
     frame = run.metrics[metric].filter(polars.col(axis).cast(polars.String) != MEANINGLESS)
     names = [str(value) for value in frame[axis].unique(maintain_order=True)]
     others = [one for one in run.axes if one != axis]
-    wide = frame.pivot(axis, index=[*others, "repeat"], values="value").drop_nulls(names)
+    # Columns of their own names: a value may be called like another axis (the phase `operations`).
+    columns = [f"value {name}" for name in names]
+    frame = frame.with_columns(polars.format("value {}", polars.col(axis)).alias(axis))
+    wide = frame.pivot(axis, index=[*others, "repeat"], values="value").drop_nulls(columns)
     if len(names) < 2 or wide.is_empty():
         return {}
-    differs = polars.any_horizontal(polars.col(names[1:]) != polars.col(names[0]))
+    differs = polars.any_horizontal(polars.col(columns[1:]) != polars.col(columns[0]))
     changed = wide.filter(differs.any().over(others)) if others else wide
     wide = wide if changed.is_empty() else changed
     by_repeat = wide.partition_by("repeat", as_dict=True)
     most = max(part.height for part in by_repeat.values())
-    is_positive = bool(wide.select(polars.min_horizontal(names).min()).item() > 0)
+    is_positive = bool(wide.select(polars.min_horizontal(columns).min()).item() > 0)
     # A repeat that lacks a place would be pooled over others than the rest.
     whole = {key[0]: part for key, part in by_repeat.items() if part.height == most}
     return {
-        name: Sample({key: _mean(part[name], is_positive) for key, part in whole.items()})
-        for name in names
+        name: Sample({key: _mean(part[column], is_positive) for key, part in whole.items()})
+        for name, column in zip(names, columns, strict=True)
     }
 
 
