@@ -18,7 +18,7 @@ COVERED_PERCENT := 85
 DATA := boards devices parts studies traces workloads
 
 .DEFAULT_GOAL := help
-.PHONY: help build docs wheel reproduce reproduce-full test test-long lint format bench clean system-packages tear-long \
+.PHONY: help build docs wheel reproduce reproduce-full test test-long lint format bench growth clean system-packages tear-long \
 	coverage coverage-python coverage-rust mutants assertion-faults
 
 help: ## List the targets
@@ -145,6 +145,9 @@ bench: build ## Measure speed against bare loops, in processor time; writes out/
 	mkdir -p $(OUT)
 	cargo run --release --quiet -p bench -- --out $(OUT)/bench.json --nandlab $(BIN)/nandlab \
 		$(if $(AGAINST),--against $(AGAINST))
+
+growth: build ## Print how memory and time grow with requests, writes, cells, repeats and power cuts
+	cargo run --release --quiet -p bench -- --growth
 
 clean: ## Remove everything that was built
 	rm -rf target $(VENV) $(OUT) dist .rust

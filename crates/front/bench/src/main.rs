@@ -5,7 +5,8 @@
 //! figure is the best of several alternating rounds, which is what a busy machine disturbs least.
 //!
 //! `--out FILE` writes the figures, `--nandlab PATH` measures that command as well, and
-//! `--against FILE` puts the figures beside those of an earlier file.
+//! `--against FILE` puts the figures beside those of an earlier file. `--growth` prints the table of
+//! growth instead.
 
 #![allow(clippy::print_stdout, reason = "a table on the terminal is what this program is for")]
 
@@ -13,6 +14,7 @@ mod against;
 mod bare_loop;
 mod commands;
 mod crash_speed;
+mod growing;
 mod growth;
 mod hamming_speed;
 mod iozone_matrix;
@@ -57,6 +59,9 @@ const WRITES: u64 = 4_000_000;
 fn main() -> Result<(), Box<dyn Error>> {
     let argument =
         |name: &str| std::env::args().skip_while(|given| given != name).nth(1).map(PathBuf::from);
+    if std::env::args().any(|given| given == "--growth") {
+        return growing::print();
+    }
     // Looked at before minutes of work.
     let earlier = argument("--against");
     if let Some(earlier) = earlier.iter().find(|earlier| !earlier.is_file()) {
