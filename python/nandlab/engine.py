@@ -107,6 +107,13 @@ def replay(trace: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     return call("replay", trace, options)
 
 
+def replay_on_device(
+    trace: str | Path, arguments: Mapping[str, Any], reading: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Replay one trace through schedulers on a device, in simulated time."""
+    return call("replay_on_device", trace, arguments, reading)
+
+
 def convert(source: str | Path, target: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Rewrite a trace in the canonical form and return its summary."""
     return call("convert", source, target, options)

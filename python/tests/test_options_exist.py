@@ -37,6 +37,8 @@ OPTIONS = dict(_commands(application()))
 IMAGE = tuple(command for command in OPTIONS if command[0] == "image")
 
 REACHED_FROM: dict[str, tuple[Command, ...]] = {
+    "crates/front/python/src/device_replay": (("replay",),),
+    "crates/lab/device_replay": (("replay",),),
     "crates/lab/crash/src": (("crash",),),
     "crates/lab/script_runner/src": (("script",),),
     "crates/lab/image/src": IMAGE,

@@ -24,7 +24,7 @@ _SIZES = frozenset(
     {"block_size", "jrn_size", "leb_size", "logical_size", "pad", "page_size", "reserved"}
     | {"size", "size_limit"}
 )
-_FROM_ZERO = frozenset({"device", "dirty_writeback_centisecs", "only", "seed"})
+_FROM_ZERO = frozenset({"trace_device", "dirty_writeback_centisecs", "only", "seed"})
 _BITS = {
     "checkpoint": 64,
     "jobs": 10,
@@ -51,7 +51,7 @@ class TraceReading(TypedDict, total=False):
             the format.
         time_unit: Set the unit of times, for formats that do not state it.
         event: Count this blktrace event as a request: D issued to the driver (default), Q queued.
-        device: Read only this device of a trace with several.
+        trace_device: Read only this device of a trace with several.
         skip_bad_lines: Skip lines that cannot be read, and report how many.
 
     """
@@ -59,7 +59,7 @@ class TraceReading(TypedDict, total=False):
     format: str | None
     time_unit: Literal["ps", "ns", "us"] | None
     event: Literal["D", "Q"] | None
-    device: int | None
+    trace_device: int | None
     skip_bad_lines: bool
 
 

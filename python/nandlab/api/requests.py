@@ -4,9 +4,10 @@ import csv
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from nandlab.api.answer import Answer, csv_text
+from nandlab.api.device_replay import DeviceReplay, on_device
 from nandlab.api.given import Size, TraceReading, checked, text_of
 from nandlab.errors import NandlabError
 
@@ -60,50 +61,142 @@ class Replay(Answer):
 def replay(
     trace: str | Path,
     *,
-    ftl: str,
+    ftl: str | None = None,
     part: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     blocks: int | None = None,
     logical_size: Size | None = None,
     address: Literal["error", "modulo", "clip"] = "error",
-    passes: int = 1,
+    passes: int | None = None,
     fill: bool = False,
+    device: str | Path | None = None,
+    scheduler: str | None = None,
+    precondition: str | None = None,
+    speed: float | None = None,
+    closed_loop: bool = False,
+    queue_depth: int | None = None,
+    nr_requests: int | None = None,
+    seed: int | None = None,
     out: Path | str | None = None,
     **reading: Unpack[TraceReading],
-) -> Replay:
-    """Replay a block trace on a translation layer and a chip, and count what the chip did.
+) -> Replay | DeviceReplay:
+    """Replay a block trace on a translation layer and a chip, or on a device in simulated time.
+
+    Without `device` the chip's operations are counted, and there is no time. With it requests go
+    through a scheduler to the device at the times of the trace, and latencies are measured.
 
     Raises `NandlabError` for bad input.
 
     Args:
         trace: Trace file, plain or compressed, or - for standard input.
-        ftl: Use this translation layer (see `nandlab list ftls`).
+        ftl: Use this translation layer (see `nandlab list ftls`). With --device: several between
+            commas, in place of its own.
         part: Use this chip: a name (see `nandlab list parts`) or a part file.
-        settings: Set a parameter of the layer, as NAME=VALUE. May be repeated.
+        settings: Set a parameter of the layer, as NAME=VALUE. With --device: a key of the device,
+            such as host.queue_depth=1. May be repeated.
         blocks: Replace the number of blocks of the part.
         logical_size: Set the size of the device, such as 100MiB. Without it: as much as fits.
         address: Choose what becomes of addresses past the end: error stops, modulo wraps them
             around, clip skips them.
-        passes: Replay the trace this many times and count the last pass.
+        passes: Replay the trace this many times and count the last. Without it: once.
         fill: Write the whole device once before the trace, without counting it.
+        device: Replay on this device: a name (see `nandlab list devices`) or a device file.
+        scheduler: Use this scheduler (see `nandlab list schedulers`), or several between commas.
+            Without it: noop. Needs --device.
+        precondition: Write before the trace: none, fill (every page once), random:PERCENT (fill,
+            then so many percent of the pages at random) or steady (fill, then random writes until
+            write amplification changes by less than 1 %). Without it: steady. Needs --device.
+        speed: Replay this many times as fast. Without it: 1. Needs --device.
+        closed_loop: Ignore the times of the trace: keep --queue-depth requests outstanding. Needs
+            --device.
+        queue_depth: Keep this many requests outstanding. Without it: 32. Needs --closed-loop.
+        nr_requests: Set the requests that the block layer holds, as in sysfs. Without it: 128.
+            Needs --device.
+        seed: Set the seed of the preconditioning. Without it: 1. Needs --device.
         out: Write the metrics into this folder.
 
     """
     from nandlab import engine
     from nandlab.frame.run_directory import check_target
-    from nandlab.outputs import keep
 
+    timed = {
+        "scheduler": scheduler,
+        "precondition": precondition,
+        "speed": speed,
+        "closed_loop": closed_loop or None,
+        "queue_depth": queue_depth,
+        "nr_requests": nr_requests,
+        "seed": seed,
+    }
+    untimed = {"part": part, "blocks": blocks, "logical_size": logical_size, "passes": passes}
+    if out is not None:
+        check_target(Path(out))
+    if device is not None:
+        _refuse({**untimed, "fill": fill or None}, is_timed=True)
+        return _kept(
+            on_device(
+                trace,
+                device,
+                ftl=ftl,
+                scheduler=scheduler or "noop",
+                precondition=precondition or "steady",
+                speed=speed,
+                closed_loop=closed_loop,
+                queue_depth=queue_depth,
+                nr_requests=nr_requests,
+                seed=seed,
+                settings=settings,
+                address=address,
+                reading=checked(reading),
+            ),
+            out,
+        )
+    _refuse(timed, is_timed=False)
+    if ftl is None:
+        raise NandlabError(
+            "neither --ftl nor --device is given: name a translation layer, whose operations are "
+            "counted, or a device, whose times are measured"
+        )
+    passes = 1 if passes is None else passes
     options: dict[str, Any] = {"ftl": ftl, "part": part, "settings": settings, "blocks": blocks}
     options |= {"address": address, "passes": passes, "fill": fill, **reading}
     given = checked({**options, "logical_size": logical_size})
     given["logical_bytes"] = given.pop("logical_size")
-    if out is not None:
-        check_target(Path(out))
     answer = engine.replay(str(trace), given)
     answer["device"]["initial_state"] = _state(passes, fill=fill)
     metrics = answer["metrics"]
     answer["notes"] = [*answer.get("notes", ()), *_advice(metrics, fill=fill)]
-    found = Replay(answer, metrics, csv_text(("metric", "value", "unit"), metrics))
+    return _kept(Replay(answer, metrics, csv_text(("metric", "value", "unit"), metrics)), out)
+
+
+_REPLACED = {
+    "part": "a part of its own; set flash.part",
+    "blocks": "blocks of its own; set flash.blocks",
+    "logical_size": "a size of its own; set flash.capacity_bytes",
+    "passes": "no passes; choose its state with --precondition",
+    "fill": "no --fill; give --precondition fill",
+}
+"""What takes the place of an option of untimed replays on a device."""
+
+
+def _refuse(given: Mapping[str, Any], *, is_timed: bool) -> None:
+    """Raises `NandlabError` for the first option that this kind of replay does not have."""
+    for name, value in given.items():
+        if value is None:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if is_timed:
+            raise NandlabError(f"{option} does not go with --device, which has {_REPLACED[name]}")
+        raise NandlabError(f"{option} needs --device: a replay on a chip alone has no time")
+
+
+_Found = TypeVar("_Found", Replay, DeviceReplay)
+
+
+def _kept(found: _Found, out: Path | str | None) -> _Found:
+    """The answer, written into a folder if one is given."""
+    from nandlab.outputs import keep
+
     if out is not None:
         try:
             keep(Path(out), partial(_write, found))
@@ -131,7 +224,7 @@ def _advice(metrics: list[dict[str, Any]], *, fill: bool) -> list[str]:
     ]
 
 
-def _write(found: Replay, out: Path) -> None:
+def _write(found: Replay | DeviceReplay, out: Path) -> None:
     from nandlab.frame.run_directory import MANIFEST, whole_folder
     from nandlab.json_text import json_text
 

@@ -11,8 +11,17 @@ from nandlab.terminal.tables import Column, print_facts, print_rows, text_column
 
 
 @command("replay", api.replay, separated="csv")
-def replay(found: api.Replay, given: Given) -> None:
-    """Replay a trace on a translation layer and count chip operations."""
+def replay(found: api.Replay | api.DeviceReplay, given: Given) -> None:
+    """Replay a trace: count a chip's operations, or measure latencies on a device.
+
+    With --ftl and without --device a translation layer serves the trace, and chip operations are
+    counted. With --device requests go through a scheduler to a device in simulated time.
+    """
+    if isinstance(found, api.DeviceReplay):
+        from nandlab.cli.device_replay import print_device_replay
+
+        print_device_replay(found)
+        return
     print_facts("", {**found.answer.get("trace", {}), **found.answer["device"]}, "replay")
     print_rows("", (text_column("metric"), Column("value", "value"), _UNIT), found.rows)
     for note in found.notes:

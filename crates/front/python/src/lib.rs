@@ -6,6 +6,7 @@
 mod boundary;
 mod columns;
 mod crash;
+mod device_replay;
 mod image;
 mod script;
 
@@ -57,7 +58,7 @@ struct Options {
     passes: Option<u32>,
     fill: bool,
     skip_bad_lines: bool,
-    device: Option<u32>,
+    trace_device: Option<u32>,
     metadata: BTreeMap<String, String>,
 }
 
@@ -90,7 +91,7 @@ impl Options {
         let mut options = trace::Options {
             format: self.format.clone(),
             skip_bad_lines: self.skip_bad_lines,
-            device: self.device,
+            device: self.trace_device,
             ..trace::Options::default()
         };
         if let Some(unit) = &self.time_unit {
@@ -389,6 +390,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe_study, module)?)?;
     module.add_function(wrap_pyfunction!(run_study, module)?)?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;
+    module.add_function(wrap_pyfunction!(device_replay::replay_on_device, module)?)?;
     module.add_function(wrap_pyfunction!(convert, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;

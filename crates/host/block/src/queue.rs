@@ -249,6 +249,16 @@ impl RequestQueue {
         self.submit_bytes(bio, None, plug).await
     }
 
+    /// As [`RequestQueue::submit`], of a bio that its sender wanted to submit at `arrived_ns`, now or earlier: its
+    /// times begin there.
+    ///
+    /// Where a trace is sent at its own times, a bio that finds no request keeps later ones waiting.
+    pub async fn submit_arrived(&self, bio: Bio, arrived_ns: u64) -> Handle {
+        debug_assert!(arrived_ns <= self.0.sim.now(), "a bio is submitted after it arrived");
+        let times = BioTimes { is_merged: true, ..BioTimes::entering(bio, arrived_ns) };
+        self.submit_times(times, None, None).await
+    }
+
     /// As [`RequestQueue::submit`], with the bytes that the bio moves.
     pub async fn submit_bytes(
         &self,
@@ -256,11 +266,22 @@ impl RequestQueue {
         bytes: Option<Bytes>,
         plug: Option<&Plug>,
     ) -> Handle {
-        let plug = plug.filter(|_| self.0.state.borrow().options.plugging == Plugging::Task);
-        let now_ns = self.0.sim.now();
         // Assumed merged; a request of its own clears the flag below. A bio in a plug's request has
         // no other moment to learn it.
-        let times = BioTimes { is_merged: true, ..BioTimes::entering(bio, now_ns) };
+        let times = BioTimes { is_merged: true, ..BioTimes::entering(bio, self.0.sim.now()) };
+        self.submit_times(times, bytes, plug).await
+    }
+
+    async fn submit_times(
+        &self,
+        times: BioTimes,
+        bytes: Option<Bytes>,
+        plug: Option<&Plug>,
+    ) -> Handle {
+        let plug = plug.filter(|_| self.0.state.borrow().options.plugging == Plugging::Task);
+        let (now_ns, bio) = (self.0.sim.now(), times.bio);
+        // Of a bio that is merged this is M; one that gets a request of its own has its time set then.
+        let times = BioTimes { get_ns: now_ns, ..times };
         let handle = self.begin(times, bytes);
         let mut member = Member(handle.bio.clone());
         if let Some(plug) = plug {

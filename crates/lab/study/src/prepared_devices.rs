@@ -31,7 +31,8 @@ impl PreparedDevices {
             // The files of the jobs are written before they run.
             fill: Fill::AllBut(0),
             overwrite_permille: overwritten_percent * 10,
-            steady: true,
+            until_all_clean: true,
+            steady: false,
             seed,
         };
         device.precondition(&how).map_err(|error| StudyError::Study {

@@ -1,7 +1,7 @@
 //! The contract of a block device: commands in, the time of their end out.
 
 use crate::command::{Activity, Command, Completion, DeviceError, DeviceFlash, DeviceStatistics};
-use crate::precondition::Precondition;
+use crate::precondition::{Precondition, Steadiness};
 
 /// A device that takes commands in units of 512-byte sectors.
 pub trait BlockDevice: Send {
@@ -25,15 +25,16 @@ pub trait BlockDevice: Send {
     /// [`DeviceError`]; the command then took no time.
     fn submit(&mut self, now_ns: u64, command: &Command) -> Result<Completion, DeviceError>;
 
-    /// Fills the device before a run. Time does not pass, and statistics begin again at zero.
+    /// Fills the device before a run, and says how it became steady if that was asked for. Time does not
+    /// pass, and statistics begin again at zero.
     ///
-    /// Devices whose speed does not depend on what they hold do nothing.
+    /// Devices whose speed does not depend on what they hold do nothing, and have no such state.
     ///
     /// # Errors
     /// [`DeviceError::Ftl`] at the end of life.
-    fn precondition(&mut self, how: &Precondition) -> Result<(), DeviceError> {
+    fn precondition(&mut self, how: &Precondition) -> Result<Option<Steadiness>, DeviceError> {
         let _ = how;
-        Ok(())
+        Ok(None)
     }
 
     /// A copy with the whole state, the time and the statistics.

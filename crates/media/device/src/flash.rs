@@ -684,7 +684,10 @@ impl BlockDevice for FlashDevice {
         })
     }
 
-    fn precondition(&mut self, how: &crate::Precondition) -> Result<(), DeviceError> {
+    fn precondition(
+        &mut self,
+        how: &crate::Precondition,
+    ) -> Result<Option<crate::Steadiness>, DeviceError> {
         crate::precondition::prepare(self, how)
     }
 

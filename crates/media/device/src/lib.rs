@@ -32,7 +32,7 @@ pub use contract::BlockDevice;
 pub use disk::DiskDevice;
 pub use disk_spec::{DiskSpec, SeekSpec};
 pub use flash::FlashDevice;
-pub use precondition::{Fill, Precondition};
+pub use precondition::{DEVICE_WRITES_MAX, Fill, Precondition, Steadiness};
 pub use spec::{CacheSpec, Cleaning, DeviceSpec, FlashSpec, HostSpec, SpecError, Suspend};
 pub use table::{devices, find_device};
 

@@ -15,6 +15,9 @@ pub struct Precondition {
     pub overwrite_permille: u32,
     /// Goes on with random overwrites until every die has begun to clean.
     #[serde(default)]
+    pub until_all_clean: bool,
+    /// Goes on with random overwrites until write amplification is steady; see [`Steadiness`].
+    #[serde(default)]
     pub steady: bool,
     /// Seed of the overwrites.
     #[serde(default)]
@@ -52,8 +55,64 @@ impl Fill {
     }
 }
 
+/// How a device came to a steady state under random overwrites.
+///
+/// Write amplification is steady when it changes by less than a hundredth from one write of what is filled
+/// to the next. After [`DEVICE_WRITES_MAX`] such writes the search ends without it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Steadiness {
+    /// Times that as much was overwritten as is filled.
+    pub device_writes: u32,
+    /// False if the search ended first.
+    pub is_reached: bool,
+    /// Pages programmed for each page of the host, in the last device write.
+    pub write_amplification: f64,
+}
+
+/// Device writes after which the search for a steady state ends.
+// A greedy page layer with 7 % of spare needs four to six; more than eight change little and take minutes.
+pub const DEVICE_WRITES_MAX: u32 = 8;
+
+/// A change of one part in so many, and less, is steady.
+const STEADY_PARTS: u64 = 100;
+
+/// Overwrites what is filled, as often as it takes; `streams` has one of each die.
+fn settle(
+    device: &mut FlashDevice,
+    filled: &[u32],
+    streams: &mut [Stream],
+) -> Result<Option<Steadiness>, DeviceError> {
+    let host_pages: u64 = filled.iter().map(|pages| u64::from(*pages)).sum();
+    if host_pages == 0 {
+        return Ok(None);
+    }
+    let mut before = None;
+    for device_writes in 1..=DEVICE_WRITES_MAX {
+        let mut programs = 0;
+        for ((die, filled), stream) in device.dies.all.iter_mut().zip(filled).zip(&mut *streams) {
+            let layer = die.layer.0.as_mut();
+            let counted = layer.flash().chip().counters().page_programs;
+            for _ in 0..*filled {
+                layer.write(stream.below(*filled), None)?;
+            }
+            programs += layer.flash().chip().counters().page_programs - counted;
+        }
+        let is_reached =
+            before.is_some_and(|before: u64| programs.abs_diff(before) * STEADY_PARTS < before);
+        if is_reached || device_writes == DEVICE_WRITES_MAX {
+            let write_amplification = programs as f64 / host_pages as f64;
+            return Ok(Some(Steadiness { device_writes, is_reached, write_amplification }));
+        }
+        before = Some(programs);
+    }
+    unreachable!("the last device write ends the search")
+}
+
 /// Fills the dies side by side; time does not pass, and all counts begin again at zero.
-pub(crate) fn prepare(device: &mut FlashDevice, how: &Precondition) -> Result<(), DeviceError> {
+pub(crate) fn prepare(
+    device: &mut FlashDevice,
+    how: &Precondition,
+) -> Result<Option<Steadiness>, DeviceError> {
     let page_bytes = u64::from(device.page_sectors()) * crate::SECTOR_BYTES;
     let capacity_bytes = crate::BlockDevice::sectors(device) * crate::SECTOR_BYTES;
     let bytes = how.fill.bytes(capacity_bytes);
@@ -62,6 +121,7 @@ pub(crate) fn prepare(device: &mut FlashDevice, how: &Precondition) -> Result<()
         if bytes == capacity_bytes { bytes.div_ceil(page_bytes) } else { bytes / page_bytes };
     let dies = device.dies.all.len() as u64;
     device.drain_cache()?;
+    let (mut filled_pages, mut streams) = (Vec::new(), Vec::new());
     for (die, number) in device.dies.all.iter_mut().zip(0_u64..) {
         // Page p of the device is page p / dies of die p mod dies.
         let filled = (pages.saturating_sub(number)).div_ceil(dies) as u32;
@@ -74,7 +134,7 @@ pub(crate) fn prepare(device: &mut FlashDevice, how: &Precondition) -> Result<()
         for _ in 0..overwrites {
             layer.write(stream.below(filled), None)?;
         }
-        if how.steady && filled > 0 {
+        if how.until_all_clean && filled > 0 {
             // A layer that never erases under random writes has no steady state to wait for.
             let mut left = 2 * u64::from(layer.flash().geometry().pages());
             let erases = layer.flash().chip().counters().erases;
@@ -83,11 +143,17 @@ pub(crate) fn prepare(device: &mut FlashDevice, how: &Precondition) -> Result<()
                 left -= 1;
             }
         }
+        filled_pages.push(filled);
+        streams.push(stream);
+    }
+    let steadiness = if how.steady { settle(device, &filled_pages, &mut streams)? } else { None };
+    for die in &mut device.dies.all {
+        let layer = die.layer.0.as_mut();
         // Counters begin at zero after the fill; wear stays.
         layer.flush()?;
         layer.flash_mut().chip_mut().reset_counters();
         layer.flash_mut().merges = ftl::MergeCounts::default();
     }
     device.start_over();
-    Ok(())
+    Ok(steadiness)
 }

@@ -82,9 +82,9 @@ proptest! {
     fn a_life(kind in 0..KINDS.len(), commands in life(), fork in 0_usize..160) {
         let mut device = device_of(kind);
         // Full, so that cleaning is never far.
-        device.precondition(&Precondition { steady: true, ..Precondition::default() }).expect("fresh");
+        device.precondition(&Precondition { until_all_clean: true, ..Precondition::default() }).expect("fresh");
         let mut twin = device_of(kind);
-        twin.precondition(&Precondition { steady: true, ..Precondition::default() }).expect("fresh");
+        twin.precondition(&Precondition { until_all_clean: true, ..Precondition::default() }).expect("fresh");
         device.record_activity(true);
         twin.record_activity(true);
         let spec = small(KINDS[kind]);
@@ -330,7 +330,9 @@ fn idle_cleaner(changes: &[(&str, &str)]) -> FlashDevice {
         spec.set(key, value).expect(key);
     }
     let mut device = device(&spec, 2 * 288);
-    device.precondition(&Precondition { steady: true, ..Precondition::default() }).expect("fresh");
+    device
+        .precondition(&Precondition { until_all_clean: true, ..Precondition::default() })
+        .expect("fresh");
     device.record_activity(true);
     device
 }
@@ -402,7 +404,7 @@ fn cleaning_that_takes_no_time_changes_the_time_and_not_the_work() {
     let run = |takes_time: &str| {
         let mut device = device(&small(&[("cleaning.takes_time", takes_time)]), 2 * 288);
         device
-            .precondition(&Precondition { steady: true, ..Precondition::default() })
+            .precondition(&Precondition { until_all_clean: true, ..Precondition::default() })
             .expect("fresh");
         let mut stream = Stream::new(3, "test");
         let writes = (0..2_000).map(|_| Command::write(u64::from(stream.below(2048) * PAGE), PAGE));

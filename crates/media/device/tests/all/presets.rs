@@ -79,7 +79,7 @@ fn within(what: &str, value: f64, low: f64, high: f64) {
 /// Random 4 KiB writes a second, one at a time, over 1 GB of a full device that cleans all the time.
 fn steady_random_writes_per_s(name: &str) -> f64 {
     let mut device = build(&find_device(name).expect("a preset"), 1).expect("it fits together");
-    let steady = Precondition { steady: true, ..Precondition::default() };
+    let steady = Precondition { until_all_clean: true, ..Precondition::default() };
     device.precondition(&steady).expect("a fresh device");
     let mut stream = Stream::new(1, "presets");
     let writes = (0..40_000).map(|_| Command::write(u64::from(stream.below(244_140)) * 8, 8));

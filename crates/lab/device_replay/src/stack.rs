@@ -1,0 +1,207 @@
+//! The devices and schedulers that a trace is replayed on, one beside the other.
+
+use crate::options::ReplayOptions;
+use crate::outcome::Outcome;
+use crate::player::{ReplayError, replay};
+use device::{BlockDevice, DeviceSpec, Fill, Precondition, SpecError, Steadiness};
+use sched::{SchedulerEntry, find_scheduler, scheduler_names};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use suggestion::hint;
+use thiserror::Error;
+
+/// What a device holds before the trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preconditioning {
+    /// Nothing: it is erased. A read finds no page on a die.
+    None,
+    /// Every page was written once, in order.
+    Fill,
+    /// Every page was written once, then so many percent of them at random.
+    Random(u32),
+    /// As with [`Preconditioning::Fill`], then written at random until write amplification is steady
+    /// ([`Steadiness`]).
+    #[default]
+    Steady,
+}
+
+impl Preconditioning {
+    /// `none`, `fill`, `random:PERCENT` or `steady`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "none" => Some(Self::None),
+            "fill" => Some(Self::Fill),
+            "steady" => Some(Self::Steady),
+            other => {
+                let percent = other.strip_prefix("random:")?.parse().ok()?;
+                // Ten device writes: more change nothing but the wear.
+                (1..=1000).contains(&percent).then_some(Self::Random(percent))
+            }
+        }
+    }
+
+    fn steps(self, seed: u64) -> Option<Precondition> {
+        let fill = Precondition { fill: Fill::AllBut(0), seed, ..Precondition::default() };
+        match self {
+            Self::None => None,
+            Self::Fill => Some(fill),
+            Self::Random(percent) => {
+                Some(Precondition { overwrite_permille: percent * 10, ..fill })
+            }
+            Self::Steady => Some(Precondition { steady: true, ..fill }),
+        }
+    }
+}
+
+/// Stacks to replay a trace on: each layer under each scheduler.
+#[derive(Clone, Debug)]
+pub struct Stacks {
+    /// Name of a device, or a device file.
+    pub device: String,
+    /// Keys of the device that are changed.
+    pub changes: BTreeMap<String, String>,
+    /// Translation layers; empty for that of the device.
+    pub ftls: Vec<String>,
+    /// Schedulers.
+    pub schedulers: Vec<String>,
+    /// What the device holds.
+    pub preconditioning: Preconditioning,
+}
+
+/// A trace on one of the stacks.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// The translation layer; none of a device without flash.
+    pub ftl: Option<String>,
+    /// How the device came to its state; none where that was not asked for.
+    pub steadiness: Option<Steadiness>,
+    /// What became of the trace.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// Why stacks could not be built or replayed on.
+#[derive(Debug, Error)]
+pub enum StackError {
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] SpecError),
+    /// The preconditioning came to the end of the device's life.
+    #[error("device `{device}`: {reason}")]
+    Precondition {
+        /// Name of the device.
+        device: String,
+        /// What the layer said.
+        reason: String,
+    },
+    /// A scheduler that does not exist.
+    #[error("no scheduler is called `{name}`{hint}; known: {known}")]
+    Scheduler {
+        /// Name that was given.
+        name: String,
+        /// A near name, as a half sentence.
+        hint: String,
+        /// All names.
+        known: String,
+    },
+    /// A translation layer that does not exist.
+    #[error("no translation layer is called `{name}`{hint}; known: {known}")]
+    Ftl {
+        /// Name that was given.
+        name: String,
+        /// A near name, as a half sentence.
+        hint: String,
+        /// All names.
+        known: String,
+    },
+    /// A device without flash has no translation layer to choose.
+    #[error("device `{device}` has no flash: leave --ftl out")]
+    NoFlash {
+        /// Name of the device.
+        device: String,
+    },
+    /// The replay.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+}
+
+/// The device of a name, or of a file.
+///
+/// # Errors
+/// [`SpecError`] of a name that does not exist, or a file that cannot be read.
+pub fn device_of(stacks: &Stacks) -> Result<DeviceSpec, SpecError> {
+    let path = Path::new(&stacks.device);
+    // A name with the ending of a file is one, even if a preset is called so.
+    let is_file = path.extension().is_some_and(|extension| extension == "toml");
+    let mut spec =
+        if is_file { DeviceSpec::load(path)? } else { device::find_device(&stacks.device)? };
+    for (key, value) in &stacks.changes {
+        spec.set(key, value)?;
+    }
+    Ok(spec)
+}
+
+fn scheduler_of(name: &str) -> Result<&'static SchedulerEntry, StackError> {
+    find_scheduler(name).ok_or_else(|| StackError::Scheduler {
+        name: name.to_owned(),
+        hint: hint(name, scheduler_names()),
+        known: scheduler_names().collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// The device with this layer on its dies.
+fn with_ftl(spec: &DeviceSpec, name: &str) -> Result<DeviceSpec, StackError> {
+    if ftl::find_ftl(name).is_none() {
+        let names: Vec<&str> = ftl::FTLS.iter().map(|entry| entry.name).collect();
+        let hint = hint(name, names.iter().copied());
+        return Err(StackError::Ftl { name: name.to_owned(), hint, known: names.join(", ") });
+    }
+    let mut spec = spec.clone();
+    spec.set("flash.ftl", name)?;
+    Ok(spec)
+}
+
+/// A device as its preconditioning leaves it.
+fn prepared(
+    spec: &DeviceSpec,
+    how: Preconditioning,
+    seed: u64,
+) -> Result<(Box<dyn BlockDevice>, Option<Steadiness>), StackError> {
+    let mut device = device::build(spec, seed)?;
+    let Some(steps) = how.steps(seed) else { return Ok((device, None)) };
+    let steadiness = device.precondition(&steps).map_err(|error| StackError::Precondition {
+        device: spec.name.clone(),
+        reason: error.to_string(),
+    })?;
+    Ok((device, steadiness))
+}
+
+/// Replays a trace on every stack: layer by layer, each under all schedulers on copies of one device.
+///
+/// # Errors
+/// See [`StackError`].
+pub fn replay_all(options: &ReplayOptions, stacks: &Stacks) -> Result<Vec<Run>, StackError> {
+    // Names are checked before a large device is filled.
+    let spec = device_of(stacks)?;
+    let schedulers =
+        stacks.schedulers.iter().map(|name| scheduler_of(name)).collect::<Result<Vec<_>, _>>()?;
+    let mut specs = vec![spec.clone()];
+    if !stacks.ftls.is_empty() {
+        if spec.flash.is_none() {
+            return Err(StackError::NoFlash { device: spec.name });
+        }
+        specs = stacks.ftls.iter().map(|ftl| with_ftl(&spec, ftl)).collect::<Result<_, _>>()?;
+    }
+    let mut runs = Vec::new();
+    for spec in &specs {
+        let (device, steadiness) = prepared(spec, stacks.preconditioning, options.seed)?;
+        for scheduler in &schedulers {
+            let settings = scheduler.settings(&BTreeMap::new()).expect("its own defaults");
+            let outcome = replay(options, (scheduler, &settings), device.clone_box())?;
+            let ftl = spec.flash.as_ref().map(|flash| flash.ftl.clone());
+            runs.push(Run { ftl, steadiness, outcome });
+        }
+    }
+    Ok(runs)
+}

@@ -1,0 +1,176 @@
+"""`nandlab replay --device`: conditions, latencies, what requests waited for, and bad input."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nandlab as nl
+from nandlab.cli import main
+
+_TINY = """
+name = "tiny"
+summary = "32 MiB over two dies"
+[host]
+bytes_per_second = 200000000
+command_overhead_ns = 60000
+queue_depth = 32
+executes = 4
+[flash]
+part = "k9f2g08u0c"
+blocks = 192
+channels = 2
+dies_per_channel = 1
+capacity_bytes = 33554432
+copy_back = true
+ftl = "page"
+[sources]
+"host" = "of this test"
+"flash" = "of this test"
+"""
+
+
+@pytest.fixture(name="device")
+def _device(tmp_path: Path) -> Path:
+    """A device that is steady within a moment."""
+    path = tmp_path / "tiny.toml"
+    path.write_text(_TINY)
+    return path
+
+
+@pytest.fixture(name="trace")
+def _trace(tmp_path: Path) -> Path:
+    """A thousand requests of 4 KiB, half of them reads, a millisecond apart, and one flush."""
+    draw = random.Random(1)
+    lines = ["fio version 3 iolog", "0 /dev/sda add", "0 /dev/sda open"]
+    for number in range(1000):
+        kind = "read" if draw.random() < 0.5 else "write"
+        lines.append(f"{number * 1000} /dev/sda {kind} {draw.randrange(8192) * 4096} 4096")
+    lines += ["1000000 /dev/sda sync 0 0", "1000000 /dev/sda close", ""]
+    path = tmp_path / "thousand.log"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def _replayed(trace: Path, device: Path, **options: Any) -> dict[str, Any]:
+    return nl.replay(trace, device=device, **options).answer
+
+
+def test_every_request_that_goes_in_comes_out(trace: Path, device: Path) -> None:
+    answer = _replayed(trace, device, ftl="page,fast", scheduler="noop,mq-deadline-6.12")
+    stacks = [(run["ftl"], run["scheduler"]) for run in answer["runs"]]
+    assert stacks == [(f, s) for f in ("page", "fast") for s in ("noop", "mq-deadline-6.12")]
+    for run in answer["runs"]:
+        assert run["requests_in"] == run["requests_out"] == run["records"] == 1001
+        found = run["latencies"]
+        assert sum(found[kind]["requests"] for kind in ("read", "write")) == 1000
+        assert found["flush"]["requests"] == 1
+        for kind in ("read", "write"):
+            bands = [band for band in run["bands"] if band["operation"] == kind]
+            assert sum(band["requests"] for band in bands) == found[kind]["requests"]
+            for band in bands:
+                assert sum(band["shares"].values()) == pytest.approx(1)
+            means = sum(band["requests"] * band["mean_ns"] for band in bands)
+            assert means / found[kind]["requests"] == pytest.approx(found[kind]["mean_ns"])
+
+
+def test_a_read_of_a_steady_device_reads_a_page_and_of_an_erased_one_none(
+    trace: Path, device: Path
+) -> None:
+    (steady,) = _replayed(trace, device)["runs"]
+    (erased,) = _replayed(trace, device, precondition="none")["runs"]
+    assert steady["steadiness"]["is_reached"]
+    assert steady["chip_operations"][0] >= steady["latencies"]["read"]["requests"]
+    assert erased["steadiness"] is None
+    assert erased["latencies"]["read"]["mean_ns"] < steady["latencies"]["read"]["mean_ns"]
+    assert erased["write_amplification"] < steady["write_amplification"]
+
+
+def test_the_same_call_gives_the_same_answer(trace: Path, device: Path) -> None:
+    assert _replayed(trace, device) == _replayed(trace, device)
+    first, second = (_replayed(trace, device, seed=seed)["runs"] for seed in (1, 2))
+    assert first != second
+
+
+def test_paces(trace: Path, device: Path) -> None:
+    (as_is,) = _replayed(trace, device, precondition="fill")["runs"]
+    assert as_is["last_due_ns"] == 1_000_000_000
+    (fast,) = _replayed(trace, device, precondition="fill", speed=2)["runs"]
+    assert fast["last_due_ns"] == 500_000_000
+    (closed,) = _replayed(trace, device, closed_loop=True, queue_depth=8)["runs"]
+    assert closed["queue_depth_max"] == 8
+    assert closed["queue_depth_mean"] == pytest.approx(8, rel=0.02)
+
+
+def test_the_screen_names_conditions_and_what_was_waited_for(
+    trace: Path, device: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown(*options: str) -> str:
+        assert main(["replay", str(trace), "--device", str(device), *options]) == 0
+        return capsys.readouterr().out
+
+    text = shown()
+    assert "thousand.log on tiny; open loop at the times of the trace; every page" in text
+    assert "steady after" in text
+    assert "seed 1, n = 1." in text
+    assert "What requests waited for, by percentile of latency" in text
+    assert "1,001 of 1,001 requests answered." in text
+    assert "Note: the last request was due" not in text
+    late = shown("--speed", "1000")
+    assert "Note: the last request was due after 1 ms" in late
+    told = json.loads(shown("--json"))
+    assert told["result"]["conditions"]["precondition"] == "steady"
+
+
+def test_frames(trace: Path, device: Path) -> None:
+    found = nl.replay(trace, device=device)
+    assert found.latencies["operation"].to_list() == ["read", "write", "flush"]
+    assert set(found.sizes["up_to_bytes"]) == {4096}
+    assert {"cleaning", "service", "behind_reads"} <= set(found.bands.columns)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"precondition": "half"}, "--precondition: `half` is none of none, fill, random:PERCENT"),
+        ({"precondition": "random:0"}, "--precondition: `random:0` is none of"),
+        ({"scheduler": "mq-deadlin-6.12"}, "did you mean `mq-deadline-6.12`"),
+        ({"scheduler": "noop,"}, "--scheduler: `noop,` has an empty name"),
+        ({"ftl": "pge"}, "did you mean `page`"),
+        ({"speed": 0}, "--speed: 0 must lie between"),
+        ({"speed": float("nan")}, "--speed: nan must lie between"),
+        ({"speed": 2, "closed_loop": True}, "--speed and --closed-loop exclude each other"),
+        ({"queue_depth": 8}, "--queue-depth needs --closed-loop"),
+        ({"queue_depth": 0, "closed_loop": True}, "--queue-depth: 0 must be at least 1"),
+        ({"part": "k9f2g08u0c"}, "--part does not go with --device"),
+        ({"fill": True}, "--fill does not go with --device"),
+        ({"settings": {"host.quue_depth": 1}}, "did you mean `host.queue_depth`"),
+    ],
+)
+def test_bad_options_get_one_message(
+    trace: Path, device: Path, options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(nl.NandlabError) as raised:
+        nl.replay(trace, device=device, **options)
+    assert complaint in str(raised.value)
+
+
+def test_options_of_a_device_need_one(trace: Path) -> None:
+    with pytest.raises(nl.NandlabError, match="--scheduler needs --device"):
+        nl.replay(trace, ftl="page", scheduler="noop")
+    with pytest.raises(nl.NandlabError, match="neither --ftl nor --device is given"):
+        nl.replay(trace)
+    with pytest.raises(nl.NandlabError, match="no device is called `emc"):
+        nl.replay(trace, device="emc-4.5-64gb")
+
+
+def test_addresses_past_the_end(trace: Path, device: Path) -> None:
+    with pytest.raises(nl.NandlabError, match="lie past the end of the device"):
+        nl.replay(trace, device=device, settings={"flash.capacity_bytes": 16777216})
+    small = {"flash.capacity_bytes": 16777216}
+    (wrapped,) = _replayed(trace, device, settings=small, address="modulo")["runs"]
+    assert wrapped["requests_out"] == 1001
+    (clipped,) = _replayed(trace, device, settings=small, address="clip")["runs"]
+    assert clipped["requests_out"] < 1001
