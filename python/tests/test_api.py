@@ -201,7 +201,10 @@ def test_candidates_stand_side_by_side() -> None:
             lambda: nl.replay(TRACE, ftl="fast", logical_size="9 Mb"),
             "--logical-size: .* is not a size",
         ),
-        (lambda: nl.replay(TRACE, ftl="fast", trace_device=-1), "--trace-device: -1 must be at least 0"),
+        (
+            lambda: nl.replay(TRACE, ftl="fast", trace_device=-1),
+            "--trace-device: -1 must be at least 0",
+        ),
         (lambda: nl.convert(TRACE, "x.csv"), "write to x.parquet"),
         (lambda: nl.schedule(scheduler="noop"), "requests are missing or given twice"),
         (lambda: nl.schedule("nowhere.csv", scheduler="noop", hz=0), "nowhere.csv"),

@@ -124,6 +124,29 @@ def test_the_screen_names_conditions_and_what_was_waited_for(
     assert told["result"]["conditions"]["precondition"] == "steady"
 
 
+def test_a_timeline_has_tracks_of_requests_and_dies(
+    trace: Path, device: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "replay.perfetto-trace"
+    plain = _replayed(trace, device)
+    assert _replayed(trace, device, timeline=path) == plain
+    content = path.read_bytes()
+    for name in (b"requests outstanding", b"request 0", b"die 0", b"die 1", b"program", b"flush"):
+        assert name in content
+    # Ten events for each request and some for the dies, of a few dozen bytes.
+    assert 1001 * 100 < len(content) < 1001 * 1000
+    assert [one.name for one in tmp_path.glob("*perfetto*")] == [path.name]
+
+
+def test_a_timeline_shows_one_stack(trace: Path, device: Path, tmp_path: Path) -> None:
+    path = tmp_path / "two.perfetto-trace"
+    with pytest.raises(nl.NandlabError, match="--timeline shows one stack, and 2 are asked for"):
+        nl.replay(trace, device=device, ftl="page,fast", timeline=path)
+    with pytest.raises(nl.NandlabError, match="--timeline needs --device"):
+        nl.replay(trace, ftl="page", timeline=path)
+    assert not path.exists()
+
+
 def test_frames(trace: Path, device: Path) -> None:
     found = nl.replay(trace, device=device)
     assert found.latencies["operation"].to_list() == ["read", "write", "flush"]

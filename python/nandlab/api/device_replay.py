@@ -65,12 +65,14 @@ def on_device(
     queue_depth: int | None,
     nr_requests: int | None,
     seed: int | None,
+    timeline: str | Path | None,
     settings: Mapping[str, Any] | None,
     address: str,
     reading: Mapping[str, Any],
 ) -> DeviceReplay:
     """Replays a trace on a device, with the options of `replay`."""
     from nandlab import engine
+    from nandlab.outputs import check_file
 
     if closed_loop and speed is not None:
         raise NandlabError(
@@ -91,8 +93,11 @@ def on_device(
         "queue_depth": _count("--queue-depth", queue_depth, 32) if closed_loop else None,
         "address": address,
         "nr_requests": _count("--nr-requests", nr_requests, 128),
+        "timeline": None if timeline is None else str(timeline),
         "seed": 1 if seed is None else natural_number("--seed", seed, least=0, bits=64),
     }
+    if timeline is not None:
+        check_file(Path(timeline))
     answer = engine.replay_on_device(trace, arguments, reading)
     rows = [
         {

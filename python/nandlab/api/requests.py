@@ -77,6 +77,7 @@ def replay(
     queue_depth: int | None = None,
     nr_requests: int | None = None,
     seed: int | None = None,
+    timeline: str | Path | None = None,
     out: Path | str | None = None,
     **reading: Unpack[TraceReading],
 ) -> Replay | DeviceReplay:
@@ -113,6 +114,8 @@ def replay(
         nr_requests: Set the requests that the block layer holds, as in sysfs. Without it: 128.
             Needs --device.
         seed: Set the seed of the preconditioning. Without it: 1. Needs --device.
+        timeline: Write what requests and dies did when into this file, which Perfetto opens. Needs
+            --device.
         out: Write the metrics into this folder.
 
     """
@@ -127,6 +130,7 @@ def replay(
         "queue_depth": queue_depth,
         "nr_requests": nr_requests,
         "seed": seed,
+        "timeline": timeline,
     }
     untimed = {"part": part, "blocks": blocks, "logical_size": logical_size, "passes": passes}
     if out is not None:
@@ -145,6 +149,7 @@ def replay(
                 queue_depth=queue_depth,
                 nr_requests=nr_requests,
                 seed=seed,
+                timeline=timeline,
                 settings=settings,
                 address=address,
                 reading=checked(reading),

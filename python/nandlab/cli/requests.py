@@ -5,19 +5,20 @@ from typing import Any
 
 from nandlab.api import requests as api
 from nandlab.api.answer import Answer
+from nandlab.api.device_replay import DeviceReplay
 from nandlab.cli.action import Given, command
 from nandlab.terminal.output import print_text
 from nandlab.terminal.tables import Column, print_facts, print_rows, text_column
 
 
 @command("replay", api.replay, separated="csv")
-def replay(found: api.Replay | api.DeviceReplay, given: Given) -> None:
+def replay(found: api.Replay | DeviceReplay, given: Given) -> None:
     """Replay a trace: count a chip's operations, or measure latencies on a device.
 
     With --ftl and without --device a translation layer serves the trace, and chip operations are
     counted. With --device requests go through a scheduler to a device in simulated time.
     """
-    if isinstance(found, api.DeviceReplay):
+    if isinstance(found, DeviceReplay):
         from nandlab.cli.device_replay import print_device_replay
 
         print_device_replay(found)

@@ -24,6 +24,7 @@ struct Arguments {
     queue_depth: Option<u32>,
     address: String,
     nr_requests: u32,
+    timeline: Option<PathBuf>,
     seed: u64,
 }
 
@@ -62,6 +63,7 @@ pub(crate) fn replay_on_device(
         pace,
         past_the_end: past_the_end(&given.address)?,
         nr_requests: given.nr_requests,
+        timeline: given.timeline,
         seed: given.seed,
     };
     let stacks = Stacks {

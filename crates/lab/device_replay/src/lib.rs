@@ -12,6 +12,7 @@ mod outcome;
 mod player;
 mod source;
 mod stack;
+mod tracks;
 
 pub use account::{BAND_NAMES, PARTS};
 pub use options::{Pace, PastTheEnd, ReplayOptions};

@@ -45,6 +45,8 @@ pub struct ReplayOptions {
     pub past_the_end: PastTheEnd,
     /// Requests that the block layer holds, a direction (`/sys/block/*/queue/nr_requests`).
     pub nr_requests: u32,
+    /// File that takes a timeline of requests and dies.
+    pub timeline: Option<PathBuf>,
     /// Seed of the simulation's streams.
     pub seed: u64,
 }

@@ -4,6 +4,7 @@ use crate::account::Account;
 use crate::options::{Pace, ReplayOptions};
 use crate::outcome::{Counted, Outcome};
 use crate::source::{Request, Source};
+use crate::tracks::Tracks;
 use block::{BioTimes, Observer, PoolRules, QueueOptions, RequestQueue};
 use device::{BlockDevice, SECTOR_BYTES};
 use jobs::Latencies;
@@ -11,6 +12,7 @@ use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, SchedulerEntry, Se
 use sim::{Sim, Simulation, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 use thiserror::Error;
 use trace::{Operation, TraceError};
@@ -47,6 +49,14 @@ pub enum ReplayError {
         length_bytes: u32,
         /// Bytes of the device.
         device_bytes: u64,
+    },
+    /// The timeline cannot be written.
+    #[error("{path}: {reason}; name a file that can be written")]
+    Timeline {
+        /// Path as it was given.
+        path: String,
+        /// What the system said.
+        reason: std::io::Error,
     },
     /// Commands that the device could not carry out.
     #[error("the device failed {failed} of {sent} commands: its dies are at the end of their life")]
@@ -99,6 +109,7 @@ struct Player {
     watch: Rc<RefCell<Watch>>,
     outstanding: Rc<Outstanding>,
     error: RefCell<Option<ReplayError>>,
+    tracks: Option<Rc<RefCell<Tracks>>>,
     /// Reads, writes and flushes sent.
     sent: [Cell<u64>; 3],
     /// When the last request was due.
@@ -116,13 +127,19 @@ struct Outstanding {
 }
 
 /// Counts ends for [`Outstanding`]; apart from [`Watch`], so that it needs no look at what a request was.
-struct Ends(Rc<Outstanding>);
+struct Ends {
+    outstanding: Rc<Outstanding>,
+    tracks: Option<Rc<RefCell<Tracks>>>,
+}
 
 impl Observer for Ends {
-    fn completed(&mut self, _: &BioTimes) {
-        let outstanding = &self.0;
+    fn completed(&mut self, times: &BioTimes) {
+        let outstanding = &self.outstanding;
         debug_assert!(outstanding.now.get() > 0, "what ends was sent");
         outstanding.now.set(outstanding.now.get() - 1);
+        if let Some(tracks) = &self.tracks {
+            tracks.borrow_mut().outstanding(times.complete_ns, outstanding.now.get());
+        }
         outstanding.ended.wake_one();
     }
 }
@@ -207,6 +224,12 @@ impl Player {
         let outstanding = &self.outstanding;
         outstanding.now.set(outstanding.now.get() + 1);
         outstanding.most.set(outstanding.most.get().max(outstanding.now.get()));
+        if let Some(tracks) = &self.tracks {
+            let mut tracks = tracks.borrow_mut();
+            tracks.outstanding(self.sim.now(), outstanding.now.get());
+            // Taken with each request, so that no list of them grows.
+            tracks.dies(&self.queue.take_activity());
+        }
     }
 }
 
@@ -240,9 +263,17 @@ pub fn replay(
     let watch = Rc::new(RefCell::new(Watch::default()));
     let outstanding =
         Rc::new(Outstanding { now: Cell::new(0), most: Cell::new(0), ended: WaitQueue::new(&sim) });
+    let tracks = options.timeline.as_deref().map(Tracks::create).transpose();
+    let tracks = tracks.map_err(|reason| cannot_write(options, reason))?;
+    let tracks = tracks.map(|tracks| Rc::new(RefCell::new(tracks)));
     // The account first: whoever wakes finds the request counted.
     queue.observe(watch.clone());
-    queue.observe(Rc::new(RefCell::new(Ends(outstanding.clone()))));
+    if let Some(tracks) = &tracks {
+        queue.record_activity(true);
+        queue.observe(tracks.clone());
+    }
+    let ends = Ends { outstanding: outstanding.clone(), tracks: tracks.clone() };
+    queue.observe(Rc::new(RefCell::new(ends)));
     let player = Rc::new(Player {
         sim: sim.clone(),
         queue: queue.clone(),
@@ -250,6 +281,7 @@ pub fn replay(
         watch,
         outstanding,
         error: RefCell::default(),
+        tracks: tracks.clone(),
         sent: Default::default(),
         last_due_ns: Cell::default(),
         trims: Cell::default(),
@@ -260,7 +292,22 @@ pub fn replay(
         return Err(error);
     }
     debug_assert!(running.is_finished(), "the replay ends with its last request");
+    if let Some(tracks) = tracks {
+        tracks.borrow_mut().dies(&queue.take_activity());
+        let outcome = player.outcome(scheduler.0.name, options)?;
+        // The simulation and the queue hold it, too, and end with this call.
+        drop((simulation, player, queue));
+        let tracks = Rc::into_inner(tracks).expect("no one else writes it").into_inner();
+        tracks.finish().map_err(|reason| cannot_write(options, reason))?;
+        return Ok(outcome);
+    }
     player.outcome(scheduler.0.name, options)
+}
+
+/// The timeline of these options cannot be written.
+fn cannot_write(options: &ReplayOptions, reason: std::io::Error) -> ReplayError {
+    let path = options.timeline.as_deref().unwrap_or_else(|| Path::new("-"));
+    ReplayError::Timeline { path: path.display().to_string(), reason }
 }
 
 impl Player {

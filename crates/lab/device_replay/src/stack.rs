@@ -115,6 +115,14 @@ pub enum StackError {
         /// All names.
         known: String,
     },
+    /// A timeline shows one stack.
+    #[error(
+        "--timeline shows one stack, and {stacks} are asked for: name one layer and one scheduler"
+    )]
+    OneTimeline {
+        /// Stacks that were asked for.
+        stacks: usize,
+    },
     /// A device without flash has no translation layer to choose.
     #[error("device `{device}` has no flash: leave --ftl out")]
     NoFlash {
@@ -192,6 +200,10 @@ pub fn replay_all(options: &ReplayOptions, stacks: &Stacks) -> Result<Vec<Run>, 
             return Err(StackError::NoFlash { device: spec.name });
         }
         specs = stacks.ftls.iter().map(|ftl| with_ftl(&spec, ftl)).collect::<Result<_, _>>()?;
+    }
+    let count = specs.len() * schedulers.len();
+    if options.timeline.is_some() && count != 1 {
+        return Err(StackError::OneTimeline { stacks: count });
     }
     let mut runs = Vec::new();
     for spec in &specs {

@@ -29,6 +29,7 @@ fn options(trace: PathBuf, pace: Pace) -> ReplayOptions {
         pace,
         past_the_end: PastTheEnd::Error,
         nr_requests: 128,
+        timeline: None,
         seed: 1,
     }
 }
